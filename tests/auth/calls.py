@@ -97,7 +97,7 @@ def _list_metrics(t):
     arguments = t.any([{}, {"name": t.name()}, {"id": t.metric()}, {"project_id": t.any(t.projects)}, {"sort": "name:desc"},
                        {"creator": f"x:{t.any(t.projects)}"}, {"limit": 2}, {"marker": t.metric()}, {"status": "delete"},
                        {"last_measure": "true"}, {"sort": "last_measure:desc", "last_measure": "true"}, {"silent_since": "2100-01-01"},
-                       {"sort": "last_measure", "marker": t.metric()}])
+                       {"sort": "last_measure", "marker": t.metric()}, {"late_dropped": "true", "sort": "late_dropped"}])
     return "GET", "/v1/metric" + query(**arguments), None
 
 
@@ -159,7 +159,7 @@ def _read_things(t):
     resource = f"/v1/resource/{t.kind()}/{t.resource()}"
     metric = f"/v1/metric/{t.metric()}"
     path = t.any([resource, f"{resource}/history", f"{resource}/history?details=true", f"{resource}/metric",
-                  f"{metric}?last_measure=true", f"{resource}/metric/{t.name()}?last_measure=true",
+                  f"{metric}?last_measure=true", f"{metric}?late_dropped=true", f"{resource}/metric/{t.name()}?last_measure=true",
                   f"{resource}/metric/{t.name()}", f"{resource}/metric/{t.name()}/measures", metric,
                   f"{metric}/measures", f"{metric}/measures?aggregation=max&refresh=true"])
     return "GET", path, None

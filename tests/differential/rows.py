@@ -45,6 +45,7 @@ ROWS = {
                   "limits/test_sizes.py"],
     "No profile": [f"{D}_queries.py::test_a_profile_of_the_server"],
     "`/` for a client that would rather have HTML": [f"{D}_queries.py::test_a_client_that_would_rather_have_html"],
+    "`/v1/capabilities` lists 216": [f"{D}_queries.py::test_methods_of_counters"],
     "`/v1/metric` ignores an argument `name_like`": [f"{D}_queries.py::test_names_that_match_a_pattern"],
     "`/` shows `build` only": [f"{D}_queries.py::test_the_first_page"],
     "Deleting by a filter": [f"{D}.py::test_deletion_by_a_filter_below_a_type"],

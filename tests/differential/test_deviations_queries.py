@@ -131,6 +131,15 @@ def test_names_that_match_a_pattern(ours, theirs):
     assert found == [False, True]
 
 
+def test_methods_of_counters(ours, theirs):
+    found = []
+    for client in (theirs, ours):
+        methods = client.get("/v1/capabilities").expect(200).json()["aggregation_methods"]
+        body = {"name": unique("counter"), "definition": [{"granularity": 60}], "aggregation_methods": ["increase"]}
+        found.append((len(methods), client.post("/v1/archive_policy", body).status))
+    assert found == [(216, 400), (218, 201)]
+
+
 def test_a_profile_of_the_server(ours, theirs):
     assert statuses(ours, theirs, "GET", "/debug/flamegraph?seconds=1") == (404, 200)
 

@@ -1,6 +1,8 @@
-"""Counters that begin again at 0: `increase` and `rate_reset` in /v1/aggregates, beside sums made by hand."""
+"""Counters that begin again at 0: `increase` and `rate_reset` in /v1/aggregates and as aggregation methods, beside sums made by hand."""
 
+import calendar
 import random
+import time
 
 import pytest
 
@@ -86,3 +88,63 @@ def test_random_counters_grow_as_a_list_says(client, seed, rounds):
         for name in ALL:
             found = compute(client, [name, ["metric", metric, "last"]])[metric]["last"]
             assert values(found) == expected[name], (seed, name, points)
+
+
+def grown(points, granularity):
+    """By bucket: the increase, and that for each second since the point before the bucket."""
+    buckets, before = {}, None
+    for second, value in sorted(points.items()):
+        if before is not None:
+            increase, seconds = buckets.get(second // granularity * granularity, (0, 0))
+            since, was = before
+            increase += value if value < was else value - was
+            buckets[second // granularity * granularity] = (increase, seconds + second - since)
+        before = second, value
+    return {start: (increase, increase / seconds) for start, (increase, seconds) in buckets.items()}
+
+
+def read(client, metric, method, granularity, arguments=""):
+    path = f"/v1/metric/{metric}/measures?aggregation={method}&granularity={granularity}&refresh=true{arguments}"
+    shown = client.get(path).expect(200).json()
+    return {calendar.timegm(time.strptime(at[:19], "%Y-%m-%dT%H:%M:%S")): value for at, _, value in shown}
+
+
+@pytest.mark.parametrize("raw", [{}, {"raw": {"timespan": "2 days"}}])
+def test_methods_of_a_policy_are_the_operations_over_all_points(gnudi, raw, seed):
+    """Points in any order within the back window, or where raw points are kept; the server is killed in between."""
+    server = gnudi()
+    client = server.client()
+    numbers = random.Random(seed)
+    create_policy(client, "counter", [("1m", None), ("1h", None)], back_window=0 if raw else 30, aggregation_methods=["last", *ALL], **raw)
+    metric = create_metric(client, "counter")
+    points, value = {}, 0
+    for second in sorted(numbers.sample(range(24 * 3600), 1_500)):
+        value = numbers.randrange(50) if numbers.random() < 0.03 else value + numbers.randrange(100)
+        points[START + second] = value
+    order = list(points.items())
+    numbers.shuffle(order)
+    for start in range(0, len(order), 300):
+        body = [{"timestamp": second, "value": value} for second, value in order[start:start + 300]]
+        client.post(f"/v1/metric/{metric}/measures", body).expect(202)
+        read(client, metric, "last", 60)
+    server.kill()
+    server.start()
+    client = server.client()
+    for granularity in (60, 3600):
+        expected = grown(points, granularity)
+        assert read(client, metric, "increase", granularity) == {start: increase for start, (increase, _) in expected.items()}
+        assert read(client, metric, "rate_reset", granularity) == {start: rate for start, (_, rate) in expected.items()}
+    # Increases add up; there is no time in the first minute that the first hour does not have.
+    assert read(client, metric, "increase", 60, "&resample=3600") == read(client, metric, "increase", 3600)
+    total = client.post("/v1/aggregates?granularity=60", {"operations": f"(aggregate sum (metric {metric} increase))"})
+    assert sum(values(total.expect(200).json()["measures"]["aggregated"])) == sum(increase for increase, _ in grown(points, 60).values())
+
+
+def test_names_of_the_methods(client):
+    methods = client.get("/v1/capabilities").expect(200).json()["aggregation_methods"]
+    assert methods[-2:] == list(ALL) and len(methods) == 218
+    all_of_gnocchi = client.post("/v1/archive_policy", {"name": "all", "definition": [{"granularity": 60}], "aggregation_methods": ["*"]})
+    assert not set(ALL) & set(all_of_gnocchi.expect(201).json()["aggregation_methods"])
+    for name in ("rate:increase", "rate:rate_reset", "Increase", "rate"):
+        body = {"name": "none", "definition": [{"granularity": 60}], "aggregation_methods": [name]}
+        client.post("/v1/archive_policy", body).expect(400)

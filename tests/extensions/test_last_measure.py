@@ -1,4 +1,4 @@
-"""When metrics were measured last: shown, sorted by, and what has been silent since a time, beside a model that remembers."""
+"""When metrics were measured last and how many late measures were dropped: shown, sorted by, and what has been silent, beside a model."""
 
 import datetime
 import random
@@ -83,6 +83,26 @@ def test_a_metric_shows_its_newest_measure(gnudi):
     client.as_user("mallory").get(path).expect(403)
 
 
+def test_a_metric_shows_how_many_late_measures_were_dropped(gnudi):
+    client = gnudi().client()
+    create_policy(client, "minute", [("1m", None)])
+    dropped = {create_metric(client, "minute"): number for number in (2, 0, 5)}
+    silent = create_metric(client, "minute")
+    for metric, number in dropped.items():
+        client.post(f"/v1/metric/{metric}/measures", [{"timestamp": START + 600, "value": 1}]).expect(202)
+        late = [{"timestamp": START + second, "value": 1} for second in range(number)]
+        client.post(f"/v1/metric/{metric}/measures", late).expect(202)
+        refresh(client, metric)
+        assert client.get(f"/v1/metric/{metric}?late_dropped=true").expect(200).json()["late_dropped"] == number
+        assert "late_dropped" not in client.get(f"/v1/metric/{metric}?last_measure=true").expect(200).json()
+    listed = client.get("/v1/metric?late_dropped=true&last_measure=true&sort=late_dropped:desc").expect(200).json()
+    assert [metric["late_dropped"] for metric in listed] == [5, 2, 0, 0] and all("last_measure" in metric for metric in listed)
+    first = client.get("/v1/metric?sort=late_dropped").expect(200).json()
+    assert {metric["id"] for metric in first[:2]} == {silent, *(metric for metric in dropped if not dropped[metric])}
+    assert "late_dropped" not in first[0]
+    client.as_user("mallory").get(f"/v1/metric/{silent}?late_dropped=true").expect(403)
+
+
 def test_lists_are_sorted_and_filtered_as_the_model_says(world, seed, rounds):
     numbers = random.Random(seed)
     for _ in range(rounds):
@@ -121,7 +141,8 @@ def test_resources_are_silent_where_all_their_metrics_are(world, seed, rounds):
 
 
 @pytest.mark.parametrize("path", [
-    "/v1/metric?silent_since=x", "/v1/metric?silent_since=1&silent_since=2", "/v1/metric?last_measure=perhaps",
+    "/v1/metric?silent_since=x", "/v1/metric?silent_since=1&silent_since=2", "/v1/metric?last_measure=perhaps", "/v1/metric?late_dropped=2",
+    "/v1/metric?sort=late_dropped:up", "/v1/metric?sort=last_measure&sort=late_dropped",
     "/v1/metric?sort=last_measure:sideways", "/v1/metric?sort=last_measure&sort=id",
     f"/v1/metric?sort=last_measure&marker={uuid.UUID(int=7)}", "/v1/metric?sort=last_measure&marker=x",
     "/v1/resource/generic?silent_since=x", "/v1/resource/generic?silent_since=1&history=true",

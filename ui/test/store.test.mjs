@@ -37,6 +37,9 @@ test("the store shows rates, backlog, owners, disk, policies, types, silent metr
   const silent = page.getByRole("region", { name: "Silent metrics" }).or(page.locator('[aria-label="Silent metrics"]'));
   await silent.getByRole("link", { name: "nobody.measures.this" }).first().waitFor();
   assert.match(await silent.getByRole("link", { name: "nobody.measures.this" }).first().getAttribute("href"), new RegExp(id));
+  const late = page.locator('section[aria-label="Late measures dropped"] tbody tr');
+  await late.first().waitFor();
+  assert.deepEqual([await late.count(), await late.locator("td").first().textContent(), await late.locator("td").last().textContent()], [1, "memory.usage", "1"]);
   await page.setViewportSize({ width: 1280, height: 1400 });
   await page.waitForTimeout(4500);
   await picture(page, "store");

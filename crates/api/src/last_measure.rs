@@ -1,9 +1,10 @@
-//! What requests ask of the times when metrics were measured last: to see them, to sort by them, to find what has been silent.
+//! What requests ask of the times when metrics were measured last, and of the late measures that were dropped: to see them, to sort by
+//! them, to find what has been silent.
 //!
 //! They are read from the metrics' heads, so a request looks at so many metrics at most, and where it looks at more, its answer ends
 //! with a link to go on.
 
-use gnudi_engine::LastMeasure;
+use gnudi_engine::{LastMeasure, Measured};
 use gnudi_indexer::SortDirection;
 use gnudi_model::{MetricId, Timestamp};
 
@@ -11,8 +12,40 @@ use crate::{
     call::Call, error::ApiError, json::Value, pagination::Pagination, policy::Rule, python, query::Query,
 };
 
-/// The argument that shows it, and the key that it sorts by.
-pub const NAME: &str = "last_measure";
+/// A figure of a metric's measures: the argument that shows it, and the key that it sorts by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    LastMeasure,
+    LateDropped,
+}
+
+impl Figure {
+    const ALL: [Figure; 2] = [Figure::LastMeasure, Figure::LateDropped];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Figure::LastMeasure => "last_measure",
+            Figure::LateDropped => "late_dropped",
+        }
+    }
+
+    /// How an answer shows a metric's.
+    fn shown(self, measured: Measured) -> Value {
+        match self {
+            Figure::LastMeasure => measured.last.time().map(Timestamp::to_iso_micros).into(),
+            Figure::LateDropped => measured.late_dropped.into(),
+        }
+    }
+
+    /// By what it sorts; metrics without it stand together.
+    pub fn key(self, measured: Measured) -> Option<i128> {
+        match self {
+            Figure::LastMeasure => measured.last.time().map(|time| time.0.into()),
+            Figure::LateDropped => measured.late_dropped.map(Into::into),
+        }
+    }
+}
+
 /// The argument that finds what was not measured since.
 const SILENT_SINCE: &str = "silent_since";
 
@@ -24,12 +57,40 @@ pub const SORTED_MAX: usize = 50_000;
 /// What a listing asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LastMeasures {
-    /// Whether they are shown.
-    pub show: bool,
+    pub show: Shown,
     /// Only those without a measure at this time or later.
     pub silent_since: Option<Timestamp>,
-    /// Whether they sort the list.
-    pub sort: Option<SortDirection>,
+    /// What sorts the list.
+    pub sort: Option<(Figure, SortDirection)>,
+}
+
+/// Which figures are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown([Option<Figure>; Figure::ALL.len()]);
+
+impl Shown {
+    /// # Errors
+    /// 400 where an argument is no truth value.
+    pub fn of(query: &Query) -> Result<Self, ApiError> {
+        let mut shown = Shown::default();
+        for (place, figure) in shown.0.iter_mut().zip(Figure::ALL) {
+            *place = query.flag(figure.name(), false)?.then_some(figure);
+        }
+        Ok(shown)
+    }
+
+    /// The first of them.
+    pub fn any(self) -> Option<Figure> {
+        self.0.into_iter().flatten().next()
+    }
+
+    /// Adds them to a shown metric.
+    pub fn add_to(self, metric: &mut Value, measured: Measured) {
+        if let Value::Object(entries) = metric {
+            let shown = self.0.into_iter().flatten();
+            entries.extend(shown.map(|figure| (figure.name().to_owned(), figure.shown(measured))));
+        }
+    }
 }
 
 impl LastMeasures {
@@ -37,8 +98,11 @@ impl LastMeasures {
     /// 400 where an argument does not mean what it must.
     pub fn of(query: &Query, pagination: &Pagination, now: Timestamp) -> Result<Self, ApiError> {
         let silent_since = silent_since(query, now)?;
-        let sort = pagination.sort_by_only(NAME)?;
-        Ok(LastMeasures { show: query.flag(NAME, false)?, silent_since, sort })
+        let mut sort = None;
+        for figure in Figure::ALL {
+            sort = sort.or(pagination.sort_by_only(figure.name())?.map(|direction| (figure, direction)));
+        }
+        Ok(LastMeasures { show: Shown::of(query)?, silent_since, sort })
     }
 
     /// Whether nothing is asked for.
@@ -48,11 +112,6 @@ impl LastMeasures {
 
     pub fn takes(&self, last: LastMeasure) -> bool {
         self.silent_since.is_none_or(|since| last.is_silent_since(since))
-    }
-
-    /// How an answer shows a metric's.
-    pub fn shown(last: LastMeasure) -> Value {
-        last.time().map(Timestamp::to_iso_micros).into()
     }
 }
 
@@ -67,10 +126,10 @@ pub fn silent_since(query: &Query, now: Timestamp) -> Result<Option<Timestamp>, 
 }
 
 impl Call<'_> {
-    /// When the metrics were measured last.
-    pub(crate) async fn last_measures(&self, metrics: &[MetricId]) -> Result<Vec<LastMeasure>, ApiError> {
+    /// When the metrics were measured last, and what was dropped of them.
+    pub(crate) async fn measured(&self, metrics: &[MetricId]) -> Result<Vec<Measured>, ApiError> {
         self.reads_metrics(metrics.len());
-        Ok(self.app.engine().last_measures(metrics).await?)
+        Ok(self.app.engine().measured(metrics).await?)
     }
 
     /// Refuses (403) a caller who may list metrics whose measures are not to be read.

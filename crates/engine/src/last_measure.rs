@@ -1,4 +1,5 @@
-//! When metrics were measured last, as far as what was processed tells: their heads know the time of the newest point.
+//! When metrics were measured last and how many of their late measures were dropped, as far as what was processed tells: their heads
+//! know both.
 //!
 //! It is computed on request, so ingest costs the same as without it. A request reads each head, in bulk; the caller limits how many.
 
@@ -39,19 +40,38 @@ impl LastMeasure {
     }
 }
 
+/// What a metric's head tells about its measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    pub last: LastMeasure,
+    /// How many measures were dropped because they were late, since the metric began or its head was lost. `None`: its newest state cannot be
+    /// read.
+    pub late_dropped: Option<u64>,
+}
+
+impl Measured {
+    const UNKNOWN: Self = Measured { last: LastMeasure::Unknown, late_dropped: None };
+
+    fn of(head: &Head) -> Self {
+        Measured { last: last(head), late_dropped: Some(head.late_dropped()) }
+    }
+}
+
 impl Engine {
-    /// When each of the metrics was measured last, in their order. Measures that still wait are not seen.
+    /// What the head of each metric tells, in their order. Measures that still wait are not seen.
     ///
     /// # Errors
-    /// Where the store does not answer; what of it is damaged is [`LastMeasure::Unknown`].
-    pub async fn last_measures(&self, metrics: &[MetricId]) -> Result<Vec<LastMeasure>> {
+    /// Where the store does not answer; what of it is damaged is unknown.
+    pub async fn measured(&self, metrics: &[MetricId]) -> Result<Vec<Measured>> {
         let mut found = Vec::with_capacity(metrics.len());
         for metrics in metrics.chunks(HEADS_AT_ONCE) {
             for head in self.store.read_heads(metrics).await {
                 found.push(match head {
-                    Ok(None) => LastMeasure::Never,
-                    Ok(Some(bytes)) => Head::decode(&bytes).map_or(LastMeasure::Unknown, |head| last(&head)),
-                    Err(StoreError::Damaged(_)) => LastMeasure::Unknown,
+                    Ok(None) => Measured::of(&Head::new()),
+                    Ok(Some(bytes)) => {
+                        Head::decode(&bytes).map_or(Measured::UNKNOWN, |head| Measured::of(&head))
+                    }
+                    Err(StoreError::Damaged(_)) => Measured::UNKNOWN,
                     Err(error) => return Err(error.into()),
                 });
             }

@@ -34,7 +34,7 @@ pub use cross::{CrossMeasuresError, CrossMeasuresQuery, CrossReference};
 pub use damage::OnDamage;
 pub use engine::{Engine, EngineError, Result};
 pub use figures::Figures;
-pub use last_measure::LastMeasure;
+pub use last_measure::{LastMeasure, Measured};
 pub use metricd::{Metricd, MetricdOptions};
 pub use presence::Presence;
 pub use reader::{Measures, MeasuresQuery, Resample};

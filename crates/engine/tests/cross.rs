@@ -30,6 +30,7 @@ fn policy(granularities: &[i64], methods: &[&str]) -> Arc<ArchivePolicy> {
         definition: granularities.iter().map(item).collect(),
         aggregation_methods: methods.iter().map(|name| name.parse().unwrap()).collect(),
         raw_timespan: None,
+        recomputes_late: false,
     })
 }
 

@@ -29,8 +29,12 @@ struct House {
 
 /// Writes fail as told: `failures[n]` says whether the nth does. One that fails has written half of its items.
 async fn house(failures: Vec<bool>) -> House {
-    let indexer = indexer(METRICS as u128, "medium").await;
-    let policy = indexer.archive_policy("medium").await.unwrap().unwrap();
+    house_of("medium", failures).await
+}
+
+async fn house_of(policy: &str, failures: Vec<bool>) -> House {
+    let indexer = indexer(METRICS as u128, policy).await;
+    let policy = indexer.archive_policy(policy).await.unwrap().unwrap();
     let incoming = Arc::new(MemoryIncoming::new(sacks(2), u64::MAX));
     let writes_seen = AtomicUsize::new(0);
     let store = Arc::new(Tapped::new(move |call, writes| {
@@ -68,17 +72,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Applies the steps and returns what can be read of each metric. Each append has seconds of its own, so that nothing is
-/// replaced; times grow from append to append, so that nothing is late.
+/// replaced. Times grow from append to append, so that nothing is late, unless the policy is one whose late points count.
 async fn play(
+    policy: &str,
     steps: &[Step],
     failures: Vec<bool>,
     refresh_between: bool,
 ) -> Vec<[BTreeMap<Timestamp, f64>; 2]> {
-    let house = house(failures).await;
+    let house = house_of(policy, failures).await;
     for (index, step) in steps.iter().enumerate() {
         match step {
             Step::Append { metric, minutes } => {
-                let start = index as i64 * 7200;
+                // A prime, so that all are distinct.
+                let place = if policy == "patient" { index * 17 % 41 } else { index };
+                let start = place as i64 * 7200;
                 let points: Vec<Measure> = minutes
                     .iter()
                     .enumerate()
@@ -107,18 +114,19 @@ proptest! {
 
     #[test]
     fn cuts_and_failures_change_nothing(
+        policy in prop::sample::select(vec!["medium", "patient"]),
         steps in steps(),
         failures in proptest::collection::vec(any::<bool>(), 0..12),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let expected = runtime.block_on(play(&steps, Vec::new(), false));
+        let expected = runtime.block_on(play(policy, &steps, Vec::new(), false));
         let counted: f64 = expected.iter().flat_map(|[count, _]| count.values()).sum();
         let appended: usize = steps.iter().map(|step| match step {
             Step::Append { minutes, .. } => minutes.len(),
             Step::Refresh => 0,
         }).sum();
         prop_assert_eq!(counted, appended as f64);
-        prop_assert_eq!(runtime.block_on(play(&steps, failures, true)), expected);
+        prop_assert_eq!(runtime.block_on(play(policy, &steps, failures, true)), expected);
     }
 }
 

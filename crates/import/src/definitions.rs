@@ -77,6 +77,7 @@ pub(crate) async fn archive_policies(
                     definition: policy.definition.clone(),
                     back_window: Some(policy.back_window),
                     raw_timespan: None,
+                    recomputes_late: None,
                 };
                 target.indexer.update_archive_policy(&policy.name, change).await?;
             }

@@ -14,15 +14,22 @@ pub struct PolicyChange {
     pub definition: Vec<ArchivePolicyItem>,
     pub back_window: Option<u64>,
     pub raw_timespan: Option<Timespan>,
+    pub recomputes_late: Option<bool>,
 }
 
 impl PolicyChange {
     /// The policy after the change. Granularities stay what they are.
     pub(crate) fn apply(&self, policy: &mut ArchivePolicy) -> Result<()> {
         check_change(policy, &self.definition)?;
-        policy.definition.clone_from(&self.definition);
-        policy.back_window = self.back_window.unwrap_or(policy.back_window);
-        policy.raw_timespan = self.raw_timespan.or(policy.raw_timespan);
+        let changed = ArchivePolicy {
+            definition: self.definition.clone(),
+            back_window: self.back_window.unwrap_or(policy.back_window),
+            raw_timespan: self.raw_timespan.or(policy.raw_timespan),
+            recomputes_late: self.recomputes_late.unwrap_or(policy.recomputes_late),
+            ..policy.clone()
+        };
+        changed.check_late().map_err(|error| unsupported(policy, error.to_string()))?;
+        *policy = changed;
         Ok(())
     }
 }
@@ -43,10 +50,12 @@ pub trait ArchivePolicies {
     async fn delete_archive_policy(&self, name: &str) -> Result<()>;
 }
 
+fn unsupported(policy: &ArchivePolicy, message: String) -> IndexerError {
+    IndexerError::UnsupportedArchivePolicyChange { name: policy.name.clone(), message }
+}
+
 /// Whether a policy may get the definition: granularities stay what they are.
 fn check_change(policy: &ArchivePolicy, definition: &[ArchivePolicyItem]) -> Result<()> {
-    let unsupported =
-        |message| IndexerError::UnsupportedArchivePolicyChange { name: policy.name.clone(), message };
     let granularities = |items: &[ArchivePolicyItem]| {
         let mut spans: Vec<_> = items.iter().map(|item| item.granularity).collect();
         spans.sort_unstable();
@@ -54,12 +63,12 @@ fn check_change(policy: &ArchivePolicy, definition: &[ArchivePolicyItem]) -> Res
     };
     let (current, new) = (granularities(&policy.definition), granularities(definition));
     if current.len() != new.len() {
-        return Err(unsupported("Cannot add or drop granularities".to_owned()));
+        return Err(unsupported(policy, "Cannot add or drop granularities".to_owned()));
     }
     match current.iter().zip(&new).find(|(current, new)| current != new) {
         Some((changed, _)) => {
             let seconds = python_float(changed.as_secs_f64());
-            Err(unsupported(format!("{seconds} granularity interval was changed")))
+            Err(unsupported(policy, format!("{seconds} granularity interval was changed")))
         }
         None => Ok(()),
     }

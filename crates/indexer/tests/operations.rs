@@ -10,7 +10,8 @@ use gnudi_indexer::{
     PolicyChange,
 };
 use gnudi_model::{
-    ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, MetricId, MetricStatus, Timespan, Timestamp,
+    AggregationMethod, ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, MetricId, MetricStatus,
+    Statistic, Timespan, Timestamp,
 };
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -152,16 +153,20 @@ fn listing() -> impl Strategy<Value = MetricListing> {
 
 fn call() -> impl Strategy<Value = Call> {
     let raw_timespan = || prop::option::of((1..9i64).prop_map(Timespan::from_secs));
-    let policy = (policy_name(), definition(), 0..3u64, raw_timespan());
-    let policy = policy.prop_map(|(name, definition, back_window, raw_timespan)| {
-        let aggregation_methods: BTreeSet<_> = ArchivePolicy::default_methods();
-        ArchivePolicy { name, back_window, definition, aggregation_methods, raw_timespan }
+    let policy = (policy_name(), definition(), 0..3u64, raw_timespan(), any::<bool>());
+    let policy = policy.prop_map(|(name, definition, back_window, raw_timespan, recomputes_late)| {
+        let mut aggregation_methods: BTreeSet<_> = ArchivePolicy::default_methods();
+        if recomputes_late {
+            aggregation_methods.remove(&AggregationMethod::new(Statistic::Std));
+        }
+        ArchivePolicy { name, back_window, definition, aggregation_methods, raw_timespan, recomputes_late }
     });
-    let change = (definition(), prop::option::of(0..3u64), raw_timespan());
-    let change = change.prop_map(|(definition, back_window, raw_timespan)| PolicyChange {
+    let change = (definition(), prop::option::of(0..3u64), raw_timespan(), prop::option::of(any::<bool>()));
+    let change = change.prop_map(|(definition, back_window, raw_timespan, recomputes_late)| PolicyChange {
         definition,
         back_window,
         raw_timespan,
+        recomputes_late,
     });
     let pattern = prop::sample::select(vec!["*", "cpu*", "[!c]*", "cpu"]);
     let rule = (rule_name(), pattern, policy_name()).prop_map(|(name, pattern, archive_policy_name)| {

@@ -1,4 +1,5 @@
-//! The 216 aggregation methods: nine statistics and 99 percentiles, each also over the rate of change.
+//! The aggregation methods: nine statistics and 99 percentiles, each also over the rate of change, which are Gnocchi's 216; and two of
+//! counters, which are an extension.
 
 use std::{fmt, str::FromStr};
 
@@ -20,7 +21,15 @@ pub enum Statistic {
     Count,
     /// 1 to 99.
     Percentile(u8),
+    /// By how much a counter grew. A value below the one before tells that the counter began again at 0, and is what it grew since.
+    Increase,
+    /// The increase for each second, from the point before the bucket to the bucket's last.
+    RateReset,
 }
+
+/// How much counters grow: the statistics of differences alone, whose names have no `rate:`.
+const COUNTERS: [(Statistic, &str); 2] =
+    [(Statistic::Increase, "increase"), (Statistic::RateReset, "rate_reset")];
 
 const NAMED: [(Statistic, &str); 9] = [
     (Statistic::Mean, "mean"),
@@ -34,7 +43,7 @@ const NAMED: [(Statistic, &str); 9] = [
     (Statistic::Count, "count"),
 ];
 
-/// A statistic over a bucket's values, or over their differences from one point to the next (`rate:`).
+/// A statistic over a bucket's values, or over their differences from one point to the next (`rate:`, and those of counters).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AggregationMethod {
@@ -44,15 +53,26 @@ pub struct AggregationMethod {
 
 impl AggregationMethod {
     /// How many methods there are; [`AggregationMethod::code`] is below it.
-    pub const COUNT: u8 = 216;
+    pub const COUNT: u8 = 218;
+
+    /// How many of them Gnocchi has: those with the lowest codes.
+    const GNOCCHI_COUNT: u8 = 216;
 
     pub const fn new(statistic: Statistic) -> Self {
         AggregationMethod { rate: false, statistic }
     }
 
-    /// A number for stored blocks: 0 to 8 the named statistics, 9 to 107 the percentiles, 108 more for `rate:`.
+    /// Whether it is one of counters, which no reset of the counter makes negative.
+    pub fn is_counter(self) -> bool {
+        counter_name(self.statistic).is_some()
+    }
+
+    /// A number for stored blocks: 0 to 8 the named statistics, 9 to 107 the percentiles, 108 more for `rate:`, then those of counters.
     /// Part of the stored format: never renumber.
     pub fn code(self) -> u8 {
+        if let Some(index) = COUNTERS.iter().position(|(statistic, _)| *statistic == self.statistic) {
+            return Self::GNOCCHI_COUNT + index as u8;
+        }
         let base = match self.statistic {
             Statistic::Percentile(percent) => 8 + percent,
             named => NAMED.iter().position(|(statistic, _)| *statistic == named).expect("named") as u8,
@@ -61,6 +81,10 @@ impl AggregationMethod {
     }
 
     pub fn from_code(code: u8) -> Option<Self> {
+        if let Some(index) = code.checked_sub(Self::GNOCCHI_COUNT) {
+            let (statistic, _) = COUNTERS.get(usize::from(index))?;
+            return Some(AggregationMethod { rate: true, statistic: *statistic });
+        }
         let (rate, base) = if code < 108 { (false, code) } else { (true, code - 108) };
         let statistic = match base {
             0..=8 => NAMED[base as usize].0,
@@ -74,10 +98,22 @@ impl AggregationMethod {
     pub fn all() -> impl Iterator<Item = AggregationMethod> {
         (0..Self::COUNT).filter_map(Self::from_code)
     }
+
+    /// Those that Gnocchi has, by code.
+    pub fn all_of_gnocchi() -> impl Iterator<Item = AggregationMethod> {
+        (0..Self::GNOCCHI_COUNT).filter_map(Self::from_code)
+    }
+}
+
+fn counter_name(statistic: Statistic) -> Option<&'static str> {
+    COUNTERS.iter().find(|(counter, _)| *counter == statistic).map(|(_, name)| *name)
 }
 
 impl fmt::Display for AggregationMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = counter_name(self.statistic) {
+            return f.write_str(name);
+        }
         if self.rate {
             f.write_str("rate:")?;
         }
@@ -98,6 +134,9 @@ impl FromStr for AggregationMethod {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unknown = || UnknownAggregationMethod(text.to_owned());
+        if let Some((statistic, _)) = COUNTERS.iter().find(|(_, known)| *known == text) {
+            return Ok(AggregationMethod { rate: true, statistic: *statistic });
+        }
         let (rate, name) = match text.strip_prefix("rate:") {
             Some(name) => (true, name),
             None => (false, text),
@@ -143,12 +182,26 @@ mod tests {
     #[test]
     fn names_and_codes_round_trip() {
         let all: Vec<_> = AggregationMethod::all().collect();
-        assert_eq!(all.len(), 216);
+        assert_eq!(all.len(), 218);
+        assert!(AggregationMethod::all_of_gnocchi().eq(all[..216].iter().copied()));
+        assert!(all.is_sorted());
         for method in all {
             assert_eq!(method.to_string().parse(), Ok(method));
             assert_eq!(AggregationMethod::from_code(method.code()), Some(method));
         }
-        for text in ["", "0pct", "100pct", "01pct", "+5pct", "rate:", "rate:rate:mean", "Mean", "pct"] {
+        for text in [
+            "",
+            "0pct",
+            "100pct",
+            "01pct",
+            "+5pct",
+            "rate:",
+            "rate:rate:mean",
+            "Mean",
+            "pct",
+            "rate:increase",
+            "rate",
+        ] {
             assert!(text.parse::<AggregationMethod>().is_err(), "{text}");
         }
     }

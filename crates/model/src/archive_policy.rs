@@ -35,6 +35,8 @@ pub enum InvalidPolicy {
     ContradictoryMethod(String),
     #[error("aggregation_methods leave no method")]
     NoMethods,
+    #[error("late measures can be recomputed with raw points only, for these aggregation methods: {0}")]
+    LateWithoutRaw(String),
 }
 
 impl ArchivePolicyItem {
@@ -103,6 +105,10 @@ pub struct ArchivePolicy {
     /// beyond the back window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_timespan: Option<Timespan>,
+    /// Whether measures that are later than the back window count where no raw points are kept, too; an extension of Gnocchi's policies. Then
+    /// [`ArchivePolicy::check_late`] holds.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub recomputes_late: bool,
 }
 
 impl ArchivePolicy {
@@ -119,10 +125,17 @@ impl ArchivePolicy {
                 return Err(InvalidPolicy::DuplicateGranularity(item.granularity.as_secs_f64()));
             }
         }
-        Ok(ArchivePolicy { name, back_window, definition, aggregation_methods, raw_timespan: None })
+        Ok(ArchivePolicy {
+            name,
+            back_window,
+            definition,
+            aggregation_methods,
+            raw_timespan: None,
+            recomputes_late: false,
+        })
     }
 
-    /// Resolves a list in which `*` means all, `-x` and `+x` change the list or, where it has nothing else, `default`.
+    /// Resolves a list in which `*` means all of Gnocchi's, `-x` and `+x` change the list or, where it has nothing else, `default`.
     pub fn resolve_methods(
         entries: &[String],
         default: &BTreeSet<AggregationMethod>,
@@ -140,7 +153,7 @@ impl ArchivePolicy {
         }
         let is_change = |entry: &String| entry.starts_with(['-', '+']);
         let mut methods: BTreeSet<AggregationMethod> = if entries.iter().any(|entry| entry == "*") {
-            AggregationMethod::all().collect()
+            AggregationMethod::all_of_gnocchi().collect()
         } else if entries.iter().all(is_change) {
             default.clone()
         } else {
@@ -166,8 +179,32 @@ impl ArchivePolicy {
         self.definition.iter().map(|item| item.granularity).max().expect("a policy has a granularity")
     }
 
+    /// Whether it has rates as Gnocchi computes them; those of counters are not.
     pub fn has_rate(&self) -> bool {
-        self.aggregation_methods.iter().any(|method| method.rate)
+        self.aggregation_methods.iter().any(|method| method.rate && !method.is_counter())
+    }
+
+    /// An error where late measures are to be recomputed and cannot be: without raw points only methods can whose value with one point more
+    /// follows from the stored ones.
+    pub fn check_late(&self) -> Result<(), InvalidPolicy> {
+        if !self.recomputes_late || self.raw_timespan.is_some() {
+            return Ok(());
+        }
+        let refused: Vec<String> =
+            self.aggregation_methods.iter().filter_map(|method| self.refused_for_late(*method)).collect();
+        if refused.is_empty() { Ok(()) } else { Err(InvalidPolicy::LateWithoutRaw(refused.join(", "))) }
+    }
+
+    /// The method, with the reason if it has a special one, where its value with one point more does not follow from the stored ones.
+    fn refused_for_late(&self, method: AggregationMethod) -> Option<String> {
+        let has = |statistic| self.aggregation_methods.contains(&AggregationMethod::new(statistic));
+        match method.statistic {
+            _ if method.rate => Some(method.to_string()),
+            Statistic::Count | Statistic::Sum | Statistic::Min | Statistic::Max => None,
+            Statistic::Mean if has(Statistic::Sum) && has(Statistic::Count) => None,
+            Statistic::Mean => Some("mean (without sum and count)".to_owned()),
+            _ => Some(method.to_string()),
+        }
     }
 
     /// The aggregation of a method at a granularity, where the policy keeps one.
@@ -205,6 +242,7 @@ impl ArchivePolicy {
                 .collect(),
             aggregation_methods: methods.clone(),
             raw_timespan: None,
+            recomputes_late: false,
         };
         vec![
             policy(
@@ -246,6 +284,24 @@ mod tests {
     }
 
     #[test]
+    fn without_raw_points_late_ones_need_methods_that_take_them() {
+        let mut policy = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).remove(1);
+        policy.recomputes_late = true;
+        let mut check = |names: &str, raw_timespan| {
+            policy.aggregation_methods = names.split(' ').map(|name| name.parse().unwrap()).collect();
+            policy.raw_timespan = raw_timespan;
+            policy.check_late()
+        };
+        let refused = |names: &str| Err(InvalidPolicy::LateWithoutRaw(names.to_owned()));
+        assert_eq!(check("mean sum count min max", None), Ok(()));
+        assert_eq!(check("max", None), Ok(()));
+        assert_eq!(check("mean count", None), refused("mean (without sum and count)"));
+        let others = "last std median first 9pct rate:sum increase";
+        assert_eq!(check(&format!("sum {others}"), None), refused(&others.replace(' ', ", ")));
+        assert_eq!(check(others, Some(Timespan(1))), Ok(()));
+    }
+
+    #[test]
     fn method_lists_resolve_against_the_default() {
         let default = ArchivePolicy::default_methods();
         let resolve = |entries: &[&str]| {
@@ -254,6 +310,7 @@ mod tests {
                 .map(|methods| methods.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         assert_eq!(resolve(&["*"]).unwrap().len(), 216);
+        assert_eq!(resolve(&["*", "+increase"]).unwrap().len(), 217);
         assert_eq!(resolve(&["*", "-mean"]).unwrap().len(), 215);
         assert_eq!(resolve(&["-mean", "+last"]).unwrap(), ["sum", "last", "max", "min", "std", "count"]);
         assert_eq!(resolve(&["max", "+last"]).unwrap(), ["last", "max"]);

@@ -42,6 +42,7 @@ fn policy(words: &[&str]) -> ArchivePolicy {
         definition: words[2].split(',').map(item).collect(),
         aggregation_methods: words[1].split(',').map(|name| name.parse().expect("a method")).collect(),
         raw_timespan: None,
+        recomputes_late: false,
     }
 }
 

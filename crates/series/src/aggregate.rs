@@ -63,6 +63,9 @@ impl Workspace {
                 Statistic::Count => self.push_simple(column, |summary| summary.count as f64),
                 Statistic::Std => self.push_std(column),
                 Statistic::Median => self.push_sorted(column, |sorted, _| median(sorted)),
+                Statistic::Increase | Statistic::RateReset => {
+                    unreachable!("those of counters need the times of points: crate::counter")
+                }
                 Statistic::Percentile(percent) => {
                     self.push_sorted(column, |sorted, offset| percentile(sorted, percent, offset));
                 }
@@ -118,22 +121,60 @@ impl Summary {
         let (Some(&first), Some(&last)) = (values.first(), values.last()) else {
             return Summary { count: 0, sum: 0.0, min: 0.0, max: 0.0, first: 0.0, last: 0.0 };
         };
-        let (mut sum, mut min, mut max) = (0.0 + first, first, first);
-        for &value in &values[1..] {
-            sum += value;
-            if value < min || (min.is_nan() && !value.is_nan()) {
-                min = value;
-            }
-            if value >= max || value.is_nan() {
-                max = value;
-            }
+        let mut summary =
+            Summary { count: values.len(), sum: 0.0 + first, min: first, max: first, first, last };
+        values[1..].iter().for_each(|value| summary.add(*value));
+        summary
+    }
+
+    /// Adds a later value, but does not count it.
+    #[inline]
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        if value < self.min || (self.min.is_nan() && !value.is_nan()) {
+            self.min = value;
         }
-        Summary { count: values.len(), sum, min, max, first, last }
+        if value >= self.max || value.is_nan() {
+            self.max = value;
+        }
     }
 
     fn mean(&self) -> f64 {
         self.sum / self.count as f64
     }
+}
+
+/// The values of a bucket with more points, at least one, given those that it has, if it has any. For methods of which
+/// [`gnudi_model::ArchivePolicy::check_late`] says that they can be computed so.
+pub(crate) fn with_values(methods: &[AggregationMethod], row: Option<&[f64]>, values: &[f64]) -> Vec<f64> {
+    let summary = row.map_or_else(
+        || Summary::of(values),
+        |row| {
+            let stored = |statistic| {
+                let column = methods.iter().position(|method| *method == AggregationMethod::new(statistic));
+                column.map_or(0.0, |column| row[column])
+            };
+            let mut summary = Summary {
+                count: stored(Statistic::Count) as usize + values.len(),
+                sum: stored(Statistic::Sum),
+                min: stored(Statistic::Min),
+                max: stored(Statistic::Max),
+                first: 0.0,
+                last: 0.0,
+            };
+            values.iter().for_each(|value| summary.add(*value));
+            summary
+        },
+    );
+    let value = |method: &AggregationMethod| match method.statistic {
+        Statistic::Mean => summary.mean(),
+        Statistic::Sum => summary.sum,
+        Statistic::Min => summary.min,
+        Statistic::Max => summary.max,
+        Statistic::Count => summary.count as f64,
+        _ => unreachable!("{method} needs all points"),
+    };
+    methods.iter().map(value).collect()
 }
 
 fn std(summary: &Summary, values: &[f64]) -> f64 {

@@ -24,10 +24,15 @@ pub struct Layout {
     pub(crate) grains: Vec<Grain>,
     /// In the order of their codes.
     pub(crate) methods: Vec<AggregationMethod>,
+    /// Whether there are rates as Gnocchi computes them.
     pub(crate) has_rate: bool,
+    /// Whether there are methods over differences: rates, or those of counters.
+    pub(crate) has_differences: bool,
     pub(crate) has_percentile: bool,
     /// For how long raw points are kept, if they are; late points are then taken as far back.
     pub(crate) raw_timespan: Option<Timespan>,
+    /// Whether late points are added to final buckets, where no raw points are kept.
+    pub(crate) adds_late: bool,
 }
 
 impl Layout {
@@ -46,9 +51,11 @@ impl Layout {
             back_window: policy.back_window.saturating_add(u64::from(has_rate)),
             grains,
             has_rate,
+            has_differences: methods.iter().any(|method| method.rate),
             has_percentile: methods.iter().any(|m| matches!(m.statistic, Statistic::Percentile(_))),
             methods,
             raw_timespan: policy.raw_timespan,
+            adds_late: policy.recomputes_late && policy.raw_timespan.is_none() && policy.check_late().is_ok(),
         }
     }
 
@@ -66,6 +73,11 @@ impl Layout {
     /// do: all are computed from all points.
     pub(crate) fn depends_on_passes(&self) -> bool {
         self.raw_timespan.is_none() && (self.has_rate || self.has_percentile)
+    }
+
+    /// Whether points before the back window may count.
+    pub(crate) fn takes_late(&self) -> bool {
+        self.raw_timespan.is_some() || self.adds_late
     }
 
     /// Where the back window starts when `last` is the newest point: older points are late. May be before the epoch.

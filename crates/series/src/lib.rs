@@ -8,6 +8,7 @@
 mod aggregate;
 pub mod block;
 pub mod calendar;
+mod counter;
 pub mod cross;
 mod error;
 pub mod head;

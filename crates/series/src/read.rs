@@ -111,9 +111,9 @@ pub fn assemble(
         }
     }
     if let (Some(timespan), Some(last)) = (aggregation.timespan, fetched.timestamps.last().copied()) {
-        // With raw points the timespan counts from the metric's newest point, not from the newest in the range read: late
+        // Where late points count the timespan counts from the metric's newest point, not from the newest in the range read: late
         // points skip the same expired buckets.
-        let newest = head.filter(|_| layout.raw_timespan.is_some()).and_then(Head::last);
+        let newest = head.filter(|_| layout.takes_late()).and_then(Head::last);
         let last = newest.map_or(last, |newest| newest.floor(granularity));
         let oldest = last.saturating_sub(timespan);
         fetched.drop_while(|time| time <= oldest);

@@ -35,7 +35,8 @@ impl Resample {
 }
 
 /// Aggregates a series (oldest first, both columns of one length) with `method`. A `rate:` method is taken over the
-/// differences of the stored values, as Gnocchi takes it, rates of rates included; it has no meaning on a calendar.
+/// differences of the stored values, as Gnocchi takes it, rates of rates included; it has no meaning on a calendar. Increases are added up, and of
+/// what a counter grew in a second it is the mean.
 pub fn resample(
     timestamps: &[Timestamp],
     values: &[f64],
@@ -56,6 +57,11 @@ pub(crate) struct Grouping {
 
 impl Grouping {
     pub fn new(timestamps: &[Timestamp], to: Resample, method: AggregationMethod) -> Result<Self, ReadError> {
+        let method = match method.statistic {
+            Statistic::Increase => AggregationMethod::new(Statistic::Sum),
+            Statistic::RateReset => AggregationMethod::new(Statistic::Mean),
+            _ => method,
+        };
         match to {
             Resample::Span(span) if span.0 <= 0 => return Err(ReadError::ResampleSpan),
             Resample::Calendar(_) if method.rate => return Err(ReadError::RateOnCalendar),

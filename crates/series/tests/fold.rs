@@ -50,6 +50,7 @@ fn policy(granularity: i64, timespan: Option<i64>, methods: &[&str]) -> ArchiveP
         }],
         aggregation_methods: methods.iter().map(|name| name.parse().unwrap()).collect(),
         raw_timespan: None,
+        recomputes_late: false,
     }
 }
 

@@ -10,10 +10,11 @@ use proptest::prelude::*;
 use support::{
     Rows, Store, aggregations,
     model::{Query, buckets, sorted},
+    playing::{self, Model as _, events, play},
     policy,
 };
 
-const METHODS: [&str; 13] = [
+const METHODS: [&str; 15] = [
     "mean",
     "sum",
     "last",
@@ -27,39 +28,16 @@ const METHODS: [&str; 13] = [
     "rate:last",
     "rate:std",
     "rate:count",
+    "increase",
+    "rate_reset",
 ];
 
-/// What happens to a metric.
-#[derive(Clone, Debug)]
-enum Event {
-    /// Points: how long before or after the newest of all, and the value.
-    Request(Vec<(i64, f64)>),
-    Pass,
-    /// What was folded since the last pass is folded again, as after a crash.
-    Crash,
-}
-
-fn value() -> impl Strategy<Value = f64> {
+fn value() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![
         20 => (-20i32..20).prop_map(f64::from),
         2 => -1e3..1e3,
         1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, -0.0, f64::from_bits(Measure::END_MARKER)]),
     ]
-}
-
-fn events() -> impl Strategy<Value = Vec<Event>> {
-    let offset = prop_oneof![4 => -20i64..40, 2 => -1500i64..0, 1 => 0i64..900];
-    let few = prop::collection::vec((offset, value()), 1..12);
-    let many = (-1200i64..400, prop::collection::vec(value(), 200..700)).prop_map(|(from, values)| {
-        values.into_iter().enumerate().map(|(at, value)| (from + at as i64, value)).collect()
-    });
-    let event = prop_oneof![
-        8 => few.prop_map(Event::Request),
-        1 => many.prop_map(Event::Request),
-        4 => Just(Event::Pass),
-        1 => Just(Event::Crash),
-    ];
-    prop::collection::vec(event, 1..40)
 }
 
 fn policies() -> impl Strategy<Value = ArchivePolicy> {
@@ -82,10 +60,6 @@ fn policies() -> impl Strategy<Value = ArchivePolicy> {
 struct Model(BTreeMap<i64, f64>);
 
 impl Model {
-    fn newest(&self) -> Option<i64> {
-        self.0.keys().next_back().copied()
-    }
-
     /// Where lateness starts.
     fn reach(&self, policy: &ArchivePolicy) -> i64 {
         let Some(newest) = self.newest() else { return 0 };
@@ -93,14 +67,6 @@ impl Model {
         let window_blocks = policy.back_window as i64 + i64::from(policy.has_rate());
         let window = newest - newest % block - block * window_blocks;
         window.min(newest - policy.raw_timespan.unwrap().0)
-    }
-
-    /// How many points were late.
-    fn fold(&mut self, policy: &ArchivePolicy, request: &[(i64, f64)]) -> usize {
-        let request = sorted(request);
-        let reach = self.reach(policy);
-        self.0.extend(request.range(reach..));
-        request.range(..reach).count()
     }
 
     fn rows(&self, aggregation: Aggregation) -> Rows {
@@ -120,53 +86,37 @@ impl Model {
     }
 }
 
-fn check(store: &Store, model: &Model, policy: &ArchivePolicy) -> Result<(), TestCaseError> {
-    for aggregation in aggregations(policy) {
-        let found = store.read(aggregation, &Query::all()).unwrap();
-        prop_assert_eq!(found, model.rows(aggregation), "{:?}", aggregation);
+impl playing::Model for Model {
+    fn points(&self) -> &BTreeMap<i64, f64> {
+        &self.0
     }
-    let raw = store.read_raw(None, None);
-    let found: Vec<(i64, u64)> =
-        raw.timestamps.iter().zip(&raw.values).map(|(time, value)| (time.0, value.to_bits())).collect();
-    prop_assert_eq!(found, model.raw(policy));
-    Ok(())
+
+    fn fold(&mut self, policy: &ArchivePolicy, request: &[(i64, f64)]) -> usize {
+        let request = sorted(request);
+        let reach = self.reach(policy);
+        self.0.extend(request.range(reach..));
+        request.range(..reach).count()
+    }
+
+    fn check(&self, store: &Store, policy: &ArchivePolicy) -> Result<(), TestCaseError> {
+        for aggregation in aggregations(policy) {
+            let found = store.read(aggregation, &Query::all()).unwrap();
+            prop_assert_eq!(found, self.rows(aggregation), "{:?}", aggregation);
+        }
+        let raw = store.read_raw(None, None);
+        let found: Vec<(i64, u64)> =
+            raw.timestamps.iter().zip(&raw.values).map(|(time, value)| (time.0, value.to_bits())).collect();
+        prop_assert_eq!(found, self.raw(policy));
+        Ok(())
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn order_cuts_and_crashes_change_nothing(policy in policies(), events in events()) {
-        let (mut store, mut model) = (Store::new(&policy), Model::default());
-        let mut stored = store.clone();
-        let mut log: Vec<Vec<(i64, f64)>> = Vec::new();
-        for event in events {
-            match event {
-                Event::Request(points) => {
-                    let base = model.newest().unwrap_or(5000);
-                    let request: Vec<(i64, f64)> =
-                        points.into_iter().map(|(offset, value)| ((base + offset).max(0), value)).collect();
-                    let outcome = store.fold(&request);
-                    prop_assert_eq!(outcome.late, model.fold(&policy, &request));
-                    log.push(request);
-                }
-                Event::Pass => {
-                    store.pass();
-                    stored = store.clone();
-                    check(&store, &model, &policy)?;
-                }
-                Event::Crash => {
-                    store = stored.clone();
-                    for request in &log[store.head.applied() as usize..] {
-                        store.fold(request);
-                        store.pass();
-                    }
-                    stored = store.clone();
-                }
-            }
-        }
-        store.pass();
-        check(&store, &model, &policy)?;
+    fn order_cuts_and_crashes_change_nothing(policy in policies(), events in events(value())) {
+        play(&policy, events, &mut Model::default())?;
     }
 
     /// What is removed was never there, and a metric whose clock had run ahead takes measures again.
@@ -200,11 +150,11 @@ proptest! {
             if let Some((from, to)) = span {
                 store.remove(from, to);
                 model.0.retain(|time, _| !(from..to).contains(time));
-                check(&store, &model, &policy)?;
+                model.check(&store, &policy)?;
             }
         }
         store.pass();
-        check(&store, &model, &policy)?;
+        model.check(&store, &policy)?;
     }
 
     /// Points that are older than the raw timespan leave the store, and it stays possible to merge late ones.

@@ -22,6 +22,8 @@ export interface Metric {
   resource_id?: string | null;
   resource?: Resource | null;
   archive_policy: ArchivePolicy;
+  /** With `late_dropped=true`. */
+  late_dropped?: number | null;
 }
 
 export interface Resource {

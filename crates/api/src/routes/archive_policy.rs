@@ -24,6 +24,7 @@ struct PolicyFields {
     aggregation_methods: Option<Vec<String>>,
     definition: Vec<PolicyItemFields>,
     raw_timespan: Option<Timespan>,
+    recomputes_late: Option<bool>,
 }
 
 /// The parts of an item that a request gives, before they are completed.
@@ -71,6 +72,23 @@ fn raw_timespan_of(value: &Value) -> Checked<Timespan> {
     }
 }
 
+/// Whether late measures count: `recompute`, or `drop`.
+fn recomputes_late_of(value: &Value) -> Checked<bool> {
+    match string(value)?.as_str() {
+        RECOMPUTE => Ok(true),
+        "drop" => Ok(false),
+        _ => Err(Invalid::new("not a valid value")),
+    }
+}
+
+/// Raw points take late measures as they are: there is no way to have them dropped.
+fn check_drop(raw_timespan: Option<Timespan>, recomputes_late: Option<bool>) -> Result<(), ApiError> {
+    if raw_timespan.is_some() && recomputes_late == Some(false) {
+        return Err(ApiError::bad_request("late measures are not dropped where raw points are kept"));
+    }
+    Ok(())
+}
+
 fn item(value: &Value) -> Checked<PolicyItemFields> {
     let mut given = PolicyItemFields::default();
     for (key, value) in entries(value)? {
@@ -96,6 +114,9 @@ impl From<InvalidPolicy> for ApiError {
     }
 }
 
+/// What a policy does with late measures, in requests and answers.
+const RECOMPUTE: &str = "recompute";
+
 /// A policy as the API shows it.
 pub fn shown(policy: &ArchivePolicy) -> Value {
     let item = |item: &ArchivePolicyItem| {
@@ -112,10 +133,13 @@ pub fn shown(policy: &ArchivePolicy) -> Value {
         ("definition", Value::Array(policy.definition.iter().map(item).collect())),
         ("aggregation_methods", methods.into()),
     ]);
-    // Gnocchi's policies have no such field.
+    // Gnocchi's policies have no such fields.
     if let (Some(timespan), Value::Object(fields)) = (policy.raw_timespan, &mut shown) {
         let raw = Value::object([("timespan", timespan.to_python_text().into())]);
         fields.push(("raw".to_owned(), raw));
+    }
+    if let (true, Value::Object(fields)) = (policy.recomputes_late, &mut shown) {
+        fields.push(("late".to_owned(), RECOMPUTE.into()));
     }
     shown
 }
@@ -137,10 +161,13 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         None => default.clone(),
     };
     let definition = complete(&given.definition)?;
+    check_drop(given.raw_timespan, given.recomputes_late)?;
     let policy = ArchivePolicy {
         raw_timespan: given.raw_timespan,
+        recomputes_late: given.recomputes_late.unwrap_or(false),
         ..ArchivePolicy::new(given.name, given.back_window, definition, methods)?
     };
+    policy.check_late()?;
     call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
     call.app.engine().indexer().create_archive_policy(policy.clone()).await?;
     let location = call.links().to(&format!("/v1/archive_policy/{}", policy.name));
@@ -149,7 +176,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 
 fn new_policy(body: &Value) -> Checked<PolicyFields> {
     let (mut name, mut back_window, mut methods, mut definition) = (None, 0, None, None);
-    let mut raw_timespan = None;
+    let (mut raw_timespan, mut recomputes_late) = (None, None);
     for (key, value) in entries(body)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
@@ -158,6 +185,7 @@ fn new_policy(body: &Value) -> Checked<PolicyFields> {
             "aggregation_methods" => methods = Some(list_of(value, method).map_err(in_key)?),
             "definition" => definition = Some(definition_of(value).map_err(in_key)?),
             "raw" => raw_timespan = Some(raw_timespan_of(value).map_err(in_key)?),
+            "late" => recomputes_late = Some(recomputes_late_of(value).map_err(in_key)?),
             _ => return Err(Invalid::extra_key(key)),
         }
     }
@@ -167,6 +195,7 @@ fn new_policy(body: &Value) -> Checked<PolicyFields> {
         back_window,
         aggregation_methods: methods,
         raw_timespan,
+        recomputes_late,
     })
 }
 
@@ -180,14 +209,16 @@ fn method(value: &Value) -> Checked<String> {
 
 /// `PATCH /v1/archive_policy/{name}`
 ///
-/// New points for the granularities there are, a new back window, and for how long raw points are kept.
+/// New points for the granularities there are, a new back window, for how long raw points are kept, and what becomes of late measures.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    find(call, Rule::UpdateArchivePolicy).await?;
+    let current = find(call, Rule::UpdateArchivePolicy).await?;
     let change = change(&request::json(call.parts, body).await?)?;
+    check_drop(change.raw_timespan.or(current.raw_timespan), change.recomputes_late)?;
     let change = PolicyChange {
         definition: complete(&change.definition)?,
         back_window: change.back_window,
         raw_timespan: change.raw_timespan,
+        recomputes_late: change.recomputes_late,
     };
     let policy = call.app.engine().indexer().update_archive_policy(call.parameter("name"), change).await?;
     Ok(reply::ok(&shown(&policy)))
@@ -198,20 +229,28 @@ struct ChangeFields {
     definition: Vec<PolicyItemFields>,
     back_window: Option<u64>,
     raw_timespan: Option<Timespan>,
+    recomputes_late: Option<bool>,
 }
 
 fn change(body: &Value) -> Checked<ChangeFields> {
-    let (mut definition, mut back_window, mut raw_timespan) = (None, None, None);
+    let (mut definition, mut back_window) = (None, None);
+    let (mut raw_timespan, mut recomputes_late) = (None, None);
     for (key, value) in entries(body)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
             "definition" => definition = Some(definition_of(value).map_err(in_key)?),
             "back_window" => back_window = Some(back_window_of(value).map_err(in_key)?),
             "raw" => raw_timespan = Some(raw_timespan_of(value).map_err(in_key)?),
+            "late" => recomputes_late = Some(recomputes_late_of(value).map_err(in_key)?),
             _ => return Err(Invalid::extra_key(key)),
         }
     }
-    Ok(ChangeFields { definition: required(definition, "definition")?, back_window, raw_timespan })
+    Ok(ChangeFields {
+        definition: required(definition, "definition")?,
+        back_window,
+        raw_timespan,
+        recomputes_late,
+    })
 }
 
 /// `DELETE /v1/archive_policy/{name}`

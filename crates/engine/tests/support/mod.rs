@@ -29,10 +29,18 @@ pub fn sacks(count: u16) -> SackCount {
     SackCount(NonZeroU16::new(count).unwrap())
 }
 
-/// An index with so many metrics of a policy.
+/// An index with so many metrics of a policy: a default one, or `patient`, whose late points count.
 pub async fn indexer(metrics: u128, policy: &str) -> Arc<MemoryIndexer> {
     let indexer = Arc::new(MemoryIndexer::default());
     create_default_archive_policies(&*indexer, &ArchivePolicy::default_methods()).await.unwrap();
+    let medium = indexer.archive_policy("medium").await.unwrap().unwrap();
+    let patient = ArchivePolicy {
+        name: "patient".to_owned(),
+        aggregation_methods: [Statistic::Sum, Statistic::Count].map(AggregationMethod::new).into(),
+        recomputes_late: true,
+        ..(*medium).clone()
+    };
+    indexer.create_archive_policy(patient).await.unwrap();
     create_metrics(&indexer, metrics, policy).await;
     indexer
 }
@@ -44,6 +52,7 @@ pub async fn indexer_of_sums(metrics: u128, points: u64) -> (Arc<MemoryIndexer>,
         name: "sums".into(),
         back_window: 0,
         raw_timespan: None,
+        recomputes_late: false,
         aggregation_methods: [AggregationMethod::new(Statistic::Sum)].into(),
         definition: vec![ArchivePolicyItem::new(Some(Timespan::from_secs(1)), Some(points), None).unwrap()],
     };

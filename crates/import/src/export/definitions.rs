@@ -1,6 +1,9 @@
 //! Archive policies, their rules, and resource types: what is new or changed comes before what uses it, what is gone behind.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use gnudi_client::uri::path;
 use gnudi_model::{
@@ -57,9 +60,10 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<Vec<Types>, Exp
 async fn write_policies(export: &mut Export<'_>) -> Result<(), ExportError> {
     let theirs = export.gnocchi.archive_policies().await?;
     for ours in export.gnudi.archive_policies().await? {
+        let ours = of_gnocchi(&ours);
         let of_policy = path("/v1/archive_policy/", &ours.name);
         match theirs.iter().find(|theirs| theirs.name == ours.name) {
-            Some(theirs) if *theirs == *ours => {}
+            Some(theirs) if *theirs == ours => {}
             Some(theirs) if is_changeable(theirs, &ours) => {
                 let body = json!({"definition": definition_of(&ours), "back_window": ours.back_window});
                 export.change(&Line::request("PATCH", of_policy, Some(body)))?;
@@ -80,6 +84,16 @@ async fn write_policies(export: &mut Export<'_>) -> Result<(), ExportError> {
         }
     }
     Ok(())
+}
+
+/// What of a policy Gnocchi can have: no extensions. One that has none of its methods gets those of its default.
+fn of_gnocchi(policy: &ArchivePolicy) -> ArchivePolicy {
+    let methods = policy.aggregation_methods.iter().copied();
+    let mut aggregation_methods: BTreeSet<_> = methods.filter(|method| !method.is_counter()).collect();
+    if aggregation_methods.is_empty() {
+        aggregation_methods = ArchivePolicy::default_methods();
+    }
+    ArchivePolicy { raw_timespan: None, recomputes_late: false, aggregation_methods, ..policy.clone() }
 }
 
 /// Whether Gnocchi's API can make one of the other.
@@ -252,6 +266,18 @@ mod tests {
         );
         assert_eq!(of(AttributeKind::Bool), r#"{"type":"bool","required":false}"#);
         assert_eq!(pointer("a/b~"), "/attributes/a~1b~0");
+    }
+
+    #[test]
+    fn policies_lose_their_extensions() {
+        let mut policy = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).pop().unwrap();
+        policy.recomputes_late = true;
+        policy.aggregation_methods = ["last", "increase"].map(|name| name.parse().unwrap()).into();
+        let exported = of_gnocchi(&policy);
+        assert_eq!(exported.aggregation_methods, ["last".parse().unwrap()].into());
+        assert_eq!((exported.raw_timespan, exported.recomputes_late), (None, false));
+        policy.aggregation_methods = ["rate_reset".parse().unwrap()].into();
+        assert_eq!(of_gnocchi(&policy).aggregation_methods, ArchivePolicy::default_methods());
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub(super) async fn is_kept_whole(indexer: &dyn Indexer) {
     odd.definition[2].timespan = Some(Timespan(i64::MAX));
     odd.aggregation_methods = AggregationMethod::all().collect();
     let mut none = policy("", &[1]);
+    none.recomputes_late = true;
     none.aggregation_methods.clear();
     indexer.create_archive_policy(odd.clone()).await.unwrap();
     indexer.create_archive_policy(none.clone()).await.unwrap();
@@ -47,6 +48,9 @@ pub(super) async fn all_but_granularities_changes(indexer: &dyn Indexer) {
     wanted.raw_timespan = Some(Timespan::from_secs(86_400));
     let all = PolicyChange { back_window: Some(5), raw_timespan: wanted.raw_timespan, ..points.clone() };
     indexer.update_archive_policy("two", all).await.unwrap();
+    wanted.recomputes_late = true;
+    let late = PolicyChange { recomputes_late: Some(true), ..points.clone() };
+    indexer.update_archive_policy("two", late).await.unwrap();
     assert_eq!(*indexer.update_archive_policy("two", points).await.unwrap(), wanted);
     assert_eq!(*indexer.archive_policy("two").await.unwrap().unwrap(), wanted);
     assert_eq!(

@@ -119,6 +119,7 @@ fn policy(name: &str, seconds: &[i64]) -> ArchivePolicy {
         definition,
         aggregation_methods: BTreeSet::from_iter(ArchivePolicy::default_methods()),
         raw_timespan: None,
+        recomputes_late: false,
     }
 }
 

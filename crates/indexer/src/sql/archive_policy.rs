@@ -14,8 +14,10 @@ use super::{
 };
 use crate::{ArchivePolicies, IndexerError, PolicyChange, Result, Touched};
 
-const SELECT_ALL: &str = "SELECT name, back_window, definition, aggregation_methods, raw_timespan FROM archive_policy ORDER BY name";
-const SELECT_ONE: &str = "SELECT name, back_window, definition, aggregation_methods, raw_timespan FROM archive_policy WHERE name = ?";
+const SELECT_ALL: &str = "SELECT name, back_window, definition, aggregation_methods, raw_timespan, recomputes_late \
+     FROM archive_policy ORDER BY name";
+const SELECT_ONE: &str = "SELECT name, back_window, definition, aggregation_methods, raw_timespan, recomputes_late \
+     FROM archive_policy WHERE name = ?";
 
 #[async_trait]
 impl ArchivePolicies for SqlIndexer {
@@ -52,14 +54,15 @@ impl Change for Create {
         let Create(policy) = self;
         let insert = connection
             .statement(
-                "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods, raw_timespan) \
-                 VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods, raw_timespan, \
+                 recomputes_late) VALUES (?, ?, ?, ?, ?, ?)",
             )
             .bind(&policy.name)
             .bind(policy.back_window as i64)
             .bind(encode_definition(&policy.definition))
             .bind(encode_methods(&policy.aggregation_methods))
-            .bind(policy.raw_timespan.map(|timespan| timespan.0));
+            .bind(policy.raw_timespan.map(|timespan| timespan.0))
+            .bind(i64::from(policy.recomputes_late));
         match connection.try_execute(insert).await {
             Err(error) if is_unique_violation(&error) => {
                 Err(Failure::Refused(IndexerError::ArchivePolicyAlreadyExists(policy.name.clone())))
@@ -88,11 +91,13 @@ impl Change for Update {
         change.apply(&mut policy).map_err(Failure::Refused)?;
         let update = connection
             .statement(
-                "UPDATE archive_policy SET back_window = ?, definition = ?, raw_timespan = ? WHERE name = ?",
+                "UPDATE archive_policy SET back_window = ?, definition = ?, raw_timespan = ?, \
+                 recomputes_late = ? WHERE name = ?",
             )
             .bind(policy.back_window as i64)
             .bind(encode_definition(&policy.definition))
             .bind(policy.raw_timespan.map(|timespan| timespan.0))
+            .bind(i64::from(policy.recomputes_late))
             .bind(name);
         connection.execute(update).await?;
         Ok((Arc::new(policy), Touched::policies()))
@@ -145,5 +150,12 @@ fn decode(row: &Row) -> Result<ArchivePolicy> {
         .map(|StoredItem(granularity, points, timespan)| ArchivePolicyItem { granularity, points, timespan })
         .collect();
     let raw_timespan = row.try_get::<Option<i64>>(4)?.map(Timespan);
-    Ok(ArchivePolicy { name, back_window: back_window as u64, definition, aggregation_methods, raw_timespan })
+    Ok(ArchivePolicy {
+        name,
+        back_window: back_window as u64,
+        definition,
+        aggregation_methods,
+        raw_timespan,
+        recomputes_late: row.try_get::<i64>(5)? != 0,
+    })
 }

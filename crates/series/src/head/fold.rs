@@ -19,9 +19,9 @@ const EXPIRY_STEPS: i64 = 32;
 /// What became of a request's points, counted by distinct times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoldOutcome {
-    /// With the policy's raw points also those that [`Head::merge_late`] has to merge.
+    /// Also those that [`Head::merge_late`] has to merge.
     pub accepted: usize,
-    /// Dropped, since they are older than the back window, and than the policy's raw points.
+    /// Dropped, since they are older than the back window, and than what the policy takes late points for.
     pub late: usize,
 }
 
@@ -74,9 +74,12 @@ impl Head {
         outcome
     }
 
-    /// Where the policy keeps raw points, notes those that are not older than these; the number of others.
+    /// Where the policy keeps raw points, notes those that are not older than these, and where late points are added, those that can be;
+    /// the number of others.
     fn take_late(&mut self, layout: &Layout, points: &[Measure]) -> usize {
-        let Some(timespan) = layout.raw_timespan else { return points.len() };
+        let Some(timespan) = layout.raw_timespan else {
+            return if layout.adds_late { self.add_late(layout, points) } else { points.len() };
+        };
         if self.archive.is_none() {
             // Points that came earlier are gone but for those in `raw`. After a loss some of those may be, too.
             let from = match self.lost_before {
@@ -215,7 +218,7 @@ impl Head {
                 grain.marks.forget(&self.raw[..count], grain.final_until);
             }
             if let Some(before) = raw[..raw.partition_point(|point| point.timestamp.0 < oldest)].last()
-                && (layout.has_rate || self.archive.is_some())
+                && (layout.has_differences || self.archive.is_some())
             {
                 self.before = Some(*before);
             }

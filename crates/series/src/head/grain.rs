@@ -8,7 +8,7 @@ use super::{SealedBlock, marks::Marks};
 use crate::{
     CodecError,
     aggregate::{Bucket, Workspace},
-    block,
+    block, counter,
     layout::floor,
     read::Fetched,
     rows::{Rows, is_absent, may_lack},
@@ -90,6 +90,8 @@ pub(super) struct GrainState {
     pub kept_from: i64,
     pub open: Open,
     pub marks: Marks,
+    /// Not stored: values to be added to final buckets, by their starts, in the order in which they came; see [`super::added`].
+    pub late: Vec<(Timestamp, f64)>,
 }
 
 impl GrainState {
@@ -134,18 +136,32 @@ impl GrainState {
         rows.reserve(plain.buckets.len());
         rows.starts.extend(plain.buckets.iter().map(|bucket| Timestamp(bucket.start)));
         let split = methods.partition_point(|method| !method.rate);
-        let (plain_columns, rate_columns) = rows.columns.split_at_mut(split);
+        let (methods_of_points, differences) = methods.split_at(split);
+        let (plain_columns, columns) = rows.columns.split_at_mut(split);
+        let split = differences.partition_point(|method| !method.is_counter());
+        let (methods_of_rates, counters) = differences.split_at(split);
+        let (rate_columns, counter_columns) = columns.split_at_mut(split);
         if !rate_columns.is_empty() {
             self.rates(points, first, &plain.buckets, rates);
-            rates.push_columns(&methods[split..], rate_columns);
-            self.restore_stds(points.raw, first, &plain.buckets, rates, &methods[split..], rate_columns);
+            rates.push_columns(methods_of_rates, rate_columns);
+            self.restore_stds(points.raw, first, &plain.buckets, rates, methods_of_rates, rate_columns);
+        }
+        if !counter_columns.is_empty() {
+            counter::push_columns(
+                points.raw,
+                points.before,
+                first,
+                &plain.buckets,
+                counters,
+                counter_columns,
+            );
         }
         if !self.marks.passes.is_empty() {
             for bucket in &mut plain.buckets {
                 bucket.offset = self.marks.offset(points.raw, first + bucket.from, bucket.start);
             }
         }
-        plain.push_columns(&methods[..split], plain_columns);
+        plain.push_columns(methods_of_points, plain_columns);
         if methods.iter().all(|&method| may_lack(method)) {
             rows.drop_empty(before);
         }

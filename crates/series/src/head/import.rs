@@ -277,7 +277,7 @@ fn first_rates(layout: &Layout, points: &[Measure], row: &[f64]) -> Vec<f64> {
         Statistic::Last | Statistic::Median | Statistic::Percentile(_) => {
             (points.len() == 1).then_some(*value)
         }
-        Statistic::Std | Statistic::Count => None,
+        Statistic::Std | Statistic::Count | Statistic::Increase | Statistic::RateReset => None,
     };
     known.filter_map(rate).collect()
 }

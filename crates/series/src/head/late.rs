@@ -1,16 +1,16 @@
-//! Late points, where the policy keeps raw points: they are merged into those of their time, and every bucket that they touch is
+//! Late points, where the policy keeps raw points ([`super::added`] elsewhere): they are merged into those of their time, and every bucket that they touch is
 //! computed again. The result is that of the same points in order.
 //!
 //! What they touch lies in blocks, so this takes steps between which the caller reads: [`Head::late_raw_needs`] names the blocks of
 //! raw points, [`Head::merge_late`] merges, [`LateRows::needs`] names the blocks of buckets, [`Head::set_late_rows`] replaces them.
 //! Nothing is changed in place: [`Head::take_removed`] and [`Head::take_sealed`] tell what takes the place of what.
 
-use std::{collections::BTreeSet, ops::Range};
+use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
 use gnudi_model::{AggregationMethod, Measure, Timespan, Timestamp};
 
 use super::{
-    Head, SealedBlock,
+    Head, SealedBlock, added,
     archive::{Archive, blocks_of},
     fold::merge,
     grain::{Buffers, GrainState, Open, Points, aggregated, blocks_of_rows},
@@ -40,13 +40,21 @@ pub struct LateRows(pub(super) Vec<GrainRows>);
 
 #[derive(Clone, Debug)]
 pub(super) struct GrainRows {
-    granularity: Timespan,
+    pub granularity: Timespan,
     /// All that start in here go, but for `buckets`.
     pub cleared: Option<Range<Timestamp>>,
     /// In order.
-    buckets: Vec<Timestamp>,
-    /// Of those buckets that have points.
-    rows: Rows,
+    pub buckets: Vec<Timestamp>,
+    pub new: New,
+}
+
+/// What takes the place of changed buckets.
+#[derive(Clone, Debug)]
+pub(super) enum New {
+    /// Rows of those that have points.
+    Rows(Rows),
+    /// The buckets with these values added, by bucket.
+    Values(Vec<Vec<f64>>),
 }
 
 impl LateRows {
@@ -101,6 +109,7 @@ impl Head {
 
     /// Gives the late points up: the number of them.
     pub fn drop_late(&mut self) -> usize {
+        self.grains.iter_mut().for_each(|grain| grain.late.clear());
         std::mem::take(&mut self.late).len()
     }
 
@@ -116,12 +125,16 @@ impl Head {
         raw_needs(layout, first.timestamp, last.timestamp, blocks)
     }
 
-    /// Merges the late points, given the blocks that [`Head::late_raw_needs`] named, and computes the buckets that they change.
+    /// Merges the late points, given the blocks that [`Head::late_raw_needs`] named, and computes the buckets that they change. Without raw
+    /// points it is left to [`Head::set_late_rows`] what becomes of those.
     pub fn merge_late(
         &mut self,
         layout: &Layout,
         stored: &[StoredBlock<'_>],
     ) -> Result<LateRows, CodecError> {
+        if layout.raw_timespan.is_none() {
+            return Ok(self.added_rows());
+        }
         let mut parts = self.parts(stored)?;
         let late = std::mem::take(&mut self.late);
         let in_raw = late.partition_point(|point| point.timestamp.0 < self.raw_start());
@@ -136,13 +149,10 @@ impl Head {
         points.extend_from_slice(&self.raw);
         let points = aggregated(&points, true);
         self.find_before(&late, &points);
-        let changed = changed_times(&late, &points, layout.has_rate);
+        let changed = changed_times(&late, &points, layout.has_differences);
         let newest = self.last().unwrap_or_default();
         let rows = self.grains.iter().zip(&layout.grains).map(|(grain, limits)| {
-            let passed = limits
-                .timespan
-                .map_or(i64::MIN, |timespan| floor(newest.0, grain.granularity.0).saturating_sub(timespan.0));
-            grain.late_rows(&layout.methods, &points, &changed, grain.kept_from.max(passed.saturating_add(1)))
+            grain.late_rows(&layout.methods, &points, &changed, grain.oldest_late(limits.timespan, newest))
         });
         Ok(LateRows(rows.filter(|rows| !rows.buckets.is_empty()).collect()))
     }
@@ -231,14 +241,14 @@ impl Head {
         let mut rest = changed.clone();
         for block in stored {
             let Some(part) = rest.take_until(block.span) else { continue };
-            let rows = part.applied_to(&decode(block.bytes)?);
+            let rows = part.applied_to(methods, &decode(block.bytes)?);
             self.removed.push((changed.granularity, block.span));
             self.sealed.extend(blocks_of_rows(changed.granularity, methods, &rows));
         }
         for block in std::mem::take(&mut sealed) {
             match rest.take_until((block.first, block.last)) {
                 Some(part) => {
-                    let rows = part.applied_to(&decode(&block.bytes)?);
+                    let rows = part.applied_to(methods, &decode(&block.bytes)?);
                     self.sealed.extend(blocks_of_rows(changed.granularity, methods, &rows));
                 }
                 None => self.sealed.push(block),
@@ -249,7 +259,7 @@ impl Head {
             return Ok(());
         };
         let rows = grain.take_rows(methods, &mut self.sealed);
-        grain.open = Open::Rows(rest.applied_to(&rows));
+        grain.open = Open::Rows(rest.applied_to(methods, &rows));
         if grain.is_full() {
             grain.seal(methods, &mut self.sealed);
         }
@@ -276,6 +286,13 @@ impl Part {
 }
 
 impl GrainState {
+    /// Late points count in buckets that start here or later: the timespan has not passed those.
+    pub(super) fn oldest_late(&self, timespan: Option<Timespan>, newest: Timestamp) -> i64 {
+        let newest = floor(newest.0, self.granularity.0);
+        let passed = timespan.map_or(i64::MIN, |timespan| newest.saturating_sub(timespan.0));
+        self.kept_from.max(passed.saturating_add(1))
+    }
+
     /// The final buckets that hold the times and start at `from` or later, computed from points that include all of theirs.
     pub(super) fn late_rows(
         &self,
@@ -296,14 +313,15 @@ impl GrainState {
             bucket.push_lazy(points, methods, start.saturating_add(step), &mut buffers, &mut rows);
         }
         let buckets = buckets.into_iter().map(Timestamp).collect();
-        GrainRows { granularity: self.granularity, cleared: None, buckets, rows }
+        GrainRows { granularity: self.granularity, cleared: None, buckets, new: New::Rows(rows) }
     }
 }
 
-/// The times whose buckets change: those of late points, and where rates are wanted those of the points after them.
-fn changed_times(late: &[Measure], points: &[Measure], has_rate: bool) -> Vec<Timestamp> {
+/// The times whose buckets change: those of late points, and where differences are wanted those of the points after them.
+fn changed_times(late: &[Measure], points: &[Measure], has_differences: bool) -> Vec<Timestamp> {
     let after = |time: Timestamp| points.get(points.partition_point(|point| point.timestamp <= time));
-    let next = |point: &Measure| after(point.timestamp).filter(|_| has_rate).map(|point| point.timestamp);
+    let next =
+        |point: &Measure| after(point.timestamp).filter(|_| has_differences).map(|point| point.timestamp);
     late.iter().flat_map(|point| [Some(point.timestamp), next(point)]).flatten().collect()
 }
 
@@ -325,23 +343,32 @@ impl GrainRows {
         if buckets == 0 && !self.clears(span) {
             return None;
         }
-        let rows = self.rows.starts.partition_point(|start| *start <= last);
+        let new = match &mut self.new {
+            New::Rows(rows) => {
+                New::Rows(rows.split_front(rows.starts.partition_point(|start| *start <= last)))
+            }
+            New::Values(values) => New::Values(values.drain(..buckets).collect()),
+        };
         Some(GrainRows {
             granularity: self.granularity,
             cleared: self.cleared.clone(),
             buckets: self.buckets.drain(..buckets).collect(),
-            rows: self.rows.split_front(rows),
+            new,
         })
     }
 
     /// The rows with these buckets in place of theirs.
-    fn applied_to(&self, rows: &Rows) -> Rows {
+    fn applied_to(&self, methods: &[AggregationMethod], rows: &Rows) -> Rows {
+        let changed = match &self.new {
+            New::Rows(rows) => Cow::Borrowed(rows),
+            New::Values(values) => Cow::Owned(added::with_values(methods, rows, &self.buckets, values)),
+        };
         let mut merged = Rows::new(rows.columns.len());
         let mut new = 0;
         for row in 0..rows.len() {
             let start = rows.starts[row];
-            while self.rows.starts.get(new).is_some_and(|new| *new < start) {
-                merged.push_row_of(&self.rows, new);
+            while changed.starts.get(new).is_some_and(|new| *new < start) {
+                merged.push_row_of(&changed, new);
                 new += 1;
             }
             let is_cleared = self.cleared.as_ref().is_some_and(|span| span.contains(&start));
@@ -349,7 +376,7 @@ impl GrainRows {
                 merged.push_row_of(rows, row);
             }
         }
-        (new..self.rows.len()).for_each(|row| merged.push_row_of(&self.rows, row));
+        (new..changed.len()).for_each(|row| merged.push_row_of(&changed, row));
         merged
     }
 }

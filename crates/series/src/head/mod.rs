@@ -12,10 +12,11 @@
 //! final bucket is never computed again, also when a policy's back window or timespan grows later.
 //!
 //! Parts: [`grain`] one granularity's rows, [`fold`] applying a request, [`marks`] what rates and percentiles remember of
-//! earlier passes, [`archive`] raw points outside the window and [`late`] late points, where the policy keeps raw points,
+//! earlier passes, [`archive`] raw points outside the window and [`late`] late points, where the policy keeps raw points, [`added`] late points elsewhere,
 //! [`removal`] points and buckets that are removed,
 //! [`import`] a head out of another store, [`codec`] the stored form.
 
+mod added;
 mod archive;
 mod codec;
 mod fold;
@@ -60,7 +61,7 @@ pub struct Head {
     /// The points inside the window, oldest first, distinct times; and before them those that share a bucket with the
     /// window's start, for granularities that do not divide the block.
     raw: Vec<Measure>,
-    /// The last point that left `raw`, where rates are wanted or raw points are kept: the first rate is the difference from it.
+    /// The last point that left `raw`, where differences are wanted or raw points are kept: the first one is the difference from it.
     before: Option<Measure>,
     /// Finest first.
     grains: Vec<GrainState>,
@@ -70,7 +71,8 @@ pub struct Head {
     methods: Vec<AggregationMethod>,
     /// Not stored: what [`Head::take_sealed`] hands out.
     sealed: Vec<SealedBlock>,
-    /// Not stored: points before the window that are to be merged, in order; see [`late`].
+    /// Not stored: points before the window that are to be merged, in order; see [`late`]. Without raw points in the order in which they came;
+    /// see [`added`].
     late: Vec<Measure>,
     /// Not stored: what [`Head::take_removed`] hands out.
     removed: Vec<(Timespan, BlockSpan)>,

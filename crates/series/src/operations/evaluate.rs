@@ -5,11 +5,12 @@ use std::{borrow::Cow, collections::HashMap};
 use gnudi_model::{AggregationMethod, Timestamp};
 
 use super::{
-    BinaryFunction, MetricName, Metrics, Operation, Reaggregation, UnaryFunction, counter, elementwise,
-    reduce, rolling,
+    BinaryFunction, MetricName, Metrics, Operation, Reaggregation, UnaryFunction, elementwise, reduce,
+    rolling,
     value::{Columns, Value},
 };
 use crate::{
+    counter,
     read::ReadError,
     resample::{Grouping, Resample},
 };

@@ -7,7 +7,6 @@
 //! [`operator`] and [`reaggregation`] hold the names; [`text`] prints a tree as Python prints its lists, for error
 //! texts. Reading a tree from JSON or an S-expression is the API's job.
 
-mod counter;
 mod elementwise;
 mod evaluate;
 mod operator;

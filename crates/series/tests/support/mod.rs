@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each binary uses its own part")]
 
 pub mod model;
+pub mod playing;
 
 use std::collections::BTreeMap;
 
@@ -39,12 +40,13 @@ pub fn policy(back_window: u64, definition: &[(i64, Option<i64>)], methods: &[&s
         definition: definition.iter().map(item).collect(),
         aggregation_methods: methods.iter().map(|name| name.parse().unwrap()).collect(),
         raw_timespan: None,
+        recomputes_late: false,
     }
 }
 
 /// Granularities that divide each other, in nanoseconds: times are small numbers in these tests.
 pub fn policies() -> impl Strategy<Value = ArchivePolicy> {
-    const METHODS: [&str; 20] = [
+    const METHODS: [&str; 22] = [
         "mean",
         "sum",
         "last",
@@ -65,6 +67,8 @@ pub fn policies() -> impl Strategy<Value = ArchivePolicy> {
         "rate:median",
         "rate:90pct",
         "rate:max",
+        "increase",
+        "rate_reset",
     ];
     let spans = prop::collection::vec(prop::option::of(prop_oneof![1i64..20, 100i64..9000]), 3);
     let definition =

@@ -39,6 +39,8 @@ impl Query {
 /// A metric as Gnocchi keeps it, and what is final.
 #[derive(Default)]
 pub struct Model {
+    /// All that was accepted.
+    all: Series,
     raw: Series,
     window: i64,
     stored: BTreeMap<(AggregationMethod, i64), Series>,
@@ -81,6 +83,7 @@ impl Model {
         let limit = previous.map_or(0, |last| Self::window_start(policy, last).max(self.window));
         let accepted: Series = request.range(limit..).map(|(&time, &value)| (time, value)).collect();
         let late = request.len() - accepted.len();
+        self.all.extend(&accepted);
         self.raw.extend(accepted);
         let (first, last) = (*self.raw.keys().next().unwrap(), *self.raw.keys().next_back().unwrap());
         for item in &policy.definition {
@@ -93,8 +96,16 @@ impl Model {
             }
             let from = start.max(*final_until);
             for &method in &policy.aggregation_methods {
-                let computed = aggregate(&self.raw, start, step, method);
+                let computed = if method.is_counter() {
+                    grown(&self.all, step, method).split_off(&start)
+                } else {
+                    aggregate(&self.raw, start, step, method)
+                };
                 let stored = self.stored.entry((method, step)).or_default();
+                if method.is_counter() {
+                    // What they had is not kept where a NaN came between, as it is for rates.
+                    stored.split_off(&from);
+                }
                 stored.extend(computed.range(from..).map(|(&time, &value)| (time, value)));
                 let split = |time| floor(Self::window_start(policy, time), step * 3600);
                 if let (Some(previous), Some(passed)) = (previous, passed)
@@ -130,7 +141,12 @@ impl Model {
         }
         let mut from = query.start.map(|start| floor(start, step));
         if let Some(span) = query.resample {
-            series = aggregate(&series, i64::MIN, span, aggregation.method);
+            let method = match aggregation.method.statistic {
+                Statistic::Increase => AggregationMethod::new(Statistic::Sum),
+                Statistic::RateReset => AggregationMethod::new(Statistic::Mean),
+                _ => aggregation.method,
+            };
+            series = aggregate(&series, i64::MIN, span, method);
             from = query.start.map(|start| floor(start, span));
         }
         series.retain(|&bucket, _| from.is_none_or(|from| bucket >= from));
@@ -145,8 +161,31 @@ pub fn buckets(accepted: &Series, aggregation: Aggregation) -> Rows {
     buckets.into_iter().map(|(bucket, value)| (bucket, bits(value))).collect()
 }
 
+/// By how much a counter grew, by bucket.
+fn grown(points: &Series, step: i64, method: AggregationMethod) -> Series {
+    let mut buckets: BTreeMap<i64, (f64, i64)> = BTreeMap::new();
+    let points: Vec<(i64, f64)> = points.iter().map(|(&time, &value)| (time, value)).collect();
+    for pair in points.windows(2) {
+        let [(before, was), (time, is)] = pair else { unreachable!() };
+        if was.is_nan() || is.is_nan() {
+            continue;
+        }
+        let (increase, nanoseconds) = buckets.entry(floor(*time, step)).or_default();
+        *increase += if is < was { *is } else { is - was };
+        *nanoseconds += time - before;
+    }
+    let is_increase = method.statistic == Statistic::Increase;
+    let value = |(increase, nanoseconds): (f64, i64)| {
+        if is_increase { increase } else { increase / (nanoseconds as f64 / 1e9) }
+    };
+    buckets.into_iter().map(|(start, sums)| (start, value(sums))).collect()
+}
+
 /// The buckets from `start` on. Rates are differences over the points from one bucket before it on.
 fn aggregate(points: &Series, start: i64, step: i64, method: AggregationMethod) -> Series {
+    if method.is_counter() {
+        return grown(points, step, method);
+    }
     let from = if method.rate { start.saturating_sub(step) } else { start };
     let mut series: Vec<(i64, f64)> = points.range(from..).map(|(&time, &value)| (time, value)).collect();
     if method.rate {
@@ -198,6 +237,7 @@ fn statistic(values: &[f64], statistic: Statistic, place: usize) -> Option<f64> 
             let sum = sorted[values.len() / 2 - 1] + sorted[values.len() / 2];
             sum / 2.0
         }
+        Statistic::Increase | Statistic::RateReset => unreachable!("no statistic of values"),
         Statistic::Percentile(percent) => {
             let position = place as f64 + (count - 1.0) * (f64::from(percent) / 100.0);
             let low = position.floor() as usize - place;

@@ -1,4 +1,4 @@
-// What the store holds: policies and types by their size, and metrics that get no points any more.
+// What the store holds: policies and types by their size, metrics that get no points any more, and those whose points come too late.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -11,6 +11,7 @@ import { inWords } from "../../series/range";
 import { linkTo } from "../../state/address";
 import { Owner } from "../../parts/owner";
 import { type Census, UNASKED_MAX, takeCensus } from "./census";
+import { Late } from "./late";
 
 const SILENT_SHOWN_MAX = 100;
 
@@ -69,6 +70,7 @@ export function Contents({ workers, requests }: { workers: ComponentChildren; re
         )}
         {census?.isDone && census.silent.length === 0 && <p class="note">None.</p>}
       </section>
+      <Late />
     </>
   );
 }

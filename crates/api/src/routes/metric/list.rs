@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gnudi_engine::LastMeasure;
+use gnudi_engine::Measured;
 use gnudi_indexer::{MetricFilter, MetricListing, Pattern};
 use gnudi_model::{Metric, MetricId, MetricStatus, python::parse_uuid};
 use hyper::header::LINK;
@@ -10,7 +10,7 @@ use hyper::header::LINK;
 use super::measured;
 use crate::{
     arrow,
-    last_measure::{self, LastMeasures},
+    last_measure::LastMeasures,
     pagination::{METRIC_SORTS, Pagination, next_link},
     query::{Argument, Query},
     routes::prelude::*,
@@ -31,14 +31,14 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
         let next = metrics.last().filter(|_| metrics.len() >= pagination.limit).map(|last| last.id);
         (super::list_answer(call, &metrics).await?, next)
     } else {
-        if asked.show && arrow::is_wanted(call.parts) {
-            return Err(ApiError::argument(last_measure::NAME, "Tables do not have it"));
+        if let Some(figure) = asked.show.any().filter(|_| arrow::is_wanted(call.parts)) {
+            return Err(ApiError::argument(figure.name(), "Tables do not have it"));
         }
         call.reads_what_it_lists()?;
         let (found, next) = measured::list(call, filter, &pagination, &asked).await?;
-        let (metrics, last): (Vec<Arc<Metric>>, Vec<LastMeasure>) = found.into_iter().unzip();
-        let response = if asked.show {
-            reply::ok(&with_last_shown(super::list_shown(call, &metrics).await?, &last))
+        let (metrics, measured): (Vec<Arc<Metric>>, Vec<Measured>) = found.into_iter().unzip();
+        let response = if asked.show.any().is_some() {
+            reply::ok(&with_figures(super::list_shown(call, &metrics).await?, &asked, &measured))
         } else {
             super::list_answer(call, &metrics).await?
         };
@@ -49,11 +49,11 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(reply::with_header(response, LINK, &link))
 }
 
-/// The shown metrics, each with when it was measured last.
-fn with_last_shown(mut shown: Value, last: &[LastMeasure]) -> Value {
+/// The shown metrics, each with the figures that are asked for.
+fn with_figures(mut shown: Value, asked: &LastMeasures, measured: &[Measured]) -> Value {
     if let Value::Array(metrics) = &mut shown {
-        for (metric, last) in metrics.iter_mut().zip(last) {
-            super::add_last_measure(metric, *last);
+        for (metric, measured) in metrics.iter_mut().zip(measured) {
+            asked.show.add_to(metric, *measured);
         }
     }
     shown

@@ -1,13 +1,14 @@
-//! Lists of metrics with, by, or for their last measures: `last_measure`, `sort=last_measure`, `silent_since` of `GET /v1/metric`.
+//! Lists of metrics with, by, or for the figures of their measures: `last_measure`, `late_dropped`, `sort` by either, `silent_since` of
+//! `GET /v1/metric`.
 
 use std::{cmp::Ordering, sync::Arc};
 
-use gnudi_engine::LastMeasure;
+use gnudi_engine::Measured;
 use gnudi_indexer::{IndexerError, MetricFilter, MetricListing, SortDirection};
 use gnudi_model::{Metric, MetricId};
 
 use crate::{
-    last_measure::{LastMeasures, SCANNED_MAX, SORTED_MAX},
+    last_measure::{Figure, LastMeasures, SCANNED_MAX, SORTED_MAX},
     pagination::Pagination,
     routes::prelude::*,
 };
@@ -15,7 +16,7 @@ use crate::{
 /// Metrics that are listed at once.
 const METRICS_AT_ONCE: usize = 1_000;
 
-type Found = Vec<(Arc<Metric>, LastMeasure)>;
+type Found = Vec<(Arc<Metric>, Measured)>;
 
 /// A page, and the metric that the next one begins behind, if there may be one.
 pub(super) async fn list(
@@ -25,7 +26,7 @@ pub(super) async fn list(
     asked: &LastMeasures,
 ) -> Result<(Found, Option<MetricId>), ApiError> {
     match asked.sort {
-        Some(direction) => sorted(call, filter, pagination, asked, direction).await,
+        Some(by) => sorted(call, filter, pagination, asked, by).await,
         None => scanned(call, filter, pagination, asked).await,
     }
 }
@@ -45,11 +46,11 @@ async fn scanned(
     loop {
         let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
         let is_last = metrics.len() < listing.page.limit;
-        for (metric, last) in with_last(call, metrics).await? {
+        for (metric, measured) in with_measured(call, metrics).await? {
             let id = metric.id;
             listing.page.marker = Some(id);
-            if asked.takes(last) {
-                found.push((metric, last));
+            if asked.takes(measured.last) {
+                found.push((metric, measured));
             }
             if found.len() == pagination.limit {
                 return Ok((found, Some(id)));
@@ -71,7 +72,7 @@ async fn sorted(
     filter: MetricFilter,
     pagination: &Pagination,
     asked: &LastMeasures,
-    direction: SortDirection,
+    (figure, direction): (Figure, SortDirection),
 ) -> Result<(Found, Option<MetricId>), ApiError> {
     let mut page = pagination.unsorted().page()?;
     let marker = page.marker.take();
@@ -82,9 +83,9 @@ async fn sorted(
             "There are more than {SORTED_MAX} metrics to sort: filter them"
         )));
     }
-    let mut all = with_last(call, metrics).await?;
-    all.retain(|(_, last)| asked.takes(*last));
-    all.sort_by(|a, b| order(direction, a.1, b.1).then(a.0.id.cmp(&b.0.id)));
+    let mut all = with_measured(call, metrics).await?;
+    all.retain(|(_, measured)| asked.takes(measured.last));
+    all.sort_by(|a, b| order(direction, figure.key(a.1), figure.key(b.1)).then(a.0.id.cmp(&b.0.id)));
     let from = match marker {
         Some(id) => {
             let place = all.iter().position(|(metric, _)| metric.id == id);
@@ -99,8 +100,8 @@ async fn sorted(
     Ok((all, next))
 }
 
-fn order(direction: SortDirection, a: LastMeasure, b: LastMeasure) -> Ordering {
-    match (a.time(), b.time()) {
+fn order(direction: SortDirection, a: Option<i128>, b: Option<i128>) -> Ordering {
+    match (a, b) {
         (Some(a), Some(b)) if direction.is_ascending() => a.cmp(&b),
         (Some(a), Some(b)) => b.cmp(&a),
         (None, None) => Ordering::Equal,
@@ -110,8 +111,8 @@ fn order(direction: SortDirection, a: LastMeasure, b: LastMeasure) -> Ordering {
     }
 }
 
-pub(super) async fn with_last(call: &Call<'_>, metrics: Vec<Arc<Metric>>) -> Result<Found, ApiError> {
+async fn with_measured(call: &Call<'_>, metrics: Vec<Arc<Metric>>) -> Result<Found, ApiError> {
     let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
-    let last = call.last_measures(&ids).await?;
-    Ok(metrics.into_iter().zip(last).collect())
+    let measured = call.measured(&ids).await?;
+    Ok(metrics.into_iter().zip(measured).collect())
 }

@@ -14,17 +14,12 @@ use get_measures::time;
 use std::{collections::HashMap, sync::Arc};
 
 use gnudi_drivers::incoming::Batch;
-use gnudi_engine::LastMeasure;
 use gnudi_indexer::{IndexerError, NewMetric};
 use gnudi_model::{ArchivePolicy, Metric, Resource, Text, Timestamp, resource_type::GENERIC};
 use gnudi_series::{points, removal};
 
 use super::{prelude::*, resource};
-use crate::{
-    arrow,
-    last_measure::{self, LastMeasures},
-    measures,
-};
+use crate::{arrow, last_measure, measures};
 
 /// How an answer shows a metric's resource: by its id, or in full.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,13 +73,6 @@ pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Resu
     Ok(Value::Array(shown.collect()))
 }
 
-/// Adds to a shown metric when it was measured last.
-fn add_last_measure(metric: &mut Value, last: LastMeasure) {
-    if let Value::Object(entries) = metric {
-        entries.push((last_measure::NAME.to_owned(), LastMeasures::shown(last)));
-    }
-}
-
 /// `POST /v1/metric`
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let creator = &call.caller.user;
@@ -121,10 +109,11 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     };
     let form = ResourceForm::Whole(resource.as_deref());
     let mut shown = shown(call.metric(), Some(&policy), form);
-    if call.query().flag(last_measure::NAME, false)? {
+    let figures = last_measure::Shown::of(&call.query())?;
+    if figures.any().is_some() {
         call.enforce_with_resource(Rule::GetMeasures, call.metric()).await?;
-        let last = call.last_measures(&[call.metric().id]).await?;
-        add_last_measure(&mut shown, last[0]);
+        let measured = call.measured(&[call.metric().id]).await?;
+        figures.add_to(&mut shown, measured[0]);
     }
     Ok(reply::ok(&shown))
 }

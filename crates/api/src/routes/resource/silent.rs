@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gnudi_engine::LastMeasure;
+use gnudi_engine::Measured;
 use gnudi_indexer::{ResourceListing, ResourceMarker};
 use gnudi_model::{MetricId, Resource, Timestamp};
 use uuid::Uuid;
@@ -34,10 +34,10 @@ pub(super) async fn page(
             let metrics: Vec<MetricId> =
                 some.iter().flat_map(|resource| &resource.metrics).map(|metric| metric.id).collect();
             scanned += some.len() + metrics.len();
-            let mut last = call.last_measures(&metrics).await?.into_iter();
+            let mut measured = call.measured(&metrics).await?.into_iter();
             for resource in some {
-                let last: Vec<LastMeasure> = last.by_ref().take(resource.metrics.len()).collect();
-                let is_silent = !last.is_empty() && last.iter().all(|last| last.is_silent_since(since));
+                let of: Vec<Measured> = measured.by_ref().take(resource.metrics.len()).collect();
+                let is_silent = !of.is_empty() && of.iter().all(|one| one.last.is_silent_since(since));
                 if is_silent && (reads_all || may_be_read(call, resource)) {
                     found.push(resource.clone());
                 }

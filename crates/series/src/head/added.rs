@@ -1,0 +1,93 @@
+//! Late points where the policy keeps no raw points, and wants them to count: each is added to the final buckets of its time. Their stored values
+//! are enough, since such a policy has only methods whose value with one point more follows from them
+//! ([`gnudi_model::ArchivePolicy::check_late`]).
+//!
+//! Counts, minima and maxima are those of all points in order. A sum is added up in the order in which the points came, so its last digit
+//! may differ from that of the same points in order; sums of whole numbers are exact. Nothing tells which points a final bucket has: a
+//! point that comes twice counts twice.
+//!
+//! The steps are those of [`super::late`], but for the blocks of raw points.
+
+use gnudi_model::{AggregationMethod, Measure, Timestamp};
+
+use super::{
+    Head,
+    fold::merge,
+    late::{GrainRows, LateRows, New},
+};
+use crate::{
+    aggregate,
+    layout::{Layout, floor},
+    rows::Rows,
+};
+
+impl Head {
+    /// Takes late points, in order. Those of buckets that are not final join the points there; those of final ones wait for
+    /// [`Head::merge_late`]. The number of those that are dropped: all their buckets have expired, or there is a point of their time.
+    pub(super) fn add_late(&mut self, layout: &Layout, points: &[Measure]) -> usize {
+        let newest = self.last().unwrap_or_default();
+        let mut open = Vec::new();
+        let mut dropped = 0;
+        for point in points {
+            if self.raw.binary_search_by_key(&point.timestamp, |known| known.timestamp).is_ok() {
+                dropped += 1;
+                continue;
+            }
+            let (mut is_open, mut is_added) = (false, false);
+            for (grain, limits) in self.grains.iter_mut().zip(&layout.grains) {
+                let start = floor(point.timestamp.0, grain.granularity.0);
+                if start >= grain.final_until {
+                    is_open = true;
+                } else if start >= grain.oldest_late(limits.timespan, newest) {
+                    grain.late.push((Timestamp(start), point.value));
+                    is_added = true;
+                }
+            }
+            if is_open {
+                open.push(*point);
+            }
+            if is_added {
+                self.late.push(*point);
+            }
+            dropped += usize::from(!is_open && !is_added);
+        }
+        merge(&mut self.raw, &open);
+        dropped
+    }
+
+    /// What [`Head::add_late`] left to be added, by bucket.
+    pub(super) fn added_rows(&mut self) -> LateRows {
+        self.late.clear();
+        let grains = self.grains.iter_mut().filter(|grain| !grain.late.is_empty());
+        let rows = grains.map(|grain| {
+            let mut late = std::mem::take(&mut grain.late);
+            // Expired since.
+            late.retain(|(start, _)| start.0 >= grain.kept_from);
+            // Stable: the values of a bucket stay in the order in which they came.
+            late.sort_by_key(|(start, _)| *start);
+            let of_buckets = late.chunk_by(|a, b| a.0 == b.0);
+            let (buckets, values) = of_buckets
+                .map(|of_bucket| (of_bucket[0].0, of_bucket.iter().map(|(_, value)| *value).collect()))
+                .unzip();
+            GrainRows { granularity: grain.granularity, cleared: None, buckets, new: New::Values(values) }
+        });
+        LateRows(rows.filter(|rows| !rows.buckets.is_empty()).collect())
+    }
+}
+
+/// The rows of buckets, which may be among `stored`, with these values added.
+pub(super) fn with_values(
+    methods: &[AggregationMethod],
+    stored: &Rows,
+    buckets: &[Timestamp],
+    values: &[Vec<f64>],
+) -> Rows {
+    let mut rows = Rows::new(methods.len());
+    for (bucket, values) in buckets.iter().zip(values) {
+        let row = stored.starts.binary_search(bucket).ok().map(|row| stored.row(row));
+        rows.starts.push(*bucket);
+        let row = aggregate::with_values(methods, row.as_deref(), values);
+        rows.columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+    }
+    rows
+}

@@ -1,0 +1,169 @@
+//! Policies whose late points count without raw points: any order and cutting of requests, replays and crashes give what a sorted list of the
+//! points gives.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use gnudi_model::{Aggregation, ArchivePolicy, Timespan};
+use gnudi_series::head::Layout;
+use proptest::prelude::*;
+use support::{
+    Rows, Store, aggregations, bits,
+    model::{Query, buckets, sorted},
+    playing::{self, events, play},
+    policy,
+};
+
+const METHODS: [&str; 5] = ["mean", "sum", "max", "min", "count"];
+
+/// Whole numbers, whose sums are exact in any order; and what is none, which is so in any order.
+fn value() -> impl Strategy<Value = f64> + Clone {
+    prop_oneof![
+        30 => (-20i32..20).prop_map(f64::from),
+        1 => prop::sample::select(vec![f64::NAN, f64::INFINITY]),
+    ]
+}
+
+fn policies() -> impl Strategy<Value = ArchivePolicy> {
+    let spans = prop::collection::vec(prop::option::of(5i64..400), 3);
+    let granularities = prop::collection::btree_set(1i64..40, 1..4);
+    let methods = prop::sample::subsequence(METHODS[1..].to_vec(), 1..5);
+    (0u64..3, granularities, spans, methods).prop_map(|(back_window, granularities, spans, methods)| {
+        let span = |(step, points): (i64, &Option<i64>)| (step, points.map(|points| points * step));
+        let definition: Vec<_> = granularities.into_iter().zip(&spans).map(span).collect();
+        let methods = if methods.len() == METHODS.len() - 1 { METHODS.to_vec() } else { methods };
+        let mut policy = policy(back_window, &definition, &methods);
+        policy.recomputes_late = true;
+        policy.check_late().unwrap();
+        policy
+    })
+}
+
+/// The points that were accepted.
+#[derive(Default)]
+struct Model(BTreeMap<i64, f64>);
+
+/// Up to this start the timespan has passed the buckets.
+fn passed(aggregation: Aggregation, newest: i64) -> i64 {
+    let step = aggregation.granularity.0;
+    aggregation.timespan.map_or(i64::MIN, |timespan| newest - newest % step - timespan.0)
+}
+
+impl playing::Model for Model {
+    fn points(&self) -> &BTreeMap<i64, f64> {
+        &self.0
+    }
+
+    /// No point comes twice: nothing tells that a final bucket has it.
+    fn sent(&self, request: Vec<(i64, f64)>) -> Vec<(i64, f64)> {
+        request.into_iter().filter(|(time, _)| !self.0.contains_key(time)).collect()
+    }
+
+    fn fold(&mut self, policy: &ArchivePolicy, request: &[(i64, f64)]) -> usize {
+        let newest = self.newest();
+        let block = policy.block_size().0;
+        let counts = |time: i64| {
+            newest.is_none_or(|newest| {
+                let window = newest - newest % block - block * policy.back_window as i64;
+                let is_kept = |aggregation: Aggregation| {
+                    time - time % aggregation.granularity.0 > passed(aggregation, newest)
+                };
+                time >= window || aggregations(policy).into_iter().any(is_kept)
+            })
+        };
+        let mut late = 0;
+        for (time, value) in sorted(request) {
+            if counts(time) {
+                self.0.insert(time, value);
+            } else {
+                late += 1;
+            }
+        }
+        late
+    }
+
+    fn check(&self, store: &Store, policy: &ArchivePolicy) -> Result<(), TestCaseError> {
+        for aggregation in aggregations(policy) {
+            let found = store.read(aggregation, &Query::all()).unwrap();
+            let mut rows = buckets(&self.0, aggregation);
+            let passed = self.newest().map_or(i64::MIN, |newest| passed(aggregation, newest));
+            rows.retain(|(start, _)| *start > passed);
+            prop_assert_eq!(found, rows, "{:?}", aggregation);
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn order_cuts_and_crashes_change_nothing(policy in policies(), events in events(value())) {
+        play(&policy, events, &mut Model::default())?;
+    }
+
+    /// Sums of any numbers are added up in the order in which the points came, whatever passes cut.
+    #[test]
+    fn sums_do_not_depend_on_passes(
+        policy in policies(),
+        requests in prop::collection::vec(prop::collection::vec((-900i64..60, -1e3..1e3), 1..8), 1..20),
+        passes in prop::collection::vec(any::<bool>(), 20),
+    ) {
+        let (mut one, mut many) = (Store::new(&policy), Store::new(&policy));
+        let mut newest = 5000;
+        for (request, pass) in requests.into_iter().zip(passes) {
+            let request: Vec<(i64, f64)> =
+                request.into_iter().map(|(offset, value)| (newest + offset, value)).collect();
+            newest = request.iter().map(|(time, _)| *time).fold(newest, i64::max);
+            one.fold(&request);
+            many.fold(&request);
+            if pass {
+                many.pass();
+            }
+        }
+        one.pass();
+        many.pass();
+        for aggregation in aggregations(&policy) {
+            let rows = |store: &Store| store.read(aggregation, &Query::all()).unwrap();
+            prop_assert_eq!(rows(&one), rows(&many));
+        }
+    }
+}
+
+fn rows(store: &Store, policy: &ArchivePolicy, aggregation: usize) -> Rows {
+    store.read(aggregations(policy)[aggregation], &Query::all()).unwrap()
+}
+
+#[test]
+fn a_policy_that_is_changed_takes_late_points_from_then_on() {
+    let mut policy = policy(0, &[(10, None)], &["sum", "count"]);
+    let mut store = Store::new(&policy);
+    store.fold(&[(100, 1.0), (111, 1.0), (131, 2.0)]);
+    store.pass();
+    assert_eq!(store.fold(&[(105, 7.0)]).late, 1);
+    policy.recomputes_late = true;
+    store.layout = Layout::of(&policy);
+    assert_eq!(store.fold(&[(106, 3.0), (95, 4.0)]).late, 0);
+    // Nothing tells that it came before.
+    assert_eq!(store.fold(&[(106, 3.0)]).late, 0);
+    store.pass();
+    assert_eq!(store.head.late_dropped(), 1);
+    let sums = [(90, 4.0), (100, 7.0), (110, 1.0), (130, 2.0)].map(|(start, sum)| (start, bits(sum)));
+    assert_eq!(rows(&store, &policy, 0), sums);
+    let counts = [(90, 1.0), (100, 3.0), (110, 1.0), (130, 1.0)].map(|(start, count)| (start, bits(count)));
+    assert_eq!(rows(&store, &policy, 1), counts);
+}
+
+/// Methods that need all points drop late ones, whatever the policy says.
+#[test]
+fn methods_that_need_all_points_take_no_late_ones() {
+    let mut policy = policy(0, &[(10, None)], &["sum", "last"]);
+    policy.recomputes_late = true;
+    let mut store = Store::new(&policy);
+    store.fold(&[(100, 1.0), (131, 2.0)]);
+    assert_eq!(store.fold(&[(105, 7.0)]).late, 1);
+    policy.raw_timespan = Some(Timespan(1000));
+    store.layout = Layout::of(&policy);
+    assert_eq!(store.fold(&[(132, 7.0), (125, 7.0)]).late, 1);
+}

@@ -1,0 +1,47 @@
+// Metrics of which measures were dropped because they were late, those that lost most first.
+
+import { useEffect, useState } from "preact/hooks";
+import { type Metric } from "../../api/types";
+import { get } from "../../http/client";
+import { explain, isAborted } from "../../http/errors";
+import { Owner } from "../../parts/owner";
+import { linkTo } from "../../state/address";
+
+const SHOWN_MAX = 20;
+const PATH = `v1/metric?late_dropped=true&sort=late_dropped:desc&limit=${SHOWN_MAX}`;
+
+export function Late() {
+  const [metrics, setMetrics] = useState<Metric[] | null>(null);
+  const [error, setError] = useState("");
+  useEffect(() => {
+    const controller = new AbortController();
+    const fail = (failure: unknown) => !isAborted(failure) && setError(explain(failure));
+    const some = (found: Metric[]) => setMetrics(found.filter(({ late_dropped }) => late_dropped));
+    get<Metric[]>(PATH, { signal: controller.signal }).then(({ value }) => some(value), fail);
+    return () => controller.abort();
+  }, []);
+  return (
+    <section class="box" aria-label="Late measures dropped">
+      <h2>Late measures dropped <small>the {SHOWN_MAX} metrics that lost most of them</small></h2>
+      {error && <p class="note">{error}</p>}
+      {metrics && metrics.length > 0 && (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Late measures dropped">
+          <table>
+            <thead><tr><th>Metric</th><th>Resource</th><th>Policy</th><th>Dropped</th></tr></thead>
+            <tbody>
+              {metrics.map(({ id, name, resource_id, archive_policy, late_dropped }) => (
+                <tr key={id}>
+                  <td><a href={linkTo(["chart"], { m: id })}>{name ?? id}</a></td>
+                  <td><Owner id={resource_id ?? null} /></td>
+                  <td>{archive_policy.name}</td>
+                  <td>{(late_dropped ?? 0).toLocaleString("en")}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {metrics?.length === 0 && <p class="note">None.</p>}
+    </section>
+  );
+}
