@@ -1,9 +1,9 @@
 //! Archive policies in the index.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Timespan};
+use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan};
 
 use crate::{IndexerError, Result};
 
@@ -14,6 +14,7 @@ pub struct PolicyChange {
     pub definition: Vec<ArchivePolicyItem>,
     pub back_window: Option<u64>,
     pub raw_timespan: Option<Timespan>,
+    pub aggregation_methods: Option<BTreeSet<AggregationMethod>>,
 }
 
 impl PolicyChange {
@@ -23,6 +24,9 @@ impl PolicyChange {
         policy.definition.clone_from(&self.definition);
         policy.back_window = self.back_window.unwrap_or(policy.back_window);
         policy.raw_timespan = self.raw_timespan.or(policy.raw_timespan);
+        if let Some(methods) = &self.aggregation_methods {
+            policy.aggregation_methods.clone_from(methods);
+        }
         Ok(())
     }
 }
@@ -33,7 +37,7 @@ pub trait ArchivePolicies {
 
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>>;
 
-    /// By name.
+    /// By name, without those that stand for definitions of metrics ([`ArchivePolicy::is_definition_name`]).
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>>;
 
     /// Returns the policy as it is then.
@@ -41,6 +45,9 @@ pub trait ArchivePolicies {
 
     /// Refused while a metric or a rule names the policy.
     async fn delete_archive_policy(&self, name: &str) -> Result<()>;
+
+    /// Removes the policies that stand for definitions which no metric has any more; how many they were.
+    async fn sweep_definitions(&self) -> Result<u64>;
 }
 
 /// Whether a policy may get the definition: granularities stay what they are.

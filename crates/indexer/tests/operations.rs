@@ -157,11 +157,11 @@ fn call() -> impl Strategy<Value = Call> {
         let aggregation_methods: BTreeSet<_> = ArchivePolicy::default_methods();
         ArchivePolicy { name, back_window, definition, aggregation_methods, raw_timespan }
     });
-    let change = (definition(), prop::option::of(0..3u64), raw_timespan());
-    let change = change.prop_map(|(definition, back_window, raw_timespan)| PolicyChange {
-        definition,
-        back_window,
-        raw_timespan,
+    let methods =
+        prop::sample::select(vec![ArchivePolicy::default_methods(), AggregationMethod::all().collect()]);
+    let change = (definition(), prop::option::of(0..3u64), raw_timespan(), prop::option::of(methods));
+    let change = change.prop_map(|(definition, back_window, raw_timespan, aggregation_methods)| {
+        PolicyChange { definition, back_window, raw_timespan, aggregation_methods }
     });
     let pattern = prop::sample::select(vec!["*", "cpu*", "[!c]*", "cpu"]);
     let rule = (rule_name(), pattern, policy_name()).prop_map(|(name, pattern, archive_policy_name)| {

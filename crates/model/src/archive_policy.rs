@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+use uuid::Uuid;
 
 use crate::{Aggregation, AggregationMethod, Statistic, Timespan};
 
@@ -89,7 +90,7 @@ impl Serialize for ArchivePolicyItem {
     }
 }
 
-/// A policy. Name, granularities and methods never change after creation; points and back window may.
+/// A policy. Name and granularities never change after creation; the rest may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ArchivePolicy {
     pub name: String,
@@ -105,7 +106,22 @@ pub struct ArchivePolicy {
     pub raw_timespan: Option<Timespan>,
 }
 
+/// What begins the names of policies that stand for a definition that metrics were given in place of a policy's name.
+const DEFINITION_PREFIX: &str = "definition:";
+
 impl ArchivePolicy {
+    /// The name of the policy that stands for a definition, by the digest of what it says. Such policies are made when metrics are given
+    /// them and go when no metric has them; nobody lists, changes or names them.
+    pub fn definition_name(digest: Uuid) -> String {
+        format!("{DEFINITION_PREFIX}{digest}")
+    }
+
+    /// Whether the name is one of [`ArchivePolicy::definition_name`].
+    pub fn is_definition_name(name: &str) -> bool {
+        let digest = name.strip_prefix(DEFINITION_PREFIX);
+        digest.is_some_and(|digest| digest.len() == 36 && Uuid::try_parse(digest).is_ok())
+    }
+
     /// Checks what spans several items.
     pub fn new(
         name: String,

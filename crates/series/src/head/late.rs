@@ -148,8 +148,8 @@ impl Head {
     }
 
     /// Points from here on are in `raw`.
-    fn raw_start(&self) -> i64 {
-        self.grains.iter().map(|grain| grain.final_until).fold(self.window, i64::min)
+    pub(super) fn raw_start(&self) -> i64 {
+        self.grains.iter().map(GrainState::points_from).fold(self.window, i64::min)
     }
 
     /// The points before `raw`, in order of time: stored blocks, blocks sealed in this pass, points that are not sealed yet.
@@ -225,22 +225,17 @@ impl Head {
         stored: &[&StoredBlock<'_>],
     ) -> Result<(), CodecError> {
         let methods = &layout.methods;
-        let decode = |bytes: &[u8]| block::decode_rows(bytes, methods)?.ok_or(CodecError::Invalid("methods"));
         let mut sealed: Vec<SealedBlock> =
             self.sealed.extract_if(.., |block| block.granularity == changed.granularity).collect();
         let mut rest = changed.clone();
         for block in stored {
             let Some(part) = rest.take_until(block.span) else { continue };
-            let rows = part.applied_to(&decode(block.bytes)?);
             self.removed.push((changed.granularity, block.span));
-            self.sealed.extend(blocks_of_rows(changed.granularity, methods, &rows));
+            self.sealed.extend(part.rewritten(block.bytes, methods)?);
         }
         for block in std::mem::take(&mut sealed) {
             match rest.take_until((block.first, block.last)) {
-                Some(part) => {
-                    let rows = part.applied_to(&decode(&block.bytes)?);
-                    self.sealed.extend(blocks_of_rows(changed.granularity, methods, &rows));
-                }
+                Some(part) => self.sealed.extend(part.rewritten(&block.bytes, methods)?),
                 None => self.sealed.push(block),
             }
         }
@@ -332,6 +327,19 @@ impl GrainRows {
             buckets: self.buckets.drain(..buckets).collect(),
             rows: self.rows.split_front(rows),
         })
+    }
+
+    /// A block with these buckets in place of its own. A block of before the methods changed keeps its own ones; it only loses buckets.
+    fn rewritten(&self, bytes: &[u8], methods: &[AggregationMethod]) -> Result<Vec<SealedBlock>, CodecError> {
+        let granularity = self.granularity;
+        if let Some(rows) = block::decode_rows(bytes, methods)? {
+            return Ok(blocks_of_rows(granularity, methods, &self.applied_to(&rows)).collect());
+        }
+        if !self.rows.is_empty() {
+            return Err(CodecError::Invalid("methods"));
+        }
+        let (own, rows) = block::decode_all(bytes)?;
+        Ok(blocks_of_rows(granularity, &own, &self.applied_to(&rows)).collect())
     }
 
     /// The rows with these buckets in place of theirs.

@@ -19,7 +19,9 @@ use gnudi_indexer::{IndexerError, NewMetric};
 use gnudi_model::{ArchivePolicy, Metric, Resource, Text, Timestamp, resource_type::GENERIC};
 use gnudi_series::{points, removal};
 
-use super::{prelude::*, resource};
+use definition::GivenPolicy;
+
+use super::{archive_policy, prelude::*, resource};
 use crate::{
     arrow,
     last_measure::{self, LastMeasures},
@@ -126,6 +128,27 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
         let last = call.last_measures(&[call.metric().id]).await?;
         add_last_measure(&mut shown, last[0]);
     }
+    Ok(reply::ok(&shown))
+}
+
+/// `PATCH /v1/metric/{id}`: gives the metric another archive policy. What is stored is converted by the next pass over it, which this
+/// asks for; the answer says what becomes of each aggregation.
+pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let given = definition::check_change(&request::json(call.parts, body).await?)?;
+    let policy = match given {
+        GivenPolicy::Name(name) => archive_policy::given(call, &name).await?,
+        GivenPolicy::Definition(definition) => archive_policy::of_definition(call, definition).await?,
+    };
+    let (engine, id) = (call.app.engine(), call.metric().id);
+    let current = engine.indexer().current_metric(id).await?;
+    let (_, before) = current.ok_or(IndexerError::NoSuchMetric(id))?;
+    let moved = engine.indexer().move_metric(id, &policy.name).await.map_err(|error| match error {
+        IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
+        other => other.into(),
+    })?;
+    engine.append_conversion(id).await?;
+    let mut shown = shown(&moved, Some(&policy), ResourceForm::Id);
+    archive_policy::add_conversion(&mut shown, &before, &policy);
     Ok(reply::ok(&shown))
 }
 
