@@ -193,7 +193,8 @@ def test_bad_moves_are_refused(gnudi):
     client = gnudi().client()
     metric = create_metric(client, "low")
     path = f"/v1/metric/{metric}"
-    for body in (None, [], {}, {"archive_policy_name": 1}, {"archive_policy_name": "none"}, {"archive_policy_name": "low", "unit": "s"},
+    client.patch(path).expect(405)
+    for body in ([], {}, {"archive_policy_name": 1}, {"archive_policy_name": "none"}, {"archive_policy_name": "low", "unit": "s"},
                  {"archive_policy": {}}, {"archive_policy": {"definition": []}}, {"archive_policy": {"definition": [{"granularity": 0}]}},
                  {"archive_policy": {"name": "x", "definition": [{"granularity": 60}]}}, {"archive_policy": "low"},
                  {"archive_policy": {"definition": [{"granularity": 60}], "aggregation_methods": ["x"]}},

@@ -8,7 +8,13 @@ use std::ops::Range;
 use gnudi_model::{AggregationMethod, Statistic, Timespan, Timestamp};
 
 use super::{SealedBlock, grain::blocks_of_rows};
-use crate::{CodecError, aggregate::Workspace, block, layout::floor, rows::Rows};
+use crate::{
+    CodecError,
+    aggregate::Workspace,
+    block,
+    layout::floor,
+    rows::{Rows, may_lack},
+};
 
 /// What a composite has, in this order.
 const STATISTICS: [Statistic; 6] =
@@ -100,6 +106,10 @@ pub struct Composer {
     /// The finer bucket that starts there, where it is partial.
     tail: Option<Partial>,
     bucket: Option<(i64, Composite)>,
+    /// No block has come.
+    pub(super) is_empty: bool,
+    /// Not all buckets that have points are in the blocks.
+    pub(super) lacks_buckets: bool,
     rows: Rows,
     /// Those of `rows`.
     row_methods: Vec<AggregationMethod>,
@@ -122,6 +132,8 @@ impl Composer {
             until: span.end,
             tail,
             bucket: None,
+            is_empty: true,
+            lacks_buckets: false,
             rows: Rows::default(),
             row_methods: Vec::new(),
             sealed: Vec::new(),
@@ -141,6 +153,12 @@ impl Composer {
             methods.iter().position(|method| *method == wanted)
         };
         let columns = STATISTICS.map(column);
+        if methods.iter().all(|method| may_lack(*method)) {
+            // Buckets that have points may be missing.
+            self.lacks_buckets = true;
+            self.bucket = self.bucket.map(|(start, _)| (start, Composite::default()));
+        }
+        self.is_empty = false;
         for (row, start) in rows.starts.iter().enumerate() {
             if start.0 >= self.from && start.0 < self.until {
                 let composite = Composite(columns.map(|column| Some(rows.columns[column?][row])));

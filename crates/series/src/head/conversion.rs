@@ -118,8 +118,7 @@ impl Head {
         if self.archive.is_none() { 0..0 } else { blocks.len().saturating_sub(RAW_BLOCKS_MAX)..blocks.len() }
     }
 
-    /// Begins, given the blocks that [`Head::conversion_raw_needs`] named, and the names of all blocks. `old` is a layout with the head's
-    /// granularities.
+    /// Begins, given the blocks that [`Head::conversion_raw_needs`] named, and the names of all blocks.
     pub fn begin_conversion(
         &mut self,
         layout: &Layout,
@@ -239,9 +238,10 @@ impl Head {
         grain.kept_from = first;
         if let Some(composer) = composer {
             let from = composer.from;
+            let lacks_buckets = composer.lacks_buckets || (composer.is_empty && self.before.is_some());
             let (blocks, open, partial) = composer.finish();
             self.sealed.extend(blocks);
-            if open >= from {
+            if open >= from && (partial.is_some() || !lacks_buckets) {
                 grain.kept_from = from.min(first);
                 grain.final_until = open.min(first);
                 grain.partial = partial;
@@ -313,8 +313,13 @@ impl Head {
         }
         if layout.raw_timespan.is_some() {
             self.put_parts(parts);
+            // Coarser buckets may begin before the points that are left.
+            if let Some(archive) = &mut self.archive {
+                archive.from = archive.from.max(archive.kept_from);
+            }
         } else {
             self.archive = None;
+            self.raw.retain(|point| !point.is_end_marker());
             self.removed.extend(spans.iter().map(|span| (raw::GRANULARITY, *span)));
         }
     }

@@ -90,7 +90,7 @@ pub(super) struct GrainState {
     pub granularity: Timespan,
     /// Buckets that start before this are final: sealed, open, or expired before they were ever stored.
     pub final_until: i64,
-    /// Buckets that start before this have expired and are hidden.
+    /// Buckets that start before this have expired and are hidden, or the granularity was not kept then.
     pub kept_from: i64,
     pub open: Open,
     pub marks: Marks,
