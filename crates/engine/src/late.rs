@@ -76,7 +76,7 @@ impl Processor {
     pub(crate) async fn list_names(&self, groups: &[&Group]) -> Result<Vec<Names>> {
         let of = |group: &&Group| {
             let granularities = group.layout.granularities().chain([raw::GRANULARITY]);
-            (group.metric.id, granularities.collect())
+            (group.metric.id, granularities.collect::<Vec<_>>())
         };
         self.list_names_of(&groups.iter().map(of).collect::<Vec<_>>()).await
     }

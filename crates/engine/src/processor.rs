@@ -193,6 +193,7 @@ impl Processor {
         let groups = self.groups(records).await?;
         let ids: Vec<MetricId> = groups.iter().map(|group| group.metric.id).collect();
         let heads = self.store.read_heads(&ids).await;
+        let mut converted = Vec::new();
         let mut folding = Folding::default();
         let mut points = Vec::new();
         let mut others = Vec::new();
@@ -204,7 +205,6 @@ impl Processor {
                 others.push((group, head));
             }
         }
-        let mut converted = Vec::with_capacity(others.len());
         for (group, head) in others {
             converted.extend(self.convert(fence, group, head).await?);
         }
