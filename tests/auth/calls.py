@@ -222,6 +222,11 @@ def _delete_measures(t):
     return "DELETE", path + t.any(["", "?start=2020-01-01", "?stop=2020-01-01"]), None
 
 
+def _move_metric(t):
+    path = t.any([f"/v1/metric/{t.metric()}", f"/v1/resource/t/{t.resource()}/metric/{t.name()}"])
+    return "PATCH", path, t.any([{"archive_policy_name": "p"}, {"archive_policy": {"definition": [{"granularity": "1m"}]}}])
+
+
 def _post_batch(t):
     return "POST", "/v1/batch/metrics/measures", {metric: [MEASURE] for metric in t.some(t.metrics)}
 
@@ -272,5 +277,5 @@ def _write_remotely(t):
     return "POST", "/v1/prometheus/write", snappy(series(*labels, sample(5.5, 1_780_000_000_000)))
 
 
-WRITES = [_create_metric, _create_resource, _patch_resource, _give_away, _create_named_metrics, _post_measures, _delete_measures, _post_batch,
+WRITES = [_create_metric, _create_resource, _patch_resource, _give_away, _create_named_metrics, _post_measures, _delete_measures, _move_metric, _post_batch,
           _post_resources_batch, _delete_things, _delete_matching, _change_the_rest, _annotate, _write_lines, _write_remotely]

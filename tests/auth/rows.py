@@ -91,6 +91,17 @@ def _removals_of_measures():
             row(of_name, "/v1/resource/t/<res>/metric/m", "of the project", (403, 202, 202, 403, 202))]
 
 
+def _moves():
+    """Rows for what gnudi has and Gnocchi has not: who may delete a metric may give it another policy, here the one that it has."""
+    def row(route, path, what, statuses):
+        return Row("PATCH", route, path, {"archive_policy_name": "p"}, what=what, own=(401, 401, 401, *statuses), why="gnudi's own")
+
+    of_metric, of_name = "/v1/metric/{id}", "/v1/resource/{type}/{id}/metric/{name}"
+    return [row(of_metric, "/v1/metric/<alone>", "of the project", (403, 200, 200, 403, 200)),
+            row(of_metric, "/v1/metric/<metric_beta>", "of the other project", (200, 403, 403, 403, 200)),
+            row(of_name, "/v1/resource/t/<res>/metric/m", "of the project", (403, 200, 200, 403, 200))]
+
+
 def _aggregates(what, operations, search=None, query=""):
     body = {"operations": operations}
     if search is not None:
@@ -143,6 +154,7 @@ ROWS = [
     Row("GET", "/v1/metric/{id}/measures", "/v1/metric/<metric_moved>/measures", what=HANDED_OVER),
     *_of_metric("POST", "/measures", body=MEASURES),
     *_removals_of_measures(),
+    *_moves(),
     Row("POST", "/v1/batch/metrics/measures", body={"<alone>": MEASURES}, what="of the project"),
     Row("POST", "/v1/batch/metrics/measures", body={"<alone>": MEASURES, "<metric_beta>": MEASURES},
         what="of both projects"),

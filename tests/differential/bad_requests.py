@@ -258,8 +258,9 @@ def metric_cases():
     yield case("metric: GET of another user", "GET", "/v1/metric/{metric}", user="mallory")
     for method in ("PUT", "PATCH", "DELETE"):
         yield case(f"metric: {method} on the collection", method, "/v1/metric", {})
-    for method in ("PUT", "PATCH", "POST"):
+    for method in ("PUT", "POST"):
         yield case(f"metric: {method} on one", method, "/v1/metric/{metric}", {})
+    yield case("metric: PATCH on one", "PATCH", "/v1/metric/{metric}", {}, status=400, why="metrics move to other policies")
 
 
 def list_cases():
@@ -372,10 +373,12 @@ def policy_change_cases():
         "changed granularity": {"definition": [{"granularity": 5}, minute]},
         "disagreeing item": {"definition": [{"granularity": 1, "points": 50, "timespan": 3600}, minute]},
         "new name": {"definition": [second, minute], "name": "x"},
-        "new methods": {"definition": [second, minute], "aggregation_methods": ["max"]},
         "negative back window": {"definition": [second, minute], "back_window": -1},
     }.items():
         yield case(f"policy: PATCH {name}", "PATCH", "/v1/archive_policy/used", body)
+    # Those that it has.
+    yield case("policy: PATCH methods", "PATCH", "/v1/archive_policy/used",
+               {"definition": [second, minute], "aggregation_methods": ["mean", "sum"]}, status=200, why="policies get other methods")
     good = {"definition": [second, minute]}
     yield case("policy: PATCH half an object", "PATCH", "/v1/archive_policy/used", b"{", other_body=TEXT)
     yield case("policy: PATCH unknown", "PATCH", "/v1/archive_policy/nope", good)

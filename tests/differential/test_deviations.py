@@ -48,6 +48,30 @@ def test_methods_that_contradict_each_other(ours, theirs):
         assert "mean" not in policy(client, aggregation_methods=["*", "-mean"]).expect(201).json()["aggregation_methods"]
 
 
+def test_a_policy_that_gets_other_methods(ours, theirs):
+    for name, client in both(ours, theirs).items():
+        created = policy(client, aggregation_methods=["mean"]).expect(201).json()
+        change = {"definition": created["definition"], "aggregation_methods": ["mean", "max"]}
+        answer = client.patch(f"/v1/archive_policy/{created['name']}", change).expect({"gnocchi": 400, "gnudi": 200}[name])
+        if name == "gnudi":
+            assert set(answer.json()["aggregation_methods"]) == {"mean", "max"}
+
+
+def test_a_metric_that_moves(ours, theirs):
+    for name, client in both(ours, theirs).items():
+        first, second = (policy(client, aggregation_methods=["mean"]).expect(201).json()["name"] for _ in range(2))
+        metric = create_metric(client, first)
+        client.patch(f"/v1/metric/{metric}", {"archive_policy_name": second}).expect({"gnocchi": 405, "gnudi": 200}[name])
+        found = client.get(f"/v1/metric/{metric}").expect(200).json()["archive_policy"]["name"]
+        assert found == {"gnocchi": first, "gnudi": second}[name]
+
+
+def test_a_definition_of_a_metrics_own(ours, theirs):
+    for name, client in both(ours, theirs).items():
+        body = {"archive_policy": {"definition": [{"granularity": "1s", "points": 10}]}}
+        client.post("/v1/metric", body).expect({"gnocchi": 400, "gnudi": 201}[name])
+
+
 def test_back_windows_beyond_the_databases_numbers(ours, theirs):
     assert policy(theirs, back_window=10**12).status == 500
     policy(ours, back_window=10**12).expect(400)

@@ -127,7 +127,7 @@ def bodies():
         "policy": ("POST", "/v1/archive_policy"), "policy change": ("PATCH", "/v1/archive_policy/hostile"),
         "rule": ("POST", "/v1/archive_policy_rule"),
         "rule change": ("PATCH", "/v1/archive_policy_rule/hostile"), "metric": ("POST", "/v1/metric"),
-        "measures": ("POST", measures),
+        "metric change": ("PATCH", "/v1/metric/{metric}"), "measures": ("POST", measures),
         "named measures": ("POST", "/v1/resource/hostile/{resource}/metric/cpu/measures"),
         "resource": ("POST", "/v1/resource/hostile"),
         "resource change": ("PATCH", "/v1/resource/hostile/{resource}"),

@@ -148,7 +148,8 @@ fn routes() -> Vec<Route> {
             [POST Items(&[Rule::CreateMetric]), metric::create];
         "/v1/metric/:id" Metric
             [DELETE Metric(Rule::DeleteMetric), metric::delete]
-            [GET Metric(Rule::GetMetric), metric::show];
+            [GET Metric(Rule::GetMetric), metric::show]
+            [PATCH Metric(Rule::UpdateMetric), metric::update];
         "/v1/metric/:id/measures" Metric
             [DELETE Metric(Rule::DeleteMetric), metric::delete_measures]
             [ARROW GET Metric(Rule::GetMeasures), metric::get_measures]
@@ -174,7 +175,8 @@ fn routes() -> Vec<Route> {
             [POST Items(&[Rule::UpdateResource]), resource::create_metrics];
         "/v1/resource/:type/:id/metric/:name" NamedMetric
             [DELETE Metric(Rule::DeleteMetric), metric::delete]
-            [GET Metric(Rule::GetMetric), metric::show];
+            [GET Metric(Rule::GetMetric), metric::show]
+            [PATCH Metric(Rule::UpdateMetric), metric::update];
         "/v1/resource/:type/:id/metric/:name/measures" NamedMetric
             [DELETE Metric(Rule::DeleteMetric), metric::delete_measures]
             [ARROW GET Metric(Rule::GetMeasures), metric::get_measures]

@@ -12,7 +12,10 @@ use gnudi_drivers::{
 };
 use gnudi_indexer::{Indexer, IndexerError};
 use gnudi_model::{ArchivePolicy, Fault, MetricId, Numbering, Sack, SackId, Timestamp};
-use gnudi_series::cross::{CrossMeasures, CrossSeries};
+use gnudi_series::{
+    cross::{CrossMeasures, CrossSeries},
+    points,
+};
 use tokio::time::Instant;
 
 use crate::{
@@ -169,6 +172,13 @@ impl Engine {
     /// Takes measures; `Ok` means durable.
     pub async fn append(&self, batch: Batch) -> Result<()> {
         Ok(self.incoming.append(batch).await?)
+    }
+
+    /// Has a metric that moved to another policy converted by a pass, as one with measures does anyway.
+    pub async fn append_conversion(&self, metric: MetricId) -> Result<()> {
+        let mut batch = Batch::default();
+        batch.push(metric, 0, |out| points::encode(&[], out));
+        self.append(batch).await
     }
 
     /// Folds what waits for the metrics now, or waits until those have who own their sacks; returns when it can be read.

@@ -34,6 +34,8 @@ pub(crate) enum Work {
     Write(Writing),
     /// Late points are to be merged first ([`crate::late`]).
     MergeLate(Box<Head>),
+    /// The head was made for another layout: nothing was folded into it ([`crate::conversion`]).
+    Convert,
 }
 
 /// A metric's head as it is to be written.
@@ -74,6 +76,9 @@ impl Processor {
     ) -> Result<Option<Folded>> {
         let whole = attempt(|| {
             let mut head = self.decode_head(group.metric.id, stored)?;
+            if !head.fits(&group.layout) {
+                return Ok((Folded { work: Work::Convert, latest: None }, Totals::default()));
+            }
             let totals = self.fold(&mut head, group, records, points);
             Ok((folded(head, group, totals.latest), totals))
         });

@@ -74,24 +74,31 @@ impl Processor {
 
     /// The names of all blocks of each metric: one call to the store.
     pub(crate) async fn list_names(&self, groups: &[&Group]) -> Result<Vec<Names>> {
-        let granularities =
-            |group: &Group| group.layout.granularities().chain([raw::GRANULARITY]).collect::<Vec<_>>();
+        let of = |group: &&Group| {
+            let granularities = group.layout.granularities().chain([raw::GRANULARITY]);
+            (group.metric.id, granularities.collect::<Vec<_>>())
+        };
+        self.list_names_of(&groups.iter().map(of).collect::<Vec<_>>()).await
+    }
+
+    /// The names of the blocks of these granularities of each metric: one call to the store.
+    pub(crate) async fn list_names_of(&self, metrics: &[(MetricId, Vec<Timespan>)]) -> Result<Vec<Names>> {
         let (from, to) = (Timestamp(i64::MIN), Timestamp::MAX);
         let mut all = Vec::new();
-        for group in groups {
-            let metric = group.metric.id;
-            let range = |granularity| BlockRange { metric, granularity, from, to };
-            all.extend(granularities(group).into_iter().map(range));
+        for (metric, granularities) in metrics {
+            let range =
+                |granularity: &Timespan| BlockRange { metric: *metric, granularity: *granularity, from, to };
+            all.extend(granularities.iter().map(range));
         }
         let mut listed = self.store.list_blocks(&all).await.into_iter();
-        let mut names = Vec::with_capacity(groups.len());
-        for group in groups {
+        let mut names = Vec::with_capacity(metrics.len());
+        for (metric, granularities) in metrics {
             let mut of = Vec::new();
-            for granularity in granularities(group) {
+            for granularity in granularities {
                 let keys = listed.next().expect("one answer for each range")?;
-                of.push((granularity, keys.iter().map(|key| (key.first, key.last)).collect()));
+                of.push((*granularity, keys.iter().map(|key| (key.first, key.last)).collect()));
             }
-            names.push(Names { metric: group.metric.id, of });
+            names.push(Names { metric: *metric, of });
         }
         Ok(names)
     }

@@ -1,11 +1,12 @@
 //! Between the API and the drivers: takes measures in, folds them into aggregates, reads aggregates back, removes
 //! what was deleted.
 //!
-//! [`Engine`] is the face; `processor` (with `folding`, `late` and `removal`), `reader`, `last_measure`, `cross`, `expunger`, `retention` and `revival` do one thing
+//! [`Engine`] is the face; `processor` (with `folding`, `conversion`, `late` and `removal`), `reader`, `last_measure`, `cross`, `expunger`, `retention` and `revival` do one thing
 //! each; `metricd` decides when, and in which process.
 
 pub mod about;
 pub mod cluster;
+mod conversion;
 pub mod cross;
 mod damage;
 pub mod engine;

@@ -1,6 +1,6 @@
 //! One pass over a sack: reads what waits, folds it metric by metric (`folding`), writes heads and blocks, acknowledges.
 //!
-//! Order of a pass: read heads -> fold, merge late points (`late`) -> write blocks and heads, each head with the position it has applied -> take back the
+//! Order of a pass: read heads -> convert those of metrics with another policy (`conversion`) -> fold, merge late points (`late`) -> write blocks and heads, each head with the position it has applied -> take back the
 //! end of resources that are measured -> acknowledge. A crash anywhere replays the records, and the heads ignore what they have
 //! applied. When a pass runs is `metricd`'s business.
 
@@ -20,7 +20,7 @@ use gnudi_series::{
 use crate::{
     EngineError, Result,
     figures::Figures,
-    folding::{Work, Writing},
+    folding::{Folded, Work, Writing},
     revival::Seen,
     units::{Progress, Unit, Units},
 };
@@ -37,7 +37,7 @@ pub struct PassOutcome {
 }
 
 pub struct Processor {
-    indexer: Arc<dyn Indexer>,
+    pub(crate) indexer: Arc<dyn Indexer>,
     incoming: Arc<dyn Consume>,
     pub(crate) store: Arc<dyn AggregateStore>,
     units: Arc<Units>,
@@ -181,7 +181,7 @@ impl Processor {
         let groups = self.groups(removals).await?;
         for group in groups {
             let record = &removals[group.records.start];
-            if let Some(write) = self.remove_measures(&group, record).await? {
+            if let Some(write) = self.remove_measures(fence, group, record).await? {
                 self.write(fence, vec![write]).await?;
             }
         }
@@ -193,23 +193,27 @@ impl Processor {
         let groups = self.groups(records).await?;
         let ids: Vec<MetricId> = groups.iter().map(|group| group.metric.id).collect();
         let heads = self.store.read_heads(&ids).await;
-        let mut writes = Vec::with_capacity(groups.len());
+        let mut converted = Vec::new();
+        let mut folding = Folding::default();
         let mut points = Vec::new();
-        let mut overdue = Vec::new();
-        let mut seen = Seen::default();
-        let mut late = Vec::new();
-        for (group, head) in groups.iter().zip(heads) {
+        let mut others = Vec::new();
+        for (group, head) in groups.iter().zip(&heads) {
             let records = &records[group.records.clone()];
-            let Some(folded) = self.fold_group(group, &head, records, &mut points)? else { continue };
-            seen.add(group.metric.resource_id, folded.latest);
-            match folded.work {
-                Work::Write(writing) => {
-                    writes.push(writing.write);
-                    overdue.extend(writing.overdue);
-                }
-                Work::MergeLate(head) => late.push((group, *head)),
+            // A request without points asks to look for another policy, of which the cache may not have heard yet.
+            let asks = records.iter().any(|record| record.measures == 0);
+            if asks || !folding.take(group, self.fold_group(group, head, records, &mut points)?) {
+                others.push((group, head));
             }
         }
+        for (group, head) in others {
+            converted.extend(self.convert(fence, group, head).await?);
+        }
+        for (group, head) in &converted {
+            let records = &records[group.records.clone()];
+            let is_taken = folding.take(group, self.fold_group(group, head, records, &mut points)?);
+            debug_assert!(is_taken, "a converted head fits");
+        }
+        let Folding { mut writes, mut overdue, seen, late } = folding;
         for Writing { write, overdue: more } in self.merge_late(late).await? {
             writes.push(write);
             overdue.extend(more);
@@ -224,7 +228,7 @@ impl Processor {
     }
 
     /// All are tried; a failure fails the pass, which is then replayed: the heads that were written ignore it.
-    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Result<()> {
+    pub(crate) async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Result<()> {
         let failures = self.store.write(fence, writes).await.into_iter().filter_map(Result::err);
         // That the unit is lost says more than that the store was slow.
         let worst = failures.max_by_key(|error| matches!(error, StoreError::Fenced { .. }));
@@ -285,6 +289,32 @@ impl Processor {
             writes[place.expect("a range belongs to a write")].expired.extend(keys);
         }
         Ok(())
+    }
+}
+
+/// What folding has given so far.
+#[derive(Default)]
+struct Folding<'a> {
+    writes: Vec<MetricWrite>,
+    overdue: Vec<BlockRange>,
+    seen: Seen,
+    late: Vec<(&'a Group, Head)>,
+}
+
+impl<'a> Folding<'a> {
+    /// Takes what became of a metric, if anything; false where its head is to be converted first.
+    fn take(&mut self, group: &'a Group, folded: Option<Folded>) -> bool {
+        let Some(Folded { work, latest }) = folded else { return true };
+        match work {
+            Work::Write(writing) => {
+                self.writes.push(writing.write);
+                self.overdue.extend(writing.overdue);
+            }
+            Work::MergeLate(head) => self.late.push((group, *head)),
+            Work::Convert => return false,
+        }
+        self.seen.add(group.metric.resource_id, latest);
+        true
     }
 }
 

@@ -1,6 +1,9 @@
 //! Removes the measures of a time from a metric: a pass meets the request among the points that wait, in their order.
 
-use gnudi_drivers::{aggregates::MetricWrite, incoming::Record};
+use gnudi_drivers::{
+    aggregates::{Fence, MetricWrite},
+    incoming::Record,
+};
 use gnudi_series::{
     head::{Head, LateRows},
     raw, removal,
@@ -18,7 +21,8 @@ impl Processor {
     /// What to write of a metric once the measures are removed; `None` where that was done before, or is given up.
     pub(crate) async fn remove_measures(
         &self,
-        group: &Group,
+        fence: Fence,
+        mut group: Group,
         record: &Record,
     ) -> Result<Option<MetricWrite>> {
         let metric = group.metric.id;
@@ -26,11 +30,17 @@ impl Processor {
         if let Ok(None) = stored {
             return Ok(None);
         }
-        let head = self.decode_head(metric, &stored)?;
+        let mut head = self.decode_head(metric, &stored)?;
+        if !head.fits(&group.layout) {
+            let Some((converted, stored)) = self.convert(fence, &group, &stored).await? else {
+                return Ok(None);
+            };
+            (group, head) = (converted, self.decode_head(metric, &stored)?);
+        }
         if head.applied() >= record.position.0 {
             return Ok(None);
         }
-        match self.try_to_remove(group, record, head).await {
+        match self.try_to_remove(&group, record, head).await {
             Ok(write) => Ok(Some(write)),
             Err(EngineError::Damaged { reason, .. }) => {
                 tracing::error!(%metric, position = record.position.0, reason, "measures cannot be removed: given up");

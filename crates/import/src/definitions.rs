@@ -76,8 +76,7 @@ pub(crate) async fn archive_policies(
                 let change = PolicyChange {
                     definition: policy.definition.clone(),
                     back_window: Some(policy.back_window),
-                    raw_timespan: None,
-                    recomputes_late: None,
+                    ..PolicyChange::default()
                 };
                 target.indexer.update_archive_policy(&policy.name, change).await?;
             }

@@ -1,9 +1,9 @@
 //! Archive policies in the index.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Timespan};
+use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan};
 
 use crate::{IndexerError, Result};
 
@@ -15,6 +15,7 @@ pub struct PolicyChange {
     pub back_window: Option<u64>,
     pub raw_timespan: Option<Timespan>,
     pub recomputes_late: Option<bool>,
+    pub aggregation_methods: Option<BTreeSet<AggregationMethod>>,
 }
 
 impl PolicyChange {
@@ -26,7 +27,12 @@ impl PolicyChange {
             back_window: self.back_window.unwrap_or(policy.back_window),
             raw_timespan: self.raw_timespan.or(policy.raw_timespan),
             recomputes_late: self.recomputes_late.unwrap_or(policy.recomputes_late),
-            ..policy.clone()
+            aggregation_methods: self
+                .aggregation_methods
+                .as_ref()
+                .unwrap_or(&policy.aggregation_methods)
+                .clone(),
+            name: policy.name.clone(),
         };
         changed.check_late().map_err(|error| unsupported(policy, error.to_string()))?;
         *policy = changed;
@@ -40,7 +46,7 @@ pub trait ArchivePolicies {
 
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>>;
 
-    /// By name.
+    /// By name, without those that stand for definitions of metrics ([`ArchivePolicy::is_definition_name`]).
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>>;
 
     /// Returns the policy as it is then.
@@ -48,6 +54,9 @@ pub trait ArchivePolicies {
 
     /// Refused while a metric or a rule names the policy.
     async fn delete_archive_policy(&self, name: &str) -> Result<()>;
+
+    /// Removes the policies that stand for definitions which no metric has any more; how many they were.
+    async fn sweep_definitions(&self) -> Result<u64>;
 }
 
 fn unsupported(policy: &ArchivePolicy, message: String) -> IndexerError {

@@ -3,7 +3,7 @@
 use std::{str::FromStr, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{Metric, MetricId, MetricStatus, Timestamp};
+use gnudi_model::{ArchivePolicy, Metric, MetricId, MetricStatus, Timestamp};
 use uuid::Uuid;
 
 use crate::{IndexerError, Result, filter::Pattern};
@@ -213,6 +213,12 @@ pub trait Metrics {
 
     /// How many active metrics these have created.
     async fn count_metrics(&self, creators: &Creators) -> Result<u64>;
+
+    /// An active metric and its policy as the index has them now: never of a cache that others' changes have not reached.
+    async fn current_metric(&self, id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>>;
+
+    /// Gives an active metric another policy; returns the metric as it is then.
+    async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>>;
 
     /// Marks metrics for the janitor, one answer each, in order; they are gone for every reader from now on.
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>>;

@@ -30,6 +30,8 @@ calls! {
     Create(metrics: Vec<NewMetric>) => index.create_metrics(metrics).await,
     Delete(ids: Vec<MetricId>) => index.delete_metrics(&ids).await,
     Expunge(ids: Vec<MetricId>) => index.expunge_metrics(&ids).await,
+    Move(id: MetricId, policy: String) => (index.move_metric(id, &policy).await, index.current_metric(id).await),
+    Sweep(name: String) => (index.sweep_definitions().await, index.archive_policy(&name).await),
     Show(ids: Vec<MetricId>) => index.metrics(&ids).await,
     List(listing: MetricListing) => index.list_metrics(&listing).await,
     Deleted(limit: usize) => index.deleted_metrics(None, limit).await,
@@ -39,7 +41,8 @@ calls! {
 // Few of each, so that calls meet.
 
 fn policy_name() -> impl Strategy<Value = String> {
-    prop::sample::select(vec!["low", "high", "none"]).prop_map(str::to_owned)
+    let names = vec!["low", "high", "none", "definition:00000000-0000-0000-0000-000000000007"];
+    prop::sample::select(names).prop_map(str::to_owned)
 }
 
 fn rule_name() -> impl Strategy<Value = String> {
@@ -161,13 +164,19 @@ fn call() -> impl Strategy<Value = Call> {
         }
         ArchivePolicy { name, back_window, definition, aggregation_methods, raw_timespan, recomputes_late }
     });
-    let change = (definition(), prop::option::of(0..3u64), raw_timespan(), prop::option::of(any::<bool>()));
-    let change = change.prop_map(|(definition, back_window, raw_timespan, recomputes_late)| PolicyChange {
-        definition,
-        back_window,
-        raw_timespan,
-        recomputes_late,
-    });
+    let methods =
+        prop::sample::select(vec![ArchivePolicy::default_methods(), AggregationMethod::all().collect()]);
+    let change = (
+        definition(),
+        prop::option::of(0..3u64),
+        raw_timespan(),
+        prop::option::of(any::<bool>()),
+        prop::option::of(methods),
+    );
+    let change =
+        change.prop_map(|(definition, back_window, raw_timespan, recomputes_late, aggregation_methods)| {
+            PolicyChange { definition, back_window, raw_timespan, recomputes_late, aggregation_methods }
+        });
     let pattern = prop::sample::select(vec!["*", "cpu*", "[!c]*", "cpu"]);
     let rule = (rule_name(), pattern, policy_name()).prop_map(|(name, pattern, archive_policy_name)| {
         ArchivePolicyRule { name, metric_pattern: pattern.to_owned(), archive_policy_name }
@@ -185,6 +194,8 @@ fn call() -> impl Strategy<Value = Call> {
         8 => prop::collection::vec(new_metric(), 1..5).prop_map(Call::Create),
         3 => ids().prop_map(Call::Delete),
         2 => ids().prop_map(Call::Expunge),
+        2 => (id(), policy_name()).prop_map(|(id, policy)| Call::Move(id, policy)),
+        1 => policy_name().prop_map(Call::Sweep),
         4 => ids().prop_map(Call::Show),
         6 => listing().prop_map(Call::List),
         1 => (0..4usize).prop_map(Call::Deleted),

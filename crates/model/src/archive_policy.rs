@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+use uuid::Uuid;
 
 use crate::{Aggregation, AggregationMethod, Statistic, Timespan};
 
@@ -91,7 +92,7 @@ impl Serialize for ArchivePolicyItem {
     }
 }
 
-/// A policy. Name, granularities and methods never change after creation; points and back window may.
+/// A policy. Name and granularities never change after creation; the rest may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ArchivePolicy {
     pub name: String,
@@ -111,7 +112,22 @@ pub struct ArchivePolicy {
     pub recomputes_late: bool,
 }
 
+/// What begins the names of policies that stand for a definition that metrics were given in place of a policy's name.
+const DEFINITION_PREFIX: &str = "definition:";
+
 impl ArchivePolicy {
+    /// The name of the policy that stands for a definition, by the digest of what it says. Such policies are made when metrics are given
+    /// them and go when no metric has them; nobody lists, changes or names them.
+    pub fn definition_name(digest: Uuid) -> String {
+        format!("{DEFINITION_PREFIX}{digest}")
+    }
+
+    /// Whether the name is one of [`ArchivePolicy::definition_name`].
+    pub fn is_definition_name(name: &str) -> bool {
+        let digest = name.strip_prefix(DEFINITION_PREFIX);
+        digest.is_some_and(|digest| digest.len() == 36 && Uuid::try_parse(digest).is_ok())
+    }
+
     /// Checks what spans several items.
     pub fn new(
         name: String,
@@ -190,21 +206,22 @@ impl ArchivePolicy {
         if !self.recomputes_late || self.raw_timespan.is_some() {
             return Ok(());
         }
-        let refused: Vec<String> =
-            self.aggregation_methods.iter().filter_map(|method| self.refused_for_late(*method)).collect();
+        let refused = Self::refused_for_late(&self.aggregation_methods);
         if refused.is_empty() { Ok(()) } else { Err(InvalidPolicy::LateWithoutRaw(refused.join(", "))) }
     }
 
-    /// The method, with the reason if it has a special one, where its value with one point more does not follow from the stored ones.
-    fn refused_for_late(&self, method: AggregationMethod) -> Option<String> {
-        let has = |statistic| self.aggregation_methods.contains(&AggregationMethod::new(statistic));
-        match method.statistic {
+    /// Those of stored methods whose value with one point more does not follow from the stored ones, with the reason where it is a special
+    /// one.
+    pub fn refused_for_late(methods: &BTreeSet<AggregationMethod>) -> Vec<String> {
+        let has = |statistic| methods.contains(&AggregationMethod::new(statistic));
+        let refused = |method: &AggregationMethod| match method.statistic {
             _ if method.rate => Some(method.to_string()),
             Statistic::Count | Statistic::Sum | Statistic::Min | Statistic::Max => None,
             Statistic::Mean if has(Statistic::Sum) && has(Statistic::Count) => None,
             Statistic::Mean => Some("mean (without sum and count)".to_owned()),
             _ => Some(method.to_string()),
-        }
+        };
+        methods.iter().filter_map(refused).collect()
     }
 
     /// The aggregation of a method at a granularity, where the policy keeps one.

@@ -37,6 +37,12 @@ impl Workspace {
         Workspace { values, ..Self::default() }
     }
 
+    /// Of one bucket with all values.
+    pub fn whole(values: Vec<f64>) -> Self {
+        let bucket = Bucket { start: 0, from: 0, to: values.len(), offset: 0 };
+        Workspace { values, buckets: vec![bucket], ..Self::default() }
+    }
+
     /// For series that are cut into these buckets.
     pub fn with_buckets(buckets: Vec<Bucket>) -> Self {
         Workspace { buckets, ..Self::default() }

@@ -70,6 +70,8 @@ rules! {
     UpdateResourceType "update resource type" SERVICE;
     DeleteResourceType "delete resource type" ADMIN;
     ListResourceType "list resource type" ANYBODY;
+    /// gnudi's own: another archive policy for a metric.
+    UpdateMetric "update metric" CREATOR;
     /// gnudi's own: what stacks its processes run.
     GetProfile "get profile" ADMIN;
     /// gnudi's own, of a resource, as are the two that follow.

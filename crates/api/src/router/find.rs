@@ -120,8 +120,11 @@ impl Router {
             .strip_suffix(MEASURES)
             .and_then(|path| self.routes.iter().find(|route| route.path == path));
         let (controller, exact) = metric.map_or((route, exact), |metric| (metric, false));
-        let has_method = controller.endpoints.iter().any(|endpoint| endpoint.method == *method);
         let is_metric = matches!(controller.lookup, Lookup::Metric | Lookup::NamedMetric);
+        // Gnocchi's metrics have no PATCH, and no refusal of theirs names it.
+        let is_gnocchis = |endpoint: &&Endpoint| !is_metric || endpoint.method != Method::PATCH;
+        let endpoints = || controller.endpoints.iter().filter(is_gnocchis);
+        let has_method = endpoints().any(|endpoint| endpoint.method == *method);
         if !exact && route.path == AGGREGATES && *method == Method::POST {
             return ApiError::argument("start", "Must be a datetime or a timestamp");
         }
@@ -129,7 +132,7 @@ impl Router {
         if has_method && takes_arguments && !exact {
             return ApiError::not_found("");
         }
-        let methods = controller.endpoints.iter().map(|endpoint| method_text(&endpoint.method));
+        let methods = endpoints().map(|endpoint| method_text(&endpoint.method));
         ApiError::method_not_allowed(methods.collect())
     }
 }

@@ -1,11 +1,14 @@
 //! `/v1/archive_policy`
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use gnudi_indexer::PolicyChange;
+use gnudi_indexer::{IndexerError, PolicyChange};
 use gnudi_model::{
     AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan, archive_policy::InvalidPolicy,
 };
+use gnudi_series::head::{Origin, outcome};
+use hyper::StatusCode;
+use uuid::Uuid;
 
 use super::prelude::*;
 use crate::schema::{
@@ -18,7 +21,10 @@ const ITEMS_MAX: usize = 100;
 /// What Gnocchi's database holds, and far more than there can be.
 const BACK_WINDOW_MAX: u64 = i32::MAX as u64;
 
-struct PolicyFields {
+/// What a request says about a policy, or in its place about a metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PolicyFields {
+    /// Empty where it is a metric's.
     name: String,
     back_window: u64,
     aggregation_methods: Option<Vec<String>>,
@@ -146,6 +152,7 @@ pub fn shown(policy: &ArchivePolicy) -> Value {
 
 /// The policy that the path names, to which the caller may do what the rule names.
 async fn find(call: &Call<'_>, rule: Rule) -> Result<Arc<ArchivePolicy>, ApiError> {
+    refuse_definition(call.parameter("name"))?;
     let policy = call.policy_of(call.parameter("name")).await?;
     call.enforce(rule, Target::ArchivePolicy(&policy))?;
     Ok(policy)
@@ -153,14 +160,24 @@ async fn find(call: &Call<'_>, rule: Rule) -> Result<Arc<ArchivePolicy>, ApiErro
 
 /// `POST /v1/archive_policy`
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let given = new_policy(&request::json(call.parts, body).await?)?;
+    let given = new_policy(&request::json(call.parts, body).await?, true)?;
     addressable(&given.name)?;
-    let default = &call.app.options().default_aggregation_methods;
-    let methods = match &given.aggregation_methods {
-        Some(entries) => ArchivePolicy::resolve_methods(entries, default)?,
-        None => default.clone(),
-    };
+    if ArchivePolicy::is_definition_name(&given.name) {
+        return Err(ApiError::bad_request("names of definitions are for metrics that have one of their own"));
+    }
+    let policy = completed(call, given)?;
+    call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
+    call.app.engine().indexer().create_archive_policy(policy.clone()).await?;
+    let location = call.links().to(&format!("/v1/archive_policy/{}", policy.name));
+    Ok(reply::created(&location, &shown(&policy)))
+}
+
+fn completed(call: &Call<'_>, given: PolicyFields) -> Result<ArchivePolicy, ApiError> {
     let definition = complete(&given.definition)?;
+    let methods = match &given.aggregation_methods {
+        Some(entries) => resolved(call, entries)?,
+        None => call.app.options().default_aggregation_methods.clone(),
+    };
     check_drop(given.raw_timespan, given.recomputes_late)?;
     let policy = ArchivePolicy {
         raw_timespan: given.raw_timespan,
@@ -168,19 +185,65 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         ..ArchivePolicy::new(given.name, given.back_window, definition, methods)?
     };
     policy.check_late()?;
-    call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
-    call.app.engine().indexer().create_archive_policy(policy.clone()).await?;
-    let location = call.links().to(&format!("/v1/archive_policy/{}", policy.name));
-    Ok(reply::created(&location, &shown(&policy)))
+    Ok(policy)
 }
 
-fn new_policy(body: &Value) -> Checked<PolicyFields> {
+fn resolved(call: &Call<'_>, entries: &[String]) -> Result<BTreeSet<AggregationMethod>, InvalidPolicy> {
+    ArchivePolicy::resolve_methods(entries, &call.app.options().default_aggregation_methods)
+}
+
+/// The policy that stands for a definition which a metric is given, made where there is none. Equal ones share it.
+///
+/// # Errors
+/// 403 where the caller may not create archive policies.
+pub(crate) async fn of_definition(
+    call: &Call<'_>,
+    given: PolicyFields,
+) -> Result<Arc<ArchivePolicy>, ApiError> {
+    let mut policy = completed(call, given)?;
+    call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
+    let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, shown(&policy).to_json().as_bytes());
+    policy.name = ArchivePolicy::definition_name(digest);
+    let indexer = call.app.engine().indexer();
+    if indexer.archive_policy(&policy.name).await?.is_none() {
+        match indexer.create_archive_policy(policy.clone()).await {
+            // Somebody else was first.
+            Err(IndexerError::ArchivePolicyAlreadyExists(_)) => {}
+            created => created?,
+        }
+    }
+    Ok(Arc::new(policy))
+}
+
+/// A policy that a request names for metrics.
+///
+/// # Errors
+/// 400 where there is none, or where it stands for a definition.
+pub(crate) async fn given(call: &Call<'_>, name: &str) -> Result<Arc<ArchivePolicy>, ApiError> {
+    refuse_definition(name).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    call.policy_of(name).await.map_err(|error| match error.status {
+        StatusCode::NOT_FOUND => ApiError::bad_request(no_such(name).to_string()),
+        _ => error,
+    })
+}
+
+fn no_such(name: &str) -> IndexerError {
+    IndexerError::NoSuchArchivePolicy(name.to_owned())
+}
+
+/// A policy that stands for a definition is nobody's to name.
+pub(crate) fn refuse_definition(name: &str) -> Result<(), IndexerError> {
+    if ArchivePolicy::is_definition_name(name) { Err(no_such(name)) } else { Ok(()) }
+}
+
+/// The fields of a policy; with a name, unless it is a metric's.
+pub(crate) fn new_policy(body: &Value, has_name: bool) -> Checked<PolicyFields> {
     let (mut name, mut back_window, mut methods, mut definition) = (None, 0, None, None);
     let (mut raw_timespan, mut recomputes_late) = (None, None);
     for (key, value) in entries(body)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
-            "name" => name = Some(string(value).map_err(in_key)?),
+            "name" if has_name => name = Some(string(value).map_err(in_key)?),
             "back_window" => back_window = back_window_of(value).map_err(in_key)?,
             "aggregation_methods" => methods = Some(list_of(value, method).map_err(in_key)?),
             "definition" => definition = Some(definition_of(value).map_err(in_key)?),
@@ -191,7 +254,7 @@ fn new_policy(body: &Value) -> Checked<PolicyFields> {
     }
     Ok(PolicyFields {
         definition: required(definition, "definition")?,
-        name: required(name, "name")?,
+        name: if has_name { required(name, "name")? } else { String::new() },
         back_window,
         aggregation_methods: methods,
         raw_timespan,
@@ -209,19 +272,27 @@ fn method(value: &Value) -> Checked<String> {
 
 /// `PATCH /v1/archive_policy/{name}`
 ///
-/// New points for the granularities there are, a new back window, for how long raw points are kept, and what becomes of late measures.
+/// New points for the granularities there are, a new back window, for how long raw points are kept, what becomes of late measures, and other
+/// methods.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let current = find(call, Rule::UpdateArchivePolicy).await?;
+    let before = find(call, Rule::UpdateArchivePolicy).await?;
     let change = change(&request::json(call.parts, body).await?)?;
-    check_drop(change.raw_timespan.or(current.raw_timespan), change.recomputes_late)?;
+    check_drop(change.raw_timespan.or(before.raw_timespan), change.recomputes_late)?;
+    let methods = change.aggregation_methods.map(|entries| resolved(call, &entries)).transpose()?;
     let change = PolicyChange {
         definition: complete(&change.definition)?,
         back_window: change.back_window,
         raw_timespan: change.raw_timespan,
         recomputes_late: change.recomputes_late,
+        aggregation_methods: methods,
     };
+    let changes_methods = change.aggregation_methods.is_some();
     let policy = call.app.engine().indexer().update_archive_policy(call.parameter("name"), change).await?;
-    Ok(reply::ok(&shown(&policy)))
+    let mut shown = shown(&policy);
+    if changes_methods {
+        add_conversion(&mut shown, &before, &policy);
+    }
+    Ok(reply::ok(&shown))
 }
 
 /// What a request changes, before it is completed.
@@ -230,10 +301,31 @@ struct ChangeFields {
     back_window: Option<u64>,
     raw_timespan: Option<Timespan>,
     recomputes_late: Option<bool>,
+    aggregation_methods: Option<Vec<String>>,
+}
+
+/// Adds to a shown policy or metric what becomes of the aggregations where `new` takes the place of `old`.
+pub(crate) fn add_conversion(shown: &mut Value, old: &ArchivePolicy, new: &ArchivePolicy) {
+    let aggregation = |(granularity, method, origin): (Timespan, AggregationMethod, Origin)| {
+        let origin = match origin {
+            Origin::Kept => "kept",
+            Origin::Computed => "computed",
+            Origin::Begins => "begins",
+        };
+        Value::object([
+            ("granularity", granularity.to_python_text().into()),
+            ("aggregation_method", method.to_string().into()),
+            ("values", origin.into()),
+        ])
+    };
+    if let Value::Object(entries) = shown {
+        let conversion = outcome(old, new).into_iter().map(aggregation).collect();
+        entries.push(("conversion".to_owned(), Value::Array(conversion)));
+    }
 }
 
 fn change(body: &Value) -> Checked<ChangeFields> {
-    let (mut definition, mut back_window) = (None, None);
+    let (mut definition, mut back_window, mut methods) = (None, None, None);
     let (mut raw_timespan, mut recomputes_late) = (None, None);
     for (key, value) in entries(body)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
@@ -242,6 +334,7 @@ fn change(body: &Value) -> Checked<ChangeFields> {
             "back_window" => back_window = Some(back_window_of(value).map_err(in_key)?),
             "raw" => raw_timespan = Some(raw_timespan_of(value).map_err(in_key)?),
             "late" => recomputes_late = Some(recomputes_late_of(value).map_err(in_key)?),
+            "aggregation_methods" => methods = Some(list_of(value, method).map_err(in_key)?),
             _ => return Err(Invalid::extra_key(key)),
         }
     }
@@ -250,11 +343,13 @@ fn change(body: &Value) -> Checked<ChangeFields> {
         back_window,
         raw_timespan,
         recomputes_late,
+        aggregation_methods: methods,
     })
 }
 
 /// `DELETE /v1/archive_policy/{name}`
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    refuse_definition(call.parameter("name"))?;
     call.app.engine().indexer().delete_archive_policy(call.parameter("name")).await?;
     Ok(reply::no_content())
 }

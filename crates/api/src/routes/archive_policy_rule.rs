@@ -3,7 +3,7 @@
 use gnudi_indexer::IndexerError;
 use gnudi_model::ArchivePolicyRule;
 
-use super::prelude::*;
+use super::{archive_policy::refuse_definition, prelude::*};
 use crate::schema::{Checked, Invalid, addressable, entries, required, storable, string};
 
 /// A rule as the API shows it.
@@ -33,7 +33,10 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     addressable(&rule.name)?;
     storable(&rule.metric_pattern)?;
     call.enforce(Rule::CreateArchivePolicyRule, Target::ArchivePolicyRule(&rule))?;
-    let created = call.app.engine().indexer().create_archive_policy_rule(rule.clone()).await;
+    let created = match refuse_definition(&rule.archive_policy_name) {
+        Ok(()) => call.app.engine().indexer().create_archive_policy_rule(rule.clone()).await,
+        refused => refused,
+    };
     created.map_err(|error| match error {
         IndexerError::NoSuchArchivePolicy(name) => {
             ApiError::bad_request(Value::cause("Archive policy does not exist", name))

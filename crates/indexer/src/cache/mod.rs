@@ -230,6 +230,16 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
         self.index.count_metrics(creators).await
     }
 
+    async fn current_metric(&self, id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>> {
+        self.index.current_metric(id).await
+    }
+
+    async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>> {
+        let name = archive_policy_name.to_owned();
+        let write = |index: Arc<I>| async move { index.move_metric(id, &name).await };
+        self.see_through(write, move |caches, _| caches.invalidate_metrics_of_any_resource(&[id])).await
+    }
+
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
         let (ids, deleted) = (ids.to_vec(), ids.to_vec());
         let write = |index: Arc<I>| async move { index.delete_metrics(&ids).await };
@@ -282,6 +292,11 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
         let (name, deleted) = (name.to_owned(), name.to_owned());
         let write = |index: Arc<I>| async move { index.delete_archive_policy(&name).await };
         self.see_through(write, move |caches, _| caches.policies.invalidate(&deleted)).await
+    }
+
+    async fn sweep_definitions(&self) -> Result<u64> {
+        let write = |index: Arc<I>| async move { index.sweep_definitions().await };
+        self.see_through(write, |caches, _| caches.policies.invalidate_all()).await
     }
 }
 

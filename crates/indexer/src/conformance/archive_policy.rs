@@ -1,9 +1,11 @@
 //! Archive policies.
 
-use gnudi_model::{AggregationMethod, ArchivePolicyItem, ArchivePolicyRule, Timespan};
+use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Timespan};
+
+use uuid::Uuid;
 
 use super::{create, create_low, id, new_metric, policy};
-use crate::{Indexer, IndexerError, PolicyChange};
+use crate::{Indexer, IndexerError, NewMetric, PolicyChange};
 
 pub(super) async fn is_kept_whole(indexer: &dyn Indexer) {
     assert_eq!(indexer.archive_policy("odd").await, Ok(None));
@@ -46,7 +48,13 @@ pub(super) async fn all_but_granularities_changes(indexer: &dyn Indexer) {
     assert_eq!(*indexer.update_archive_policy("two", points.clone()).await.unwrap(), wanted);
     wanted.back_window = 5;
     wanted.raw_timespan = Some(Timespan::from_secs(86_400));
-    let all = PolicyChange { back_window: Some(5), raw_timespan: wanted.raw_timespan, ..points.clone() };
+    wanted.aggregation_methods = AggregationMethod::all().collect();
+    let all = PolicyChange {
+        back_window: Some(5),
+        raw_timespan: wanted.raw_timespan,
+        aggregation_methods: Some(wanted.aggregation_methods.clone()),
+        ..points.clone()
+    };
     indexer.update_archive_policy("two", all).await.unwrap();
     wanted.recomputes_late = true;
     let late = PolicyChange { recomputes_late: Some(true), ..points.clone() };
@@ -96,4 +104,40 @@ pub(super) async fn deletion_is_refused_while_in_use(indexer: &dyn Indexer) {
         indexer.delete_archive_policy("low").await,
         Err(IndexerError::NoSuchArchivePolicy("low".to_owned()))
     );
+}
+
+pub(super) async fn definitions_live_as_long_as_their_metrics(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    let names = [1, 2, 3].map(|number| ArchivePolicy::definition_name(Uuid::from_u128(number)));
+    // Almost such names are of policies like any other.
+    for name in ["definition:", "definition:00000000-0000-0000-0000-00000000000g", "definition;"] {
+        assert_eq!(indexer.create_archive_policy(policy(name, &[60])).await, Ok(()));
+    }
+    for name in &names {
+        indexer.create_archive_policy(policy(name, &[60])).await.unwrap();
+    }
+    let listed = async || {
+        let policies = indexer.archive_policies().await.unwrap();
+        policies.iter().map(|policy| policy.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed().await.len(), 4);
+    assert!(!listed().await.contains(&names[0]));
+    let of = |number, name: &str| NewMetric { archive_policy_name: name.to_owned(), ..new_metric(number) };
+    assert_eq!(
+        create(indexer, vec![of(1, &names[0]), of(2, &names[0]), of(3, &names[1])]).await,
+        [const { None }; 3]
+    );
+    assert_eq!(indexer.sweep_definitions().await, Ok(1));
+    assert_eq!(indexer.archive_policy(&names[2]).await, Ok(None));
+    // One that waits for the janitor still has its definition.
+    assert_eq!(indexer.delete_metrics(&[id(1), id(3)]).await, [Ok(()), Ok(())]);
+    assert_eq!(indexer.sweep_definitions().await, Ok(0));
+    indexer.expunge_metrics(&[id(1), id(3)]).await.unwrap();
+    assert_eq!(indexer.sweep_definitions().await, Ok(1));
+    assert_eq!(indexer.archive_policy(&names[1]).await, Ok(None));
+    assert!(indexer.archive_policy(&names[0]).await.unwrap().is_some());
+    indexer.move_metric(id(2), "low").await.unwrap();
+    assert_eq!(indexer.sweep_definitions().await, Ok(1));
+    assert_eq!(indexer.archive_policy(&names[0]).await, Ok(None));
+    assert_eq!(listed().await.len(), 4);
 }

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use gnudi_model::{Metric, MetricStatus, Timestamp};
 use uuid::Uuid;
 
-use super::{create, create_generic, create_low, id, new_metric};
+use super::{create, create_generic, create_low, id, new_metric, policy};
 use crate::{Indexer, IndexerError, MetricFilter, MetricListing, NewMetric, Page};
 
 fn named(number: u128, resource: Option<u128>, name: &str) -> NewMetric {
@@ -177,4 +177,33 @@ pub(super) async fn many_at_once(indexer: &dyn Indexer) {
     assert_eq!(indexer.deleted_metrics(None, 10_000).await.unwrap(), ids);
     indexer.expunge_metrics(&ids).await.unwrap();
     assert_eq!(indexer.deleted_metrics(None, 10_000).await, Ok(vec![]));
+}
+
+pub(super) async fn moves_to_another_policy(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    create_generic(indexer, &[0]).await;
+    indexer.create_archive_policy(policy("high", &[1])).await.unwrap();
+    assert_eq!(create(indexer, vec![named(1, Some(0), "a"), new_metric(2)]).await, [None, None]);
+    let before = indexer.metrics(&[id(1)]).await.unwrap()[0].clone().unwrap();
+    let generic = indexer.resource("generic", Uuid::nil()).await.unwrap().unwrap();
+    assert_eq!(generic.metrics[0].archive_policy_name, "low");
+    let moved = indexer.move_metric(id(1), "high").await.unwrap();
+    assert_eq!(*moved, Metric { archive_policy_name: "high".into(), ..Metric::clone(&before) });
+    assert_eq!(indexer.metrics(&[id(1)]).await.unwrap()[0].as_ref(), Some(&moved));
+    assert_eq!(indexer.named_metrics(&[(Uuid::nil(), "a")]).await.unwrap()[0].as_ref(), Some(&moved));
+    let generic = indexer.resource("generic", Uuid::nil()).await.unwrap().unwrap();
+    assert_eq!(generic.metrics[0].archive_policy_name, "high");
+    let (metric, policy) = indexer.current_metric(id(1)).await.unwrap().unwrap();
+    assert_eq!((&metric, policy.name.as_str()), (&moved, "high"));
+    assert_eq!(indexer.move_metric(id(1), "high").await, Ok(moved));
+    let unknown = IndexerError::NoSuchArchivePolicy("none".to_owned());
+    assert_eq!(indexer.move_metric(id(1), "none").await, Err(unknown));
+    assert_eq!(indexer.move_metric(id(3), "low").await, Err(IndexerError::NoSuchMetric(id(3))));
+    assert_eq!(indexer.current_metric(id(3)).await, Ok(None));
+    // The policy that it left is free, the other one is in use.
+    let in_use = Err(IndexerError::ArchivePolicyInUse("high".to_owned()));
+    assert_eq!(indexer.delete_archive_policy("high").await, in_use);
+    assert_eq!(indexer.delete_metrics(&[id(1)]).await, [Ok(())]);
+    assert_eq!(indexer.move_metric(id(1), "low").await, Err(IndexerError::NoSuchMetric(id(1))));
+    assert_eq!(indexer.metrics(&[id(2)]).await.unwrap()[0].as_ref().unwrap().archive_policy_name, "low");
 }

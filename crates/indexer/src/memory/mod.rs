@@ -61,7 +61,10 @@ impl ArchivePolicies for MemoryIndexer {
     }
 
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>> {
-        Ok(self.tables.lock().policies.values().cloned().collect())
+        let tables = self.tables.lock();
+        let named =
+            tables.policies.values().filter(|policy| !ArchivePolicy::is_definition_name(&policy.name));
+        Ok(named.cloned().collect())
     }
 
     async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>> {
@@ -87,6 +90,18 @@ impl ArchivePolicies for MemoryIndexer {
         }
         tables.policies.remove(name);
         Ok(())
+    }
+
+    async fn sweep_definitions(&self) -> Result<u64> {
+        let mut tables = self.tables.lock();
+        let Tables { policies, metrics, rules, .. } = &mut *tables;
+        let before = policies.len();
+        policies.retain(|name, _| {
+            !ArchivePolicy::is_definition_name(name)
+                || metrics.values().any(|metric| metric.archive_policy_name == *name)
+                || rules.values().any(|rule| rule.archive_policy_name == *name)
+        });
+        Ok((before - policies.len()) as u64)
     }
 }
 
@@ -188,6 +203,27 @@ impl Metrics for MemoryIndexer {
         let tables = self.tables.lock();
         let active = tables.metrics.values().filter(|metric| metric.status == MetricStatus::Active);
         Ok(active.filter(|metric| creators.include(&metric.creator)).count() as u64)
+    }
+
+    async fn current_metric(&self, id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>> {
+        let tables = self.tables.lock();
+        let with_policy = |metric: Arc<Metric>| {
+            let policy = tables.policies[&*metric.archive_policy_name].clone();
+            (metric, policy)
+        };
+        Ok(tables.active(id).map(with_policy))
+    }
+
+    async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>> {
+        let mut tables = self.tables.lock();
+        let metric = tables.active(id).ok_or(IndexerError::NoSuchMetric(id))?;
+        if !tables.policies.contains_key(archive_policy_name) {
+            return Err(IndexerError::NoSuchArchivePolicy(archive_policy_name.to_owned()));
+        }
+        let moved = Metric { archive_policy_name: archive_policy_name.into(), ..Metric::clone(&metric) };
+        let moved = Arc::new(moved);
+        tables.metrics.insert(id, moved.clone());
+        Ok(moved)
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {

@@ -8,14 +8,14 @@ use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Connection, Row, SqlIndexer,
+    Connection, Row, SqlIndexer, Statement,
     failure::Failure,
     writer::{Applied, Change, Context},
 };
 use crate::{ArchivePolicies, IndexerError, PolicyChange, Result, Touched};
 
 const SELECT_ALL: &str = "SELECT name, back_window, definition, aggregation_methods, raw_timespan, recomputes_late \
-     FROM archive_policy ORDER BY name";
+     FROM archive_policy";
 const SELECT_ONE: &str = "SELECT name, back_window, definition, aggregation_methods, raw_timespan, recomputes_late \
      FROM archive_policy WHERE name = ?";
 
@@ -31,7 +31,11 @@ impl ArchivePolicies for SqlIndexer {
     }
 
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>> {
-        let rows = self.readers.fetch_all(self.readers.statement(SELECT_ALL)).await?;
+        let mut select = Statement::new(self.readers.dialect(), SELECT_ALL);
+        // A name of a definition, and nothing else, is between both and so long.
+        select.push(" WHERE name < ").push_bind("definition:").push(" OR name >= ").push_bind("definition;");
+        select.push(" OR LENGTH(name) <> 47 ORDER BY name");
+        let rows = self.readers.fetch_all(select).await?;
         rows.iter().map(|row| decode(row).map(Arc::new)).collect()
     }
 
@@ -41,6 +45,10 @@ impl ArchivePolicies for SqlIndexer {
 
     async fn delete_archive_policy(&self, name: &str) -> Result<()> {
         self.writer.change(Delete(name.to_owned())).await
+    }
+
+    async fn sweep_definitions(&self) -> Result<u64> {
+        self.writer.change(SweepDefinitions).await
     }
 }
 
@@ -91,13 +99,14 @@ impl Change for Update {
         change.apply(&mut policy).map_err(Failure::Refused)?;
         let update = connection
             .statement(
-                "UPDATE archive_policy SET back_window = ?, definition = ?, raw_timespan = ?, \
-                 recomputes_late = ? WHERE name = ?",
+                "UPDATE archive_policy SET back_window = ?, definition = ?, raw_timespan = ?, recomputes_late = ?, \
+                 aggregation_methods = ? WHERE name = ?",
             )
             .bind(policy.back_window as i64)
             .bind(encode_definition(&policy.definition))
             .bind(policy.raw_timespan.map(|timespan| timespan.0))
             .bind(i64::from(policy.recomputes_late))
+            .bind(encode_methods(&policy.aggregation_methods))
             .bind(name);
         connection.execute(update).await?;
         Ok((Arc::new(policy), Touched::policies()))
@@ -120,6 +129,26 @@ impl Change for Delete {
             Ok(0) => Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone()))),
             deleted => Ok(deleted.map(|_| ((), Touched::policies()))?),
         }
+    }
+}
+
+struct SweepDefinitions;
+
+#[async_trait]
+impl Change for SweepDefinitions {
+    type Answer = u64;
+
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<u64> {
+        let delete = connection
+            .statement(
+                "DELETE FROM archive_policy WHERE name >= ? AND name < ? AND LENGTH(name) = 47 AND NOT EXISTS \
+                 (SELECT 1 FROM metric WHERE metric.archive_policy_name = archive_policy.name) AND NOT EXISTS \
+                 (SELECT 1 FROM archive_policy_rule WHERE archive_policy_rule.archive_policy_name = archive_policy.name)",
+            )
+            .bind("definition:")
+            .bind("definition;");
+        let deleted = connection.execute(delete).await?;
+        Ok((deleted, if deleted == 0 { Touched::default() } else { Touched::policies() }))
     }
 }
 

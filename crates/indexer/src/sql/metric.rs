@@ -7,20 +7,21 @@ use std::{
 };
 
 use async_trait::async_trait;
-use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Text, Timestamp};
+use gnudi_model::{ArchivePolicy, Metric, MetricId, MetricStatus, Resource, Text, Timestamp};
 use gnudi_sql::{Value, is_foreign_key_violation, is_unique_violation};
 use uuid::Uuid;
 
 use super::{
     Connection, Dialect, Row, SqlIndexer, Statement,
+    failure::Failure,
     interner::Texts,
     listing,
     scope::count_statement,
     writer::{Applied, Change, Context},
 };
 use crate::{
-    Creators, IndexerError, MetricListing, Metrics, NewMetric, NewNamedMetric, Result, Touched,
-    metric::named_metric_already_exists,
+    ArchivePolicies, Creators, IndexerError, MetricListing, Metrics, NewMetric, NewNamedMetric, Result,
+    Touched, metric::named_metric_already_exists,
 };
 
 /// How many rows one INSERT has at most; each number of rows is a statement of its own.
@@ -75,6 +76,21 @@ impl Metrics for SqlIndexer {
     async fn count_metrics(&self, creators: &Creators) -> Result<u64> {
         let counted = self.readers.fetch_all(count_statement(self.readers.dialect(), creators)).await?;
         Ok(counted.first().map_or(Ok(0), |row| row.try_get::<i64>(0))?.cast_unsigned())
+    }
+
+    async fn current_metric(&self, id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>> {
+        loop {
+            let found = self.find(&[id], MetricStatus::Active).await?.pop().flatten();
+            let Some(metric) = found else { return Ok(None) };
+            // Between both the metric may move, and its policy go.
+            if let Some(policy) = self.archive_policy(&metric.archive_policy_name).await? {
+                return Ok(Some((metric, policy)));
+            }
+        }
+    }
+
+    async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>> {
+        self.writer.change(Move(id, archive_policy_name.to_owned())).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
@@ -400,6 +416,38 @@ pub(super) async fn mark_deleted(
         .iter()
         .map(|id| if active.remove(id) { Ok(()) } else { Err(IndexerError::NoSuchMetric(*id)) })
         .collect())
+}
+
+struct Move(MetricId, String);
+
+#[async_trait]
+impl Change for Move {
+    type Answer = Arc<Metric>;
+
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<Arc<Metric>> {
+        let Move(id, policy) = self;
+        let text = format!("SELECT {COLUMNS} FROM metric WHERE status = 0 AND id = ?");
+        let select = Statement::new(connection.dialect(), text).bind(id.0);
+        let Some(row) = connection.fetch_optional(select).await? else {
+            return Err(Failure::Refused(IndexerError::NoSuchMetric(*id)));
+        };
+        let metric = decode(&row, &context.texts).map_err(Failure::Refused)?;
+        let update = connection
+            .statement("UPDATE metric SET archive_policy_name = ? WHERE id = ?")
+            .bind(policy)
+            .bind(id.0);
+        match connection.try_execute(update).await {
+            Err(error) if is_foreign_key_violation(&error) => {
+                Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(policy.clone())))
+            }
+            updated => {
+                updated?;
+                let archive_policy_name = context.texts.labels.intern(policy);
+                let touched = Touched::default().with_metrics([*id]).with_resources(metric.resource_id);
+                Ok((Arc::new(Metric { archive_policy_name, ..metric }), touched))
+            }
+        }
+    }
 }
 
 struct Expunge(Vec<MetricId>);

@@ -106,6 +106,8 @@ gated! {
     read named_metrics(names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>;
     read list_metrics(listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError>;
     read count_metrics(creators: &Creators) -> Result<u64, IndexerError>;
+    read current_metric(id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>, IndexerError>;
+    write move_metric(id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>, IndexerError>;
     write delete_metrics(ids: &[MetricId]) -> Vec<Result<(), IndexerError>>;
     read deleted_metrics(after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>, IndexerError>;
     write expunge_metrics(ids: &[MetricId]) -> Result<(), IndexerError>;
@@ -118,6 +120,7 @@ gated! {
     read archive_policies() -> Result<Vec<Arc<ArchivePolicy>>, IndexerError>;
     write update_archive_policy(name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>, IndexerError>;
     write delete_archive_policy(name: &str) -> Result<(), IndexerError>;
+    write sweep_definitions() -> Result<u64, IndexerError>;
 }
 
 gated! {

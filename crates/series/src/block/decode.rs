@@ -1,6 +1,6 @@
 //! Reads blocks, whose bytes may be anything.
 
-use gnudi_model::{AggregationMethod, Timespan, Timestamp};
+use gnudi_model::{AggregationMethod, Statistic, Timespan, Timestamp};
 
 use super::{CONSTANT, Extent, NONE, QUOTIENT, RAW, ROWS_MAX, SAME, SPARSE, VERSION, WHOLE};
 use crate::{
@@ -9,6 +9,14 @@ use crate::{
     rows::{Rows, absent, is_absent, may_lack},
     whole,
 };
+
+/// Columns that give a method's values.
+#[derive(Clone, Copy)]
+enum Source {
+    Column(usize),
+    /// Of the first by the second.
+    Quotient(usize, usize),
+}
 
 /// A block whose checksum matches, not yet decoded.
 struct Parsed<'a> {
@@ -93,6 +101,45 @@ impl<'a> Parsed<'a> {
         self.columns.iter().position(|(code, _)| *code == method.code())
     }
 
+    /// Where the values of a method come from, if the block has them: a mean is the quotient of sum and count, too.
+    fn source(&self, method: AggregationMethod) -> Option<Source> {
+        let other = |statistic| self.find(AggregationMethod { statistic, ..method });
+        let quotient = || match method.statistic {
+            Statistic::Mean => Some(Source::Quotient(other(Statistic::Sum)?, other(Statistic::Count)?)),
+            _ => None,
+        };
+        self.find(method).map(Source::Column).or_else(quotient)
+    }
+
+    /// The values of a source, absent ones included.
+    fn values(&self, source: Source, out: &mut Vec<f64>) -> Result<(), CodecError> {
+        match source {
+            Source::Column(column) => self.column(column, HOPS_MAX, out),
+            Source::Quotient(sum, count) => self.quotient(sum, count, HOPS_MAX, out),
+        }
+    }
+
+    fn rows_of(&self, sources: &[Source]) -> Result<Rows, CodecError> {
+        let mut rows = Rows::new(sources.len());
+        self.push_starts(&mut rows.starts)?;
+        for (source, values) in sources.iter().zip(&mut rows.columns) {
+            self.values(*source, values)?;
+        }
+        Ok(rows)
+    }
+
+    /// The quotients of two columns, absent where the second one is.
+    fn quotient(&self, sum: usize, count: usize, hops: u8, out: &mut Vec<f64>) -> Result<(), CodecError> {
+        let start = out.len();
+        self.column(sum, hops, out)?;
+        let mut counts = Vec::new();
+        self.column(count, hops, &mut counts)?;
+        for (value, count) in out[start..].iter_mut().zip(counts) {
+            *value = if is_absent(count) { absent() } else { *value / count };
+        }
+        Ok(())
+    }
+
     /// The values of a column, absent ones included; follows at most `hops` references.
     fn column(&self, column: usize, hops: u8, out: &mut Vec<f64>) -> Result<(), CodecError> {
         let bytes = self.columns.get(column).ok_or(CodecError::Invalid("reference"))?.1;
@@ -103,13 +150,8 @@ impl<'a> Parsed<'a> {
             SAME | QUOTIENT if hops == 0 => return Err(CodecError::Invalid("reference")),
             SAME => self.column(other(&mut reader)?, hops - 1, out)?,
             QUOTIENT => {
-                let start = out.len();
-                self.column(other(&mut reader)?, hops - 1, out)?;
-                let mut counts = Vec::new();
-                self.column(other(&mut reader)?, hops - 1, &mut counts)?;
-                for (value, count) in out[start..].iter_mut().zip(counts) {
-                    *value = if is_absent(count) { absent() } else { *value / count };
-                }
+                let (sum, count) = (other(&mut reader)?, other(&mut reader)?);
+                self.quotient(sum, count, hops - 1, out)?;
             }
             NONE => out.resize(out.len() + self.rows, absent()),
             kind if kind & SPARSE != 0 => {
@@ -175,9 +217,9 @@ pub fn decode(
     values: &mut Vec<f64>,
 ) -> Result<(), CodecError> {
     let parsed = Parsed::new(bytes)?;
-    let Some(column) = parsed.find(method) else { return Ok(()) };
+    let Some(source) = parsed.source(method) else { return Ok(()) };
     let (times_before, values_before) = (timestamps.len(), values.len());
-    parsed.column(column, HOPS_MAX, values)?;
+    parsed.values(source, values)?;
     parsed.push_starts(timestamps)?;
     if may_lack(method) && values[values_before..].iter().any(|&value| is_absent(value)) {
         let present: Vec<bool> = values[values_before..].iter().map(|&value| !is_absent(value)).collect();
@@ -199,16 +241,19 @@ fn keep<T: Copy>(items: &mut Vec<T>, from: usize, present: &[bool]) {
     items.truncate(kept);
 }
 
-/// All rows of a block. `None` where its methods are not exactly `methods`.
+/// All rows of a block with these methods. `None` where it does not have all of them.
 pub fn decode_rows(bytes: &[u8], methods: &[AggregationMethod]) -> Result<Option<Rows>, CodecError> {
     let parsed = Parsed::new(bytes)?;
-    if !parsed.columns.iter().map(|(code, _)| *code).eq(methods.iter().map(|method| method.code())) {
-        return Ok(None);
-    }
-    let mut rows = Rows::new(methods.len());
-    parsed.push_starts(&mut rows.starts)?;
-    for (column, values) in rows.columns.iter_mut().enumerate() {
-        parsed.column(column, HOPS_MAX, values)?;
-    }
-    Ok(Some(rows))
+    let sources: Option<Vec<Source>> = methods.iter().map(|method| parsed.source(*method)).collect();
+    sources.map(|sources| parsed.rows_of(&sources)).transpose()
+}
+
+/// The methods of a block, and all its rows.
+pub fn decode_all(bytes: &[u8]) -> Result<(Vec<AggregationMethod>, Rows), CodecError> {
+    let parsed = Parsed::new(bytes)?;
+    let method = |(code, _): &(u8, &[u8])| AggregationMethod::from_code(*code);
+    let methods: Option<Vec<AggregationMethod>> = parsed.columns.iter().map(method).collect();
+    let methods = methods.ok_or(CodecError::Invalid("method"))?;
+    let sources: Vec<Source> = (0..methods.len()).map(Source::Column).collect();
+    Ok((methods, parsed.rows_of(&sources)?))
 }

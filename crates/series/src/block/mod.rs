@@ -22,8 +22,8 @@ mod encode;
 
 use gnudi_model::{Timespan, Timestamp};
 
-pub(crate) use decode::decode_rows;
 pub use decode::{decode, extent};
+pub(crate) use decode::{decode_all, decode_rows};
 pub(crate) use encode::encode;
 
 const VERSION: u8 = 1;
@@ -98,6 +98,15 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_that_is_not_stored_is_the_quotient() {
+        let rows = minutes(vec![vec![3.0, 5.0], vec![2.0, 4.0]]);
+        let bytes = encoded(60_000_000_000, &methods(&["sum", "count"]), &rows);
+        let mean = decode_rows(&bytes, &methods(&["mean"])).unwrap().unwrap();
+        assert_eq!(mean.columns, [[1.5, 1.25]]);
+        assert_eq!(decode_rows(&bytes, &methods(&["rate:mean"])), Ok(None));
+    }
+
+    #[test]
     fn a_mean_that_is_no_quotient_is_kept() {
         let methods = methods(&["mean", "sum", "count"]);
         let rows = minutes(vec![vec![1.0, 2.5], vec![3.0, 5.0], vec![3.0, 3.0]]);
@@ -165,7 +174,11 @@ mod tests {
                 prop_assert_eq!(&times[1..], &expected_times[..]);
                 prop_assert_eq!(bits(&values[1..]), bits(&expected));
             }
-            prop_assert_eq!(decode_rows(&bytes, &methods[1..]), Ok(None));
+            let some = decode_rows(&bytes, &methods[1..]).unwrap().unwrap();
+            prop_assert_eq!(some.columns.len(), methods.len() - 1);
+            prop_assert_eq!(decode_rows(&bytes, &["99pct".parse().unwrap()]), Ok(None));
+            let (all, rows_of_all) = decode_all(&bytes).unwrap();
+            prop_assert_eq!((all, rows_of_all.len()), (methods.clone(), rows.len()));
         }
 
         /// Also behind a checksum that matches.
@@ -189,6 +202,7 @@ mod tests {
             put_checksum(0, &mut bytes);
             let _ = extent(&bytes);
             let _ = decode_rows(&bytes, &methods);
+            let _ = decode_all(&bytes);
             for method in methods {
                 let _ = decode(&bytes, method, &mut Vec::new(), &mut Vec::new());
             }

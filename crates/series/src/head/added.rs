@@ -8,7 +8,7 @@
 //!
 //! The steps are those of [`super::late`], but for the blocks of raw points.
 
-use gnudi_model::{AggregationMethod, Measure, Timestamp};
+use gnudi_model::{AggregationMethod, ArchivePolicy, Measure, Timestamp};
 
 use super::{
     Head,
@@ -73,6 +73,11 @@ impl Head {
         });
         LateRows(rows.filter(|rows| !rows.buckets.is_empty()).collect())
     }
+}
+
+/// Whether values can be added to buckets of these methods.
+pub(super) fn take_values(methods: &[AggregationMethod]) -> bool {
+    ArchivePolicy::refused_for_late(&methods.iter().copied().collect()).is_empty()
 }
 
 /// The rows of buckets, which may be among `stored`, with these values added.

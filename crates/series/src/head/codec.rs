@@ -1,9 +1,9 @@
 //! The stored form of a head.
 //!
 //! ```text
-//! u8      version: 1; or 2, where an earlier head was lost and that is all; or 3
+//! u8      version: 1; or 2, where an earlier head was lost and that is all; or 3; or 4, where bits 3 or 4 follow
 //! varint  applied; signed varint the window's start
-//! u8      in version 3 only, what follows: bit 0 a loss, bit 1 raw points, bit 2 late points
+//! u8      in versions 3 and 4, what follows: bit 0 a loss, bit 1 raw points, bit 2 late points, bit 3 methods, bit 4 partial buckets
 //! signed varint  when the loss was found, if one was
 //! varint  how many points were dropped because they were late; with bit 2
 //! u8      1 if the point before follows: varint time, 8 bytes value
@@ -15,6 +15,9 @@
 //!           varint passes; for each: signed varint start; varint dropped; u8 cut
 //! signed varint  the time from which all raw points are kept; that before which blocks of them have expired; varint parts of raw
 //!         points that wait; for each: varint length; the points as in `raw`; with bit 1
+//! varint  methods; for each: u8 code; with bit 3
+//! varint  partial buckets; for each: varint place of its grain; signed varint start, until; u8 which statistics are known; 8 bytes
+//!         for each of them, in the order of `compose`; with bit 4
 //! u32     CRC32C of all before
 //! ```
 
@@ -23,6 +26,7 @@ use gnudi_model::{AggregationMethod, Measure, Timespan, Timestamp};
 use super::{
     Head,
     archive::{Archive, PARTS_MAX},
+    compose::{Composite, Partial},
     grain::{GrainState, Open},
     marks::{Cut, Marks, Pass},
 };
@@ -35,10 +39,13 @@ use crate::{
 const VERSION: u8 = 1;
 const VERSION_AFTER_LOSS: u8 = 2;
 const VERSION_WITH_FLAGS: u8 = 3;
+const VERSION_WITH_METHODS: u8 = 4;
 
 const HAS_LOSS: u8 = 1;
 const HAS_RAW: u8 = 2;
 const HAS_LATE: u8 = 4;
+const HAS_METHODS: u8 = 8;
+const HAS_PARTIALS: u8 = 16;
 
 /// More granularities than any policy has.
 const GRAINS_MAX: usize = 1024;
@@ -55,11 +62,14 @@ impl Head {
         let flag = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
         let flags = flag(self.lost_before.is_some(), HAS_LOSS)
             | flag(self.archive.is_some(), HAS_RAW)
-            | flag(self.late_dropped > 0, HAS_LATE);
+            | flag(self.late_dropped > 0, HAS_LATE)
+            | flag(self.archive.is_some() && !self.methods.is_empty(), HAS_METHODS)
+            | flag(self.grains.iter().any(|grain| grain.partial.is_some()), HAS_PARTIALS);
         out.push(match flags {
             0 => VERSION,
             HAS_LOSS => VERSION_AFTER_LOSS,
-            _ => VERSION_WITH_FLAGS,
+            _ if flags & (HAS_METHODS | HAS_PARTIALS) == 0 => VERSION_WITH_FLAGS,
+            _ => VERSION_WITH_METHODS,
         });
         put_varint(self.applied, out);
         put_signed(self.window, out);
@@ -93,6 +103,20 @@ impl Head {
             put_varint(archive.open.len() as u64, out);
             archive.open.iter().for_each(|part| put_bytes(part, out));
         }
+        if flags & HAS_METHODS != 0 {
+            put_varint(self.methods.len() as u64, out);
+            out.extend(self.methods.iter().map(|method| method.code()));
+        }
+        if flags & HAS_PARTIALS != 0 {
+            let partial = |(place, grain): (usize, &GrainState)| Some((place, grain.partial?));
+            let partials: Vec<(usize, Partial)> =
+                self.grains.iter().enumerate().filter_map(partial).collect();
+            put_varint(partials.len() as u64, out);
+            for (place, partial) in partials {
+                put_varint(place as u64, out);
+                partial.encode(out);
+            }
+        }
         put_checksum(start, out);
     }
 
@@ -100,7 +124,7 @@ impl Head {
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         let mut reader = Reader(checked(bytes)?);
         let version = reader.byte()?;
-        if !(VERSION..=VERSION_WITH_FLAGS).contains(&version) {
+        if !(VERSION..=VERSION_WITH_METHODS).contains(&version) {
             return Err(CodecError::Version(version));
         }
         let mut head = Head { applied: reader.varint()?, window: reader.signed()?, ..Head::default() };
@@ -109,7 +133,11 @@ impl Head {
             VERSION_AFTER_LOSS => HAS_LOSS,
             _ => reader.byte()?,
         };
-        if flags & !(HAS_LOSS | HAS_RAW | HAS_LATE) != 0 {
+        let known = match version {
+            VERSION_WITH_METHODS => HAS_LOSS | HAS_RAW | HAS_LATE | HAS_METHODS | HAS_PARTIALS,
+            _ => HAS_LOSS | HAS_RAW | HAS_LATE,
+        };
+        if flags & !known != 0 {
             return Err(CodecError::Invalid("flags"));
         }
         head.lost_before = (flags & HAS_LOSS != 0).then(|| reader.signed()).transpose()?.map(Timestamp);
@@ -140,6 +168,19 @@ impl Head {
             }
             archive.check()?;
             head.archive = Some(archive);
+        }
+        if flags & HAS_METHODS != 0 {
+            for _ in 0..reader.count(usize::from(AggregationMethod::COUNT), "number of methods")? {
+                let method = AggregationMethod::from_code(reader.byte()?);
+                head.methods.push(method.ok_or(CodecError::Invalid("method"))?);
+            }
+        }
+        if flags & HAS_PARTIALS != 0 {
+            for _ in 0..reader.count(GRAINS_MAX, "number of partial buckets")? {
+                let place = reader.count(GRAINS_MAX, "place of a grain")?;
+                let grain = head.grains.get_mut(place).ok_or(CodecError::Invalid("place of a grain"))?;
+                grain.partial = Some(Partial::decode(grain, &mut reader)?);
+            }
         }
         reader.end()?;
         Ok(head)
@@ -207,6 +248,32 @@ impl GrainState {
         }
         grain.marks = Marks::decode(reader)?;
         Ok(grain)
+    }
+}
+
+impl Partial {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_signed(self.start, out);
+        put_signed(self.until, out);
+        let known = self.composite.0.iter().enumerate().map(|(bit, value)| u8::from(value.is_some()) << bit);
+        out.push(known.sum());
+        for value in self.composite.0.iter().flatten() {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    /// Of the first bucket of a grain that is not final.
+    fn decode(grain: &GrainState, reader: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let (start, until, known) = (reader.signed()?, reader.signed()?, reader.byte()?);
+        let end = start.saturating_add(grain.granularity.0);
+        if start != grain.final_until || !(start..=end).contains(&until) || grain.open.len() > 0 {
+            return Err(CodecError::Invalid("partial bucket"));
+        }
+        let mut composite = Composite::default();
+        for (bit, value) in composite.0.iter_mut().enumerate() {
+            *value = (known >> bit & 1 == 1).then(|| reader.float()).transpose()?;
+        }
+        Ok(Partial { start, until, composite })
     }
 }
 

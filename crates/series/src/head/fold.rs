@@ -5,7 +5,7 @@ use gnudi_model::{AggregationMethod, Measure, Statistic, Timestamp};
 use super::{
     Head,
     archive::{Archive, oldest_needed},
-    grain::{GrainState, Points, aggregated},
+    grain::{GrainState, Open, Points, aggregated},
     marks::{Cut, Pass},
 };
 use crate::{
@@ -84,7 +84,7 @@ impl Head {
             // Points that came earlier are gone but for those in `raw`. After a loss some of those may be, too.
             let from = match self.lost_before {
                 Some(_) => points.last().map_or(0, |point| point.timestamp.0),
-                None => self.grains.iter().map(|grain| grain.final_until).fold(self.window, i64::min),
+                None => self.raw_start(),
             };
             self.archive = Some(Archive { from, ..Archive::default() });
         }
@@ -100,10 +100,14 @@ impl Head {
         dropped
     }
 
-    /// Brings the grains in line with the layout. A policy's granularities never change, so this is for the first fold.
+    /// Makes the grains of the layout at the first fold, and follows its methods. Where granularities changed, the head was
+    /// converted before.
     pub(super) fn match_grains(&mut self, layout: &Layout) {
         if self.methods != layout.methods {
-            self.methods.clone_from(&layout.methods);
+            let methods = std::mem::replace(&mut self.methods, layout.methods.clone());
+            for grain in self.grains.iter_mut().filter(|grain| matches!(grain.open, Open::Rows(_))) {
+                grain.seal(&methods, &mut self.sealed);
+            }
         }
         let fits = self.grains.iter().map(|grain| grain.granularity).eq(layout.granularities());
         if !fits {

@@ -4,7 +4,11 @@ use std::borrow::Cow;
 
 use gnudi_model::{Aggregation, AggregationMethod, Measure, Statistic, Timespan, Timestamp};
 
-use super::{SealedBlock, marks::Marks};
+use super::{
+    SealedBlock,
+    compose::{Composite, Partial},
+    marks::Marks,
+};
 use crate::{
     CodecError,
     aggregate::{Bucket, Workspace},
@@ -86,12 +90,14 @@ pub(super) struct GrainState {
     pub granularity: Timespan,
     /// Buckets that start before this are final: sealed, open, or expired before they were ever stored.
     pub final_until: i64,
-    /// Buckets that start before this have expired and are hidden.
+    /// Buckets that start before this have expired and are hidden, or the granularity was not kept then.
     pub kept_from: i64,
     pub open: Open,
     pub marks: Marks,
     /// Not stored: values to be added to final buckets, by their starts, in the order in which they came; see [`super::added`].
     pub late: Vec<(Timestamp, f64)>,
+    /// The bucket that starts at `final_until`, where its first points are not in the head; then nothing is open.
+    pub partial: Option<Partial>,
 }
 
 impl GrainState {
@@ -110,6 +116,11 @@ impl GrainState {
     ) {
         if until <= self.final_until {
             return;
+        }
+        if let Some(partial) = self.partial.take() {
+            let composite = self.completed(&partial, points.raw);
+            sealed.extend(composite.sealed(self.granularity, partial.start, methods));
+            self.final_until = self.partial_end(&partial);
         }
         let first = points.raw.partition_point(|point| point.timestamp.0 < self.final_until);
         if points.raw.get(first).is_some_and(|point| point.timestamp.0 < until) {
@@ -165,6 +176,26 @@ impl GrainState {
         if methods.iter().all(|&method| may_lack(method)) {
             rows.drop_empty(before);
         }
+    }
+
+    /// Points from here on are in the head, all that buckets from `final_until` on have.
+    pub fn points_from(&self) -> i64 {
+        self.partial.map_or(self.final_until, |partial| partial.until)
+    }
+
+    fn partial_end(&self, partial: &Partial) -> i64 {
+        partial.start.saturating_add(self.granularity.0)
+    }
+
+    /// A partial bucket with its later points.
+    fn completed(&self, partial: &Partial, raw: &[Measure]) -> Composite {
+        let after = |time| raw.partition_point(|point| point.timestamp.0 < time);
+        let later = &raw[after(partial.until)..after(self.partial_end(partial))];
+        let mut composite = partial.composite;
+        if !later.is_empty() {
+            composite.extend(&Composite::of_values(later.iter().map(|point| point.value).collect()));
+        }
+        composite
     }
 
     /// The buckets that are not final.
@@ -256,22 +287,41 @@ impl GrainState {
         out.extend(cut_into_blocks(self.granularity, methods, &rows, BLOCK_ROWS));
     }
 
-    /// All open rows, which leave the grain. A stored open block that is not of these methods, which no policy change
-    /// makes, is sealed as it is.
+    /// All open rows, which leave the grain. A stored open block that lacks some of these methods is sealed as it is.
     pub(super) fn take_rows(&mut self, methods: &[AggregationMethod], sealed: &mut Vec<SealedBlock>) -> Rows {
         let bytes = match std::mem::take(&mut self.open) {
             Open::Rows(rows) if rows.columns.len() == methods.len() => return rows,
             Open::Rows(_) => return Rows::new(methods.len()),
             Open::Packed { bytes, .. } => bytes,
         };
-        match (block::decode_rows(&bytes, methods), block::extent(&bytes)) {
-            (Ok(Some(rows)), _) => return rows,
-            (_, Ok(block::Extent { first, last, .. })) => {
-                sealed.push(SealedBlock { granularity: self.granularity, first, last, bytes });
+        match block::decode_rows(&bytes, methods) {
+            Ok(Some(rows)) => rows,
+            _ => {
+                sealed.push(self.as_sealed(bytes));
+                Rows::new(methods.len())
             }
-            (_, Err(error)) => unreachable!("checked when the head was decoded: {error}"),
         }
-        Rows::new(methods.len())
+    }
+
+    /// Seals a stored open block that lacks some of these methods, as it is.
+    pub(super) fn seal_other_methods(
+        &mut self,
+        methods: &[AggregationMethod],
+        sealed: &mut Vec<SealedBlock>,
+    ) {
+        if let Open::Packed { bytes, .. } = &self.open
+            && !matches!(block::decode_rows(bytes, methods), Ok(Some(_)))
+            && let Open::Packed { bytes, .. } = std::mem::take(&mut self.open)
+        {
+            sealed.push(self.as_sealed(bytes));
+        }
+    }
+
+    /// A stored open block as a sealed one.
+    fn as_sealed(&self, bytes: Vec<u8>) -> SealedBlock {
+        let extent = block::extent(&bytes);
+        let block::Extent { first, last, .. } = extent.expect("checked when the head was decoded");
+        SealedBlock { granularity: self.granularity, first, last, bytes }
     }
 
     /// Hands the open rows to a reader.
@@ -299,6 +349,15 @@ impl GrainState {
 
     /// Hands the buckets that are not final to a reader.
     pub fn add_lazy(&self, points: Points<'_>, method: AggregationMethod, fetched: &mut Fetched) {
+        if let Some(partial) = &self.partial {
+            let value = self.completed(partial, points.raw).value(method);
+            fetched.add_row(Timestamp(partial.start), value);
+            let rest = GrainState {
+                marks: self.marks.clone(),
+                ..GrainState::new(self.granularity, self.partial_end(partial))
+            };
+            return rest.add_lazy(points, method, fetched);
+        }
         let rows = self.lazy_rows(points, &[method], &mut Buffers::default());
         for (&start, &value) in rows.starts.iter().zip(&rows.columns[0]) {
             let lacks = may_lack(method) && is_absent(value);

@@ -158,8 +158,8 @@ impl Head {
     }
 
     /// Points from here on are in `raw`.
-    fn raw_start(&self) -> i64 {
-        self.grains.iter().map(|grain| grain.final_until).fold(self.window, i64::min)
+    pub(super) fn raw_start(&self) -> i64 {
+        self.grains.iter().map(GrainState::points_from).fold(self.window, i64::min)
     }
 
     /// The points before `raw`, in order of time: stored blocks, blocks sealed in this pass, points that are not sealed yet.
@@ -235,21 +235,26 @@ impl Head {
         stored: &[&StoredBlock<'_>],
     ) -> Result<(), CodecError> {
         let methods = &layout.methods;
-        let decode = |bytes: &[u8]| block::decode_rows(bytes, methods)?.ok_or(CodecError::Invalid("methods"));
+        let grain = self.grains.iter_mut().find(|grain| grain.granularity == changed.granularity);
+        if let Some(grain) = grain {
+            grain.seal_other_methods(methods, &mut self.sealed);
+        }
         let mut sealed: Vec<SealedBlock> =
             self.sealed.extract_if(.., |block| block.granularity == changed.granularity).collect();
         let mut rest = changed.clone();
         for block in stored {
             let Some(part) = rest.take_until(block.span) else { continue };
-            let rows = part.applied_to(methods, &decode(block.bytes)?);
             self.removed.push((changed.granularity, block.span));
-            self.sealed.extend(blocks_of_rows(changed.granularity, methods, &rows));
+            let (blocks, dropped) = part.rewritten(block.bytes, methods)?;
+            self.sealed.extend(blocks);
+            self.late_dropped += dropped as u64;
         }
         for block in std::mem::take(&mut sealed) {
             match rest.take_until((block.first, block.last)) {
                 Some(part) => {
-                    let rows = part.applied_to(methods, &decode(&block.bytes)?);
-                    self.sealed.extend(blocks_of_rows(changed.granularity, methods, &rows));
+                    let (blocks, dropped) = part.rewritten(&block.bytes, methods)?;
+                    self.sealed.extend(blocks);
+                    self.late_dropped += dropped as u64;
                 }
                 None => self.sealed.push(block),
             }
@@ -355,6 +360,31 @@ impl GrainRows {
             buckets: self.buckets.drain(..buckets).collect(),
             new,
         })
+    }
+
+    /// A block with these buckets in place of its own, as blocks, and how many values are dropped. A block of before the methods changed keeps
+    /// its own ones: it loses buckets, and gets late values if all of its methods take them.
+    fn rewritten(
+        &self,
+        bytes: &[u8],
+        methods: &[AggregationMethod],
+    ) -> Result<(Vec<SealedBlock>, usize), CodecError> {
+        let blocks = |methods: &[AggregationMethod], rows: &Rows| {
+            blocks_of_rows(self.granularity, methods, rows).collect()
+        };
+        if let Some(rows) = block::decode_rows(bytes, methods)? {
+            return Ok((blocks(methods, &self.applied_to(methods, &rows)), 0));
+        }
+        let (own, rows) = block::decode_all(bytes)?;
+        match &self.new {
+            New::Rows(new) if new.len() > 0 => Err(CodecError::Invalid("methods")),
+            New::Values(values) if !added::take_values(&own) => {
+                let dropped = values.iter().map(Vec::len).sum();
+                let cleared = GrainRows { buckets: Vec::new(), new: New::Values(Vec::new()), ..self.clone() };
+                Ok((blocks(&own, &cleared.applied_to(&own, &rows)), dropped))
+            }
+            _ => Ok((blocks(&own, &self.applied_to(&own, &rows)), 0)),
+        }
     }
 
     /// The rows with these buckets in place of theirs.

@@ -13,12 +13,14 @@
 //!
 //! Parts: [`grain`] one granularity's rows, [`fold`] applying a request, [`marks`] what rates and percentiles remember of
 //! earlier passes, [`archive`] raw points outside the window and [`late`] late points, where the policy keeps raw points, [`added`] late points elsewhere,
-//! [`removal`] points and buckets that are removed,
+//! [`removal`] points and buckets that are removed, [`conversion`] another layout in place of the one it was folded with,
 //! [`import`] a head out of another store, [`codec`] the stored form.
 
 mod added;
 mod archive;
 mod codec;
+mod compose;
+mod conversion;
 mod fold;
 mod grain;
 mod import;
@@ -30,6 +32,8 @@ use gnudi_model::{Aggregation, AggregationMethod, Measure, Timespan, Timestamp};
 
 pub use crate::layout::Layout;
 use archive::Archive;
+pub use compose::Composer;
+pub use conversion::{Conversion, Origin, outcome};
 pub use fold::FoldOutcome;
 use grain::{Buffers, GrainState, Points, aggregated};
 pub use import::{ImportOutcome, ImportedGrain};
@@ -67,7 +71,7 @@ pub struct Head {
     grains: Vec<GrainState>,
     /// Where the policy keeps raw points.
     archive: Option<Archive>,
-    /// Not stored: of the layout that was folded with, and of all rows in memory.
+    /// Of the layout that was folded with, and of all rows in memory. Stored where raw points are kept.
     methods: Vec<AggregationMethod>,
     /// Not stored: what [`Head::take_sealed`] hands out.
     sealed: Vec<SealedBlock>,

@@ -60,6 +60,10 @@ impl Head {
         }
         for grain in &mut self.grains {
             grain.marks.cuts.retain(|cut| !span.contains(&Timestamp(cut.time)));
+            // As a final bucket: its points are gone.
+            if let Some(partial) = grain.partial.take_if(|partial| span.contains(&Timestamp(partial.start))) {
+                grain.final_until = partial.start.saturating_add(grain.granularity.0);
+            }
         }
         let points = aggregated(&points, true);
         let from = self.archive.as_ref().map(|archive| archive.from.max(archive.kept_from));
@@ -87,6 +91,7 @@ impl Head {
         for grain in &self.grains {
             let open = grain.open.last().map(|last| last.0);
             let last = left(grain.granularity).max(open);
+            let last = last.max(grain.partial.map(|partial| partial.start));
             end = end.max(last.map_or(0, |last| last.saturating_add(grain.granularity.0)));
         }
         if let Some(archive) = &mut self.archive {

@@ -280,3 +280,41 @@ impl Store {
         assemble(&blocks, Some(&self.head), &self.layout, aggregation, start, stop, resample)
     }
 }
+
+impl Store {
+    /// The metric moves to another policy.
+    pub fn convert(&mut self, policy: &ArchivePolicy) {
+        self.pass();
+        self.layout = Layout::of(policy);
+        self.limits = (policy.block_size().0, policy.back_window, 0);
+        if self.head.fits(&self.layout) {
+            return;
+        }
+        let mut head = std::mem::take(&mut self.head);
+        let raw = self.spans(gnudi_series::raw::GRANULARITY);
+        let needed = head.conversion_raw_needs(&raw);
+        let stored = self.stored(gnudi_series::raw::GRANULARITY, &raw[needed]);
+        let spans = |granularity| self.spans(granularity);
+        let mut conversion = head.begin_conversion(&self.layout, &refer(&stored), spans).unwrap();
+        for composer in &mut conversion.composers {
+            for (_, _, bytes) in self.stored(composer.source, &self.spans(composer.source)) {
+                composer.add(&bytes).unwrap();
+            }
+            if let Some(open) = head.open_block(composer.source) {
+                composer.add(open).unwrap();
+            }
+        }
+        let mut cuts = Vec::new();
+        for (granularity, span) in &conversion.cuts {
+            cuts.extend(self.stored(*granularity, &[*span]));
+        }
+        head.finish_conversion(&self.layout, conversion, &refer(&cuts), spans).unwrap();
+        assert!(head.fits(&self.layout));
+        self.head = head;
+        self.pass();
+        assert!(self.head.fits(&self.layout));
+        let granularities: Vec<i64> = self.layout.granularities().map(|granularity| granularity.0).collect();
+        let is_left = |key: &(i64, i64, i64)| granularities.contains(&key.0) || key.0 == 0;
+        assert!(self.blocks.keys().all(is_left), "blocks of other granularities are gone");
+    }
+}

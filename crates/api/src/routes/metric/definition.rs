@@ -6,8 +6,12 @@ use uuid::Uuid;
 
 use crate::{
     resource_id,
-    routes::{prelude::*, resource},
-    schema::{Checked, Invalid, entries, storable, string, string_up_to},
+    routes::{
+        archive_policy::{self, PolicyFields, new_policy},
+        prelude::*,
+        resource,
+    },
+    schema::{Checked, Invalid, entries, required, storable, string, string_up_to},
 };
 
 const UNIT_CHARACTERS_MAX: usize = 31;
@@ -16,6 +20,8 @@ const UNIT_CHARACTERS_MAX: usize = 31;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricFields {
     archive_policy_name: Option<String>,
+    /// In place of a policy's name.
+    archive_policy: Option<PolicyFields>,
     resource_id: Option<Uuid>,
     name: Option<String>,
     unit: Option<String>,
@@ -44,6 +50,7 @@ pub fn check(body: &Value, creator: &str, name: Option<&str>) -> Checked<MetricF
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
             "archive_policy_name" => given.archive_policy_name = Some(string(value).map_err(in_key)?),
+            "archive_policy" => given.archive_policy = Some(new_policy(value, false).map_err(in_key)?),
             "resource_id" => given.resource_id = Some(resource_id::check(value, creator).map_err(in_key)?),
             "name" if name.is_some() => {}
             "name" => given.name = Some(string(value).map_err(in_key)?),
@@ -51,7 +58,33 @@ pub fn check(body: &Value, creator: &str, name: Option<&str>) -> Checked<MetricF
             _ => return Err(Invalid::extra_key(key)),
         }
     }
+    if given.archive_policy_name.is_some() && given.archive_policy.is_some() {
+        return Err(Invalid::new("both archive_policy_name and archive_policy"));
+    }
     Ok(given)
+}
+
+/// The policy that a change of a metric names, or the definition that it gives.
+pub enum GivenPolicy {
+    Name(String),
+    Definition(PolicyFields),
+}
+
+/// What `PATCH` takes: another policy.
+pub fn check_change(body: &Value) -> Checked<GivenPolicy> {
+    let mut given = None;
+    for (key, value) in entries(body)? {
+        let in_key = |invalid: Invalid| invalid.in_key(key);
+        let policy = match key.as_str() {
+            "archive_policy_name" => GivenPolicy::Name(string(value).map_err(in_key)?),
+            "archive_policy" => GivenPolicy::Definition(new_policy(value, false).map_err(in_key)?),
+            _ => return Err(Invalid::extra_key(key)),
+        };
+        if given.replace(policy).is_some() {
+            return Err(Invalid::new("both archive_policy_name and archive_policy"));
+        }
+    }
+    required(given, "archive_policy_name")
 }
 
 /// The metrics of a resource in a document, by name.
@@ -79,6 +112,7 @@ pub async fn told_first(call: &Call<'_>, metrics: Option<&Value>, fault: impl In
             return slash_refused();
         }
         if given.archive_policy_name.is_none()
+            && given.archive_policy.is_none()
             && let Err(unmatched) = call.archive_policy_for(Some(name)).await
         {
             return unmatched;
@@ -103,9 +137,14 @@ pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<Definition
     for text in given.name.iter().chain(&given.unit) {
         storable(text)?;
     }
-    let archive_policy_name = match given.archive_policy_name {
-        Some(name) => name,
-        None => call.archive_policy_for(given.name.as_deref()).await?,
+    let archive_policy_name = match (given.archive_policy_name, given.archive_policy) {
+        (_, Some(definition)) => archive_policy::of_definition(call, definition).await?.name.clone(),
+        (Some(name), None) => {
+            archive_policy::refuse_definition(&name)
+                .map_err(|error| ApiError::bad_request(error.to_string()))?;
+            name
+        }
+        (None, None) => call.archive_policy_for(given.name.as_deref()).await?,
     };
     if let Some(id) = given.resource_id {
         if given.name.is_none() {

@@ -18,8 +18,10 @@ use gnudi_indexer::{IndexerError, NewMetric};
 use gnudi_model::{ArchivePolicy, Metric, Resource, Text, Timestamp, resource_type::GENERIC};
 use gnudi_series::{points, removal};
 
-use super::{prelude::*, resource};
-use crate::{arrow, last_measure, measures};
+use definition::GivenPolicy;
+
+use super::{archive_policy, prelude::*, resource};
+use crate::{arrow, json, last_measure, measures};
 
 /// How an answer shows a metric's resource: by its id, or in full.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,6 +117,34 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
         let measured = call.measured(&[call.metric().id]).await?;
         figures.add_to(&mut shown, measured[0]);
     }
+    Ok(reply::ok(&shown))
+}
+
+/// `PATCH /v1/metric/{id}`: gives the metric another archive policy. What is stored is converted by the next pass over it, which this
+/// asks for; the answer says what becomes of each aggregation.
+pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let text = body.read().await?;
+    if text.is_empty() {
+        // As Gnocchi answers, which has no such route.
+        return Err(ApiError::method_not_allowed(vec!["DELETE", "GET"]));
+    }
+    request::expect_json(call.parts)?;
+    let document = body.long_work.run(text.len(), || json::parse(&text)).await?;
+    let given = definition::check_change(&document)?;
+    let policy = match given {
+        GivenPolicy::Name(name) => archive_policy::given(call, &name).await?,
+        GivenPolicy::Definition(definition) => archive_policy::of_definition(call, definition).await?,
+    };
+    let (engine, id) = (call.app.engine(), call.metric().id);
+    let current = engine.indexer().current_metric(id).await?;
+    let (_, before) = current.ok_or(IndexerError::NoSuchMetric(id))?;
+    let moved = engine.indexer().move_metric(id, &policy.name).await.map_err(|error| match error {
+        IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
+        other => other.into(),
+    })?;
+    engine.append_conversion(id).await?;
+    let mut shown = shown(&moved, Some(&policy), ResourceForm::Id);
+    archive_policy::add_conversion(&mut shown, &before, &policy);
     Ok(reply::ok(&shown))
 }
 

@@ -1,0 +1,129 @@
+//! Converts the heads of metrics that have moved to another policy, or whose policy got other methods, before anything is folded into
+//! them.
+//!
+//! A head tells by itself that it was made for another layout. The metric's policy is then read from the index past the cache: a pass that
+//! knows an older policy than an earlier pass must not convert the head back. The converted head and its blocks are one write, so a crash
+//! leaves the metric as it was before or after. Metrics are converted one by one, with calls to the store of their own: it is rare.
+
+use bytes::Bytes;
+use gnudi_drivers::aggregates::{BlockRange, Fence, MetricWrite, StoreError};
+use gnudi_model::Timespan;
+use gnudi_series::{
+    head::{BlockSpan, Conversion, Head, Layout},
+    raw,
+};
+
+use crate::{
+    EngineError, Result,
+    figures::Figures,
+    folding::{attempt, writing},
+    late::{Found, Names, refer},
+    processor::{Group, Processor},
+};
+
+/// How many blocks of a finer granularity are in memory at once.
+const BLOCKS_AT_ONCE: usize = 64;
+
+/// A metric's stored head.
+type Stored = Result<Option<Bytes>, StoreError>;
+
+impl Processor {
+    /// The group with the metric's policy of now, and its head made for that; `None` where the metric is gone.
+    pub(crate) async fn convert(
+        &self,
+        fence: Fence,
+        group: &Group,
+        stored: &Stored,
+    ) -> Result<Option<(Group, Stored)>> {
+        let id = group.metric.id;
+        let Some((metric, policy)) = self.indexer.current_metric(id).await? else { return Ok(None) };
+        let group = Group { metric, layout: Layout::of(&policy).into(), records: group.records.clone() };
+        let head = self.decode_head(id, stored)?;
+        if head.fits(&group.layout) {
+            return Ok(Some((group, stored.clone())));
+        }
+        let write = match self.converted(&group, head.clone(), true).await {
+            Err(EngineError::Damaged { reason, .. }) => {
+                tracing::error!(metric = %id, reason, "what a metric has stored cannot be converted to its policy: it begins anew");
+                Figures::add(&self.figures.damaged, 1);
+                self.converted(&group, head, false).await?
+            }
+            written => written?,
+        };
+        let head = write.head.clone();
+        self.write(fence, vec![write]).await?;
+        Ok(Some((group, Ok(Some(head)))))
+    }
+
+    /// What to write of a metric whose head is converted; `reads` what is stored, or does without.
+    async fn converted(&self, group: &Group, mut head: Head, reads: bool) -> Result<MetricWrite> {
+        let metric = group.metric.id;
+        let damaged = |reason: String| EngineError::Damaged { metric, reason };
+        let mut granularities: Vec<Timespan> = head.granularities().chain([raw::GRANULARITY]).collect();
+        granularities.extend(group.layout.granularities());
+        granularities.sort_unstable();
+        granularities.dedup();
+        let names =
+            self.list_names_of(&[(metric, granularities)]).await?.pop().expect("one answer per metric");
+        let spans = |granularity| names.spans(granularity).to_vec();
+        let needed = head.conversion_raw_needs(names.spans(raw::GRANULARITY));
+        let ranges = names.range(raw::GRANULARITY, needed).into_iter().filter(|_| reads).collect();
+        let points = self.read_some(ranges).await?.map_err(damaged)?;
+        let layout = &*group.layout;
+        let begun = attempt(|| head.begin_conversion(layout, &refer(&points), spans)).map_err(damaged)?;
+        let mut conversion = begun.map_err(|error| damaged(error.to_string()))?;
+        let mut cuts = Vec::new();
+        if reads {
+            self.compose(&head, &mut conversion, &names).await?.map_err(damaged)?;
+            let range = |(granularity, (from, to)): &(Timespan, BlockSpan)| BlockRange {
+                metric,
+                granularity: *granularity,
+                from: *from,
+                to: *to,
+            };
+            cuts = self.read_some(conversion.cuts.iter().map(range).collect()).await?.map_err(damaged)?;
+        } else {
+            conversion.composers.clear();
+        }
+        let written = attempt(|| {
+            head.finish_conversion(layout, conversion, &refer(&cuts), spans)?;
+            Ok(writing(&mut head, group).write)
+        });
+        written.map_err(damaged)?.map_err(|error: gnudi_series::CodecError| damaged(error.to_string()))
+    }
+
+    /// Gives the composers the blocks of their sources.
+    async fn compose(
+        &self,
+        head: &Head,
+        conversion: &mut Conversion,
+        names: &Names,
+    ) -> Result<Result<(), String>> {
+        for composer in &mut conversion.composers {
+            let spans = names.spans(composer.source);
+            let from = spans.iter().position(|span| composer.wants(*span)).unwrap_or(spans.len());
+            let to = spans.iter().rposition(|span| composer.wants(*span)).map_or(from, |last| last + 1);
+            for start in (from..to).step_by(BLOCKS_AT_ONCE) {
+                let range = names.range(composer.source, start..to.min(start + BLOCKS_AT_ONCE));
+                let blocks = match self.read_some(range.into_iter().collect()).await? {
+                    Ok(blocks) => blocks,
+                    Err(reason) => return Ok(Err(reason)),
+                };
+                for (_, bytes) in &blocks {
+                    if let Err(error) = composer.add(bytes) {
+                        return Ok(Err(error.to_string()));
+                    }
+                }
+            }
+            if let Some(Err(error)) = head.open_block(composer.source).map(|open| composer.add(open)) {
+                return Ok(Err(error.to_string()));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// The blocks of ranges, or why some of them are lost.
+    async fn read_some(&self, ranges: Vec<BlockRange>) -> Result<Result<Found, String>> {
+        Ok(self.read_each(&[ranges]).await?.pop().expect("one answer per list"))
+    }
+}

@@ -1,0 +1,250 @@
+//! Composes the buckets of a granularity from those of a finer one that divides it.
+//!
+//! Count, sum, minimum, maximum, first and last compose, and the mean as the quotient of sum and count. Sums are added in the order of the
+//! finer buckets. Other methods, and rates, do not follow from aggregates.
+
+use std::ops::Range;
+
+use gnudi_model::{AggregationMethod, Statistic, Timespan, Timestamp};
+
+use super::{SealedBlock, grain::blocks_of_rows};
+use crate::{
+    CodecError,
+    aggregate::Workspace,
+    block,
+    layout::floor,
+    rows::{Rows, may_lack},
+};
+
+/// What a composite has, in this order.
+const STATISTICS: [Statistic; 6] =
+    [Statistic::Count, Statistic::Sum, Statistic::Min, Statistic::Max, Statistic::First, Statistic::Last];
+
+/// Whether the buckets of a finer granularity give the method, where these methods are stored.
+pub(super) fn composes(method: AggregationMethod, stored: &[AggregationMethod]) -> bool {
+    let has = |statistic| stored.contains(&AggregationMethod::new(statistic));
+    match method.statistic {
+        _ if method.rate => false,
+        Statistic::Mean => has(Statistic::Sum) && has(Statistic::Count),
+        statistic => STATISTICS.contains(&statistic) && has(statistic),
+    }
+}
+
+/// The statistics of some points of a bucket, as far as they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Composite(pub [Option<f64>; 6]);
+
+impl Composite {
+    /// Of at least one value.
+    pub fn of_values(values: Vec<f64>) -> Self {
+        let mut workspace = Workspace::whole(values);
+        let methods = STATISTICS.map(AggregationMethod::new);
+        let mut columns = [const { Vec::new() }; 6];
+        workspace.push_columns(&methods, &mut columns);
+        Composite(columns.map(|column| column.first().copied()))
+    }
+
+    /// Adds points that are later than all there are.
+    pub fn extend(&mut self, later: &Composite) {
+        let [count, sum, min, max, first, last] = &mut self.0;
+        let join = |mine: &mut Option<f64>, theirs: Option<f64>, both: fn(f64, f64) -> f64| {
+            *mine = mine.zip(theirs).map(|(mine, theirs)| both(mine, theirs));
+        };
+        join(count, later.0[0], |a, b| a + b);
+        join(sum, later.0[1], |a, b| a + b);
+        // NaN is the maximum, and the minimum only of NaNs.
+        join(min, later.0[2], |a, b| if b < a || (a.is_nan() && !b.is_nan()) { b } else { a });
+        join(max, later.0[3], |a, b| if b >= a || b.is_nan() { b } else { a });
+        join(first, later.0[4], |a, _| a);
+        join(last, later.0[5], |_, b| b);
+    }
+
+    pub fn value(&self, method: AggregationMethod) -> Option<f64> {
+        let of = |wanted| self.0[STATISTICS.iter().position(|statistic| *statistic == wanted)?];
+        match method.statistic {
+            _ if method.rate => None,
+            Statistic::Mean => Some(of(Statistic::Sum)? / of(Statistic::Count)?),
+            statistic => of(statistic),
+        }
+    }
+
+    /// The bucket as a block, with those of the methods that are known; `None` where none is.
+    pub fn sealed(
+        &self,
+        granularity: Timespan,
+        start: i64,
+        methods: &[AggregationMethod],
+    ) -> Option<SealedBlock> {
+        let known = |method: &AggregationMethod| Some((*method, vec![self.value(*method)?]));
+        let (methods, columns): (Vec<_>, Vec<_>) = methods.iter().filter_map(known).unzip();
+        let rows = Rows { starts: vec![Timestamp(start)], columns };
+        (!methods.is_empty()).then(|| blocks_of_rows(granularity, &methods, &rows).next()).flatten()
+    }
+}
+
+/// A bucket of which the points before `until` are gone: what is known of them. Later points are in the head.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Partial {
+    pub start: i64,
+    pub until: i64,
+    pub composite: Composite,
+}
+
+/// Takes the blocks of the finer granularity one after the other.
+#[derive(Clone, Debug)]
+pub struct Composer {
+    /// Of the buckets that are made.
+    pub granularity: Timespan,
+    /// Of those that they are made of.
+    pub source: Timespan,
+    /// In the order of their codes.
+    methods: Vec<AggregationMethod>,
+    /// The first bucket of which all points are known.
+    pub(super) from: i64,
+    /// Finer buckets that start here or later are not taken.
+    until: i64,
+    /// The finer bucket that starts there, where it is partial.
+    tail: Option<Partial>,
+    bucket: Option<(i64, Composite)>,
+    /// No block has come.
+    pub(super) is_empty: bool,
+    /// Not all buckets that have points are in the blocks.
+    pub(super) lacks_buckets: bool,
+    rows: Rows,
+    /// Those of `rows`.
+    row_methods: Vec<AggregationMethod>,
+    sealed: Vec<SealedBlock>,
+}
+
+impl Composer {
+    pub(super) fn new(
+        granularity: Timespan,
+        source: Timespan,
+        methods: &[AggregationMethod],
+        span: Range<i64>,
+        tail: Option<Partial>,
+    ) -> Self {
+        Composer {
+            granularity,
+            source,
+            methods: methods.to_vec(),
+            from: span.start,
+            until: span.end,
+            tail,
+            bucket: None,
+            is_empty: true,
+            lacks_buckets: false,
+            rows: Rows::default(),
+            row_methods: Vec::new(),
+            sealed: Vec::new(),
+        }
+    }
+
+    /// Whether a block of the finer granularity has buckets that are wanted.
+    pub fn wants(&self, (first, last): (Timestamp, Timestamp)) -> bool {
+        last.0 >= self.from && first.0 < self.until
+    }
+
+    /// Takes the next block.
+    pub fn add(&mut self, bytes: &[u8]) -> Result<(), CodecError> {
+        let (methods, rows) = block::decode_all(bytes)?;
+        let column = |statistic| {
+            let wanted = AggregationMethod::new(statistic);
+            methods.iter().position(|method| *method == wanted)
+        };
+        let columns = STATISTICS.map(column);
+        if methods.iter().all(|method| may_lack(*method)) {
+            // Buckets that have points may be missing.
+            self.lacks_buckets = true;
+            self.bucket = self.bucket.map(|(start, _)| (start, Composite::default()));
+        }
+        self.is_empty = false;
+        for (row, start) in rows.starts.iter().enumerate() {
+            if start.0 >= self.from && start.0 < self.until {
+                let composite = Composite(columns.map(|column| Some(rows.columns[column?][row])));
+                self.add_bucket(start.0, composite);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_bucket(&mut self, start: i64, composite: Composite) {
+        let start = floor(start, self.granularity.0);
+        match &mut self.bucket {
+            Some((open, held)) if *open == start => held.extend(&composite),
+            _ => {
+                self.close();
+                self.bucket = Some((start, composite));
+            }
+        }
+    }
+
+    /// The open bucket is whole.
+    fn close(&mut self) {
+        let Some((start, composite)) = self.bucket.take() else { return };
+        let known = |method: &AggregationMethod| Some((*method, composite.value(*method)?));
+        let (methods, values): (Vec<_>, Vec<_>) = self.methods.iter().filter_map(known).unzip();
+        if methods != self.row_methods {
+            self.seal();
+            self.rows = Rows::new(methods.len());
+            self.row_methods = methods;
+        }
+        if !values.is_empty() {
+            self.rows.starts.push(Timestamp(start));
+            self.rows.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+        }
+    }
+
+    fn seal(&mut self) {
+        if !self.rows.is_empty() {
+            self.sealed.extend(blocks_of_rows(self.granularity, &self.row_methods, &self.rows));
+        }
+    }
+
+    /// The whole buckets as blocks, where the first other one starts, and what is known of that one, if it has had points.
+    pub(super) fn finish(mut self) -> (Vec<SealedBlock>, i64, Option<Partial>) {
+        if let Some(tail) = self.tail.take() {
+            self.add_bucket(tail.start, tail.composite);
+            self.until = tail.until;
+        }
+        let until = self.until;
+        let open = floor(until, self.granularity.0);
+        let partial = self.bucket.take_if(|(start, _)| *start >= open);
+        self.close();
+        self.seal();
+        (self.sealed, open, partial.map(|(start, composite)| Partial { start, until, composite }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_give_the_whole() {
+        let values = [3.0, f64::NAN, -2.0, 7.5, 0.0, -0.0, f64::NAN];
+        for cut in 1..values.len() {
+            let mut composite = Composite::of_values(values[..cut].to_vec());
+            composite.extend(&Composite::of_values(values[cut..].to_vec()));
+            let whole = Composite::of_values(values.to_vec());
+            for (mine, theirs) in composite.0.iter().zip(whole.0) {
+                let (mine, theirs) = (mine.unwrap(), theirs.unwrap());
+                assert!(mine.to_bits() == theirs.to_bits() || (mine.is_nan() && theirs.is_nan()), "{cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_one_part_lacks_the_whole_lacks() {
+        let mut composite = Composite::of_values(vec![1.0]);
+        composite.extend(&Composite([None, Some(2.0), None, None, None, None]));
+        assert_eq!(composite.value("sum".parse().unwrap()), Some(3.0));
+        assert_eq!(composite.value("mean".parse().unwrap()), None);
+        assert_eq!(composite.value("std".parse().unwrap()), None);
+        assert!(!composes("mean".parse().unwrap(), &["sum".parse().unwrap()]));
+        assert!(!composes(
+            "rate:sum".parse().unwrap(),
+            &["sum".parse().unwrap(), "rate:sum".parse().unwrap()]
+        ));
+    }
+}

@@ -1,0 +1,345 @@
+//! Converts a head to another layout: the metric has moved to another policy, or its policy has other methods.
+//!
+//! What both layouts have stays. With raw points all buckets from the first complete one on are computed again, and those of new
+//! granularities are made. Buckets of a new granularity from before are composed of a finer one ([`super::compose`]). What cannot be
+//! computed begins with the first whole bucket, and [`outcome`] tells which methods of which granularities do.
+//!
+//! The steps: [`Head::conversion_raw_needs`] names blocks of raw points to read, [`Head::begin_conversion`] takes them. Its
+//! [`Conversion::composers`] take the blocks of their sources, [`Conversion::cuts`] names blocks to read and pass to
+//! [`Head::finish_conversion`]. The blocks that the metric no longer has and the new ones are told as those of late points are.
+
+use std::ops::Range;
+
+use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, Timespan};
+
+use super::{
+    BlockSpan, Head, SealedBlock, StoredBlock,
+    compose::{Composer, composes},
+    grain::{Buffers, GrainState, Open, Points, aggregated, blocks_of_rows},
+    late::Part,
+};
+use crate::{
+    CodecError, block,
+    layout::{Layout, floor},
+    raw,
+    rows::Rows,
+};
+
+/// At most so many of the newest blocks of raw points are read: 4 million points.
+const RAW_BLOCKS_MAX: usize = 4096;
+
+/// What becomes of an aggregation when a policy takes another one's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was stored before.
+    Kept,
+    /// Of raw points, or of other aggregations.
+    Computed,
+    /// It begins with the points that come from now on.
+    Begins,
+}
+
+/// What becomes of the aggregations of `new`, by granularity and method, where it takes the place of `old`.
+pub fn outcome(old: &ArchivePolicy, new: &ArchivePolicy) -> Vec<(Timespan, AggregationMethod, Origin)> {
+    let stored: Vec<AggregationMethod> = old.aggregation_methods.iter().copied().collect();
+    let origin = |granularity: Timespan, method: AggregationMethod| {
+        let is_stored = old.definition.iter().any(|item| item.granularity == granularity);
+        // Of the same granularity only the mean follows from others.
+        let is_source = |item: &ArchivePolicyItem| divides(item.granularity, granularity);
+        let is_composed = || (is_stored || old.definition.iter().any(is_source)) && composes(method, &stored);
+        if is_stored && stored.contains(&method) {
+            Origin::Kept
+        } else if old.raw_timespan.is_some() || is_composed() {
+            Origin::Computed
+        } else {
+            Origin::Begins
+        }
+    };
+    let of_item = |item: &ArchivePolicyItem| {
+        let granularity = item.granularity;
+        let methods = new.aggregation_methods.iter();
+        methods.map(move |method| (granularity, *method, origin(granularity, *method))).collect::<Vec<_>>()
+    };
+    new.definition.iter().flat_map(of_item).collect()
+}
+
+/// Whether buckets of a granularity consist of whole buckets of a finer one.
+fn divides(finer: Timespan, granularity: Timespan) -> bool {
+    finer < granularity && granularity.0 % finer.0 == 0
+}
+
+/// A conversion that has begun.
+pub struct Conversion {
+    /// One for each new granularity that has a source, to be given the blocks of the source in order, then those that
+    /// [`Head::open_block`] has.
+    pub composers: Vec<Composer>,
+    /// Blocks to read: some of their buckets are computed again.
+    pub cuts: Vec<(Timespan, BlockSpan)>,
+    /// All points from `points_from` on, and those that are known from before.
+    points: Vec<Measure>,
+    /// The points before `raw`, where blocks of raw points are kept.
+    parts: Vec<Part>,
+    points_from: i64,
+    /// Whether stored buckets are computed again.
+    recomputes: bool,
+}
+
+impl Head {
+    /// Whether the head was folded with a layout of these granularities, and keeps raw points only if the layout does, with its methods.
+    pub fn fits(&self, layout: &Layout) -> bool {
+        let granularities = self.grains.iter().map(|grain| grain.granularity);
+        self.grains.is_empty()
+            || (granularities.eq(layout.granularities())
+                && (self.archive.is_none() || layout.raw_timespan.is_some())
+                && !self.recomputes(layout))
+    }
+
+    /// Raw points give methods that were not stored. Those of a head of an earlier version are not known.
+    fn recomputes(&self, layout: &Layout) -> bool {
+        let is_stored = |method| self.methods.contains(method);
+        self.archive.is_some() && !self.methods.is_empty() && !layout.methods.iter().all(is_stored)
+    }
+
+    /// The granularities of the head, finest first.
+    pub fn granularities(&self) -> impl Iterator<Item = Timespan> + '_ {
+        self.grains.iter().map(|grain| grain.granularity)
+    }
+
+    /// The buckets of a granularity that are final and in no block, as a block.
+    pub fn open_block(&self, granularity: Timespan) -> Option<&[u8]> {
+        match &self.grain(granularity)?.open {
+            Open::Packed { bytes, .. } => Some(bytes),
+            Open::Rows(_) => None,
+        }
+    }
+
+    /// Which of all blocks of raw points are read for a conversion.
+    pub fn conversion_raw_needs(&self, blocks: &[BlockSpan]) -> Range<usize> {
+        if self.archive.is_none() { 0..0 } else { blocks.len().saturating_sub(RAW_BLOCKS_MAX)..blocks.len() }
+    }
+
+    /// Begins, given the blocks that [`Head::conversion_raw_needs`] named, and the names of all blocks.
+    pub fn begin_conversion(
+        &mut self,
+        layout: &Layout,
+        stored: &[StoredBlock<'_>],
+        spans: impl Fn(Timespan) -> Vec<BlockSpan>,
+    ) -> Result<Conversion, CodecError> {
+        let keeps_raw = self.archive.is_some();
+        let parts = if keeps_raw { self.parts(stored)? } else { Vec::new() };
+        let mut points: Vec<Measure> = parts.iter().flat_map(|part| part.points.iter().copied()).collect();
+        points.extend_from_slice(&self.raw);
+        let points = aggregated(&points, keeps_raw).into_owned();
+        let is_cut = stored.len() < spans(raw::GRANULARITY).len();
+        let points_from = self.complete_from(layout, &points, is_cut);
+        let mut conversion = Conversion {
+            composers: Vec::new(),
+            cuts: Vec::new(),
+            points,
+            parts,
+            points_from,
+            recomputes: self.recomputes(layout),
+        };
+        for granularity in layout.granularities() {
+            match self.grain(granularity) {
+                Some(grain) if conversion.recomputes => {
+                    let from = conversion.first_whole(granularity);
+                    let is_cut = |(first, last): &BlockSpan| first.0 < from && last.0 >= from;
+                    let cut = spans(granularity).into_iter().find(is_cut);
+                    conversion
+                        .cuts
+                        .extend(cut.filter(|_| from < grain.final_until).map(|span| (granularity, span)));
+                }
+                Some(_) => {}
+                None => conversion.composers.extend(self.composer(layout, granularity, &conversion)),
+            }
+        }
+        Ok(conversion)
+    }
+
+    /// All points from here on are known.
+    fn complete_from(&self, layout: &Layout, points: &[Measure], is_cut: bool) -> i64 {
+        let Some(archive) = &self.archive else { return self.raw_start() };
+        let first = points.first().map_or(0, |point| point.timestamp.0);
+        let mut from = archive.from.max(archive.kept_from);
+        if is_cut {
+            from = from.max(first);
+        }
+        // The first point has no rate, unless it is the metric's first.
+        if layout.has_rate && from > 0 && first >= from {
+            from = first.saturating_add(1);
+        }
+        from
+    }
+
+    fn composer(&self, layout: &Layout, granularity: Timespan, conversion: &Conversion) -> Option<Composer> {
+        // The coarsest is mostly kept longest; of those that expired the one that reaches back farthest.
+        let candidates = self.grains.iter().filter(|grain| divides(grain.granularity, granularity));
+        let source =
+            candidates.min_by_key(|grain| (grain.kept_from, std::cmp::Reverse(grain.granularity)))?;
+        let lost = self.lost_before.map_or(0, |lost| lost.0);
+        let from = ceil(source.kept_from.max(lost), granularity.0);
+        let first = conversion.first_whole(granularity);
+        let tail = source.partial.filter(|partial| partial.start < first);
+        let until = first.min(source.final_until);
+        Some(Composer::new(granularity, source.granularity, &layout.methods, from..until, tail))
+    }
+
+    /// Ends a conversion whose composers have taken their blocks, given the blocks of [`Conversion::cuts`].
+    pub fn finish_conversion(
+        &mut self,
+        layout: &Layout,
+        mut conversion: Conversion,
+        cuts: &[StoredBlock<'_>],
+        spans: impl Fn(Timespan) -> Vec<BlockSpan>,
+    ) -> Result<(), CodecError> {
+        let mut composers = std::mem::take(&mut conversion.composers);
+        let mut old = std::mem::take(&mut self.grains);
+        let raw_start = old.iter().map(GrainState::points_from).fold(self.window, i64::min);
+        let mut grains = Vec::new();
+        for granularity in layout.granularities() {
+            let known = old.iter().position(|grain| grain.granularity == granularity);
+            let grain = match known.map(|index| old.swap_remove(index)) {
+                Some(mut grain) => {
+                    if conversion.recomputes {
+                        self.recompute(layout, &mut grain, &conversion, cuts, &spans(granularity))?;
+                    }
+                    grain
+                }
+                None => {
+                    let index = composers.iter().position(|composer| composer.granularity == granularity);
+                    let composer = index.map(|index| composers.swap_remove(index));
+                    self.new_grain(layout, granularity, &conversion, composer)
+                }
+            };
+            grains.push(grain);
+        }
+        for grain in old {
+            let granularity = grain.granularity;
+            self.removed.extend(spans(granularity).into_iter().map(|span| (granularity, span)));
+        }
+        self.grains = grains;
+        self.methods.clone_from(&layout.methods);
+        self.place_points(layout, conversion, raw_start, &spans(raw::GRANULARITY));
+        Ok(())
+    }
+
+    /// A granularity that was not stored.
+    fn new_grain(
+        &mut self,
+        layout: &Layout,
+        granularity: Timespan,
+        conversion: &Conversion,
+        composer: Option<Composer>,
+    ) -> GrainState {
+        let first = conversion.first_whole(granularity);
+        let mut grain = GrainState::new(granularity, first);
+        // What was before is not there.
+        grain.kept_from = first;
+        if let Some(composer) = composer {
+            let from = composer.from;
+            let lacks_buckets = composer.lacks_buckets || (composer.is_empty && self.before.is_some());
+            let (blocks, open, partial) = composer.finish();
+            self.sealed.extend(blocks);
+            if open >= from && (partial.is_some() || !lacks_buckets) {
+                grain.kept_from = from.min(first);
+                grain.final_until = open.min(first);
+                grain.partial = partial;
+            }
+        }
+        let points =
+            Points { raw: &conversion.points, before: self.before.filter(|_| conversion.parts.is_empty()) };
+        let until = floor(self.window, granularity.0);
+        grain.finalise(points, &layout.methods, until, &mut Buffers::default(), &mut self.sealed);
+        grain.seal(&layout.methods, &mut self.sealed);
+        grain
+    }
+
+    /// Computes the final buckets of a stored granularity again, from the first whose points are all known.
+    fn recompute(
+        &mut self,
+        layout: &Layout,
+        grain: &mut GrainState,
+        conversion: &Conversion,
+        cuts: &[StoredBlock<'_>],
+        spans: &[BlockSpan],
+    ) -> Result<(), CodecError> {
+        let granularity = grain.granularity;
+        let from = conversion.first_whole(granularity).max(grain.kept_from);
+        if from >= grain.final_until {
+            return Ok(());
+        }
+        if let Open::Packed { bytes, .. } = std::mem::take(&mut grain.open) {
+            self.sealed.extend(before(granularity, &bytes, from)?);
+        }
+        for span in spans.iter().filter(|(_, last)| last.0 >= from) {
+            self.removed.push((granularity, *span));
+        }
+        for cut in cuts.iter().filter(|cut| cut.granularity == granularity) {
+            self.sealed.extend(before(granularity, cut.bytes, from)?);
+        }
+        let mut rows = Rows::new(layout.methods.len());
+        let points = Points { raw: &conversion.points, before: None };
+        let mut buffers = Buffers::default();
+        GrainState::new(granularity, from).push_lazy(
+            points,
+            &layout.methods,
+            grain.final_until,
+            &mut buffers,
+            &mut rows,
+        );
+        if !rows.is_empty() {
+            self.sealed.extend(blocks_of_rows(granularity, &layout.methods, &rows));
+        }
+        Ok(())
+    }
+
+    /// Points that open buckets need return to the window; blocks of raw points go where the layout keeps none.
+    fn place_points(&mut self, layout: &Layout, conversion: Conversion, raw_start: i64, spans: &[BlockSpan]) {
+        if self.archive.is_none() {
+            return;
+        }
+        let start = self.raw_start();
+        let mut parts = conversion.parts;
+        if start < raw_start {
+            let is_before = |point: &Measure| point.timestamp.0 < start;
+            let points = parts.iter().flat_map(|part| part.points.iter());
+            let mut raw: Vec<Measure> = points.filter(|point| !is_before(point)).copied().collect();
+            raw.append(&mut self.raw);
+            self.raw = raw;
+            parts.iter_mut().for_each(|part| part.retain(is_before));
+            let known = conversion.points.partition_point(is_before);
+            self.before = conversion.points[..known].last().copied();
+        }
+        if layout.raw_timespan.is_some() {
+            self.put_parts(parts);
+            // Coarser buckets may begin before the points that are left.
+            if let Some(archive) = &mut self.archive {
+                archive.from = archive.from.max(archive.kept_from);
+            }
+        } else {
+            self.archive = None;
+            self.raw.retain(|point| !point.is_end_marker());
+            self.removed.extend(spans.iter().map(|span| (raw::GRANULARITY, *span)));
+        }
+    }
+}
+
+impl Conversion {
+    /// The first bucket of a granularity whose points are all known.
+    fn first_whole(&self, granularity: Timespan) -> i64 {
+        ceil(self.points_from, granularity.0)
+    }
+}
+
+/// The buckets of a block that start before a time, as blocks.
+fn before(granularity: Timespan, bytes: &[u8], time: i64) -> Result<Vec<SealedBlock>, CodecError> {
+    let (methods, mut rows) = block::decode_all(bytes)?;
+    rows.truncate(rows.starts.partition_point(|start| start.0 < time));
+    let blocks = blocks_of_rows(granularity, &methods, &rows);
+    Ok(if rows.is_empty() { Vec::new() } else { blocks.collect() })
+}
+
+fn ceil(time: i64, step: i64) -> i64 {
+    floor(time.saturating_add(step - 1), step)
+}

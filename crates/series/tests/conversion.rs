@@ -1,0 +1,208 @@
+//! A metric that moves to other policies: what it shows then is what all of its points give, and nothing else.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Statistic, Timespan};
+use gnudi_series::head::{Origin, outcome};
+use proptest::prelude::*;
+use support::{
+    Rows, Store, aggregations,
+    model::{Query, buckets},
+    policy,
+};
+
+const METHODS: [&str; 12] = [
+    "mean",
+    "sum",
+    "last",
+    "max",
+    "min",
+    "std",
+    "median",
+    "first",
+    "count",
+    "37pct",
+    "rate:mean",
+    "rate:last",
+];
+
+fn policies() -> impl Strategy<Value = ArchivePolicy> {
+    let granularities = prop::sample::subsequence(vec![1i64, 2, 5, 6, 10, 30, 60], 1..4);
+    let methods = prop::sample::subsequence(METHODS.to_vec(), 1..9);
+    (0u64..2, granularities, methods, prop::option::of(300i64..3000)).prop_map(
+        |(back_window, granularities, methods, raw)| {
+            let definition: Vec<_> = granularities.into_iter().map(|step| (step, None)).collect();
+            let mut policy = policy(back_window, &definition, &methods);
+            policy.raw_timespan = raw.map(Timespan);
+            policy
+        },
+    )
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// Steps from point to point, and values.
+    Request(Vec<(i64, i32)>),
+    Move(ArchivePolicy),
+    /// The last conversion is done again from what was stored before it.
+    Crash,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let points = prop::collection::vec((prop_oneof![8 => 1i64..4, 1 => 20i64..200], -20i32..20), 1..90);
+    let event = prop_oneof![
+        6 => points.prop_map(Event::Request),
+        1 => policies().prop_map(Event::Move),
+        1 => Just(Event::Crash),
+    ];
+    prop::collection::vec(event, 1..30)
+}
+
+/// The buckets that all points give.
+fn whole(points: &BTreeMap<i64, f64>, aggregation: Aggregation) -> BTreeMap<i64, u64> {
+    buckets(points, aggregation).into_iter().collect()
+}
+
+/// Whether a value follows from all points whatever the passes: percentiles and rates do not, without raw points.
+fn is_exact(method: AggregationMethod) -> bool {
+    !method.rate && !matches!(method.statistic, Statistic::Percentile(_))
+}
+
+fn read(store: &Store, aggregation: Aggregation) -> Rows {
+    store.read(aggregation, &Query::all()).unwrap()
+}
+
+/// What can be asserted of a metric after a move: what is there is right, and what the outcome promises is there.
+fn check(
+    store: &Store,
+    policy: &ArchivePolicy,
+    points: &BTreeMap<i64, f64>,
+    moves: &[(i64, ArchivePolicy)],
+) -> Result<(), TestCaseError> {
+    for aggregation in aggregations(policy).into_iter().filter(|aggregation| is_exact(aggregation.method)) {
+        let whole = whole(points, aggregation);
+        let found: BTreeMap<i64, u64> = read(store, aggregation).into_iter().collect();
+        for (start, value) in &found {
+            prop_assert_eq!(whole.get(start), Some(value), "{:?} at {}", aggregation, start);
+        }
+        let Some((last_move, _)) = moves.last() else {
+            prop_assert_eq!(found.len(), whole.len());
+            continue;
+        };
+        // One move: what is kept or composed reaches back to the first point; the rest begins with the next bucket.
+        let step = aggregation.granularity.0;
+        let from = match moves {
+            [(at, old)] => {
+                let origins = outcome(old, policy);
+                let key = |(granularity, method, _): &&(Timespan, AggregationMethod, Origin)| {
+                    (*granularity, *method) == (aggregation.granularity, aggregation.method)
+                };
+                match origins.iter().find(key).unwrap().2 {
+                    Origin::Kept => 0,
+                    Origin::Computed if old.raw_timespan.is_none() => 0,
+                    Origin::Computed => at - old.raw_timespan.unwrap().0 + 60 + step,
+                    Origin::Begins => at + step,
+                }
+            }
+            _ => last_move + step,
+        };
+        for (start, value) in whole.range(from..) {
+            prop_assert_eq!(
+                found.get(start),
+                Some(value),
+                "{:?} lacks {} since {}",
+                aggregation,
+                start,
+                from
+            );
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn moves_show_what_the_points_give(first in policies(), events in events()) {
+        let (mut store, mut policy) = (Store::new(&first), first);
+        let mut points: BTreeMap<i64, f64> = BTreeMap::new();
+        let mut moves: Vec<(i64, ArchivePolicy)> = Vec::new();
+        let mut before = None;
+        for event in events {
+            match event {
+                Event::Request(steps) => {
+                    let mut time = points.keys().next_back().copied().unwrap_or(5000);
+                    let mut request = Vec::new();
+                    for (step, value) in steps {
+                        time += step;
+                        request.push((time, f64::from(value)));
+                    }
+                    prop_assert_eq!(store.fold(&request).late, 0);
+                    points.extend(request);
+                    store.pass();
+                    before = None;
+                }
+                Event::Move(new) => {
+                    before = Some(store.clone());
+                    store.convert(&new);
+                    if let Some(last) = points.keys().next_back() {
+                        moves.push((*last, policy));
+                    }
+                    policy = new;
+                }
+                Event::Crash => {
+                    if let Some(before) = before.take() {
+                        let converted = store.head_bytes();
+                        store = before;
+                        store.convert(&policy);
+                        prop_assert_eq!(store.head_bytes(), converted);
+                    }
+                }
+            }
+            check(&store, &policy, &points, &moves)?;
+        }
+    }
+
+    /// Late points of a policy with raw points are merged after a move, and measures are removed.
+    #[test]
+    fn a_moved_metric_takes_late_points(
+        first in policies(),
+        second in policies(),
+        request in prop::collection::vec((0i64..900, -20i32..20), 1..200),
+        late in prop::collection::vec((0i64..400, -20i32..20), 1..50),
+        removed in (0i64..900, 1i64..300),
+    ) {
+        let (mut first, mut second) = (first, second);
+        first.raw_timespan = Some(Timespan(100_000));
+        second.raw_timespan = first.raw_timespan;
+        let mut store = Store::new(&first);
+        let mut points: BTreeMap<i64, f64> = BTreeMap::new();
+        let timed = |points: Vec<(i64, i32)>| -> BTreeMap<i64, f64> {
+            points.into_iter().map(|(time, value)| (5000 + time, f64::from(value))).collect()
+        };
+        let pairs = |points: &BTreeMap<i64, f64>| points.iter().map(|(time, value)| (*time, *value)).collect::<Vec<_>>();
+        let request = timed(request);
+        store.fold(&pairs(&request));
+        points.extend(request);
+        store.convert(&second);
+        let late = timed(late);
+        prop_assert_eq!(store.fold(&pairs(&late)).late, 0);
+        points.extend(late);
+        store.pass();
+        // With raw points all is exact, rates and percentiles, too.
+        for aggregation in aggregations(&second) {
+            let whole: Rows = whole(&points, aggregation).into_iter().collect();
+            prop_assert_eq!(read(&store, aggregation), whole, "{:?}", aggregation);
+        }
+        let (from, length) = removed;
+        store.remove(5000 + from, 5000 + from + length);
+        points.retain(|time, _| !(5000 + from..5000 + from + length).contains(time));
+        for aggregation in aggregations(&second) {
+            let whole: Rows = whole(&points, aggregation).into_iter().collect();
+            prop_assert_eq!(read(&store, aggregation), whole, "{:?} after the removal", aggregation);
+        }
+    }
+}
