@@ -211,8 +211,8 @@ pub trait Metrics {
     /// Refuses a marker that names neither an active metric nor one of the status that is listed.
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>>;
 
-    /// How many active metrics these have created.
-    async fn count_metrics(&self, creators: &Creators) -> Result<u64>;
+    /// How many active metrics these have created; `None`: all there are.
+    async fn count_metrics(&self, creators: Option<&Creators>) -> Result<u64>;
 
     /// Marks metrics for the janitor, one answer each, in order; they are gone for every reader from now on.
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>>;

@@ -1,0 +1,115 @@
+//! What the terminal asks a server for: `gnudi metric`, `measures`, `resource` and `aggregates`, a file a noun, options beside the work.
+//!
+//! Options, columns and values are those of Gnocchi's client, so that its scripts need nothing but another program's name. Calls are
+//! `gnudi_client`'s.
+
+pub mod aggregates;
+pub mod completion;
+pub mod measures;
+pub mod metric;
+pub mod output;
+pub mod resource;
+pub mod server;
+pub mod sparkline;
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use gnudi_client::{Client, ClientError, JsonPage, uri::Query};
+use serde_json::{Map, Value};
+use tokio::runtime::Builder;
+
+use output::{Cell, Listing, Record};
+use server::ServerArgs;
+
+/// Asks the server that is named, and says of a failure what can be done about it.
+pub fn run(server: &ServerArgs, work: impl AsyncFnOnce(&Client) -> Result<()>) -> Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
+    runtime.block_on(async {
+        let client = server.connect().await?;
+        work(&client).await.map_err(|error| explained(error, client.base_url()))
+    })
+}
+
+/// A failed call as its user reads it: what the server says, or what to do where it says nothing.
+pub fn explained(error: anyhow::Error, endpoint: &str) -> anyhow::Error {
+    match error.downcast_ref::<ClientError>() {
+        Some(ClientError::NoAnswer { reason, .. }) => anyhow!(
+            "no answer from {endpoint} ({reason}): start a server with `gnudi serve`, or name one with --endpoint or GNOCCHI_ENDPOINT"
+        ),
+        Some(ClientError::Refused { refused, .. }) if refused.status == 401 => anyhow!(
+            "{endpoint} does not accept who asks (HTTP 401): --user and GNOCCHI_PASSWORD, or Keystone's OS_* variables, say who it is"
+        ),
+        Some(ClientError::Refused { refused, .. }) => {
+            anyhow!("{} (HTTP {})", refused.message.trim_end_matches('.'), refused.status)
+        }
+        _ => error,
+    }
+}
+
+/// Which part of a listing.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Part {
+    /// How many at most [default: all, page by page].
+    #[arg(long, value_name = "LIMIT")]
+    pub limit: Option<usize>,
+    /// The last one of the listing before: go on behind it.
+    #[arg(long, value_name = "MARKER")]
+    pub marker: Option<String>,
+    /// An attribute to sort by, such as name:desc; can be repeated.
+    #[arg(long, value_name = "SORT")]
+    pub sort: Vec<String>,
+}
+
+impl Part {
+    fn add_to(&self, query: &mut Query) {
+        query.add_some("limit", self.limit.map(|limit| limit.to_string()).as_deref());
+        query.add_some("marker", self.marker.as_deref());
+        self.sort.iter().for_each(|sort| query.add("sort", sort));
+    }
+}
+
+/// All pages of a listing, or as many as it takes for `limit` items. `fetch` asks for a path with its query string.
+async fn pages(
+    first: String,
+    limit: Option<usize>,
+    fetch: impl AsyncFn(String) -> Result<JsonPage, ClientError>,
+) -> Result<Vec<Map<String, Value>>> {
+    let path = first.split('?').next().unwrap_or_default().to_owned();
+    let mut next = Some(first);
+    let mut items = Vec::new();
+    while let Some(asked) = next {
+        let JsonPage { value, next_query } = fetch(asked).await?;
+        items.extend(objects(value)?);
+        let is_enough = limit.is_some_and(|limit| items.len() >= limit);
+        next = next_query.filter(|_| !is_enough).map(|query| format!("{path}?{query}"));
+    }
+    Ok(items)
+}
+
+fn objects(value: Value) -> Result<Vec<Map<String, Value>>> {
+    let Value::Array(items) = value else { return Err(anyhow!("the server answers with something that is no list")) };
+    items.into_iter().map(object).collect()
+}
+
+fn object(value: Value) -> Result<Map<String, Value>> {
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => Err(anyhow!("the server answers with something that is no object")),
+    }
+}
+
+/// The listing of these columns; what an item has not is none.
+fn listing(columns: Vec<String>, mut items: Vec<Map<String, Value>>) -> Listing {
+    let row = |item: &mut Map<String, Value>| {
+        columns.iter().map(|column| item.remove(column).unwrap_or_default().into()).collect()
+    };
+    let rows = items.iter_mut().map(row).collect();
+    Listing { columns, rows }
+}
+
+/// An item's fields by their names.
+fn record(item: Map<String, Value>) -> Record {
+    let mut fields: Record = item.into_iter().map(|(name, value)| (name, Cell::from(value))).collect();
+    fields.sort_by(|a, b| a.0.cmp(&b.0));
+    fields
+}
