@@ -10,27 +10,19 @@ from gnocchiclient import shell
 
 from support import gnudi as program
 from support.gnudi import Gnudi
-from terminal.store import HOUR, NAMESAKES, server_variables
+from terminal.store import HOUR, make_hosts, server_variables
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """Two hosts, each with a metric `cpu`, and `room.temperature` with an hour of measures."""
     with Gnudi(tmp_path_factory.mktemp("terminal")) as started:
         client = started.client()
-        attribute = {"type": "string", "required": False, "min_length": 0, "max_length": 255}
-        client.post("/v1/resource_type", {"name": "host", "attributes": {"rack": attribute}}).expect(201)
-        for number, name in enumerate(NAMESAKES):
-            metrics = {"cpu": {"archive_policy_name": "low"}, "disk io": {"archive_policy_name": "low"}}
-            client.post("/v1/resource/host", {"id": name, "rack": f"r{number}", "metrics": metrics}).expect(201)
-            measures = [{"timestamp": f"{HOUR}:0{minute}:00", "value": 10 * number + minute} for minute in range(10)]
-            client.post(f"/v1/resource/host/{name}/metric/cpu/measures?create=1", measures).expect(202)
-        client.request("PATCH", "/v1/resource/host/web-1", {"rack": "r7"}).expect(200)
+        make_hosts(client)
         room = {"name": "room.temperature", "unit": "C", "archive_policy_name": "medium"}
         started.room = client.post("/v1/metric", room).expect(201).json()["id"]
         measures = [{"timestamp": f"{HOUR}:{minute:02}:00", "value": 20 + minute % 7 / 2} for minute in range(60)]
         client.post(f"/v1/metric/{started.room}/measures", measures).expect(202)
-        for path in (f"/v1/metric/{started.room}", *(f"/v1/resource/host/{name}/metric/cpu" for name in NAMESAKES)):
-            client.get(f"{path}/measures?refresh=true").expect(200)
+        client.get(f"/v1/metric/{started.room}/measures?refresh=true").expect(200)
         yield started
 
 

@@ -91,7 +91,8 @@ def test_pages_for_man(tmp_path):
         shown = subprocess.run(["groff", "-man", "-Tascii", "-ww", str(pages / "gnudi-measures-show.1")],
                                capture_output=True, text=True, check=False, timeout=30)
         assert shown.returncode == 0 and not shown.stderr, shown.stderr
-        assert "--last" in shown.stdout and "GNOCCHI_ENDPOINT" in shown.stdout
+        text = re.sub(".\b", "", shown.stdout)
+        assert "--last" in text and "GNOCCHI_ENDPOINT" in text
     (tmp_path / "file").write_text("")
     assert program.run("man", tmp_path / "file").returncode == 1
 

@@ -3,7 +3,6 @@
 import json
 
 from support import gnudi as program
-from support.gnudi import Gnudi
 
 
 def test_it_says_how_the_store_is(gnudi_prints):
@@ -43,11 +42,3 @@ def test_rates_are_of_now(server, gnudi_prints):
     asking.stdout.close()
     client.request("DELETE", f"/v1/metric/{metric}").expect(204)
     assert figures["measures_taken_per_second"] > 100 and figures["requests_per_second"] > 1, figures
-
-
-def test_it_fails_where_nobody_processes(tmp_path):
-    with Gnudi(tmp_path / "server", config="[metricd]\nworkers = 0\n") as server:
-        asked = ["status", "--endpoint", f"http://127.0.0.1:{server.port}"]
-        done = program.run(*asked)
-        assert done.returncode == 1 and "nobody processes measures" in done.stderr
-        assert "128 sacks" in done.stdout

@@ -41,7 +41,7 @@ pub enum Command {
     /// List, show, create and delete metrics.
     #[command(subcommand)]
     Metric(Box<metric::Command>),
-    /// Show the measures of a metric.
+    /// Show and add the measures of a metric.
     #[command(subcommand)]
     Measures(Box<measures::Command>),
     /// List, show and search resources.

@@ -187,7 +187,10 @@ mod tests {
         for (line, expected) in [
             ("gnudi --endpoint http://h metric list", "gnudi metric list --endpoint http://h"),
             ("gnudi --insecure --user=me metric show -- -x", "gnudi metric show --insecure --user=me -- -x"),
-            ("gnudi --os-cacert f --auth-type password metric list", "gnudi metric list --os-cacert f --auth-type password"),
+            (
+                "gnudi --os-cacert f --auth-type password metric list",
+                "gnudi metric list --os-cacert f --auth-type password",
+            ),
             ("gnudi metric list", "gnudi metric list"),
             ("gnudi --help", "gnudi --help"),
             ("gnudi --fly metric list", "gnudi --fly metric list"),

@@ -369,10 +369,12 @@ mod tests {
         assert_eq!(identity(&ClientOptions::default()).unwrap()[0].0, AUTHORIZATION);
         let nobody = ClientOptions { user: None, ..ClientOptions::default() };
         assert_eq!(identity(&nobody).unwrap(), []);
-        let asserted = AssertedIdentity { user_id: "u".to_owned(), project_id: "p".to_owned(), roles: "a,b".to_owned() };
+        let asserted =
+            AssertedIdentity { user_id: "u".to_owned(), project_id: "p".to_owned(), roles: "a,b".to_owned() };
         let options = ClientOptions { asserted: Some(asserted.clone()), ..options };
         let sent = identity(&options).unwrap();
-        let sent: Vec<_> = sent.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        let sent: Vec<_> =
+            sent.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         assert_eq!(sent, [("x-user-id", "u"), ("x-project-id", "p"), ("x-roles", "a,b")]);
         let options = ClientOptions {
             asserted: Some(AssertedIdentity { roles: "a\nb".to_owned(), ..asserted }),

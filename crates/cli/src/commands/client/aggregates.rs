@@ -1,10 +1,10 @@
 //! `gnudi aggregates OPERATIONS [SEARCH]`
 
 use anyhow::Result;
-use gnudi_http::Bytes;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use gnudi_client::{Client, uri::Query};
+use gnudi_http::Bytes;
 use gnudi_model::python;
 use serde_json::{Map, Value, json};
 
@@ -121,7 +121,12 @@ fn put_series(tree: &Value, name: &str, prefix: &[Cell], rows: &mut Vec<Vec<Cell
             for point in points.iter().filter_map(Value::as_array) {
                 let mut row = prefix.to_vec();
                 row.push(name.into());
-                row.extend(point.iter().enumerate().map(|(at, value)| if at == 0 { value.clone().into() } else { number(value) }));
+                row.extend(
+                    point
+                        .iter()
+                        .enumerate()
+                        .map(|(at, value)| if at == 0 { value.clone().into() } else { number(value) }),
+                );
                 rows.push(row);
             }
         }
@@ -148,7 +153,8 @@ mod tests {
                                          "aggregated": [["t", 60.0, null]]}});
         let Listing { columns, rows } = all(answer).unwrap();
         assert_eq!(columns, COLUMNS);
-        let row = |name: &str, time: &str, value: Cell| vec![name.into(), time.into(), Cell::Float(60.0), value];
+        let row =
+            |name: &str, time: &str, value: Cell| vec![name.into(), time.into(), Cell::Float(60.0), value];
         assert_eq!(
             rows,
             [

@@ -50,10 +50,13 @@ pub fn run(args: &Completion) -> Result<()> {
         Shell::Fish => "fish",
     };
     let mut script = Vec::new();
-    Shells::builtins()
-        .completer(name)
-        .context("the shell is unknown")?
-        .write_registration(VARIABLE, command_line::NAME, command_line::NAME, &program(), &mut script)?;
+    Shells::builtins().completer(name).context("the shell is unknown")?.write_registration(
+        VARIABLE,
+        command_line::NAME,
+        command_line::NAME,
+        &program(),
+        &mut script,
+    )?;
     output::put(&String::from_utf8_lossy(&script))?;
     if std::io::stdout().is_terminal() {
         eprintln!("This is for the shell to read: docs/terminal.md says where it looks for it.");
@@ -146,7 +149,9 @@ fn offered(
     };
     let names = asked().unwrap_or_default().into_iter();
     // A shell takes a word for several where it has blanks, and an id stands for such a metric as well.
-    let can_be_typed = |name: &String| name.starts_with(start) && !name.contains(|c: char| c.is_whitespace() || c.is_control());
+    let can_be_typed = |name: &String| {
+        name.starts_with(start) && !name.contains(|c: char| c.is_whitespace() || c.is_control())
+    };
     names.filter(can_be_typed).map(CompletionCandidate::new).collect()
 }
 

@@ -1,12 +1,14 @@
-//! `gnudi measures show`
+//! `gnudi measures show|add`
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use gnudi_bench::format::Format;
 use gnudi_client::{Client, Point, uri::Query};
+use gnudi_http::Bytes;
 use gnudi_model::{Timespan, Timestamp, python};
 use jiff::tz::TimeZone;
+use serde_json::Value;
 
 use super::{
     completion,
@@ -21,6 +23,8 @@ use super::{
 pub enum Command {
     /// Show the measures of a metric: as a line of their course and a table.
     Show(Show),
+    /// Add measures to a metric.
+    Add(Add),
 }
 
 /// The time that is asked about.
@@ -80,8 +84,54 @@ pub struct Show {
     server: ServerArgs,
 }
 
-pub fn run(Command::Show(args): &Command) -> Result<()> {
-    super::run(&args.server, async |client| show(client, args).await)
+#[derive(Clone, Debug, Args)]
+pub struct Add {
+    /// Id of the metric, or its name.
+    #[arg(value_name = "METRIC", add = ArgValueCompleter::new(completion::metric_names))]
+    metric: String,
+    #[command(flatten)]
+    resource: OfResource,
+    /// A time and a value: 2026-11-21T10:00@21.5; can be repeated. The server reads the time: now, -5min and seconds since 1970 are times, too.
+    #[arg(short, long = "measure", value_name = "TIME@VALUE", required = true, allow_hyphen_values = true, value_parser = measure)]
+    measures: Vec<Measure>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// One value, and a time that the server reads.
+#[derive(Clone, Debug, PartialEq)]
+struct Measure {
+    timestamp: String,
+    value: f64,
+}
+
+fn measure(text: &str) -> Result<Measure, String> {
+    let (timestamp, value) = text.rsplit_once('@').ok_or("not a time and a value such as now@21.5")?;
+    let value = python::float_of_text(value).ok_or_else(|| format!("{value:?} is no number"))?;
+    Ok(Measure { timestamp: timestamp.to_owned(), value })
+}
+
+pub fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Show(args) => super::run(&args.server, async |client| show(client, args).await),
+        Command::Add(args) => super::run(&args.server, async |client| {
+            let path = metric::path(client, &args.metric, &args.resource).await? + "/measures";
+            client.send_json("POST", path, Some(Bytes::from(body(&args.measures)))).await?;
+            Ok(())
+        }),
+    }
+}
+
+fn body(measures: &[Measure]) -> String {
+    let timestamp = |measure: &Measure| Value::from(measure.timestamp.as_str());
+    let item = |measure: &Measure| {
+        format!(
+            "{{\"timestamp\": {}, \"value\": {}}}",
+            timestamp(measure),
+            Cell::Float(measure.value).json("")
+        )
+    };
+    format!("[{}]", measures.iter().map(item).collect::<Vec<_>>().join(", "))
 }
 
 async fn show(client: &Client, args: &Show) -> Result<()> {
@@ -99,7 +149,8 @@ async fn show(client: &Client, args: &Show) -> Result<()> {
     let rows = points.iter().map(|point| row(point, &zone)).collect::<Result<_>>()?;
     let columns = ["timestamp", "granularity", "value"].map(str::to_owned).to_vec();
     let table = args.output.listing(Listing { columns, rows })?;
-    let lines = if args.output.format == Format::Table { lines(&points, output::width()) } else { String::new() };
+    let lines =
+        if args.output.format == Format::Table { lines(&points, output::width()) } else { String::new() };
     output::put(&(lines + &table))
 }
 
@@ -115,7 +166,8 @@ fn in_zone(text: &str, zone: &TimeZone) -> Result<String> {
     }
     let time: jiff::Timestamp = text.parse().with_context(|| format!("{text}: not a time"))?;
     let time = time.to_zoned(zone.clone());
-    let pattern = if time.subsec_nanosecond() == 0 { "%Y-%m-%dT%H:%M:%S%:z" } else { "%Y-%m-%dT%H:%M:%S.%6f%:z" };
+    let pattern =
+        if time.subsec_nanosecond() == 0 { "%Y-%m-%dT%H:%M:%S%:z" } else { "%Y-%m-%dT%H:%M:%S.%6f%:z" };
     Ok(time.strftime(pattern).to_string())
 }
 
@@ -169,6 +221,17 @@ mod tests {
             "▅\n300 s: 1 point, 4 to 4\n▁ █\n60 s: 3 points, 1 to 2.5\n \nraw: 1 point\n"
         );
         assert_eq!(lines(&[], 80), "");
+    }
+
+    #[test]
+    fn a_measure_is_a_time_and_a_value() {
+        let read = |text: &str| measure(text).map(|measure| body(&[measure]));
+        assert_eq!(read("now@21.5").unwrap(), r#"[{"timestamp": "now", "value": 21.5}]"#);
+        assert_eq!(read("a@b@nan").unwrap(), r#"[{"timestamp": "a@b", "value": NaN}]"#);
+        assert_eq!(read("\"@-inf").unwrap(), r#"[{"timestamp": "\"", "value": -Infinity}]"#);
+        for text in ["", "now", "now@", "now@x"] {
+            assert!(read(text).is_err(), "{text}");
+        }
     }
 
     #[test]

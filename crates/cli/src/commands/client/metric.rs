@@ -1,22 +1,17 @@
 //! `gnudi metric list|show|create|delete`
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gnudi_http::Bytes;
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use gnudi_client::{
     Client,
     uri::{self, Query},
 };
+use gnudi_http::Bytes;
 use gnudi_model::{MetricId, python};
 use serde_json::{Map, Value, json};
 
-use super::{
-    Part, completion, listing, object, objects,
-    output::Output,
-    pages, record,
-    server::ServerArgs,
-};
+use super::{Part, completion, listing, object, objects, output::Output, pages, record, server::ServerArgs};
 
 /// `gnudi metric`
 #[derive(Clone, Debug, Subcommand)]
@@ -158,10 +153,13 @@ async fn create(client: &Client, args: &Create) -> Result<()> {
     };
     let answer = client.send_json("POST", path, Some(Bytes::from(body.to_string()))).await?;
     let created: Value = serde_json::from_slice(&answer).context("the server's answer")?;
-    let created = match created {
-        // Those of a resource are created in lists.
-        Value::Array(mut list) if list.len() == 1 => list.remove(0),
-        other => other,
+    let created = match (created, &args.name) {
+        // Of a resource the answer has all metrics, those that were there before included.
+        (Value::Array(list), Some(name)) => {
+            let is_it = |metric: &Value| metric.get("name").and_then(Value::as_str) == Some(name);
+            list.into_iter().find(is_it).context("the server's answer does not have the metric")?
+        }
+        (other, _) => other,
     };
     args.output.print_record(record(flat(object(created)?)))
 }
@@ -171,16 +169,16 @@ fn of_resource(resource: &str) -> String {
     uri::path("/v1/resource/generic/", resource) + "/metric"
 }
 
-/// A metric as Gnocchi's client shows it: policy and resource by their fields.
+/// A metric as Gnocchi's client shows it: policy and resource by their fields, behind all others.
 fn flat(mut metric: Map<String, Value>) -> Map<String, Value> {
     for name in ["created_by_user_id", "created_by_project_id"] {
-        metric.remove(name);
+        metric.shift_remove(name);
     }
-    if let Some(policy) = metric.remove("archive_policy") {
+    if let Some(policy) = metric.shift_remove("archive_policy") {
         let name = policy.get("name").cloned().unwrap_or_default();
         metric.insert("archive_policy/name".to_owned(), name);
     }
-    match metric.remove("resource") {
+    match metric.shift_remove("resource") {
         Some(Value::Object(resource)) if !resource.is_empty() => {
             let fields = resource.into_iter().map(|(name, value)| (format!("resource/{name}"), value));
             metric.extend(fields);
@@ -217,7 +215,10 @@ pub async fn path(client: &Client, metric: &str, of: &OfResource) -> Result<Stri
             });
             let more = if several.len() == NAMESAKES_MAX { "at least " } else { "" };
             let lines: String = lines.collect();
-            bail!("{more}{} metrics have the name {metric}: take an id, or --resource-id{lines}", several.len())
+            bail!(
+                "{more}{} metrics have the name {metric}: take an id, or --resource-id{lines}",
+                several.len()
+            )
         }
     }
 }

@@ -33,6 +33,11 @@ pub fn run(server: &ServerArgs, work: impl AsyncFnOnce(&Client) -> Result<()>) -
 /// A failed call as its user reads it: what the server says, or what to do where it says nothing.
 pub fn explained(error: anyhow::Error, endpoint: &str) -> anyhow::Error {
     match error.downcast_ref::<ClientError>() {
+        Some(ClientError::NoAnswer { reason, .. }) if reason.contains("certificate") => {
+            anyhow!(
+                "no answer from {endpoint} ({reason}): --cacert or OS_CACERT names whose certificates are believed"
+            )
+        }
         Some(ClientError::NoAnswer { reason, .. }) => anyhow!(
             "no answer from {endpoint} ({reason}): start a server with `gnudi serve`, or name one with --endpoint or GNOCCHI_ENDPOINT"
         ),
@@ -40,9 +45,31 @@ pub fn explained(error: anyhow::Error, endpoint: &str) -> anyhow::Error {
             "{endpoint} does not accept who asks (HTTP 401): --user and GNOCCHI_PASSWORD, or Keystone's OS_* variables, say who it is"
         ),
         Some(ClientError::Refused { refused, .. }) => {
-            anyhow!("{} (HTTP {})", refused.message.trim_end_matches('.'), refused.status)
+            anyhow!("{} (HTTP {})", in_words(&refused.message).trim_end_matches('.'), refused.status)
         }
         _ => error,
+    }
+}
+
+/// The message of a refusal, which may be an object: `{"cause": ..., "detail": ...}`.
+fn in_words(message: &str) -> String {
+    fn words(value: &Value) -> String {
+        match value {
+            Value::String(text) => text.clone(),
+            Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(", "),
+            Value::Object(entries) => entries
+                .iter()
+                .map(|(name, value)| format!("{name} {}", words(value)))
+                .collect::<Vec<_>>()
+                .join(", "),
+            other => other.to_string(),
+        }
+    }
+    let described = serde_json::from_str::<Value>(message).ok();
+    match described.as_ref().and_then(|value| Some((value.get("cause")?.as_str()?, value.get("detail")))) {
+        Some((cause, None | Some(Value::Null))) => cause.to_owned(),
+        Some((cause, Some(detail))) => format!("{cause}: {}", words(detail)),
+        None => message.to_owned(),
     }
 }
 
@@ -87,7 +114,9 @@ async fn pages(
 }
 
 fn objects(value: Value) -> Result<Vec<Map<String, Value>>> {
-    let Value::Array(items) = value else { return Err(anyhow!("the server answers with something that is no list")) };
+    let Value::Array(items) = value else {
+        return Err(anyhow!("the server answers with something that is no list"));
+    };
     items.into_iter().map(object).collect()
 }
 
@@ -107,9 +136,28 @@ fn listing(columns: Vec<String>, mut items: Vec<Map<String, Value>>) -> Listing 
     Listing { columns, rows }
 }
 
-/// An item's fields by their names.
+/// An item's fields, in their order.
 fn record(item: Map<String, Value>) -> Record {
-    let mut fields: Record = item.into_iter().map(|(name, value)| (name, Cell::from(value))).collect();
-    fields.sort_by(|a, b| a.0.cmp(&b.0));
-    fields
+    item.into_iter().map(|(name, value)| (name, Cell::from(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_words() {
+        for (message, expected) in [
+            ("Metric m does not exist", "Metric m does not exist"),
+            (r#"{"cause": "Unknown metrics"}"#, "Unknown metrics"),
+            (r#"{"cause": "Invalid input", "detail": ["metric", "x", 7]}"#, "Invalid input: metric, x, 7"),
+            (
+                r#"{"cause": "No method", "detail": {"metric": "m", "method": "x"}}"#,
+                "No method: metric m, method x",
+            ),
+            (r#"["cause"]"#, r#"["cause"]"#),
+        ] {
+            assert_eq!(in_words(message), expected);
+        }
+    }
 }

@@ -63,7 +63,7 @@ impl Cell {
     }
 
     /// As Python's `json` writes it: values that JSON does not know are bare words. `indent` stands before all lines but the first.
-    fn json(&self, indent: &str) -> String {
+    pub fn json(&self, indent: &str) -> String {
         match self {
             Cell::Float(number) if number.is_nan() => "NaN".to_owned(),
             Cell::Float(number) if number.is_infinite() && *number > 0.0 => "Infinity".to_owned(),
@@ -104,8 +104,10 @@ fn repr(value: &Value) -> String {
             format!("[{}]", items.join(", "))
         }
         Value::Object(entries) => {
-            let entries: Vec<String> =
-                entries.iter().map(|(name, value)| format!("{}: {}", python::repr_str(name), repr(value))).collect();
+            let entries: Vec<String> = entries
+                .iter()
+                .map(|(name, value)| format!("{}: {}", python::repr_str(name), repr(value)))
+                .collect();
             format!("{{{}}}", entries.join(", "))
         }
     }
@@ -139,7 +141,8 @@ impl Output {
             Format::Table => table(&columns, &rows),
             Format::Json if rows.is_empty() => "[]\n".to_owned(),
             Format::Json => {
-                let rows: Vec<String> = rows.iter().map(|row| format!("  {}", object(&columns, row, "  "))).collect();
+                let rows: Vec<String> =
+                    rows.iter().map(|row| format!("  {}", object(&columns, row, "  "))).collect();
                 format!("[\n{}\n]\n", rows.join(",\n"))
             }
             Format::Csv => {

@@ -104,7 +104,8 @@ pub struct Search {
 pub fn run(command: &Command) -> Result<()> {
     match command {
         Command::List(args) => super::run(&args.server, async |client| {
-            let path = asked(&path("/v1/resource/", &args.of), args.details.details, args.history, &args.part);
+            let path =
+                asked(&path("/v1/resource/", &args.of), args.details.details, args.history, &args.part);
             let fetch = async |path| client.get_json_page(path).await;
             let resources = pages(path.finish(), args.part.limit, fetch).await?;
             args.output.print_listing(without_metrics(resources))

@@ -251,6 +251,7 @@ impl KeystoneArgs {
         let needed = |option: &Option<String>, name: &str| {
             of(option, name).with_context(|| format!("{name} is needed to log in at Keystone"))
         };
+        let auth_url = needed(&self.os_auth_url, "OS_AUTH_URL")?;
         let credentials = if kind == "v3applicationcredential" {
             Credentials::ApplicationCredential {
                 id: needed(&self.os_application_credential_id, "OS_APPLICATION_CREDENTIAL_ID")?,
@@ -261,7 +262,7 @@ impl KeystoneArgs {
         };
         let interface = of(&self.os_interface, "OS_INTERFACE");
         Ok(Login {
-            auth_url: needed(&self.os_auth_url, "OS_AUTH_URL")?,
+            auth_url,
             credentials,
             region_name: of(&self.os_region_name, "OS_REGION_NAME"),
             interface: match interface.as_deref() {
@@ -332,13 +333,11 @@ mod tests {
         let variables = [("GNOCCHI_USER", "me"), ("GNUDI_PASSWORD", "other"), ("GNOCCHI_PASSWORD", "mine")];
         assert_eq!(caller(&nobody, &variables).unwrap(), basic("me", "mine"));
         let args = ServerArgs { user: Some("you".to_owned()), ..ServerArgs::default() };
-        let variables = [("OS_PASSWORD", "keystone's"), ("OS_AUTH_TYPE", "password"), ("GNUDI_PASSWORD", "yours")];
+        let variables =
+            [("OS_PASSWORD", "keystone's"), ("OS_AUTH_TYPE", "password"), ("GNUDI_PASSWORD", "yours")];
         assert_eq!(caller(&args, &variables).unwrap(), basic("you", "yours"));
-        let asserted = [
-            ("OS_AUTH_TYPE", "gnocchi-noauth"),
-            ("GNOCCHI_USER_ID", "u"),
-            ("GNOCCHI_PROJECT_ID", "p"),
-        ];
+        let asserted =
+            [("OS_AUTH_TYPE", "gnocchi-noauth"), ("GNOCCHI_USER_ID", "u"), ("GNOCCHI_PROJECT_ID", "p")];
         let roles = "admin".to_owned();
         let identity = AssertedIdentity { user_id: "u".to_owned(), project_id: "p".to_owned(), roles };
         assert_eq!(caller(&nobody, &asserted).unwrap(), Caller::Asserted(identity));
@@ -384,7 +383,8 @@ mod tests {
 
     #[test]
     fn an_option_counts_before_its_variable() {
-        let variables = |name: &str| (name == "OS_ENDPOINT_OVERRIDE").then(|| "http://from.catalogue".to_owned());
+        let variables =
+            |name: &str| (name == "OS_ENDPOINT_OVERRIDE").then(|| "http://from.catalogue".to_owned());
         assert_eq!(
             ServerArgs::default().named_endpoint(&variables).as_deref(),
             Some("http://from.catalogue")

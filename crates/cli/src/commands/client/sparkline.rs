@@ -13,7 +13,8 @@ pub fn draw(values: &[f64], width: usize) -> String {
         .map(|column| mean(&values[share(column, values.len(), width)]))
         .collect();
     let known = || columns.iter().copied().flatten();
-    let (least, greatest) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
+    let (least, greatest) =
+        (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
     let block = |value: Option<f64>| {
         let Some(value) = value else { return GAP };
         // Halves, so that the range of two huge values is none.

@@ -102,7 +102,8 @@ impl Look {
         let mut record: Vec<(&str, Value)> =
             vec![("storage/total number of measures to process", cluster.backlog_measures.into())];
         if let Some(server) = server {
-            record.push(("storage/number of metric having measures to process", server.metrics_waiting.into()));
+            record
+                .push(("storage/number of metric having measures to process", server.metrics_waiting.into()));
         }
         record.push(("metricd/processors", json!(self.processors())));
         record.push(("metrics", cluster.metrics.into()));
@@ -147,7 +148,10 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         }
         let look = source.ask().await?;
         output::put(&look.text(&args.output)?)?;
-        ensure!(look.is_processed(), "nobody processes measures: start `gnudi metricd`, or `gnudi serve` with workers");
+        ensure!(
+            look.is_processed(),
+            "nobody processes measures: start `gnudi metricd`, or `gnudi serve` with workers"
+        );
         Ok(())
     })
 }

@@ -216,9 +216,10 @@ nobody        1  2
 
     #[test]
     fn a_store_of_one_process_has_its_servers_figures() {
-        let cluster =
-            ClusterStatus::from_json(br#"{"sacks": 128, "split": null, "backlog_measures": 3, "backlog_bytes": 99, "metrics": 1200,
-                                         "processes": [], "units": []}"#);
+        let cluster = ClusterStatus::from_json(
+            br#"{"sacks": 128, "split": null, "backlog_measures": 3, "backlog_bytes": 99, "metrics": 1200,
+                                         "processes": [], "units": []}"#,
+        );
         let figures = ServerFigures {
             version: Some("1.2.3".to_owned()),
             measures_taken_per_second: Some(1234.4),
