@@ -23,17 +23,20 @@ pub fn run(args: &ProfileArgs) -> Result<()> {
     runtime.block_on(async {
         let client = args.server.connect_within(duration + ANSWER_TIMEOUT).await?;
         let svg = client.flamegraph(duration, args.frequency).await;
-        file.write(&svg.map_err(|error| explained(error, client.base_url()))?)?;
+        file.write(&svg.map_err(|error| explained(error, client.base_url(), args.server.user.as_deref()))?)?;
         println!("{}: {} s of {}", args.output.display(), args.seconds, client.base_url());
         Ok(())
     })
 }
 
 /// The failure, with what can be done about it.
-fn explained(error: ClientError, endpoint: &str) -> anyhow::Error {
+fn explained(error: ClientError, endpoint: &str, user: Option<&str>) -> anyhow::Error {
     match (&error, error.status()) {
         (ClientError::NoAnswer { .. }, _) | (_, Some(401)) => client::explained(error.into(), endpoint),
-        (_, Some(403)) => anyhow!("{endpoint} gives profiles to administrators only"),
+        (_, Some(403)) => {
+            let who = user.unwrap_or("who asks");
+            anyhow!("{endpoint} gives profiles to administrators only, and {who} is none")
+        }
         (_, Some(404)) => anyhow!("{endpoint} has no /debug/flamegraph: it is no gnudi, or an old one"),
         (_, Some(409)) => anyhow!("{endpoint} is taking a profile already: try again when it is done"),
         _ => anyhow!(error).context(format!("{endpoint} gave no profile")),
