@@ -1,4 +1,4 @@
-//! Tables with borders, as OpenStack's clients draw them.
+//! Tables with borders, as `OpenStack`'s clients draw them.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,9 @@ pub fn draw(headings: &[String], rows: &[Vec<String>], alignments: &[Alignment])
     let mut text = border.clone();
     put_row(headings, &widths, alignments, &mut text);
     text += &border;
-    rows.iter().for_each(|row| put_row(row, &widths, alignments, &mut text));
+    for row in rows {
+        put_row(row, &widths, alignments, &mut text);
+    }
     text + &border
 }
 

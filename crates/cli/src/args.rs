@@ -4,13 +4,13 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 use gnudi_client::Trust;
+use gnudi_endpoint::ServerArgs;
 use gnudi_model::SackCount;
 
 use crate::{
     commands::{
         client::{
             aggregates::Aggregates, completion::Completion, measures, metric, output::Output, resource,
-            server::ServerArgs,
         },
         man::Man,
     },

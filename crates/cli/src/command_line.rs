@@ -6,7 +6,9 @@ use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
 
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _};
 
-use crate::{args::Cli, commands::client::server::ServerArgs};
+use gnudi_endpoint::ServerArgs;
+
+use crate::args::Cli;
 
 /// The program's own name.
 pub const NAME: &str = "gnudi";

@@ -275,7 +275,13 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }
 
-/// The headers that say who asks; none where nobody is named.
+impl ClientOptions {
+    /// The headers that say who asks; none where nobody is named. `InvalidOptions` is the only error.
+    pub fn identity(&self) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
+        identity(self)
+    }
+}
+
 fn identity(options: &ClientOptions) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
     if let Some(AssertedIdentity { user_id, project_id, roles }) = &options.asserted {
         return [("x-user-id", user_id), ("x-project-id", project_id), ("x-roles", roles)]

@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use gnudi_client::{Client, uri::Query};
+use gnudi_endpoint::ServerArgs;
 use gnudi_http::Bytes;
 use gnudi_model::python;
 use serde_json::{Map, Value, json};
@@ -13,7 +14,6 @@ use super::{
     measures::Period,
     object, objects,
     output::{Cell, Listing, Output},
-    server::ServerArgs,
 };
 
 #[derive(Clone, Debug, Args)]
@@ -66,7 +66,9 @@ async fn fetch(client: &Client, args: &Aggregates) -> Result<()> {
     if let Some(search) = &args.search {
         body["search"] = search.as_str().into();
         body["resource_type"] = args.resource_type.as_str().into();
-        args.groupby.iter().for_each(|attribute| query.add("groupby", attribute));
+        for attribute in &args.groupby {
+            query.add("groupby", attribute);
+        }
     }
     let answer = client.post_series_page(query.finish(), Bytes::from(body.to_string())).await?.value;
     let is_grouped = args.search.is_some() && !args.groupby.is_empty();

@@ -12,11 +12,12 @@ use clap_complete::{
     env::{CompleteEnv, Shells},
 };
 use gnudi_client::{Client, uri::Query};
+use gnudi_endpoint::ServerArgs;
 use gnudi_model::AggregationMethod;
 use serde_json::Value;
 use tokio::runtime::Builder;
 
-use super::{metric::pattern, output, server::ServerArgs};
+use super::{metric::pattern, output};
 use crate::command_line;
 
 /// What says that a shell asks.

@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use gnudi_bench::format::Format;
 use gnudi_client::{Client, Point, uri::Query};
+use gnudi_endpoint::ServerArgs;
 use gnudi_http::Bytes;
 use gnudi_model::{Timespan, Timestamp, python};
 use jiff::tz::TimeZone;
@@ -14,7 +15,6 @@ use super::{
     completion,
     metric::{self, OfResource},
     output::{self, Cell, Listing, Output},
-    server::ServerArgs,
     sparkline,
 };
 
@@ -196,7 +196,10 @@ fn line(points: &[Point], width: usize) -> String {
 /// As Python shows floats, without the zero behind whole ones.
 fn short(number: f64) -> String {
     let text = python::text_of_float(number);
-    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+    match text.strip_suffix(".0") {
+        Some(whole) => whole.to_owned(),
+        None => text,
+    }
 }
 
 #[cfg(test)]

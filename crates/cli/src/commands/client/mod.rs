@@ -9,17 +9,16 @@ pub mod measures;
 pub mod metric;
 pub mod output;
 pub mod resource;
-pub mod server;
 pub mod sparkline;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use gnudi_client::{Client, ClientError, JsonPage, uri::Query};
+use gnudi_endpoint::ServerArgs;
 use serde_json::{Map, Value};
 use tokio::runtime::Builder;
 
 use output::{Cell, Listing, Record};
-use server::ServerArgs;
 
 /// Asks the server that is named, and says of a failure what can be done about it.
 pub fn run(server: &ServerArgs, work: impl AsyncFnOnce(&Client) -> Result<()>) -> Result<()> {
@@ -91,7 +90,9 @@ impl Part {
     fn add_to(&self, query: &mut Query) {
         query.add_some("limit", self.limit.map(|limit| limit.to_string()).as_deref());
         query.add_some("marker", self.marker.as_deref());
-        self.sort.iter().for_each(|sort| query.add("sort", sort));
+        for sort in &self.sort {
+            query.add("sort", sort);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a command has found, in the formats of OpenStack's clients: table, JSON, CSV or bare values.
+//! What a command has found, in the formats of `OpenStack`'s clients: table, JSON, CSV or bare values.
 //!
 //! Scripts that read the output of Gnocchi's client read this one. Columns keep their order whatever order they are asked for in. Tables are never
 //! wrapped: ids stay whole.

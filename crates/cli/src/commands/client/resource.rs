@@ -8,13 +8,13 @@ use gnudi_client::{
     Client,
     uri::{self, Query},
 };
+use gnudi_endpoint::ServerArgs;
 use serde_json::{Map, Value};
 
 use super::{
     Part, completion, listing, object, objects,
     output::{Listing, Output},
     pages, record,
-    server::ServerArgs,
 };
 
 /// `gnudi resource`

@@ -10,7 +10,7 @@ pub use table::grouped;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use gnudi_bench::format::Format;
 use gnudi_client::Client;
 use gnudi_engine::{ClusterStatus, about::ProcessKind};
@@ -47,7 +47,7 @@ pub struct Look {
 impl Source {
     async fn open(args: &StatusArgs, config: &Config) -> Result<Self> {
         let (deployment, _) = Deployment::of(config, args.store.data_dir.as_deref())?;
-        if matches!(deployment, Deployment::Shared(_)) && !args.server.names_server() {
+        if matches!(deployment, Deployment::Shared(_)) && args.server.endpoint.is_none() {
             let store = Store::open(&args.store, config, None, Patience::of_command()).await?;
             return Ok(Source::Engines(Box::new(store)));
         }
@@ -68,7 +68,12 @@ impl Source {
 }
 
 async fn look(client: &Client, observer: &mut Observer) -> Result<Look> {
-    let text = client.cluster().await?;
+    let text = match client.cluster().await {
+        Err(error) if error.status() == Some(404) => {
+            bail!("{} has no /debug/cluster: it is no gnudi, or an old one", client.base_url())
+        }
+        answer => answer?,
+    };
     let cluster = ClusterStatus::from_json(text.as_bytes())
         .map_err(|reason| anyhow!("{}: not a gnudi's status: {reason}", client.base_url()))?;
     Ok(Look { cluster, server: Some(observer.look(client).await?) })

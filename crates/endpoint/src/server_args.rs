@@ -1,6 +1,4 @@
-//! Which server a command asks, and as whom: the options and variables of Gnocchi's client, for every command that asks one.
-//!
-//! An option counts before its variable. Calls are `gnudi_client`'s, logins `gnudi_keystone`'s.
+//! The options, and what they mean together with the environment. An option counts before its variable.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,6 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use gnudi_client::{AssertedIdentity, Client, ClientOptions, Trust};
 use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Session, UserRef};
+use tokio::runtime::Builder;
 
 /// The server that is asked where none is named.
 pub const ENDPOINT: &str = "http://127.0.0.1:8041";
@@ -45,7 +44,7 @@ pub struct ServerArgs {
     keystone: KeystoneArgs,
 }
 
-/// Options of OpenStack's clients. Each has the variable of its name: `--os-auth-url` is `OS_AUTH_URL`.
+/// Options of `OpenStack`'s clients. Each has the variable of its name: `--os-auth-url` is `OS_AUTH_URL`.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Keystone (each is also a variable, such as OS_AUTH_URL)")]
 struct KeystoneArgs {
@@ -132,6 +131,14 @@ struct Login {
     interface: Interface,
 }
 
+impl Login {
+    fn session(self, trust: Trust, timeout: Duration) -> Result<Session> {
+        let Login { auth_url, credentials, region_name, interface } = self;
+        let options = KeystoneOptions { auth_url, credentials, region_name, interface, trust, timeout };
+        Ok(Session::new(options)?)
+    }
+}
+
 /// Where variables are looked up.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -147,34 +154,61 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// A server, and who asks it.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Its base URL, as it was named.
+    pub endpoint: String,
+    /// Who asks, whose certificates are believed, how long an answer may take.
+    pub options: ClientOptions,
+}
+
 impl ServerArgs {
     /// A client of the server, logged in. An error is about an option, a variable or Keystone; the server is not asked yet.
     pub async fn connect(&self) -> Result<Client> {
-        self.connect_within(Duration::from_secs(self.timeout.unwrap_or(TIMEOUT_SECONDS))).await
+        self.connect_within(self.timeout()).await
     }
 
     /// The same; an answer may take as long as `timeout`.
     pub async fn connect_within(&self, timeout: Duration) -> Result<Client> {
-        let endpoint = self.named_endpoint(&variable);
+        let Server { endpoint, options } = self.resolve(timeout).await?;
+        Ok(Client::new(&endpoint, &options)?)
+    }
+
+    /// How long an answer may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout.unwrap_or(TIMEOUT_SECONDS))
+    }
+
+    /// The server that is named, by an option or in the environment.
+    pub fn named(&self) -> Option<String> {
+        self.named_among(&variable)
+    }
+
+    fn named_among(&self, variables: Variables<'_>) -> Option<String> {
+        let names = ["GNOCCHI_ENDPOINT", "OS_METRIC_ENDPOINT_OVERRIDE", "OS_ENDPOINT_OVERRIDE"];
+        first(self.endpoint.as_ref(), &names, variables)
+    }
+
+    /// As [`ServerArgs::resolve`], for a program without a runtime.
+    pub fn resolve_blocking(&self) -> Result<Server> {
+        let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
+        runtime.block_on(self.resolve(self.timeout()))
+    }
+
+    /// The server and who asks it, logged in where Keystone knows who that is.
+    pub async fn resolve(&self, timeout: Duration) -> Result<Server> {
         let trust = self.trust(&variable);
         let nobody = ClientOptions { user: None, trust: trust.clone(), timeout, ..ClientOptions::default() };
-        let (endpoint, options) = match self.caller(&variable)? {
-            Caller::Basic { user, password } => {
-                (endpoint, ClientOptions { user: Some(user), password, ..nobody })
-            }
-            Caller::Token(token) => (endpoint, ClientOptions { token: Some(token), ..nobody }),
-            Caller::Asserted(identity) => (endpoint, ClientOptions { asserted: Some(identity), ..nobody }),
+        let options = match self.caller(&variable)? {
+            Caller::Basic { user, password } => ClientOptions { user: Some(user), password, ..nobody },
+            Caller::Token(token) => ClientOptions { token: Some(token), ..nobody },
+            Caller::Asserted(identity) => ClientOptions { asserted: Some(identity), ..nobody },
             Caller::Keystone(login) => {
-                let session = Session::new(KeystoneOptions {
-                    auth_url: login.auth_url,
-                    credentials: login.credentials,
-                    region_name: login.region_name,
-                    interface: login.interface,
-                    trust,
-                    timeout,
-                })?;
+                let session = login.session(trust, timeout)?;
                 let token = session.token().await?.to_string();
-                let endpoint = match endpoint {
+                let options = ClientOptions { token: Some(token), ..nobody };
+                let endpoint = match self.named() {
                     Some(endpoint) => endpoint,
                     None => session
                         .endpoint(SERVICE_TYPE)
@@ -182,21 +216,10 @@ impl ServerArgs {
                         .context("Keystone's catalogue has no service of type metric: name the server with --endpoint")?
                         .to_string(),
                 };
-                (Some(endpoint), ClientOptions { token: Some(token), ..nobody })
+                return Ok(Server { endpoint, options });
             }
         };
-        Ok(Client::new(endpoint.as_deref().unwrap_or(ENDPOINT), &options)?)
-    }
-
-    /// The server that is named, as an option or in the environment.
-    fn named_endpoint(&self, variables: Variables<'_>) -> Option<String> {
-        let names = ["GNOCCHI_ENDPOINT", "OS_METRIC_ENDPOINT_OVERRIDE", "OS_ENDPOINT_OVERRIDE"];
-        first(self.endpoint.as_ref(), &names, variables)
-    }
-
-    /// Whether a server is named as an option.
-    pub fn names_server(&self) -> bool {
-        self.endpoint.is_some()
+        Ok(Server { endpoint: self.named().unwrap_or_else(|| ENDPOINT.to_owned()), options })
     }
 
     fn trust(&self, variables: Variables<'_>) -> Trust {
@@ -385,12 +408,8 @@ mod tests {
     fn an_option_counts_before_its_variable() {
         let variables =
             |name: &str| (name == "OS_ENDPOINT_OVERRIDE").then(|| "http://from.catalogue".to_owned());
-        assert_eq!(
-            ServerArgs::default().named_endpoint(&variables).as_deref(),
-            Some("http://from.catalogue")
-        );
+        assert_eq!(ServerArgs::default().named_among(&variables).as_deref(), Some("http://from.catalogue"));
         let args = ServerArgs { endpoint: Some("http://named".to_owned()), ..ServerArgs::default() };
-        assert_eq!(args.named_endpoint(&variables).as_deref(), Some("http://named"));
-        assert!(args.names_server());
+        assert_eq!(args.named_among(&variables).as_deref(), Some("http://named"));
     }
 }
