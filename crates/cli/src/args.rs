@@ -63,7 +63,7 @@ pub enum Command {
     /// Measure gnudi and other servers with the same API.
     Benchmark(Box<gnudi_bench::Benchmark>),
     /// Write a flame graph of where a running server spends its processor time.
-    Profile(ProfileArgs),
+    Profile(Box<ProfileArgs>),
     /// Copy the embedded store, also while a server has it open, to a new directory in DIR.
     Backup(BackupArgs),
     /// Make a data directory of a backup.

@@ -51,13 +51,12 @@ impl Observer {
         if self.version.is_none() {
             self.version = client.version().await?;
         }
-        let before = match self.seen {
-            Some(before) => before,
-            None => {
-                let before = counters(&client.figures().await?, Instant::now());
-                tokio::time::sleep(RATE_SPAN).await;
-                before
-            }
+        let before = if let Some(before) = self.seen {
+            before
+        } else {
+            let before = counters(&client.figures().await?, Instant::now());
+            tokio::time::sleep(RATE_SPAN).await;
+            before
         };
         let text = client.figures().await?;
         let status = client.status().await?;
