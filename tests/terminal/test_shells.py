@@ -106,6 +106,10 @@ def test_help_lists_commands_in_groups():
     brief, whole = (program.run("metric", "list", option).stdout for option in ("-h", "--help"))
     assert "--endpoint" in brief and "--os-auth-url" not in brief
     assert "--os-auth-url" in whole
+    for command in (["status"], ["profile"], ["benchmark", "metric", "create"]):
+        shown = program.run(*command, "-h").stdout
+        server = shown.split("\nServer:\n")[1]
+        assert re.findall(r"--[a-z-]+ <", server) == ["--endpoint <", "--user <"], shown
 
 
 def test_an_answer_is_there_at_once(server, environment):

@@ -36,7 +36,8 @@ pub enum Command {
     Metricd(MetricdArgs),
     /// Create or upgrade the data directory and the default archive policies (also: gnocchi-upgrade).
     Upgrade(UpgradeArgs),
-    /// Print who processes measures, what waits, rates and disk. Exit status: 0 somebody processes, 1 nobody does, or the store does not answer.
+    /// Print who processes measures, what waits, rates and disk. A server that `--endpoint` names is asked, and not the engines that the
+    /// configuration names. Exit status: 0 somebody processes measures, 1 nobody does, or the store does not answer.
     Status(Box<StatusArgs>),
     /// List, show, create and delete metrics.
     #[command(subcommand)]
@@ -62,7 +63,7 @@ pub enum Command {
     Agent(AgentCommand),
     /// Measure gnudi and other servers with the same API.
     Benchmark(Box<gnudi_bench::Benchmark>),
-    /// Write a flame graph of where a running server spends its processor time.
+    /// Write a flame graph of where a running server spends its processor time, for an administrator.
     Profile(Box<ProfileArgs>),
     /// Copy the embedded store, also while a server has it open, to a new directory in DIR.
     Backup(BackupArgs),
@@ -266,7 +267,6 @@ pub struct CollectorArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct ProfileArgs {
-    /// The server that is looked at, by an administrator.
     #[command(flatten)]
     pub server: ServerArgs,
     /// How long to look.
@@ -466,7 +466,6 @@ pub struct UpgradeArgs {
 pub struct StatusArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// How it is printed, and from where: a server that is named by an option is asked, and not the engines that the configuration names.
     #[command(flatten)]
     pub output: Output,
     #[command(flatten)]

@@ -4,4 +4,4 @@
 
 mod server_args;
 
-pub use server_args::{ENDPOINT, Server, ServerArgs};
+pub use server_args::{ENDPOINT, KeystoneArgs, Server, ServerArgs};

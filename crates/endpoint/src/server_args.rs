@@ -18,98 +18,100 @@ const TIMEOUT_SECONDS: u64 = 60;
 /// The type of the server's service in Keystone's catalogue.
 const SERVICE_TYPE: &str = "metric";
 
+/// Over the options in `--help`. Each option names its own: a heading of the struct would go on over what a command has behind it.
+const SERVER: &str = "Server";
+const KEYSTONE: &str = "Keystone (each is also a variable, such as OS_AUTH_URL)";
+
 /// Which server is asked, and as whom.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Server")]
 pub struct ServerArgs {
     /// The server's URL [default: `GNOCCHI_ENDPOINT`; with Keystone its catalogue; else `http://127.0.0.1:8041`].
-    #[arg(long, value_name = "URL", aliases = ["os-endpoint-override", "os-metric-endpoint-override"])]
+    #[arg(long, help_heading = SERVER, value_name = "URL", aliases = ["os-endpoint-override", "os-metric-endpoint-override"])]
     pub endpoint: Option<String>,
     /// The user of basic authentication [default: `GNOCCHI_USER`, else admin].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = SERVER, value_name = "NAME")]
     pub user: Option<String>,
     /// The user's password. Others can read command lines: rather set `GNOCCHI_PASSWORD` or `GNUDI_PASSWORD`.
-    #[arg(long, value_name = "PASSWORD", hide_short_help = true)]
+    #[arg(long, help_heading = SERVER, value_name = "PASSWORD", hide_short_help = true)]
     pub password: Option<String>,
     /// Believe this file's certificates (PEM) instead of the system's, where the URL is https [default: `OS_CACERT`].
-    #[arg(long, value_name = "FILE", alias = "os-cacert", hide_short_help = true)]
+    #[arg(long, help_heading = SERVER, value_name = "FILE", alias = "os-cacert", hide_short_help = true)]
     pub cacert: Option<PathBuf>,
     /// Believe whoever answers, where the URL is https.
-    #[arg(long, conflicts_with = "cacert", hide_short_help = true)]
+    #[arg(long, help_heading = SERVER, conflicts_with = "cacert", hide_short_help = true)]
     pub insecure: bool,
     /// How long an answer may take [default: 60].
-    #[arg(long, value_name = "SECONDS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, help_heading = SERVER, value_name = "SECONDS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: Option<u64>,
     #[command(flatten)]
-    keystone: KeystoneArgs,
+    pub keystone: KeystoneArgs,
 }
 
 /// Options of `OpenStack`'s clients. Each has the variable of its name: `--os-auth-url` is `OS_AUTH_URL`.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Keystone (each is also a variable, such as OS_AUTH_URL)")]
-struct KeystoneArgs {
+pub struct KeystoneArgs {
     /// password, v3applicationcredential, token, gnocchi-basic or gnocchi-noauth [default: what the others mean].
-    #[arg(long, value_name = "TYPE", alias = "auth-type", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "TYPE", alias = "auth-type", hide_short_help = true)]
     os_auth_type: Option<String>,
     /// Keystone's URL.
-    #[arg(long, value_name = "URL", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "URL", hide_short_help = true)]
     os_auth_url: Option<String>,
     /// Who logs in.
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_username: Option<String>,
     /// The same by id.
-    #[arg(long, value_name = "ID", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_user_id: Option<String>,
     /// The password of that user.
-    #[arg(long, value_name = "PASSWORD", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "PASSWORD", hide_short_help = true)]
     os_password: Option<String>,
     /// The domain of the user.
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_user_domain_name: Option<String>,
     /// The same by id.
-    #[arg(long, value_name = "ID", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_user_domain_id: Option<String>,
     /// The project that the token is for.
-    #[arg(long, value_name = "NAME", alias = "os-tenant-name", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", alias = "os-tenant-name", hide_short_help = true)]
     os_project_name: Option<String>,
     /// The same by id.
-    #[arg(long, value_name = "ID", alias = "os-tenant-id", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", alias = "os-tenant-id", hide_short_help = true)]
     os_project_id: Option<String>,
     /// The domain of the project.
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_project_domain_name: Option<String>,
     /// The same by id.
-    #[arg(long, value_name = "ID", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_project_domain_id: Option<String>,
     /// The domain of both, where they have none of their own.
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_default_domain_name: Option<String>,
     /// The same by id.
-    #[arg(long, value_name = "ID", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_default_domain_id: Option<String>,
     /// An application credential, instead of a user.
-    #[arg(long, value_name = "ID", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_application_credential_id: Option<String>,
     /// Its secret.
-    #[arg(long, value_name = "SECRET", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "SECRET", hide_short_help = true)]
     os_application_credential_secret: Option<String>,
     /// A token that is sent as it is.
-    #[arg(long, value_name = "TOKEN", alias = "token", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "TOKEN", alias = "token", hide_short_help = true)]
     os_token: Option<String>,
     /// The region of the server in the catalogue.
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_region_name: Option<String>,
     /// Which endpoint of the catalogue: public, internal or admin.
-    #[arg(long, value_name = "INTERFACE", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "INTERFACE", hide_short_help = true)]
     os_interface: Option<String>,
     /// With gnocchi-noauth: the user that the server is told [default: `GNOCCHI_USER_ID`].
-    #[arg(long, value_name = "ID", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     user_id: Option<String>,
     /// With gnocchi-noauth: the project [default: `GNOCCHI_PROJECT_ID`].
-    #[arg(long, value_name = "ID", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     project_id: Option<String>,
     /// With gnocchi-noauth: the roles [default: `GNOCCHI_ROLES`, else admin].
-    #[arg(long, value_name = "NAMES", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAMES", hide_short_help = true)]
     roles: Option<String>,
 }
 

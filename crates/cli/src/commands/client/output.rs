@@ -14,15 +14,17 @@ use gnudi_bench::{
 use gnudi_model::python;
 use serde_json::Value;
 
+/// Over these options in `--help`.
+const HEADING: &str = "Output";
+
 /// How an answer is printed.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Output")]
 pub struct Output {
     /// How it is printed.
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    #[arg(short, long, help_heading = HEADING, value_enum, default_value_t = Format::Table)]
     pub format: Format,
     /// Only these columns, by their names; can be repeated.
-    #[arg(short, long = "column", value_name = "NAME")]
+    #[arg(short, long = "column", help_heading = HEADING, value_name = "NAME")]
     pub columns: Vec<String>,
 }
 
@@ -280,12 +282,12 @@ mod tests {
         let text = |format| output(format, &[]).listing(listing()).unwrap();
         assert_eq!(
             text(Format::Table),
-            "+-------------+------+-------+--------------+\n\
-             | id          | unit | value | metrics      |\n\
-             +-------------+------+-------+--------------+\n\
-             | a\"b         | None |   1.5 | {'cpu': 'x'} |\n\
-             | c\\u{1b}[2J  | True |   nan | [1, 2.0]     |\n\
-             +-------------+------+-------+--------------+\n"
+            "+------------+------+-------+--------------+\n\
+             | id         | unit | value | metrics      |\n\
+             +------------+------+-------+--------------+\n\
+             | a\"b        | None |   1.5 | {'cpu': 'x'} |\n\
+             | c\\u{1b}[2J | True |   nan | [1, 2.0]     |\n\
+             +------------+------+-------+--------------+\n"
         );
         let json = text(Format::Json);
         assert!(json.contains("\"value\": NaN"), "{json}");
