@@ -28,6 +28,16 @@ def test_a_script_for_gnocchis_client_reads_it(gnudi_prints, gnocchi_prints):
     assert json.loads(gnudi_prints("status", "-f", "json", *columns)) == expected
 
 
+def test_the_server_is_where_its_configuration_says(server, tmp_path):
+    config = tmp_path / "gnocchi.conf"
+    config.write_text(f"[api]\nhost = 0.0.0.0\nport = {server.port}\n")
+    done = program.run("status", "--config-file", config, "-f", "value", "-c", "sacks", env={"GNOCCHI_ENDPOINT": ""})
+    assert (done.returncode, done.stdout) == (0, "128\n"), done.stderr
+    config.write_text("[api]\nhost = ::1\nport = 1\n")
+    done = program.run("status", "--config-file", config, env={"GNOCCHI_ENDPOINT": ""})
+    assert done.returncode == 1 and "no answer from http://[::1]:1 " in done.stderr
+
+
 def test_rates_are_of_now(server, gnudi_prints):
     """Between two looks."""
     import subprocess

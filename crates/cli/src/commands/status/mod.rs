@@ -51,7 +51,9 @@ impl Source {
             let store = Store::open(&args.store, config, None, Patience::of_command()).await?;
             return Ok(Source::Engines(Box::new(store)));
         }
-        Ok(Source::Server(Box::new(args.server.connect().await?), Observer::default()))
+        let mut server = args.server.clone();
+        server.endpoint = server.named().or_else(|| Some(own_endpoint(config)));
+        Ok(Source::Server(Box::new(server.connect().await?), Observer::default()))
     }
 
     async fn ask(&mut self) -> Result<Look> {
@@ -65,6 +67,17 @@ impl Source {
             }
         }
     }
+}
+
+/// Where the server listens that has this configuration.
+fn own_endpoint(config: &Config) -> String {
+    let scheme = if config.text("api", "tls_certificate").is_some() { "https" } else { "http" };
+    let host = match config.text("api", "host") {
+        None | Some("" | "0.0.0.0" | "::") => "127.0.0.1".to_owned(),
+        Some(address) if address.contains(':') => format!("[{address}]"),
+        Some(host) => host.to_owned(),
+    };
+    format!("{scheme}://{host}:{}", config.size("api", "port"))
 }
 
 async fn look(client: &Client, observer: &mut Observer) -> Result<Look> {
