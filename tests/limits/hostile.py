@@ -253,6 +253,8 @@ def methods():
                    "/v1/influxdb/write", "/v1/prometheus/write",
                    "/v1/capabilities", "/v1/status", "/debug/cluster", "/debug/flamegraph", "/v1/openapi.json"):
         yield request(f"method: PUT {target}", (404, 405), "PUT", target, b"{}")
+    for value in ("maybe", "", "true&metrics=false", "%ff"):
+        yield request(f"flag: /debug/cluster?metrics={value}", 400, "GET", f"/debug/cluster?metrics={value}")
     yield request("method: POST /v1/search/resource", 405, "POST", "/v1/search/resource", b"{}")
     yield request("method: POST /v1/aggregates/more", 400, "POST", "/v1/aggregates/more", b"{}")
     for target in ("/v1/aggregation/x/y/z/w", "/v1/batch/foo/measures", "/v1/none/at/all", "/v1/status/a/b", "/none"):

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from support import gnudi as program
+from support.cloud import Metricd
 from support.engines import COMBINATIONS, sections
 from support.http import create_metric, create_policy
 from support.process import wait_until
@@ -105,6 +106,16 @@ def test_status_shows_all(cloud, request):
     assert json.loads(over_http.stdout)["sacks"] == 16, over_http.stderr
     named = made.client().get("/v1/status").json()["metricd"]["processors"]
     assert sorted(named) == sorted(process["name"] for process in status["processes"] if process["kind"] == "metricd")
+
+
+def test_status_fails_where_nobody_processes(cloud, request):
+    made = cloud(sections(request, ENGINES), apis=1, workers=0)
+    for arguments in ([], ["--endpoint", f"http://127.0.0.1:{made.port}"]):
+        done = made.run("status", *arguments)
+        assert done.returncode == 1 and "nobody processes measures" in done.stderr, (arguments, done.stderr)
+        assert "128 sacks" in done.stdout
+    made.workers = [Metricd(made.directory / "metricd", made.config).start()]
+    wait_until(lambda: made.run("status").returncode == 0, SOON_S, "the worker")
 
 
 def test_status_watches_until_it_is_told_to_stop(cloud, request):

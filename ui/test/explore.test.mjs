@@ -195,13 +195,13 @@ test("a marked window shows which metrics changed most in it", async () => {
   await close(page);
 });
 
-test("what is shown can be taken along as CSV, JSON and as a command", async () => {
+test("what is shown can be taken along as CSV, JSON, Arrow and as a command", async () => {
   const minute = Math.floor(Date.now() / 300_000) * 300;
   const page = await open(browser, chart(1, `&from=${minute - 3600}&to=${minute}&gran=300`));
   await waitDrawn(page);
-  const taken = async (name) => {
+  const taken = async (name, encoding = "utf8") => {
     const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name, exact: true }).click()]);
-    return [download.suggestedFilename(), readFileSync(await download.path(), "utf8")];
+    return [download.suggestedFilename(), readFileSync(await download.path(), encoding)];
   };
   const [name, csv] = await taken("CSV");
   assert.equal(name, "cpu_util.csv");
@@ -210,6 +210,12 @@ test("what is shown can be taken along as CSV, JSON and as a command", async () 
   assert.ok(rows.length >= 11 && rows.every((row) => /^\d{4}-\d\d-\d\dT[\d:.]+Z(,[\d.]+){3}$/.test(row)), rows[0]);
   const [, json] = await taken("JSON");
   assert.equal(JSON.parse(json)[0].measures.length, rows.length);
+  const [arrows, stream] = await taken("Arrow", null);
+  assert.equal(arrows, "cpu_util.arrows");
+  // An encapsulated message begins with these bytes, the first with the schema; a stream ends with an empty one.
+  assert.equal(stream.readUInt32LE(0), 0xffffffff);
+  for (const column of ["timestamp", "granularity", "value"]) assert.ok(stream.includes(column), column);
+  assert.ok(stream.subarray(-8).equals(Buffer.from([255, 255, 255, 255, 0, 0, 0, 0])) && stream.length >= 24 * rows.length);
   await page.getByRole("button", { name: "curl" }).click();
   const command = await page.locator(".command pre").textContent();
   const { execFileSync } = await import("node:child_process");

@@ -3,15 +3,16 @@
 //! The figures look as the client's formatters show them, so that scripts which read its output read this one; what the client
 //! does not have (tables, plots, notes, why a run is partial) follows behind them.
 
-use std::fmt::Write as _;
-
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde_json::json;
 
 use gnudi_model::python;
 
-use crate::findings::{Figure, Findings, Table, Value};
+use crate::{
+    bordered::{self, Alignment},
+    findings::{Figure, Findings, Table, Value},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -36,18 +37,23 @@ pub fn shown(value: &Value) -> String {
 
 /// Leaves only the figures of these names, in their own order; case does not matter, nor blanks against underscores.
 pub fn select(findings: &mut Findings, names: &[String]) -> Result<()> {
+    let known: Vec<&str> = findings.figures.iter().map(|figure| figure.name.as_str()).collect();
+    let mut chosen = chosen(&known, names)?.into_iter();
+    findings.figures.retain(|_| chosen.next().expect("one answer each"));
+    Ok(())
+}
+
+/// Which columns these names choose, one answer each; all where there are no names. As [`select`] compares them.
+pub fn chosen(columns: &[&str], names: &[String]) -> Result<Vec<bool>> {
     fn normal(name: &str) -> String {
         name.trim().to_lowercase().replace(' ', "_")
     }
-    if names.is_empty() {
-        return Ok(());
-    }
     let wanted: Vec<String> = names.iter().map(|name| normal(name)).collect();
-    let known: Vec<String> = findings.figures.iter().map(|figure| figure.name.clone()).collect();
-    findings.figures.retain(|figure| wanted.contains(&normal(&figure.name)));
-    let found = !findings.figures.is_empty();
-    ensure!(found, "No recognized column names in {names:?}. Recognized columns are {known:?}.");
-    Ok(())
+    let chosen: Vec<bool> =
+        columns.iter().map(|column| names.is_empty() || wanted.contains(&normal(column))).collect();
+    let found = names.is_empty() || chosen.contains(&true);
+    ensure!(found, "No recognized column names in {names:?}. Recognized columns are {columns:?}.");
+    Ok(chosen)
 }
 
 /// The findings as text, with an end of line.
@@ -79,40 +85,21 @@ fn tables(findings: &Findings, figures: &[Figure]) -> String {
     if !figures.is_empty() {
         let rows = figures.iter().map(|figure| vec![figure.name.clone(), shown(&figure.value)]);
         let figures = Table::new("", "Field | Value", rows);
-        draw(&figures.headings, &figures.rows, &mut text);
+        text += &table(&figures);
     }
-    for Table { title, headings, rows } in &findings.tables {
-        text.extend([title.as_str(), "\n"]);
-        draw(headings, rows, &mut text);
+    for findings in &findings.tables {
+        text.extend([findings.title.as_str(), "\n"]);
+        text += &table(findings);
     }
     text.extend(findings.notes.iter().map(|note| format!("{note}\n")));
     text
 }
 
-/// A table with borders, everything to the left.
-fn draw(headings: &[String], rows: &[Vec<String>], text: &mut String) {
-    let cell = |cell: &String| cell.replace(['\n', '\r'], " ");
-    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let border =
-        widths.iter().map(|width| "+".to_owned() + &"-".repeat(width + 2)).collect::<String>() + "+\n";
-    let line = |row: &[String], text: &mut String| {
-        for (content, width) in row.iter().zip(&widths) {
-            write!(text, "| {:width$} ", cell(content)).expect("a String takes it");
-        }
-        *text += "|\n";
-    };
-    *text += &border;
-    line(headings, text);
-    *text += &border;
-    for row in rows {
-        line(row, text);
-    }
-    *text += &border;
+/// One line a row, everything to the left.
+fn table(Table { headings, rows, .. }: &Table) -> String {
+    let line = |row: &Vec<String>| row.iter().map(|cell| cell.replace(['\n', '\r'], " ")).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(line).collect();
+    bordered::draw(headings, &rows, &vec![Alignment::Left; headings.len()])
 }
 
 /// Numbers bare, texts in quotes.
@@ -141,9 +128,13 @@ fn object(findings: &Findings, figures: &[Figure]) -> String {
     if entries.is_empty() { "{}\n".to_owned() } else { format!("{{\n{}\n}}\n", entries.join(",\n")) }
 }
 
+/// A text as CSV has it.
+pub fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}
+
 /// Texts in quotes, numbers without.
 fn csv(findings: &Findings, figures: &[Figure]) -> String {
-    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let mut lines = Vec::new();
     if !figures.is_empty() {
         lines.push("\"Field\",\"Value\"".to_owned());

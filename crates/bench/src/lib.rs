@@ -3,6 +3,7 @@
 //! `gnudi benchmark` are gnocchiclient's benchmarks on it. Starting and comparing servers is the job of the program
 //! `gnudi-benchmark`, in `bin/`, which is built on this library.
 
+pub mod bordered;
 pub mod commands;
 pub mod complaint;
 pub mod context;

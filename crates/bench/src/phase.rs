@@ -273,12 +273,15 @@ mod tests {
         net::{SocketAddr, TcpListener},
     };
 
+    use gnudi_endpoint::ServerArgs;
+
     use super::*;
     use crate::load::Headers;
 
     fn options(endpoint: &str) -> LoadOptions {
-        let target =
-            TargetOptions { endpoint: Some(endpoint.to_owned()), timeout: 5, ..TargetOptions::default() };
+        let endpoint = Some(endpoint.to_owned());
+        let server = ServerArgs { endpoint, timeout: Some(5), ..ServerArgs::default() };
+        let target = TargetOptions { server };
         LoadOptions { target, workers: Some(4), threads: 1, no_calibration: false }
     }
 

@@ -4,21 +4,19 @@
 
 use std::{
     net::{SocketAddr, TcpStream, ToSocketAddrs as _},
-    path::PathBuf,
     time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use gnudi_client::{Trust, basic_authorization};
+use gnudi_client::{ClientOptions, Trust};
+use gnudi_endpoint::{ENDPOINT, Server, ServerArgs};
 
 use crate::{
     context::Stop,
     load::{Headers, Keep, Load, Requests, Secured, Until},
     noop::NoopServer,
 };
-
-const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8041";
 
 /// The endpoint that stands for the no-op server.
 const LIMIT: &str = "limit";
@@ -29,27 +27,8 @@ const CONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
 /// Which server, and who asks.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TargetOptions {
-    /// The server's URL, or `limit`: a built-in server that does nothing [default: `http://127.0.0.1:8041`].
-    #[arg(long, value_name = "URL", env = "GNOCCHI_ENDPOINT")]
-    pub endpoint: Option<String>,
-    /// The user of basic authentication [default: admin].
-    #[arg(long, value_name = "NAME", env = "GNOCCHI_USER")]
-    pub user: Option<String>,
-    /// The user's password.
-    #[arg(long, value_name = "PASSWORD", env = "GNOCCHI_PASSWORD", hide_env_values = true)]
-    pub password: Option<String>,
-    /// A Keystone token to send instead of user and password.
-    #[arg(long, value_name = "TOKEN", env = "OS_TOKEN", hide_env_values = true)]
-    pub token: Option<String>,
-    /// Believe this file's certificates (PEM) instead of the system's, where the URL is https.
-    #[arg(long, value_name = "FILE")]
-    pub cacert: Option<PathBuf>,
-    /// Believe whoever answers, where the URL is https.
-    #[arg(long, conflicts_with = "cacert")]
-    pub insecure: bool,
-    /// Give up where the server has not answered anything for so long.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
-    pub timeout: u64,
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// A server that answers.
@@ -66,12 +45,13 @@ pub struct Target {
 impl TargetOptions {
     /// Looks the server up and asks it something: an error says which request it did not answer, or refused.
     pub fn open(&self) -> Result<Target> {
-        let endpoint = given(self.endpoint.as_deref()).unwrap_or(DEFAULT_ENDPOINT);
-        let silence_max = Duration::from_secs(self.timeout.max(1));
+        let silence_max = self.server.timeout();
+        let Server { endpoint, options } = self.server.resolve_blocking()?;
+        let identity = lines(&options)?;
+        let endpoint = endpoint.as_str();
         if endpoint == LIMIT {
             let noop = NoopServer::start().context("the no-op server")?;
-            let headers =
-                Headers { identity: self.identity()?, ..Headers::new(noop.address.to_string(), "") };
+            let headers = Headers { identity, ..Headers::new(noop.address.to_string(), "") };
             return Ok(Target {
                 address: noop.address,
                 secured: None,
@@ -81,39 +61,31 @@ impl TargetOptions {
             });
         }
         let Endpoint { host, prefix, is_secure } = parse(endpoint)?;
-        let secured = if is_secure { Some(self.secured(&host)?) } else { None };
+        let secured = if is_secure { Some(secured(&host, &options.trust)?) } else { None };
         let mut addresses = host.to_socket_addrs().with_context(|| format!("{endpoint}: {host}"))?;
         let address = addresses.next().with_context(|| format!("{endpoint}: {host} has no address"))?;
-        let headers = Headers { identity: self.identity()?, ..Headers::new(host, prefix) };
+        let headers = Headers { identity, ..Headers::new(host, prefix) };
         TcpStream::connect_timeout(&address, CONNECT_DELAY_MAX)
             .with_context(|| format!("{endpoint}: no connection to {address}"))?;
         let target = Target { address, secured, headers, silence_max, noop: None };
         target.call("GET", "/v1/capabilities").with_context(|| endpoint.to_owned())?;
         Ok(target)
     }
-
-    fn secured(&self, host: &str) -> Result<Secured> {
-        let (name, _) = host.rsplit_once(':').expect("the port was added");
-        Secured::new(name, &Trust::asked(self.cacert.clone(), self.insecure))
-    }
-
-    /// The header lines that say who asks, and that errors be JSON.
-    fn identity(&self) -> Result<String> {
-        const ACCEPT: &str = "Accept: application/json\r\n";
-        if let Some(token) = given(self.token.as_deref()) {
-            ensure!(token.bytes().all(|byte| byte.is_ascii_graphic()), "the token holds more than a token");
-            return Ok(format!("{ACCEPT}X-Auth-Token: {token}\r\n"));
-        }
-        let user = given(self.user.as_deref()).unwrap_or("admin");
-        ensure!(!user.contains(':') && !user.chars().any(char::is_control), "{user:?}: not a user's name");
-        let basic = basic_authorization(user, self.password.as_deref().unwrap_or_default());
-        Ok(format!("{ACCEPT}Authorization: {}\r\n", basic.to_str().expect("base64 is ASCII")))
-    }
 }
 
-/// An empty option or environment variable counts as absent.
-fn given(text: Option<&str>) -> Option<&str> {
-    text.filter(|text| !text.is_empty())
+fn secured(host: &str, trust: &Trust) -> Result<Secured> {
+    let (name, _) = host.rsplit_once(':').expect("the port was added");
+    Secured::new(name, trust)
+}
+
+/// The header lines that say who asks, and that errors be JSON.
+fn lines(options: &ClientOptions) -> Result<String> {
+    let mut lines = "Accept: application/json\r\n".to_owned();
+    for (name, value) in options.identity()? {
+        let value = value.to_str().context("what says who asks is not ASCII")?;
+        lines.extend([name.as_str(), ": ", value, "\r\n"]);
+    }
+    Ok(lines)
 }
 
 /// A URL, taken apart.
@@ -130,7 +102,7 @@ fn parse(url: &str) -> Result<Endpoint> {
     let plain = url.strip_prefix("http://");
     let rest = plain
         .or_else(|| url.strip_prefix("https://"))
-        .with_context(|| format!("{url}: not a URL such as {DEFAULT_ENDPOINT}"))?;
+        .with_context(|| format!("{url}: not a URL such as {ENDPOINT}"))?;
     let is_secure = plain.is_none();
     ensure!(
         !rest.contains(['?', '#', '@']) && rest.bytes().all(|byte| byte.is_ascii_graphic()),
@@ -190,7 +162,8 @@ mod tests {
     use super::*;
 
     fn options(endpoint: &str) -> TargetOptions {
-        TargetOptions { endpoint: Some(endpoint.to_owned()), timeout: 1, ..TargetOptions::default() }
+        let endpoint = Some(endpoint.to_owned());
+        TargetOptions { server: ServerArgs { endpoint, timeout: Some(1), ..ServerArgs::default() } }
     }
 
     #[test]
@@ -215,19 +188,15 @@ mod tests {
 
     #[test]
     fn identities_are_header_lines() {
-        let mut options = options(LIMIT);
+        let mut options = ClientOptions { password: "secret".to_owned(), ..ClientOptions::default() };
         assert_eq!(
-            options.identity().unwrap(),
-            "Accept: application/json\r\nAuthorization: Basic YWRtaW46\r\n"
+            lines(&options).unwrap(),
+            "Accept: application/json\r\nauthorization: Basic YWRtaW46c2VjcmV0\r\n"
         );
-        options.password = Some("secret".to_owned());
-        assert!(options.identity().unwrap().ends_with("Authorization: Basic YWRtaW46c2VjcmV0\r\n"));
-        options.token = Some(String::new());
-        assert!(options.identity().unwrap().contains("Authorization"), "an empty token is none");
         options.token = Some("gAAA-_=".to_owned());
-        assert_eq!(options.identity().unwrap(), "Accept: application/json\r\nX-Auth-Token: gAAA-_=\r\n");
+        assert_eq!(lines(&options).unwrap(), "Accept: application/json\r\nx-auth-token: gAAA-_=\r\n");
         options.token = Some("a\r\nX: b".to_owned());
-        assert!(options.identity().is_err());
+        assert!(lines(&options).is_err());
     }
 
     #[test]

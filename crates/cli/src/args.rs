@@ -1,12 +1,21 @@
-//! The command line: gnudi's own, and those of Gnocchi's and Ceilometer's programs when called by their names.
+//! What each command of the command line takes. Those that ask a server for data have it beside them, in `commands::client`.
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use gnudi_client::Trust;
+use gnudi_endpoint::ServerArgs;
 use gnudi_model::SackCount;
 
-use crate::config::options::{CEILOMETER, Catalogue, GNOCCHI};
+use crate::{
+    commands::{
+        client::{
+            aggregates::Aggregates, completion::Completion, measures, metric, output::Output, resource,
+        },
+        man::Man,
+    },
+    config::options::{CEILOMETER, Catalogue, GNOCCHI},
+};
 
 /// The metric store and telemetry pipeline for clouds.
 #[derive(Debug, Parser)]
@@ -27,8 +36,20 @@ pub enum Command {
     Metricd(MetricdArgs),
     /// Create or upgrade the data directory and the default archive policies (also: gnocchi-upgrade).
     Upgrade(UpgradeArgs),
-    /// Print processes, sacks with their owners, the backlog and rates.
+    /// Print who processes measures, what waits, rates and disk. A server that `--endpoint` names is asked, and not the engines that the
+    /// configuration names. Exit status: 0 somebody processes measures, 1 nobody does, or the store does not answer.
     Status(Box<StatusArgs>),
+    /// List, show, create and delete metrics.
+    #[command(subcommand)]
+    Metric(Box<metric::Command>),
+    /// Show and add the measures of a metric.
+    #[command(subcommand)]
+    Measures(Box<measures::Command>),
+    /// List, show and search resources.
+    #[command(subcommand)]
+    Resource(Box<resource::Command>),
+    /// Compute with the series of many metrics.
+    Aggregates(Box<Aggregates>),
     /// Double the number of sacks while everything goes on, and show how the old ones drain.
     SplitSacks(StoreArgs),
     /// Double the number of sacks as often as it takes (also: gnocchi-change-sack-size).
@@ -42,8 +63,8 @@ pub enum Command {
     Agent(AgentCommand),
     /// Measure gnudi and other servers with the same API.
     Benchmark(Box<gnudi_bench::Benchmark>),
-    /// Write a flame graph of where a running server spends its processor time.
-    Profile(ProfileArgs),
+    /// Write a flame graph of where a running server spends its processor time, for an administrator.
+    Profile(Box<ProfileArgs>),
     /// Copy the embedded store, also while a server has it open, to a new directory in DIR.
     Backup(BackupArgs),
     /// Make a data directory of a backup.
@@ -61,6 +82,10 @@ pub enum Command {
     Passwd(PasswdArgs),
     /// Print every option with its default and meaning.
     Config(ConfigArgs),
+    /// Print what makes a shell complete commands and names.
+    Completion(Completion),
+    /// Write the pages for `man`.
+    Man(Man),
     /// Look functions up for a profile: a running server calls it.
     #[command(name = gnudi_api::SYMBOLS_SUBCOMMAND, hide = true)]
     Symbols,
@@ -242,14 +267,8 @@ pub struct CollectorArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct ProfileArgs {
-    /// The server that is looked at.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8041")]
-    pub endpoint: String,
     #[command(flatten)]
-    pub trust: TrustArgs,
-    /// An administrator. The environment variable `GNUDI_PASSWORD` may hold a password.
-    #[arg(long, value_name = "NAME", default_value = "admin")]
-    pub user: String,
+    pub server: ServerArgs,
     /// How long to look.
     #[arg(long, value_name = "N", default_value_t = gnudi_api::PROFILE_SECONDS_DEFAULT,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(gnudi_api::PROFILE_SECONDS_MAX)))]
@@ -447,31 +466,16 @@ pub struct UpgradeArgs {
 pub struct StatusArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Ask this server, and not the engines that the configuration names.
-    #[arg(long, value_name = "URL")]
-    pub endpoint: Option<String>,
     #[command(flatten)]
-    pub trust: TrustArgs,
-    /// With --endpoint: an administrator. The environment variable `GNUDI_PASSWORD` may hold a password.
-    #[arg(long, value_name = "NAME", default_value = "admin")]
-    pub user: String,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t)]
-    pub format: StatusFormat,
+    pub output: Output,
+    #[command(flatten)]
+    pub server: ServerArgs,
     /// Go on until interrupted.
     #[arg(short, long)]
     pub watch: bool,
     /// With --watch: how often.
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub interval: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum StatusFormat {
-    #[default]
-    Table,
-    /// An object a look, on a line of its own.
-    Json,
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -496,76 +500,5 @@ impl SackSizeArgs {
 impl UpgradeArgs {
     pub fn sacks(&self) -> Option<SackCount> {
         self.sacks_number.and_then(std::num::NonZeroU16::new).map(SackCount)
-    }
-}
-
-/// Gnocchi's and Ceilometer's programs, and the words of the command that each is.
-const PROGRAMS: &[(&str, &[&str])] = &[
-    ("gnocchi-api", &["api"]),
-    ("gnocchi-metricd", &["metricd"]),
-    ("gnocchi-upgrade", &["upgrade"]),
-    ("gnocchi-change-sack-size", &["change-sack-size"]),
-    ("gnocchi-statsd", &["statsd"]),
-    ("gnocchi-amqpd", &["amqpd"]),
-    ("ceilometer-agent-notification", &["agent", "notification"]),
-    ("ceilometer-polling", &["agent", "polling"]),
-];
-
-/// Reads the command line; called by the name of one of those programs (through a link), the binary is that program.
-pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let mut words: Vec<OsString> = words.into_iter().collect();
-    let name = words.first().map(PathBuf::from).and_then(|path| path.file_name().map(OsString::from));
-    let program = PROGRAMS.iter().find(|(program, _)| name.as_deref().is_some_and(|name| name == *program));
-    if let Some((_, command)) = program {
-        words.splice(1..1, command.iter().map(OsString::from));
-    }
-    Cli::try_parse_from(words)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(line: &str) -> Vec<OsString> {
-        line.split(' ').map(OsString::from).collect()
-    }
-
-    #[test]
-    fn a_link_named_as_gnocchis_program_is_that_program() {
-        let cli = parse(words("/usr/bin/gnocchi-upgrade --sacks-number 7")).unwrap();
-        assert!(matches!(cli.command, Command::Upgrade(args) if args.sacks_number == Some(7)));
-        let cli = parse(words("gnocchi-api --port 99")).unwrap();
-        assert!(matches!(cli.command, Command::Api(args) if args.port == Some(99)));
-        let cli = parse(words("gnocchi-statsd --config-file x")).unwrap();
-        assert!(matches!(cli.command, Command::Statsd(args) if args.endpoint == "http://127.0.0.1:8041"));
-        assert!(matches!(parse(words("gnocchi-amqpd --user x")).unwrap().command, Command::Amqpd(_)));
-        assert!(matches!(parse(words("gnudi config")).unwrap().command, Command::Config(_)));
-        let cli = parse(words("ceilometer-agent-notification --logfile x --config-file a --config-file b"))
-            .unwrap();
-        assert!(
-            matches!(cli.command, Command::Agent(AgentCommand::Notification(args)) if args.config_file.len() == 2)
-        );
-        let cli =
-            parse(words("ceilometer-polling --polling-namespaces compute central --config-file a")).unwrap();
-        assert!(
-            matches!(cli.command, Command::Agent(AgentCommand::Polling(args)) if args.polling_namespaces.len() == 2)
-        );
-        for line in ["gnocchi-change-sack-size 256", "gnocchi-change-sack-size --sacks-number 256"] {
-            let cli = parse(words(line)).unwrap();
-            assert!(matches!(cli.command, Command::ChangeSackSize(args) if args.wanted() == Some(256)));
-        }
-        assert!(
-            matches!(parse(words("gnudi status --watch")).unwrap().command, Command::Status(args) if args.watch)
-        );
-        for line in [
-            "gnudi change-sack-size",
-            "gnudi change-sack-size 0",
-            "gnudi",
-            "gnudi serve --listen nowhere",
-            "gnudi upgrade --sacks-number 0",
-            "gnudi fly",
-        ] {
-            assert!(parse(words(line)).is_err(), "{line}");
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! gnudi, the one binary: reads the command line and the configuration, picks the drivers, and starts what was asked for.
 
 mod args;
+mod command_line;
 mod commands;
 mod config;
 mod figures;
@@ -37,7 +38,8 @@ fn use_small_pages() {
 
 fn main() -> ExitCode {
     use_small_pages();
-    let cli = match args::parse(std::env::args_os()) {
+    commands::client::completion::answer_shell();
+    let cli = match command_line::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             // clap's own text; help and version are no failures.
@@ -51,6 +53,12 @@ fn main() -> ExitCode {
         Command::Metricd(args) => commands::metricd::run(&args),
         Command::Upgrade(args) => commands::upgrade::run(&args),
         Command::Status(args) => commands::status::run(&args),
+        Command::Metric(command) => commands::client::metric::run(&command),
+        Command::Measures(command) => commands::client::measures::run(&command),
+        Command::Resource(command) => commands::client::resource::run(&command),
+        Command::Aggregates(args) => commands::client::aggregates::run(&args),
+        Command::Completion(args) => commands::client::completion::run(&args),
+        Command::Man(args) => commands::man::run(&args),
         Command::SplitSacks(args) => commands::split_sacks::run(&args),
         Command::ChangeSackSize(args) => commands::split_sacks::run_to_size(&args),
         Command::Statsd(args) => commands::collectors::run_statsd(&args),

@@ -9,7 +9,10 @@ use gnudi_http::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::error::{ClientError, Refused};
+use crate::{
+    error::{ClientError, Refused},
+    special,
+};
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
@@ -20,6 +23,9 @@ pub struct ClientOptions {
     pub password: String,
     /// A token of Keystone, sent as `X-Auth-Token` instead of user and password.
     pub token: Option<String>,
+    /// Who asks in the server's words, sent as headers instead of user, password and token: servers that authenticate nobody
+    /// (`auth_mode = noauth`) and those behind a proxy believe them.
+    pub asserted: Option<AssertedIdentity>,
     /// Who may vouch for a server at https://.
     pub trust: Trust,
     /// From the start of a call to the last byte of its answer.
@@ -30,12 +36,22 @@ pub struct ClientOptions {
     pub answer_bytes_max: usize,
 }
 
+/// `X-User-Id`, `X-Project-Id` and `X-Roles`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AssertedIdentity {
+    pub user_id: String,
+    pub project_id: String,
+    /// Separated by commas.
+    pub roles: String,
+}
+
 impl Default for ClientOptions {
     fn default() -> Self {
         ClientOptions {
             user: Some("admin".to_owned()),
             password: String::new(),
             token: None,
+            asserted: None,
             trust: Trust::default(),
             timeout: Duration::from_mins(1),
             idle_connections_max: 32,
@@ -50,8 +66,8 @@ pub struct Client {
     http: HttpClient,
     /// `http://host:port/prefix`, without a slash at the end.
     base: String,
-    /// The header that says who asks.
-    identity: Option<(HeaderName, HeaderValue)>,
+    /// The headers that say who asks.
+    identity: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// A page of a listing, in JSON.
@@ -113,9 +129,27 @@ impl Client {
 
     /// The same of a listing, with what its header `Link` says of the next page.
     pub async fn get_json_page(&self, path: String) -> Result<JsonPage, ClientError> {
-        let call = Call { method: Method::GET, path, body: None };
+        self.page_of(Call { method: Method::GET, path, body: None }, decode).await
+    }
+
+    /// As [`Client::get_json_page`], by POST: searches. A body of `None` leaves all to the query string.
+    pub async fn post_json_page(&self, path: String, body: Option<Bytes>) -> Result<JsonPage, ClientError> {
+        self.page_of(Call { method: Method::POST, path, body }, decode).await
+    }
+
+    /// As [`Client::post_json_page`], where values may be what JSON does not know: `NaN` and the infinities are texts.
+    pub async fn post_series_page(&self, path: String, body: Bytes) -> Result<JsonPage, ClientError> {
+        let call = Call { method: Method::POST, path, body: Some(body) };
+        self.page_of(call, |body| decode(&special::quoted(body))).await
+    }
+
+    async fn page_of(
+        &self,
+        call: Call,
+        read: impl FnOnce(&[u8]) -> Result<serde_json::Value, String>,
+    ) -> Result<JsonPage, ClientError> {
         let answer = self.answer(&call).await?;
-        let value = decode(&answer.body).map_err(|reason| call.unexpected(reason))?;
+        let value = read(&answer.body).map_err(|reason| call.unexpected(reason))?;
         Ok(JsonPage { value, next_query: next_query(&answer.headers) })
     }
 
@@ -196,7 +230,7 @@ impl Client {
             .method(call.method.clone())
             .uri(format!("{}{}", self.base, call.path))
             .header(ACCEPT, "application/json");
-        if let Some((name, value)) = &self.identity {
+        for (name, value) in &self.identity {
             request = request.header(name, value);
         }
         if call.body.is_some() {
@@ -241,13 +275,30 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }
 
-/// The header that says who asks; `None` where nobody is named.
-fn identity(options: &ClientOptions) -> Result<Option<(HeaderName, HeaderValue)>, ClientError> {
-    if let Some(token) = &options.token {
-        return Ok(Some((HeaderName::from_static("x-auth-token"), token_value(token)?)));
+impl ClientOptions {
+    /// The headers that say who asks; none where nobody is named. `InvalidOptions` is the only error.
+    pub fn identity(&self) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
+        identity(self)
     }
-    let Some(user) = &options.user else { return Ok(None) };
-    Ok(Some((AUTHORIZATION, basic_authorization(user, &options.password)?)))
+}
+
+fn identity(options: &ClientOptions) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
+    if let Some(AssertedIdentity { user_id, project_id, roles }) = &options.asserted {
+        return [("x-user-id", user_id), ("x-project-id", project_id), ("x-roles", roles)]
+            .into_iter()
+            .map(|(name, text)| Ok((HeaderName::from_static(name), asserted_value(name, text)?)))
+            .collect();
+    }
+    if let Some(token) = &options.token {
+        return Ok(vec![(HeaderName::from_static("x-auth-token"), token_value(token)?)]);
+    }
+    let Some(user) = &options.user else { return Ok(Vec::new()) };
+    Ok(vec![(AUTHORIZATION, basic_authorization(user, &options.password)?)])
+}
+
+fn asserted_value(name: &str, text: &str) -> Result<HeaderValue, ClientError> {
+    HeaderValue::from_str(text)
+        .map_err(|_| ClientError::InvalidOptions(format!("{text:?} cannot be sent as {name}")))
 }
 
 /// A token as a header's value, which no debug output shows.
@@ -318,12 +369,24 @@ mod tests {
     #[test]
     fn a_token_goes_before_a_user() {
         let options = ClientOptions { token: Some("gAAA-_=".to_owned()), ..ClientOptions::default() };
-        let (name, value) = identity(&options).unwrap().unwrap();
+        let [(name, value)] = &identity(&options).unwrap()[..] else { panic!("one header") };
         assert_eq!((name.as_str(), value.as_bytes()), ("x-auth-token", &b"gAAA-_="[..]));
         assert!(value.is_sensitive());
-        assert_eq!(identity(&ClientOptions::default()).unwrap().unwrap().0, AUTHORIZATION);
+        assert_eq!(identity(&ClientOptions::default()).unwrap()[0].0, AUTHORIZATION);
         let nobody = ClientOptions { user: None, ..ClientOptions::default() };
-        assert_eq!(identity(&nobody).unwrap(), None);
+        assert_eq!(identity(&nobody).unwrap(), []);
+        let asserted =
+            AssertedIdentity { user_id: "u".to_owned(), project_id: "p".to_owned(), roles: "a,b".to_owned() };
+        let options = ClientOptions { asserted: Some(asserted.clone()), ..options };
+        let sent = identity(&options).unwrap();
+        let sent: Vec<_> =
+            sent.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(sent, [("x-user-id", "u"), ("x-project-id", "p"), ("x-roles", "a,b")]);
+        let options = ClientOptions {
+            asserted: Some(AssertedIdentity { roles: "a\nb".to_owned(), ..asserted }),
+            ..options
+        };
+        assert!(identity(&options).is_err());
         for token in ["", "a b", "a\r\nX: b"] {
             let options = ClientOptions { token: Some(token.to_owned()), ..ClientOptions::default() };
             assert!(identity(&options).is_err(), "{token:?}");

@@ -11,11 +11,12 @@ pub mod metric;
 mod points;
 mod profile;
 pub mod resource;
+mod special;
 mod status;
 pub mod uri;
 
 pub use archive_policy::{ArchivePolicy, ArchivePolicySpec, DefinitionItem, DefinitionSpec, RawSpec};
-pub use client::{Client, ClientOptions, JsonPage, message_of};
+pub use client::{AssertedIdentity, Client, ClientOptions, JsonPage, message_of};
 pub use error::{ClientError, Refused};
 pub use gnudi_http::{Trust, basic_authorization};
 pub use measures::{MeasuresFilter, Point};

@@ -65,7 +65,12 @@ impl Client {
         metric: MetricId,
         filter: &MeasuresFilter,
     ) -> Result<Vec<Point>, ClientError> {
-        self.get_with(filter.path(metric), parse_points).await
+        self.get_points(filter.path(metric)).await
+    }
+
+    /// GET of any path behind the base URL that answers with points, as [`Client::get_measures`] reads them.
+    pub async fn get_points(&self, path: String) -> Result<Vec<Point>, ClientError> {
+        self.get_with(path, parse_points).await
     }
 }
 

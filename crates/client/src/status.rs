@@ -43,11 +43,32 @@ struct MetricdBody {
     processors: Option<Vec<String>>,
 }
 
+#[derive(Deserialize)]
+struct RootBody {
+    gnudi: Option<String>,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "readers of answers may fail")]
+fn text(body: &[u8]) -> Result<String, String> {
+    Ok(String::from_utf8_lossy(body).into_owned())
+}
+
 impl Client {
-    /// `/debug/cluster`, as JSON: processes, sacks with their owners, the backlog. Servers of gnudi have it. Administrators only.
+    /// `/debug/cluster`, as JSON: processes, sacks with their owners, the backlog, and how many metrics there are. Servers of gnudi
+    /// have it. Administrators only.
     pub async fn cluster(&self) -> Result<String, ClientError> {
-        let read = |body: &[u8]| Ok(String::from_utf8_lossy(body).into_owned());
-        self.get_with("/debug/cluster".to_owned(), read).await
+        self.get_with("/debug/cluster?metrics=true".to_owned(), text).await
+    }
+
+    /// `/metrics`: the figures of the process that answers, in Prometheus' text format.
+    pub async fn figures(&self) -> Result<String, ClientError> {
+        self.get_with("/metrics".to_owned(), text).await
+    }
+
+    /// The server's own version; `None`: it is no gnudi.
+    pub async fn version(&self) -> Result<Option<String>, ClientError> {
+        let root: RootBody = self.get("/".to_owned()).await?;
+        Ok(root.gnudi)
     }
 
     /// The backlog's totals and the workers (`details=false`: the backlog by metric can be long).

@@ -26,6 +26,9 @@ pub struct ClusterStatus {
     /// Heads, blocks and records that they found damaged.
     #[serde(default)]
     pub damaged: u64,
+    /// How many metrics there are, where that was asked for: the index counts them one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<u64>,
 }
 
 /// Of the sacks before the split.
@@ -71,6 +74,12 @@ impl ClusterStatus {
 }
 
 impl Engine {
+    /// As [`Engine::cluster`], with the number of metrics.
+    pub async fn cluster_with_metrics(&self) -> Result<ClusterStatus> {
+        let status = self.cluster().await?;
+        Ok(ClusterStatus { metrics: Some(self.indexer.count_metrics(None).await?), ..status })
+    }
+
     /// The names of all processes that have workers, by name.
     pub async fn processors(&self) -> Result<Vec<String>> {
         let Some(coordinator) = &self.coordinator else {
@@ -119,6 +128,7 @@ impl Engine {
             backlog_bytes: backlog.bytes,
             measures_set_aside,
             damaged,
+            metrics: None,
         })
     }
 }

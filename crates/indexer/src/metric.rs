@@ -211,8 +211,8 @@ pub trait Metrics {
     /// Refuses a marker that names neither an active metric nor one of the status that is listed.
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>>;
 
-    /// How many active metrics these have created.
-    async fn count_metrics(&self, creators: &Creators) -> Result<u64>;
+    /// How many active metrics these have created; `None`: all there are.
+    async fn count_metrics(&self, creators: Option<&Creators>) -> Result<u64>;
 
     /// An active metric and its policy as the index has them now: never of a cache that others' changes have not reached.
     async fn current_metric(&self, id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>>;

@@ -92,7 +92,16 @@ export async function request<T>(method: string, path: string, options: Options 
   return { ...reply, value };
 }
 
-export async function requestText(method: string, path: string, options: Options = {}): Promise<Reply<string>> {
+export const requestText = (method: string, path: string, options: Options = {}): Promise<Reply<string>> =>
+  asked(method, path, options, "application/json, */*;q=0.1", (answer) => answer.text(), (text) => text.length);
+
+/** An answer of one media type, as it comes. */
+export const requestBlob = (method: string, path: string, accept: string, options: Options = {}): Promise<Reply<Blob>> =>
+  asked(method, path, options, accept, (answer) => answer.blob(), (blob) => blob.size);
+
+async function asked<T>(
+  method: string, path: string, options: Options, accept: string, read: (answer: Response) => Promise<T>, size: (value: T) => number,
+): Promise<Reply<T>> {
   const { query, body, signal, isUrgent = false } = options;
   for (;;) {
     const who = await someone(signal);
@@ -103,7 +112,7 @@ export async function requestText(method: string, path: string, options: Options
       const answer = await sent(urlOf(path, query), {
         method,
         headers: {
-          Accept: "application/json, */*;q=0.1",
+          Accept: accept,
           ...(body !== undefined && { "Content-Type": "application/json" }),
           ...who.headers,
         },
@@ -113,14 +122,14 @@ export async function requestText(method: string, path: string, options: Options
         ...(signal && { signal }),
       });
       const waitedMs = performance.now() - began;
-      const text = await whole(answer);
       if (answer.status === 401) {
         refused(who, identity.value ? "Your log-in has ended." : "");
         if (settings.auth.mode !== "remoteuser") continue;
       }
-      if (!answer.ok) throw errorOf(answer.status, text);
+      if (!answer.ok) throw errorOf(answer.status, await whole(answer.text()));
+      const value = await whole(read(answer));
       const readMs = performance.now() - began - waitedMs;
-      return { value: text, headers: answer.headers, cost: { waitedMs, readMs, bytes: text.length } };
+      return { value, headers: answer.headers, cost: { waitedMs, readMs, bytes: size(value) } };
     } finally {
       leave();
     }
@@ -137,9 +146,9 @@ async function sent(url: string, init: RequestInit): Promise<Response> {
   }
 }
 
-async function whole(answer: Response): Promise<string> {
+async function whole<T>(body: Promise<T>): Promise<T> {
   try {
-    return await answer.text();
+    return await body;
   } catch (error) {
     throw gone(error);
   }

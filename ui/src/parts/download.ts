@@ -37,16 +37,23 @@ export function jsonOf(all: Named[]): string {
   return `${JSON.stringify(documents, null, 1)}\n`;
 }
 
-export function save(name: string, type: string, text: string): void {
+export function save(name: string, data: Blob): void {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.href = URL.createObjectURL(data);
   link.download = name.replace(/[^\w.-]+/g, "_");
   link.click();
   window.setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+/** What the server was asked for what is shown. */
+export interface Asked {
+  method: string;
+  path: string;
+  options?: Options;
+}
+
 /** The request as a command for a shell. It asks for the password, and takes the token from the environment. */
-export function curlOf(method: string, path: string, options: Options = {}): string {
+export function curlOf({ method, path, options = {} }: Asked): string {
   const url = new URL(urlOf(path, options.query), document.baseURI).href;
   const words = ["curl", "-sS", ...authWords()];
   if (method !== "GET") words.push("-X", method);

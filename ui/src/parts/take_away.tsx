@@ -1,13 +1,20 @@
-// The buttons that take a chart's data along: CSV, JSON, and the request as a command.
+// The buttons that take a chart's data along: CSV, JSON, Arrow, and the request as a command.
 
 import { useState } from "preact/hooks";
-import { type Named, csvOf, jsonOf, save } from "./download";
+import { requestBlob } from "../http/client";
+import { explain } from "../http/errors";
+import { type Asked, type Named, csvOf, curlOf, jsonOf, save } from "./download";
+import { Problem } from "./problem";
 
-export function TakeAway({ name, series, curl }: { name: string; series: () => Named[]; curl: () => string }) {
+const ARROW = "application/vnd.apache.arrow.stream";
+
+/** CSV and JSON have what is shown, Arrow and the command what the server answers. */
+export function TakeAway({ name, series, asked }: { name: string; series: () => Named[]; asked: () => Asked }) {
+  const [problem, setProblem] = useState("");
   const [command, setCommand] = useState("");
   const [isCopied, setCopied] = useState(false);
   const show = async () => {
-    const text = curl();
+    const text = curlOf(asked());
     setCommand(text);
     setCopied(false);
     try {
@@ -17,11 +24,22 @@ export function TakeAway({ name, series, curl }: { name: string; series: () => N
       // Without TLS browsers have no clipboard for pages: the text is there to be marked.
     }
   };
+  const saveArrow = async () => {
+    setProblem("");
+    try {
+      const { method, path, options } = asked();
+      save(`${name}.arrows`, (await requestBlob(method, path, ARROW, options)).value);
+    } catch (error) {
+      setProblem(explain(error));
+    }
+  };
   return (
     <div class="take-away">
-      <button type="button" onClick={() => save(`${name}.csv`, "text/csv", csvOf(series()))}>CSV</button>
-      <button type="button" onClick={() => save(`${name}.json`, "application/json", jsonOf(series()))}>JSON</button>
+      <button type="button" onClick={() => save(`${name}.csv`, new Blob([csvOf(series())], { type: "text/csv" }))}>CSV</button>
+      <button type="button" onClick={() => save(`${name}.json`, new Blob([jsonOf(series())], { type: "application/json" }))}>JSON</button>
+      <button type="button" onClick={() => void saveArrow()}>Arrow</button>
       <button type="button" aria-expanded={command !== ""} onClick={() => (command ? setCommand("") : void show())}>curl</button>
+      {problem && <Problem text={problem} />}
       {command && (
         <div class="command">
           <pre tabIndex={0} aria-label="The request as a command">{command}</pre>

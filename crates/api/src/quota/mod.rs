@@ -255,7 +255,7 @@ async fn count(caller: &Caller, indexer: &dyn Indexer) -> Result<u64, IndexerErr
         Some(project) => Creators::Of(project.clone()),
         None => Creators::Is(caller.user.clone()),
     };
-    indexer.count_metrics(&creators).await
+    indexer.count_metrics(Some(&creators)).await
 }
 
 impl Usage {

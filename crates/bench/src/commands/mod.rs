@@ -43,7 +43,9 @@ impl Printing {
 
 /// `gnudi benchmark`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Comparisons with other servers, experiments and the report: gnudi-benchmark --help")]
+#[command(
+    after_help = "--endpoint limit: a server within the program that does nothing, as the upper limit\nComparisons with other servers, experiments and the report: gnudi-benchmark --help"
+)]
 pub struct Benchmark {
     #[command(subcommand)]
     command: Command,

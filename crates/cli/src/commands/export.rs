@@ -96,11 +96,14 @@ fn summary(report: &Report, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{self, Command, ExportCommand};
+    use crate::{
+        args::{Command, ExportCommand},
+        command_line,
+    };
 
     fn parsed(line: &str) -> Option<ExportGnocchiArgs> {
         let words = format!("gnudi export gnocchi {line}");
-        match args::parse(words.split_whitespace().map(Into::into)).ok()?.command {
+        match command_line::parse(words.split_whitespace().map(Into::into)).ok()?.command {
             Command::Export(ExportCommand::Gnocchi(args)) => Some(args),
             _ => None,
         }

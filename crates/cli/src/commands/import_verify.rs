@@ -142,11 +142,14 @@ fn summary(report: &Report, options: Options, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{self, Command, ImportCommand};
+    use crate::{
+        args::{Command, ImportCommand},
+        command_line,
+    };
 
     fn parsed(line: &str) -> Option<Box<ImportVerifyArgs>> {
         let words = format!("gnudi import verify {line}");
-        match args::parse(words.split_whitespace().map(Into::into)).ok()?.command {
+        match command_line::parse(words.split_whitespace().map(Into::into)).ok()?.command {
             Command::Import(ImportCommand::Verify(args)) => Some(args),
             _ => None,
         }

@@ -1,13 +1,15 @@
-//! One file per command.
+//! One file per command; those that ask a server for data are in `client`, a file a noun.
 
 pub mod agent;
 pub mod api;
 pub mod backup;
+pub mod client;
 pub mod collectors;
 pub mod export;
 pub mod export_post;
 pub mod import;
 pub mod import_verify;
+pub mod man;
 pub mod metricd;
 pub mod passwd;
 pub mod policy;

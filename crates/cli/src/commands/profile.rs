@@ -7,9 +7,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow};
-use gnudi_client::{Client, ClientError, ClientOptions};
+use gnudi_client::ClientError;
 use tokio::runtime::Builder;
 
+use super::client;
 use crate::args::ProfileArgs;
 
 /// How much longer than the profile itself the answer may take: names are looked up in debug information.
@@ -17,30 +18,25 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub fn run(args: &ProfileArgs) -> Result<()> {
     let duration = Duration::from_secs(u64::from(args.seconds));
-    let options = ClientOptions {
-        user: Some(args.user.clone()),
-        password: super::collectors::password(),
-        trust: args.trust.trust(),
-        timeout: duration + ANSWER_TIMEOUT,
-        ..ClientOptions::default()
-    };
-    let client = Client::new(&args.endpoint, &options)?;
     let file = Output::open(&args.output)?;
     let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
-    let svg = runtime
-        .block_on(client.flamegraph(duration, args.frequency))
-        .map_err(|error| explained(error, &args.endpoint, &args.user))?;
-    file.write(&svg)?;
-    println!("{}: {} s of {}", args.output.display(), args.seconds, client.base_url());
-    Ok(())
+    runtime.block_on(async {
+        let client = args.server.connect_within(duration + ANSWER_TIMEOUT).await?;
+        let svg = client.flamegraph(duration, args.frequency).await;
+        file.write(&svg.map_err(|error| explained(error, client.base_url(), args.server.user.as_deref()))?)?;
+        println!("{}: {} s of {}", args.output.display(), args.seconds, client.base_url());
+        Ok(())
+    })
 }
 
 /// The failure, with what can be done about it.
-fn explained(error: ClientError, endpoint: &str, user: &str) -> anyhow::Error {
+fn explained(error: ClientError, endpoint: &str, user: Option<&str>) -> anyhow::Error {
     match (&error, error.status()) {
-        (ClientError::NoAnswer { .. }, _) => anyhow!(error).context(format!("no answer from {endpoint}")),
-        (_, Some(401)) => anyhow!("{endpoint} does not know {user} with this password (GNUDI_PASSWORD)"),
-        (_, Some(403)) => anyhow!("{endpoint} gives profiles to administrators only, and {user} is none"),
+        (ClientError::NoAnswer { .. }, _) | (_, Some(401)) => client::explained(error.into(), endpoint),
+        (_, Some(403)) => {
+            let who = user.unwrap_or("who asks");
+            anyhow!("{endpoint} gives profiles to administrators only, and {who} is none")
+        }
         (_, Some(404)) => anyhow!("{endpoint} has no /debug/flamegraph: it is no gnudi, or an old one"),
         (_, Some(409)) => anyhow!("{endpoint} is taking a profile already: try again when it is done"),
         _ => anyhow!(error).context(format!("{endpoint} gave no profile")),

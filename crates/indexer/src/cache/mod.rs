@@ -226,7 +226,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
         self.index.list_metrics(listing).await
     }
 
-    async fn count_metrics(&self, creators: &Creators) -> Result<u64> {
+    async fn count_metrics(&self, creators: Option<&Creators>) -> Result<u64> {
         self.index.count_metrics(creators).await
     }
 

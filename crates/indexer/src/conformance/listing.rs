@@ -100,11 +100,12 @@ pub(super) async fn scopes(indexer: &dyn Indexer) {
     }
     assert_eq!(indexer.delete_metrics(&[id(6)]).await, [Ok(())]);
     for (creators, expected) in [
-        (Creators::Of("a".to_owned()), 1),
-        (Creators::Of("_".to_owned()), 0),
-        (Creators::Is("a".to_owned()), 1),
+        (Some(Creators::Of("a".to_owned())), 1),
+        (Some(Creators::Of("_".to_owned())), 0),
+        (Some(Creators::Is("a".to_owned())), 1),
+        (None, list(indexer, MetricFilter::default(), all()).await.len() as u64),
     ] {
-        assert_eq!(indexer.count_metrics(&creators).await, Ok(expected), "{creators:?}");
+        assert_eq!(indexer.count_metrics(creators.as_ref()).await, Ok(expected), "{creators:?}");
     }
 }
 

@@ -199,10 +199,11 @@ impl Metrics for MemoryIndexer {
         Ok(found)
     }
 
-    async fn count_metrics(&self, creators: &Creators) -> Result<u64> {
+    async fn count_metrics(&self, creators: Option<&Creators>) -> Result<u64> {
         let tables = self.tables.lock();
         let active = tables.metrics.values().filter(|metric| metric.status == MetricStatus::Active);
-        Ok(active.filter(|metric| creators.include(&metric.creator)).count() as u64)
+        let wanted = |creator: &str| creators.is_none_or(|creators| creators.include(creator));
+        Ok(active.filter(|metric| wanted(&metric.creator)).count() as u64)
     }
 
     async fn current_metric(&self, id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>> {

@@ -73,7 +73,7 @@ impl Metrics for SqlIndexer {
         listing::list(self, listing).await
     }
 
-    async fn count_metrics(&self, creators: &Creators) -> Result<u64> {
+    async fn count_metrics(&self, creators: Option<&Creators>) -> Result<u64> {
         let counted = self.readers.fetch_all(count_statement(self.readers.dialect(), creators)).await?;
         Ok(counted.first().map_or(Ok(0), |row| row.try_get::<i64>(0))?.cast_unsigned())
     }

@@ -44,13 +44,17 @@ fn pattern(project: &str) -> Pattern {
     Pattern::parse(&Creators::pattern(project)).expect("what is special is escaped")
 }
 
-/// Counts the active metrics that these have created: by jumps from creator to creator, of whom there are few.
-pub(super) fn count_statement(dialect: Dialect, creators: &Creators) -> Statement {
-    let mut query = Statement::new(dialect, "SELECT COUNT(*) FROM metric WHERE status = 0 AND ");
+/// Counts the active metrics that these have created: by jumps from creator to creator, of whom there are few. `None`: all.
+pub(super) fn count_statement(dialect: Dialect, creators: Option<&Creators>) -> Statement {
+    let mut query = Statement::new(dialect, "SELECT COUNT(*) FROM metric WHERE status = 0");
     match creators {
-        Creators::Is(_) => push_creator(&mut query, "creator", creators),
-        Creators::Of(project) => {
-            query.push("creator IN (");
+        None => {}
+        Some(creators @ Creators::Is(_)) => {
+            query.push(" AND ");
+            push_creator(&mut query, "creator", creators);
+        }
+        Some(Creators::Of(project)) => {
+            query.push(" AND creator IN (");
             push_creators(&mut query, "metric", &pattern(project));
             query.push(")");
         }

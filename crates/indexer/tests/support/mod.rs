@@ -105,7 +105,7 @@ gated! {
     read metrics(ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>, counting ids;
     read named_metrics(names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>;
     read list_metrics(listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError>;
-    read count_metrics(creators: &Creators) -> Result<u64, IndexerError>;
+    read count_metrics(creators: Option<&Creators>) -> Result<u64, IndexerError>;
     read current_metric(id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>, IndexerError>;
     write move_metric(id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>, IndexerError>;
     write delete_metrics(ids: &[MetricId]) -> Vec<Result<(), IndexerError>>;

@@ -6,7 +6,6 @@ import { listTypes, lookUp } from "../../api/resources";
 import { type Metric, type Resource, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
 import { explain, isAborted } from "../../http/errors";
-import { curlOf } from "../../parts/download";
 import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { TakeAway } from "../../parts/take_away";
@@ -99,10 +98,7 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
     [found, isRate],
   );
   const unit = isRate ? perSecond(metric.unit) : metric.unit;
-  const curl = () => {
-    const { path, options } = requestOf(queryOf(how, range, grain));
-    return curlOf("POST", path, options);
-  };
+  const asked = () => ({ method: "POST", ...requestOf(queryOf(how, range, grain)) });
   return (
     <section class="groups" aria-label={`By ${by}`}>
       <h2>{metric.name} by {by}</h2>
@@ -110,7 +106,7 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
       {found && (
         <>
           <ManyLines series={series} total={found.total} range={range} unit={unit} height={280} label={`${metric.name ?? ""} by ${by}`} mark={settings.mark} />
-          <TakeAway name={`${metric.name ?? metric.id} by ${by}`} series={() => series} curl={curl} />
+          <TakeAway name={`${metric.name ?? metric.id} by ${by}`} series={() => series} asked={asked} />
         </>
       )}
       {!found && !error && <p class="note">Asking…</p>}

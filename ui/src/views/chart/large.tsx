@@ -8,7 +8,7 @@ import { type MetricChart, useMetricChart } from "../../chart/use_metric_chart";
 import { type Series, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { TakeAway } from "../../parts/take_away";
-import { curlOf } from "../../parts/download";
+import type { Asked } from "../../parts/download";
 import { format, formatTime } from "../../series/format";
 import { inWords, printMoment } from "../../series/range";
 import { change, linkTo, useAddress } from "../../state/address";
@@ -78,7 +78,7 @@ export function LargeChart({ metric, settings, isMarking, colourAt, onGrain }: L
         <p class="lead"><a href={linkTo(["metrics"], { ...markChange(settings.mark) })}>Which metrics changed most in the marked window?</a></p>
       )}
       <div class="actions">
-        <TakeAway name={name} series={() => namedOf(chart, name)} curl={() => curlFor(metric, chart)} />
+        <TakeAway name={name} series={() => namedOf(chart, name)} asked={() => askedFor(metric, chart)} />
         <button type="button" aria-pressed={settings.isLogarithmic} class={settings.isLogarithmic ? "on" : ""} onClick={() => change({ scale: settings.isLogarithmic ? null : "log" })}>Log scale</button>
         <button type="button" aria-expanded={isTable} class={isTable ? "on" : ""} onClick={() => setTable(!isTable)}>Table</button>
         <span class="spring" />
@@ -119,7 +119,8 @@ const tableOf = (chart: MetricChart): Series[] =>
 
 const namedOf = (chart: MetricChart, name: string) => chart.lines.map((line) => ({ label: `${name} ${line.label}`, columns: line.columns }));
 
-const curlFor = (metric: Metric, { method, grain, range }: MetricChart): string =>
-  curlOf("GET", `v1/metric/${metric.id}/measures`, {
-    query: { aggregation: method, granularity: grain, start: printMoment(range.from), stop: printMoment(range.to) },
-  });
+const askedFor = (metric: Metric, { method, grain, range }: MetricChart): Asked => ({
+  method: "GET",
+  path: `v1/metric/${metric.id}/measures`,
+  options: { query: { aggregation: method, granularity: grain, start: printMoment(range.from), stop: printMoment(range.to) } },
+});

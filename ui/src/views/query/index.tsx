@@ -8,7 +8,6 @@ import { HttpError, explain, isAborted } from "../../http/errors";
 import * as filterLanguage from "../../language/filter";
 import * as operationLanguage from "../../language/operations";
 import { type Mistake, mistakeOf } from "../../language/problem";
-import { curlOf } from "../../parts/download";
 import { ManyLines, type Series, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { TakeAway } from "../../parts/take_away";
@@ -189,10 +188,7 @@ function Shown({ answer, tookMs, draft }: { answer: Answer; tookMs: number; draf
       </p>
       {points === 0 ? <p class="empty">No points in this time.</p> : <ManyLines series={series} range={range} unit={null} height={320} label="Result" />}
       <div class="actions">
-        <TakeAway name="query" series={() => series} curl={() => {
-          const { path, options } = requestOf(requestFor(draft, range));
-          return curlOf("POST", path, options);
-        }} />
+        <TakeAway name="query" series={() => series} asked={() => ({ method: "POST", ...requestOf(requestFor(draft, range)) })} />
         <button type="button" aria-expanded={isTable} class={isTable ? "on" : ""} onClick={() => setTable(!isTable)}>Table</button>
       </div>
       {isTable && <Table series={series} unit={null} />}

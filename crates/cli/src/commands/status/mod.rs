@@ -1,27 +1,32 @@
-//! `gnudi status`: who is there, who owns which sacks, what waits and how fast it is processed.
+//! `gnudi status`: who is there, who owns which sacks, what waits, how fast it is processed and what room there is.
 //!
 //! Asked of the engines themselves where processes share them, and of a running server (`--endpoint`) otherwise: the
-//! embedded store can be opened by one process only.
+//! embedded store can be opened by one process only. It fails where nobody processes measures, so that a monitor needs no more.
 
+mod server;
 mod table;
 
 pub use table::grouped;
 
-use std::{io::Write as _, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use gnudi_client::{Client, ClientOptions};
-use gnudi_engine::ClusterStatus;
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use gnudi_bench::format::Format;
+use gnudi_client::Client;
+use gnudi_engine::{ClusterStatus, about::ProcessKind};
+use serde_json::{Value, json};
 
+use self::server::{Observer, ServerFigures};
+use super::client::{
+    explained,
+    output::{self, Output, Record},
+};
 use crate::{
-    args::{StatusArgs, StatusFormat},
+    args::StatusArgs,
     config::{Config, Deployment},
     logging,
     store::{Patience, Store},
 };
-
-/// The server that is asked about an embedded store where no other is named.
-const ENDPOINT: &str = "http://127.0.0.1:8041";
 
 /// Clears the terminal and goes to its top left.
 const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -29,38 +34,121 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 /// Whom to ask.
 enum Source {
     Engines(Box<Store>),
-    Server(Box<Client>),
+    Server(Box<Client>, Observer),
+}
+
+/// What was seen at one look.
+pub struct Look {
+    pub cluster: ClusterStatus,
+    /// Of the server that was asked, where it was one.
+    pub server: Option<ServerFigures>,
 }
 
 impl Source {
     async fn open(args: &StatusArgs, config: &Config) -> Result<Self> {
         let (deployment, _) = Deployment::of(config, args.store.data_dir.as_deref())?;
-        let endpoint = match (&args.endpoint, deployment) {
-            (Some(endpoint), _) => endpoint.as_str(),
-            (None, Deployment::Embedded(_)) => ENDPOINT,
-            (None, Deployment::Shared(_)) => {
-                let store = Store::open(&args.store, config, None, Patience::of_command()).await?;
-                return Ok(Source::Engines(Box::new(store)));
-            }
-        };
-        let options = ClientOptions {
-            user: Some(args.user.clone()),
-            password: super::collectors::password(),
-            trust: args.trust.trust(),
-            ..ClientOptions::default()
-        };
-        Ok(Source::Server(Box::new(Client::new(endpoint, &options)?)))
+        if matches!(deployment, Deployment::Shared(_)) && args.server.endpoint.is_none() {
+            let store = Store::open(&args.store, config, None, Patience::of_command()).await?;
+            return Ok(Source::Engines(Box::new(store)));
+        }
+        let mut server = args.server.clone();
+        server.endpoint = server.named().or_else(|| Some(own_endpoint(config)));
+        Ok(Source::Server(Box::new(server.connect().await?), Observer::default()))
     }
 
-    async fn ask(&self) -> Result<ClusterStatus> {
+    async fn ask(&mut self) -> Result<Look> {
         match self {
-            Source::Engines(store) => Ok(store.engine.cluster().await?),
-            Source::Server(client) => {
-                let text = client.cluster().await.with_context(|| client.base_url().to_owned())?;
-                ClusterStatus::from_json(text.as_bytes()).map_err(|reason| {
-                    anyhow::anyhow!("{}: not a gnudi's status: {reason}", client.base_url())
-                })
+            Source::Engines(store) => {
+                Ok(Look { cluster: store.engine.cluster_with_metrics().await?, server: None })
             }
+            Source::Server(client, observer) => {
+                let look = look(client, observer).await;
+                look.map_err(|error| explained(error, client.base_url()))
+            }
+        }
+    }
+}
+
+/// Where the server listens that has this configuration.
+fn own_endpoint(config: &Config) -> String {
+    let scheme = if config.text("api", "tls_certificate").is_some() { "https" } else { "http" };
+    let host = match config.text("api", "host") {
+        None | Some("" | "0.0.0.0" | "::") => "127.0.0.1".to_owned(),
+        Some(address) if address.contains(':') => format!("[{address}]"),
+        Some(host) => host.to_owned(),
+    };
+    format!("{scheme}://{host}:{}", config.size("api", "port"))
+}
+
+async fn look(client: &Client, observer: &mut Observer) -> Result<Look> {
+    let text = match client.cluster().await {
+        Err(error) if error.status() == Some(404) => {
+            bail!("{} has no /debug/cluster: it is no gnudi, or an old one", client.base_url())
+        }
+        answer => answer?,
+    };
+    let cluster = ClusterStatus::from_json(text.as_bytes())
+        .map_err(|reason| anyhow!("{}: not a gnudi's status: {reason}", client.base_url()))?;
+    Ok(Look { cluster, server: Some(observer.look(client).await?) })
+}
+
+impl Look {
+    /// Whether anybody processes measures.
+    pub fn is_processed(&self) -> bool {
+        self.cluster.processes.iter().any(|process| process.about.kind == ProcessKind::Metricd)
+            || self.server.as_ref().is_some_and(|server| !server.processors.is_empty())
+    }
+
+    fn processors(&self) -> Vec<&str> {
+        if let Some(server) = &self.server {
+            return server.processors.iter().map(String::as_str).collect();
+        }
+        let processes = self.cluster.processes.iter();
+        let with_workers = processes.filter(|process| process.about.kind == ProcessKind::Metricd);
+        with_workers.map(|process| process.name.as_str()).collect()
+    }
+
+    fn json(&self) -> Result<Value> {
+        let mut value: Value = serde_json::from_str(&self.cluster.to_json()).context("the status as JSON")?;
+        value["server"] = json!(self.server);
+        Ok(value)
+    }
+
+    /// The figures by name: first those that Gnocchi's client prints, by its names.
+    fn record(&self) -> Record {
+        let Look { cluster, server } = self;
+        let mut record: Vec<(&str, Value)> =
+            vec![("storage/total number of measures to process", cluster.backlog_measures.into())];
+        if let Some(server) = server {
+            record
+                .push(("storage/number of metric having measures to process", server.metrics_waiting.into()));
+        }
+        record.push(("metricd/processors", json!(self.processors())));
+        record.push(("metrics", cluster.metrics.into()));
+        record.push(("sacks", cluster.sacks.into()));
+        record.push(("measures set aside", cluster.measures_set_aside.into()));
+        record.push(("damaged places", cluster.damaged.into()));
+        if let Some(server) = server {
+            record.extend([
+                ("version", json!(server.version)),
+                ("measures taken/s", json!(server.measures_taken_per_second)),
+                ("measures processed/s", json!(server.measures_processed_per_second)),
+                ("requests/s", json!(server.requests_per_second)),
+                ("oldest waiting seconds", json!(server.oldest_waiting_seconds)),
+                ("aggregates bytes", json!(server.aggregates_bytes)),
+                ("disk free bytes", json!(server.disk_free_bytes)),
+                ("memory bytes", json!(server.memory_bytes)),
+            ]);
+        }
+        record.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+    }
+
+    fn text(&self, output: &Output) -> Result<String> {
+        match output.format {
+            // An object a look, on a line of its own.
+            Format::Json if output.columns.is_empty() => Ok(self.json()?.to_string() + "\n"),
+            Format::Table if output.columns.is_empty() => Ok(table::write(self)),
+            _ => output.record(self.record()),
         }
     }
 }
@@ -69,36 +157,36 @@ pub fn run(args: &StatusArgs) -> Result<()> {
     let config = Config::load(args.store.config_file.as_deref())?;
     logging::start_quietly(&args.store, &config);
     super::runtime(&config, "status", Some(1))?.block_on(async {
-        let source = Source::open(args, &config).await?;
-        if !args.watch {
-            return print(&source.ask().await?, args.format, false);
+        let mut source = Source::open(args, &config).await?;
+        if args.watch {
+            return tokio::select! {
+                stop = super::told_to_stop() => Ok(stop?),
+                failed = watch(&mut source, args) => failed,
+            };
         }
-        tokio::select! {
-            stop = super::told_to_stop() => Ok(stop?),
-            failed = watch(&source, args) => failed,
-        }
+        let look = source.ask().await?;
+        output::put(&look.text(&args.output)?)?;
+        ensure!(
+            look.is_processed(),
+            "nobody processes measures: start `gnudi metricd`, or `gnudi serve` with workers"
+        );
+        Ok(())
     })
 }
 
 /// Goes on until something other than an outage ends it.
-async fn watch(source: &Source, args: &StatusArgs) -> Result<()> {
+async fn watch(source: &mut Source, args: &StatusArgs) -> Result<()> {
     let delay = Duration::from_secs(args.interval);
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let clears = is_terminal && args.output.format == Format::Table;
     loop {
         match source.ask().await {
-            Ok(status) => print(&status, args.format, is_terminal)?,
+            Ok(look) => {
+                let text = look.text(&args.output)?;
+                output::put(&if clears { format!("{CLEAR}{text}") } else { text })?;
+            }
             Err(error) => eprintln!("gnudi: {}", gnudi_bench::complaint::of(&error)),
         }
         tokio::time::sleep(delay).await;
     }
-}
-
-fn print(status: &ClusterStatus, format: StatusFormat, clear: bool) -> Result<()> {
-    let text = match format {
-        StatusFormat::Json => status.to_json() + "\n",
-        StatusFormat::Table if clear => format!("{CLEAR}{}", table::write(status)),
-        StatusFormat::Table => table::write(status),
-    };
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("writing to standard output")
 }

@@ -4,9 +4,16 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use gnudi_engine::{About, ClusterStatus, about::ProcessKind, cluster::UnitStatus};
 
+use super::{Look, server::ServerFigures};
+
 /// The whole page, lines with their ends.
-pub fn write(status: &ClusterStatus) -> String {
+pub fn write(look: &Look) -> String {
+    let status = &look.cluster;
     let mut text = summary(status);
+    text += &look.server.as_ref().map(server).unwrap_or_default();
+    if !look.is_processed() {
+        text += "nobody processes measures\n";
+    }
     if status.processes.is_empty() {
         text += "one process has the store to itself\n";
         return text;
@@ -18,9 +25,35 @@ pub fn write(status: &ClusterStatus) -> String {
     text
 }
 
-fn summary(status: &ClusterStatus) -> String {
+/// What the server says of itself, two lines.
+fn server(figures: &ServerFigures) -> String {
+    let rate = |rate: Option<f64>| rate.map_or_else(|| "?".to_owned(), |rate| grouped(rate.round() as u64));
+    let size = |size: Option<f64>| size.map(|size| bytes(size as u64));
     let mut text = format!(
-        "{} sacks, {} measures wait ({})\n",
+        "gnudi {}: {} measures/s taken, {} processed, {} requests/s",
+        figures.version.as_deref().unwrap_or("?"),
+        rate(figures.measures_taken_per_second),
+        rate(figures.measures_processed_per_second),
+        rate(figures.requests_per_second),
+    );
+    if let Some(seconds) = figures.oldest_waiting_seconds {
+        let _ = write!(text, ", the longest wait {seconds:.1} s");
+    }
+    text.push('\n');
+    let parts = [
+        size(figures.aggregates_bytes).map(|size| format!("{size} of aggregates on disk")),
+        size(figures.disk_free_bytes).map(|size| format!("{size} free")),
+        size(figures.memory_bytes).map(|size| format!("{size} of memory")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { text } else { text + &parts.join(", ") + "\n" }
+}
+
+fn summary(status: &ClusterStatus) -> String {
+    let metrics = status.metrics.map(|metrics| format!("{} metrics, ", grouped(metrics)));
+    let mut text = format!(
+        "{}{} sacks, {} measures wait ({})\n",
+        metrics.unwrap_or_default(),
         status.sacks,
         grouped(status.backlog_measures),
         bytes(status.backlog_bytes)
@@ -178,7 +211,34 @@ OWNER   WAITING  SACKS
 b.2           1  0-1 3
 nobody        1  2
 ";
-        assert_eq!(write(&status), expected);
+        assert_eq!(write(&Look { cluster: status, server: None }), expected);
+    }
+
+    #[test]
+    fn a_store_of_one_process_has_its_servers_figures() {
+        let cluster = ClusterStatus::from_json(
+            br#"{"sacks": 128, "split": null, "backlog_measures": 3, "backlog_bytes": 99, "metrics": 1200,
+                                         "processes": [], "units": []}"#,
+        );
+        let figures = ServerFigures {
+            version: Some("1.2.3".to_owned()),
+            measures_taken_per_second: Some(1234.4),
+            oldest_waiting_seconds: Some(0.25),
+            disk_free_bytes: Some(5e9),
+            memory_bytes: Some(5e7),
+            processors: vec!["h.1".to_owned()],
+            ..ServerFigures::default()
+        };
+        let mut look = Look { cluster: cluster.unwrap(), server: Some(figures) };
+        let expected = "\
+1,200 metrics, 128 sacks, 3 measures wait (99 bytes)
+gnudi 1.2.3: 1,234 measures/s taken, ? processed, ? requests/s, the longest wait 0.2 s
+5.0 GB free, 50.0 MB of memory
+one process has the store to itself
+";
+        assert_eq!(write(&look), expected);
+        look.server = None;
+        assert!(write(&look).contains("\nnobody processes measures\n"), "{}", write(&look));
     }
 
     #[test]
@@ -187,7 +247,7 @@ nobody        1  2
         (status.measures_set_aside, status.damaged) = (1200, 3);
         let line =
             "1,200 measures set aside, 3 damaged places since the processes started: their logs name them\n";
-        assert!(write(&status).contains(line));
+        assert!(write(&Look { cluster: status, server: None }).contains(line));
     }
 
     #[test]

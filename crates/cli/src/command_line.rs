@@ -1,0 +1,209 @@
+//! The words of the command line: which program is meant, where options may stand, and how `--help` lists the commands.
+//!
+//! What each command takes is in `args` and beside the commands.
+
+use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
+
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _};
+
+use gnudi_endpoint::ServerArgs;
+
+use crate::args::Cli;
+
+/// The program's own name.
+pub const NAME: &str = "gnudi";
+
+/// Gnocchi's and Ceilometer's programs, and the words of the command that each is.
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("gnocchi-api", &["api"]),
+    ("gnocchi-metricd", &["metricd"]),
+    ("gnocchi-upgrade", &["upgrade"]),
+    ("gnocchi-change-sack-size", &["change-sack-size"]),
+    ("gnocchi-statsd", &["statsd"]),
+    ("gnocchi-amqpd", &["amqpd"]),
+    ("ceilometer-agent-notification", &["agent", "notification"]),
+    ("ceilometer-polling", &["agent", "polling"]),
+];
+
+/// The commands as `--help` lists them.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Servers", &["serve", "api", "metricd", "statsd", "amqpd", "agent"]),
+    ("What a server holds", &["metric", "measures", "resource", "aggregates"]),
+    ("Operation", &["status", "upgrade", "split-sacks", "change-sack-size", "config", "passwd"]),
+    ("The store", &["backup", "restore", "verify", "import", "export"]),
+    ("Tools", &["benchmark", "profile", "completion", "man"]),
+];
+
+/// The command line with all its commands.
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}\n\nA command's own options: {NAME} COMMAND --help\n",
+        grouped(&command)
+    );
+    command.help_template(template)
+}
+
+fn grouped(command: &clap::Command) -> String {
+    let width = GROUPS.iter().flat_map(|(_, names)| names.iter()).map(|name| name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (heading, names) in GROUPS {
+        text += heading;
+        text += ":\n";
+        for name in *names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {name:width$}  {}", summary(&about));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The first clause of what a command says of itself.
+fn summary(about: &str) -> &str {
+    let ends = [". ", " (also: ", "; ", ": "];
+    let end = ends.iter().filter_map(|end| about.find(end)).min().unwrap_or(about.len());
+    about[..end].trim_end_matches('.')
+}
+
+/// Reads the command line; called by the name of one of those programs (through a link), the binary is that program.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    let name = words.first().map(PathBuf::from).and_then(|path| path.file_name().map(OsString::from));
+    let program = PROGRAMS.iter().find(|(program, _)| name.as_deref().is_some_and(|name| name == *program));
+    if let Some((_, command)) = program {
+        words.splice(1..1, command.iter().map(OsString::from));
+    }
+    let mut matches = command().try_get_matches_from(arranged(words))?;
+    Cli::from_arg_matches_mut(&mut matches)
+}
+
+/// Gnocchi's client takes the server's options before the command (`gnocchi --endpoint URL metric list`): they are moved behind it.
+pub fn arranged(mut words: Vec<OsString>) -> Vec<OsString> {
+    const FIRST: usize = 1;
+    let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--"));
+    if !words.get(FIRST).is_some_and(is_option) {
+        return words;
+    }
+    let options = ServerArgs::augment_args(clap::Command::new(NAME));
+    let mut end = FIRST;
+    while let Some(text) = words.get(end).and_then(|word| word.to_str()) {
+        let Some(text) = text.strip_prefix("--") else { break };
+        let (name, has_value) = text.split_once('=').map_or((text, false), |(name, _)| (name, true));
+        let is_called = |option: &&clap::Arg| {
+            let aliases = option.get_all_aliases().unwrap_or_default();
+            option.get_long() == Some(name) || aliases.contains(&name)
+        };
+        let Some(option) = options.get_arguments().find(is_called) else { break };
+        let takes_next = option.get_action().takes_values() && !has_value;
+        end += if takes_next { 2 } else { 1 };
+    }
+    let leading: Vec<OsString> = words.drain(FIRST..end.min(words.len())).collect();
+    let place = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    words.splice(place..place, leading);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{AgentCommand, Command};
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn a_link_named_as_gnocchis_program_is_that_program() {
+        let cli = parse(words("/usr/bin/gnocchi-upgrade --sacks-number 7")).unwrap();
+        assert!(matches!(cli.command, Command::Upgrade(args) if args.sacks_number == Some(7)));
+        let cli = parse(words("gnocchi-api --port 99")).unwrap();
+        assert!(matches!(cli.command, Command::Api(args) if args.port == Some(99)));
+        let cli = parse(words("gnocchi-statsd --config-file x")).unwrap();
+        assert!(matches!(cli.command, Command::Statsd(args) if args.endpoint == "http://127.0.0.1:8041"));
+        assert!(matches!(parse(words("gnocchi-amqpd --user x")).unwrap().command, Command::Amqpd(_)));
+        assert!(matches!(parse(words("gnudi config")).unwrap().command, Command::Config(_)));
+        let cli = parse(words("ceilometer-agent-notification --logfile x --config-file a --config-file b"))
+            .unwrap();
+        assert!(
+            matches!(cli.command, Command::Agent(AgentCommand::Notification(args)) if args.config_file.len() == 2)
+        );
+        let cli =
+            parse(words("ceilometer-polling --polling-namespaces compute central --config-file a")).unwrap();
+        assert!(
+            matches!(cli.command, Command::Agent(AgentCommand::Polling(args)) if args.polling_namespaces.len() == 2)
+        );
+        for line in ["gnocchi-change-sack-size 256", "gnocchi-change-sack-size --sacks-number 256"] {
+            let cli = parse(words(line)).unwrap();
+            assert!(matches!(cli.command, Command::ChangeSackSize(args) if args.wanted() == Some(256)));
+        }
+        assert!(
+            matches!(parse(words("gnudi status --watch")).unwrap().command, Command::Status(args) if args.watch)
+        );
+        for line in [
+            "gnudi change-sack-size",
+            "gnudi change-sack-size 0",
+            "gnudi",
+            "gnudi serve --listen nowhere",
+            "gnudi upgrade --sacks-number 0",
+            "gnudi fly",
+        ] {
+            assert!(parse(words(line)).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn each_command_is_listed_once() {
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        listed.sort_unstable();
+        let command = command();
+        let mut known: Vec<&str> = command
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+            .map(clap::Command::get_name)
+            .collect();
+        known.sort_unstable();
+        assert_eq!(listed, known);
+    }
+
+    #[test]
+    fn a_summary_is_one_clause() {
+        for (about, expected) in [
+            ("Serve the API (also: gnocchi-api)", "Serve the API"),
+            ("Read all. Exit status: 0 or 1.", "Read all"),
+            ("List metrics.", "List metrics"),
+        ] {
+            assert_eq!(summary(about), expected);
+        }
+    }
+
+    #[test]
+    fn options_of_the_server_may_stand_before_the_command() {
+        for (line, expected) in [
+            ("gnudi --endpoint http://h metric list", "gnudi metric list --endpoint http://h"),
+            ("gnudi --insecure --user=me metric show -- -x", "gnudi metric show --insecure --user=me -- -x"),
+            (
+                "gnudi --os-cacert f --auth-type password metric list",
+                "gnudi metric list --os-cacert f --auth-type password",
+            ),
+            ("gnudi metric list", "gnudi metric list"),
+            ("gnudi --help", "gnudi --help"),
+            ("gnudi --fly metric list", "gnudi --fly metric list"),
+            ("gnudi --endpoint", "gnudi --endpoint"),
+            ("gnudi", "gnudi"),
+        ] {
+            assert_eq!(arranged(words(line)), words(expected), "{line}");
+        }
+        assert!(matches!(
+            parse(words("gnudi --endpoint http://h metric list -f json")).unwrap().command,
+            Command::Metric(_)
+        ));
+    }
+}

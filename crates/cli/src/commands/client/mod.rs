@@ -1,0 +1,164 @@
+//! What the terminal asks a server for: `gnudi metric`, `measures`, `resource` and `aggregates`, a file a noun, options beside the work.
+//!
+//! Options, columns and values are those of Gnocchi's client, so that its scripts need nothing but another program's name. Calls are
+//! `gnudi_client`'s.
+
+pub mod aggregates;
+pub mod completion;
+pub mod measures;
+pub mod metric;
+pub mod output;
+pub mod resource;
+pub mod sparkline;
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use gnudi_client::{Client, ClientError, JsonPage, uri::Query};
+use gnudi_endpoint::ServerArgs;
+use serde_json::{Map, Value};
+use tokio::runtime::Builder;
+
+use output::{Cell, Listing, Record};
+
+/// Asks the server that is named, and says of a failure what can be done about it.
+pub fn run(server: &ServerArgs, work: impl AsyncFnOnce(&Client) -> Result<()>) -> Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
+    runtime.block_on(async {
+        let client = server.connect().await?;
+        work(&client).await.map_err(|error| explained(error, client.base_url()))
+    })
+}
+
+/// A failed call as its user reads it: what the server says, or what to do where it says nothing.
+pub fn explained(error: anyhow::Error, endpoint: &str) -> anyhow::Error {
+    match error.downcast_ref::<ClientError>() {
+        Some(ClientError::NoAnswer { reason, .. }) if reason.contains("certificate") => {
+            anyhow!(
+                "no answer from {endpoint} ({reason}): --cacert or OS_CACERT names whose certificates are believed"
+            )
+        }
+        Some(ClientError::NoAnswer { reason, .. }) => anyhow!(
+            "no answer from {endpoint} ({reason}): start a server with `gnudi serve`, or name one with --endpoint or GNOCCHI_ENDPOINT"
+        ),
+        Some(ClientError::Refused { refused, .. }) if refused.status == 401 => anyhow!(
+            "{endpoint} does not accept who asks (HTTP 401): --user and GNOCCHI_PASSWORD, or Keystone's OS_* variables, say who it is"
+        ),
+        Some(ClientError::Refused { refused, .. }) => {
+            anyhow!("{} (HTTP {})", in_words(&refused.message).trim_end_matches('.'), refused.status)
+        }
+        _ => error,
+    }
+}
+
+/// The message of a refusal, which may be an object: `{"cause": ..., "detail": ...}`.
+fn in_words(message: &str) -> String {
+    fn words(value: &Value) -> String {
+        match value {
+            Value::String(text) => text.clone(),
+            Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(", "),
+            Value::Object(entries) => entries
+                .iter()
+                .map(|(name, value)| format!("{name} {}", words(value)))
+                .collect::<Vec<_>>()
+                .join(", "),
+            other => other.to_string(),
+        }
+    }
+    let described = serde_json::from_str::<Value>(message).ok();
+    match described.as_ref().and_then(|value| Some((value.get("cause")?.as_str()?, value.get("detail")))) {
+        Some((cause, None | Some(Value::Null))) => cause.to_owned(),
+        Some((cause, Some(detail))) => format!("{cause}: {}", words(detail)),
+        None => message.to_owned(),
+    }
+}
+
+/// Which part of a listing.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Part {
+    /// How many at most [default: all, page by page].
+    #[arg(long, value_name = "LIMIT")]
+    pub limit: Option<usize>,
+    /// The last one of the listing before: go on behind it.
+    #[arg(long, value_name = "MARKER")]
+    pub marker: Option<String>,
+    /// An attribute to sort by, such as name:desc; can be repeated.
+    #[arg(long, value_name = "SORT")]
+    pub sort: Vec<String>,
+}
+
+impl Part {
+    fn add_to(&self, query: &mut Query) {
+        query.add_some("limit", self.limit.map(|limit| limit.to_string()).as_deref());
+        query.add_some("marker", self.marker.as_deref());
+        for sort in &self.sort {
+            query.add("sort", sort);
+        }
+    }
+}
+
+/// All pages of a listing, or as many as it takes for `limit` items. `fetch` asks for a path with its query string.
+async fn pages(
+    first: String,
+    limit: Option<usize>,
+    fetch: impl AsyncFn(String) -> Result<JsonPage, ClientError>,
+) -> Result<Vec<Map<String, Value>>> {
+    let path = first.split('?').next().unwrap_or_default().to_owned();
+    let mut next = Some(first);
+    let mut items = Vec::new();
+    while let Some(asked) = next {
+        let JsonPage { value, next_query } = fetch(asked).await?;
+        items.extend(objects(value)?);
+        let is_enough = limit.is_some_and(|limit| items.len() >= limit);
+        next = next_query.filter(|_| !is_enough).map(|query| format!("{path}?{query}"));
+    }
+    Ok(items)
+}
+
+fn objects(value: Value) -> Result<Vec<Map<String, Value>>> {
+    let Value::Array(items) = value else {
+        return Err(anyhow!("the server answers with something that is no list"));
+    };
+    items.into_iter().map(object).collect()
+}
+
+fn object(value: Value) -> Result<Map<String, Value>> {
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => Err(anyhow!("the server answers with something that is no object")),
+    }
+}
+
+/// The listing of these columns; what an item has not is none.
+fn listing(columns: Vec<String>, mut items: Vec<Map<String, Value>>) -> Listing {
+    let row = |item: &mut Map<String, Value>| {
+        columns.iter().map(|column| item.remove(column).unwrap_or_default().into()).collect()
+    };
+    let rows = items.iter_mut().map(row).collect();
+    Listing { columns, rows }
+}
+
+/// An item's fields, in their order.
+fn record(item: Map<String, Value>) -> Record {
+    item.into_iter().map(|(name, value)| (name, Cell::from(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_words() {
+        for (message, expected) in [
+            ("Metric m does not exist", "Metric m does not exist"),
+            (r#"{"cause": "Unknown metrics"}"#, "Unknown metrics"),
+            (r#"{"cause": "Invalid input", "detail": ["metric", "x", 7]}"#, "Invalid input: metric, x, 7"),
+            (
+                r#"{"cause": "No method", "detail": {"metric": "m", "method": "x"}}"#,
+                "No method: metric m, method x",
+            ),
+            (r#"["cause"]"#, r#"["cause"]"#),
+        ] {
+            assert_eq!(in_words(message), expected);
+        }
+    }
+}

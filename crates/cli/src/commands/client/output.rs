@@ -1,0 +1,339 @@
+//! What a command has found, in the formats of `OpenStack`'s clients: table, JSON, CSV or bare values.
+//!
+//! Scripts that read the output of Gnocchi's client read this one. Columns keep their order whatever order they are asked for in. Tables are never
+//! wrapped: ids stay whole.
+
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use gnudi_bench::{
+    bordered::{self, Alignment},
+    format::{self, Format},
+};
+use gnudi_model::python;
+use serde_json::Value;
+
+/// Over these options in `--help`.
+const HEADING: &str = "Output";
+
+/// How an answer is printed.
+#[derive(Clone, Debug, Args)]
+pub struct Output {
+    /// How it is printed.
+    #[arg(short, long, help_heading = HEADING, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Only these columns, by their names; can be repeated.
+    #[arg(short, long = "column", help_heading = HEADING, value_name = "NAME")]
+    pub columns: Vec<String>,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    Json(Value),
+    /// May be NaN or infinite, which JSON does not know.
+    Float(f64),
+}
+
+impl From<Value> for Cell {
+    fn from(value: Value) -> Self {
+        Cell::Json(value)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Cell::Json(text.into())
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(number: u64) -> Self {
+        Cell::Json(number.into())
+    }
+}
+
+impl Cell {
+    /// As Python's `str` shows it, which is what Gnocchi's client prints.
+    fn text(&self) -> String {
+        match self {
+            Cell::Json(Value::String(text)) => text.clone(),
+            Cell::Json(value) => repr(value),
+            Cell::Float(number) => python::text_of_float(*number),
+        }
+    }
+
+    /// As Python's `json` writes it: values that JSON does not know are bare words. `indent` stands before all lines but the first.
+    pub fn json(&self, indent: &str) -> String {
+        match self {
+            Cell::Float(number) if number.is_nan() => "NaN".to_owned(),
+            Cell::Float(number) if number.is_infinite() && *number > 0.0 => "Infinity".to_owned(),
+            Cell::Float(number) if number.is_infinite() => "-Infinity".to_owned(),
+            Cell::Float(number) => python::text_of_float(*number),
+            Cell::Json(value) => format!("{value:#}").replace('\n', &format!("\n{indent}")),
+        }
+    }
+
+    fn is_number(&self) -> bool {
+        matches!(self, Cell::Float(_) | Cell::Json(Value::Number(_)))
+    }
+
+    /// Numbers bare, all else in quotes; what is absent is an empty text.
+    fn csv(&self) -> String {
+        match self {
+            Cell::Json(Value::Null) => format::quoted(""),
+            Cell::Json(Value::Bool(_)) => self.text(),
+            cell if cell.is_number() => cell.text(),
+            cell => format::quoted(&cell.text()),
+        }
+    }
+}
+
+/// Python's `repr` of a value of JSON.
+fn repr(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::String(text) => python::repr_str(text),
+        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(float) => python::text_of_float(float),
+            None => number.to_string(),
+        },
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(repr).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Object(entries) => {
+            let entries: Vec<String> = entries
+                .iter()
+                .map(|(name, value)| format!("{}: {}", python::repr_str(name), repr(value)))
+                .collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+    }
+}
+
+/// Rows of the same columns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listing {
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// One thing, by the names of its fields.
+pub type Record = Vec<(String, Cell)>;
+
+impl Output {
+    pub fn print_listing(&self, listing: Listing) -> Result<()> {
+        put(&self.listing(listing)?)
+    }
+
+    pub fn print_record(&self, record: Record) -> Result<()> {
+        put(&self.record(record)?)
+    }
+
+    /// The listing as text, with an end of line.
+    pub fn listing(&self, listing: Listing) -> Result<String> {
+        let Listing { columns, rows } = self.select(listing)?;
+        Ok(match self.format {
+            // The client prints an empty line where there is nothing.
+            Format::Table if rows.is_empty() => "\n".to_owned(),
+            Format::Table => table(&columns, &rows),
+            Format::Json if rows.is_empty() => "[]\n".to_owned(),
+            Format::Json => {
+                let rows: Vec<String> =
+                    rows.iter().map(|row| format!("  {}", object(&columns, row, "  "))).collect();
+                format!("[\n{}\n]\n", rows.join(",\n"))
+            }
+            Format::Csv => {
+                let heads = columns.iter().map(|column| format::quoted(column)).collect::<Vec<_>>().join(",");
+                let line = |row: &Vec<Cell>| row.iter().map(Cell::csv).collect::<Vec<_>>().join(",") + "\n";
+                heads + "\n" + &rows.iter().map(line).collect::<String>()
+            }
+            Format::Value => {
+                let line = |row: &Vec<Cell>| row.iter().map(Cell::text).collect::<Vec<_>>().join(" ") + "\n";
+                rows.iter().map(line).collect()
+            }
+        })
+    }
+
+    /// The record as text, with an end of line.
+    pub fn record(&self, record: Record) -> Result<String> {
+        let (columns, row): (Vec<String>, Vec<Cell>) = record.into_iter().unzip();
+        let Listing { columns, mut rows } = self.select(Listing { columns, rows: vec![row] })?;
+        let row = rows.pop().unwrap_or_default();
+        let fields = || {
+            let fields = columns.iter().zip(&row);
+            fields.map(|(name, value)| vec![Cell::from(name.as_str()), value.clone()]).collect::<Vec<_>>()
+        };
+        Ok(match self.format {
+            Format::Table => {
+                let cells: Vec<Vec<String>> =
+                    fields().iter().map(|row| row.iter().map(shown).collect()).collect();
+                bordered::draw(&["Field", "Value"].map(str::to_owned), &cells, &[Alignment::Left; 2])
+            }
+            Format::Json => object(&columns, &row, "") + "\n",
+            Format::Csv => {
+                let line = |row: &Vec<Cell>| row.iter().map(Cell::csv).collect::<Vec<_>>().join(",") + "\n";
+                "\"Field\",\"Value\"\n".to_owned() + &fields().iter().map(line).collect::<String>()
+            }
+            Format::Value => row.iter().map(|cell| cell.text() + "\n").collect(),
+        })
+    }
+
+    fn select(&self, listing: Listing) -> Result<Listing> {
+        let names: Vec<&str> = listing.columns.iter().map(String::as_str).collect();
+        let chosen = format::chosen(&names, &self.columns)?;
+        let columns = kept(listing.columns, &chosen);
+        let rows = listing.rows.into_iter().map(|row| kept(row, &chosen)).collect();
+        Ok(Listing { columns, rows })
+    }
+}
+
+fn kept<T>(items: Vec<T>, chosen: &[bool]) -> Vec<T> {
+    items.into_iter().zip(chosen).filter(|(_, is_chosen)| **is_chosen).map(|(item, _)| item).collect()
+}
+
+/// A cell of a table. Names are other people's: what would steer the terminal is shown as what it is.
+fn shown(cell: &Cell) -> String {
+    let text = cell.text().replace("\r\n", "\n");
+    if text.chars().any(|character| character.is_control() && character != '\n') {
+        let escape = |character: char| match character {
+            '\n' => "\n".to_owned(),
+            character if character.is_control() => character.escape_default().to_string(),
+            character => character.to_string(),
+        };
+        return text.chars().map(escape).collect();
+    }
+    text
+}
+
+/// Columns whose first value is a number are aligned to the right.
+fn table(columns: &[String], rows: &[Vec<Cell>]) -> String {
+    let side = |cell: &Cell| if cell.is_number() { Alignment::Right } else { Alignment::Left };
+    let alignments: Vec<Alignment> =
+        rows.first().map(|row| row.iter().map(side).collect()).unwrap_or_default();
+    let cells: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(shown).collect()).collect();
+    bordered::draw(columns, &cells, &alignments)
+}
+
+fn object(columns: &[String], row: &[Cell], indent: &str) -> String {
+    let inner = format!("{indent}  ");
+    let entries: Vec<String> = columns
+        .iter()
+        .zip(row)
+        .map(|(name, cell)| format!("{inner}{}: {}", Value::from(name.as_str()), cell.json(&inner)))
+        .collect();
+    if entries.is_empty() { "{}".to_owned() } else { format!("{{\n{}\n{indent}}}", entries.join(",\n")) }
+}
+
+/// Writes to standard output. A reader that has gone, as `head` does, has seen enough.
+pub fn put(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("writing to standard output"),
+    }
+}
+
+/// The columns of the terminal that standard output is; 80 where it is none, or does not say.
+pub fn width() -> usize {
+    const WIDTH: usize = 80;
+    let out = std::io::stdout();
+    if !out.is_terminal() {
+        return WIDTH;
+    }
+    rustix::termios::tcgetwinsize(&out).map_or(WIDTH, |size| match size.ws_col {
+        0 => WIDTH,
+        columns => usize::from(columns),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn output(format: Format, columns: &[&str]) -> Output {
+        Output { format, columns: columns.iter().map(|&name| name.to_owned()).collect() }
+    }
+
+    fn listing() -> Listing {
+        Listing {
+            columns: ["id", "unit", "value", "metrics"].map(str::to_owned).to_vec(),
+            rows: vec![
+                vec!["a\"b".into(), Value::Null.into(), Cell::Float(1.5), json!({"cpu": "x"}).into()],
+                vec!["c\x1b[2J".into(), true.into(), Cell::Float(f64::NAN), json!([1, 2.0]).into()],
+            ],
+        }
+    }
+
+    impl From<bool> for Cell {
+        fn from(is: bool) -> Self {
+            Cell::Json(is.into())
+        }
+    }
+
+    #[test]
+    fn listings_in_every_format() {
+        let text = |format| output(format, &[]).listing(listing()).unwrap();
+        assert_eq!(
+            text(Format::Table),
+            "+------------+------+-------+--------------+\n\
+             | id         | unit | value | metrics      |\n\
+             +------------+------+-------+--------------+\n\
+             | a\"b        | None |   1.5 | {'cpu': 'x'} |\n\
+             | c\\u{1b}[2J | True |   nan | [1, 2.0]     |\n\
+             +------------+------+-------+--------------+\n"
+        );
+        let json = text(Format::Json);
+        assert!(json.contains("\"value\": NaN"), "{json}");
+        let value: Value = serde_json::from_str(&json.replace("NaN", "7")).unwrap();
+        assert_eq!(value[0], json!({"id": "a\"b", "unit": null, "value": 1.5, "metrics": {"cpu": "x"}}));
+        assert_eq!(
+            text(Format::Csv),
+            "\"id\",\"unit\",\"value\",\"metrics\"\n\"a\"\"b\",\"\",1.5,\"{'cpu': 'x'}\"\n\"c\x1b[2J\",True,nan,\"[1, 2.0]\"\n"
+        );
+        assert_eq!(text(Format::Value), "a\"b None 1.5 {'cpu': 'x'}\nc\x1b[2J True nan [1, 2.0]\n");
+    }
+
+    #[test]
+    fn nothing_in_every_format() {
+        let nothing = || Listing { rows: Vec::new(), ..listing() };
+        for (format, expected) in [
+            (Format::Table, "\n"),
+            (Format::Json, "[]\n"),
+            (Format::Csv, "\"id\",\"unit\",\"value\",\"metrics\"\n"),
+            (Format::Value, ""),
+        ] {
+            assert_eq!(output(format, &[]).listing(nothing()).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn columns_are_chosen_in_their_own_order() {
+        assert_eq!(
+            output(Format::Value, &["value", "ID"]).listing(listing()).unwrap(),
+            "a\"b 1.5\nc\x1b[2J nan\n"
+        );
+        let error = output(Format::Value, &["name"]).listing(listing()).unwrap_err().to_string();
+        assert!(error.contains("Recognized columns are"), "{error}");
+    }
+
+    #[test]
+    fn records_in_every_format() {
+        let record = || vec![("id".to_owned(), Cell::from("x")), ("n".to_owned(), Cell::from(7))];
+        let text = |format| output(format, &[]).record(record()).unwrap();
+        assert_eq!(
+            text(Format::Table),
+            "+-------+-------+\n| Field | Value |\n+-------+-------+\n| id    | x     |\n| n     | 7     |\n+-------+-------+\n"
+        );
+        assert_eq!(text(Format::Json), "{\n  \"id\": \"x\",\n  \"n\": 7\n}\n");
+        assert_eq!(text(Format::Csv), "\"Field\",\"Value\"\n\"id\",\"x\"\n\"n\",7\n");
+        assert_eq!(text(Format::Value), "x\n7\n");
+        assert_eq!(output(Format::Value, &["n"]).record(record()).unwrap(), "7\n");
+    }
+}

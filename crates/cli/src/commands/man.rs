@@ -1,0 +1,21 @@
+//! `gnudi man`: writes the pages for `man`, one a command, made of what `--help` says.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+
+use crate::command_line;
+
+#[derive(Clone, Debug, Args)]
+pub struct Man {
+    /// Where to write them, such as /usr/local/share/man/man1; made where there is none.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+pub fn run(args: &Man) -> Result<()> {
+    let place = || args.directory.display().to_string();
+    std::fs::create_dir_all(&args.directory).with_context(place)?;
+    clap_mangen::generate_to(command_line::command(), &args.directory).with_context(place)
+}

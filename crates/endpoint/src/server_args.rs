@@ -1,0 +1,417 @@
+//! The options, and what they mean together with the environment. An option counts before its variable.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use gnudi_client::{AssertedIdentity, Client, ClientOptions, Trust};
+use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Session, UserRef};
+use tokio::runtime::Builder;
+
+/// The server that is asked where none is named.
+pub const ENDPOINT: &str = "http://127.0.0.1:8041";
+
+const USER: &str = "admin";
+
+const TIMEOUT_SECONDS: u64 = 60;
+
+/// The type of the server's service in Keystone's catalogue.
+const SERVICE_TYPE: &str = "metric";
+
+/// Over the options in `--help`. Each option names its own: a heading of the struct would go on over what a command has behind it.
+const SERVER: &str = "Server";
+const KEYSTONE: &str = "Keystone (each is also a variable, such as OS_AUTH_URL)";
+
+/// Which server is asked, and as whom.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ServerArgs {
+    /// The server's URL [default: `GNOCCHI_ENDPOINT`; with Keystone its catalogue; else `http://127.0.0.1:8041`].
+    #[arg(long, help_heading = SERVER, value_name = "URL", aliases = ["os-endpoint-override", "os-metric-endpoint-override"])]
+    pub endpoint: Option<String>,
+    /// The user of basic authentication [default: `GNOCCHI_USER`, else admin].
+    #[arg(long, help_heading = SERVER, value_name = "NAME")]
+    pub user: Option<String>,
+    /// The user's password. Others can read command lines: rather set `GNOCCHI_PASSWORD` or `GNUDI_PASSWORD`.
+    #[arg(long, help_heading = SERVER, value_name = "PASSWORD", hide_short_help = true)]
+    pub password: Option<String>,
+    /// Believe this file's certificates (PEM) instead of the system's, where the URL is https [default: `OS_CACERT`].
+    #[arg(long, help_heading = SERVER, value_name = "FILE", alias = "os-cacert", hide_short_help = true)]
+    pub cacert: Option<PathBuf>,
+    /// Believe whoever answers, where the URL is https.
+    #[arg(long, help_heading = SERVER, conflicts_with = "cacert", hide_short_help = true)]
+    pub insecure: bool,
+    /// How long an answer may take [default: 60].
+    #[arg(long, help_heading = SERVER, value_name = "SECONDS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub timeout: Option<u64>,
+    #[command(flatten)]
+    pub keystone: KeystoneArgs,
+}
+
+/// Options of `OpenStack`'s clients. Each has the variable of its name: `--os-auth-url` is `OS_AUTH_URL`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct KeystoneArgs {
+    /// password, v3applicationcredential, token, gnocchi-basic or gnocchi-noauth [default: what the others mean].
+    #[arg(long, help_heading = KEYSTONE, value_name = "TYPE", alias = "auth-type", hide_short_help = true)]
+    os_auth_type: Option<String>,
+    /// Keystone's URL.
+    #[arg(long, help_heading = KEYSTONE, value_name = "URL", hide_short_help = true)]
+    os_auth_url: Option<String>,
+    /// Who logs in.
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
+    os_username: Option<String>,
+    /// The same by id.
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
+    os_user_id: Option<String>,
+    /// The password of that user.
+    #[arg(long, help_heading = KEYSTONE, value_name = "PASSWORD", hide_short_help = true)]
+    os_password: Option<String>,
+    /// The domain of the user.
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
+    os_user_domain_name: Option<String>,
+    /// The same by id.
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
+    os_user_domain_id: Option<String>,
+    /// The project that the token is for.
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", alias = "os-tenant-name", hide_short_help = true)]
+    os_project_name: Option<String>,
+    /// The same by id.
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", alias = "os-tenant-id", hide_short_help = true)]
+    os_project_id: Option<String>,
+    /// The domain of the project.
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
+    os_project_domain_name: Option<String>,
+    /// The same by id.
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
+    os_project_domain_id: Option<String>,
+    /// The domain of both, where they have none of their own.
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
+    os_default_domain_name: Option<String>,
+    /// The same by id.
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
+    os_default_domain_id: Option<String>,
+    /// An application credential, instead of a user.
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
+    os_application_credential_id: Option<String>,
+    /// Its secret.
+    #[arg(long, help_heading = KEYSTONE, value_name = "SECRET", hide_short_help = true)]
+    os_application_credential_secret: Option<String>,
+    /// A token that is sent as it is.
+    #[arg(long, help_heading = KEYSTONE, value_name = "TOKEN", alias = "token", hide_short_help = true)]
+    os_token: Option<String>,
+    /// The region of the server in the catalogue.
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
+    os_region_name: Option<String>,
+    /// Which endpoint of the catalogue: public, internal or admin.
+    #[arg(long, help_heading = KEYSTONE, value_name = "INTERFACE", hide_short_help = true)]
+    os_interface: Option<String>,
+    /// With gnocchi-noauth: the user that the server is told [default: `GNOCCHI_USER_ID`].
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
+    user_id: Option<String>,
+    /// With gnocchi-noauth: the project [default: `GNOCCHI_PROJECT_ID`].
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
+    project_id: Option<String>,
+    /// With gnocchi-noauth: the roles [default: `GNOCCHI_ROLES`, else admin].
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAMES", hide_short_help = true)]
+    roles: Option<String>,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Caller {
+    Basic { user: String, password: String },
+    Token(String),
+    Asserted(AssertedIdentity),
+    Keystone(Login),
+}
+
+/// What Keystone is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Login {
+    auth_url: String,
+    credentials: Credentials,
+    region_name: Option<String>,
+    interface: Interface,
+}
+
+impl Login {
+    fn session(self, trust: Trust, timeout: Duration) -> Result<Session> {
+        let Login { auth_url, credentials, region_name, interface } = self;
+        let options = KeystoneOptions { auth_url, credentials, region_name, interface, trust, timeout };
+        Ok(Session::new(options)?)
+    }
+}
+
+/// Where variables are looked up.
+type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The option, else the first of the variables that says something.
+fn first(option: Option<&String>, names: &[&str], variables: Variables<'_>) -> Option<String> {
+    option
+        .filter(|text| !text.is_empty())
+        .cloned()
+        .or_else(|| names.iter().find_map(|name| variables(name).filter(|text| !text.is_empty())))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// A server, and who asks it.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Its base URL, as it was named.
+    pub endpoint: String,
+    /// Who asks, whose certificates are believed, how long an answer may take.
+    pub options: ClientOptions,
+}
+
+impl ServerArgs {
+    /// A client of the server, logged in. An error is about an option, a variable or Keystone; the server is not asked yet.
+    pub async fn connect(&self) -> Result<Client> {
+        self.connect_within(self.timeout()).await
+    }
+
+    /// The same; an answer may take as long as `timeout`.
+    pub async fn connect_within(&self, timeout: Duration) -> Result<Client> {
+        let Server { endpoint, options } = self.resolve(timeout).await?;
+        Ok(Client::new(&endpoint, &options)?)
+    }
+
+    /// How long an answer may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout.unwrap_or(TIMEOUT_SECONDS))
+    }
+
+    /// The server that is named, by an option or in the environment.
+    pub fn named(&self) -> Option<String> {
+        self.named_among(&variable)
+    }
+
+    fn named_among(&self, variables: Variables<'_>) -> Option<String> {
+        let names = ["GNOCCHI_ENDPOINT", "OS_METRIC_ENDPOINT_OVERRIDE", "OS_ENDPOINT_OVERRIDE"];
+        first(self.endpoint.as_ref(), &names, variables)
+    }
+
+    /// As [`ServerArgs::resolve`], for a program without a runtime.
+    pub fn resolve_blocking(&self) -> Result<Server> {
+        let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
+        runtime.block_on(self.resolve(self.timeout()))
+    }
+
+    /// The server and who asks it, logged in where Keystone knows who that is.
+    pub async fn resolve(&self, timeout: Duration) -> Result<Server> {
+        let trust = self.trust(&variable);
+        let nobody = ClientOptions { user: None, trust: trust.clone(), timeout, ..ClientOptions::default() };
+        let options = match self.caller(&variable)? {
+            Caller::Basic { user, password } => ClientOptions { user: Some(user), password, ..nobody },
+            Caller::Token(token) => ClientOptions { token: Some(token), ..nobody },
+            Caller::Asserted(identity) => ClientOptions { asserted: Some(identity), ..nobody },
+            Caller::Keystone(login) => {
+                let session = login.session(trust, timeout)?;
+                let token = session.token().await?.to_string();
+                let options = ClientOptions { token: Some(token), ..nobody };
+                let endpoint = match self.named() {
+                    Some(endpoint) => endpoint,
+                    None => session
+                        .endpoint(SERVICE_TYPE)
+                        .await?
+                        .context("Keystone's catalogue has no service of type metric: name the server with --endpoint")?
+                        .to_string(),
+                };
+                return Ok(Server { endpoint, options });
+            }
+        };
+        Ok(Server { endpoint: self.named().unwrap_or_else(|| ENDPOINT.to_owned()), options })
+    }
+
+    fn trust(&self, variables: Variables<'_>) -> Trust {
+        let cacert = self.cacert.clone().or_else(|| {
+            let file = variables("OS_CACERT").filter(|text| !text.is_empty());
+            file.map(PathBuf::from)
+        });
+        Trust::asked(cacert, self.insecure)
+    }
+
+    fn caller(&self, variables: Variables<'_>) -> Result<Caller> {
+        let keystone = &self.keystone;
+        let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
+        let token = of(&keystone.os_token, "OS_TOKEN");
+        // As Gnocchi's client, which takes a password of OpenStack for the wish to log in with it.
+        let means_keystone = of(&keystone.os_password, "OS_PASSWORD").is_some();
+        let kind = match of(&keystone.os_auth_type, "OS_AUTH_TYPE") {
+            _ if self.user.is_some() => "gnocchi-basic".to_owned(),
+            Some(kind) => kind,
+            None if token.is_some() => "token".to_owned(),
+            None if means_keystone => "password".to_owned(),
+            None => "gnocchi-basic".to_owned(),
+        };
+        match kind.as_str() {
+            "gnocchi-basic" => Ok(Caller::Basic {
+                user: of(&self.user, "GNOCCHI_USER").unwrap_or_else(|| USER.to_owned()),
+                password: first(self.password.as_ref(), &["GNOCCHI_PASSWORD", "GNUDI_PASSWORD"], variables)
+                    .unwrap_or_default(),
+            }),
+            "gnocchi-noauth" => Ok(Caller::Asserted(AssertedIdentity {
+                user_id: of(&keystone.user_id, "GNOCCHI_USER_ID").context("--user-id is needed")?,
+                project_id: of(&keystone.project_id, "GNOCCHI_PROJECT_ID")
+                    .context("--project-id is needed")?,
+                roles: of(&keystone.roles, "GNOCCHI_ROLES").unwrap_or_else(|| "admin".to_owned()),
+            })),
+            "token" | "v3token" | "admin_token" => {
+                Ok(Caller::Token(token.context("OS_AUTH_TYPE is token, and there is no OS_TOKEN")?))
+            }
+            "password" | "v3password" | "v3applicationcredential" => {
+                Ok(Caller::Keystone(keystone.login(&kind, variables)?))
+            }
+            other => bail!(
+                "OS_AUTH_TYPE {other}: gnudi knows password, v3applicationcredential, token, gnocchi-basic and gnocchi-noauth"
+            ),
+        }
+    }
+}
+
+impl KeystoneArgs {
+    fn login(&self, kind: &str, variables: Variables<'_>) -> Result<Login> {
+        let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
+        let needed = |option: &Option<String>, name: &str| {
+            of(option, name).with_context(|| format!("{name} is needed to log in at Keystone"))
+        };
+        let auth_url = needed(&self.os_auth_url, "OS_AUTH_URL")?;
+        let credentials = if kind == "v3applicationcredential" {
+            Credentials::ApplicationCredential {
+                id: needed(&self.os_application_credential_id, "OS_APPLICATION_CREDENTIAL_ID")?,
+                secret: needed(&self.os_application_credential_secret, "OS_APPLICATION_CREDENTIAL_SECRET")?,
+            }
+        } else {
+            self.password(variables)?
+        };
+        let interface = of(&self.os_interface, "OS_INTERFACE");
+        Ok(Login {
+            auth_url,
+            credentials,
+            region_name: of(&self.os_region_name, "OS_REGION_NAME"),
+            interface: match interface.as_deref() {
+                None | Some("public" | "publicURL") => Interface::Public,
+                Some("internal" | "internalURL") => Interface::Internal,
+                Some("admin" | "adminURL") => Interface::Admin,
+                Some(other) => bail!("OS_INTERFACE {other}: public, internal and admin are the interfaces"),
+            },
+        })
+    }
+
+    fn password(&self, variables: Variables<'_>) -> Result<Credentials> {
+        let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
+        let domain = |id: Option<String>, name: Option<String>| {
+            let default_id = of(&self.os_default_domain_id, "OS_DEFAULT_DOMAIN_ID");
+            let default_name = of(&self.os_default_domain_name, "OS_DEFAULT_DOMAIN_NAME");
+            let own = id.map(DomainRef::Id).or(name.map(DomainRef::Name));
+            let default = default_id.map(DomainRef::Id).or(default_name.map(DomainRef::Name));
+            own.or(default).unwrap_or_else(|| DomainRef::Id("default".to_owned()))
+        };
+        let user = match of(&self.os_user_id, "OS_USER_ID") {
+            Some(id) => UserRef::Id(id),
+            None => UserRef::Name {
+                name: of(&self.os_username, "OS_USERNAME")
+                    .context("OS_USERNAME is needed to log in at Keystone")?,
+                domain: domain(
+                    of(&self.os_user_domain_id, "OS_USER_DOMAIN_ID"),
+                    of(&self.os_user_domain_name, "OS_USER_DOMAIN_NAME"),
+                ),
+            },
+        };
+        let named = |option: &Option<String>, names: &[&str]| first(option.as_ref(), names, variables);
+        let project = match named(&self.os_project_id, &["OS_PROJECT_ID", "OS_TENANT_ID"]) {
+            Some(id) => Some(ProjectRef::Id(id)),
+            None => named(&self.os_project_name, &["OS_PROJECT_NAME", "OS_TENANT_NAME"]).map(|name| {
+                let domain = domain(
+                    of(&self.os_project_domain_id, "OS_PROJECT_DOMAIN_ID"),
+                    of(&self.os_project_domain_name, "OS_PROJECT_DOMAIN_NAME"),
+                );
+                ProjectRef::Name { name, domain }
+            }),
+        };
+        let password =
+            of(&self.os_password, "OS_PASSWORD").context("OS_PASSWORD is needed to log in at Keystone")?;
+        Ok(Credentials::Password { user, password, project })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn caller(args: &ServerArgs, variables: &[(&str, &str)]) -> Result<Caller> {
+        let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
+        args.caller(&|name| variables.get(name).map(|text| (*text).to_owned()))
+    }
+
+    fn basic(user: &str, password: &str) -> Caller {
+        Caller::Basic { user: user.to_owned(), password: password.to_owned() }
+    }
+
+    #[test]
+    fn without_keystone_a_user_asks() {
+        let nobody = ServerArgs::default();
+        assert_eq!(caller(&nobody, &[]).unwrap(), basic("admin", ""));
+        let variables = [("GNOCCHI_USER", "me"), ("GNUDI_PASSWORD", "other"), ("GNOCCHI_PASSWORD", "mine")];
+        assert_eq!(caller(&nobody, &variables).unwrap(), basic("me", "mine"));
+        let args = ServerArgs { user: Some("you".to_owned()), ..ServerArgs::default() };
+        let variables =
+            [("OS_PASSWORD", "keystone's"), ("OS_AUTH_TYPE", "password"), ("GNUDI_PASSWORD", "yours")];
+        assert_eq!(caller(&args, &variables).unwrap(), basic("you", "yours"));
+        let asserted =
+            [("OS_AUTH_TYPE", "gnocchi-noauth"), ("GNOCCHI_USER_ID", "u"), ("GNOCCHI_PROJECT_ID", "p")];
+        let roles = "admin".to_owned();
+        let identity = AssertedIdentity { user_id: "u".to_owned(), project_id: "p".to_owned(), roles };
+        assert_eq!(caller(&nobody, &asserted).unwrap(), Caller::Asserted(identity));
+        assert!(caller(&nobody, &asserted[..2]).is_err());
+    }
+
+    #[test]
+    fn the_usual_variables_log_in() {
+        let nobody = ServerArgs::default();
+        let variables = [
+            ("OS_AUTH_URL", "http://k:5000"),
+            ("OS_USERNAME", "demo"),
+            ("OS_PASSWORD", "secret"),
+            ("OS_PROJECT_NAME", "demo project"),
+            ("OS_USER_DOMAIN_NAME", "Users"),
+            ("OS_PROJECT_DOMAIN_ID", "projects"),
+            ("OS_REGION_NAME", ""),
+            ("OS_INTERFACE", "internal"),
+        ];
+        let Caller::Keystone(login) = caller(&nobody, &variables).unwrap() else { panic!("a login") };
+        let user = UserRef::Name { name: "demo".to_owned(), domain: DomainRef::Name("Users".to_owned()) };
+        let domain = DomainRef::Id("projects".to_owned());
+        let project = Some(ProjectRef::Name { name: "demo project".to_owned(), domain });
+        let credentials = Credentials::Password { user, password: "secret".to_owned(), project };
+        let (auth_url, interface) = ("http://k:5000".to_owned(), Interface::Internal);
+        assert_eq!(login, Login { auth_url, credentials, region_name: None, interface });
+        // The same, where something is missing or unknown.
+        for missing in 0..3 {
+            let mut fewer = variables.to_vec();
+            fewer[missing].1 = "";
+            fewer.push(("OS_AUTH_TYPE", "password"));
+            assert!(caller(&nobody, &fewer).is_err(), "{fewer:?}");
+        }
+        for odd in [("OS_INTERFACE", "sideways"), ("OS_AUTH_TYPE", "v3kerberos"), ("OS_AUTH_TYPE", "token")] {
+            let mut odder = variables.to_vec();
+            odder.retain(|(name, _)| *name != odd.0);
+            odder.push(odd);
+            assert!(caller(&nobody, &odder).is_err(), "{odd:?}");
+        }
+        let token = [("OS_TOKEN", "gAAA"), ("OS_PASSWORD", "secret")];
+        assert_eq!(caller(&nobody, &token).unwrap(), Caller::Token("gAAA".to_owned()));
+    }
+
+    #[test]
+    fn an_option_counts_before_its_variable() {
+        let variables =
+            |name: &str| (name == "OS_ENDPOINT_OVERRIDE").then(|| "http://from.catalogue".to_owned());
+        assert_eq!(ServerArgs::default().named_among(&variables).as_deref(), Some("http://from.catalogue"));
+        let args = ServerArgs { endpoint: Some("http://named".to_owned()), ..ServerArgs::default() };
+        assert_eq!(args.named_among(&variables).as_deref(), Some("http://named"));
+    }
+}

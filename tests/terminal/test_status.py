@@ -1,0 +1,54 @@
+"""`gnudi status` of the embedded store: what a monitor and a script for Gnocchi's client ask."""
+
+import json
+
+from support import gnudi as program
+
+
+def test_it_says_how_the_store_is(gnudi_prints):
+    table = gnudi_prints("status")
+    for part in (" metrics, 128 sacks, 0 measures wait", "measures/s taken", "free", "one process has the store to itself"):
+        assert part in table, table
+    status = json.loads(gnudi_prints("status", "-f", "json"))
+    figures = status["server"]
+    version = program.run("--version").stdout.split()[1]
+    assert (figures["version"], status["metrics"] >= 5, status["sacks"]) == (version, True, 128)
+    for name in ("measures_taken_per_second", "measures_processed_per_second", "requests_per_second",
+                 "oldest_waiting_seconds", "disk_free_bytes", "memory_bytes"):
+        assert figures[name] >= 0, name
+    assert len(figures["processors"]) == 1
+
+
+def test_a_script_for_gnocchis_client_reads_it(gnudi_prints, gnocchi_prints):
+    name = "storage/total number of measures to process"
+    asked = ["status", "-f", "value", "-c", name]
+    assert gnudi_prints(*asked) == gnocchi_prints(*asked) == "0\n"
+    expected = json.loads(gnocchi_prints("status", "-f", "json"))
+    columns = [word for name in expected for word in ("-c", name)]
+    assert json.loads(gnudi_prints("status", "-f", "json", *columns)) == expected
+
+
+def test_the_server_is_where_its_configuration_says(server, tmp_path):
+    config = tmp_path / "gnocchi.conf"
+    config.write_text(f"[api]\nhost = 0.0.0.0\nport = {server.port}\n")
+    done = program.run("status", "--config-file", config, "-f", "value", "-c", "sacks", env={"GNOCCHI_ENDPOINT": ""})
+    assert (done.returncode, done.stdout) == (0, "128\n"), done.stderr
+    config.write_text("[api]\nhost = ::1\nport = 1\n")
+    done = program.run("status", "--config-file", config, env={"GNOCCHI_ENDPOINT": ""})
+    assert done.returncode == 1 and "no answer from http://[::1]:1 " in done.stderr
+
+
+def test_rates_are_of_now(server, gnudi_prints):
+    """Between two looks."""
+    import subprocess
+
+    environment = {"GNOCCHI_ENDPOINT": f"http://127.0.0.1:{server.port}"}
+    asking = subprocess.Popen([str(program.binary()), "status", "-f", "json"], stdout=subprocess.PIPE, text=True, env=environment)
+    client = server.client()
+    metric = client.post("/v1/metric", {"name": "rate", "archive_policy_name": "low"}).expect(201).json()["id"]
+    while asking.poll() is None:
+        client.post(f"/v1/metric/{metric}/measures", [{"timestamp": "now", "value": 1}] * 100).expect(202)
+    figures = json.loads(asking.stdout.read())["server"]
+    asking.stdout.close()
+    client.request("DELETE", f"/v1/metric/{metric}").expect(204)
+    assert figures["measures_taken_per_second"] > 100 and figures["requests_per_second"] > 1, figures
