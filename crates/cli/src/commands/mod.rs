@@ -9,6 +9,7 @@ pub mod export_post;
 pub mod import;
 pub mod import_verify;
 pub mod metricd;
+pub mod moving;
 pub mod passwd;
 pub mod policy;
 pub mod profile;
