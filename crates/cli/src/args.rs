@@ -75,6 +75,9 @@ pub enum Command {
     /// The way back to Gnocchi: write what has come in since as requests of its API, and post them.
     #[command(subcommand)]
     Export(ExportCommand),
+    /// Copy the aggregates to another engine while the cloud runs: what differs there, and then all of both is read and compared. Changes
+    /// nothing here. Run again, also after it was cut short, it goes on with what has changed since. Exit status 0: nothing differed.
+    Move(MoveArgs),
     /// Read all of an embedded store that no process has open, or of a backup, and say what is damaged. Exit status: 0 nothing, 1
     /// something is, 2 it cannot be read at all.
     Verify(VerifyArgs),
@@ -386,6 +389,20 @@ pub struct ImportVerifyArgs {
     /// Print so many differences at most. All are counted.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub differences_max: u64,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct MoveArgs {
+    /// Gnocchi's configuration file, as the processes have it now.
+    #[arg(long, value_name = "FILE")]
+    pub config_file: PathBuf,
+    /// The file that they are to have: its [storage] names the engine to copy to. Index, coordination and incoming measures stay.
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    /// Then close the engine that is in use, for ever, and copy what is left: from then on measures wait, until processes are
+    /// started with the new file.
+    #[arg(long)]
+    pub cut_over: bool,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -22,6 +22,17 @@ pub enum OpenError {
         "{place} belongs to another cluster ({found}, this one is {own}): give each its own pool, bucket, database or prefix"
     )]
     OtherCluster { place: String, found: uuid::Uuid, own: uuid::Uuid },
+    /// A move to this place has not ended.
+    #[error("{place} is not complete: `gnudi move` copies aggregates to it; use it once that has said so")]
+    Filling { place: String },
+    /// A move has begun its cut-over, or ended.
+    #[error(
+        "the aggregates were moved from {place} to another engine, or are being moved: [storage] must name that one"
+    )]
+    Closed { place: String },
+    /// Nothing to move.
+    #[error("{place} holds no aggregates")]
+    Empty { place: String },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }

@@ -20,6 +20,9 @@ impl Fence {
     pub const EVERYTHING: Fence =
         Fence { sack: Sack { count: SackCount(NonZeroU16::MIN), id: SackId(0) }, token: 0 };
 
+    /// Raised, it closes a store to all writers for good: no lease has this token. It fits what coordinators keep of one.
+    pub const CLOSING: Fence = Fence { token: i64::MAX as u64, ..Fence::EVERYTHING };
+
     /// The higher token that some fence among `raised` holds against this one.
     pub fn held_by(self, raised: impl IntoIterator<Item = Fence>) -> Option<u64> {
         raised

@@ -18,6 +18,7 @@ pub mod objects;
 mod quarantine;
 pub mod reserve;
 mod segments;
+pub mod transfer;
 pub mod verify;
 
 pub use error::OpenError;

@@ -7,11 +7,14 @@ use std::{
 
 use async_trait::async_trait;
 use gnudi_drivers::{
+    OpenError,
     aggregates::{
+        Access,
         local::{LocalAggregates, LocalAggregatesOptions},
         memory::MemoryAggregates,
+        objects::{ObjectAggregates, ObjectAggregatesOptions},
     },
-    conformance::{self, Damageable, IncomingSetup},
+    conformance::{self, Damageable, IncomingSetup, MovableSetup},
     incoming::{
         log::{Durability, LocalIncoming, LocalIncomingOptions},
         memory::MemoryIncoming,
@@ -152,4 +155,21 @@ async fn file_objects() {
         [one, Arc::new(FileObjects::open(&options, "store").await.unwrap())]
     })
     .await;
+}
+
+struct InMemory(MemoryObjects);
+
+#[async_trait]
+impl MovableSetup for InMemory {
+    type Store = ObjectAggregates;
+
+    async fn open(&self, access: Access) -> Result<Arc<ObjectAggregates>, OpenError> {
+        let options = ObjectAggregatesOptions::default();
+        ObjectAggregates::open_for(Arc::new(self.0.clone()), uuid::Uuid::from_u128(7), options, access).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn object_aggregates_that_are_moved() {
+    conformance::movable(async || InMemory(MemoryObjects::default())).await;
 }

@@ -10,9 +10,13 @@ use std::{num::NonZeroU16, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use engine::{RedisCluster, RedisSentinels, RedisServer};
 use gnudi_drivers::{
-    aggregates::redis::{RedisAggregates, RedisAggregatesOptions},
+    OpenError,
+    aggregates::{
+        Access,
+        redis::{RedisAggregates, RedisAggregatesOptions},
+    },
     clients::redis::RedisOptions,
-    conformance::{self, Damageable, IncomingSetup},
+    conformance::{self, Damageable, IncomingSetup, MovableSetup},
     incoming::{
         Append as _, Batch, Consume as _, Position,
         redis::{RedisIncoming, RedisIncomingOptions},
@@ -75,6 +79,31 @@ async fn aggregates_suite(url: &str) {
 async fn aggregates_on_one_server() {
     let server = RedisServer::start(&[]);
     aggregates_suite(&server.url()).await;
+}
+
+/// Keys of its own on a server.
+struct Prefix {
+    url: String,
+    prefix: String,
+}
+
+#[async_trait]
+impl MovableSetup for Prefix {
+    type Store = RedisAggregates;
+
+    async fn open(&self, access: Access) -> Result<Arc<RedisAggregates>, OpenError> {
+        let options = RedisAggregatesOptions {
+            prefix: self.prefix.clone(),
+            ..RedisAggregatesOptions::new(RedisOptions::new(self.url.parse().unwrap()))
+        };
+        RedisAggregates::open_for(options, CLUSTER, access).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn aggregates_that_are_moved() {
+    let server = RedisServer::start(&[]);
+    conformance::movable(async || Prefix { url: server.url(), prefix: fresh_name() }).await;
 }
 
 /// A store on a server of its own keys.

@@ -90,7 +90,7 @@ impl Processor {
                 match self.pass(&unit, sack, &mut progress).await {
                     Ok(outcome) if outcome.more => {}
                     Ok(_) => break,
-                    Err(EngineError::Store(StoreError::Fenced { .. })) => return Ok(false),
+                    Err(EngineError::Store(error)) if error.is_refusal() => return Ok(false),
                     Err(error) => return Err(error),
                 }
             }
@@ -152,7 +152,7 @@ impl Processor {
         Figures::add(&self.figures.pass_time_us, started.elapsed().as_micros() as u64);
         if let Err(error) = applied {
             Figures::add(&self.figures.passes_failed, 1);
-            if let EngineError::Store(StoreError::Fenced { .. }) = error {
+            if matches!(&error, EngineError::Store(error) if error.is_refusal()) {
                 self.units.lose(unit);
             }
             return Err(error);
@@ -231,7 +231,7 @@ impl Processor {
     pub(crate) async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Result<()> {
         let failures = self.store.write(fence, writes).await.into_iter().filter_map(Result::err);
         // That the unit is lost says more than that the store was slow.
-        let worst = failures.max_by_key(|error| matches!(error, StoreError::Fenced { .. }));
+        let worst = failures.max_by_key(StoreError::is_refusal);
         Ok(worst.map_or(Ok(()), Err)?)
     }
 

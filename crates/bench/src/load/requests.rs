@@ -94,6 +94,11 @@ impl Headers {
         [self.open_json_head(path), with_length(body, 0)].concat()
     }
 
+    /// A whole PATCH of JSON.
+    pub fn patch(&self, path: &str, body: &[u8]) -> Vec<u8> {
+        [self.open_head("PATCH", path).as_slice(), JSON, &with_length(body, 0)].concat()
+    }
+
     /// A whole POST of text, of no type.
     pub fn post_text(&self, path: &str, body: &[u8]) -> Vec<u8> {
         [self.open_head("POST", path), with_length(body, 0)].concat()
@@ -101,9 +106,12 @@ impl Headers {
 
     /// The open head of a POST of JSON.
     pub fn open_json_head(&self, path: &str) -> Vec<u8> {
-        [self.open_head("POST", path).as_slice(), b"Content-Type: application/json\r\n"].concat()
+        [self.open_head("POST", path).as_slice(), JSON].concat()
     }
 }
+
+/// The header of bodies of JSON.
+const JSON: &[u8] = b"Content-Type: application/json\r\n";
 
 /// `Content-Length`, the empty line, and the body, of which `missing_bytes` are sent apart.
 pub fn with_length(body: &[u8], missing_bytes: usize) -> Vec<u8> {

@@ -11,6 +11,7 @@ pub mod import;
 pub mod import_verify;
 pub mod man;
 pub mod metricd;
+pub mod moving;
 pub mod passwd;
 pub mod policy;
 pub mod profile;

@@ -108,6 +108,11 @@ fn embedded_dir(config: &Config) -> Result<PathBuf> {
     Ok(config.text(STORAGE, "file_basepath").unwrap_or(DATA_DIR).into())
 }
 
+/// The engine of aggregates in a file that may say nothing else, beside a shared index.
+pub fn storage_kind(config: &Config) -> Result<EngineKind> {
+    engine_kind(config, STORAGE, "of --config-file")
+}
+
 /// The engine of a section, where the index is shared.
 fn engine_kind(config: &Config, section: &str, index: &str) -> Result<EngineKind> {
     let place = config.place(section, "driver");

@@ -8,7 +8,7 @@ mod engines;
 pub mod gnocchi;
 mod journal;
 mod patience;
-mod shared;
+pub mod shared;
 
 pub use journal::Journaling;
 pub use patience::Patience;

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use gnudi_drivers::{
     OpenError,
     aggregates::{
-        AggregateStore,
+        Access, Movable,
         objects::{ObjectAggregates, ObjectAggregatesOptions},
         redis::{RedisAggregates, RedisAggregatesOptions},
     },
@@ -33,7 +33,7 @@ use super::{
 };
 use crate::config::{
     Config,
-    deployment::{CoordinationKind, EngineKind, INCOMING, STORAGE, Shared},
+    deployment::{CoordinationKind, EngineKind, INCOMING, STORAGE, Shared, storage_kind},
 };
 
 /// A schema that is too new, or another cluster's data, stays so.
@@ -70,7 +70,7 @@ pub async fn open(
     let coordinator = opening.coordinator(engines.coordination).await?;
     let incoming = opening.incoming(engines.incoming, sack_count(config, sacks)).await?;
     let incoming = journaling.over(incoming, config, sql.cluster_id())?;
-    let aggregates = opening.aggregates(engines.storage).await?;
+    let aggregates = opening.aggregates(engines.storage, Access::Use).await?;
     let (indexer, warming) = cached(sql, config);
     indexer.follow(engines::follow(config)).await?;
     let engine = Engine::shared(
@@ -82,6 +82,39 @@ pub async fn open(
     );
     let engine = Arc::new(engine.on_damage(on_damage(config)));
     Ok(Store { engine, indexer, incoming, aggregates, local: None, warming })
+}
+
+/// What a move works on.
+pub struct MoveEngines {
+    pub index: SqlIndexer,
+    pub coordinator: Arc<dyn Coordinator>,
+    pub source: Arc<dyn Movable>,
+    database: Arc<SqlCoordinator>,
+    target: (Config, EngineKind),
+}
+
+/// Opens all but the target of a move.
+pub async fn open_to_move(engines: &Shared, config: &Config, target: Config) -> Result<MoveEngines> {
+    let patience = Patience::of_command();
+    let kind = storage_kind(&target)?;
+    let options = engines::index(config)?;
+    let index = patience.open(&config.place("indexer", "url"), || SqlIndexer::open(&options)).await?;
+    let opening = Opening { config, patience, cluster: index.cluster_id(), database: OnceCell::new() };
+    let coordinator = opening.coordinator(engines.coordination).await?;
+    let source = opening.aggregates(engines.storage, Access::MoveFrom).await?;
+    let database = opening.index_database().await?;
+    Ok(MoveEngines { index, coordinator, source, database, target: (target, kind) })
+}
+
+impl MoveEngines {
+    /// Opens the target, with nothing of it in memory yet.
+    pub async fn target(&self) -> Result<Arc<dyn Movable>> {
+        let (config, kind) = &self.target;
+        let database = OnceCell::new_with(Some(self.database.clone()));
+        let cluster = self.index.cluster_id();
+        let opening = Opening { config, patience: Patience::of_command(), cluster, database };
+        opening.aggregates(*kind, Access::MoveTo).await
+    }
 }
 
 impl Opening<'_> {
@@ -178,14 +211,14 @@ impl Opening<'_> {
         Ok(())
     }
 
-    async fn aggregates(&self, kind: EngineKind) -> Result<Arc<dyn AggregateStore>> {
+    async fn aggregates(&self, kind: EngineKind, access: Access) -> Result<Arc<dyn Movable>> {
         if kind == EngineKind::Redis {
             let timeout = engines::timeout(self.config, STORAGE);
             let options = RedisAggregatesOptions {
                 prefix: self.redis_prefix(STORAGE),
                 ..RedisAggregatesOptions::new(engines::redis(self.config, STORAGE, "redis_url", timeout)?)
             };
-            let open = || RedisAggregates::open(options.clone(), self.cluster);
+            let open = || RedisAggregates::open_for(options.clone(), self.cluster, access);
             return Ok(self.patience.open(&self.place(STORAGE), open).await?);
         }
         let objects = self.objects(kind, STORAGE).await?;
@@ -193,7 +226,7 @@ impl Opening<'_> {
         let deadline_ms = engines::timeout(self.config, STORAGE).as_millis() as u64;
         let grace_ms = defaults.grace_ms.max(4 * deadline_ms);
         let options = ObjectAggregatesOptions { deadline_ms, grace_ms, ..defaults };
-        let open = || ObjectAggregates::open(objects.clone(), self.cluster, options.clone());
+        let open = || ObjectAggregates::open_for(objects.clone(), self.cluster, options.clone(), access);
         Ok(self.patience.open(&self.place(STORAGE), open).await?)
     }
 

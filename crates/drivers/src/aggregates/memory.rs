@@ -9,13 +9,16 @@ use bytes::Bytes;
 use gnudi_model::{MetricId, Timestamp};
 use parking_lot::RwLock;
 
-use super::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
+use super::{
+    AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Movable, StoreError, StoreState,
+};
 use crate::fence::Fences;
 
 #[derive(Default)]
 pub struct MemoryAggregates {
     state: RwLock<State>,
     fences: Fences,
+    moved: RwLock<StoreState>,
 }
 
 #[derive(Default)]
@@ -57,12 +60,12 @@ impl AggregateStore for MemoryAggregates {
     }
 
     async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
-        self.fences.raise(fence).map_err(|held| StoreError::Fenced { fence, held })
+        self.fences.raise(fence).map_err(|held| StoreError::refused(fence, held))
     }
 
     async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
         if let Err(held) = self.fences.check(fence) {
-            return vec![Err(StoreError::Fenced { fence, held }); writes.len()];
+            return vec![Err(StoreError::refused(fence, held)); writes.len()];
         }
         let mut state = self.state.write();
         let mut answers = Vec::with_capacity(writes.len());
@@ -79,7 +82,7 @@ impl AggregateStore for MemoryAggregates {
 
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
         if let Err(held) = self.fences.check(fence) {
-            return vec![Err(StoreError::Fenced { fence, held }); metrics.len()];
+            return vec![Err(StoreError::refused(fence, held)); metrics.len()];
         }
         let mut state = self.state.write();
         let mut answers = Vec::with_capacity(metrics.len());
@@ -93,5 +96,25 @@ impl AggregateStore for MemoryAggregates {
 
     async fn sync(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Movable for MemoryAggregates {
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+
+    async fn state(&self) -> Result<StoreState, StoreError> {
+        Ok(*self.moved.read())
+    }
+
+    async fn set_state(&self, state: StoreState) -> Result<(), StoreError> {
+        *self.moved.write() = state;
+        Ok(())
+    }
+
+    async fn list_metrics(&self) -> Result<Vec<MetricId>, StoreError> {
+        Ok(self.state.read().heads.keys().copied().collect())
     }
 }

@@ -10,6 +10,7 @@ mod holes;
 mod key;
 pub mod local;
 pub mod memory;
+mod movable;
 pub mod objects;
 pub mod redis;
 
@@ -17,6 +18,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_model::{Fault, MetricId, Timespan, Timestamp};
 
+pub use self::movable::{Access, Movable, StoreState};
 pub use crate::fence::Fence;
 
 /// The name of a sealed block. Blocks of one metric and granularity never overlap.
@@ -69,6 +71,11 @@ pub enum StoreError {
     /// Another owner of the sack has raised the fence: nothing was written, and whoever writes must stop.
     #[error("the lease on sack {sack} with token {token} was followed by {held}", sack = fence.sack, token = fence.token)]
     Fenced { fence: Fence, held: u64 },
+    /// [`Fence::CLOSING`] was raised: nothing was written, and nothing ever will be.
+    #[error(
+        "the aggregates were moved from here to another engine, or are being moved: [storage] must name that one"
+    )]
+    Closed,
     /// A shared store does not answer, for now. Whether it has the write that met the failure is not known.
     #[error("the aggregate store does not answer: {0}")]
     Unavailable(String),
@@ -77,6 +84,18 @@ pub enum StoreError {
     NoSpace(String),
     #[error("{0}")]
     Io(String),
+}
+
+impl StoreError {
+    /// Of a fence against which a higher token is held.
+    pub(crate) fn refused(fence: Fence, held: u64) -> Self {
+        if held == Fence::CLOSING.token { StoreError::Closed } else { StoreError::Fenced { fence, held } }
+    }
+
+    /// Whether whoever writes has lost the right to.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, StoreError::Fenced { .. } | StoreError::Closed)
+    }
 }
 
 #[async_trait]

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gnudi_model::{MetricId, Sack, SackCount, SackId, Timespan, Timestamp};
 use uuid::Uuid;
 
+use super::movable::a_closed_store_takes_nothing;
 use crate::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 
 /// Puts a driver through all rules; each call of `make` gives an empty one.
@@ -19,6 +20,7 @@ pub async fn aggregates<D: AggregateStore>(make: impl AsyncFn() -> Arc<D>) {
     many_at_once(&*make().await).await;
     a_lower_token_writes_nothing(&*make().await).await;
     fences_follow_a_split(&*make().await).await;
+    a_closed_store_takes_nothing(&*make().await).await;
 }
 
 pub(super) fn metric(id: u128) -> MetricId {

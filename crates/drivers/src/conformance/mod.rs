@@ -8,6 +8,7 @@ mod coordination;
 mod damaged_aggregates;
 mod incoming;
 mod log_registry;
+mod movable;
 mod objects;
 mod shared_incoming;
 
@@ -16,5 +17,6 @@ pub use coordination::{ArbiterSetup, CoordinationSetup, arbiter, coordination};
 pub use damaged_aggregates::{Damageable, damaged_aggregates, hurt};
 pub use incoming::{IncomingSetup, incoming};
 pub use log_registry::log_registry;
+pub use movable::{MovableSetup, movable};
 pub use objects::objects;
 pub use shared_incoming::shared_incoming;

@@ -269,9 +269,9 @@ async fn a_newer_format_is_refused() {
     use gnudi_drivers::OpenError;
 
     let world = World::new().await;
-    let newer = Bytes::from_static(b"{\"version\": 2}");
+    let newer = Bytes::from_static(b"{\"version\": 3}");
     world.objects.put("aggregates/format", newer).await.unwrap();
     let objects = Arc::new(world.objects.clone());
     let refused = ObjectAggregates::open(objects, crate::setup::CLUSTER, crate::setup::options()).await;
-    assert!(matches!(refused.err().unwrap(), OpenError::TooNew { found: 2, known: 1, .. }));
+    assert!(matches!(refused.err().unwrap(), OpenError::TooNew { found: 3, known: 2, .. }));
 }

@@ -3,7 +3,7 @@
 //! A unit is opened in this order: lease, fence, then passes; and closed in this: no new pass, the running one ends, release. A process
 //! that can't renew its lease closes all at once, by its own clock and without asking anybody; what it may still write then, the
 //! fence refuses once the unit has its next owner. What should be whose says `assignment`, whether this process is still a member
-//! `membership`.
+//! `membership`. Where the store is closed (`gnudi move`), the process leaves, so that those that have the new one get its sacks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,6 +56,8 @@ pub(super) struct Owner {
     /// Closed units whose last pass may still run.
     closing: BTreeMap<Sack, Arc<Unit>>,
     count: SackCount,
+    /// Whether the store takes nothing any more, from anybody.
+    is_closed: bool,
 }
 
 impl Owner {
@@ -79,12 +81,13 @@ impl Owner {
             opened: BTreeSet::new(),
             closing: BTreeMap::new(),
             count,
+            is_closed: false,
         }
     }
 
     /// Until told to leave, which frees what is left for others.
     pub async fn run(mut self, mut leaving: watch::Receiver<bool>) {
-        while !*leaving.borrow() {
+        while !*leaving.borrow() && !self.is_closed {
             let pause = match self.round().await {
                 Ok(missing) => {
                     self.membership.outage.answered();
@@ -103,6 +106,8 @@ impl Owner {
         }
         self.give_up();
         self.membership.leave().await;
+        // A task that ends unasked is a fault.
+        let _ = leaving.wait_for(|leave| *leave).await;
     }
 
     /// Until the next round: after a pause, when a unit was lost, or when the sacks were renumbered.
@@ -246,6 +251,7 @@ impl Owner {
         let (engine, queue) = (&self.engine, &self.queue);
         let mut opened = Vec::new();
         let mut refused = Vec::new();
+        let mut is_closed = false;
         let raises = stream::iter(leased)
             .map(async |fence| (fence, engine.store.raise(fence).await))
             .buffer_unordered(RAISES_AT_ONCE);
@@ -260,6 +266,7 @@ impl Owner {
                         opened.push(fence.sack);
                     }
                     Err(StoreError::Fenced { held, .. }) => refused.push((fence.sack, held)),
+                    Err(StoreError::Closed) => is_closed = true,
                     Err(error) => engine.outage.failed(&error),
                 }
             }
@@ -268,6 +275,12 @@ impl Owner {
         let limit = self.membership.due_in() + self.membership.renewal_delay() / 2;
         let _ = timeout(limit, opening).await;
         self.opened.extend(opened);
+        if is_closed {
+            let error = StoreError::Closed;
+            tracing::error!(%error, "this process processes no measures any more; what it takes waits for others");
+            self.is_closed = true;
+            return Ok(());
+        }
         let Some(held) = refused.iter().map(|(_, held)| *held).max() else { return Ok(()) };
         tracing::warn!(held, units = refused.len(), "the store knows of higher leases: they are passed over");
         self.membership.within(self.membership.coordinator.advance_tokens(held)).await?;

@@ -201,6 +201,8 @@ fn failed(engine: &Engine, unit: &Unit, error: &EngineError) -> Option<Duration>
             tracing::warn!(%sack, %error, "a pass was refused: the sack has another owner");
             None
         }
+        // The owner tells, once for all sacks.
+        EngineError::Store(StoreError::Closed) => None,
         error if error.is_outage() => {
             engine.outage.failed(error);
             Some(outage_delay(sack.id, unit.failed()))

@@ -440,12 +440,12 @@ impl AggregateStore for LocalAggregates {
     }
 
     async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
-        self.fences.raise(fence).map_err(|held| StoreError::Fenced { fence, held })
+        self.fences.raise(fence).map_err(|held| StoreError::refused(fence, held))
     }
 
     async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
         if let Err(held) = self.fences.check(fence) {
-            return vec![Err(StoreError::Fenced { fence, held }); writes.len()];
+            return vec![Err(StoreError::refused(fence, held)); writes.len()];
         }
         if let Err(error) = self.shared.wait_for_room().await {
             return vec![Err(error); writes.len()];
@@ -455,7 +455,7 @@ impl AggregateStore for LocalAggregates {
 
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
         if let Err(held) = self.fences.check(fence) {
-            return vec![Err(StoreError::Fenced { fence, held }); metrics.len()];
+            return vec![Err(StoreError::refused(fence, held)); metrics.len()];
         }
         match self.shared.wait_for_room().await {
             // Deletions make room.

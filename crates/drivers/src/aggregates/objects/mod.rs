@@ -18,9 +18,12 @@
 mod cache;
 mod chain;
 pub mod clock;
+mod format;
+mod listing;
 mod maintenance;
 mod manifest;
 mod merge;
+mod movable;
 mod names;
 mod read;
 mod requests;
@@ -30,7 +33,6 @@ mod write;
 use std::{
     collections::BTreeMap,
     num::NonZeroU16,
-    path::PathBuf,
     pin::Pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -40,7 +42,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use gnudi_model::{MetricId, Sack, SackCount};
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use self::{
@@ -51,13 +52,8 @@ use self::{
     segment::Entries,
     write::{enter, enter_deletion, shard_of},
 };
-use super::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
-use crate::{
-    OpenError,
-    objects::{ObjectError, Objects},
-};
-
-const FORMAT_VERSION: u32 = 1;
+use super::{Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
+use crate::{OpenError, objects::Objects};
 
 /// Limits of the store. Those of memory are per process.
 #[derive(Clone, Debug)]
@@ -121,14 +117,6 @@ pub struct ObjectAggregateFigures {
     pub damaged: u64,
 }
 
-/// What the store was made with.
-#[derive(Serialize, Deserialize)]
-struct Format {
-    version: u32,
-    shards: NonZeroU16,
-    cluster: Uuid,
-}
-
 /// What a shard is about to answer, one for each item.
 type Asked<A> = Pin<Box<dyn Future<Output = Result<Vec<Result<A, StoreError>>, StoreError>> + Send>>;
 
@@ -140,13 +128,23 @@ pub struct ObjectAggregates {
 }
 
 impl ObjectAggregates {
-    /// Opens the cluster's store in `objects`, making it where there is none.
+    /// Opens the cluster's store in `objects`, making it where there is none; refuses one that is not in use.
     pub async fn open(
         objects: Arc<dyn Objects>,
         cluster: Uuid,
         options: ObjectAggregatesOptions,
     ) -> Result<Arc<Self>, OpenError> {
-        Self::open_at(objects, cluster, options, Arc::new(SystemClock)).await
+        Self::open_for(objects, cluster, options, Access::Use).await
+    }
+
+    /// As [`ObjectAggregates::open`], also for a move.
+    pub async fn open_for(
+        objects: Arc<dyn Objects>,
+        cluster: Uuid,
+        options: ObjectAggregatesOptions,
+        access: Access,
+    ) -> Result<Arc<Self>, OpenError> {
+        Self::open_with(objects, cluster, options, Arc::new(SystemClock), access).await
     }
 
     /// As [`ObjectAggregates::open`], by another clock.
@@ -156,10 +154,20 @@ impl ObjectAggregates {
         options: ObjectAggregatesOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
+        Self::open_with(objects, cluster, options, clock, Access::Use).await
+    }
+
+    async fn open_with(
+        objects: Arc<dyn Objects>,
+        cluster: Uuid,
+        options: ObjectAggregatesOptions,
+        clock: Arc<dyn Clock>,
+        access: Access,
+    ) -> Result<Arc<Self>, OpenError> {
         assert!(options.grace_ms >= 4 * options.deadline_ms, "a grace time of {} ms", options.grace_ms);
         assert!(options.merged_runs_min >= 2 && options.runs_max >= options.merged_runs_min, "{options:?}");
         let requests = Arc::new(Requests::new(objects, options, clock));
-        let count = open_format(&requests, cluster).await?;
+        let count = format::open(&requests, cluster, access).await?;
         let shards = count.iter().map(|id| Arc::new(Shard::new(id.0))).collect();
         Ok(Arc::new(Self { requests, shards, count, maintenance: Maintenance::default() }))
     }
@@ -258,35 +266,6 @@ impl ObjectAggregates {
         let answers: BTreeMap<usize, Result<(), StoreError>> = answers.await.into_iter().collect();
         shard_of_item.iter().map(|shard| answers[shard].clone()).collect()
     }
-}
-
-async fn open_format(requests: &Requests, own: Uuid) -> Result<SackCount, OpenError> {
-    let place = requests.objects.place();
-    let engine = |reason: String| OpenError::Engine { engine: place.clone(), reason };
-    let path = || PathBuf::from(requests.place(names::FORMAT));
-    let format = Format { version: FORMAT_VERSION, shards: requests.options.shards.0, cluster: own };
-    let text = serde_json::to_vec(&format).expect("plain data");
-    let mut found = requests.get(names::FORMAT).await.map_err(|error| engine(error.to_string()))?;
-    if found.is_none() {
-        let created = requests.create_object(names::FORMAT, text.into()).await;
-        if let Err(error @ (ObjectError::NoSpace(_) | ObjectError::Refused(_))) = created {
-            return Err(engine(error.to_string()));
-        }
-        found = requests.get(names::FORMAT).await.map_err(|error| engine(error.to_string()))?;
-    }
-    let text = found.ok_or_else(|| engine("what was written cannot be read".to_owned()))?;
-    let invalid = |error: serde_json::Error| OpenError::Invalid { path: path(), reason: error.to_string() };
-    // A newer program may have changed everything but this.
-    let version: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
-    let version = version["version"].as_u64().unwrap_or_default() as u32;
-    if version > FORMAT_VERSION {
-        return Err(OpenError::TooNew { path: path(), found: version, known: FORMAT_VERSION });
-    }
-    let Format { shards, cluster, .. } = serde_json::from_slice(&text).map_err(invalid)?;
-    if cluster != own {
-        return Err(OpenError::OtherCluster { place, found: cluster, own });
-    }
-    Ok(SackCount(shards))
 }
 
 #[async_trait]

@@ -52,17 +52,17 @@ impl From<StoreError> for Stop {
 
 /// The tries of one read: each with the newest manifest. A segment that is gone from a manifest that is certainly still the newest is lost.
 #[derive(Default)]
-struct Tries {
+pub(super) struct Tries {
     made: usize,
     before: Option<Uuid>,
 }
 
 impl Tries {
-    fn is_last(&self, manifest: &Manifest) -> bool {
+    pub(super) fn is_last(&self, manifest: &Manifest) -> bool {
         self.before == Some(manifest.id)
     }
 
-    fn again(&mut self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
+    pub(super) fn again(&mut self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
         self.made += 1;
         self.before = Some(manifest.id);
         shard.invalidate();

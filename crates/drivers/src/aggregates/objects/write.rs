@@ -56,7 +56,7 @@ impl Change for Added {
             return Ok(Effect::IsThere);
         }
         if let Some(held) = draft.held(self.fence) {
-            return Err(StoreError::Fenced { fence: self.fence, held });
+            return Err(StoreError::refused(self.fence, held));
         }
         check_floor(&self.run.parts, draft)?;
         draft.runs.push(self.run.clone());
@@ -82,7 +82,7 @@ impl Change for RaisedFence {
     fn apply(&self, draft: &mut Manifest) -> Result<Effect, StoreError> {
         let Self(fence) = *self;
         if let Some(held) = draft.held(fence) {
-            return Err(StoreError::Fenced { fence, held });
+            return Err(StoreError::refused(fence, held));
         }
         if draft.fences.contains(&fence.into()) {
             return Ok(Effect::IsThere);
@@ -103,7 +103,7 @@ impl Requests {
     pub async fn add_run(&self, shard: &Shard, fence: Fence, entries: Entries) -> Result<(), StoreError> {
         // A fence that is known spares the segment; a newer one is met at the commit.
         if let Some(held) = shard.known().and_then(|manifest| manifest.held(fence)) {
-            return Err(StoreError::Fenced { fence, held });
+            return Err(StoreError::refused(fence, held));
         }
         let split = self.split(entries);
         let parts =

@@ -1,7 +1,7 @@
 //! Where things lie: the names of keys, and the bytes of values.
 //!
 //! ```text
-//! {prefix:ag}:r           the cluster's id, the number of shards
+//! {prefix:ag}:r           the cluster's id, the number of shards, the state
 //! {prefix:ag:S}:f, :c     of shard S: the fences, COUNT:SACK to token, and the counts of sacks among them
 //! {prefix:ag:S}:h         the heads, by metric
 //! {prefix:ag:S}:i:METRIC  the names of a metric's blocks, sorted
@@ -14,16 +14,27 @@
 
 use bytes::Bytes;
 use gnudi_model::{MetricId, Timestamp};
+use uuid::Uuid;
 
 use crate::{
-    aggregates::{BlockKey, key::Key},
+    aggregates::{BlockKey, StoreState, key::Key},
     clients::redis::Tag,
 };
 
-/// The layout that this program reads and writes.
-pub(super) const FORMAT: u32 = 1;
+/// The newest layout that this program reads.
+pub(super) const FORMAT: u32 = 2;
+
+/// The layout that it writes. Programs that know no states must not open a store that is not in use.
+pub(super) fn format(state: StoreState) -> u32 {
+    if state == StoreState::InUse { 1 } else { FORMAT }
+}
 
 const METRIC_BYTES: usize = 16;
+
+/// The metric of a field of a shard's heads; `None` of what is none.
+pub(super) fn metric(field: &[u8]) -> Option<MetricId> {
+    Uuid::from_slice(field).ok().map(MetricId)
+}
 
 pub(super) fn root_tag(prefix: &str) -> Tag {
     Tag::new(&format!("{prefix}:ag"))

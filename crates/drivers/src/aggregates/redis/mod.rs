@@ -8,6 +8,7 @@
 //! are waited for by `sync`.
 
 mod layout;
+mod movable;
 mod read;
 mod scripts;
 mod write;
@@ -23,10 +24,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use parking_lot::Mutex;
+use redis::Value;
 use uuid::Uuid;
 
 use self::scripts::Scripts;
-use super::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
+use super::{
+    Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError, StoreState,
+};
 use crate::{
     OpenError,
     clients::redis::{
@@ -56,31 +60,48 @@ const MAINTENANCE_INTERVAL: Duration = Duration::from_millis(500);
 pub struct RedisAggregates {
     client: RedisClient,
     scripts: Scripts,
+    root: Tag,
     tags: Vec<Tag>,
+    /// For messages.
+    place: String,
     next_lane: AtomicUsize,
     /// What was reported as damaged: ids of metrics, with names of blocks.
     damaged: Mutex<HashSet<Vec<u8>>>,
 }
 
 impl RedisAggregates {
-    /// Connects, makes the store where there is none, and refuses one of another cluster.
+    /// Connects, makes the store where there is none, and refuses one of another cluster, or one that is not in use.
     pub async fn open(options: RedisAggregatesOptions, cluster: Uuid) -> Result<Arc<Self>, OpenError> {
+        Self::open_for(options, cluster, Access::Use).await
+    }
+
+    /// As [`RedisAggregates::open`], also for a move.
+    pub async fn open_for(
+        options: RedisAggregatesOptions,
+        cluster: Uuid,
+        access: Access,
+    ) -> Result<Arc<Self>, OpenError> {
         let place = format!("{}, prefix {}", options.redis.url, options.prefix);
         let failed = |reason: String| OpenError::Engine { engine: place.clone(), reason };
         let scripts = Scripts::new();
         let client = RedisClient::connect(options.redis, scripts.all(), 1 + write::LANES)
             .await
             .map_err(|error| failed(error.to_string()))?;
-        let tag = layout::root_tag(&options.prefix);
-        let call = Call::script(&scripts.root, &tag)
-            .key(tag.key(":r"))
+        let root = layout::root_tag(&options.prefix);
+        let new = access.new_state();
+        let call = Call::script(&scripts.root, &root)
+            .key(root.key(":r"))
             .arg(cluster.to_string())
-            .arg(layout::FORMAT)
-            .arg(options.shards.get());
+            .arg(new.map(|state| layout::format(state).to_string()).unwrap_or_default())
+            .arg(options.shards.get())
+            .arg(new.unwrap_or_default().name());
         let value = client.call(read::LANE, Confirm::Replicas, vec![call]).await.remove(0);
         let value = value.map_err(|error| failed(error.to_string()))?;
-        let not_ours = || failed(format!("the key {}:r is not what this program writes", tag.name));
-        let (found, format, shards): (String, u32, u16) =
+        if matches!(&value, Value::Array(items) if items.is_empty()) {
+            return Err(OpenError::Empty { place });
+        }
+        let not_ours = || failed(format!("the key {}:r is not what this program writes", root.name));
+        let (found, format, shards, state): (String, u32, u16, String) =
             redis::from_redis_value(value).map_err(|_| not_ours())?;
         if format > layout::FORMAT {
             let known = layout::FORMAT;
@@ -92,11 +113,15 @@ impl RedisAggregates {
         if found != cluster {
             return Err(OpenError::OtherCluster { place, found, own: cluster });
         }
-        let tags = layout::shard_tags(&options.prefix, NonZeroU16::new(shards).ok_or_else(not_ours)?.get());
+        access.check(StoreState::of_name(&state).ok_or_else(not_ours)?, || place.clone())?;
+        let shards = NonZeroU16::new(shards).ok_or_else(not_ours)?;
+        let tags = layout::shard_tags(&options.prefix, shards.get());
         let store = Arc::new(RedisAggregates {
             client,
             scripts,
+            root,
             tags,
+            place,
             next_lane: AtomicUsize::new(0),
             damaged: Mutex::default(),
         });

@@ -20,7 +20,7 @@ const CALL_DELETIONS_MAX: usize = 500;
 
 impl RedisAggregates {
     /// A connection for writes.
-    fn write_lane(&self) -> usize {
+    pub(super) fn write_lane(&self) -> usize {
         1 + self.next_lane.fetch_add(1, Ordering::Relaxed) % LANES
     }
 
@@ -143,5 +143,5 @@ fn verdict(fence: Fence, answer: Result<Value, ClientError>) -> Result<(), Store
         return Ok(());
     }
     let held = held.parse().map_err(|_| StoreError::Io(format!("{held} is no token")))?;
-    Err(StoreError::Fenced { fence, held })
+    Err(StoreError::refused(fence, held))
 }

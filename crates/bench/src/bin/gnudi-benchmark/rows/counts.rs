@@ -27,6 +27,8 @@ pub struct Counts {
     pub resources: usize,
     /// Metrics that hold a day by the minute, aggregated together.
     pub aggregate_metrics: usize,
+    /// Resources with a history and a metric each, aggregated together.
+    pub aggregate_resources: usize,
     /// Metrics that hold a month by the minute, read in turn.
     pub read_metrics: usize,
     /// Points of the one metric that is read as a whole.
@@ -56,6 +58,7 @@ impl Counts {
             metadata_metrics: 20_000,
             resources: 20_000,
             aggregate_metrics: 1_000,
+            aggregate_resources: 10_000,
             read_metrics: 4,
             year_points: 365 * 24 * 60,
             day_metrics: 280,
@@ -73,6 +76,7 @@ impl Counts {
             push_metrics: 1_000,
             metadata_metrics: 100_000,
             resources: 100_000,
+            aggregate_resources: 100_000,
             read_metrics: 8,
             stream_single_rounds: 60,
             many_metrics: 1_000_000,
@@ -84,6 +88,7 @@ impl Counts {
             metadata_metrics: 1_000 * factor,
             resources: 500 * factor,
             aggregate_metrics: 20 * factor,
+            aggregate_resources: 20 * factor,
             read_metrics: factor,
             year_points: 60 * 24 * 60 * factor,
             day_metrics: 20 * factor,

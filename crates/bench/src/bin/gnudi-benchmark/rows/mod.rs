@@ -2,6 +2,7 @@
 //! before the next group begins, so that what is compared was measured close together.
 
 mod aggregate;
+mod aggregate_resources;
 mod arrow;
 pub mod batch;
 pub mod counts;
@@ -39,12 +40,13 @@ struct Group {
     run: fn(&mut Bench, &mut Server) -> Result<()>,
 }
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     Group { rows: &push::ROWS, suits: |_| true, run: push::run },
     Group { rows: &metadata::ROWS, suits: manages_metrics, run: metadata::run },
     Group { rows: &resources::ROWS, suits: manages_metrics, run: resources::run },
     Group { rows: &read::ROWS, suits: |peer| peer != Peer::GnudiOs, run: read::run },
     Group { rows: &aggregate::ROWS, suits: manages_metrics, run: aggregate::run },
+    Group { rows: &aggregate_resources::ROWS, suits: manages_metrics, run: aggregate_resources::run },
     Group { rows: &process::FOLD_ROWS, suits: |_| true, run: process::run_fold },
     Group { rows: &process::STREAM_ROWS, suits: |_| true, run: process::run_stream },
     Group { rows: &memory::ROWS, suits: has_memory, run: memory::run },

@@ -16,7 +16,8 @@ pub const ROWS: [Row; 4] = [
     Row::new("resource-search", Unit::Searches, "search resources by an attribute, 1 connection"),
 ];
 
-const TYPE: &str = "bench_instance";
+/// A type with four attributes.
+pub(super) const TYPE: &str = "bench_instance";
 
 /// How many resources share a host: what a search finds.
 const RESOURCES_PER_HOST: usize = 10;
@@ -75,7 +76,7 @@ fn create(
     Ok(())
 }
 
-fn create_type(bench: &Bench, server: &Server) -> Result<()> {
+pub(super) fn create_type(bench: &Bench, server: &Server) -> Result<()> {
     let body = serde_json::json!({ "name": TYPE, "attributes": {
         "display_name": { "type": "string", "required": true },
         "host": { "type": "string", "required": true },
@@ -87,7 +88,7 @@ fn create_type(bench: &Bench, server: &Server) -> Result<()> {
     setup::check(&bench.load(server, &requests, 1, Until::Count(1)).run())
 }
 
-fn id(index: usize) -> uuid::Uuid {
+pub(super) fn id(index: usize) -> uuid::Uuid {
     // Spread like random ids, and the same in every run.
     uuid::Uuid::from_u128((index as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
 }
@@ -102,7 +103,7 @@ fn generic_resource(index: usize, resources: usize) -> String {
     serde_json::json!({ "id": id(index + resources), "project_id": project_id }).to_string()
 }
 
-fn resource(index: usize, _resources: usize) -> String {
+pub(super) fn resource(index: usize, _resources: usize) -> String {
     serde_json::json!({
         "id": id(index),
         "project_id": format!("project-{}", index % 97),

@@ -1,0 +1,123 @@
+//! Aggregation across the metrics of all resources that a search finds, each of which has former revisions: the mean of a day by five
+//! minutes of one metric each, over all of them and by a group.
+
+use anyhow::{Context as _, Result, ensure};
+use gnudi_model::MetricId;
+use uuid::Uuid;
+
+use super::{
+    Bench,
+    batch::Metrics,
+    resources::{TYPE, create_type, id, resource},
+    setup,
+};
+use crate::{
+    body::{Span, Values},
+    load::{Keep, Load, Requests, Until},
+    measurement::{Row, Unit, Work},
+    peers::{Peer, Server},
+};
+
+pub const ROWS: [Row; 2] = [
+    Row::new(
+        "aggregate-resources",
+        Unit::Points,
+        "mean of a metric of many resources over a day, 1 connection",
+    ),
+    Row::new("aggregate-groups", Unit::Points, "the same by flavor, in 20 groups"),
+];
+
+const POLICY: &str = "gnudi-bench-day-5min";
+const METRIC: &str = "cpu";
+const GRANULARITY_SECONDS: u32 = 300;
+/// A day.
+const POINTS: usize = 24 * 3600 / GRANULARITY_SECONDS as usize;
+/// Former revisions of each resource.
+const REVISIONS: usize = 2;
+/// Metrics in a request of measures.
+const BATCH_METRICS: usize = 50;
+
+pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
+    let counts = bench.counts(server.peer);
+    let resources = counts.aggregate_resources;
+    setup::create_policy(bench.context, server, POLICY, &[(GRANULARITY_SECONDS, 7 * POINTS)], None)?;
+    create_resources(bench, server, resources)?;
+    let metrics = Metrics::Ids(create_metrics(bench, server, resources)?);
+    let span = Span { step_ms: i64::from(GRANULARITY_SECONDS) * 1000, ..Span::minutes(0, POINTS) };
+    let filled = Requests::Listed(metrics.requests(server, BATCH_METRICS, span, &mut Values::new(1)));
+    let calls = resources.div_ceil(BATCH_METRICS) as u64;
+    setup::check(&bench.load(server, &filled, 4, Until::Count(calls)).run())?;
+    setup::wait_processed(bench, server)?;
+    for (row, groupby) in ROWS.iter().zip(["", "&groupby=flavor"]) {
+        if !bench.options.wants(row.key) {
+            continue;
+        }
+        let path = format!("/v1/aggregates?granularity={GRANULARITY_SECONDS}{groupby}");
+        let body = serde_json::json!({
+            "operations": format!("(aggregate mean (metric {METRIC} mean))"), "search": {}, "resource_type": TYPE,
+        });
+        let requests = Requests::Listed(vec![server.headers.post(&path, body.to_string().as_bytes())]);
+        check_answer(bench, server, &requests)?;
+        let until = Until::Elapsed(counts.load);
+        bench.measure(server, row, None, |bench| {
+            let outcome = bench.load(server, &requests, 1, until).run();
+            let note =
+                format!("{resources} resources with {REVISIONS} former revisions, {POINTS} points each");
+            Ok(Work::of(outcome, resources * POINTS).note(note))
+        })?;
+    }
+    Ok(())
+}
+
+/// Creates resources, and changes each some times.
+fn create_resources(bench: &Bench, server: &Server, resources: usize) -> Result<()> {
+    create_type(bench, server)?;
+    let path = format!("/v1/resource/{TYPE}");
+    let post = |index| server.headers.post(&path, resource(index, resources).as_bytes());
+    send(bench, server, (0..resources).map(post).collect())?;
+    for revision in 0..REVISIONS {
+        let patch = |index: usize| {
+            let body = serde_json::json!({ "display_name": format!("instance-{index}-{revision}") });
+            server.headers.patch(&format!("{path}/{}", id(index)), body.to_string().as_bytes())
+        };
+        send(bench, server, (0..resources).map(patch).collect())?;
+    }
+    Ok(())
+}
+
+fn send(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>) -> Result<()> {
+    let until = Until::Count(requests.len() as u64);
+    let requests = Requests::Listed(requests);
+    setup::check(&bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run())
+}
+
+/// A metric of each resource.
+fn create_metrics(bench: &Bench, server: &Server, resources: usize) -> Result<Vec<MetricId>> {
+    let post = |index| {
+        let body =
+            serde_json::json!({ "archive_policy_name": POLICY, "name": METRIC, "resource_id": id(index) });
+        server.headers.post("/v1/metric", body.to_string().as_bytes())
+    };
+    let requests = Requests::Listed((0..resources).map(post).collect());
+    let until = Until::Count(resources as u64);
+    let load = Load { keep: Keep::Ids, ..bench.load(server, &requests, setup::METADATA_CONNECTIONS, until) };
+    let outcome = load.run();
+    setup::check(&outcome)?;
+    let ids = outcome.ids.iter().map(|id| Ok(MetricId(Uuid::try_parse_ascii(id)?)));
+    ids.collect::<Result<_>>().context("an answer to the creation of a metric")
+}
+
+fn check_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<()> {
+    if server.peer == Peer::Limit {
+        return Ok(());
+    }
+    let answer: serde_json::Value = serde_json::from_slice(&setup::first_answer(bench, server, requests)?.0)?;
+    let measures =
+        |answer: &serde_json::Value| answer["measures"]["aggregated"].as_array().map_or(0, Vec::len);
+    let found: Vec<usize> = match answer.as_array() {
+        Some(groups) => groups.iter().map(|group| measures(&group["measures"])).collect(),
+        None => vec![measures(&answer)],
+    };
+    ensure!(!found.is_empty() && found.iter().all(|found| *found == POINTS), "{found:?} points aggregated");
+    Ok(())
+}

@@ -1,0 +1,335 @@
+//! `gnudi move`: copies the aggregates to another engine while processes of the cluster go on, and hands over to it.
+//!
+//! How a store is copied is `gnudi_drivers::transfer`'s; here is in which order, and when which store may be used.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use gnudi_drivers::{
+    aggregates::{Fence, Movable, StoreError, StoreState},
+    coordination::Coordinator,
+    transfer::{Depth, Observer, Report, Retries, Subject, Transfer},
+};
+use gnudi_indexer::{ArchivePolicies as _, MetricFilter, MetricListing, Metrics as _, Page, sql::SqlIndexer};
+use gnudi_model::{Sack, SackCount, SackId, Timespan};
+use uuid::Uuid;
+
+use super::{backup::megabytes, progress::Progress};
+use crate::{
+    args::{MoveArgs, StoreArgs},
+    config::{Config, Deployment, deployment::INCOMING, options::GNOCCHI},
+    logging,
+    store::shared::{MoveEngines, open_to_move},
+};
+
+/// Metrics of the index that are listed at once.
+const PAGE: usize = 10_000;
+/// A listing begins again so often if the metric that ends a page is deleted meanwhile.
+const LISTINGS_MAX: u32 = 5;
+/// Rounds end when one writes no more than this part of the metrics, or no less than half of the round before.
+const LITTLE_PART: u64 = 100;
+/// After the source was closed, a second round finds nothing to write. More say that the target does not keep what it takes.
+const LAST_ROUNDS_MAX: u32 = 4;
+/// Between two tries where an engine does not answer.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long the command may take to get its token.
+const SESSION: Duration = Duration::from_secs(10);
+
+pub fn run(args: &MoveArgs) -> Result<()> {
+    let store = StoreArgs { config_file: Some(args.config_file.clone()), ..StoreArgs::default() };
+    let config = Config::load(Some(&args.config_file))?;
+    let target = Config::load(Some(&args.to))?;
+    logging::start_quietly(&store, &config);
+    let Deployment::Shared(engines) = Deployment::of(&config, None)?.0 else {
+        bail!(
+            "{}: the embedded store is one directory with its index: it cannot be moved to engines that processes share",
+            args.config_file.display()
+        );
+    };
+    refuse_other_moves(&config, &target)?;
+    let timeout = Duration::from_secs(config.size("DEFAULT", "start_timeout") as u64);
+    let retries = Retries { pause: PAUSE, timeout };
+    super::runtime(&config, "move", None)?.block_on(async {
+        let engines = open_to_move(&engines, &config, target).await?;
+        let moved = Move { engines: &engines, retries }.run(args).await;
+        engines.index.close().await;
+        moved
+    })
+}
+
+/// Refuses a new file in which more has changed than where aggregates lie: [incoming] inherits from [storage], and whoever forgets
+/// that would leave the measures that wait behind.
+fn refuse_other_moves(config: &Config, target: &Config) -> Result<()> {
+    let incoming = config.text(INCOMING, "driver").unwrap_or_default();
+    let of_incoming = |name: &str| name == "driver" || name.starts_with(&format!("{incoming}_"));
+    let kept = GNOCCHI.all().filter(|spec| match spec.section {
+        INCOMING => of_incoming(spec.name),
+        "indexer" => spec.name == "url",
+        "DEFAULT" => spec.name == "coordination_url",
+        _ => false,
+    });
+    for spec in kept {
+        ensure!(
+            config.text(spec.section, spec.name) == target.text(spec.section, spec.name),
+            "[{}] {} is otherwise ({}) than it was ({}): a move changes [storage] only, from which [incoming] inherits what it does \
+             not say itself",
+            spec.section,
+            spec.name,
+            target.place(spec.section, spec.name),
+            config.place(spec.section, spec.name)
+        );
+    }
+    Ok(())
+}
+
+struct Move<'a> {
+    engines: &'a MoveEngines,
+    retries: Retries,
+}
+
+impl Move<'_> {
+    async fn run(&self, args: &MoveArgs) -> Result<()> {
+        let source = &self.engines.source;
+        let found = source.state().await?;
+        ensure!(
+            found != StoreState::Filling,
+            "{} is itself not complete: finish the move to it first",
+            source.place()
+        );
+        let target = self.engines.target().await?;
+        match (found, target.state().await?) {
+            (_, StoreState::Filling) => {}
+            (StoreState::Closed, StoreState::InUse) => {
+                println!("{} is in use already: the move has ended", target.place());
+                return Ok(());
+            }
+            (_, StoreState::InUse) => {
+                bail!("{} holds this cluster's aggregates already, and is in use", target.place())
+            }
+            (_, StoreState::Closed) => bail!(
+                "{} was moved away from: name another pool, bucket, folder or prefix, or empty it",
+                target.place()
+            ),
+        }
+        println!("from {} to {}", source.place(), target.place());
+        let fence = Fence { token: token(&*self.engines.coordinator).await?, ..Fence::EVERYTHING };
+        self.copy(&target, fence).await?;
+        // Opened anew: what is compared is what the engine has, not what this process remembers.
+        let target = self.engines.target().await?;
+        let transfer = self.transfer(&target, fence).await?;
+        let compared = self.round(&transfer, "compared", Depth::Everything).await?;
+        refuse_damage(&compared)?;
+        if !args.cut_over {
+            let hint = "run it again with --cut-over to finish, or without to catch up";
+            println!("copied: {}; {hint}", figures(&compared));
+            return Ok(());
+        }
+        self.cut_over(&transfer, &target).await?;
+        println!("done: every head and block is equal; start all processes with {}", args.to.display());
+        Ok(())
+    }
+
+    async fn transfer(&self, target: &Arc<dyn Movable>, fence: Fence) -> Result<Transfer> {
+        let source = self.engines.source.clone();
+        Transfer::begin(source, target.clone(), fence, self.retries).await.map_err(explain)
+    }
+
+    /// Rounds until little is left.
+    async fn copy(&self, target: &Arc<dyn Movable>, fence: Fence) -> Result<()> {
+        let transfer = self.transfer(target, fence).await?;
+        let mut before = u64::MAX;
+        loop {
+            let report = self.round(&transfer, "copied", Depth::Changes).await?;
+            let written = report.metrics_written;
+            if written * LITTLE_PART <= report.metrics_total || written > before / 2 {
+                return Ok(());
+            }
+            before = written;
+        }
+    }
+
+    async fn cut_over(&self, transfer: &Transfer, target: &Arc<dyn Movable>) -> Result<()> {
+        let source = &self.engines.source;
+        // First the state, so that no process begins; then the fence, which stops those that run.
+        source.set_state(StoreState::Closed).await?;
+        source.raise(Fence::CLOSING).await?;
+        println!("{} is closed: measures wait until processes have the new engine", source.place());
+        for _ in 0..LAST_ROUNDS_MAX {
+            let report = self.round(transfer, "last", Depth::Everything).await?;
+            refuse_damage(&report)?;
+            if report.metrics_written + report.metrics_removed == 0 {
+                return Ok(target.set_state(StoreState::InUse).await?);
+            }
+        }
+        bail!("{} does not keep what is written to it: it is not used", target.place())
+    }
+
+    async fn round(&self, transfer: &Transfer, what: &str, depth: Depth) -> Result<Report> {
+        let subjects = subjects(&self.engines.index).await?;
+        let mut teller = Teller { progress: Progress::steady("move"), said: String::new() };
+        let report = transfer.round(&subjects, depth, &mut teller).await.map_err(explain)?;
+        println!("{what} in {:.1} s: {}", teller.progress.elapsed().as_secs_f64(), figures(&report));
+        Ok(report)
+    }
+}
+
+/// Higher than those of all leases so far, and lower than those of all that follow: the processes that will use the target.
+async fn token(coordinator: &dyn Coordinator) -> Result<u64> {
+    let name = format!("move.{}", Uuid::new_v4().simple());
+    let session = coordinator.join(&name, "{}", SESSION).await?;
+    // Sacks of other counts than the cluster's are nobody's, and it has one of the two at most.
+    let sacks = [(1, 0), (u16::MAX, 0)].map(|(count, id)| {
+        let count = SackCount(count.try_into().expect("not zero"));
+        Sack { count, id: SackId(id) }
+    });
+    let tokens = coordinator.acquire(session, &sacks).await;
+    coordinator.leave(session).await?;
+    tokens?.into_iter().flatten().max().context("the coordinator gives no token")
+}
+
+/// All metrics of the index, with the granularities of their policies.
+async fn subjects(index: &SqlIndexer) -> Result<Vec<Subject>> {
+    let policies = index.archive_policies().await?;
+    let granularities = policies.iter().map(|policy| {
+        let of_items = policy.definition.iter().map(|item| item.granularity);
+        (policy.name.as_str(), of_items.collect())
+    });
+    let granularities: HashMap<&str, Arc<[Timespan]>> = granularities.collect();
+    for _ in 1..LISTINGS_MAX {
+        if let Ok(subjects) = list(index, &granularities).await {
+            return Ok(subjects);
+        }
+    }
+    list(index, &granularities).await
+}
+
+async fn list(index: &SqlIndexer, granularities: &HashMap<&str, Arc<[Timespan]>>) -> Result<Vec<Subject>> {
+    let mut subjects: Vec<Subject> = Vec::new();
+    loop {
+        let marker = subjects.last().map(|subject| subject.metric);
+        let page = Page { limit: PAGE, marker, sorts: Vec::new() };
+        let metrics = index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await?;
+        for metric in &metrics {
+            let known = granularities.get(metric.archive_policy_name.as_str());
+            let granularities = known.context("an archive policy was made meanwhile")?.clone();
+            subjects.push(Subject { metric: metric.id, granularities });
+        }
+        if metrics.len() < PAGE {
+            return Ok(subjects);
+        }
+    }
+}
+
+fn explain(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Fenced { .. } => {
+            anyhow::anyhow!("another `gnudi move` has begun: this one writes nothing more")
+        }
+        error => error.into(),
+    }
+}
+
+/// What is damaged cannot be compared, and would be missing without a word.
+fn refuse_damage(report: &Report) -> Result<()> {
+    if report.damaged == 0 {
+        return Ok(());
+    }
+    for place in &report.damaged_places {
+        eprintln!("damaged: {place}");
+    }
+    bail!(
+        "{} heads or blocks are damaged where they are now: delete their metrics, or measures of their times, and run it again",
+        report.damaged
+    )
+}
+
+/// Prints how far a round is.
+struct Teller {
+    progress: Progress,
+    said: String,
+}
+
+impl Observer for Teller {
+    fn tell(&mut self, report: &Report) {
+        self.said.clear();
+        self.progress.tell(|elapsed| line(report, elapsed));
+    }
+
+    fn no_answer(&mut self, error: &StoreError) {
+        let text = error.to_string();
+        if self.said != text {
+            eprintln!("move: {text}: trying again");
+            self.said = text;
+        }
+    }
+}
+
+fn line(report: &Report, elapsed: Duration) -> String {
+    let Report { metrics, metrics_total, bytes_written, .. } = report;
+    let rate = *metrics as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let left = metrics_total.saturating_sub(*metrics) as f64 / rate.max(f64::MIN_POSITIVE);
+    format!(
+        "{metrics} of {metrics_total} metrics, {rate:.0} metrics/s, {left:.0} s left, {} written",
+        megabytes(*bytes_written)
+    )
+}
+
+fn figures(report: &Report) -> String {
+    let Report { metrics_total, metrics_written, blocks_written, bytes_written, metrics_compared, .. } =
+        report;
+    let compared = match metrics_compared {
+        0 => String::new(),
+        compared => format!(", {compared} read from both and equal"),
+    };
+    let removed = match report.metrics_removed {
+        0 => String::new(),
+        removed => format!(", {removed} removed"),
+    };
+    format!(
+        "{metrics_total} metrics, {metrics_written} written with {blocks_written} blocks, {}{compared}{removed}",
+        megabytes(*bytes_written)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_has_a_rate_and_the_time_left() {
+        let report =
+            Report { metrics: 250, metrics_total: 1000, bytes_written: 1_500_000, ..Report::default() };
+        let told = line(&report, Duration::from_secs(10));
+        assert_eq!(told, "250 of 1000 metrics, 25 metrics/s, 30 s left, 1.5 MB written");
+    }
+
+    #[test]
+    fn only_storage_may_differ() {
+        let load = |text: &str| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+            Config::load(Some(file.path())).unwrap()
+        };
+        let index = "[indexer]\nurl = postgresql://u:hunter2@h/d\n";
+        let one = "[storage]\ndriver = redis\nredis_url = redis://a\n";
+        let other = "[storage]\ndriver = s3\ns3_bucket_prefix = b\n";
+        let redis = "[incoming]\ndriver = redis\nredis_url = redis://a\n";
+        let config = load(&format!("{index}{one}"));
+        refuse_other_moves(&config, &load(&format!("{index}{other}{redis}"))).unwrap();
+        for (text, place) in [
+            (format!("{index}{other}"), "[incoming] driver"),
+            (
+                format!("{index}{other}[incoming]\ndriver = redis\nredis_url = redis://b\n"),
+                "[incoming] redis_url",
+            ),
+            (format!("{other}{redis}"), "[indexer] url"),
+            (
+                format!("{index}{other}{redis}[DEFAULT]\ncoordination_url = redis://:hunter2@h\n"),
+                "[DEFAULT] coordination_url",
+            ),
+        ] {
+            let error = refuse_other_moves(&config, &load(&text)).unwrap_err().to_string();
+            assert!(error.contains(place) && !error.contains("hunter2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The objects that say what the store was made with, whose it is, and whether it is in use.
+//!
+//! The format is created once and never changed. The state is another object, written by moves only: a store that they did not touch has none.
+
+use std::{num::NonZeroU16, path::PathBuf};
+
+use bytes::Bytes;
+use gnudi_model::SackCount;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{names, requests::Requests};
+use crate::{
+    OpenError,
+    aggregates::{Access, StoreError, StoreState},
+    objects::ObjectError,
+};
+
+/// Of a store that was made to be used.
+const VERSION_USED: u32 = 1;
+/// Of one that a move has made: without a state it is not complete. Programs that know no states must not open it.
+const VERSION_FILLED: u32 = 2;
+
+#[derive(Serialize, Deserialize)]
+struct Format {
+    version: u32,
+    shards: NonZeroU16,
+    cluster: Uuid,
+}
+
+/// The number of shards of the cluster's store, which is made where there is none.
+pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Result<SackCount, OpenError> {
+    let place = requests.objects.place();
+    let engine = |reason: String| OpenError::Engine { engine: place.clone(), reason };
+    let path = || PathBuf::from(requests.place(names::FORMAT));
+    let mut found = requests.get(names::FORMAT).await.map_err(|error| engine(error.to_string()))?;
+    if found.is_none() {
+        let version = match access {
+            Access::Use => VERSION_USED,
+            Access::MoveTo => VERSION_FILLED,
+            Access::MoveFrom => return Err(OpenError::Empty { place }),
+        };
+        let format = Format { version, shards: requests.options.shards.0, cluster: own };
+        let text = serde_json::to_vec(&format).expect("plain data");
+        let created = requests.create_object(names::FORMAT, text.into()).await;
+        if let Err(error @ (ObjectError::NoSpace(_) | ObjectError::Refused(_))) = created {
+            return Err(engine(error.to_string()));
+        }
+        found = requests.get(names::FORMAT).await.map_err(|error| engine(error.to_string()))?;
+    }
+    let text = found.ok_or_else(|| engine("what was written cannot be read".to_owned()))?;
+    let invalid = |error: serde_json::Error| OpenError::Invalid { path: path(), reason: error.to_string() };
+    // A newer program may have changed everything but this.
+    let version: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
+    let version = version["version"].as_u64().unwrap_or_default() as u32;
+    if version > VERSION_FILLED {
+        return Err(OpenError::TooNew { path: path(), found: version, known: VERSION_FILLED });
+    }
+    let Format { shards, cluster, .. } = serde_json::from_slice(&text).map_err(invalid)?;
+    if cluster != own {
+        return Err(OpenError::OtherCluster { place, found: cluster, own });
+    }
+    let state = kept_state(requests, version).await.map_err(|error| engine(error.to_string()))?;
+    access.check(state, || place.clone())?;
+    Ok(SackCount(shards))
+}
+
+pub(super) async fn state(requests: &Requests) -> Result<StoreState, StoreError> {
+    let invalid = || StoreError::Io(format!("{} cannot be read", requests.place(names::FORMAT)));
+    let text = requests.get(names::FORMAT).await?.ok_or_else(invalid)?;
+    let format: Format = serde_json::from_slice(&text).map_err(|_| invalid())?;
+    kept_state(requests, format.version).await
+}
+
+async fn kept_state(requests: &Requests, version: u32) -> Result<StoreState, StoreError> {
+    let Some(name) = requests.get(names::STATE).await? else {
+        return Ok(if version == VERSION_USED { StoreState::InUse } else { StoreState::Filling });
+    };
+    let name = String::from_utf8_lossy(&name);
+    let unknown = || StoreError::Io(format!("{} is no state: {name:?}", requests.place(names::STATE)));
+    StoreState::of_name(&name).ok_or_else(unknown)
+}
+
+pub(super) async fn set_state(requests: &Requests, state: StoreState) -> Result<(), StoreError> {
+    requests.put(names::STATE, &Bytes::from_static(state.name().as_bytes())).await
+}

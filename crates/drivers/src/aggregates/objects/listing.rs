@@ -1,0 +1,48 @@
+//! Which metrics of a shard have a head, by the indexes of all its segments.
+
+use std::collections::BTreeSet;
+
+use gnudi_model::MetricId;
+
+use super::{
+    chain::Shard,
+    manifest::Manifest,
+    read::{Stop, Tries},
+    requests::Requests,
+};
+use crate::aggregates::{StoreError, entry::Kind, key::Key};
+
+impl Requests {
+    pub async fn list_metrics(&self, shard: &Shard) -> Result<Vec<MetricId>, StoreError> {
+        let mut tries = Tries::default();
+        loop {
+            let manifest = self.newest(shard).await?;
+            match self.metrics(&manifest, tries.is_last(&manifest)).await {
+                Ok(metrics) => return Ok(metrics),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Gone) => tries.again(shard, &manifest)?,
+            }
+        }
+    }
+
+    async fn metrics(&self, manifest: &Manifest, last: bool) -> Result<Vec<MetricId>, Stop> {
+        let mut found = BTreeSet::new();
+        for run in &manifest.runs {
+            let mut heads = Vec::new();
+            for part in &run.parts {
+                let index = self.index(part, last).await?;
+                for row in index.rows().take_while(|row| row.key.as_block().is_none()) {
+                    let metric = row.key.metric();
+                    if row.key == Key::head(metric) && row.kind != Kind::Tombstone {
+                        heads.push(metric);
+                    } else if row.key == Key::head(metric) || row.key == Key::deletion(metric) {
+                        found.remove(&metric);
+                    }
+                }
+            }
+            // A run's head is newer than its deletion.
+            found.extend(heads);
+        }
+        Ok(found.into_iter().collect())
+    }
+}

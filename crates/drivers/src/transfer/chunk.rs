@@ -1,0 +1,264 @@
+//! Some metrics of one shard: what differs between the stores is read and written.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use bytes::Bytes;
+use gnudi_model::{MetricId, Timespan, Timestamp};
+
+use super::{Depth, Report, Subject, Transfer};
+use crate::aggregates::{BlockKey, BlockRange, Blocks, MetricWrite, Movable, StoreError};
+
+/// Of raw points, in names of blocks.
+const RAW: Timespan = Timespan(0);
+/// Blocks that one call reads.
+const READ_BLOCKS_MAX: usize = 256;
+/// Bytes that are gathered before they are written.
+const WRITE_BYTES_MAX: usize = 4 << 20;
+
+/// A metric that may differ.
+struct Suspect<'a> {
+    subject: &'a Subject,
+    head: Bytes,
+    /// Whether something that the target has is found to differ: the head, to begin with.
+    differs: bool,
+    /// Blocks of the source that are to be looked at.
+    wanted: Vec<BlockKey>,
+    /// Blocks of the target that the source does not have.
+    expired: Vec<BlockKey>,
+    /// Whether a block of it is damaged in the source.
+    is_damaged: bool,
+}
+
+/// Blocks of a metric that are read together.
+struct Piece<'a> {
+    suspect: usize,
+    keys: &'a [BlockKey],
+    /// Of this metric.
+    is_last: bool,
+}
+
+/// What is to be written, metric by metric.
+#[derive(Default)]
+struct Batch {
+    writes: Vec<MetricWrite>,
+    bytes: usize,
+}
+
+impl Transfer {
+    pub(super) async fn chunk(&self, subjects: &[Subject], depth: Depth) -> Result<Report, StoreError> {
+        let mut report = Report { metrics: subjects.len() as u64, ..Report::default() };
+        let mut suspects = self.suspects(subjects, depth, &mut report).await?;
+        self.list(&mut suspects, depth).await?;
+        let wanted: Vec<Vec<BlockKey>> =
+            suspects.iter_mut().map(|suspect| std::mem::take(&mut suspect.wanted)).collect();
+        let mut batch = Batch::default();
+        for group in groups(&wanted) {
+            let mut differing = self.differing(&group, depth, &mut suspects, &mut report).await?;
+            for piece in group {
+                let suspect = &mut suspects[piece.suspect];
+                let blocks = piece.keys.iter().filter_map(|key| differing.remove_entry(key)).collect();
+                self.bring(suspect, blocks, piece.is_last, depth, &mut batch, &mut report);
+                if batch.bytes >= WRITE_BYTES_MAX {
+                    self.flush(&mut batch).await?;
+                }
+            }
+        }
+        self.flush(&mut batch).await?;
+        Ok(report)
+    }
+
+    /// Reads heads, and picks the metrics to look at; those that the source has no longer are removed.
+    async fn suspects<'a>(
+        &self,
+        subjects: &'a [Subject],
+        depth: Depth,
+        report: &mut Report,
+    ) -> Result<Vec<Suspect<'a>>, StoreError> {
+        let metrics: Vec<MetricId> = subjects.iter().map(|subject| subject.metric).collect();
+        let heads = self.source.read_heads(&metrics).await;
+        let copies = self.target.read_heads(&metrics).await;
+        let (mut suspects, mut gone) = (Vec::new(), Vec::new());
+        for ((subject, head), copy) in subjects.iter().zip(heads).zip(copies) {
+            let copy = match copy {
+                Ok(copy) => copy,
+                // It is written again.
+                Err(StoreError::Damaged(_)) => Some(Bytes::new()),
+                Err(error) => return Err(error),
+            };
+            match head {
+                Ok(None) if copy.is_some() => gone.push(subject.metric),
+                Ok(None) => {}
+                Ok(Some(head)) => {
+                    let differs = copy.as_ref() != Some(&head);
+                    if differs || depth == Depth::Everything && !self.was_compared(subject.metric, &head) {
+                        let (wanted, expired) = (Vec::new(), Vec::new());
+                        suspects.push(Suspect { subject, head, differs, wanted, expired, is_damaged: false });
+                    }
+                }
+                Err(StoreError::Damaged(place)) => report.damage(place),
+                Err(error) => return Err(error),
+            }
+        }
+        if !gone.is_empty() {
+            self.target.delete(self.fence, &gone).await.into_iter().collect::<Result<(), _>>()?;
+            report.metrics_removed += gone.len() as u64;
+        }
+        Ok(suspects)
+    }
+
+    fn was_compared(&self, metric: MetricId, head: &Bytes) -> bool {
+        self.compared.lock().get(&metric) == Some(&crc_fast::crc32_iscsi(head))
+    }
+
+    /// Finds the blocks of suspects in both stores.
+    async fn list(&self, suspects: &mut [Suspect<'_>], depth: Depth) -> Result<(), StoreError> {
+        let mut ranges = Vec::new();
+        let mut owners = Vec::new();
+        for (at, suspect) in suspects.iter().enumerate() {
+            let metric = suspect.subject.metric;
+            for granularity in suspect.subject.granularities.iter().copied().chain([RAW]) {
+                ranges.push(BlockRange {
+                    metric,
+                    granularity,
+                    from: Timestamp(i64::MIN),
+                    to: Timestamp::MAX,
+                });
+                owners.push(at);
+            }
+        }
+        let names = self.source.list_blocks(&ranges).await;
+        let copies = self.target.list_blocks(&ranges).await;
+        for ((owner, names), copies) in owners.into_iter().zip(names).zip(copies) {
+            let (names, copies) = (names?, copies?);
+            let is_there = |key: &BlockKey| copies.binary_search_by_key(&order(key), order).is_ok();
+            let known: BTreeSet<BlockKey> = names.iter().copied().collect();
+            let suspect = &mut suspects[owner];
+            suspect.expired.extend(copies.iter().filter(|key| !known.contains(key)));
+            let wanted = names.iter().filter(|key| depth == Depth::Everything || !is_there(key));
+            suspect.wanted.extend(wanted);
+        }
+        Ok(())
+    }
+
+    /// Those of the blocks that the target has not, or has otherwise.
+    async fn differing(
+        &self,
+        group: &[Piece<'_>],
+        depth: Depth,
+        suspects: &mut [Suspect<'_>],
+        report: &mut Report,
+    ) -> Result<BTreeMap<BlockKey, Bytes>, StoreError> {
+        let owned =
+            group.iter().flat_map(|piece| ranges(piece.keys).into_iter().map(|range| (piece.suspect, range)));
+        let (owners, ranges): (Vec<usize>, Vec<BlockRange>) = owned.unzip();
+        let (mut blocks, damaged) = read(&*self.source, &ranges).await?;
+        let wanted: HashSet<&BlockKey> = group.iter().flat_map(|piece| piece.keys).collect();
+        blocks.retain(|key, _| wanted.contains(key));
+        for (at, place) in damaged {
+            suspects[owners[at]].is_damaged = true;
+            report.damage(place);
+        }
+        if depth == Depth::Everything {
+            let (copies, _) = read(&*self.target, &ranges).await?;
+            blocks.retain(|key, bytes| copies.get(key) != Some(bytes));
+        }
+        Ok(blocks)
+    }
+
+    /// Puts into the batch what differs of a metric, its head with the last piece.
+    fn bring(
+        &self,
+        suspect: &mut Suspect<'_>,
+        blocks: Vec<(BlockKey, Bytes)>,
+        is_last: bool,
+        depth: Depth,
+        batch: &mut Batch,
+        report: &mut Report,
+    ) {
+        let metric = suspect.subject.metric;
+        suspect.differs |= !blocks.is_empty() || !suspect.expired.is_empty();
+        if is_last && !suspect.differs {
+            if depth == Depth::Everything && !suspect.is_damaged {
+                self.compared.lock().insert(metric, crc_fast::crc32_iscsi(&suspect.head));
+                report.metrics_compared += 1;
+            }
+            return;
+        }
+        if !is_last && blocks.is_empty() {
+            return;
+        }
+        report.blocks_written += blocks.len() as u64;
+        report.metrics_written += u64::from(is_last);
+        let (head, expired) = if is_last {
+            (suspect.head.clone(), std::mem::take(&mut suspect.expired))
+        } else {
+            // Nobody reads it, and whoever begins again finds that it differs.
+            (Bytes::new(), Vec::new())
+        };
+        let bytes = head.len() + blocks.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        report.bytes_written += bytes as u64;
+        batch.bytes += bytes;
+        batch.writes.push(MetricWrite { metric, blocks, expired, head });
+    }
+
+    async fn flush(&self, batch: &mut Batch) -> Result<(), StoreError> {
+        let Batch { writes, .. } = std::mem::take(batch);
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.target.write(self.fence, writes).await.into_iter().collect()
+    }
+}
+
+/// Cuts the blocks of metrics into pieces, and gathers small ones.
+fn groups(wanted: &[Vec<BlockKey>]) -> Vec<Vec<Piece<'_>>> {
+    let mut groups: Vec<Vec<Piece<'_>>> = Vec::new();
+    let mut room = 0;
+    for (suspect, keys) in wanted.iter().enumerate() {
+        let cuts = keys.len().div_ceil(READ_BLOCKS_MAX).max(1);
+        for cut in 0..cuts {
+            let end = keys.len().min((cut + 1) * READ_BLOCKS_MAX);
+            let keys = &keys[cut * READ_BLOCKS_MAX..end];
+            if groups.is_empty() || room < keys.len() {
+                groups.push(Vec::new());
+                room = READ_BLOCKS_MAX;
+            }
+            room -= keys.len();
+            let piece = Piece { suspect, keys, is_last: cut + 1 == cuts };
+            groups.last_mut().expect("there is one").push(piece);
+        }
+    }
+    groups
+}
+
+/// Blocks, and where damaged ones are, by the range.
+async fn read(
+    store: &dyn Movable,
+    ranges: &[BlockRange],
+) -> Result<(BTreeMap<BlockKey, Bytes>, Vec<(usize, String)>), StoreError> {
+    let (mut blocks, mut places) = (BTreeMap::new(), Vec::new());
+    for (at, found) in store.read_blocks(ranges).await.into_iter().enumerate() {
+        let Blocks { whole, damaged } = match found {
+            Err(StoreError::Damaged(place)) => Blocks { whole: Vec::new(), damaged: vec![place] },
+            found => found?,
+        };
+        blocks.extend(whole);
+        places.extend(damaged.into_iter().map(|place| (at, place)));
+    }
+    Ok((blocks, places))
+}
+
+/// One range for the keys of a granularity, which are sorted.
+fn ranges(keys: &[BlockKey]) -> Vec<BlockRange> {
+    let of_granularity = keys.chunk_by(|one, other| one.granularity == other.granularity);
+    let range = |keys: &[BlockKey]| {
+        let BlockKey { metric, granularity, first: from, .. } = keys[0];
+        let to = keys.iter().map(|key| key.last).max().expect("chunks have keys");
+        BlockRange { metric, granularity, from, to }
+    };
+    of_granularity.map(range).collect()
+}
+
+fn order(key: &BlockKey) -> (Timestamp, Timestamp) {
+    (key.first, key.last)
+}

@@ -1,0 +1,320 @@
+//! A transfer between two stores, by chance: the source is written meanwhile, the target fails in the middle of writes, and the
+//! command is cut short and begun again. At the end both are equal, whatever came before.
+
+mod support;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use gnudi_drivers::{
+    aggregates::{
+        AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Movable, StoreError, StoreState,
+        memory::MemoryAggregates,
+    },
+    transfer::{Depth, Observer, Report, Retries, Subject, Transfer},
+};
+use gnudi_model::{MetricId, Timespan, Timestamp};
+use parking_lot::Mutex;
+use support::random::Random;
+use uuid::Uuid;
+
+const METRICS: u128 = 400;
+const MINUTE: Timespan = Timespan(60_000_000_000);
+const RAW: Timespan = Timespan(0);
+
+fn metric(id: u128) -> MetricId {
+    MetricId(Uuid::from_u128(id))
+}
+
+fn everything(metric: MetricId, granularity: Timespan) -> BlockRange {
+    BlockRange { metric, granularity, from: Timestamp(i64::MIN), to: Timestamp::MAX }
+}
+
+/// The passes of workers: each changes the head, and some of the blocks, also in place.
+struct Writer {
+    store: Arc<MemoryAggregates>,
+    random: Random,
+    position: u64,
+    metrics: BTreeSet<u128>,
+    blocks: BTreeMap<u128, BTreeSet<BlockKey>>,
+}
+
+impl Writer {
+    async fn pass(&mut self) {
+        let id = u128::from(self.random.next()) % METRICS;
+        self.position += 1;
+        let known = self.blocks.entry(id).or_default();
+        let mut write = MetricWrite {
+            metric: metric(id),
+            blocks: Vec::new(),
+            expired: Vec::new(),
+            head: Bytes::from(format!("head {}", self.position)),
+        };
+        for _ in 0..self.random.below(4) {
+            let granularity = if self.random.one_in(3) { RAW } else { MINUTE };
+            let at = Timestamp::from_secs(100 * self.random.below(30) as i64);
+            let last = Timestamp(at.0 + 60_000_000_000);
+            let key = BlockKey { metric: metric(id), granularity, first: at, last };
+            if self.random.one_in(5) {
+                known.remove(&key);
+                write.expired.push(key);
+                write.blocks.retain(|(other, _)| *other != key);
+            } else {
+                known.insert(key);
+                write.expired.retain(|other| *other != key);
+                write.blocks.push((key, Bytes::from(format!("block {}", self.position).repeat(20))));
+            }
+        }
+        self.metrics.insert(id);
+        self.store.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
+    }
+
+    async fn delete(&mut self) {
+        let Some(id) = self.metrics.iter().nth(self.random.below(self.metrics.len().max(1))).copied() else {
+            return;
+        };
+        self.metrics.remove(&id);
+        self.blocks.remove(&id);
+        self.store.delete(Fence::EVERYTHING, &[metric(id)]).await.remove(0).unwrap();
+    }
+}
+
+/// A target that now and then does not answer, having done some of what it was asked.
+struct Flaky {
+    store: Arc<MemoryAggregates>,
+    random: Mutex<Random>,
+    /// It fails once in so many calls.
+    rarely: AtomicU64,
+    /// Told of each write, before it is done.
+    passes: Option<Arc<tokio::sync::Mutex<Writer>>>,
+}
+
+impl Flaky {
+    fn fails(&self) -> bool {
+        let rarely = self.rarely.load(Ordering::Relaxed);
+        rarely > 0 && self.random.lock().one_in(rarely as usize)
+    }
+}
+
+fn no_answer() -> StoreError {
+    StoreError::Unavailable("for now".to_owned())
+}
+
+#[async_trait]
+impl AggregateStore for Flaky {
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+        if self.fails() {
+            vec![Err(no_answer()); metrics.len()]
+        } else {
+            self.store.read_heads(metrics).await
+        }
+    }
+
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
+        self.store.read_blocks(ranges).await
+    }
+
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
+        self.store.list_blocks(ranges).await
+    }
+
+    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
+        self.store.raise(fence).await
+    }
+
+    async fn write(&self, fence: Fence, mut writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+        if let Some(writer) = &self.passes {
+            let mut writer = writer.lock().await;
+            for _ in 0..20 {
+                writer.pass().await;
+            }
+        }
+        if self.fails() {
+            let asked = writes.len();
+            writes.truncate(asked / 2);
+            self.store.write(fence, writes).await;
+            return vec![Err(no_answer()); asked];
+        }
+        self.store.write(fence, writes).await
+    }
+
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+        self.store.delete(fence, metrics).await
+    }
+
+    async fn sync(&self) -> Result<(), StoreError> {
+        self.store.sync().await
+    }
+}
+
+#[async_trait]
+impl Movable for Flaky {
+    fn place(&self) -> String {
+        self.store.place()
+    }
+
+    async fn state(&self) -> Result<StoreState, StoreError> {
+        self.store.state().await
+    }
+
+    async fn set_state(&self, state: StoreState) -> Result<(), StoreError> {
+        self.store.set_state(state).await
+    }
+
+    async fn list_metrics(&self) -> Result<Vec<MetricId>, StoreError> {
+        self.store.list_metrics().await
+    }
+}
+
+#[derive(Default)]
+struct Silent {
+    failures: u64,
+}
+
+impl Observer for Silent {
+    fn tell(&mut self, report: &Report) {
+        assert!(report.metrics <= report.metrics_total);
+    }
+
+    fn no_answer(&mut self, _: &StoreError) {
+        self.failures += 1;
+    }
+}
+
+async fn subjects(writer: &tokio::sync::Mutex<Writer>) -> Vec<Subject> {
+    let granularities: Arc<[Timespan]> = Arc::from([MINUTE]);
+    let of = |id: &u128| Subject { metric: metric(*id), granularities: granularities.clone() };
+    writer.lock().await.metrics.iter().map(of).collect()
+}
+
+async fn contents(store: &MemoryAggregates) -> (Vec<Option<Bytes>>, Vec<Blocks>) {
+    let metrics: Vec<MetricId> = (0..METRICS).map(metric).collect();
+    let ranges: Vec<BlockRange> = metrics
+        .iter()
+        .flat_map(|metric| [RAW, MINUTE].map(|granularity| everything(*metric, granularity)))
+        .collect();
+    let heads = store.read_heads(&metrics).await.into_iter().map(Result::unwrap).collect();
+    (heads, store.read_blocks(&ranges).await.into_iter().map(Result::unwrap).collect())
+}
+
+struct World {
+    source: Arc<MemoryAggregates>,
+    target: Arc<MemoryAggregates>,
+    writer: Arc<tokio::sync::Mutex<Writer>>,
+}
+
+impl World {
+    async fn new(seed: u64) -> Self {
+        let source = Arc::new(MemoryAggregates::default());
+        let random = Random::new(seed);
+        let (metrics, blocks) = (BTreeSet::new(), BTreeMap::new());
+        let mut writer = Writer { store: source.clone(), random, position: 0, metrics, blocks };
+        for _ in 0..1000 {
+            writer.pass().await;
+        }
+        let writer = Arc::new(tokio::sync::Mutex::new(writer));
+        World { source, target: Arc::new(MemoryAggregates::default()), writer }
+    }
+
+    async fn begin(&self, token: u64, rarely: u64, is_written: bool) -> Transfer {
+        let flaky = Flaky {
+            store: self.target.clone(),
+            random: Mutex::new(Random::new(token)),
+            rarely: AtomicU64::new(rarely),
+            passes: is_written.then(|| self.writer.clone()),
+        };
+        let fence = Fence { token, ..Fence::EVERYTHING };
+        let retries = Retries { pause: Duration::from_micros(100), timeout: Duration::from_hours(1) };
+        Transfer::begin(self.source.clone(), Arc::new(flaky), fence, retries).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn both_are_equal_at_the_end() {
+    for seed in 1..=10 {
+        let world = World::new(seed).await;
+        let mut random = Random::new(seed);
+        // Some runs while the source is written, each cut short at some time, of which the last fails nowhere.
+        for token in 1..5 {
+            let transfer = world.begin(token, 6, true).await;
+            for depth in [Depth::Changes, Depth::Everything] {
+                let subjects = subjects(&world.writer).await;
+                let cut = Duration::from_micros(random.next() % 20_000);
+                let mut silent = Silent::default();
+                let _ = tokio::time::timeout(cut, transfer.round(&subjects, depth, &mut silent)).await;
+                world.writer.lock().await.delete().await;
+            }
+        }
+        world.source.raise(Fence::CLOSING).await.unwrap();
+        let transfer = world.begin(9, 6, false).await;
+        let subjects = subjects(&world.writer).await;
+        let mut rounds = 0;
+        loop {
+            let report = transfer.round(&subjects, Depth::Everything, &mut Silent::default()).await.unwrap();
+            rounds += 1;
+            if report.metrics_written + report.metrics_removed == 0 {
+                break;
+            }
+        }
+        assert!(rounds <= 3, "seed {seed}: {rounds} rounds");
+        assert_eq!(contents(&world.source).await, contents(&world.target).await, "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn a_round_writes_what_has_changed_only() {
+    let world = World::new(5).await;
+    let transfer = world.begin(1, 0, false).await;
+    let count = subjects(&world.writer).await.len() as u64;
+    let round = async |depth| {
+        let all = subjects(&world.writer).await;
+        transfer.round(&all, depth, &mut Silent::default()).await.unwrap()
+    };
+    let first = round(Depth::Changes).await;
+    assert_eq!((first.metrics_written, first.metrics), (count, count));
+    assert_eq!(round(Depth::Changes).await.metrics_written, 0);
+    assert_eq!(round(Depth::Everything).await.metrics_compared, count);
+    world.writer.lock().await.pass().await;
+    let changed = round(Depth::Everything).await;
+    assert_eq!((changed.metrics_written, changed.metrics_compared), (1, 0), "{changed:?}");
+    let settled = round(Depth::Everything).await;
+    assert_eq!((settled.metrics_written, settled.metrics_compared), (0, 1), "{settled:?}");
+}
+
+#[tokio::test]
+async fn what_differs_in_the_target_is_found_and_written_again() {
+    let world = World::new(6).await;
+    let transfer = world.begin(1, 0, false).await;
+    let all = subjects(&world.writer).await;
+    transfer.round(&all, Depth::Changes, &mut Silent::default()).await.unwrap();
+    let (heads, blocks) = contents(&world.source).await;
+    let (key, bytes) = blocks.iter().flat_map(|blocks| &blocks.whole).next().unwrap().clone();
+    let at = (0..METRICS).position(|id| metric(id) == key.metric).unwrap();
+    let head = heads[at].clone().unwrap();
+    let wrong = Bytes::from([b"x", &bytes[1..]].concat());
+    let write = MetricWrite { metric: key.metric, blocks: vec![(key, wrong)], expired: Vec::new(), head };
+    world.target.write(Fence { token: 1, ..Fence::EVERYTHING }, vec![write]).await.remove(0).unwrap();
+    let found = transfer.round(&all, Depth::Everything, &mut Silent::default()).await.unwrap();
+    assert_eq!((found.metrics_written, found.blocks_written), (1, 1), "{found:?}");
+    assert_eq!(contents(&world.source).await, contents(&world.target).await);
+}
+
+#[tokio::test]
+async fn a_second_transfer_stops_the_first() {
+    let world = World::new(7).await;
+    let first = world.begin(1, 0, false).await;
+    let second = world.begin(2, 0, false).await;
+    let all = subjects(&world.writer).await;
+    let refused = first.round(&all, Depth::Changes, &mut Silent::default()).await;
+    assert!(matches!(refused, Err(StoreError::Fenced { held: 2, .. })), "{refused:?}");
+    second.round(&all, Depth::Changes, &mut Silent::default()).await.unwrap();
+    assert_eq!(contents(&world.source).await, contents(&world.target).await);
+}
