@@ -129,7 +129,9 @@ impl Summary {
         };
         let mut summary =
             Summary { count: values.len(), sum: 0.0 + first, min: first, max: first, first, last };
-        values[1..].iter().for_each(|value| summary.add(*value));
+        for value in &values[1..] {
+            summary.add(*value);
+        }
         summary
     }
 
@@ -168,7 +170,9 @@ pub(crate) fn with_values(methods: &[AggregationMethod], row: Option<&[f64]>, va
                 first: 0.0,
                 last: 0.0,
             };
-            values.iter().for_each(|value| summary.add(*value));
+            for value in values {
+                summary.add(*value);
+            }
             summary
         },
     );

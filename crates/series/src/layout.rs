@@ -26,8 +26,6 @@ pub struct Layout {
     pub(crate) methods: Vec<AggregationMethod>,
     /// Whether there are rates as Gnocchi computes them.
     pub(crate) has_rate: bool,
-    /// Whether there are methods over differences: rates, or those of counters.
-    pub(crate) has_differences: bool,
     pub(crate) has_percentile: bool,
     /// For how long raw points are kept, if they are; late points are then taken as far back.
     pub(crate) raw_timespan: Option<Timespan>,
@@ -51,7 +49,6 @@ impl Layout {
             back_window: policy.back_window.saturating_add(u64::from(has_rate)),
             grains,
             has_rate,
-            has_differences: methods.iter().any(|method| method.rate),
             has_percentile: methods.iter().any(|m| matches!(m.statistic, Statistic::Percentile(_))),
             methods,
             raw_timespan: policy.raw_timespan,
@@ -73,6 +70,11 @@ impl Layout {
     /// do: all are computed from all points.
     pub(crate) fn depends_on_passes(&self) -> bool {
         self.raw_timespan.is_none() && (self.has_rate || self.has_percentile)
+    }
+
+    /// Whether there are methods over differences: rates, or those of counters.
+    pub(crate) fn has_differences(&self) -> bool {
+        self.methods.last().is_some_and(|method| method.rate)
     }
 
     /// Whether points before the back window may count.

@@ -222,7 +222,7 @@ impl Head {
                 grain.marks.forget(&self.raw[..count], grain.final_until);
             }
             if let Some(before) = raw[..raw.partition_point(|point| point.timestamp.0 < oldest)].last()
-                && (layout.has_differences || self.archive.is_some())
+                && (layout.has_differences() || self.archive.is_some())
             {
                 self.before = Some(*before);
             }

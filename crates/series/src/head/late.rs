@@ -149,7 +149,7 @@ impl Head {
         points.extend_from_slice(&self.raw);
         let points = aggregated(&points, true);
         self.find_before(&late, &points);
-        let changed = changed_times(&late, &points, layout.has_differences);
+        let changed = changed_times(&late, &points, layout.has_differences());
         let newest = self.last().unwrap_or_default();
         let rows = self.grains.iter().zip(&layout.grains).map(|(grain, limits)| {
             grain.late_rows(&layout.methods, &points, &changed, grain.oldest_late(limits.timespan, newest))

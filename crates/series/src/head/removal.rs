@@ -123,7 +123,7 @@ impl GrainState {
         points: &[Measure],
     ) -> Vec<Timestamp> {
         let next = points.get(points.partition_point(|point| point.timestamp < span.end));
-        let next = next.filter(|_| layout.has_differences).map(|point| point.timestamp);
+        let next = next.filter(|_| layout.has_differences()).map(|point| point.timestamp);
         let is_whole = |time: &Timestamp| floor(time.0, self.granularity.0) >= from;
         let mut times = vec![span.start, Timestamp(span.end.0.saturating_sub(1).max(span.start.0))];
         times.extend(next);
