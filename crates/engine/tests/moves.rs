@@ -37,6 +37,7 @@ fn policy(coarse: i64) -> ArchivePolicy {
         definition: vec![item(60), item(coarse)],
         aggregation_methods: ArchivePolicy::default_methods(),
         raw_timespan: None,
+        recomputes_late: false,
     }
 }
 

@@ -163,7 +163,8 @@ mod tests {
                 Rule::CreateArchivePolicy | Rule::CreateResourceType | Rule::UpdateResourceType => {
                     &["admin", "service"]
                 }
-                Rule::DeleteMetric
+                Rule::UpdateMetric
+                | Rule::DeleteMetric
                 | Rule::DeleteResource
                 | Rule::DeleteResources
                 | Rule::DeleteAnnotation => &["admin", "creator", "same project"],
@@ -181,7 +182,8 @@ mod tests {
             };
             let created_by_name = matches!(
                 rule,
-                Rule::DeleteMetric
+                Rule::UpdateMetric
+                    | Rule::DeleteMetric
                     | Rule::DeleteResource
                     | Rule::DeleteResources
                     | Rule::ListMetric

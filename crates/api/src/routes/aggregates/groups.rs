@@ -3,7 +3,7 @@
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
-use gnudi_indexer::{Filter, IndexerError};
+use gnudi_indexer::IndexerError;
 use gnudi_model::{Resource, Text, resource_type::GENERIC};
 
 use super::by_resource::{Wanted, list};
