@@ -161,13 +161,11 @@ impl Head {
     fn complete_from(&self, layout: &Layout, points: &[Measure], is_cut: bool) -> i64 {
         let Some(archive) = &self.archive else { return self.raw_start() };
         let first = points.first().map_or(0, |point| point.timestamp.0);
-        let mut from = archive.from.max(archive.kept_from);
-        if is_cut {
-            from = from.max(first);
-        }
-        // The first point has no rate, unless it is the metric's first.
-        if layout.has_rate && from > 0 && first >= from {
-            from = first.saturating_add(1);
+        let known_from = if is_cut { archive.from.max(first) } else { archive.from };
+        let from = known_from.max(archive.kept_from);
+        // The first point has no rate, unless it is the metric's first. Where points have expired, one from before is left.
+        if layout.has_rate && known_from > 0 && first >= known_from {
+            return from.max(first.saturating_add(1));
         }
         from
     }
