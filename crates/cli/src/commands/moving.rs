@@ -24,7 +24,7 @@ use crate::{
 
 /// Metrics of the index that are listed at once.
 const PAGE: usize = 10_000;
-/// A listing begins again so often if the metric that ends a page is deleted meanwhile.
+/// A listing begins again so often if the metric that ends a page is deleted meanwhile, or a policy made.
 const LISTINGS_MAX: u32 = 5;
 /// Rounds end when one writes no more than this part of the metrics, or no less than half of the round before.
 const LITTLE_PART: u64 = 100;
@@ -124,7 +124,7 @@ impl Move<'_> {
             println!("copied: {}; {hint}", figures(&compared));
             return Ok(());
         }
-        self.cut_over(&transfer, &target).await?;
+        self.cut_over(&transfer, &target, fence).await?;
         println!("done: every head and block is equal; start all processes with {}", args.to.display());
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Move<'_> {
         }
     }
 
-    async fn cut_over(&self, transfer: &Transfer, target: &Arc<dyn Movable>) -> Result<()> {
+    async fn cut_over(&self, transfer: &Transfer, target: &Arc<dyn Movable>, fence: Fence) -> Result<()> {
         let source = &self.engines.source;
         // First the state, so that no process begins; then the fence, which stops those that run.
         source.set_state(StoreState::Closed).await?;
@@ -158,6 +158,8 @@ impl Move<'_> {
             let report = self.round(transfer, "last", Depth::Everything).await?;
             refuse_damage(&report)?;
             if report.metrics_written + report.metrics_removed == 0 {
+                // A later run may still write what it has read before the source was closed: then it is the one to end the move.
+                target.raise(fence).await.map_err(explain)?;
                 return Ok(target.set_state(StoreState::InUse).await?);
             }
         }
@@ -189,21 +191,21 @@ async fn token(coordinator: &dyn Coordinator) -> Result<u64> {
 
 /// All metrics of the index, with the granularities of their policies.
 async fn subjects(index: &SqlIndexer) -> Result<Vec<Subject>> {
+    for _ in 1..LISTINGS_MAX {
+        if let Ok(subjects) = list(index).await {
+            return Ok(subjects);
+        }
+    }
+    list(index).await
+}
+
+async fn list(index: &SqlIndexer) -> Result<Vec<Subject>> {
     let policies = index.archive_policies().await?;
     let granularities = policies.iter().map(|policy| {
         let of_items = policy.definition.iter().map(|item| item.granularity);
         (policy.name.as_str(), of_items.collect())
     });
     let granularities: HashMap<&str, Arc<[Timespan]>> = granularities.collect();
-    for _ in 1..LISTINGS_MAX {
-        if let Ok(subjects) = list(index, &granularities).await {
-            return Ok(subjects);
-        }
-    }
-    list(index, &granularities).await
-}
-
-async fn list(index: &SqlIndexer, granularities: &HashMap<&str, Arc<[Timespan]>>) -> Result<Vec<Subject>> {
     let mut subjects: Vec<Subject> = Vec::new();
     loop {
         let marker = subjects.last().map(|subject| subject.metric);
