@@ -2,16 +2,17 @@
 //!
 //! How a store is copied is `gnudi_drivers::transfer`'s; here is in which order, and when which store may be used.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use gnudi_drivers::{
     aggregates::{Fence, Movable, StoreError, StoreState},
     coordination::Coordinator,
-    transfer::{Depth, Observer, Report, Retries, Subject, Transfer},
+    transfer::{Depth, Observer, Report, Retries, Transfer},
 };
-use gnudi_indexer::{ArchivePolicies as _, MetricFilter, MetricListing, Metrics as _, Page, sql::SqlIndexer};
-use gnudi_model::{Sack, SackCount, SackId, Timespan};
+use gnudi_engine::granularities_of;
+use gnudi_indexer::{MetricFilter, MetricListing, Metrics as _, Page, sql::SqlIndexer};
+use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use uuid::Uuid;
 
 use super::{backup::megabytes, progress::Progress};
@@ -24,7 +25,7 @@ use crate::{
 
 /// Metrics of the index that are listed at once.
 const PAGE: usize = 10_000;
-/// A listing begins again so often if the metric that ends a page is deleted meanwhile, or a policy made.
+/// A listing begins again so often if the metric that ends a page is deleted meanwhile.
 const LISTINGS_MAX: u32 = 5;
 /// Rounds end when one writes no more than this part of the metrics, or no less than half of the round before.
 const LITTLE_PART: u64 = 100;
@@ -131,7 +132,8 @@ impl Move<'_> {
 
     async fn transfer(&self, target: &Arc<dyn Movable>, fence: Fence) -> Result<Transfer> {
         let source = self.engines.source.clone();
-        Transfer::begin(source, target.clone(), fence, self.retries).await.map_err(explain)
+        let transfer = Transfer::begin(source, target.clone(), fence, granularities_of, self.retries);
+        transfer.await.map_err(explain)
     }
 
     /// Rounds until little is left.
@@ -167,9 +169,9 @@ impl Move<'_> {
     }
 
     async fn round(&self, transfer: &Transfer, what: &str, depth: Depth) -> Result<Report> {
-        let subjects = subjects(&self.engines.index).await?;
+        let metrics = metrics(&self.engines.index).await?;
         let mut teller = Teller { progress: Progress::steady("move"), said: String::new() };
-        let report = transfer.round(&subjects, depth, &mut teller).await.map_err(explain)?;
+        let report = transfer.round(&metrics, depth, &mut teller).await.map_err(explain)?;
         println!("{what} in {:.1} s: {}", teller.progress.elapsed().as_secs_f64(), figures(&report));
         Ok(report)
     }
@@ -189,35 +191,24 @@ async fn token(coordinator: &dyn Coordinator) -> Result<u64> {
     tokens?.into_iter().flatten().max().context("the coordinator gives no token")
 }
 
-/// All metrics of the index, with the granularities of their policies.
-async fn subjects(index: &SqlIndexer) -> Result<Vec<Subject>> {
+/// All metrics of the index.
+async fn metrics(index: &SqlIndexer) -> Result<Vec<MetricId>> {
     for _ in 1..LISTINGS_MAX {
-        if let Ok(subjects) = list(index).await {
-            return Ok(subjects);
+        if let Ok(metrics) = list(index).await {
+            return Ok(metrics);
         }
     }
     list(index).await
 }
 
-async fn list(index: &SqlIndexer) -> Result<Vec<Subject>> {
-    let policies = index.archive_policies().await?;
-    let granularities = policies.iter().map(|policy| {
-        let of_items = policy.definition.iter().map(|item| item.granularity);
-        (policy.name.as_str(), of_items.collect())
-    });
-    let granularities: HashMap<&str, Arc<[Timespan]>> = granularities.collect();
-    let mut subjects: Vec<Subject> = Vec::new();
+async fn list(index: &SqlIndexer) -> Result<Vec<MetricId>> {
+    let mut metrics: Vec<MetricId> = Vec::new();
     loop {
-        let marker = subjects.last().map(|subject| subject.metric);
-        let page = Page { limit: PAGE, marker, sorts: Vec::new() };
-        let metrics = index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await?;
-        for metric in &metrics {
-            let known = granularities.get(metric.archive_policy_name.as_str());
-            let granularities = known.context("an archive policy was made meanwhile")?.clone();
-            subjects.push(Subject { metric: metric.id, granularities });
-        }
-        if metrics.len() < PAGE {
-            return Ok(subjects);
+        let page = Page { limit: PAGE, marker: metrics.last().copied(), sorts: Vec::new() };
+        let found = index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await?;
+        metrics.extend(found.iter().map(|metric| metric.id));
+        if found.len() < PAGE {
+            return Ok(metrics);
         }
     }
 }
