@@ -12,6 +12,7 @@ from support import gnudi as program
 from support.cloud import Cloud
 from support.engines import store
 from support.http import create_metric, create_policy
+from support.process import wait_until
 
 SOON_S = 20
 COMMON = "[metricd]\nworkers = 1\nlease_seconds = 3\ncheckpoint_ms = 300\n"
@@ -87,13 +88,14 @@ def test_aggregates_move_under_load(cloud, tmp_path, place, engines, seed):
 
 
 def test_every_aggregate_is_what_it_was(cloud, tmp_path, place):
-    """Also a late point's, a deleted metric's and those of measures that were removed; raw points, too."""
+    """Also those of late points, of a metric that is deleted, and of metrics with other granularities than before."""
     old_text, new_text = place("redis", "file")
     new_path = tmp_path / "new.conf"
     new_path.write_text(new_text)
     old = cloud(old_text, apis=1, workers=1)
     client = old.client()
     create_policy(client, "kept", [("1s", 172_800), ("60s", None)], aggregation_methods=["count", "mean"], raw={"timespan": "1 day"})
+    create_policy(client, "coarse", [("60s", None), ("3600s", None)], aggregation_methods=["count", "mean"])
     metrics = [create_metric(client, "kept") for _ in range(30)]
     start_s = 1_700_000_000
 
@@ -120,14 +122,26 @@ def test_every_aggregate_is_what_it_was(cloud, tmp_path, place):
     client.delete(f"/v1/metric/{metrics.pop()}").expect(204)
     metrics.append(create_metric(client, "kept"))
     post(metrics[-1], range(100))
+    client.patch(f"/v1/metric/{metrics[6]}", {"archive_policy_name": "coarse"}).expect(200)
     refresh()
+    # One has moved to another policy, and no pass has met it yet.
+    old.workers[0].stop()
+    unmet = metrics.pop(7)
+    client.patch(f"/v1/metric/{unmet}", {"archive_policy_name": "coarse"}).expect(200)
     before = read(client)
     moved = move(old, new_path, "--cut-over")
     assert moved.returncode == 0, moved.stdout + moved.stderr
     new = Cloud(tmp_path / "new", new_text, apis=1, workers=1)
     try:
         new.start()
-        assert read(new.client()) == before
+        client = new.client()
+        assert read(client) == before
+
+        def hours():
+            answer = client.get(f"/v1/metric/{unmet}/measures?aggregation=count&granularity=3600")
+            return answer.status == 200 and sum(count for _, _, count in answer.json()) == len(range(0, 3007, 2))
+
+        wait_until(hours, SOON_S, "what a metric had before it moved to another policy")
     finally:
         new.stop()
 

@@ -19,7 +19,7 @@ use gnudi_drivers::{
         AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Movable, StoreError, StoreState,
         memory::MemoryAggregates,
     },
-    transfer::{Depth, Observer, Report, Retries, Subject, Transfer},
+    transfer::{Depth, Observer, Report, Retries, Transfer},
 };
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use parking_lot::Mutex;
@@ -189,10 +189,13 @@ impl Observer for Silent {
     }
 }
 
-async fn subjects(writer: &tokio::sync::Mutex<Writer>) -> Vec<Subject> {
-    let granularities: Arc<[Timespan]> = Arc::from([MINUTE]);
-    let of = |id: &u128| Subject { metric: metric(*id), granularities: granularities.clone() };
-    writer.lock().await.metrics.iter().map(of).collect()
+async fn subjects(writer: &tokio::sync::Mutex<Writer>) -> Vec<MetricId> {
+    writer.lock().await.metrics.iter().copied().map(metric).collect()
+}
+
+/// As heads are written here.
+fn granularities(head: &Bytes) -> Option<Vec<Timespan>> {
+    head.starts_with(b"head").then(|| vec![MINUTE])
 }
 
 async fn contents(store: &MemoryAggregates) -> (Vec<Option<Bytes>>, Vec<Blocks>) {
@@ -233,7 +236,7 @@ impl World {
         };
         let fence = Fence { token, ..Fence::EVERYTHING };
         let retries = Retries { pause: Duration::from_micros(100), timeout: Duration::from_hours(1) };
-        Transfer::begin(self.source.clone(), Arc::new(flaky), fence, retries).await.unwrap()
+        Transfer::begin(self.source.clone(), Arc::new(flaky), fence, granularities, retries).await.unwrap()
     }
 }
 

@@ -24,6 +24,11 @@ use crate::{
 /// How many blocks of a finer granularity are in memory at once.
 const BLOCKS_AT_ONCE: usize = 64;
 
+/// The granularities of the blocks that belong to a stored head, besides raw points; `None` where it is no head.
+pub fn granularities_of(head: &Bytes) -> Option<Vec<Timespan>> {
+    Head::decode(head).ok().map(|head| head.granularities().collect())
+}
+
 /// A metric's stored head.
 type Stored = Result<Option<Bytes>, StoreError>;
 

@@ -31,6 +31,7 @@ pub mod verify;
 
 pub use about::About;
 pub use cluster::ClusterStatus;
+pub use conversion::granularities_of;
 pub use cross::{CrossMeasuresError, CrossMeasuresQuery, CrossReference};
 pub use damage::OnDamage;
 pub use engine::{Engine, EngineError, Result};

@@ -2,16 +2,17 @@
 //!
 //! How a store is copied is `gnudi_drivers::transfer`'s; here is in which order, and when which store may be used.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use gnudi_drivers::{
     aggregates::{Fence, Movable, StoreError, StoreState},
     coordination::Coordinator,
-    transfer::{Depth, Observer, Report, Retries, Subject, Transfer},
+    transfer::{Depth, Observer, Report, Retries, Transfer},
 };
-use gnudi_indexer::{ArchivePolicies as _, MetricFilter, MetricListing, Metrics as _, Page, sql::SqlIndexer};
-use gnudi_model::{Sack, SackCount, SackId, Timespan};
+use gnudi_engine::granularities_of;
+use gnudi_indexer::{MetricFilter, MetricListing, Metrics as _, Page, sql::SqlIndexer};
+use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use uuid::Uuid;
 
 use super::{backup::megabytes, progress::Progress};
@@ -124,14 +125,15 @@ impl Move<'_> {
             println!("copied: {}; {hint}", figures(&compared));
             return Ok(());
         }
-        self.cut_over(&transfer, &target).await?;
+        self.cut_over(&transfer, &target, fence).await?;
         println!("done: every head and block is equal; start all processes with {}", args.to.display());
         Ok(())
     }
 
     async fn transfer(&self, target: &Arc<dyn Movable>, fence: Fence) -> Result<Transfer> {
         let source = self.engines.source.clone();
-        Transfer::begin(source, target.clone(), fence, self.retries).await.map_err(explain)
+        let transfer = Transfer::begin(source, target.clone(), fence, granularities_of, self.retries);
+        transfer.await.map_err(explain)
     }
 
     /// Rounds until little is left.
@@ -148,7 +150,7 @@ impl Move<'_> {
         }
     }
 
-    async fn cut_over(&self, transfer: &Transfer, target: &Arc<dyn Movable>) -> Result<()> {
+    async fn cut_over(&self, transfer: &Transfer, target: &Arc<dyn Movable>, fence: Fence) -> Result<()> {
         let source = &self.engines.source;
         // First the state, so that no process begins; then the fence, which stops those that run.
         source.set_state(StoreState::Closed).await?;
@@ -158,6 +160,8 @@ impl Move<'_> {
             let report = self.round(transfer, "last", Depth::Everything).await?;
             refuse_damage(&report)?;
             if report.metrics_written + report.metrics_removed == 0 {
+                // A later run may still write what it has read before the source was closed: then it is the one to end the move.
+                target.raise(fence).await.map_err(explain)?;
                 return Ok(target.set_state(StoreState::InUse).await?);
             }
         }
@@ -165,9 +169,9 @@ impl Move<'_> {
     }
 
     async fn round(&self, transfer: &Transfer, what: &str, depth: Depth) -> Result<Report> {
-        let subjects = subjects(&self.engines.index).await?;
+        let metrics = metrics(&self.engines.index).await?;
         let mut teller = Teller { progress: Progress::steady("move"), said: String::new() };
-        let report = transfer.round(&subjects, depth, &mut teller).await.map_err(explain)?;
+        let report = transfer.round(&metrics, depth, &mut teller).await.map_err(explain)?;
         println!("{what} in {:.1} s: {}", teller.progress.elapsed().as_secs_f64(), figures(&report));
         Ok(report)
     }
@@ -187,35 +191,24 @@ async fn token(coordinator: &dyn Coordinator) -> Result<u64> {
     tokens?.into_iter().flatten().max().context("the coordinator gives no token")
 }
 
-/// All metrics of the index, with the granularities of their policies.
-async fn subjects(index: &SqlIndexer) -> Result<Vec<Subject>> {
-    let policies = index.archive_policies().await?;
-    let granularities = policies.iter().map(|policy| {
-        let of_items = policy.definition.iter().map(|item| item.granularity);
-        (policy.name.as_str(), of_items.collect())
-    });
-    let granularities: HashMap<&str, Arc<[Timespan]>> = granularities.collect();
+/// All metrics of the index.
+async fn metrics(index: &SqlIndexer) -> Result<Vec<MetricId>> {
     for _ in 1..LISTINGS_MAX {
-        if let Ok(subjects) = list(index, &granularities).await {
-            return Ok(subjects);
+        if let Ok(metrics) = list(index).await {
+            return Ok(metrics);
         }
     }
-    list(index, &granularities).await
+    list(index).await
 }
 
-async fn list(index: &SqlIndexer, granularities: &HashMap<&str, Arc<[Timespan]>>) -> Result<Vec<Subject>> {
-    let mut subjects: Vec<Subject> = Vec::new();
+async fn list(index: &SqlIndexer) -> Result<Vec<MetricId>> {
+    let mut metrics: Vec<MetricId> = Vec::new();
     loop {
-        let marker = subjects.last().map(|subject| subject.metric);
-        let page = Page { limit: PAGE, marker, sorts: Vec::new() };
-        let metrics = index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await?;
-        for metric in &metrics {
-            let known = granularities.get(metric.archive_policy_name.as_str());
-            let granularities = known.context("an archive policy was made meanwhile")?.clone();
-            subjects.push(Subject { metric: metric.id, granularities });
-        }
-        if metrics.len() < PAGE {
-            return Ok(subjects);
+        let page = Page { limit: PAGE, marker: metrics.last().copied(), sorts: Vec::new() };
+        let found = index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await?;
+        metrics.extend(found.iter().map(|metric| metric.id));
+        if found.len() < PAGE {
+            return Ok(metrics);
         }
     }
 }

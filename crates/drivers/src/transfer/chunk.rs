@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use bytes::Bytes;
 use gnudi_model::{MetricId, Timespan, Timestamp};
 
-use super::{Depth, Report, Subject, Transfer};
+use super::{Depth, Report, Transfer};
 use crate::aggregates::{BlockKey, BlockRange, Blocks, MetricWrite, Movable, StoreError};
 
 /// Of raw points, in names of blocks.
@@ -16,9 +16,11 @@ const READ_BLOCKS_MAX: usize = 256;
 const WRITE_BYTES_MAX: usize = 4 << 20;
 
 /// A metric that may differ.
-struct Suspect<'a> {
-    subject: &'a Subject,
+struct Suspect {
+    metric: MetricId,
     head: Bytes,
+    /// Of its blocks in either store.
+    granularities: BTreeSet<Timespan>,
     /// Whether something that the target has is found to differ: the head, to begin with.
     differs: bool,
     /// Blocks of the source that are to be looked at.
@@ -45,9 +47,9 @@ struct Batch {
 }
 
 impl Transfer {
-    pub(super) async fn chunk(&self, subjects: &[Subject], depth: Depth) -> Result<Report, StoreError> {
-        let mut report = Report { metrics: subjects.len() as u64, ..Report::default() };
-        let mut suspects = self.suspects(subjects, depth, &mut report).await?;
+    pub(super) async fn chunk(&self, metrics: &[MetricId], depth: Depth) -> Result<Report, StoreError> {
+        let mut report = Report { metrics: metrics.len() as u64, ..Report::default() };
+        let mut suspects = self.suspects(metrics, depth, &mut report).await?;
         self.list(&mut suspects, depth).await?;
         let wanted: Vec<Vec<BlockKey>> =
             suspects.iter_mut().map(|suspect| std::mem::take(&mut suspect.wanted)).collect();
@@ -67,41 +69,63 @@ impl Transfer {
         Ok(report)
     }
 
-    /// Reads heads, and picks the metrics to look at; those that the source has no longer are removed.
-    async fn suspects<'a>(
+    /// Reads heads, and picks the metrics to look at. What the target has of metrics that the source has no longer is removed, and so
+    /// is what has no head that says which blocks there are: a part of a metric whose copying was cut short.
+    async fn suspects(
         &self,
-        subjects: &'a [Subject],
+        metrics: &[MetricId],
         depth: Depth,
         report: &mut Report,
-    ) -> Result<Vec<Suspect<'a>>, StoreError> {
-        let metrics: Vec<MetricId> = subjects.iter().map(|subject| subject.metric).collect();
-        let heads = self.source.read_heads(&metrics).await;
-        let copies = self.target.read_heads(&metrics).await;
-        let (mut suspects, mut gone) = (Vec::new(), Vec::new());
-        for ((subject, head), copy) in subjects.iter().zip(heads).zip(copies) {
+    ) -> Result<Vec<Suspect>, StoreError> {
+        let heads = self.source.read_heads(metrics).await;
+        let copies = self.target.read_heads(metrics).await;
+        let (mut suspects, mut removed) = (Vec::new(), Vec::new());
+        for ((&metric, head), copy) in metrics.iter().zip(heads).zip(copies) {
             let copy = match copy {
                 Ok(copy) => copy,
-                // It is written again.
                 Err(StoreError::Damaged(_)) => Some(Bytes::new()),
                 Err(error) => return Err(error),
             };
-            match head {
-                Ok(None) if copy.is_some() => gone.push(subject.metric),
-                Ok(None) => {}
-                Ok(Some(head)) => {
-                    let differs = copy.as_ref() != Some(&head);
-                    if differs || depth == Depth::Everything && !self.was_compared(subject.metric, &head) {
-                        let (wanted, expired) = (Vec::new(), Vec::new());
-                        suspects.push(Suspect { subject, head, differs, wanted, expired, is_damaged: false });
-                    }
+            let head = match head {
+                Ok(head) => head,
+                Err(StoreError::Damaged(place)) => {
+                    report.damage(place);
+                    continue;
                 }
-                Err(StoreError::Damaged(place)) => report.damage(place),
                 Err(error) => return Err(error),
+            };
+            let Some(head) = head else {
+                removed.extend(copy.map(|_| metric));
+                continue;
+            };
+            let differs = copy.as_ref() != Some(&head);
+            if !differs && (depth == Depth::Changes || self.was_compared(metric, &head)) {
+                continue;
             }
+            let of_copy = copy.as_ref().map(self.granularities);
+            if of_copy == Some(None) {
+                removed.push(metric);
+            }
+            let Some(of_head) = (self.granularities)(&head) else {
+                report.damage(format!("the head of {metric} in {}", self.source.place()));
+                continue;
+            };
+            let granularities = of_head.into_iter().chain(of_copy.flatten().unwrap_or_default()).chain([RAW]);
+            let granularities = granularities.collect();
+            let (wanted, expired) = (Vec::new(), Vec::new());
+            suspects.push(Suspect {
+                metric,
+                head,
+                granularities,
+                differs,
+                wanted,
+                expired,
+                is_damaged: false,
+            });
         }
-        if !gone.is_empty() {
-            self.target.delete(self.fence, &gone).await.into_iter().collect::<Result<(), _>>()?;
-            report.metrics_removed += gone.len() as u64;
+        if !removed.is_empty() {
+            self.target.delete(self.fence, &removed).await.into_iter().collect::<Result<(), _>>()?;
+            report.metrics_removed += removed.len() as u64;
         }
         Ok(suspects)
     }
@@ -111,12 +135,12 @@ impl Transfer {
     }
 
     /// Finds the blocks of suspects in both stores.
-    async fn list(&self, suspects: &mut [Suspect<'_>], depth: Depth) -> Result<(), StoreError> {
+    async fn list(&self, suspects: &mut [Suspect], depth: Depth) -> Result<(), StoreError> {
         let mut ranges = Vec::new();
         let mut owners = Vec::new();
         for (at, suspect) in suspects.iter().enumerate() {
-            let metric = suspect.subject.metric;
-            for granularity in suspect.subject.granularities.iter().copied().chain([RAW]) {
+            let metric = suspect.metric;
+            for &granularity in &suspect.granularities {
                 ranges.push(BlockRange {
                     metric,
                     granularity,
@@ -145,7 +169,7 @@ impl Transfer {
         &self,
         group: &[Piece<'_>],
         depth: Depth,
-        suspects: &mut [Suspect<'_>],
+        suspects: &mut [Suspect],
         report: &mut Report,
     ) -> Result<BTreeMap<BlockKey, Bytes>, StoreError> {
         let owned =
@@ -168,14 +192,14 @@ impl Transfer {
     /// Puts into the batch what differs of a metric, its head with the last piece.
     fn bring(
         &self,
-        suspect: &mut Suspect<'_>,
+        suspect: &mut Suspect,
         blocks: Vec<(BlockKey, Bytes)>,
         is_last: bool,
         depth: Depth,
         batch: &mut Batch,
         report: &mut Report,
     ) {
-        let metric = suspect.subject.metric;
+        let metric = suspect.metric;
         suspect.differs |= !blocks.is_empty() || !suspect.expired.is_empty();
         if is_last && !suspect.differs {
             if depth == Depth::Everything && !suspect.is_damaged {
@@ -192,7 +216,7 @@ impl Transfer {
         let (head, expired) = if is_last {
             (suspect.head.clone(), std::mem::take(&mut suspect.expired))
         } else {
-            // Nobody reads it, and whoever begins again finds that it differs.
+            // No head: whoever begins again removes what was written.
             (Bytes::new(), Vec::new())
         };
         let bytes = head.len() + blocks.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();

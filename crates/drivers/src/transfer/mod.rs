@@ -1,8 +1,8 @@
 //! Copies the aggregates of one store to another while the first is written, in rounds: each brings the second up to date with the
 //! heads of the first as it meets them.
 //!
-//! A pass that changes a block changes its metric's head in the same write: the head carries the position of the last request that was
-//! applied. So equal heads have equal blocks, once these were compared. A metric is copied in the order head, names of blocks, blocks: if
+//! A pass that changes a block changes its metric's head in the same write: the head carries its granularities, and the position of the
+//! last request that was applied. So equal heads have equal blocks, once these were compared. A metric is copied in the order head, names of blocks, blocks: if
 //! a pass comes in between, the head that is copied is the older one, and the next round meets another.
 //!
 //! ARCHITECTURE.md has the invariants. Which metrics there are, and when the source is closed, is the caller's.
@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use gnudi_model::{MetricId, SackCount, Timespan};
 use parking_lot::Mutex;
@@ -28,12 +29,8 @@ const CHUNKS_AT_ONCE: usize = 8;
 /// Damage that is named; beyond it is only counted.
 const NAMED_MAX: usize = 100;
 
-/// A metric and the granularities that its blocks may have, besides raw points.
-#[derive(Clone, Debug)]
-pub struct Subject {
-    pub metric: MetricId,
-    pub granularities: Arc<[Timespan]>,
-}
+/// The granularities of the blocks that belong to a head; `None` where it is none.
+pub type Granularities = fn(&Bytes) -> Option<Vec<Timespan>>;
 
 /// What a round looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +104,7 @@ pub struct Transfer {
     target: Arc<dyn Movable>,
     /// Under which the target is written.
     fence: Fence,
+    granularities: Granularities,
     retries: Retries,
     /// Checksums of the heads of metrics that were found equal.
     compared: Mutex<HashMap<MetricId, u32>>,
@@ -118,24 +116,25 @@ impl Transfer {
         source: Arc<dyn Movable>,
         target: Arc<dyn Movable>,
         fence: Fence,
+        granularities: Granularities,
         retries: Retries,
     ) -> Result<Self, StoreError> {
         target.raise(fence).await?;
-        Ok(Self { source, target, fence, retries, compared: Mutex::default() })
+        Ok(Self { source, target, fence, granularities, retries, compared: Mutex::default() })
     }
 
-    /// Brings all subjects up to date. A round that looks at everything removes from the target what is none of them.
+    /// Brings all metrics up to date. A round that looks at everything removes from the target what is none of them.
     pub async fn round(
         &self,
-        subjects: &[Subject],
+        metrics: &[MetricId],
         depth: Depth,
         observer: &mut dyn Observer,
     ) -> Result<Report, StoreError> {
-        let mut report = Report { metrics_total: subjects.len() as u64, ..Report::default() };
+        let mut report = Report { metrics_total: metrics.len() as u64, ..Report::default() };
         if depth == Depth::Everything {
-            report.metrics_removed = self.remove_strangers(subjects, observer).await?;
+            report.metrics_removed = self.remove_strangers(metrics, observer).await?;
         }
-        let mut waiting: Vec<Vec<Subject>> = chunks(subjects);
+        let mut waiting = chunks(metrics);
         let mut failing: Option<Instant> = None;
         while !waiting.is_empty() {
             let mut again = Vec::new();
@@ -167,10 +166,10 @@ impl Transfer {
     /// Removes what earlier rounds have written of metrics that are gone from the index by now.
     async fn remove_strangers(
         &self,
-        subjects: &[Subject],
+        metrics: &[MetricId],
         observer: &mut dyn Observer,
     ) -> Result<u64, StoreError> {
-        let known: HashSet<MetricId> = subjects.iter().map(|subject| subject.metric).collect();
+        let known: HashSet<&MetricId> = metrics.iter().collect();
         let mut failing = None;
         loop {
             let removed = async {
@@ -204,12 +203,12 @@ impl Transfer {
     }
 }
 
-/// Subjects by shard, cut into chunks.
-fn chunks(subjects: &[Subject]) -> Vec<Vec<Subject>> {
+/// Metrics by shard, cut into chunks.
+fn chunks(metrics: &[MetricId]) -> Vec<Vec<MetricId>> {
     let count = SackCount::DEFAULT;
-    let mut by_shard: Vec<Vec<Subject>> = vec![Vec::new(); usize::from(count.get())];
-    for subject in subjects {
-        by_shard[usize::from(count.sack_of(subject.metric).0)].push(subject.clone());
+    let mut by_shard: Vec<Vec<MetricId>> = vec![Vec::new(); usize::from(count.get())];
+    for metric in metrics {
+        by_shard[usize::from(count.sack_of(*metric).0)].push(*metric);
     }
-    by_shard.iter().flat_map(|shard| shard.chunks(CHUNK_METRICS_MAX)).map(<[Subject]>::to_vec).collect()
+    by_shard.iter().flat_map(|shard| shard.chunks(CHUNK_METRICS_MAX)).map(<[MetricId]>::to_vec).collect()
 }
