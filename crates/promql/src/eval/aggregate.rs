@@ -6,12 +6,12 @@ use super::Context;
 use crate::error::Error;
 use crate::labels::{Labels, METADATA};
 use crate::numbers::{Mean, add_compensated, quantile};
-use crate::plan::{Aggregate, AggregateOp, Grouping};
+use crate::plan::{Aggregate, AggregateOp, Grouping, lists};
 use crate::series::{Bits, Column, Grid, VectorSeries};
 
 /// The labels of a series' group.
 pub(super) fn group_labels(labels: &Labels, grouping: &Grouping) -> Labels {
-    let named = |name: &str| grouping.labels.iter().any(|label| label.as_ref() == name);
+    let named = |name: &str| lists(&grouping.labels, name);
     if grouping.without {
         labels.filtered(|name| !named(name) && !METADATA.contains(&name))
     } else {

@@ -7,12 +7,12 @@ use super::Context;
 use super::operator::apply;
 use crate::error::Error;
 use crate::labels::{Labels, METADATA};
-use crate::plan::{Binary, Cardinality, Matching};
+use crate::plan::{Binary, Cardinality, Matching, lists};
 use crate::series::{Bits, Column, Grid, VectorSeries};
 
 /// The labels by which series match.
 pub(super) fn signature(labels: &Labels, matching: &Matching) -> Labels {
-    let named = |name: &str| matching.labels.iter().any(|label| label.as_ref() == name);
+    let named = |name: &str| lists(&matching.labels, name);
     if matching.on {
         labels.filtered(named)
     } else {
@@ -104,33 +104,64 @@ impl<'b> Sides<'b> {
     }
 
     /// Two series of the "one" side at the same step are an error.
-    fn check_one(&self, group: &Group) -> Result<(), Error> {
-        for (at, later) in group.one.iter().enumerate() {
-            for earlier in &group.one[..at] {
-                let (later, earlier) = (&self.one[*later], &self.one[*earlier]);
-                let mut both = later.column.present.clone();
-                both.intersect(&earlier.column.present);
-                if both.intersects(&self.steps) {
-                    let side = if self.swapped { "left" } else { "right" };
-                    let mut names = [later.labels.to_string(), earlier.labels.to_string()];
-                    names.sort();
-                    let group = signature(&later.labels, &self.binary.matching);
-                    return Err(Error::execution(format!(
-                        "found duplicate series for the match group {group} on the {side} hand-side of the operation: \
-                         [{}];many-to-many matching not allowed: matching labels must be unique on one side",
-                        names.join(", ")
-                    )));
-                }
+    fn check_one(&self, group: &Group, grid: &Grid) -> Result<(), Error> {
+        let mut seen = Bits::new(grid.steps);
+        for (at, later) in group.one.iter().map(|place| &self.one[*place]).enumerate() {
+            let mut both = later.column.present.clone();
+            both.intersect(&self.steps);
+            if both.intersects(&seen) {
+                both.intersect(&seen);
+                let mut before = group.one[..at].iter().map(|place| &self.one[*place]);
+                let earlier = before.find(|series| series.column.present.intersects(&both)).unwrap_or(later);
+                return Err(self.duplicate(later, earlier));
             }
+            seen.unite(&both);
         }
         Ok(())
+    }
+
+    fn duplicate(&self, later: &VectorSeries, earlier: &VectorSeries) -> Error {
+        let side = if self.swapped { "left" } else { "right" };
+        let mut names = [later.labels.to_string(), earlier.labels.to_string()];
+        names.sort();
+        let group = signature(&later.labels, &self.binary.matching);
+        Error::execution(format!(
+            "found duplicate series for the match group {group} on the {side} hand-side of the operation: [{}]\
+             ;many-to-many matching not allowed: matching labels must be unique on one side",
+            names.join(", ")
+        ))
+    }
+
+    /// Which series of the "one" side each step has, if there are several.
+    fn owners(&self, group: &Group, grid: &Grid) -> Vec<Option<usize>> {
+        if group.one.len() < 2 {
+            return Vec::new();
+        }
+        let mut owners = vec![None; grid.steps];
+        for place in &group.one {
+            for step in self.one[*place].column.present.iter() {
+                owners[step] = Some(*place);
+            }
+        }
+        owners
+    }
+
+    /// The series of the "one" side that may match at these steps.
+    fn partners(group: &Group, owners: &[Option<usize>], steps: &Bits) -> Vec<usize> {
+        if owners.is_empty() {
+            return group.one.clone();
+        }
+        let mut partners: Vec<usize> = steps.iter().filter_map(|step| owners[step]).collect();
+        partners.sort_unstable();
+        partners.dedup();
+        partners
     }
 
     /// The labels of a result.
     fn result_labels(&self, many: &Labels, one: &Labels) -> Labels {
         let matching = &self.binary.matching;
         let drops = self.drop_name || !self.binary.op.is_comparison();
-        let named = |name: &str| matching.labels.iter().any(|label| label.as_ref() == name);
+        let named = |name: &str| lists(&matching.labels, name);
         let one_to_one = matching.cardinality == Cardinality::OneToOne;
         let labels = many.filtered(|name| {
             let dropped = drops && METADATA.contains(&name);
@@ -205,7 +236,7 @@ impl Context<'_> {
         let mut results: Vec<(usize, VectorSeries)> = Vec::new();
         for group in sides.groups() {
             self.check()?;
-            sides.check_one(&group)?;
+            sides.check_one(&group, grid)?;
             self.match_group(&sides, &group, grid, &mut results)?;
         }
         results.sort_by_key(|result| result.0);
@@ -221,6 +252,7 @@ impl Context<'_> {
         results: &mut Vec<(usize, VectorSeries)>,
     ) -> Result<(), Error> {
         let mut matched = Matched { steps: Bits::new(grid.steps), by_labels: HashMap::new() };
+        let owners = sides.owners(group, grid);
         let empty = Labels::empty();
         let fill_labels = group.signature.as_ref().unwrap_or(&empty);
         let mut add = |place: usize, labels: Labels, column: Column| {
@@ -230,7 +262,7 @@ impl Context<'_> {
             let many = &sides.many[*place];
             let mut alone = many.column.present.clone();
             alone.intersect(&sides.steps);
-            for one in group.one.iter().map(|place| &sides.one[*place]) {
+            for one in Sides::partners(group, &owners, &alone).into_iter().map(|place| &sides.one[place]) {
                 let mut both = alone.clone();
                 both.intersect(&one.column.present);
                 if !both.any() {

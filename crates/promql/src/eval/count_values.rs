@@ -27,6 +27,7 @@ impl Context<'_> {
         let dropped = grouping.without && grouping.labels.contains(label);
         if grouping.without {
             grouping.labels.push(label.clone());
+            grouping.labels.sort();
         } else {
             grouping.labels.retain(|name| name != label);
         }

@@ -1,5 +1,6 @@
 //! Functions of range vectors: a window slides over each series.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::selector::PartitionPointNear;
@@ -9,6 +10,9 @@ use crate::functions::{Function, OverTime, Samples, over_time};
 use crate::labels::Labels;
 use crate::plan::{MatchOp, Node, ValueKind, Window};
 use crate::series::{Bits, Column, Grid, RangeSeries, VectorSeries};
+
+/// Samples that are read between two questions whether to give up.
+const SAMPLES_UNCHECKED_MAX: usize = 1 << 16;
 
 impl<'a> Context<'a> {
     /// The series of a range vector, and the window that is read of them at each step.
@@ -32,6 +36,7 @@ impl<'a> Context<'a> {
         mut each: impl FnMut(usize, &Samples<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (mut first, mut end) = (0, 0);
+        let mut unchecked = 0;
         for (step, time) in grid.times().enumerate() {
             let window_end = self.reference(window, time);
             let window_start = window_end - window.range;
@@ -42,6 +47,11 @@ impl<'a> Context<'a> {
                 continue;
             }
             self.budget.samples_fit(end - first)?;
+            unchecked += end - first;
+            if unchecked > SAMPLES_UNCHECKED_MAX {
+                self.check()?;
+                unchecked = 0;
+            }
             let (times, values) = (&series.times[first..end], &series.values[first..end]);
             each(step, &Samples { times, values, time, window_start, window_end })?;
         }
@@ -161,13 +171,13 @@ impl<'a> Context<'a> {
     fn labels_of_absent(&self, arg: &Node) -> Labels {
         let (Node::Vector { selector } | Node::Range { selector }) = arg else { return Labels::empty() };
         let mut labels: Vec<(Arc<str>, Arc<str>)> = Vec::new();
-        let mut seen: Vec<&str> = Vec::new();
+        let mut seen: HashSet<&str> = HashSet::new();
         for matcher in &self.plan.selectors[*selector].matchers {
             let equal = matches!(matcher.op, MatchOp::Equal);
             let value =
-                if equal && !seen.contains(&matcher.name.as_str()) { matcher.value.as_str() } else { "" };
+                if equal && !seen.contains(matcher.name.as_str()) { matcher.value.as_str() } else { "" };
             if equal {
-                seen.push(&matcher.name);
+                seen.insert(&matcher.name);
             }
             labels.push((matcher.name.as_str().into(), value.into()));
         }

@@ -18,6 +18,8 @@ use crate::limits::Limits;
 
 /// Longer ranges and offsets are refused, so that sums of times do not overflow.
 const DURATION_MAX_MS: u128 = 9_223_372_036_000;
+/// Labels in a list, matchers of a selector, arguments of a call.
+const LABELS_MAX: usize = 250;
 
 fn fail<T>(text: impl AsRef<str>) -> Result<T, Error> {
     Err(Error::bad_data(format!("parse error: {}", text.as_ref())))
@@ -98,6 +100,9 @@ impl Lowering {
         if !vector.matchers.or_matchers.is_empty() {
             return fail("unexpected \"or\" in label matching, expected \",\" or \"}\"");
         }
+        if vector.matchers.matchers.len() > LABELS_MAX {
+            return fail(format!("more than {LABELS_MAX} matchers in a selector"));
+        }
         let mut matchers = Vec::with_capacity(vector.matchers.matchers.len() + 1);
         if let Some(name) = &vector.name {
             matchers.push(Matcher { name: METRIC_NAME.into(), value: name.clone(), op: MatchOp::Equal });
@@ -176,7 +181,7 @@ impl Lowering {
         if scalars && op.is_comparison() && !returns_bool {
             return fail("comparisons between scalars must use BOOL modifier");
         }
-        let matching = matching(binary.modifier.as_ref());
+        let matching = matching(binary.modifier.as_ref())?;
         let fills = matching.fill_left.is_some() || matching.fill_right.is_some();
         if fills && op.is_set() {
             return fail("filling in missing series not allowed for set operators");
@@ -211,7 +216,7 @@ impl Lowering {
         };
         let grouping = match &aggregate.modifier {
             Some(modifier) => {
-                Grouping { without: !modifier.is_include(), labels: shared(&modifier.labels().labels) }
+                Grouping { without: !modifier.is_include(), labels: shared(&modifier.labels().labels)? }
             }
             None => Grouping { without: false, labels: Vec::new() },
         };
@@ -232,6 +237,9 @@ impl Lowering {
             return fail(format!("function {name:?} is not enabled"));
         }
         let given = call.args.len();
+        if given > LABELS_MAX {
+            return fail(format!("more than {LABELS_MAX} arguments in call to {name:?}"));
+        }
         let (least, most) = function.arity();
         if given < least || most.is_some_and(|most| given > most) {
             return fail(format!("wrong number of arguments in call to {name:?}: {given}"));
@@ -263,8 +271,14 @@ fn expect_kind(expected: ValueKind, node: &Node, context: &str) -> Result<(), Er
     fail(format!("expected type {} in {context}, got {}", expected.documented(), got.documented()))
 }
 
-fn shared(names: &[String]) -> Vec<Arc<str>> {
-    names.iter().map(|name| name.as_str().into()).collect()
+/// A list of labels, sorted.
+fn shared(names: &[String]) -> Result<Vec<Arc<str>>, Error> {
+    if names.len() > LABELS_MAX {
+        return fail(format!("more than {LABELS_MAX} labels in a list"));
+    }
+    let mut names: Vec<Arc<str>> = names.iter().map(|name| name.as_str().into()).collect();
+    names.sort();
+    Ok(names)
 }
 
 /// In Prometheus a dot matches line feeds, too.
@@ -306,7 +320,7 @@ fn time_of(time: SystemTime) -> Result<i64, Error> {
     }
 }
 
-fn matching(modifier: Option<&ast::BinModifier>) -> Matching {
+fn matching(modifier: Option<&ast::BinModifier>) -> Result<Matching, Error> {
     let mut matching = Matching {
         cardinality: Cardinality::OneToOne,
         on: false,
@@ -315,25 +329,25 @@ fn matching(modifier: Option<&ast::BinModifier>) -> Matching {
         fill_left: None,
         fill_right: None,
     };
-    let Some(modifier) = modifier else { return matching };
+    let Some(modifier) = modifier else { return Ok(matching) };
     if let Some(labels) = &modifier.matching {
         matching.on = labels.is_include();
-        matching.labels = shared(&labels.labels().labels);
+        matching.labels = shared(&labels.labels().labels)?;
     }
     match &modifier.card {
         ast::VectorMatchCardinality::ManyToOne(labels) => {
             matching.cardinality = Cardinality::ManyToOne;
-            matching.include = shared(&labels.labels);
+            matching.include = shared(&labels.labels)?;
         }
         ast::VectorMatchCardinality::OneToMany(labels) => {
             matching.cardinality = Cardinality::OneToMany;
-            matching.include = shared(&labels.labels);
+            matching.include = shared(&labels.labels)?;
         }
         ast::VectorMatchCardinality::OneToOne | ast::VectorMatchCardinality::ManyToMany => {}
     }
     matching.fill_left = modifier.fill_values.lhs;
     matching.fill_right = modifier.fill_values.rhs;
-    matching
+    Ok(matching)
 }
 
 fn binary_op(name: &str) -> Option<BinaryOp> {

@@ -153,7 +153,13 @@ pub(crate) enum AggregateOp {
 #[derive(Debug, Clone)]
 pub(crate) struct Grouping {
     pub without: bool,
+    /// Sorted.
     pub labels: Vec<Arc<str>>,
+}
+
+/// Whether a sorted list of labels has this one.
+pub(crate) fn lists(labels: &[Arc<str>], name: &str) -> bool {
+    labels.binary_search_by(|label| label.as_ref().cmp(name)).is_ok()
 }
 
 #[derive(Debug)]
@@ -209,6 +215,7 @@ pub(crate) enum Cardinality {
 pub(crate) struct Matching {
     pub cardinality: Cardinality,
     pub on: bool,
+    /// Sorted.
     pub labels: Vec<Arc<str>>,
     /// Labels that `group_left` or `group_right` takes from the "one" side.
     pub include: Vec<Arc<str>>,

@@ -52,7 +52,12 @@ pub struct Eval {
 #[derive(Debug, Clone)]
 pub enum Command {
     Clear,
-    Load { step_ms: i64, sequences: Vec<Sequence> },
+    /// `native`: classic histograms are loaded as native ones, too.
+    Load {
+        step_ms: i64,
+        sequences: Vec<Sequence>,
+        native: bool,
+    },
     Eval(Box<Eval>),
 }
 
@@ -289,9 +294,12 @@ pub fn parse(text: &str) -> Result<Vec<Command>, usize> {
             let mut sequences = Vec::new();
             for line in &lines[at..at + block] {
                 at += 1;
-                sequences.push(sequence(line).ok_or(at)?);
+                // Start timestamps are not read.
+                if !line.split_whitespace().next().is_some_and(|metric| metric.ends_with("@st")) {
+                    sequences.push(sequence(line).ok_or(at)?);
+                }
             }
-            commands.push(Command::Load { step_ms, sequences });
+            commands.push(Command::Load { step_ms, sequences, native: command == "load_with_nhcb" });
         } else {
             let mut eval = eval(line, at).ok_or(at)?;
             for line in &lines[at..at + block] {
