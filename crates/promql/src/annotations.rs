@@ -41,32 +41,30 @@ fn add(texts: &mut BTreeSet<String>, text: String) {
 }
 
 impl Annotations {
-    fn warn(&mut self, text: String) {
+    fn warn(&mut self, text: &str) {
         add(&mut self.warnings, format!("PromQL warning: {text}"));
     }
 
     pub(crate) fn quantile_out_of_range(&mut self, q: f64) {
-        self.warn(format!("quantile value should be between 0 and 1, got {}", general(q)));
+        self.warn(&format!("quantile value should be between 0 and 1, got {}", general(q)));
     }
 
     pub(crate) fn ratio_out_of_range(&mut self, ratio: f64, cap: f64) {
         let (ratio, cap) = (general(ratio), general(cap));
-        self.warn(format!("ratio value should be between -1 and 1, got {ratio}, capping to {cap}"));
+        self.warn(&format!("ratio value should be between -1 and 1, got {ratio}, capping to {cap}"));
     }
 
     pub(crate) fn integral_strategy(&mut self, number: f64) {
-        self.warn(format!("strategy should be 0, 1, or 2 (default), using 2, got {}", general(number)));
+        self.warn(&format!("strategy should be 0, 1, or 2 (default), using 2, got {}", general(number)));
     }
 
     pub(crate) fn sort_in_range_query(&mut self) {
-        self.warn(
-            "sort is ineffective for range queries since results are always ordered by labels".to_string(),
-        );
+        self.warn("sort is ineffective for range queries since results are always ordered by labels");
     }
 
     pub(crate) fn bad_bucket_label(&mut self, metric: &str, label: &str) {
         let text = format!("bucket label \"le\" is missing or has a malformed value of {label:?}");
-        self.warn(with_metric(text, metric));
+        self.warn(&with_metric(text, metric));
     }
 
     pub(crate) fn possible_non_counter(&mut self, metric: &str) {

@@ -1,4 +1,4 @@
-//! PromQL as Prometheus 3 defines it, pure: a query is parsed into a plan, the plan says which series it needs of which time, the
+//! `PromQL` as Prometheus 3 defines it, pure: a query is parsed into a plan, the plan says which series it needs of which time, the
 //! caller fetches them, the plan is evaluated on them. No I/O, no clock.
 //!
 //! A range query is evaluated column by column: each node of the tree gives, for each of its series, the values of all steps

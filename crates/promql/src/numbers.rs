@@ -19,38 +19,39 @@ pub(crate) fn add_compensated(term: f64, sum: f64, compensation: f64) -> (f64, f
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mean {
     count: f64,
-    sum_or_mean: f64,
+    /// The sum; the mean if it is updated with each value.
+    state: f64,
     compensation: f64,
     incremental: bool,
 }
 
 impl Mean {
     pub(crate) fn new(first: f64) -> Mean {
-        Mean { count: 1.0, sum_or_mean: first, compensation: 0.0, incremental: false }
+        Mean { count: 1.0, state: first, compensation: 0.0, incremental: false }
     }
 
     pub(crate) fn add(&mut self, value: f64) {
         self.count += 1.0;
         if !self.incremental {
-            let (sum, compensation) = add_compensated(value, self.sum_or_mean, self.compensation);
+            let (sum, compensation) = add_compensated(value, self.state, self.compensation);
             if !sum.is_infinite() {
-                (self.sum_or_mean, self.compensation) = (sum, compensation);
+                (self.state, self.compensation) = (sum, compensation);
                 return;
             }
             self.incremental = true;
-            self.sum_or_mean /= self.count - 1.0;
+            self.state /= self.count - 1.0;
             self.compensation /= self.count - 1.0;
         }
         let weight = (self.count - 1.0) / self.count;
-        (self.sum_or_mean, self.compensation) =
-            add_compensated(value / self.count, weight * self.sum_or_mean, weight * self.compensation);
+        (self.state, self.compensation) =
+            add_compensated(value / self.count, weight * self.state, weight * self.compensation);
     }
 
     pub(crate) fn value(&self) -> f64 {
         if self.incremental {
-            self.sum_or_mean + self.compensation
+            self.state + self.compensation
         } else {
-            self.sum_or_mean / self.count + self.compensation / self.count
+            self.state / self.count + self.compensation / self.count
         }
     }
 }

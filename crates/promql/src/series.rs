@@ -129,7 +129,9 @@ impl Column {
 
     pub(crate) fn full(values: Vec<f64>) -> Column {
         let mut present = Bits::new(values.len());
-        (0..values.len()).for_each(|step| present.set(step));
+        for step in 0..values.len() {
+            present.set(step);
+        }
         Column { values, present }
     }
 

@@ -7,6 +7,7 @@ use gnudi_promql::{
     parse,
 };
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use support::file::Item;
 use support::run::{Store, almost_equal};
 
@@ -251,6 +252,23 @@ proptest! {
     }
 }
 
+/// Random expressions that only fail would prove nothing.
+#[test]
+fn most_expressions_have_a_value() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let (mut valid, mut filled) = (0, 0);
+    for _ in 0..200 {
+        let tree = |runner: &mut _| (store(), expression()).new_tree(runner).expect("a case");
+        let (store, query) = tree(&mut runner).current();
+        let times = QueryTimes { start_ms: 0, end_ms: 900_000, step_ms: 60_000 };
+        if let Ok(result) = store.query(&query, times, small(true, 1)) {
+            valid += 1;
+            filled += usize::from(matches!(result.value, Value::Matrix(matrix) if !matrix.is_empty()));
+        }
+    }
+    assert!(valid > 120 && filled > 80, "{valid} valid, {filled} with samples, of 200");
+}
+
 fn parse_text(query: &str) -> Result<(), Error> {
     parse(query, &Limits::default(), true).map(|_| ())
 }
@@ -305,6 +323,7 @@ fn limits_answer_as_prometheus() {
     }
     // 1000 samples each; what an operand took is given back.
     with_limits("x + 1 + 1 + 1 + 1", samples(2_500)).expect("a chain");
+    with_limits("clamp(sum(x), scalar(sum(x)), scalar(sum(x)))", samples(2_500)).expect("three arguments");
     let error = with_limits("x", Limits { series_max: 9, ..Limits::default() }).expect_err("ten series");
     assert_eq!(error.text, "query would load too many series into memory in query execution");
     // A year in steps of a millisecond.

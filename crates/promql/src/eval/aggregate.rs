@@ -92,7 +92,9 @@ fn fold<T: Copy>(
 
 fn quantiles(columns: &[&Column], qs: &[f64], grid: &Grid) -> Column {
     let mut present = Bits::new(grid.steps);
-    columns.iter().for_each(|column| present.unite(&column.present));
+    for column in columns {
+        present.unite(&column.present);
+    }
     let mut result = Column::new(grid.steps);
     let mut values = Vec::with_capacity(columns.len());
     for step in present.iter() {

@@ -69,7 +69,9 @@ impl<'b> Sides<'b> {
         };
         let present = |side: &[VectorSeries]| {
             let mut steps = Bits::new(grid.steps);
-            side.iter().for_each(|series| steps.unite(&series.column.present));
+            for series in side {
+                steps.unite(&series.column.present);
+            }
             steps
         };
         let mut steps = present(&many);

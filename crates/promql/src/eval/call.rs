@@ -81,7 +81,9 @@ impl<'a> Context<'a> {
 
     fn map(&self, arg: &Node, grid: &Grid, apply: impl Fn(f64) -> f64) -> Result<Vec<VectorSeries>, Error> {
         let mut vector = self.eval_vector(arg, grid)?;
-        vector.iter_mut().for_each(|series| series.column.map(&apply));
+        for series in &mut vector {
+            series.column.map(&apply);
+        }
         self.drop_names(vector)
     }
 

@@ -23,7 +23,9 @@ struct Histogram {
 impl Histogram {
     fn steps(&self, grid: &Grid) -> Bits {
         let mut steps = Bits::new(grid.steps);
-        self.buckets.iter().for_each(|(_, column)| steps.unite(&column.present));
+        for (_, column) in &self.buckets {
+            steps.unite(&column.present);
+        }
         steps
     }
 
@@ -161,7 +163,7 @@ impl Context<'_> {
     }
 }
 
-/// A number as the text format of OpenMetrics has it: `1.0` rather than `1`.
+/// A number as the text format of `OpenMetrics` has it: `1.0` rather than `1`.
 fn quantile_text(q: f64) -> String {
     let text = general(q);
     if q.is_finite() && !text.contains(['.', 'e']) { format!("{text}.0") } else { text }

@@ -38,10 +38,14 @@ impl Context<'_> {
     /// Drop the metric names: at once, or at the end of the evaluation.
     pub(super) fn drop_names(&self, mut vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>, Error> {
         if self.options.delayed_name_removal {
-            vector.iter_mut().for_each(|series| series.drop_name = true);
+            for series in &mut vector {
+                series.drop_name = true;
+            }
             return Ok(vector);
         }
-        vector.iter_mut().for_each(|series| series.labels = series.labels.without_metadata());
+        for series in &mut vector {
+            series.labels = series.labels.without_metadata();
+        }
         merge(vector)
     }
 

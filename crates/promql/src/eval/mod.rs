@@ -192,7 +192,9 @@ impl<'a> Context<'a> {
                 }
                 other => {
                     let mut vector = other.into_vector();
-                    vector.iter_mut().for_each(|series| series.column.map(|value| -value));
+                    for series in &mut vector {
+                        series.column.map(|value| -value);
+                    }
                     Ok(Evaluated::Vector(self.drop_names(vector)?))
                 }
             },

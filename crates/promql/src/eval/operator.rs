@@ -62,10 +62,10 @@ impl<'a> Context<'a> {
                 return Ok(Evaluated::Scalar(values.collect()));
             }
             (left, Evaluated::Scalar(scalars)) => {
-                self.with_scalar(binary, left.into_vector(), &scalars, false, grid)?
+                self.with_scalar(binary, left.into_vector(), &scalars, false)?
             }
             (Evaluated::Scalar(scalars), right) => {
-                self.with_scalar(binary, right.into_vector(), &scalars, true, grid)?
+                self.with_scalar(binary, right.into_vector(), &scalars, true)?
             }
             (left, right) if binary.op.is_set() => {
                 self.set_operation(binary, left.into_vector(), right.into_vector(), grid)?
@@ -82,13 +82,12 @@ impl<'a> Context<'a> {
         mut vector: Vec<VectorSeries>,
         scalars: &[f64],
         swapped: bool,
-        grid: &Grid,
     ) -> Result<Vec<VectorSeries>, Error> {
         for series in &mut vector {
             let column = &mut series.column;
-            for step in 0..grid.steps {
+            for (step, scalar) in scalars.iter().copied().enumerate() {
                 let number = column.values[step];
-                let (left, right) = if swapped { (scalars[step], number) } else { (number, scalars[step]) };
+                let (left, right) = if swapped { (scalar, number) } else { (number, scalar) };
                 let (value, holds) = apply(binary.op, left, right);
                 if binary.returns_bool {
                     column.values[step] = f64::from(u8::from(holds));

@@ -154,7 +154,9 @@ impl<'a> Context<'a> {
         let vector = self.eval_vector(arg, grid)?;
         self.budget.columns(1, grid.steps)?;
         let mut present = Bits::new(grid.steps);
-        vector.iter().for_each(|series| present.unite(&series.column.present));
+        for series in &vector {
+            present.unite(&series.column.present);
+        }
         Ok(self.absent_where(&present, arg, grid))
     }
 

@@ -55,7 +55,8 @@ impl Heap {
     fn offer(&mut self, entry: (f64, usize)) {
         let first = self.entries[0].0;
         let better = if self.reversed { first > entry.0 } else { first < entry.0 };
-        if !better && !(first.is_nan() && !entry.0.is_nan()) {
+        let replaces_nan = first.is_nan() && !entry.0.is_nan();
+        if !(better || replaces_nan) {
             return;
         }
         self.entries[0] = entry;

@@ -1,5 +1,8 @@
 //! Functions of one number that the standard library lacks, or has with another result at the edges.
 
+/// Beyond it, the logarithm of twice the value is as good as the exact formula.
+const LARGE: f64 = 268_435_456.0;
+
 /// -1, 1, or the value itself where it has no sign: zeros and NaN.
 pub(crate) fn sign(value: f64) -> f64 {
     if value < 0.0 {
@@ -14,7 +17,7 @@ pub(crate) fn sign(value: f64) -> f64 {
 pub(crate) fn acosh(value: f64) -> f64 {
     if value < 1.0 || value.is_nan() {
         f64::NAN
-    } else if value > (1 << 28) as f64 {
+    } else if value > LARGE {
         value.ln() + std::f64::consts::LN_2
     } else {
         value.acosh()
@@ -22,7 +25,7 @@ pub(crate) fn acosh(value: f64) -> f64 {
 }
 
 pub(crate) fn asinh(value: f64) -> f64 {
-    if value.abs() > (1 << 28) as f64 && value.is_finite() {
+    if value.abs() > LARGE && value.is_finite() {
         (value.abs().ln() + std::f64::consts::LN_2).copysign(value)
     } else {
         value.asinh()
@@ -30,7 +33,7 @@ pub(crate) fn asinh(value: f64) -> f64 {
 }
 
 pub(crate) fn atanh(value: f64) -> f64 {
-    if value < -1.0 || value > 1.0 { f64::NAN } else { value.atanh() }
+    if value.abs() > 1.0 { f64::NAN } else { value.atanh() }
 }
 
 /// To the nearest multiple of a number. Ties go up.

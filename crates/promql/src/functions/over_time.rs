@@ -1,5 +1,7 @@
 //! Functions of all samples of a window: sums, extremes, positions.
 
+#![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
+
 use super::Samples;
 use crate::error::Error;
 use crate::numbers::{Mean, add_compensated, quantile};
@@ -12,7 +14,9 @@ fn seconds(time: i64) -> f64 {
 
 pub(crate) fn avg(samples: &Samples<'_>, _: &[f64]) -> Answer {
     let mut mean = Mean::new(samples.values[0]);
-    samples.values[1..].iter().for_each(|value| mean.add(*value));
+    for value in &samples.values[1..] {
+        mean.add(*value);
+    }
     Ok(Some(mean.value()))
 }
 
@@ -82,7 +86,9 @@ pub(crate) fn median_absolute_deviation(samples: &Samples<'_>, _: &[f64]) -> Ans
     }
     let mut values = samples.values.to_vec();
     let median = quantile(0.5, &mut values);
-    values.iter_mut().for_each(|value| *value = (*value - median).abs());
+    for value in &mut values {
+        *value = (*value - median).abs();
+    }
     Ok(Some(quantile(0.5, &mut values)))
 }
 

@@ -1,5 +1,7 @@
 //! Functions of the change within a window. Counters go up only: where a value is lower than the one before, the counter was reset.
 
+#![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
+
 use super::Samples;
 use crate::error::Error;
 

@@ -1,5 +1,7 @@
 //! Functions that fit something to the samples of a window.
 
+#![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
+
 use super::Samples;
 use crate::error::Error;
 use crate::numbers::add_compensated;

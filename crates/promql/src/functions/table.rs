@@ -27,10 +27,12 @@ const fn scalar(name: &'static str, args: &'static [ValueKind], kind: Kind) -> F
     Function { returns: Scalar, ..function(name, args, kind) }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "a constant is changed")]
 const fn variadic(function: Function, variadic: i32) -> Function {
     Function { variadic, ..function }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "a constant is changed")]
 const fn experimental(function: Function) -> Function {
     Function { experimental: true, ..function }
 }

@@ -227,7 +227,8 @@ fn expectation(line: &str, expected: &mut Expected) -> Option<()> {
         "no_info" => expected.no_info = true,
         "string" => expected.string = Some(unquote(how)?.0),
         "range" => {
-            expected.range = Some(range(&how.strip_prefix("vector")?.trim_start().replace("from ", ""))?.0)
+            let times = how.strip_prefix("vector")?.trim_start().replace("from ", "");
+            expected.range = Some(range(&times)?.0);
         }
         _ => return None,
     }
@@ -287,7 +288,8 @@ pub fn parse(text: &str) -> Result<Vec<Command>, usize> {
         let block = lines[at..].iter().take_while(|line| !line.is_empty()).count();
         if command.is_empty() {
             continue;
-        } else if command == "clear" {
+        }
+        if command == "clear" {
             commands.push(Command::Clear);
         } else if command.starts_with("load") {
             let step_ms = line.split_whitespace().nth(1).and_then(duration).ok_or(at)?;
