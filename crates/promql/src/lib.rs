@@ -4,9 +4,12 @@
 //! A range query is evaluated column by column: each node of the tree gives, for each of its series, the values of all steps
 //! (`series::Column`). Group keys and matching are worked out once for each series, not once for each step.
 //!
-//! Numbers, texts of errors and the order of results are Prometheus'. Annotations have no position in the query: the parser
-//! (`promql-parser`) does not tell it. Native histograms do not exist here: series have floats only, and functions that read
-//! native histograms are refused.
+//! Numbers, texts of errors of an evaluation, and the order of results are Prometheus'. What Prometheus 3.16 has and this lacks:
+//!
+//! - native histograms: series have floats only, and functions that read native histograms are refused;
+//! - `info()`, which is refused; start timestamps, which no sample has here;
+//! - what the parser (`promql-parser`) lacks: arithmetic in durations, `anchored` and `smoothed`, unquoted names beyond ASCII, texts that
+//!   are no UTF-8, and where in the query something stands: parse errors have the parser's texts, annotations no position.
 
 mod annotations;
 mod error;
