@@ -1,0 +1,132 @@
+//! Warnings and infos of an evaluation. Each text is kept once, up to a limit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::functions::date;
+use crate::numbers::general;
+
+/// Texts of one severity that are kept. Prometheus' API shows ten.
+const TEXTS_MAX: usize = 100;
+
+/// Where classic histograms were not monotonic.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Repair {
+    pub time: i64,
+    pub bucket_min: f64,
+    pub bucket_max: f64,
+    pub difference_max: f64,
+}
+
+#[derive(Debug, Clone)]
+struct Repairs {
+    count: usize,
+    time_min: i64,
+    time_max: i64,
+    bucket_min: f64,
+    bucket_max: f64,
+    difference_max: f64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Annotations {
+    warnings: BTreeSet<String>,
+    infos: BTreeSet<String>,
+    repairs: BTreeMap<String, Repairs>,
+}
+
+fn add(texts: &mut BTreeSet<String>, text: String) {
+    if texts.len() < TEXTS_MAX {
+        texts.insert(text);
+    }
+}
+
+impl Annotations {
+    fn warn(&mut self, text: &str) {
+        add(&mut self.warnings, format!("PromQL warning: {text}"));
+    }
+
+    pub(crate) fn quantile_out_of_range(&mut self, q: f64) {
+        self.warn(&format!("quantile value should be between 0 and 1, got {}", general(q)));
+    }
+
+    pub(crate) fn ratio_out_of_range(&mut self, ratio: f64, cap: f64) {
+        let (ratio, cap) = (general(ratio), general(cap));
+        self.warn(&format!("ratio value should be between -1 and 1, got {ratio}, capping to {cap}"));
+    }
+
+    pub(crate) fn integral_strategy(&mut self, number: f64) {
+        self.warn(&format!("strategy should be 0, 1, or 2 (default), using 2, got {}", general(number)));
+    }
+
+    pub(crate) fn sort_in_range_query(&mut self) {
+        self.warn("sort is ineffective for range queries since results are always ordered by labels");
+    }
+
+    pub(crate) fn bad_bucket_label(&mut self, metric: &str, label: &str) {
+        let text = format!("bucket label \"le\" is missing or has a malformed value of {label:?}");
+        self.warn(&with_metric(text, metric));
+    }
+
+    pub(crate) fn possible_non_counter(&mut self, metric: &str) {
+        let text =
+            "PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket:";
+        add(&mut self.infos, format!("{text} {metric:?}"));
+    }
+
+    pub(crate) fn forced_monotonicity(&mut self, metric: &str, repair: Repair) {
+        if self.repairs.len() >= TEXTS_MAX && !self.repairs.contains_key(metric) {
+            return;
+        }
+        let repairs = self.repairs.entry(metric.to_string()).or_insert(Repairs {
+            count: 0,
+            time_min: repair.time,
+            time_max: repair.time,
+            bucket_min: repair.bucket_min,
+            bucket_max: repair.bucket_max,
+            difference_max: repair.difference_max,
+        });
+        repairs.count += 1;
+        repairs.time_min = repairs.time_min.min(repair.time);
+        repairs.time_max = repairs.time_max.max(repair.time);
+        repairs.bucket_min = repairs.bucket_min.min(repair.bucket_min);
+        repairs.bucket_max = repairs.bucket_max.max(repair.bucket_max);
+        repairs.difference_max = repairs.difference_max.max(repair.difference_max);
+    }
+
+    /// Warnings and infos, each in order.
+    pub(crate) fn into_texts(self) -> (Vec<String>, Vec<String>) {
+        let mut infos: Vec<String> = self.infos.into_iter().collect();
+        for (metric, repairs) in self.repairs {
+            let text = "PromQL info: input to histogram_quantile needed to be fixed for monotonicity (see \
+                        https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)";
+            infos.push(format!(
+                "{}, from buckets {} to {}, with a max diff of {}, over {} samples from {} to {}",
+                with_metric(text.to_string(), &metric),
+                general(repairs.bucket_min),
+                general(repairs.bucket_max),
+                two_digits(repairs.difference_max),
+                repairs.count,
+                date::rfc3339(repairs.time_min),
+                date::rfc3339(repairs.time_max),
+            ));
+        }
+        infos.truncate(TEXTS_MAX);
+        (self.warnings.into_iter().collect(), infos)
+    }
+}
+
+fn with_metric(text: String, metric: &str) -> String {
+    if metric.is_empty() { text } else { format!("{text} for metric name {metric:?}") }
+}
+
+/// A number as Go's `%.2g` prints it.
+fn two_digits(value: f64) -> String {
+    let rounded: f64 = format!("{value:.1e}").parse().unwrap_or(value);
+    if rounded.abs() >= 100.0 {
+        let scientific = format!("{rounded:e}");
+        if let Some((mantissa, exponent)) = scientific.split_once('e') {
+            return format!("{mantissa}e+{exponent:0>2}");
+        }
+    }
+    general(rounded)
+}

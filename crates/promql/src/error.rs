@@ -1,0 +1,79 @@
+//! Why a query has no result: the error types of Prometheus' HTTP API, with Prometheus' texts.
+
+use std::fmt;
+
+/// The `errorType` of Prometheus' HTTP API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The query cannot be read, or asks for what does not exist.
+    BadData,
+    /// The query cannot be evaluated on this data, or meets a limit.
+    Execution,
+    /// The deadline has passed.
+    Timeout,
+    /// The caller has given up.
+    Canceled,
+}
+
+impl ErrorKind {
+    /// The name in the HTTP API.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::BadData => "bad_data",
+            ErrorKind::Execution => "execution",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Canceled => "canceled",
+        }
+    }
+}
+
+/// An error of a query, to be shown to its author.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    pub kind: ErrorKind,
+    pub text: String,
+}
+
+impl Error {
+    pub(crate) fn bad_data(text: impl Into<String>) -> Error {
+        Error { kind: ErrorKind::BadData, text: text.into() }
+    }
+
+    pub(crate) fn execution(text: impl Into<String>) -> Error {
+        Error { kind: ErrorKind::Execution, text: text.into() }
+    }
+
+    pub(crate) fn same_labelset() -> Error {
+        Error::execution("vector cannot contain metrics with the same labelset")
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Why the caller wants an evaluation to end early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupt {
+    Timeout,
+    Canceled,
+}
+
+impl From<Interrupt> for Error {
+    fn from(interrupt: Interrupt) -> Error {
+        match interrupt {
+            Interrupt::Timeout => Error {
+                kind: ErrorKind::Timeout,
+                text: "query timed out in expression evaluation".to_string(),
+            },
+            Interrupt::Canceled => Error {
+                kind: ErrorKind::Canceled,
+                text: "query was canceled in expression evaluation".to_string(),
+            },
+        }
+    }
+}

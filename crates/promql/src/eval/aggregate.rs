@@ -1,0 +1,175 @@
+//! Aggregations that give one series for each group. The group of a series is worked out once.
+
+use std::collections::HashMap;
+
+use super::Context;
+use crate::error::Error;
+use crate::labels::{Labels, METADATA};
+use crate::numbers::{Mean, add_compensated, quantile};
+use crate::plan::{Aggregate, AggregateOp, Grouping, lists};
+use crate::series::{Bits, Column, Grid, VectorSeries};
+
+/// The labels of a series' group.
+pub(super) fn group_labels(labels: &Labels, grouping: &Grouping) -> Labels {
+    let named = |name: &str| lists(&grouping.labels, name);
+    if grouping.without {
+        labels.filtered(|name| !named(name) && !METADATA.contains(&name))
+    } else {
+        labels.filtered(named)
+    }
+}
+
+/// Series of one group, in their order.
+pub(super) struct Group {
+    pub labels: Labels,
+    pub members: Vec<usize>,
+}
+
+pub(super) fn groups(vector: &[VectorSeries], grouping: &Grouping) -> Vec<Group> {
+    let mut places: HashMap<Labels, usize> = HashMap::new();
+    let mut groups: Vec<Group> = Vec::new();
+    for (at, series) in vector.iter().enumerate() {
+        let labels = group_labels(&series.labels, grouping);
+        let place = *places.entry(labels.clone()).or_insert_with(|| {
+            groups.push(Group { labels, members: Vec::new() });
+            groups.len() - 1
+        });
+        groups[place].members.push(at);
+    }
+    groups
+}
+
+/// Count, mean, and sum of squared distances from it (Welford).
+#[derive(Clone, Copy)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn new(first: f64) -> Moments {
+        Moments { count: 1.0, mean: first, squares: if first.is_finite() { 0.0 } else { f64::NAN } }
+    }
+
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        let delta = value - self.mean;
+        self.mean += delta / self.count;
+        self.squares += delta * (value - self.mean);
+    }
+
+    fn variance(self) -> f64 {
+        self.squares / self.count
+    }
+}
+
+/// One state for each step, from the group's values in their order.
+fn fold<T: Copy>(
+    columns: &[&Column],
+    grid: &Grid,
+    start: impl Fn(f64) -> T,
+    add: impl Fn(&mut T, f64),
+    finish: impl Fn(T) -> f64,
+) -> Column {
+    let mut states: Vec<Option<T>> = vec![None; grid.steps];
+    for column in columns {
+        for (step, value) in column.iter() {
+            match &mut states[step] {
+                Some(state) => add(state, value),
+                empty => *empty = Some(start(value)),
+            }
+        }
+    }
+    let mut column = Column::new(grid.steps);
+    for (step, state) in states.into_iter().enumerate() {
+        if let Some(state) = state {
+            column.set(step, finish(state));
+        }
+    }
+    column
+}
+
+fn quantiles(columns: &[&Column], qs: &[f64], grid: &Grid) -> Column {
+    let mut present = Bits::new(grid.steps);
+    for column in columns {
+        present.unite(&column.present);
+    }
+    let mut result = Column::new(grid.steps);
+    let mut values = Vec::with_capacity(columns.len());
+    for step in present.iter() {
+        values.clear();
+        values.extend(columns.iter().filter_map(|column| column.get(step)));
+        result.set(step, quantile(qs[step], &mut values));
+    }
+    result
+}
+
+fn aggregated(op: AggregateOp, columns: &[&Column], qs: &[f64], grid: &Grid) -> Column {
+    match op {
+        AggregateOp::Sum => {
+            let add = |state: &mut (f64, f64), value| *state = add_compensated(value, state.0, state.1);
+            fold(columns, grid, |first| (first, 0.0), add, |(sum, rest)| sum + rest)
+        }
+        AggregateOp::Avg => fold(columns, grid, Mean::new, Mean::add, |mean| mean.value()),
+        AggregateOp::Count => fold(columns, grid, |_| 1.0, |count, _| *count += 1.0, |count| count),
+        AggregateOp::Group => fold(columns, grid, |_| 1.0, |_, _| {}, |one| one),
+        AggregateOp::Min => {
+            let add = |least: &mut f64, value| {
+                if *least > value || least.is_nan() {
+                    *least = value;
+                }
+            };
+            fold(columns, grid, |first| first, add, |least| least)
+        }
+        AggregateOp::Max => {
+            let add = |most: &mut f64, value| {
+                if *most < value || most.is_nan() {
+                    *most = value;
+                }
+            };
+            fold(columns, grid, |first| first, add, |most| most)
+        }
+        AggregateOp::Stdvar => fold(columns, grid, Moments::new, Moments::add, Moments::variance),
+        AggregateOp::Stddev => {
+            fold(columns, grid, Moments::new, Moments::add, |moments| moments.variance().sqrt())
+        }
+        AggregateOp::Quantile => quantiles(columns, qs, grid),
+        AggregateOp::Topk
+        | AggregateOp::Bottomk
+        | AggregateOp::Limitk
+        | AggregateOp::LimitRatio
+        | AggregateOp::CountValues => unreachable!("{op:?} is elsewhere"),
+    }
+}
+
+impl Context<'_> {
+    pub(super) fn aggregate(&self, aggregate: &Aggregate, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        match aggregate.op {
+            AggregateOp::CountValues => return self.count_values(aggregate, grid),
+            AggregateOp::Topk | AggregateOp::Bottomk | AggregateOp::Limitk | AggregateOp::LimitRatio => {
+                return self.rank(aggregate, grid);
+            }
+            _ => {}
+        }
+        let qs = match &aggregate.param {
+            Some(param) => self.eval_scalar(param, grid)?,
+            None => Vec::new(),
+        };
+        let vector = self.eval_vector(&aggregate.expr, grid)?;
+        for q in qs.iter().filter(|q| !(0.0..=1.0).contains(*q)) {
+            self.annotate(|annotations| annotations.quantile_out_of_range(*q));
+        }
+        let groups = groups(&vector, &aggregate.grouping);
+        // A state is at most four numbers.
+        self.budget.columns(groups.len(), grid.steps)?;
+        self.budget.columns(self.options.threads.max(1) * 5, grid.steps)?;
+        let work = vector.len() * grid.steps;
+        self.for_each(&groups, work, |group| {
+            let columns: Vec<&Column> = group.members.iter().map(|at| &vector[*at].column).collect();
+            let drop_name = group.members.iter().any(|at| vector[*at].drop_name);
+            let column = aggregated(aggregate.op, &columns, &qs, grid);
+            Ok(VectorSeries { labels: group.labels.clone(), drop_name, column })
+        })
+    }
+}

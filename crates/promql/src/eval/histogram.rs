@@ -1,0 +1,170 @@
+//! Functions of classic histograms: series that differ in the label `le` only are the buckets of one histogram.
+
+use std::collections::HashMap;
+
+use super::Context;
+use super::call::texts;
+use crate::annotations::Repair;
+use crate::error::Error;
+use crate::functions::histogram::{Bucket, fraction, quantile};
+use crate::labels::Labels;
+use crate::numbers::general;
+use crate::plan::Node;
+use crate::series::{Bits, Column, Grid, VectorSeries};
+
+const BUCKET: &str = "le";
+
+/// A histogram over all steps.
+struct Histogram {
+    labels: Labels,
+    buckets: Vec<(f64, Column)>,
+}
+
+impl Histogram {
+    fn steps(&self, grid: &Grid) -> Bits {
+        let mut steps = Bits::new(grid.steps);
+        for (_, column) in &self.buckets {
+            steps.unite(&column.present);
+        }
+        steps
+    }
+
+    fn at(&self, step: usize) -> Vec<Bucket> {
+        let bucket = |(upper_bound, column): &(f64, Column)| {
+            column.get(step).map(|count| Bucket { upper_bound: *upper_bound, count })
+        };
+        self.buckets.iter().filter_map(bucket).collect()
+    }
+}
+
+/// A bound as Go reads it: `+Inf`, `1e3`, `0x1p-2` and so on. NaN is none.
+fn bound(text: &str) -> Option<f64> {
+    let number: f64 = text.parse().ok()?;
+    (!number.is_nan()).then_some(number)
+}
+
+impl Context<'_> {
+    fn histograms(&self, arg: &Node, grid: &Grid) -> Result<Vec<Histogram>, Error> {
+        let vector = self.eval_vector(arg, grid)?;
+        let mut places: HashMap<Labels, usize> = HashMap::new();
+        let mut histograms: Vec<Histogram> = Vec::new();
+        for series in vector {
+            let text = series.labels.get(BUCKET);
+            let Some(upper_bound) = bound(text) else {
+                let name = self.name_of(&series.labels);
+                self.annotate(|annotations| annotations.bad_bucket_label(name, text));
+                continue;
+            };
+            let labels = series.labels.filtered(|name| name != BUCKET);
+            let place = *places.entry(labels.clone()).or_insert_with(|| {
+                histograms.push(Histogram { labels, buckets: Vec::new() });
+                histograms.len() - 1
+            });
+            histograms[place].buckets.push((upper_bound, series.column));
+        }
+        Ok(histograms)
+    }
+
+    /// The metric's name for annotations.
+    fn name_of<'l>(&self, labels: &'l Labels) -> &'l str {
+        if self.options.delayed_name_removal { labels.metric_name() } else { "" }
+    }
+
+    fn check_quantiles(&self, qs: &[f64]) {
+        for q in qs.iter().filter(|q| !(0.0..=1.0).contains(*q)) {
+            self.annotate(|annotations| annotations.quantile_out_of_range(*q));
+        }
+    }
+
+    /// The quantile of one histogram at one step.
+    fn quantile_at(&self, q: f64, histogram: &Histogram, step: usize, grid: &Grid) -> f64 {
+        let (value, forced) = quantile(q, histogram.at(step));
+        if let Some(forced) = forced {
+            let repair = Repair {
+                time: grid.time(step),
+                bucket_min: forced.bucket_min,
+                bucket_max: forced.bucket_max,
+                difference_max: forced.difference_max,
+            };
+            let name = self.name_of(&histogram.labels);
+            self.annotate(|annotations| annotations.forced_monotonicity(name, repair));
+        }
+        value
+    }
+
+    /// A value for each histogram and step.
+    fn of_histograms(
+        &self,
+        histograms: &[Histogram],
+        grid: &Grid,
+        value: impl Fn(&Histogram, usize) -> f64,
+    ) -> Result<Vec<VectorSeries>, Error> {
+        let mut vector = Vec::with_capacity(histograms.len());
+        for histogram in histograms {
+            self.check()?;
+            self.budget.columns(1, grid.steps)?;
+            let mut column = Column::new(grid.steps);
+            for step in histogram.steps(grid).iter() {
+                column.set(step, value(histogram, step));
+            }
+            vector.push(VectorSeries { labels: histogram.labels.clone(), drop_name: false, column });
+        }
+        self.drop_names(vector)
+    }
+
+    pub(super) fn histogram_quantile(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        let qs = self.eval_scalar(&args[0], grid)?;
+        self.check_quantiles(&qs);
+        let histograms = self.histograms(&args[1], grid)?;
+        self.of_histograms(&histograms, grid, |histogram, step| {
+            self.quantile_at(qs[step], histogram, step, grid)
+        })
+    }
+
+    pub(super) fn histogram_fraction(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        let (lower, upper) = (self.eval_scalar(&args[0], grid)?, self.eval_scalar(&args[1], grid)?);
+        let histograms = self.histograms(&args[2], grid)?;
+        self.of_histograms(&histograms, grid, |histogram, step| {
+            fraction(lower[step], upper[step], histogram.at(step))
+        })
+    }
+
+    /// Several quantiles at once, told apart by a label.
+    pub(super) fn histogram_quantiles(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        let label = texts(&args[1..2]).remove(0);
+        let histograms = self.histograms(&args[0], grid)?;
+        let mut vector = Vec::new();
+        for arg in &args[2..] {
+            let qs = self.eval_scalar(arg, grid)?;
+            self.check_quantiles(&qs);
+            let values = self.of_histograms(&histograms, grid, |histogram, step| {
+                self.quantile_at(qs[step], histogram, step, grid)
+            })?;
+            for series in values {
+                let mut columns: HashMap<u64, Column> = HashMap::new();
+                for (step, value) in series.column.iter() {
+                    let column = match columns.entry(qs[step].to_bits()) {
+                        std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                        std::collections::hash_map::Entry::Vacant(entry) => {
+                            self.budget.columns(1, grid.steps)?;
+                            entry.insert(Column::new(grid.steps))
+                        }
+                    };
+                    column.set(step, value);
+                }
+                for (q, column) in columns {
+                    let text = quantile_text(f64::from_bits(q));
+                    let labels = series.labels.with([(label.clone(), text.into())]);
+                    vector.push(VectorSeries { labels, drop_name: series.drop_name, column });
+                }
+            }
+        }
+        self.merge_result(vector, grid)
+    }
+}
+
+/// A number as the text format of `OpenMetrics` has it: `1.0` rather than `1`.
+fn quantile_text(q: f64) -> String {
+    let text = general(q);
+    if q.is_finite() && !text.contains(['.', 'e']) { format!("{text}.0") } else { text }
+}

@@ -1,0 +1,101 @@
+//! Names that operations drop, and series that have the same labels after that.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::Context;
+use crate::error::Error;
+use crate::labels::Labels;
+use crate::series::{Grid, RangeSeries, VectorSeries};
+use crate::value::SampleSeries;
+
+/// One series for each set of labels (series that are yet to lose their names stay apart from others). Two of them must not have a
+/// value at the same step.
+pub(super) fn merge(vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>, Error> {
+    let mut places: HashMap<(Labels, bool), usize> = HashMap::with_capacity(vector.len());
+    let mut merged: Vec<VectorSeries> = Vec::with_capacity(vector.len());
+    for series in vector {
+        match places.entry((series.labels.clone(), series.drop_name)) {
+            Entry::Vacant(entry) => {
+                entry.insert(merged.len());
+                merged.push(series);
+            }
+            Entry::Occupied(entry) => {
+                let into = &mut merged[*entry.get()];
+                if into.column.present.intersects(&series.column.present) {
+                    return Err(Error::same_labelset());
+                }
+                for (step, value) in series.column.iter() {
+                    into.column.set(step, value);
+                }
+            }
+        }
+    }
+    Ok(merged)
+}
+
+impl Context<'_> {
+    /// Drop the metric names: at once, or at the end of the evaluation.
+    pub(super) fn drop_names(&self, mut vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>, Error> {
+        if self.options.delayed_name_removal {
+            for series in &mut vector {
+                series.drop_name = true;
+            }
+            return Ok(vector);
+        }
+        for series in &mut vector {
+            series.labels = series.labels.without_metadata();
+        }
+        merge(vector)
+    }
+
+    /// Merge what an operation has given. Prometheus does not look for duplicates at this place in an instant query if names are
+    /// dropped at the end.
+    pub(super) fn merge_result(
+        &self,
+        vector: Vec<VectorSeries>,
+        grid: &Grid,
+    ) -> Result<Vec<VectorSeries>, Error> {
+        if self.options.delayed_name_removal && grid.steps == 1 {
+            return Ok(vector);
+        }
+        merge(vector)
+    }
+}
+
+/// The names that were to be dropped at the end.
+pub(super) fn finish_names(mut vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>, Error> {
+    for series in vector.iter_mut().filter(|series| series.drop_name) {
+        series.labels = series.labels.without_metadata();
+        series.drop_name = false;
+    }
+    merge(vector)
+}
+
+/// The matrix of an instant query whose value is a range vector.
+pub(super) fn finish_ranges(ranges: Vec<RangeSeries<'_>>) -> Result<Vec<SampleSeries>, Error> {
+    let mut matrix: Vec<SampleSeries> = ranges
+        .into_iter()
+        .map(|series| {
+            let labels = if series.drop_name { series.labels.without_metadata() } else { series.labels };
+            let samples = series.times.iter().copied().zip(series.values.iter().copied()).collect();
+            SampleSeries { labels, samples }
+        })
+        .collect();
+    matrix.retain(|series| !series.samples.is_empty());
+    matrix.sort_by(|a, b| a.labels.cmp(&b.labels));
+    let mut merged: Vec<SampleSeries> = Vec::with_capacity(matrix.len());
+    for series in matrix {
+        match merged.last_mut() {
+            Some(last) if last.labels == series.labels => {
+                last.samples.extend(series.samples);
+                last.samples.sort_by_key(|sample| sample.0);
+                if last.samples.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+                    return Err(Error::same_labelset());
+                }
+            }
+            _ => merged.push(series),
+        }
+    }
+    Ok(merged)
+}

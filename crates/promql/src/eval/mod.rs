@@ -1,0 +1,283 @@
+//! Evaluation of a plan: nodes over a grid of steps. `call`, `over_time`, `aggregate`, `rank`, `binary`, `set` and `subquery` have
+//! the operations; here are what they share and the form of results.
+
+mod aggregate;
+mod binary;
+mod call;
+mod count_values;
+mod histogram;
+mod merge;
+mod operator;
+mod over_time;
+mod rank;
+mod selector;
+mod set;
+mod subquery;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::annotations::Annotations;
+use crate::error::{Error, Interrupt};
+use crate::limits::{Budget, Limits, column_bytes};
+use crate::plan::{Node, Plan, QueryTimes, ValueKind};
+use crate::series::{Column, Grid, RangeSeries, Series, VectorSeries};
+use crate::value::{QueryResult, Sample, SampleSeries, Value};
+
+/// How a query is evaluated.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// How far an instant vector looks back for a sample (`--query.lookback-delta`).
+    pub lookback_ms: i64,
+    /// The step of subqueries that name none (Prometheus: the global evaluation interval).
+    pub subquery_step_ms: i64,
+    /// Metric names are dropped at the end of the evaluation (`--enable-feature=promql-delayed-name-removal`).
+    pub delayed_name_removal: bool,
+    pub limits: Limits,
+    /// Threads that work on the series of one selector.
+    pub threads: usize,
+    /// Asked often: whether to give up.
+    pub interrupt: &'a (dyn Fn() -> Option<Interrupt> + Sync),
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options {
+            lookback_ms: 300_000,
+            subquery_step_ms: 60_000,
+            delayed_name_removal: false,
+            limits: Limits::default(),
+            threads: 1,
+            interrupt: &|| None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Options").field("lookback_ms", &self.lookback_ms).finish_non_exhaustive()
+    }
+}
+
+/// A plan with the series it is evaluated on.
+#[derive(Debug)]
+pub struct Evaluation<'a> {
+    pub plan: &'a Plan,
+    pub times: QueryTimes,
+    /// The series of each selection, in the order of `Plan::selections`.
+    pub series: &'a [Vec<Series>],
+    pub options: Options<'a>,
+}
+
+impl Evaluation<'_> {
+    /// Evaluate the plan. An instant query gives a value of the plan's kind; a range query a matrix, sorted by labels.
+    pub fn run(&self) -> Result<QueryResult, Error> {
+        self.times.check()?;
+        assert_eq!(self.series.len(), self.plan.selectors.len(), "one list of series for each selector");
+        let selected: usize = self.series.iter().map(Vec::len).sum();
+        if selected > self.options.limits.series_max {
+            return Err(Error::execution("query would load too many series into memory in query execution"));
+        }
+        let instant = self.times.is_instant();
+        if !instant && !matches!(self.plan.kind, ValueKind::Scalar | ValueKind::Vector) {
+            let kind = self.plan.kind.documented();
+            return Err(Error::bad_data(format!(
+                "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
+            )));
+        }
+        let interval = if instant { 1 } else { self.times.step_ms };
+        let steps = ((self.times.end_ms - self.times.start_ms) / interval + 1) as usize;
+        let grid = Grid { start: self.times.start_ms, interval, steps };
+        let context = Context {
+            plan: self.plan,
+            times: self.times,
+            series: self.series,
+            options: self.options,
+            budget: Budget::new(&self.options.limits),
+            annotations: Mutex::new(Annotations::default()),
+        };
+        let evaluated = context.eval(&self.plan.root, &grid)?;
+        let value = context.value(evaluated, &grid)?;
+        let annotations = context.annotations.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (warnings, infos) = annotations.into_texts();
+        Ok(QueryResult { value, warnings, infos })
+    }
+}
+
+/// The value of a node over a grid.
+#[derive(Debug)]
+enum Evaluated<'a> {
+    Scalar(Vec<f64>),
+    Text(Arc<str>),
+    Vector(Vec<VectorSeries>),
+    Range(Vec<RangeSeries<'a>>),
+}
+
+impl Evaluated<'_> {
+    fn samples(&self) -> usize {
+        match self {
+            Evaluated::Scalar(values) => values.len(),
+            Evaluated::Text(_) => 0,
+            Evaluated::Vector(series) => series.iter().map(|series| series.column.present.count()).sum(),
+            Evaluated::Range(series) => series.iter().map(|series| series.values.len()).sum(),
+        }
+    }
+
+    fn bytes(&self, grid: &Grid) -> usize {
+        match self {
+            Evaluated::Scalar(values) => values.len() * 8,
+            Evaluated::Text(_) => 0,
+            Evaluated::Vector(series) => series.len() * column_bytes(grid.steps),
+            Evaluated::Range(_) => self.samples() * 16,
+        }
+    }
+}
+
+struct Context<'a> {
+    plan: &'a Plan,
+    times: QueryTimes,
+    series: &'a [Vec<Series>],
+    options: Options<'a>,
+    budget: Budget,
+    annotations: Mutex<Annotations>,
+}
+
+impl<'a> Context<'a> {
+    fn check(&self) -> Result<(), Error> {
+        match (self.options.interrupt)() {
+            Some(interrupt) => Err(interrupt.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn annotate(&self, add: impl FnOnce(&mut Annotations)) {
+        add(&mut self.annotations.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Evaluate a node. What its operands took of the budget is given back.
+    fn eval(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>, Error> {
+        self.check()?;
+        let mark = self.budget.mark();
+        let repeats = grid.steps > 1
+            && matches!(node.kind(), ValueKind::Scalar | ValueKind::Vector)
+            && !matches!(node, Node::Number(_))
+            && node.is_invariant(&self.plan.selectors);
+        let result = if repeats {
+            let once = self.eval_node(node, &grid.first_step())?;
+            self.repeat(once, grid)?
+        } else {
+            self.eval_node(node, grid)?
+        };
+        self.budget.keep(mark, result.samples(), result.bytes(grid))?;
+        Ok(result)
+    }
+
+    fn eval_node(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>, Error> {
+        match node {
+            Node::Number(number) => {
+                self.budget.columns(1, grid.steps)?;
+                Ok(Evaluated::Scalar(vec![*number; grid.steps]))
+            }
+            Node::Text(text) => Ok(Evaluated::Text(text.clone())),
+            Node::Vector { selector } => Ok(Evaluated::Vector(self.vector(*selector, grid)?)),
+            Node::Range { selector } => Ok(Evaluated::Range(self.range_of_instant(*selector, grid)?)),
+            Node::Subquery { expr, window, step } => {
+                Ok(Evaluated::Range(self.subquery(expr, window, *step, grid)?))
+            }
+            Node::Call { function, args, .. } => self.call(function, args, grid),
+            Node::Aggregate(aggregate) => Ok(Evaluated::Vector(self.aggregate(aggregate, grid)?)),
+            Node::Binary(_) => self.binary_chain(node, grid),
+            Node::Negate { expr, .. } => match self.eval(expr, grid)? {
+                Evaluated::Scalar(values) => {
+                    Ok(Evaluated::Scalar(values.into_iter().map(|value| -value).collect()))
+                }
+                other => {
+                    let mut vector = other.into_vector();
+                    for series in &mut vector {
+                        series.column.map(|value| -value);
+                    }
+                    Ok(Evaluated::Vector(self.drop_names(vector)?))
+                }
+            },
+        }
+    }
+
+    /// The value of one step at all steps.
+    fn repeat(&self, once: Evaluated<'a>, grid: &Grid) -> Result<Evaluated<'a>, Error> {
+        match once {
+            Evaluated::Scalar(values) => {
+                self.budget.columns(1, grid.steps)?;
+                Ok(Evaluated::Scalar(vec![values[0]; grid.steps]))
+            }
+            Evaluated::Vector(vector) => {
+                self.budget.columns(vector.len(), grid.steps)?;
+                self.budget.samples(vector.len().saturating_mul(grid.steps - 1))?;
+                let mut repeated = Vec::with_capacity(vector.len());
+                for mut series in vector {
+                    if let Some(value) = series.column.get(0) {
+                        series.column = Column::repeated(value, grid.steps);
+                        repeated.push(series);
+                    }
+                }
+                Ok(Evaluated::Vector(repeated))
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn eval_vector(&self, node: &Node, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        Ok(self.eval(node, grid)?.into_vector())
+    }
+
+    fn eval_scalar(&self, node: &Node, grid: &Grid) -> Result<Vec<f64>, Error> {
+        match self.eval(node, grid)? {
+            Evaluated::Scalar(values) => Ok(values),
+            other => unreachable!("the plan is checked: a scalar, not {other:?}"),
+        }
+    }
+
+    /// The result of the whole query.
+    fn value(&self, evaluated: Evaluated<'a>, grid: &Grid) -> Result<Value, Error> {
+        let time_ms = grid.start;
+        let instant = self.times.is_instant();
+        Ok(match evaluated {
+            Evaluated::Text(text) => Value::String { time_ms, value: text.to_string() },
+            Evaluated::Scalar(values) if instant => Value::Scalar { time_ms, value: values[0] },
+            Evaluated::Scalar(values) => {
+                let samples = grid.times().zip(values).collect();
+                Value::Matrix(vec![SampleSeries { labels: crate::labels::Labels::empty(), samples }])
+            }
+            Evaluated::Vector(vector) => {
+                let vector = merge::finish_names(vector)?;
+                if instant {
+                    Value::Vector(vector.into_iter().filter_map(|series| sample(series, time_ms)).collect())
+                } else {
+                    let mut matrix: Vec<SampleSeries> =
+                        vector.into_iter().map(|series| sample_series(series, grid)).collect();
+                    matrix.retain(|series| !series.samples.is_empty());
+                    matrix.sort_by(|a, b| a.labels.cmp(&b.labels));
+                    Value::Matrix(matrix)
+                }
+            }
+            Evaluated::Range(ranges) => Value::Matrix(merge::finish_ranges(ranges)?),
+        })
+    }
+}
+
+impl Evaluated<'_> {
+    fn into_vector(self) -> Vec<VectorSeries> {
+        match self {
+            Evaluated::Vector(vector) => vector,
+            other => unreachable!("the plan is checked: a vector, not {other:?}"),
+        }
+    }
+}
+
+fn sample(series: VectorSeries, time_ms: i64) -> Option<Sample> {
+    let value = series.column.get(0)?;
+    Some(Sample { labels: series.labels, time_ms, value })
+}
+
+fn sample_series(series: VectorSeries, grid: &Grid) -> SampleSeries {
+    let samples = series.column.iter().map(|(step, value)| (grid.time(step), value)).collect();
+    SampleSeries { labels: series.labels, samples }
+}

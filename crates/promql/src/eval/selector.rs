@@ -1,0 +1,156 @@
+//! Selectors: instant vectors with lookback, the samples of range vectors, and the sharing of series among threads.
+
+use std::borrow::Cow;
+
+use super::Context;
+use crate::error::Error;
+use crate::plan::{At, Window};
+use crate::series::{Column, Grid, RangeSeries, Series, VectorSeries, is_stale};
+
+/// Less work than this (samples and steps) stays on one thread.
+const WORK_PER_THREAD: usize = 1 << 16;
+
+impl<'a> Context<'a> {
+    /// The time that an `@` modifier names, if there is one.
+    pub(super) fn fixed_time(&self, at: Option<At>) -> Option<i64> {
+        at.map(|at| at.resolve(&self.times))
+    }
+
+    /// The end of a window at a step.
+    pub(super) fn reference(&self, window: &Window, time: i64) -> i64 {
+        self.fixed_time(window.at).unwrap_or(time) - window.offset
+    }
+
+    /// Apply a function to each item, in as many threads as are allowed and worth it. The results are in order.
+    pub(super) fn for_each<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: usize,
+        apply: impl Fn(&T) -> Result<R, Error> + Sync,
+    ) -> Result<Vec<R>, Error> {
+        let run = |part: &[T]| -> Result<Vec<R>, Error> {
+            let checked = |item| self.check().and_then(|()| apply(item));
+            part.iter().map(checked).collect()
+        };
+        let threads = self.options.threads.min(work / WORK_PER_THREAD).min(items.len());
+        if threads < 2 {
+            return run(items);
+        }
+        let parts = items.chunks(items.len().div_ceil(threads));
+        let results: Vec<Result<Vec<R>, Error>> = std::thread::scope(|scope| {
+            let run = &run;
+            let handles: Vec<_> = parts.map(|part| scope.spawn(move || run(part))).collect();
+            let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
+                handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            handles.into_iter().map(join).collect()
+        });
+        let mut joined = Vec::with_capacity(items.len());
+        for result in results {
+            joined.extend(result?);
+        }
+        Ok(joined)
+    }
+
+    fn selected(&self, selector: usize) -> (&'a [Series], Window, usize) {
+        let series = &self.series[selector];
+        let work = series.iter().map(|series| series.values.len()).sum();
+        (series, self.plan.selectors[selector].window, work)
+    }
+
+    /// An instant vector: at each step the last sample that is younger than the lookback, unless it is a stale marker.
+    pub(super) fn vector(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        self.vector_of(selector, grid, |series, at| series.values[at])
+    }
+
+    /// The times of an instant vector's samples, in seconds.
+    pub(super) fn vector_times(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        self.vector_of(selector, grid, |series, at| series.times_ms[at] as f64 / 1000.0)
+    }
+
+    fn vector_of(
+        &self,
+        selector: usize,
+        grid: &Grid,
+        read: impl Fn(&Series, usize) -> f64 + Sync,
+    ) -> Result<Vec<VectorSeries>, Error> {
+        let (selected, window, samples) = self.selected(selector);
+        let work = samples + selected.len() * grid.steps;
+        let vector = self.for_each(selected, work, |series| {
+            self.budget.columns(1, grid.steps)?;
+            let mut column = Column::new(grid.steps);
+            let mut next = 0;
+            for (step, time) in grid.times().enumerate() {
+                let reference = self.reference(&window, time);
+                next += series.times_ms[next..].partition_point_near(reference);
+                let Some(at) = next.checked_sub(1) else { continue };
+                let young = series.times_ms[at] > reference - self.options.lookback_ms;
+                if young && !is_stale(series.values[at]) {
+                    column.set(step, read(series, at));
+                }
+            }
+            self.budget.samples(column.present.count())?;
+            Ok(VectorSeries { labels: series.labels.clone(), drop_name: false, column })
+        })?;
+        Ok(vector.into_iter().filter(|series| series.column.present.any()).collect())
+    }
+
+    /// All samples of a range vector's series, without stale markers.
+    pub(super) fn ranges(&self, selector: usize) -> Result<Vec<RangeSeries<'a>>, Error> {
+        let (selected, _, _) = self.selected(selector);
+        let mut ranges = Vec::with_capacity(selected.len());
+        for series in selected {
+            self.check()?;
+            ranges.push(without_stale(series));
+        }
+        Ok(ranges)
+    }
+
+    /// The value of a range selector that no function reads: its samples at the only step.
+    pub(super) fn range_of_instant(
+        &self,
+        selector: usize,
+        grid: &Grid,
+    ) -> Result<Vec<RangeSeries<'a>>, Error> {
+        let (_, window, _) = self.selected(selector);
+        let end = self.reference(&window, grid.start);
+        let mut ranges = self.ranges(selector)?;
+        for series in &mut ranges {
+            let first = series.times.partition_point(|time| *time <= end - window.range);
+            let last = series.times.partition_point(|time| *time <= end).max(first);
+            series.times = series.times[first..last].to_vec().into();
+            series.values = series.values[first..last].to_vec().into();
+        }
+        ranges.retain(|series| !series.times.is_empty());
+        Ok(ranges)
+    }
+}
+
+fn without_stale(series: &Series) -> RangeSeries<'_> {
+    let (times, values) = if series.values.iter().any(|value| is_stale(*value)) {
+        let kept = series.times_ms.iter().copied().zip(series.values.iter().copied());
+        let (times, values): (Vec<i64>, Vec<f64>) = kept.filter(|(_, value)| !is_stale(*value)).unzip();
+        (Cow::Owned(times), Cow::Owned(values))
+    } else {
+        (Cow::Borrowed(&series.times_ms[..]), Cow::Borrowed(&series.values[..]))
+    };
+    RangeSeries { labels: series.labels.clone(), drop_name: false, times, values }
+}
+
+/// A search for a place that is likely near the beginning, as the next step's is.
+pub(super) trait PartitionPointNear {
+    /// How many times at the beginning are not after `limit`.
+    fn partition_point_near(&self, limit: i64) -> usize;
+}
+
+impl PartitionPointNear for [i64] {
+    fn partition_point_near(&self, limit: i64) -> usize {
+        let mut reach = 1;
+        while reach <= self.len() && self[reach - 1] <= limit {
+            reach *= 2;
+        }
+        let low = reach / 2;
+        let high = reach.min(self.len());
+        low + self[low..high].partition_point(|time| *time <= limit)
+    }
+}

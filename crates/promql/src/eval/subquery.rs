@@ -1,0 +1,44 @@
+//! Subqueries: an instant vector, evaluated on a grid of its own, becomes a range vector.
+
+use super::Context;
+use crate::error::Error;
+use crate::plan::{Node, Window};
+use crate::series::{Grid, RangeSeries};
+
+impl<'a> Context<'a> {
+    pub(super) fn subquery(
+        &self,
+        expr: &Node,
+        window: &Window,
+        step: Option<i64>,
+        grid: &Grid,
+    ) -> Result<Vec<RangeSeries<'a>>, Error> {
+        let interval = step.unwrap_or(self.options.subquery_step_ms);
+        let first = self.reference(window, grid.start);
+        let last = self.reference(window, grid.last());
+        // Steps are multiples of the interval, whatever the query's times are. The window is open to the left.
+        let after = first - window.range;
+        let mut start = interval * (after / interval);
+        if start <= after {
+            start += interval;
+        }
+        if start > last {
+            return Ok(Vec::new());
+        }
+        let inner = Grid { start, interval, steps: ((last - start) / interval + 1) as usize };
+        let vector = self.eval_vector(expr, &inner)?;
+        let mut ranges = Vec::with_capacity(vector.len());
+        for series in vector {
+            self.budget.bytes(series.column.present.count() * 16)?;
+            let (times, values): (Vec<i64>, Vec<f64>) =
+                series.column.iter().map(|(step, value)| (inner.time(step), value)).unzip();
+            ranges.push(RangeSeries {
+                labels: series.labels,
+                drop_name: series.drop_name,
+                times: times.into(),
+                values: values.into(),
+            });
+        }
+        Ok(ranges)
+    }
+}

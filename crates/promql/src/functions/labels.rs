@@ -1,0 +1,85 @@
+//! Functions that change labels and leave values as they are.
+
+use std::sync::Arc;
+
+use regex::Regex;
+
+use crate::error::Error;
+use crate::labels::Labels;
+
+/// A label's name may be any text but the empty one.
+fn check_name(name: &str, role: &str, function: &str) -> Result<(), Error> {
+    if name.is_empty() {
+        return Err(Error::execution(format!("invalid {role} label name in {function}(): {name}")));
+    }
+    Ok(())
+}
+
+/// `label_replace`: what it writes, if the source label matches.
+#[derive(Debug)]
+pub(crate) struct Replace {
+    destination: Arc<str>,
+    replacement: String,
+    source: String,
+    regex: Regex,
+}
+
+impl Replace {
+    pub(crate) fn new(
+        destination: &str,
+        replacement: &str,
+        source: &str,
+        pattern: &str,
+    ) -> Result<Replace, Error> {
+        let Ok(regex) = Regex::new(&format!("^(?s:{pattern})$")) else {
+            return Err(Error::execution(format!(
+                "invalid regular expression in label_replace(): {pattern}"
+            )));
+        };
+        check_name(destination, "destination", "label_replace")?;
+        Ok(Replace {
+            destination: destination.into(),
+            replacement: replacement.to_string(),
+            source: source.to_string(),
+            regex,
+        })
+    }
+
+    pub(crate) fn destination(&self) -> &str {
+        &self.destination
+    }
+
+    pub(crate) fn apply(&self, labels: &Labels) -> Option<Labels> {
+        let captures = self.regex.captures(labels.get(&self.source))?;
+        let mut value = String::new();
+        captures.expand(&self.replacement, &mut value);
+        Some(labels.with([(self.destination.clone(), value.into())]))
+    }
+}
+
+/// `label_join`.
+#[derive(Debug)]
+pub(crate) struct Join {
+    destination: Arc<str>,
+    separator: String,
+    sources: Vec<String>,
+}
+
+impl Join {
+    pub(crate) fn new(destination: &str, separator: &str, sources: Vec<String>) -> Result<Join, Error> {
+        for source in &sources {
+            check_name(source, "source", "label_join")?;
+        }
+        check_name(destination, "destination", "label_join")?;
+        Ok(Join { destination: destination.into(), separator: separator.to_string(), sources })
+    }
+
+    pub(crate) fn destination(&self) -> &str {
+        &self.destination
+    }
+
+    pub(crate) fn apply(&self, labels: &Labels) -> Labels {
+        let values: Vec<&str> = self.sources.iter().map(|source| labels.get(source)).collect();
+        labels.with([(self.destination.clone(), values.join(&self.separator).into())])
+    }
+}

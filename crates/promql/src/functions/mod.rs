@@ -1,0 +1,118 @@
+//! The functions of the language: their types, and the arithmetic of each. Their evaluation over vectors is in `eval`.
+
+pub(crate) mod date;
+pub(crate) mod histogram;
+pub(crate) mod labels;
+pub(crate) mod math;
+pub(crate) mod over_time;
+pub(crate) mod rate;
+pub(crate) mod regression;
+pub(crate) mod sort;
+mod table;
+
+use crate::error::Error;
+use crate::plan::ValueKind;
+use date::Civil;
+
+/// The samples of a range vector's series at one step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Samples<'a> {
+    pub times: &'a [i64],
+    pub values: &'a [f64],
+    /// The step. Milliseconds, as all times here.
+    pub time: i64,
+    /// The window is (start, end].
+    pub window_start: i64,
+    pub window_end: i64,
+}
+
+/// A function of a window, and of the scalars among its arguments.
+pub(crate) type OverTime = fn(&Samples<'_>, &[f64]) -> Result<Option<f64>, Error>;
+
+/// What a function does with its arguments.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// Each value by itself.
+    Math(fn(f64) -> f64),
+    Clamp,
+    ClampMin,
+    ClampMax,
+    Round,
+    /// A part of a time in UTC; the evaluation time without an argument.
+    Date(fn(&Civil) -> f64),
+    Time,
+    Timestamp,
+    /// Samples of the store have no start timestamps: an empty vector, as from a Prometheus without them.
+    StartTimestamp,
+    Pi,
+    Scalar,
+    Vector,
+    MinOf,
+    MaxOf,
+    QueryStart,
+    QueryEnd,
+    QueryRange,
+    QueryStep,
+    Absent,
+    AbsentOverTime,
+    OverTime(OverTime),
+    Sort {
+        descending: bool,
+    },
+    SortByLabel {
+        descending: bool,
+    },
+    LabelReplace,
+    LabelJoin,
+    HistogramQuantile,
+    HistogramQuantiles,
+    HistogramFraction,
+    /// It works on native histograms only.
+    NativeHistogram,
+}
+
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub name: &'static str,
+    pub args: &'static [ValueKind],
+    /// How often the last argument may stand: once if 0, else it is optional and may stand so often, without a limit if negative.
+    pub variadic: i32,
+    pub returns: ValueKind,
+    pub experimental: bool,
+    pub kind: Kind,
+}
+
+impl Function {
+    pub(crate) fn by_name(name: &str) -> Option<&'static Function> {
+        table::FUNCTIONS.iter().find(|function| function.name == name)
+    }
+
+    /// The least and the most arguments.
+    pub(crate) fn arity(&self) -> (usize, Option<usize>) {
+        let declared = self.args.len();
+        match self.variadic {
+            0 => (declared, Some(declared)),
+            more if more > 0 => (declared - 1, Some(declared - 1 + more as usize)),
+            _ => (declared - 1, None),
+        }
+    }
+
+    /// The value depends on the time of evaluation, whatever the arguments are.
+    pub(crate) fn reads_time(&self) -> bool {
+        match self.kind {
+            Kind::Date(_) | Kind::Time | Kind::Timestamp | Kind::StartTimestamp => true,
+            Kind::OverTime(_) => self.name == "predict_linear",
+            _ => false,
+        }
+    }
+
+    /// Functions that give a sample of the range as it is keep the metric's name.
+    pub(crate) fn keeps_name(&self) -> bool {
+        self.name == "last_over_time" || self.name == "first_over_time"
+    }
+
+    /// Counters are expected, which are known by their names.
+    pub(crate) fn expects_counter(&self) -> bool {
+        self.name == "rate" || self.name == "increase"
+    }
+}

@@ -1,0 +1,179 @@
+//! Label sets: sorted by name, shared strings, hashed once. The hash is Prometheus' (`hash`), so that `limit_ratio` picks the
+//! same series.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::hash::xxhash64;
+
+pub const METRIC_NAME: &str = "__name__";
+
+/// Labels that describe the metric itself. What drops the name drops all of them.
+pub(crate) const METADATA: [&str; 3] = [METRIC_NAME, "__type__", "__unit__"];
+
+/// Labels of a series. A label with an empty value is the same as none.
+#[derive(Clone)]
+pub struct Labels {
+    pairs: Arc<[(Arc<str>, Arc<str>)]>,
+    hash: u64,
+}
+
+impl Labels {
+    /// Labels of pairs in any order. Of equal names the last one counts.
+    pub fn new<N: Into<Arc<str>>, V: Into<Arc<str>>>(pairs: impl IntoIterator<Item = (N, V)>) -> Labels {
+        let mut sorted: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+        for (name, value) in pairs {
+            set(&mut sorted, name.into(), value.into());
+        }
+        Labels::from_sorted(sorted)
+    }
+
+    pub fn empty() -> Labels {
+        Labels::from_sorted(Vec::new())
+    }
+
+    fn from_sorted(pairs: Vec<(Arc<str>, Arc<str>)>) -> Labels {
+        let mut bytes = Vec::with_capacity(64);
+        for (name, value) in &pairs {
+            write_sized(&mut bytes, name);
+            write_sized(&mut bytes, value);
+        }
+        Labels { hash: xxhash64(&bytes), pairs: pairs.into() }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The value of a label, "" if it is absent.
+    pub fn get(&self, name: &str) -> &str {
+        match self.pairs.binary_search_by(|pair| pair.0.as_ref().cmp(name)) {
+            Ok(at) => &self.pairs[at].1,
+            Err(_) => "",
+        }
+    }
+
+    /// The value of a label as a shared string.
+    pub(crate) fn get_shared(&self, name: &str) -> Option<Arc<str>> {
+        let at = self.pairs.binary_search_by(|pair| pair.0.as_ref().cmp(name)).ok()?;
+        Some(self.pairs[at].1.clone())
+    }
+
+    pub fn metric_name(&self) -> &str {
+        self.get(METRIC_NAME)
+    }
+
+    pub(crate) fn hash64(&self) -> u64 {
+        self.hash
+    }
+
+    /// Only the labels that `keep` accepts.
+    pub(crate) fn filtered(&self, keep: impl Fn(&str) -> bool) -> Labels {
+        if self.pairs.iter().all(|pair| keep(&pair.0)) {
+            return self.clone();
+        }
+        Labels::from_sorted(self.pairs.iter().filter(|pair| keep(&pair.0)).cloned().collect())
+    }
+
+    pub(crate) fn without_metadata(&self) -> Labels {
+        self.filtered(|name| !METADATA.contains(&name))
+    }
+
+    /// The same labels with some set; an empty value removes.
+    pub(crate) fn with(&self, changes: impl IntoIterator<Item = (Arc<str>, Arc<str>)>) -> Labels {
+        let mut pairs = self.pairs.to_vec();
+        for (name, value) in changes {
+            set(&mut pairs, name, value);
+        }
+        Labels::from_sorted(pairs)
+    }
+}
+
+fn set(pairs: &mut Vec<(Arc<str>, Arc<str>)>, name: Arc<str>, value: Arc<str>) {
+    match pairs.binary_search_by(|pair| pair.0.cmp(&name)) {
+        Ok(at) if value.is_empty() => {
+            pairs.remove(at);
+        }
+        Ok(at) => pairs[at].1 = value,
+        Err(_) if value.is_empty() => {}
+        Err(at) => pairs.insert(at, (name, value)),
+    }
+}
+
+/// A text with its length, as Prometheus lays out labels before it hashes them.
+fn write_sized(bytes: &mut Vec<u8>, text: &str) {
+    let length = text.len();
+    if length < 255 {
+        bytes.push(length as u8);
+    } else {
+        bytes.extend([255, length as u8, (length >> 8) as u8, (length >> 16) as u8]);
+    }
+    bytes.extend(text.as_bytes());
+}
+
+impl PartialEq for Labels {
+    fn eq(&self, other: &Labels) -> bool {
+        self.hash == other.hash && self.pairs == other.pairs
+    }
+}
+
+impl Eq for Labels {}
+
+impl Hash for Labels {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl PartialOrd for Labels {
+    fn partial_cmp(&self, other: &Labels) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The order of Prometheus' results: label by label, name before value.
+impl Ord for Labels {
+    fn cmp(&self, other: &Labels) -> Ordering {
+        self.pairs.cmp(&other.pairs)
+    }
+}
+
+/// As Prometheus prints them: `{__name__="up", job="node"}`.
+impl fmt::Display for Labels {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("{")?;
+        for (at, (name, value)) in self.iter().enumerate() {
+            if at > 0 {
+                out.write_str(", ")?;
+            }
+            if is_plain_name(name) {
+                write!(out, "{name}={value:?}")?;
+            } else {
+                write!(out, "{name:?}={value:?}")?;
+            }
+        }
+        out.write_str("}")
+    }
+}
+
+impl fmt::Debug for Labels {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+fn is_plain_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

@@ -1,0 +1,32 @@
+//! `PromQL` as Prometheus 3 defines it, pure: a query is parsed into a plan, the plan says which series it needs of which time, the
+//! caller fetches them, the plan is evaluated on them. No I/O, no clock.
+//!
+//! A range query is evaluated column by column: each node of the tree gives, for each of its series, the values of all steps
+//! (`series::Column`). Group keys and matching are worked out once for each series, not once for each step.
+//!
+//! Numbers, texts of errors of an evaluation, and the order of results are Prometheus'. What Prometheus 3.16 has and this lacks:
+//!
+//! - native histograms: series have floats only, and functions that read native histograms are refused;
+//! - `info()`, which is refused; start timestamps, which no sample has here;
+//! - what the parser (`promql-parser`) lacks: arithmetic in durations, `anchored` and `smoothed`, unquoted names beyond ASCII, texts that
+//!   are no UTF-8, and where in the query something stands: parse errors have the parser's texts, annotations no position.
+
+mod annotations;
+mod error;
+mod eval;
+mod functions;
+mod hash;
+mod labels;
+mod limits;
+mod numbers;
+mod plan;
+mod series;
+mod value;
+
+pub use error::{Error, ErrorKind, Interrupt};
+pub use eval::{Evaluation, Options};
+pub use labels::{Labels, METRIC_NAME};
+pub use limits::Limits;
+pub use plan::{Matcher, Plan, QueryTimes, Selection, ValueKind, parse};
+pub use series::{STALE_NAN_BITS, Series};
+pub use value::{QueryResult, Sample, SampleSeries, Value};

@@ -1,0 +1,115 @@
+//! What a query may cost, and the account of what it has taken so far.
+//! Time is not counted here: the caller interrupts (`error::Interrupt`).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::error::Error;
+
+/// Limits of one query.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Length of the query's text.
+    pub query_bytes_max: usize,
+    /// Depth of the query's tree. A chain of binary operators counts once.
+    pub depth_max: usize,
+    /// Series of all selectors together.
+    pub series_max: usize,
+    /// Samples in memory at a time, counted as Prometheus does (`--query.max-samples`).
+    pub samples_max: usize,
+    /// Bytes of intermediate results. Columns have a place for each step, whether or not it has a sample.
+    pub memory_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            query_bytes_max: 64 << 10,
+            depth_max: 64,
+            series_max: 1_000_000,
+            samples_max: 50_000_000,
+            memory_bytes_max: 1 << 30,
+        }
+    }
+}
+
+/// What is in memory for a query.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    samples_max: usize,
+    bytes_max: usize,
+    samples: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// A point to return to when intermediate results are dropped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    samples: usize,
+    bytes: usize,
+}
+
+fn too_many_samples() -> Error {
+    Error::execution("query processing would load too many samples into memory in expression evaluation")
+}
+
+/// Bytes of a column.
+pub(crate) fn column_bytes(steps: usize) -> usize {
+    steps.saturating_mul(8).saturating_add(steps / 8 + 96)
+}
+
+impl Budget {
+    pub(crate) fn new(limits: &Limits) -> Budget {
+        Budget {
+            samples_max: limits.samples_max,
+            bytes_max: limits.memory_bytes_max,
+            samples: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Take samples in memory.
+    pub(crate) fn samples(&self, count: usize) -> Result<(), Error> {
+        let before = self.samples.fetch_add(count, Ordering::Relaxed);
+        if before.saturating_add(count) > self.samples_max {
+            return Err(too_many_samples());
+        }
+        Ok(())
+    }
+
+    /// Check that `count` more samples would fit.
+    pub(crate) fn samples_fit(&self, count: usize) -> Result<(), Error> {
+        if self.samples.load(Ordering::Relaxed).saturating_add(count) > self.samples_max {
+            return Err(too_many_samples());
+        }
+        Ok(())
+    }
+
+    /// Take the memory of columns, before they are allocated.
+    pub(crate) fn columns(&self, count: usize, steps: usize) -> Result<(), Error> {
+        self.bytes(count.saturating_mul(column_bytes(steps)))
+    }
+
+    pub(crate) fn bytes(&self, count: usize) -> Result<(), Error> {
+        // The sum stays far from overflow: a refused request ends the query.
+        let count = count.min(usize::MAX / 4);
+        let before = self.bytes.fetch_add(count, Ordering::Relaxed);
+        if before.saturating_add(count) > self.bytes_max {
+            return Err(Error::execution(
+                "query processing would take too much memory in expression evaluation",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { samples: self.samples.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
+    }
+
+    /// Give back what was taken since `mark`, except for a result of this size.
+    pub(crate) fn keep(&self, mark: Mark, samples: usize, bytes: usize) -> Result<(), Error> {
+        self.samples.store(mark.samples, Ordering::Relaxed);
+        self.bytes.store(mark.bytes, Ordering::Relaxed);
+        self.samples(samples)?;
+        self.bytes(bytes)
+    }
+}

@@ -1,0 +1,100 @@
+//! Which samples a plan needs: for each selector its matchers and the times between which they lie.
+
+use super::{At, Matcher, Plan, Window};
+use crate::error::Error;
+
+/// Times beyond this are refused, so that sums of a few of them do not overflow.
+const TIME_MAX_MS: i64 = i64::MAX / 16;
+
+/// When a query is evaluated. Milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct QueryTimes {
+    pub start_ms: i64,
+    pub end_ms: i64,
+    /// 0 makes it an instant query: `start_ms` is `end_ms` then.
+    pub step_ms: i64,
+}
+
+impl QueryTimes {
+    pub fn instant(time_ms: i64) -> QueryTimes {
+        QueryTimes { start_ms: time_ms, end_ms: time_ms, step_ms: 0 }
+    }
+
+    pub fn is_instant(&self) -> bool {
+        self.step_ms == 0
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let bounds = -TIME_MAX_MS..=TIME_MAX_MS;
+        if !bounds.contains(&self.start_ms) || !bounds.contains(&self.end_ms) {
+            return Err(Error::bad_data("time out of range"));
+        }
+        if self.end_ms < self.start_ms {
+            return Err(Error::bad_data("end timestamp must not be before start time"));
+        }
+        if self.step_ms < 0 || self.step_ms > TIME_MAX_MS || self.is_instant() && self.start_ms != self.end_ms
+        {
+            return Err(Error::bad_data(
+                "zero or negative query resolution step widths are not accepted. Try a positive integer",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What the caller fetches for one selector: all series that fulfil all matchers, with their samples between both times.
+#[derive(Debug, Clone)]
+pub struct Selection<'a> {
+    pub matchers: &'a [Matcher],
+    /// The first and the last millisecond that may be read.
+    pub start_ms: i64,
+    pub end_ms: i64,
+    /// The time that each evaluation looks back: the range of a range vector, 0 for an instant vector.
+    pub range_ms: i64,
+    /// The function or aggregation that reads it directly.
+    pub function: Option<&'static str>,
+}
+
+impl At {
+    pub(crate) fn resolve(self, times: &QueryTimes) -> i64 {
+        match self {
+            At::Start => times.start_ms,
+            At::End => times.end_ms,
+            At::Time(time) => time,
+        }
+    }
+}
+
+fn before((start, end): (i64, i64), window: &Window, times: &QueryTimes) -> (i64, i64) {
+    let (start, end) = match window.at {
+        Some(at) => (at.resolve(times), at.resolve(times)),
+        None => (start, end),
+    };
+    let back = window.range.saturating_add(window.offset);
+    (start.saturating_sub(back), end.saturating_sub(window.offset))
+}
+
+impl Plan {
+    /// One selection for each selector, in the order in which `Evaluation` expects their series.
+    pub fn selections(&self, times: &QueryTimes, lookback_ms: i64) -> Vec<Selection<'_>> {
+        self.selectors
+            .iter()
+            .map(|selector| {
+                let mut span = (times.start_ms, times.end_ms);
+                for subquery in &selector.subqueries {
+                    span = before(span, subquery, times);
+                }
+                let (start, end_ms) = before(span, &selector.window, times);
+                // Windows are open to the left.
+                let lookback = if selector.is_range { 0 } else { lookback_ms };
+                Selection {
+                    matchers: &selector.matchers,
+                    start_ms: start.saturating_sub(lookback).saturating_add(1),
+                    end_ms,
+                    range_ms: selector.window.range,
+                    function: selector.function,
+                }
+            })
+            .collect()
+    }
+}
