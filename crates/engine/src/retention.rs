@@ -269,8 +269,8 @@ impl Engine {
 
     /// Removes what deleted attributes and resource types have left in the index, some at a time, and definitions that no metric has.
     pub async fn sweep_index(&self) -> Result<()> {
-        self.indexer.sweep_definitions().await?;
         const VALUES_AT_ONCE: usize = 10_000;
+        self.indexer.sweep_definitions().await?;
         while self.indexer.sweep_values(VALUES_AT_ONCE).await? == VALUES_AT_ONCE {}
         Ok(())
     }

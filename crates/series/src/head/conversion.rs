@@ -197,18 +197,16 @@ impl Head {
         let mut grains = Vec::new();
         for granularity in layout.granularities() {
             let known = old.iter().position(|grain| grain.granularity == granularity);
-            let grain = match known.map(|index| old.swap_remove(index)) {
-                Some(mut grain) => {
-                    if conversion.recomputes {
-                        self.recompute(layout, &mut grain, &conversion, cuts, &spans(granularity))?;
-                    }
-                    grain
+            let grain = if let Some(index) = known {
+                let mut grain = old.swap_remove(index);
+                if conversion.recomputes {
+                    self.recompute(layout, &mut grain, &conversion, cuts, &spans(granularity))?;
                 }
-                None => {
-                    let index = composers.iter().position(|composer| composer.granularity == granularity);
-                    let composer = index.map(|index| composers.swap_remove(index));
-                    self.new_grain(layout, granularity, &conversion, composer)
-                }
+                grain
+            } else {
+                let index = composers.iter().position(|composer| composer.granularity == granularity);
+                let composer = index.map(|index| composers.swap_remove(index));
+                self.new_grain(layout, granularity, &conversion, composer)
             };
             grains.push(grain);
         }
@@ -305,7 +303,9 @@ impl Head {
             let mut raw: Vec<Measure> = points.filter(|point| !is_before(point)).copied().collect();
             raw.append(&mut self.raw);
             self.raw = raw;
-            parts.iter_mut().for_each(|part| part.retain(is_before));
+            for part in &mut parts {
+                part.retain(is_before);
+            }
             let known = conversion.points.partition_point(is_before);
             self.before = conversion.points[..known].last().copied();
         }

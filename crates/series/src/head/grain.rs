@@ -294,13 +294,11 @@ impl GrainState {
             Open::Rows(_) => return Rows::new(methods.len()),
             Open::Packed { bytes, .. } => bytes,
         };
-        match block::decode_rows(&bytes, methods) {
-            Ok(Some(rows)) => rows,
-            _ => {
-                sealed.push(self.as_sealed(bytes));
-                Rows::new(methods.len())
-            }
+        if let Ok(Some(rows)) = block::decode_rows(&bytes, methods) {
+            return rows;
         }
+        sealed.push(self.as_sealed(bytes));
+        Rows::new(methods.len())
     }
 
     /// Seals a stored open block that lacks some of these methods, as it is.

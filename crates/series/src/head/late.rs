@@ -377,7 +377,7 @@ impl GrainRows {
         }
         let (own, rows) = block::decode_all(bytes)?;
         match &self.new {
-            New::Rows(new) if new.len() > 0 => Err(CodecError::Invalid("methods")),
+            New::Rows(new) if !new.is_empty() => Err(CodecError::Invalid("methods")),
             New::Values(values) if !added::take_values(&own) => {
                 let dropped = values.iter().map(Vec::len).sum();
                 let cleared = GrainRows { buckets: Vec::new(), new: New::Values(Vec::new()), ..self.clone() };
