@@ -79,9 +79,9 @@ impl Rows {
         }
     }
 
-    /// From row `from` on, drops the rows that have no value at all.
-    pub fn drop_empty(&mut self, from: usize) {
-        let mut kept = from;
+    /// From row `from` on, drops the rows that have no value at all. The start of the last one.
+    pub fn drop_empty(&mut self, from: usize) -> Option<Timestamp> {
+        let (mut kept, mut dropped) = (from, None);
         for row in from..self.starts.len() {
             if self.columns.iter().any(|column| !is_absent(column[row])) {
                 self.starts[kept] = self.starts[row];
@@ -89,8 +89,11 @@ impl Rows {
                     column[kept] = column[row];
                 }
                 kept += 1;
+            } else {
+                dropped = Some(self.starts[row]);
             }
         }
         self.truncate(kept);
+        dropped
     }
 }

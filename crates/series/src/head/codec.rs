@@ -3,7 +3,8 @@
 //! ```text
 //! u8      version: 1; or 2, where an earlier head was lost and that is all; or 3; or 4, where bits 3 or 4 follow
 //! varint  applied; signed varint the window's start
-//! u8      in versions 3 and 4, what follows: bit 0 a loss, bit 1 raw points, bit 2 late points, bit 3 methods, bit 4 partial buckets
+//! u8      in versions 3 and 4, what follows: bit 0 a loss, bit 1 raw points, bit 2 late points, bit 3 methods, bit 4 partial buckets,
+//!         bit 5 gaps
 //! signed varint  when the loss was found, if one was
 //! varint  how many points were dropped because they were late; with bit 2
 //! u8      1 if the point before follows: varint time, 8 bytes value
@@ -18,6 +19,7 @@
 //! varint  methods; for each: u8 code; with bit 3
 //! varint  partial buckets; for each: varint place of its grain; signed varint start, until; u8 which statistics are known; 8 bytes
 //!         for each of them, in the order of `compose`; with bit 4
+//! varint  gaps; for each: varint place of its grain; signed varint gap_until; with bit 5
 //! u32     CRC32C of all before
 //! ```
 
@@ -46,6 +48,9 @@ const HAS_RAW: u8 = 2;
 const HAS_LATE: u8 = 4;
 const HAS_METHODS: u8 = 8;
 const HAS_PARTIALS: u8 = 16;
+const HAS_GAPS: u8 = 32;
+/// Those that version 4 has and earlier ones have not.
+const OF_VERSION_4: u8 = HAS_METHODS | HAS_PARTIALS | HAS_GAPS;
 
 /// More granularities than any policy has.
 const GRAINS_MAX: usize = 1024;
@@ -64,11 +69,12 @@ impl Head {
             | flag(self.archive.is_some(), HAS_RAW)
             | flag(self.late_dropped > 0, HAS_LATE)
             | flag(self.archive.is_some() && !self.methods.is_empty(), HAS_METHODS)
-            | flag(self.grains.iter().any(|grain| grain.partial.is_some()), HAS_PARTIALS);
+            | flag(self.grains.iter().any(|grain| grain.partial.is_some()), HAS_PARTIALS)
+            | flag(self.grains.iter().any(|grain| grain.gap_until > 0), HAS_GAPS);
         out.push(match flags {
             0 => VERSION,
             HAS_LOSS => VERSION_AFTER_LOSS,
-            _ if flags & (HAS_METHODS | HAS_PARTIALS) == 0 => VERSION_WITH_FLAGS,
+            _ if flags & OF_VERSION_4 == 0 => VERSION_WITH_FLAGS,
             _ => VERSION_WITH_METHODS,
         });
         put_varint(self.applied, out);
@@ -117,6 +123,15 @@ impl Head {
                 partial.encode(out);
             }
         }
+        if flags & HAS_GAPS != 0 {
+            let has_gap = |(_, grain): &(usize, &GrainState)| grain.gap_until > 0;
+            let gaps: Vec<(usize, &GrainState)> = self.grains.iter().enumerate().filter(has_gap).collect();
+            put_varint(gaps.len() as u64, out);
+            for (place, grain) in gaps {
+                put_varint(place as u64, out);
+                put_signed(grain.gap_until, out);
+            }
+        }
         put_checksum(start, out);
     }
 
@@ -134,7 +149,7 @@ impl Head {
             _ => reader.byte()?,
         };
         let known = match version {
-            VERSION_WITH_METHODS => HAS_LOSS | HAS_RAW | HAS_LATE | HAS_METHODS | HAS_PARTIALS,
+            VERSION_WITH_METHODS => HAS_LOSS | HAS_RAW | HAS_LATE | OF_VERSION_4,
             _ => HAS_LOSS | HAS_RAW | HAS_LATE,
         };
         if flags & !known != 0 {
@@ -180,6 +195,13 @@ impl Head {
                 let place = reader.count(GRAINS_MAX, "place of a grain")?;
                 let grain = head.grains.get_mut(place).ok_or(CodecError::Invalid("place of a grain"))?;
                 grain.partial = Some(Partial::decode(grain, &mut reader)?);
+            }
+        }
+        if flags & HAS_GAPS != 0 {
+            for _ in 0..reader.count(GRAINS_MAX, "number of gaps")? {
+                let place = reader.count(GRAINS_MAX, "place of a grain")?;
+                let grain = head.grains.get_mut(place).ok_or(CodecError::Invalid("place of a grain"))?;
+                grain.gap_until = reader.signed()?;
             }
         }
         reader.end()?;

@@ -90,6 +90,19 @@ pub(super) struct Partial {
     pub composite: Composite,
 }
 
+/// What a composer has made.
+#[derive(Debug)]
+pub(super) struct Composed {
+    /// The whole buckets.
+    pub blocks: Vec<SealedBlock>,
+    /// Where the first other one starts.
+    pub open: i64,
+    /// What is known of that one, if it has had points.
+    pub partial: Option<Partial>,
+    /// As of the grain.
+    pub gap_until: i64,
+}
+
 /// Takes the blocks of the finer granularity one after the other.
 #[derive(Clone, Debug)]
 pub struct Composer {
@@ -110,6 +123,8 @@ pub struct Composer {
     pub(super) is_empty: bool,
     /// Not all buckets that have points are in the blocks.
     pub(super) lacks_buckets: bool,
+    /// The end of the last bucket that has points and gets no row, since nothing of it is known.
+    gap_until: i64,
     rows: Rows,
     /// Those of `rows`.
     row_methods: Vec<AggregationMethod>,
@@ -134,6 +149,7 @@ impl Composer {
             bucket: None,
             is_empty: true,
             lacks_buckets: false,
+            gap_until: 0,
             rows: Rows::default(),
             row_methods: Vec::new(),
             sealed: Vec::new(),
@@ -189,10 +205,12 @@ impl Composer {
             self.rows = Rows::new(methods.len());
             self.row_methods = methods;
         }
-        if !values.is_empty() {
-            self.rows.starts.push(Timestamp(start));
-            self.rows.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+        if values.is_empty() {
+            self.gap_until = start.saturating_add(self.granularity.0);
+            return;
         }
+        self.rows.starts.push(Timestamp(start));
+        self.rows.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
     }
 
     fn seal(&mut self) {
@@ -201,8 +219,8 @@ impl Composer {
         }
     }
 
-    /// The whole buckets as blocks, where the first other one starts, and what is known of that one, if it has had points.
-    pub(super) fn finish(mut self) -> (Vec<SealedBlock>, i64, Option<Partial>) {
+    /// Ends with what is in the source before `until`.
+    pub(super) fn finish(mut self) -> Composed {
         if let Some(tail) = self.tail.take() {
             self.add_bucket(tail.start, tail.composite);
             self.until = tail.until;
@@ -212,7 +230,8 @@ impl Composer {
         let partial = self.bucket.take_if(|(start, _)| *start >= open);
         self.close();
         self.seal();
-        (self.sealed, open, partial.map(|(start, composite)| Partial { start, until, composite }))
+        let partial = partial.map(|(start, composite)| Partial { start, until, composite });
+        Composed { blocks: self.sealed, open, partial, gap_until: self.gap_until }
     }
 }
 

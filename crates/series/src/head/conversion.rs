@@ -14,7 +14,7 @@ use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, 
 
 use super::{
     BlockSpan, Head, SealedBlock, StoredBlock,
-    compose::{Composer, composes},
+    compose::{Composed, Composer, composes},
     grain::{Buffers, GrainState, Open, Points, aggregated, blocks_of_rows},
     late::Part,
 };
@@ -174,9 +174,9 @@ impl Head {
         // The coarsest is mostly kept longest; of those that expired the one that reaches back farthest.
         let candidates = self.grains.iter().filter(|grain| divides(grain.granularity, granularity));
         let source =
-            candidates.min_by_key(|grain| (grain.kept_from, std::cmp::Reverse(grain.granularity)))?;
+            candidates.min_by_key(|grain| (grain.whole_from(), std::cmp::Reverse(grain.granularity)))?;
         let lost = self.lost_before.map_or(0, |lost| lost.0);
-        let from = ceil(source.kept_from.max(lost), granularity.0);
+        let from = ceil(source.whole_from().max(lost), granularity.0);
         let first = conversion.first_whole(granularity);
         let tail = source.partial.filter(|partial| partial.start < first);
         let until = first.min(source.final_until);
@@ -235,8 +235,9 @@ impl Head {
         if let Some(composer) = composer {
             let from = composer.from;
             let lacks_buckets = composer.lacks_buckets || (composer.is_empty && self.before.is_some());
-            let (blocks, open, partial) = composer.finish();
+            let Composed { blocks, open, partial, gap_until } = composer.finish();
             self.sealed.extend(blocks);
+            grain.gap_until = gap_until;
             if open >= from && (partial.is_some() || !lacks_buckets) {
                 grain.kept_from = from.min(first);
                 grain.final_until = open.min(first);
@@ -277,13 +278,12 @@ impl Head {
         let mut rows = Rows::new(layout.methods.len());
         let points = Points { raw: &conversion.points, before: None };
         let mut buffers = Buffers::default();
-        GrainState::new(granularity, from).push_lazy(
-            points,
-            &layout.methods,
-            grain.final_until,
-            &mut buffers,
-            &mut rows,
-        );
+        let whole = GrainState::new(granularity, from);
+        if let Some(dropped) =
+            whole.push_lazy(points, &layout.methods, grain.final_until, &mut buffers, &mut rows)
+        {
+            grain.gap_until = dropped.0.saturating_add(granularity.0);
+        }
         if !rows.is_empty() {
             self.sealed.extend(blocks_of_rows(granularity, &layout.methods, &rows));
         }

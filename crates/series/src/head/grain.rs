@@ -92,6 +92,8 @@ pub(super) struct GrainState {
     pub final_until: i64,
     /// Buckets that start before this have expired and are hidden, or the granularity was not kept then.
     pub kept_from: i64,
+    /// Buckets before this may have had points and left no row: other granularities are composed from here on. 0 without such buckets.
+    pub gap_until: i64,
     pub open: Open,
     pub marks: Marks,
     /// Not stored: values to be added to final buckets, by their starts, in the order in which they came; see [`super::added`].
@@ -118,20 +120,27 @@ impl GrainState {
             return;
         }
         if let Some(partial) = self.partial.take() {
-            let composite = self.completed(&partial, points.raw);
-            sealed.extend(composite.sealed(self.granularity, partial.start, methods));
+            let composite =
+                self.completed(&partial, points.raw).sealed(self.granularity, partial.start, methods);
             self.final_until = self.partial_end(&partial);
+            if composite.is_none() {
+                self.gap_until = self.final_until;
+            }
+            sealed.extend(composite);
         }
         let first = points.raw.partition_point(|point| point.timestamp.0 < self.final_until);
         if points.raw.get(first).is_some_and(|point| point.timestamp.0 < until) {
             let mut rows = self.take_rows(methods, sealed);
-            self.push_lazy(points, methods, until, buffers, &mut rows);
+            if let Some(dropped) = self.push_lazy(points, methods, until, buffers, &mut rows) {
+                self.gap_until = dropped.0.saturating_add(self.granularity.0);
+            }
             self.open = Open::Rows(rows);
         }
         self.final_until = until;
     }
 
-    /// Appends the buckets from `final_until` to `until` (the start of a bucket), computed from the points.
+    /// Appends the buckets from `final_until` to `until` (the start of a bucket), computed from the points. The last bucket that leaves no
+    /// row, since none of its methods has a value.
     pub(super) fn push_lazy(
         &self,
         points: Points<'_>,
@@ -139,7 +148,7 @@ impl GrainState {
         until: i64,
         buffers: &mut Buffers,
         rows: &mut Rows,
-    ) {
+    ) -> Option<Timestamp> {
         let first = points.raw.partition_point(|point| point.timestamp.0 < self.final_until);
         let before = rows.len();
         let Buffers { points: plain, rates } = buffers;
@@ -173,14 +182,17 @@ impl GrainState {
             }
         }
         plain.push_columns(methods_of_points, plain_columns);
-        if methods.iter().all(|&method| may_lack(method)) {
-            rows.drop_empty(before);
-        }
+        if methods.iter().all(|&method| may_lack(method)) { rows.drop_empty(before) } else { None }
     }
 
     /// Points from here on are in the head, all that buckets from `final_until` on have.
     pub fn points_from(&self) -> i64 {
         self.partial.map_or(self.final_until, |partial| partial.until)
+    }
+
+    /// All buckets from here on that have points are stored.
+    pub fn whole_from(&self) -> i64 {
+        self.kept_from.max(self.gap_until)
     }
 
     fn partial_end(&self, partial: &Partial) -> i64 {
