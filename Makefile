@@ -26,7 +26,7 @@ build: page ## compile the page, gnudi and gnudi-benchmark (target/release)
 	$(CARGO) build --release --locked
 	scripts/split-debug-lines target/release/gnudi target/release/gnudi-benchmark
 
-quick: page ## the same without optimisation at link time: half the time to compile, what `make run` and the tests use (target/quick)
+quick: page ## the same without optimisation at link time, which takes minutes of each build: for `make run` and the tests (target/quick)
 	$(CARGO) build --profile quick --locked
 	scripts/split-debug-lines target/quick/gnudi target/quick/gnudi-benchmark
 
