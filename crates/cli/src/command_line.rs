@@ -30,7 +30,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Servers", &["serve", "api", "metricd", "statsd", "amqpd", "agent"]),
     ("What a server holds", &["metric", "measures", "resource", "aggregates"]),
     ("Operation", &["status", "upgrade", "split-sacks", "change-sack-size", "config", "passwd"]),
-    ("The store", &["backup", "restore", "verify", "import", "export"]),
+    ("The store", &["backup", "restore", "verify", "move", "import", "export"]),
     ("Tools", &["benchmark", "profile", "completion", "man"]),
 ];
 
