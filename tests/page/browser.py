@@ -8,7 +8,7 @@ import subprocess
 from support import gnudi as program
 
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "ui" / "test"
-TIMEOUT_S = 150
+TIMEOUT_S = 300
 
 
 def names():
