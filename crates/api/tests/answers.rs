@@ -11,8 +11,8 @@ use gnudi_api::{
 };
 use support::{Answer, Request, Server};
 
-/// The aggregation methods that Gnocchi does not have, as the list of all has them.
-const OWN_METHODS: [&str; 2] = ["\"increase\", ", "\"rate_reset\", "];
+/// The aggregation methods that Gnocchi does not have.
+const OWN_METHODS: [&str; 2] = ["\"increase\"", "\"rate_reset\""];
 
 const RECORDED: &str = include_str!("data/answers.jsonl");
 /// What ours says where Gnocchi says nothing (docs/compatibility.md).
@@ -109,7 +109,9 @@ fn differences(names: &Names, line: &Value, answer: &Answer) -> Vec<String> {
         Some(theirs) => {
             let mut body = names.emptied(&answer.body).replace(UNAUTHENTICATED, "");
             if text(line, "path") == Some("/v1/capabilities") {
-                OWN_METHODS.iter().for_each(|method| body = body.replace(method, ""));
+                for method in OWN_METHODS {
+                    body = body.replace(&format!("{method}, "), "").replace(&format!(", {method}"), "");
+                }
             }
             let ours = json::parse(body.as_bytes()).map(in_order);
             let ours = ours.map_or_else(|error| format!("{error}: {}", answer.body), |ours| ours.to_json());
