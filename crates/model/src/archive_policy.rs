@@ -122,10 +122,12 @@ impl ArchivePolicy {
         format!("{DEFINITION_PREFIX}{digest}")
     }
 
-    /// Whether the name is one of [`ArchivePolicy::definition_name`].
+    /// Whether the name is kept for [`ArchivePolicy::definition_name`]: the prefix and as many bytes or characters as a digest has. Databases
+    /// tell them apart by that.
     pub fn is_definition_name(name: &str) -> bool {
+        const DIGEST: usize = 36;
         let digest = name.strip_prefix(DEFINITION_PREFIX);
-        digest.is_some_and(|digest| digest.len() == 36 && Uuid::try_parse(digest).is_ok())
+        digest.is_some_and(|digest| digest.len() == DIGEST || digest.chars().count() == DIGEST)
     }
 
     /// Checks what spans several items.
