@@ -12,6 +12,7 @@ import pytest
 
 from support.ceph import Ceph
 from support.cloud import Cloud
+from support.engines import sections
 from support.etcd import Etcd
 from support.gnudi import Gnudi
 from support.gnocchi import Gnocchi
@@ -164,3 +165,25 @@ def gnocchi(tmp_path, postgres):
     yield make
     for server in servers:
         server.stop()
+
+
+@pytest.fixture(params=["embedded", "mariadb+redis+redis", "postgresql+redis+ceph"])
+def servers(request, gnudi, cloud):
+    """A client, and what kills the server and starts it again on the same data."""
+    if request.param == "embedded":
+        server = gnudi()
+
+        def restart():
+            server.kill()
+            server.start()
+            return server.client()
+
+        return server.client(), restart
+    made = cloud(sections(request, request.param), apis=1, workers=1)
+
+    def restart():
+        made.workers[0].kill()
+        made.workers[0].start()
+        return made.client()
+
+    return made.client(), restart

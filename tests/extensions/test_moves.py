@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from support.engines import sections
 from support.http import create_metric
 
 START = 1_700_000_000 // 86_400 * 86_400
@@ -51,28 +50,6 @@ def post(client, metric, points):
 
 def origins(moved):
     return {(item["granularity"], item["aggregation_method"]): item["values"] for item in moved["conversion"]}
-
-
-@pytest.fixture(params=["embedded", "mariadb+redis+redis", "postgresql+redis+ceph"])
-def servers(request, gnudi, cloud):
-    """A client, and what kills the server and starts it again on the same data."""
-    if request.param == "embedded":
-        server = gnudi()
-
-        def restart():
-            server.kill()
-            server.start()
-            return server.client()
-
-        return server.client(), restart
-    made = cloud(sections(request, request.param), apis=1, workers=1)
-
-    def restart():
-        made.workers[0].kill()
-        made.workers[0].start()
-        return made.client()
-
-    return made.client(), restart
 
 
 def test_a_move_keeps_and_computes_what_it_can(servers, seed):

@@ -13,7 +13,6 @@ import pyarrow.ipc
 import pytest
 
 from inputs.remote_write import label, sample, series, snappy
-from support.engines import sections
 from support.http import create_metric
 
 ROUNDS = 25
@@ -108,28 +107,6 @@ def request_of(draw, model):
         second = newest - draw.randrange(back + 1) + (draw.randrange(600) if back == 0 else 0)
         points.append((second * 10**9 + draw.choice([0, 0, 250_000_000, 7]), float(draw.randrange(-500, 500)) / 4))
     return points
-
-
-@pytest.fixture(params=["embedded", "mariadb+redis+redis", "postgresql+redis+ceph"])
-def servers(request, gnudi, cloud):
-    """A client, and what kills the server and starts it again on the same data."""
-    if request.param == "embedded":
-        server = gnudi()
-
-        def restart():
-            server.kill()
-            server.start()
-            return server.client()
-
-        return server.client(), restart
-    made = cloud(sections(request, request.param), apis=1, workers=1)
-
-    def restart():
-        made.workers[0].kill()
-        made.workers[0].start()
-        return made.client()
-
-    return made.client(), restart
 
 
 def test_points_in_any_order_read_as_in_order(servers, seed, rounds):
