@@ -4,13 +4,11 @@ import random
 
 import pytest
 
-from raw.test_raw_points import HOUR, MINUTE, POLICY, START, Model, check, iso, read_rows, request_of, servers
+from raw.test_raw_points import HOUR, MINUTE, POLICY, START, Model, check, iso, read_rows, request_of
 from support.http import create_metric
 
 ROUNDS = 20
 PLAIN = {**{key: value for key, value in POLICY.items() if key != "raw"}, "name": "plain"}
-
-__all__ = ["servers"]
 
 
 def post(client, metric, *seconds):

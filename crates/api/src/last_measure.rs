@@ -52,7 +52,7 @@ const SILENT_SINCE: &str = "silent_since";
 /// Metrics whose heads a search for silent ones reads in one request.
 pub const SCANNED_MAX: usize = 20_000;
 /// Metrics that one request sorts (413).
-pub const SORTED_MAX: usize = 50_000;
+pub const SORTED_MAX: usize = 1_000_000;
 
 /// What a listing asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

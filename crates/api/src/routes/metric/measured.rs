@@ -66,7 +66,7 @@ async fn scanned(
     }
 }
 
-/// Sorts all of them, at most [`SORTED_MAX`].
+/// The first in an order of all of them, at most [`SORTED_MAX`]. Holds one page beside the metrics that it looks at.
 async fn sorted(
     call: &Call<'_>,
     filter: MetricFilter,
@@ -74,30 +74,46 @@ async fn sorted(
     asked: &LastMeasures,
     (figure, direction): (Figure, SortDirection),
 ) -> Result<(Found, Option<MetricId>), ApiError> {
-    let mut page = pagination.unsorted().page()?;
-    let marker = page.marker.take();
-    page.limit = SORTED_MAX + 1;
-    let metrics = call.app.engine().indexer().list_metrics(&MetricListing { filter, page }).await?;
-    if metrics.len() > SORTED_MAX {
-        return Err(ApiError::too_large(format!(
-            "There are more than {SORTED_MAX} metrics to sort: filter them"
-        )));
-    }
-    let mut all = with_measured(call, metrics).await?;
-    all.retain(|(_, measured)| asked.takes(measured.last));
-    all.sort_by(|a, b| order(direction, figure.key(a.1), figure.key(b.1)).then(a.0.id.cmp(&b.0.id)));
-    let from = match marker {
-        Some(id) => {
-            let place = all.iter().position(|(metric, _)| metric.id == id);
-            let invalid = || IndexerError::InvalidPagination(format!("Invalid marker: `{id}'"));
-            place.ok_or_else(invalid)? + 1
-        }
-        None => 0,
+    let place = |found: &(Arc<Metric>, Measured)| (figure.key(found.1), found.0.id);
+    let before = |a: &Place, b: &Place| order(direction, a.0, b.0).then(a.1.cmp(&b.1));
+    let mut listing = MetricListing { filter, page: pagination.unsorted().page()? };
+    let marker = match listing.page.marker.take() {
+        Some(id) => Some(place(&marked(call, id).await?)),
+        None => None,
     };
-    all.drain(..from);
-    all.truncate(pagination.limit);
-    let next = all.last().filter(|_| all.len() >= pagination.limit).map(|(metric, _)| metric.id);
-    Ok((all, next))
+    listing.page.limit = METRICS_AT_ONCE;
+    let (mut first, mut scanned) = (Vec::new(), 0);
+    loop {
+        let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
+        scanned += metrics.len();
+        if scanned > SORTED_MAX {
+            return Err(ApiError::too_large(format!(
+                "There are more than {SORTED_MAX} metrics to sort: filter them"
+            )));
+        }
+        let is_last = metrics.len() < METRICS_AT_ONCE;
+        listing.page.marker = metrics.last().map(|metric| metric.id);
+        let found = with_measured(call, metrics).await?.into_iter();
+        let is_behind = |found: &_| marker.is_none_or(|marker| before(&marker, &place(found)).is_lt());
+        first.extend(found.filter(|found| asked.takes(found.1.last) && is_behind(found)));
+        first.sort_by(|a, b| before(&place(a), &place(b)));
+        first.truncate(pagination.limit);
+        if is_last {
+            break;
+        }
+    }
+    let next = first.last().filter(|_| first.len() >= pagination.limit).map(|(metric, _)| metric.id);
+    Ok((first, next))
+}
+
+/// What a metric is sorted by: its figure, then its id.
+type Place = (Option<i128>, MetricId);
+
+/// The metric that a page begins behind.
+async fn marked(call: &Call<'_>, id: MetricId) -> Result<(Arc<Metric>, Measured), ApiError> {
+    let metrics = call.app.engine().indexer().metrics(&[id]).await?.into_iter().flatten().collect();
+    let mut found = with_measured(call, metrics).await?;
+    found.pop().ok_or_else(|| IndexerError::InvalidPagination(format!("Invalid marker: `{id}'")).into())
 }
 
 fn order(direction: SortDirection, a: Option<i128>, b: Option<i128>) -> Ordering {
