@@ -1,4 +1,4 @@
-//! `POST /v1/prometheus/write`
+//! `POST /v1/prometheus/write`: remote write as Gnocchi takes it.
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,5 @@
+//! What Prometheus' clients ask.
+
+mod write;
+
+pub use write::write;
