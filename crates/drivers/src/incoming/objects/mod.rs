@@ -87,7 +87,7 @@ pub struct ObjectIncomingOptions {
     /// `pending` does not ask the store where this process has looked so short a time ago.
     pub pending_age_max: Duration,
     /// Objects are deleted when they were seen so long ago at least, though they are trimmed. A process that slept for a
-    /// quarter of it asks for the mark before it believes what it finds. Zero: it asks each time.
+    /// quarter of it asks for the mark before it accepts what it finds. Zero: it asks each time.
     pub keep: Duration,
     /// How often the mark is moved.
     pub mark_delay: Duration,
