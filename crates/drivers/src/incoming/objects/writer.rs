@@ -33,7 +33,7 @@ const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
 /// How often the hint is written: where the log has come to.
 const HINT_EVERY: Duration = Duration::from_secs(1);
 
-/// What waits to be written.
+/// Batches to be written.
 pub struct Request {
     pub kind: LogObjectKind,
     /// `None` where it is no measures.
