@@ -1,2 +1,10 @@
 //! Series as Prometheus and OpenTelemetry see them, pure: the labels of a metric and the index over them, the forms of requests and
 //! answers. No I/O, no clock; who may see what, the API decides.
+
+pub mod metadata;
+pub mod otlp;
+mod protobuf;
+pub mod remote_read;
+pub mod remote_write;
+
+pub use protobuf::Malformed;
