@@ -210,6 +210,8 @@ fn routes() -> Vec<Route> {
         "/v1/influxdb/query" Nothing [BARE POST Deferred(Rule::CreateResourceType), influxdb::query];
         "/v1/influxdb/write" Nothing [BARE POST Items(WRITE), influxdb::write];
         "/v1/prometheus/write" Nothing [BARE POST Items(WRITE), prometheus::write];
+        "/api/v1/write" Nothing [BARE POST Items(WRITE), prometheus::remote_write];
+        "/api/v1/otlp/v1/metrics" Nothing [BARE POST Items(WRITE), prometheus::otlp_metrics];
         "/v1/capabilities" Nothing [GET Open, capabilities::show];
         "/v1/status" Nothing [GET Caller(Rule::GetStatus), status::show];
         "/v1/status/:details" Nothing [GET Caller(Rule::GetStatus), status::show];

@@ -1,11 +1,46 @@
-//! Prometheus' way in: remote write, version 1.0.
+//! What comes in as Prometheus' series: where they are stored, which are known, what is said of them.
 //!
-//! `inflate` undoes the compression, `write_request` reads the message, `names` says which metric a series is. Whom the
-//! metrics belong to, `routes::prometheus` decides.
+//! `gnudi_prometheus` reads the messages, `gathering` finds the metrics of their series and hands their samples on. Whom the metrics
+//! belong to and what is answered, `routes::prometheus` decides.
 
-mod inflate;
-pub mod names;
-pub mod write_request;
+mod gathering;
+mod known_series;
+mod metadata_store;
+pub mod place;
 
-pub use inflate::{inflate, inflated_bytes};
-pub use write_request::{NoWriteRequest, Sample, Series};
+pub(crate) use gathering::{Gathering, Stored};
+pub use gnudi_prometheus::remote_write::names::Labels;
+pub(crate) use known_series::KnownSeries;
+pub(crate) use metadata_store::MetadataStore;
+
+use gnudi_prometheus::remote_write::{InflateError, Limits, ReadError};
+
+use crate::error::ApiError;
+
+/// What of a request is read.
+pub(crate) fn limits(limits: &crate::Limits) -> Limits {
+    Limits { samples_max: limits.measures_max, labels_bytes_max: limits.inflated_bytes_max }
+}
+
+impl From<InflateError> for ApiError {
+    fn from(error: InflateError) -> Self {
+        match error {
+            InflateError::TooLarge(_) => ApiError::too_large(error.to_string()),
+            InflateError::Malformed(_) => ApiError::bad_request(error.to_string()),
+        }
+    }
+}
+
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> Self {
+        let text = format!("Unable to read the body: {error}");
+        match error {
+            ReadError::Malformed(_) => ApiError::bad_request(text),
+            ReadError::TooManySamples(_)
+            | ReadError::TooManySeries(_)
+            | ReadError::TooManyLabels(_)
+            | ReadError::TooManySymbols(_)
+            | ReadError::LabelsTooLarge(_) => ApiError::too_large(text),
+        }
+    }
+}
