@@ -176,6 +176,10 @@ mod tests {
             ("speed", "km/m", Gauge, "speed_km_per_minute"),
             ("weird", "a//b", Gauge, "weird_a_per_b"),
             ("weird", "_/_", Gauge, "weird"),
+            ("x_per_second", "By/s", Gauge, "x_per_second_bytes_per_second"),
+            ("x", "_a__b_", Gauge, "x_a_b_"),
+            ("x", "°C", Gauge, "x_C"),
+            ("x", " s / h ", Gauge, "x_seconds_per_hour"),
             ("é", "", MonotonicSum, "total"),
         ] {
             assert_eq!(metric_name(name, unit, kind).as_deref(), Ok(expected), "{name} {unit}");
