@@ -1,8 +1,9 @@
 //! Prometheus' way in: remote write, version 1.0.
 //!
 //! `inflate` undoes the compression, `write_request` reads the message, `names` says which metric a series is. Whom the
-//! metrics belong to, `routes::prometheus` decides.
+//! metrics belong to, `routes::prometheus` decides. `catalogue` finds series by their labels.
 
+pub(crate) mod catalogue;
 mod inflate;
 pub mod names;
 pub mod write_request;
