@@ -32,7 +32,7 @@ use crate::{
     measures::document::AnswerBudget,
     options::ApiOptions,
     policy::Caller,
-    prometheus::{KnownSeries, MetadataStore},
+    prometheus::{KnownSeries, MetadataStore, catalogue::Catalogue},
     provision::KnownResources,
     quota::{QuotaFigures, Quotas},
     reply::{self, Response},
@@ -56,6 +56,7 @@ pub struct App {
     pub(crate) known_series: KnownSeries,
     /// What writers said of their metrics.
     pub(crate) metadata: MetadataStore,
+    catalogue: Catalogue,
     bodies: BodyBudget,
     long_work: LongWork,
     pub(crate) answers: Arc<AnswerBudget>,
@@ -75,6 +76,7 @@ impl App {
         let audit = Audit::new(&mut registry);
         let quotas = Arc::new(Quotas::default());
         let answers = Arc::new(AnswerBudget::new(options.limits.answers_bytes_max));
+        let catalogue = Catalogue::new(engine.clone(), options.prometheus_ceilometer_names);
         registry.register_collector(Box::new(QuotaFigures(quotas.clone())));
         App {
             engine,
@@ -88,6 +90,7 @@ impl App {
             known_resources: KnownResources::default(),
             known_series: KnownSeries::default(),
             metadata: MetadataStore::default(),
+            catalogue,
             bodies: BodyBudget::default(),
             long_work: LongWork::default(),
             answers,
@@ -102,6 +105,11 @@ impl App {
     /// For answers that go on computing after their request.
     pub(crate) fn shared_engine(&self) -> Arc<Engine> {
         self.engine.clone()
+    }
+
+    /// The series by their labels.
+    pub(crate) fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
     }
 
     pub fn options(&self) -> &ApiOptions {

@@ -1,6 +1,8 @@
 //! Series as Prometheus and OpenTelemetry see them, pure: the labels of a metric and the index over them, the forms of requests and
 //! answers. No I/O, no clock; who may see what, the API decides.
 
+pub mod index;
+pub mod labels;
 pub mod metadata;
 pub mod otlp;
 mod protobuf;

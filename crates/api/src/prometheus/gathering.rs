@@ -13,16 +13,15 @@ use std::{
 use gnudi_drivers::incoming::Batch;
 use gnudi_model::{Measure, MetricId};
 use gnudi_prometheus::{
+    labels::RESOURCE_TYPE,
     metadata::Metadata,
     remote_write::{InvalidLabels, Sample, labels, names, names::Labels},
 };
+use gnudi_promql::METRIC_NAME;
 use gnudi_series::points;
 use uuid::Uuid;
 
-use super::{
-    known_series::SeriesKey,
-    place::{self, RESOURCE_TYPE},
-};
+use super::{known_series::SeriesKey, place};
 use crate::{
     call::Call,
     error::ApiError,
@@ -138,14 +137,14 @@ impl<'c> Gathering<'c> {
         if points.len() == 0 {
             return;
         }
-        let (parcel, metric_name) =
+        let (measures, resource, metric_name) =
             place::place(&mut self.parcels, labels, Labels::Exact, creator).expect("the labels are checked");
-        parcel.metric(metric_name.clone()).extend(points);
-        self.newcomers.push(Newcomer { key, resource: parcel.id, metric_name });
+        measures.extend(points);
+        self.newcomers.push(Newcomer { key, resource, metric_name });
     }
 
     fn describe(&self, labels: &[(&str, &str)], metadata: Metadata<'_>) {
-        let name = labels.iter().find(|(label, _)| *label == "__name__").map_or("", |(_, name)| name);
+        let name = labels.iter().find(|(label, _)| *label == METRIC_NAME).map_or("", |(_, name)| name);
         self.call.app.metadata.put(&self.call.caller.user, metadata.family(name), metadata);
     }
 
@@ -240,7 +239,7 @@ impl<'c> Gathering<'c> {
 fn notation<'a>(labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>) -> String {
     let Ok(labels) = labels() else { return "a series".to_owned() };
     let text = names::notation(&labels, |_, _| true).unwrap_or_else(|| {
-        let nameless = [&[("__name__", "?")], labels.as_slice()].concat();
+        let nameless = [&[(METRIC_NAME, "?")], labels.as_slice()].concat();
         names::notation(&nameless, |_, _| true).unwrap_or_default()
     });
     match text.char_indices().nth(SERIES_CHARACTERS_MAX) {

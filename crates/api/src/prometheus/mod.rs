@@ -1,8 +1,9 @@
 //! What comes in as Prometheus' series: where they are stored, which are known, what is said of them.
 //!
 //! `gnudi_prometheus` reads the messages, `gathering` finds the metrics of their series and hands their samples on. Whom the metrics
-//! belong to and what is answered, `routes::prometheus` decides.
+//! belong to and what is answered, `routes::prometheus` decides. `catalogue` finds series by their labels.
 
+pub(crate) mod catalogue;
 mod gathering;
 mod known_series;
 mod metadata_store;

@@ -149,7 +149,7 @@ async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<S
             ("original_resource_id", Some(parcel.original_resource_id.as_str())),
         ];
         call.enforce(Rule::CreateResource, Target::Given(&given))?;
-        return Ok(Step::Create(new_metrics(call, to, parcel.names()).await?));
+        return Ok(Step::Create(new_metrics(call, to, parcel.names().zip(parcel.whole_names())).await?));
     };
     if resource.resource_type.as_str() != resource_type {
         return Err(conflict(parcel.id));
@@ -157,7 +157,8 @@ async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<S
     let metrics = resource.metrics_named(parcel.names());
     call.enforce(Rule::UpdateResource, Target::Resource(&resource))?;
     call.enforce_all(Rule::PostMeasures, metrics.iter().flatten()).await?;
-    let missing = parcel.names().zip(&metrics).filter(|(_, metric)| metric.is_none()).map(|(name, _)| name);
+    let named = parcel.names().zip(parcel.whole_names()).zip(&metrics);
+    let missing = named.filter(|(_, metric)| metric.is_none()).map(|(names, _)| names);
     let new = new_metrics(call, to, missing).await?;
     Ok(match metrics.into_iter().collect() {
         Some(all) => Step::Nothing(all),
@@ -169,7 +170,7 @@ async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<S
 async fn new_metrics(
     call: &Call<'_>,
     to: Destination<'_>,
-    names: impl Iterator<Item = &str>,
+    names: impl Iterator<Item = (&str, Option<&str>)>,
 ) -> Result<Vec<(String, MetricsChange)>, ApiError> {
     let mut metrics = Vec::new();
     let indexer = call.app.engine().indexer();
@@ -177,13 +178,14 @@ async fn new_metrics(
         Some(name) => indexer.archive_policy(name).await?.map(|policy| policy.name.clone()),
         None => None,
     };
-    for name in names {
+    for (name, whole_name) in names {
         let archive_policy_name = match &own_policy {
             Some(policy) => policy.clone(),
             None => call.archive_policy_for(Some(name)).await?,
         };
         let id = call.new_metric_id();
-        let metric = NewNamedMetric { id, unit: None, archive_policy_name };
+        let whole_name = whole_name.map(str::to_owned);
+        let metric = NewNamedMetric { id, unit: None, archive_policy_name, whole_name };
         metrics.push((name.to_owned(), MetricsChange::Create(metric)));
     }
     call.admit_metrics(metrics.len()).await?;

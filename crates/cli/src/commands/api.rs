@@ -51,6 +51,7 @@ pub fn options(
             _ => PrometheusLabels::All,
         },
         prometheus_archive_policy: config.text("api", "prometheus_archive_policy").map(str::to_owned),
+        prometheus_ceilometer_names: config.bool("api", "prometheus_ceilometer_names"),
         empty_answers: config.bool("api", "empty_answers"),
         cors: CorsOptions {
             allowed_origin: config.list("cors", "allowed_origin"),

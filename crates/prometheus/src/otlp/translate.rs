@@ -5,6 +5,8 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Display};
 
+use gnudi_promql::{METRIC_NAME, STALE_NAN_BITS};
+
 use super::{
     OtlpError, Request,
     model::{
@@ -13,6 +15,7 @@ use super::{
     names::{InvalidName, NameKind, label_name, metric_name, unit_name},
 };
 use crate::{
+    labels::{INSTANCE, JOB},
     metadata::{Metadata, MetricKind},
     remote_write::{Limits, Sample},
 };
@@ -31,7 +34,6 @@ const SERVICE_NAMESPACE: &str = "service.namespace";
 const SERVICE_INSTANCE: &str = "service.instance.id";
 const IDENTIFYING: [&str; 3] = [SERVICE_NAMESPACE, SERVICE_NAME, SERVICE_INSTANCE];
 
-const METRIC_NAME: &str = "__name__";
 const TARGET_INFO: &str = "target_info";
 
 /// Half of the time that queries look back: `target_info` has a sample at least so often.
@@ -159,10 +161,10 @@ impl<'a> Target<'a> {
             *known = if known.is_empty() { value.into() } else { format!("{known};{value}").into() };
         }
         if let Some(job) = &self.job {
-            labels.insert("job".into(), job.as_str().into());
+            labels.insert(JOB.into(), job.as_str().into());
         }
         if let Some(instance) = self.instance {
-            labels.insert("instance".into(), instance.into());
+            labels.insert(INSTANCE.into(), instance.into());
         }
         Ok(labels)
     }
@@ -344,10 +346,7 @@ fn target_info(
 
 fn sample(timestamp_ms: i64, value: f64, flags: u64) -> Sample {
     let is_stale = flags & NO_RECORDED_VALUE != 0;
-    Sample {
-        timestamp_ms,
-        value: if is_stale { f64::from_bits(gnudi_promql::STALE_NAN_BITS) } else { value },
-    }
+    Sample { timestamp_ms, value: if is_stale { f64::from_bits(STALE_NAN_BITS) } else { value } }
 }
 
 /// A time that is given in nanoseconds; `None` where a signed number has no place for them.

@@ -1,11 +1,11 @@
 //! Whether a series' labels are sound, by the rules of Prometheus' receiver: any order, names of any UTF-8 text.
 
+use gnudi_promql::METRIC_NAME;
+
 use crate::protobuf::Malformed;
 
 /// Labels of a series.
 pub const LABELS_MAX: usize = 1_000;
-
-const METRIC_NAME: &str = "__name__";
 
 /// Why a series is refused; the others of its request are not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,12 +6,9 @@
 
 use std::fmt::Write;
 
-const NAME: &str = "__name__";
-const JOB: &str = "job";
-const INSTANCE: &str = "instance";
+use gnudi_promql::METRIC_NAME;
 
-/// What stands for a job or an instance that a series has not.
-pub const NONE: &str = "none";
+use crate::labels::{INSTANCE, JOB, NONE};
 
 /// Which labels stay in a metric's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +60,7 @@ pub fn notation(labels: &[(&str, &str)], is_kept: impl Fn(&str, &str) -> bool) -
     let mut name = "";
     let mut others = Vec::with_capacity(labels.len());
     for &(label, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
-        if label == NAME {
+        if label == METRIC_NAME {
             name = value;
         } else if is_kept(label, value) {
             others.push((label, value));

@@ -1,14 +1,14 @@
 //! `POST /v1/prometheus/write`: remote write as Gnocchi takes it.
 
 use gnudi_model::Measure;
-use gnudi_prometheus::remote_write::{WriteRequest, inflate, inflated_bytes, v1};
+use gnudi_prometheus::{
+    labels::RESOURCE_TYPE,
+    remote_write::{WriteRequest, inflate, inflated_bytes, v1},
+};
 use hyper::{StatusCode, header::CONTENT_TYPE};
 
 use crate::{
-    prometheus::{
-        Labels, limits,
-        place::{self, RESOURCE_TYPE},
-    },
+    prometheus::{Labels, limits, place},
     provision::{self, Destination, Parcels},
     routes::prelude::*,
 };
@@ -70,9 +70,7 @@ fn parcels(request: &WriteRequest<'_>, keep: Labels, creator: &str) -> Result<Pa
         if measures.is_empty() {
             continue;
         }
-        let (parcel, name) =
-            place::place(&mut parcels, &labels, keep, creator).ok_or_else(name_is_missing)?;
-        let all = parcel.metric(name);
+        let (all, ..) = place::place(&mut parcels, &labels, keep, creator).ok_or_else(name_is_missing)?;
         match keep {
             Labels::None => *all = measures,
             Labels::All | Labels::Exact => all.extend(measures),
