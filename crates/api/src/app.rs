@@ -56,6 +56,7 @@ pub struct App {
     long_work: LongWork,
     pub(crate) answers: Arc<AnswerBudget>,
     clock: fn() -> Timestamp,
+    started: Timestamp,
 }
 
 impl App {
@@ -86,6 +87,7 @@ impl App {
             long_work: LongWork::default(),
             answers,
             clock,
+            started: clock(),
         }
     }
 
@@ -100,6 +102,11 @@ impl App {
 
     pub fn options(&self) -> &ApiOptions {
         &self.options
+    }
+
+    /// When the server was started.
+    pub(crate) fn started(&self) -> Timestamp {
+        self.started
     }
 
     pub(crate) fn now(&self) -> Timestamp {
