@@ -32,6 +32,7 @@ use crate::{
     measures::document::AnswerBudget,
     options::ApiOptions,
     policy::Caller,
+    prometheus::catalogue::Catalogue,
     provision::KnownResources,
     quota::{QuotaFigures, Quotas},
     reply::{self, Response},
@@ -52,6 +53,7 @@ pub struct App {
     audit: Audit,
     pub(crate) measure_buffers: MeasureBuffers,
     pub(crate) known_resources: KnownResources,
+    catalogue: Catalogue,
     bodies: BodyBudget,
     long_work: LongWork,
     pub(crate) answers: Arc<AnswerBudget>,
@@ -72,6 +74,7 @@ impl App {
         let audit = Audit::new(&mut registry);
         let quotas = Arc::new(Quotas::default());
         let answers = Arc::new(AnswerBudget::new(options.limits.answers_bytes_max));
+        let catalogue = Catalogue::new(engine.clone(), options.prometheus_ceilometer_names);
         registry.register_collector(Box::new(QuotaFigures(quotas.clone())));
         App {
             engine,
@@ -83,6 +86,7 @@ impl App {
             audit,
             measure_buffers: MeasureBuffers::default(),
             known_resources: KnownResources::default(),
+            catalogue,
             bodies: BodyBudget::default(),
             long_work: LongWork::default(),
             answers,
@@ -98,6 +102,11 @@ impl App {
     /// For answers that go on computing after their request.
     pub(crate) fn shared_engine(&self) -> Arc<Engine> {
         self.engine.clone()
+    }
+
+    /// The series by their labels.
+    pub(crate) fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
     }
 
     pub fn options(&self) -> &ApiOptions {

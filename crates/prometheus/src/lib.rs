@@ -3,5 +3,7 @@
 
 pub mod answer;
 pub mod escaped;
+pub mod index;
+pub mod labels;
 pub mod number;
 pub mod times;

@@ -6,15 +6,15 @@
 //! `inflate` undoes the compression, `write_request` reads the message, `names` says which metric a series is. Whom the
 //! metrics belong to, `routes::prometheus` decides.
 
-pub mod arguments;
-pub mod catalogue;
-pub mod evaluation;
+pub(crate) mod arguments;
+pub(crate) mod catalogue;
+pub(crate) mod evaluation;
 mod failure;
 mod inflate;
 pub mod names;
-pub mod selected;
+pub(crate) mod selected;
 pub mod write_request;
 
-pub use failure::Failure;
+pub(crate) use failure::Failure;
 pub use inflate::{inflate, inflated_bytes};
 pub use write_request::{NoWriteRequest, Sample, Series};

@@ -159,7 +159,7 @@ async fn new_metrics(
     for name in names {
         let archive_policy_name = call.archive_policy_for(Some(name)).await?;
         let id = call.new_metric_id();
-        let metric = NewNamedMetric { id, unit: None, archive_policy_name };
+        let metric = NewNamedMetric { id, unit: None, archive_policy_name, whole_name: None };
         metrics.push((name.to_owned(), MetricsChange::Create(metric)));
     }
     call.admit_metrics(metrics.len()).await?;

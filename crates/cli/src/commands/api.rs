@@ -50,6 +50,7 @@ pub fn options(
             Some("none") => PrometheusLabels::None,
             _ => PrometheusLabels::All,
         },
+        prometheus_ceilometer_names: config.bool("api", "prometheus_ceilometer_names"),
         empty_answers: config.bool("api", "empty_answers"),
         cors: CorsOptions {
             allowed_origin: config.list("cors", "allowed_origin"),

@@ -1,6 +1,7 @@
 //! What a query means: a tree of operations, and the selectors whose series it needs.
 //! `lower` makes it of the parser's tree, `syntax` looks at the text before the parser does, `selection` works out times.
 
+mod literals;
 mod lower;
 mod selection;
 mod syntax;
