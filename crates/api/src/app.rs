@@ -61,6 +61,7 @@ pub struct App {
     long_work: LongWork,
     pub(crate) answers: Arc<AnswerBudget>,
     clock: fn() -> Timestamp,
+    started: Timestamp,
 }
 
 impl App {
@@ -95,6 +96,7 @@ impl App {
             long_work: LongWork::default(),
             answers,
             clock,
+            started: clock(),
         }
     }
 
@@ -114,6 +116,11 @@ impl App {
 
     pub fn options(&self) -> &ApiOptions {
         &self.options
+    }
+
+    /// When the server was started.
+    pub(crate) fn started(&self) -> Timestamp {
+        self.started
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -31,6 +31,13 @@ impl MetricKind {
         }
     }
 
+    /// The metrics that a series of this name may belong to: itself, and those of whose series it has the name.
+    pub fn families(series_name: &str) -> impl Iterator<Item = &str> {
+        let all = [MetricKind::Histogram, MetricKind::GaugeHistogram];
+        let suffixes = all.into_iter().flat_map(MetricKind::suffixes);
+        std::iter::once(series_name).chain(suffixes.filter_map(|suffix| series_name.strip_suffix(suffix)))
+    }
+
     /// What the names of the metric's series may have behind the metric's own name.
     fn suffixes(self) -> &'static [&'static str] {
         match self {
@@ -90,6 +97,7 @@ mod tests {
         assert_eq!(of(MetricKind::Histogram).family("a_seconds_bucket"), "a_seconds");
         assert_eq!(of(MetricKind::Summary).family("a_count"), "a");
         assert_eq!(of(MetricKind::Counter).family("a_count"), "a_count");
+        assert_eq!(MetricKind::families("a_sum").collect::<Vec<_>>(), ["a_sum", "a"]);
         assert!(of(MetricKind::Unknown).is_empty() && !of(MetricKind::Info).is_empty());
     }
 }

@@ -1,14 +1,22 @@
-//! What comes in as Prometheus' series: where they are stored, which are known, what is said of them.
+//! Prometheus' API: the way in, which is remote write and OpenTelemetry's metrics, and the way out.
 //!
-//! `gnudi_prometheus` reads the messages, `gathering` finds the metrics of their series and hands their samples on. Whom the metrics
-//! belong to and what is answered, `routes::prometheus` decides. `catalogue` finds series by their labels.
+//! `arguments` reads parameters, `catalogue` knows the series, `selected` reads their samples, `evaluation` answers queries, `failure` says
+//! why there is no answer.
+//!
+//! `gnudi_prometheus` reads the messages, `gathering` finds the metrics of their series and hands their samples on, `metadata_store` keeps what
+//! is said of them. Whom the metrics belong to, `routes::prometheus` decides.
 
+pub(crate) mod arguments;
 pub(crate) mod catalogue;
+pub(crate) mod evaluation;
+mod failure;
 mod gathering;
 mod known_series;
 mod metadata_store;
-pub mod place;
+mod place;
+pub(crate) mod selected;
 
+pub(crate) use failure::Failure;
 pub(crate) use gathering::{Gathering, Stored};
 pub use gnudi_prometheus::remote_write::names::Labels;
 pub(crate) use known_series::KnownSeries;
