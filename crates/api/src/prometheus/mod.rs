@@ -3,7 +3,7 @@
 //! `inflate` undoes the compression, `write_request` reads the message, `names` says which metric a series is. Whom the
 //! metrics belong to, `routes::prometheus` decides. `catalogue` finds series by their labels.
 
-pub(crate) mod catalogue;
+pub mod catalogue;
 mod inflate;
 pub mod names;
 pub mod write_request;
