@@ -110,7 +110,7 @@ impl App {
     }
 
     /// The series by their labels.
-    pub(crate) fn catalogue(&self) -> &Catalogue {
+    pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }
 

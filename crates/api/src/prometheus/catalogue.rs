@@ -26,7 +26,7 @@ use tokio::sync::Mutex;
 use following::Following;
 
 /// Why series cannot be found.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CatalogueError {
     /// More than a query may find.
     #[error("more than {0} series fulfil the matchers")]

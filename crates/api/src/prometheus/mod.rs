@@ -7,7 +7,7 @@
 //! is said of them. Whom the metrics belong to, `routes::prometheus` decides.
 
 pub(crate) mod arguments;
-pub(crate) mod catalogue;
+pub mod catalogue;
 pub(crate) mod evaluation;
 mod failure;
 mod gathering;

@@ -12,7 +12,7 @@
 //! feed of the index tells it. At 0.9 s the list has come to its end, and the request takes the change, asks for m, and finds none: m is
 //! removed. Only now it selects.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use gnudi_indexer::{Changes, IndexerError, Subscription, Which};
 use gnudi_model::MetricId;
