@@ -204,7 +204,8 @@ def chunks():
         ("resources", b"x-protobuf", b"\x0a\x00" * 600_000),
     ]:
         yield request(f"OTLP: {name}", (400, 413), "POST", otlp, body, kind=b"Content-Type: application/" + kind + b"\r\n")
-    yield request("OTLP: a bomb", (400, 413), "POST", otlp, bomb,
+    # A small one: of what is inflated and freed at once the allocator keeps some for a while.
+    yield request("OTLP: a bomb", (400, 413), "POST", otlp, gzip.compress(bytes(8 << 20), 9),
                   head=b"Content-Encoding: gzip\r\n", kind=b"Content-Type: application/x-protobuf\r\n")
     for name, body in {
         "no UTF-8": b"\xff\xfe v=1", "no field": b"m 1", "NUL": b"m\x00 v=1\x00", "an open quote": b'm v="abc',

@@ -1,11 +1,17 @@
 """POST /api/v1/write: what is written is read back, and what is refused is told and changes nothing else."""
 
+import calendar
+import shutil
+import time
+
 import pytest
 
 from inputs.remote_write import field, label, sample, series, snappy, varint
 from inputs.stored import metrics_of
+from inputs.test_prometheus import ask
 from prometheus.messages import STALE, VERSION_1, VERSION_2, number, request_2
 from support.gnudi import Gnudi
+from support.process import Process, free_port, wait_until
 
 WRITE = "/api/v1/write"
 START = 1_700_000_000_000
@@ -65,6 +71,19 @@ def test_a_job_called_none_is_another_than_no_job(server):
           + series(label("__name__", "m"), label("job", "none"), sample(2.0, START))).expect(204)
     assert [value for _, value in raw(server, "none@none", "m")] == [1.0]
     assert [value for _, value in raw(server, "none@none", 'm{job="none"}')] == [2.0]
+
+
+def test_what_is_said_of_a_metric_is_shown(server):
+    said = field(3, number(1, 1) + field(2, b"told_total") + field(4, b"a \"text\"") + field(5, b"s"))
+    write(server, said).expect(204)
+    symbols = [("__name__", "spread_bucket"), ("le", "1"), ("job", "said")]
+    # Of the symbols, in their order: the empty text, those of the labels, and one that is put behind them.
+    help_text = field(5, number(1, 3) + number(3, 7))
+    write(server, request_2((symbols, [(1.0, START)], help_text)) + field(4, b"of times"), VERSION_2).expect(204)
+    metadata = lambda name: server.client().get(f"/api/v1/metadata?metric={name}").expect(200).json()["data"]
+    assert metadata("told_total") == {"told_total": [{"type": "counter", "help": 'a "text"', "unit": "s"}]}
+    assert metadata("spread") == {"spread": [{"type": "histogram", "help": "of times", "unit": ""}]}
+    assert "spread_bucket" not in server.client().get("/api/v1/metadata").expect(200).json()["data"]
 
 
 def test_a_metric_that_was_deleted_is_made_again(server):
@@ -172,3 +191,38 @@ def test_creators_have_their_own_series(server):
     assert 42.0 not in [value for _, value in raw(server, "j@i", "up")]
     metrics = server.client().as_user("other").get("/v1/metric").expect(200).json()
     assert {"up"} <= {metric["name"] for metric in metrics if metric["creator"] == "other"}
+
+
+CONFIG = """\
+global: {{scrape_interval: 500ms}}
+scrape_configs: [{{job_name: own, static_configs: [{{targets: ["127.0.0.1:{own}"]}}]}}]
+remote_write:
+  - url: http://127.0.0.1:{gnudi}/api/v1/write
+    basic_auth: {{username: admin, password: any}}
+    queue_config: {{batch_send_deadline: 200ms}}
+    metadata_config: {{send_interval: 1s}}
+"""
+
+
+def test_a_real_prometheus_writes_every_sample(server, tmp_path):
+    program = shutil.which("prometheus")
+    assert program, "prometheus is missing: run scripts/install-test-deps"
+    port, config = free_port(), tmp_path / "prometheus.yml"
+    config.write_text(CONFIG.format(own=port, gnudi=server.port))
+    process = Process([program, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}",
+                       f"--web.listen-address=127.0.0.1:{port}"], tmp_path / "prometheus.log")
+    process.port = port
+    resource, query = f"own@127.0.0.1:{port}", 'scrape_samples_scraped{job="own"}[1m]'
+    try:
+        wait_until(lambda: "scrape_samples_scraped" in metrics_of(server.client(), "prometheus", resource), 30, "metrics")
+        wait_until(lambda: len(raw(server, resource, "scrape_samples_scraped")) >= 4, 30, "two seconds of samples")
+        stored = {in_ms(at): value for at, value in raw(server, resource, "scrape_samples_scraped")}
+        [(_, own)] = ask(process, query)
+    finally:
+        process.kill()
+    assert stored == {round(at * 1000): float(value) for at, value in own[:len(stored)]}
+
+
+def in_ms(text):
+    whole, _, rest = text.removesuffix("+00:00").partition(".")
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) * 1000 + int((rest or "0").ljust(3, "0")[:3])

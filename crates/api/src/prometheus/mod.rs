@@ -13,7 +13,7 @@ mod failure;
 mod gathering;
 mod known_series;
 mod metadata_store;
-mod place;
+pub(crate) mod place;
 pub(crate) mod selected;
 
 pub(crate) use failure::Failure;
