@@ -185,12 +185,28 @@ def chunks():
         ("ten times gzip", (202, 400, 415), b", ".join([b"gzip"] * 10), b"{}"),
     ]:
         yield request(f"compressed: {name}", statuses, "POST", batch, body, head=b"Content-Encoding: " + encoding + b"\r\n")
-    write = "/v1/prometheus/write"
+    writes = [("/v1/prometheus/write", b""), ("/api/v1/write", b""), ("/api/v1/write", b";proto=io.prometheus.write.v2.Request")]
     for name, body in {"nothing": b"", "no Snappy": b"hello", "4 GB promised": b"\xff\xff\xff\xff\x0f\x00",
                        "a copy of nothing": b"\x08\x01\x00",
                        "no protobuf": b"\x05\x10hello", "a length beyond the end": b"\x04\x0c\x0a\xff\xff\x0f"}.items():
-        yield request(f"remote write: {name}", (204, 400, 413) if name == "nothing" else (400, 413), "POST", write, body,
-                      kind=b"Content-Type: application/x-protobuf\r\n")
+        for write, version in writes:
+            # Version 2 has no field 1, and passes over it.
+            statuses = (204, 400, 413) if name == "nothing" else (400, 413)
+            yield request(f"remote write: {name} {write}{version.decode()}", statuses, "POST", write, body,
+                          kind=b"Content-Type: application/x-protobuf" + version + b"\r\n")
+    otlp = "/api/v1/otlp/v1/metrics"
+    for name, kind, body in [
+        ("no JSON", b"json", b"hello"), ("brackets", b"json", b'{"resourceMetrics":' + b"[" * DEEP),
+        ("objects", b"json", b'{"resourceMetrics":[' + b"{}," * 1_100_000 + b"{}]}"),
+        ("values in values", b"json", b'{"resourceMetrics":[{"resource":{"attributes":[{"value":'
+         + b'{"arrayValue":{"values":[' * 1000), ("a number", b"json", b'{"resourceMetrics":1}'),
+        ("no protobuf", b"x-protobuf", b"hello"), ("a length beyond the end", b"x-protobuf", b"\x0a\xff\xff\x0f"),
+        ("resources", b"x-protobuf", b"\x0a\x00" * 600_000),
+    ]:
+        yield request(f"OTLP: {name}", (400, 413), "POST", otlp, body, kind=b"Content-Type: application/" + kind + b"\r\n")
+    # A small one: of what is inflated and freed at once the allocator keeps some for a while.
+    yield request("OTLP: a bomb", (400, 413), "POST", otlp, gzip.compress(bytes(8 << 20), 9),
+                  head=b"Content-Encoding: gzip\r\n", kind=b"Content-Type: application/x-protobuf\r\n")
     for name, body in {
         "no UTF-8": b"\xff\xfe v=1", "no field": b"m 1", "NUL": b"m\x00 v=1\x00", "an open quote": b'm v="abc',
         "an open escape": b"m\\", "commas": b"m,,,, v=1",
@@ -238,6 +254,45 @@ def queries():
         yield request(f"filter: {text[:20]!r}", 400, "POST", target)
 
 
+def prometheus():
+    """Questions to Prometheus' API: whatever they are, Prometheus' status."""
+    query, ranged = "/api/v1/query?query=", "/api/v1/query_range?start=0&end=1000&step=1&query="
+    for name, text in {
+        "nothing": "", "NUL": "%00", "no UTF-8": "%ff%fe", "brackets": "(" * 20_000, "closed brackets": "(" * 5_000 + "1" + ")" * 5_000,
+        "minus": "-" * 20_000 + "1", "calls": "abs(" * 5_000 + "x" + ")" * 5_000, "a long chain": "%2b".join("1" * 20_000),
+        "subqueries": "x" + "[1m:1s]" * 2_000, "an open quote": "x{a=%22", "an open brace": "x{", "an open range": "x[",
+        "a range of ages": "rate(x[99999999999999999999y])", "a huge number": "1e999999999", "a regex of brackets":
+        "x{a=~%22" + "(" * 10_000 + "%22}", "a regex that grows": "x{a=~%22((a{0,100}){0,100}){0,100}%22}", "matchers":
+        "x{" + ",".join(["a=%22b%22"] * 2_000) + "}", "no function": "no_function(x)", "an unknown method": "x{__aggregation__=%22none%22}",
+        "no granularity": "x{__granularity__=%22-1%22}", "a granularity by regex": "x{__granularity__=~%22.%2b%22}",
+        "@ of ages": "x @ 1e300", "an offset of ages": "x offset 999999999y",
+    }.items():
+        for target in (query, ranged):
+            yield request(f"prometheus: {name} {target[:16]}", (200, 400, 422) if name in ("minus", "a huge number") else (400, 422, 431),
+                          "GET", target + text)
+            path, _, arguments = target.partition("?")
+            form = b"Content-Type: application/x-www-form-urlencoded\r\n"
+            yield request(f"prometheus: {name} as a form to {path}", (200, 400, 422) if name in ("minus", "a huge number") else (400, 422),
+                          "POST", path, f"{arguments}{text}".encode("latin-1"), kind=form)
+    times = ["start=0&end=1000&step=0.000000001", "start=0&end=1e300&step=1", "start=-1e300&end=1e300&step=1e9", "start=1&end=0&step=1",
+             "start=NaN&end=1&step=1", "start=0&end=1&step=-1", "start=0&end=1&step=NaN", "start=0&end=1&step=1e300", "start=&end=&step="]
+    for arguments in times:
+        yield request(f"prometheus: {arguments}", 400, "GET", f"/api/v1/query_range?query=x&{arguments}")
+    for arguments in ["time=x", "time=1e999", "timeout=x", "limit=-1", "limit=x", "lookback_delta=x"]:
+        yield request(f"prometheus: {arguments}", 400, "GET", f"/api/v1/query?query=x&{arguments}")
+    yield request("prometheus: no time left", 503, "GET", "/api/v1/query?query=x&timeout=0.000000001")
+    for path in ["series", "labels", "label/a/values"]:
+        for match in ["", "{}", "x[5m]", "sum(x)", "x{", "%22", "x%00"]:
+            yield request(f"prometheus: {path} of {match}", 400, "GET", f"/api/v1/{path}?match[]={match}")
+    yield request("prometheus: many sets", 400, "GET", "/api/v1/series?" + "&".join(["match[]=x"] * 1_000))
+    yield request("prometheus: an empty label", (400, 404), "GET", "/api/v1/label//values")
+    for arguments in ["", "match[]={}", "match[]=x&start=2&end=1", "match[]=x&start=x"]:
+        yield request(f"prometheus: delete {arguments}", 400, "POST", f"/api/v1/admin/tsdb/delete_series?{arguments}", b"")
+    for name, body in {"nothing": b"", "no Snappy": b"hello", "4 GB promised": b"\xff\xff\xff\xff\x0f\x00", "no protobuf": b"\x05\x10hello",
+                       "a length beyond the end": b"\x04\x0c\x0a\xff\xff\x0f"}.items():
+        yield request(f"prometheus: read {name}", (400, 413), "POST", "/api/v1/read", body, kind=b"Content-Type: application/x-protobuf\r\n")
+
+
 def methods():
     """Methods that routes do not have."""
     for target in ("/v1/archive_policy", "/v1/archive_policy/hostile", "/v1/archive_policy_rule",
@@ -250,7 +305,7 @@ def methods():
                    "/v1/resource_type", "/v1/resource_type/hostile", "/v1/aggregates", "/v1/aggregation/metric",
                    "/v1/batch/metrics/measures",
                    "/v1/batch/resources/metrics/measures", "/v1/search/metric", "/v1/search/resource/hostile",
-                   "/v1/influxdb/write", "/v1/prometheus/write",
+                   "/v1/influxdb/write", "/v1/prometheus/write", "/api/v1/write", "/api/v1/otlp/v1/metrics",
                    "/v1/capabilities", "/v1/status", "/debug/cluster", "/debug/flamegraph", "/v1/openapi.json"):
         yield request(f"method: PUT {target}", (404, 405), "PUT", target, b"{}")
     for value in ("maybe", "", "true&metrics=false", "%ff"):
@@ -275,5 +330,5 @@ def methods():
 
 
 def all_requests():
-    for part in (heads, bodies, chunks, queries, methods):
+    for part in (heads, bodies, chunks, queries, prometheus, methods):
         yield from part()

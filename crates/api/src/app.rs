@@ -32,6 +32,7 @@ use crate::{
     measures::document::AnswerBudget,
     options::ApiOptions,
     policy::Caller,
+    prometheus::{KnownSeries, MetadataStore, catalogue::Catalogue},
     provision::KnownResources,
     quota::{QuotaFigures, Quotas},
     reply::{self, Response},
@@ -52,10 +53,15 @@ pub struct App {
     audit: Audit,
     pub(crate) measure_buffers: MeasureBuffers,
     pub(crate) known_resources: KnownResources,
+    pub(crate) known_series: KnownSeries,
+    /// What writers said of their metrics.
+    pub(crate) metadata: MetadataStore,
+    catalogue: Catalogue,
     bodies: BodyBudget,
     long_work: LongWork,
     pub(crate) answers: Arc<AnswerBudget>,
     clock: fn() -> Timestamp,
+    started: Timestamp,
 }
 
 impl App {
@@ -71,6 +77,7 @@ impl App {
         let audit = Audit::new(&mut registry);
         let quotas = Arc::new(Quotas::default());
         let answers = Arc::new(AnswerBudget::new(options.limits.answers_bytes_max));
+        let catalogue = Catalogue::new(engine.clone(), options.prometheus_ceilometer_names);
         registry.register_collector(Box::new(QuotaFigures(quotas.clone())));
         App {
             engine,
@@ -82,10 +89,14 @@ impl App {
             audit,
             measure_buffers: MeasureBuffers::default(),
             known_resources: KnownResources::default(),
+            known_series: KnownSeries::default(),
+            metadata: MetadataStore::default(),
+            catalogue,
             bodies: BodyBudget::default(),
             long_work: LongWork::default(),
             answers,
             clock,
+            started: clock(),
         }
     }
 
@@ -98,8 +109,18 @@ impl App {
         self.engine.clone()
     }
 
+    /// The series by their labels.
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
     pub fn options(&self) -> &ApiOptions {
         &self.options
+    }
+
+    /// When the server was started.
+    pub(crate) fn started(&self) -> Timestamp {
+        self.started
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -46,6 +46,7 @@ impl House {
                 id: MetricId(Uuid::from_u128(id + number)),
                 unit: None,
                 archive_policy_name: "low".to_owned(),
+                whole_name: None,
             };
             (format!("metric-{number}"), MetricsChange::Create(new))
         };

@@ -107,6 +107,7 @@ fn metric(number: usize, unique_name: bool) -> NewMetric {
         archive_policy_name: "low".to_owned(),
         resource_id: Some(random),
         created_at: Timestamp::EPOCH,
+        whole_name: None,
     }
 }
 

@@ -75,6 +75,7 @@ fn metric(caller: usize, ordered_id: bool) -> NewMetric {
         archive_policy_name: "low".to_owned(),
         resource_id: None,
         created_at: now,
+        whole_name: None,
     }
 }
 

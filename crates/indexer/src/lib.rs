@@ -7,6 +7,7 @@ pub mod annotation;
 pub mod archive_policy;
 pub mod archive_policy_rule;
 pub mod cache;
+pub mod change_log;
 pub mod conformance;
 pub mod defaults;
 pub mod error;
@@ -28,6 +29,7 @@ pub use annotation::{Annotation, AnnotationListing, Annotations};
 pub use archive_policy::{ArchivePolicies, PolicyChange};
 pub use archive_policy_rule::ArchivePolicyRules;
 pub use cache::{CacheFigures, CacheOptions, CachedIndexer, FollowOptions};
+pub use change_log::{ChangeLog, Changes, Subscription};
 pub use defaults::create_default_archive_policies;
 pub use error::{IndexerError, Result};
 pub use feed::{Feed, FeedEntry};
@@ -72,6 +74,11 @@ pub trait Indexer:
 
     /// An archive policy, if it is at hand without waiting; [`ArchivePolicies::archive_policy`] finds it otherwise.
     fn cached_policy(&self, _name: &str) -> Option<Arc<ArchivePolicy>> {
+        None
+    }
+
+    /// Where the changes of this process and of others are noted; `None` where nobody notes them.
+    fn change_log(&self) -> Option<&ChangeLog> {
         None
     }
 

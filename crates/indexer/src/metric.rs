@@ -20,6 +20,8 @@ pub struct NewMetric {
     /// name.
     pub resource_id: Option<Uuid>,
     pub created_at: Timestamp,
+    /// See [`Metrics::whole_names`].
+    pub whole_name: Option<String>,
 }
 
 /// Equality filters, a pattern and a scope, all of which hold.
@@ -170,7 +172,7 @@ impl Creators {
         pattern
     }
 
-    pub(crate) fn include(&self, creator: &str) -> bool {
+    pub fn include(&self, creator: &str) -> bool {
         match self {
             Creators::Is(one) => one == creator,
             Creators::Of(project) => {
@@ -190,6 +192,19 @@ pub struct MetricScope {
     pub resource_creators: Option<Creators>,
 }
 
+impl MetricScope {
+    /// Whether a metric is in it that has this creator, and, if it has a resource, the resource's project and creator.
+    pub fn includes(&self, creator: &str, project: Option<&str>, resource_creator: Option<&str>) -> bool {
+        let MetricScope { creators, resource_project_id, resource_creators } = self;
+        creators.as_ref().is_some_and(|creators| creators.include(creator))
+            || resource_project_id.as_deref().is_some_and(|wanted| project == Some(wanted))
+            || resource_creators
+                .as_ref()
+                .zip(resource_creator)
+                .is_some_and(|(creators, creator)| creators.include(creator))
+    }
+}
+
 /// A filter and a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricListing {
@@ -207,6 +222,10 @@ pub trait Metrics {
 
     /// Active metrics of resources by name, one answer each, in order; `None` where there is none.
     async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>>;
+
+    /// Of metrics whose name had to be cut what it was made of, one answer each, in order; `None` for all others. It is given with
+    /// the metric's creation, lost when the metric gets another name, and removed with it.
+    async fn whole_names(&self, ids: &[MetricId]) -> Result<Vec<Option<String>>>;
 
     /// Refuses a marker that names neither an active metric nor one of the status that is listed.
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>>;

@@ -82,6 +82,16 @@ pub(crate) fn attached<'a>(
     })
 }
 
+/// The metrics that are made for a resource.
+pub(crate) fn created<'a>(
+    metrics: impl Iterator<Item = &'a (String, MetricsChange)>,
+) -> impl Iterator<Item = &'a NewNamedMetric> {
+    metrics.filter_map(|(_, change)| match change {
+        MetricsChange::Create(metric) => Some(metric),
+        MetricsChange::Attach(_) => None,
+    })
+}
+
 /// What a resource's metric of some name is to be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetricsChange {
@@ -96,6 +106,8 @@ pub struct NewNamedMetric {
     pub id: MetricId,
     pub unit: Option<String>,
     pub archive_policy_name: String,
+    /// See [`crate::Metrics::whole_names`].
+    pub whole_name: Option<String>,
 }
 
 /// How a resource is to be changed; `None` leaves as it is.

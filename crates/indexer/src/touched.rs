@@ -1,6 +1,7 @@
 //! What a transaction changed, as far as the caches of other processes must know.
 //!
-//! What is created is no change, unless something that was there shows it: nobody remembers what was not found.
+//! What is created is no change for them, unless something that was there shows it: nobody remembers what was not found. It is told
+//! for those who remember all there is.
 
 use gnudi_model::MetricId;
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,8 @@ use uuid::Uuid;
 
 /// So many are named; where there are more, all are meant.
 const IDS_NAMED_MAX: usize = 500;
+/// As many new metrics are, which take less room.
+const CREATED_NAMED_MAX: usize = 5_000;
 
 /// Some, by their ids, or all there are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,17 +27,28 @@ impl Default for Which {
 }
 
 impl Which {
-    fn add(&mut self, more: impl IntoIterator<Item = Uuid>) {
+    fn add(&mut self, more: impl IntoIterator<Item = Uuid>, named_max: usize) {
         if let Which::These(ids) = self {
             ids.extend(more);
-            if ids.len() > IDS_NAMED_MAX {
+            if ids.len() > named_max {
                 ids.sort_unstable();
                 ids.dedup();
             }
-            if ids.len() > IDS_NAMED_MAX {
+            if ids.len() > named_max {
                 *self = Which::All;
             }
         }
+    }
+
+    pub(crate) fn merge(&mut self, others: Which, named_max: usize) {
+        match others {
+            Which::These(ids) => self.add(ids, named_max),
+            Which::All => *self = Which::All,
+        }
+    }
+
+    fn all() -> Self {
+        Which::All
     }
 
     fn is_none(&self) -> bool {
@@ -49,6 +63,13 @@ pub struct Touched {
     pub metrics: Which,
     #[serde(default, skip_serializing_if = "Which::is_none")]
     pub resources: Which,
+    /// Of these resources those whose own fields or attributes may have changed, not only the metrics that they show. Programs before
+    /// schema version 10 do not tell.
+    #[serde(default = "Which::all")]
+    pub attributes: Which,
+    /// Metrics that are new.
+    #[serde(default, skip_serializing_if = "Which::is_none", with = "compact")]
+    pub created: Which,
     /// Archive policies or their rules.
     #[serde(default, skip_serializing_if = "is_false")]
     pub policies: bool,
@@ -65,7 +86,9 @@ fn is_false(flag: &bool) -> bool {
 impl Touched {
     /// Anything may have changed.
     pub fn everything() -> Self {
-        Touched { metrics: Which::All, resources: Which::All, policies: true, types: true }
+        let all = || Which::All;
+        let (metrics, resources, attributes, created) = (all(), all(), all(), all());
+        Touched { metrics, resources, attributes, created, policies: true, types: true }
     }
 
     pub fn policies() -> Self {
@@ -74,18 +97,33 @@ impl Touched {
 
     /// A type, and how its resources look.
     pub fn types() -> Self {
-        Touched { types: true, resources: Which::All, ..Touched::default() }
+        let (resources, attributes) = (Which::All, Which::All);
+        Touched { types: true, resources, attributes, ..Touched::default() }
+    }
+
+    /// Resources that have other metrics, or another end.
+    #[must_use]
+    pub fn with_resources(mut self, ids: impl IntoIterator<Item = Uuid>) -> Self {
+        self.resources.add(ids, IDS_NAMED_MAX);
+        self
+    }
+
+    /// Resources of which anything may have changed.
+    #[must_use]
+    pub fn with_attributes(mut self, ids: &[Uuid]) -> Self {
+        self.attributes.add(ids.iter().copied(), IDS_NAMED_MAX);
+        self.with_resources(ids.iter().copied())
     }
 
     #[must_use]
-    pub fn with_resources(mut self, ids: impl IntoIterator<Item = Uuid>) -> Self {
-        self.resources.add(ids);
+    pub fn with_created(mut self, ids: impl IntoIterator<Item = MetricId>) -> Self {
+        self.created.add(ids.into_iter().map(|id| id.0), CREATED_NAMED_MAX);
         self
     }
 
     #[must_use]
     pub fn with_metrics(mut self, ids: impl IntoIterator<Item = MetricId>) -> Self {
-        self.metrics.add(ids.into_iter().map(|id| id.0));
+        self.metrics.add(ids.into_iter().map(|id| id.0), IDS_NAMED_MAX);
         self
     }
 
@@ -100,12 +138,10 @@ impl Touched {
     }
 
     pub fn merge(&mut self, other: Touched) {
-        for (own, others) in [(&mut self.metrics, other.metrics), (&mut self.resources, other.resources)] {
-            match others {
-                Which::These(ids) => own.add(ids),
-                Which::All => *own = Which::All,
-            }
-        }
+        self.metrics.merge(other.metrics, IDS_NAMED_MAX);
+        self.resources.merge(other.resources, IDS_NAMED_MAX);
+        self.attributes.merge(other.attributes, IDS_NAMED_MAX);
+        self.created.merge(other.created, CREATED_NAMED_MAX);
         self.policies |= other.policies;
         self.types |= other.types;
     }
@@ -125,6 +161,36 @@ impl Touched {
     }
 }
 
+/// Ids as 22 characters each: their bytes one after the other in base64. "all" is no such text.
+mod compact {
+    use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+    use super::{Uuid, Which};
+
+    const ALL: &str = "all";
+
+    pub(super) fn serialize<S: Serializer>(which: &Which, serializer: S) -> Result<S::Ok, S::Error> {
+        match which {
+            Which::All => ALL.serialize(serializer),
+            Which::These(ids) => {
+                let bytes: Vec<u8> = ids.iter().flat_map(|id| *id.as_bytes()).collect();
+                BASE64_STANDARD_NO_PAD.encode(bytes).serialize(serializer)
+            }
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Which, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == ALL {
+            return Ok(Which::All);
+        }
+        let bytes = BASE64_STANDARD_NO_PAD.decode(text).map_err(D::Error::custom)?;
+        let ids = bytes.chunks(16).map(Uuid::from_slice).collect::<Result<_, _>>();
+        ids.map(Which::These).map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,10 +202,16 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let some = Touched::policies().with_metrics(ids(0..3).map(MetricId)).with_resources(ids(7..9));
+        let some = some.with_attributes(&[Uuid::from_u128(8)]).with_created(ids(10..13).map(MetricId));
         for touched in [Touched::default(), Touched::everything(), Touched::types(), some] {
             assert_eq!(Touched::from_text(touched.to_text().as_bytes()), touched);
         }
-        assert_eq!(Touched::from_text(b"{}"), Touched::default());
+        let untold = Touched { attributes: Which::All, ..Touched::default() };
+        assert_eq!(Touched::from_text(b"{}"), untold);
+        let many = Touched::default().with_created(ids(0..5_000).map(MetricId));
+        assert!(many.to_text().len() < 110_000);
+        assert_eq!(Touched::from_text(many.to_text().as_bytes()), many);
+        assert_eq!(many.with_created(ids(5_000..5_001).map(MetricId)).created, Which::All);
         assert_eq!(Touched::from_text(b"\x01"), Touched::everything());
     }
 

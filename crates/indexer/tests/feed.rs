@@ -12,7 +12,7 @@ use engines::database::{Database, Kind};
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, Feed, FollowOptions,
     Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, ResourceChange,
-    ResourceTypeChange, ResourceTypes, Resources, SqlIndexer,
+    ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, Touched,
     conformance::{new_metric, new_resource, with_back_window},
     create_default_archive_policies,
 };
@@ -186,6 +186,7 @@ async fn play(cache: &Cache, dice: &mut Dice, time: i64) {
                 id,
                 unit: None,
                 archive_policy_name: "low".to_owned(),
+                whole_name: None,
             });
             let change = [policy, MetricsChange::Attach(id)][dice.below(2) as usize].clone();
             let metrics = Some(vec![(format!("m{}", dice.below(3)), change)]);
@@ -286,9 +287,11 @@ async fn old_entries_go(url: &str) {
         index.update_archive_policy("low", with_back_window(&low, 1)).await.unwrap();
     }
     index.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
+    let last = index.entries_from(before + 4).await.unwrap().pop().unwrap();
+    assert_eq!(last.touched, Touched::default().with_created([metric(1)]), "what is new is told as such");
     let numbers: Vec<_> =
         index.entries_from(before + 1).await.unwrap().iter().map(|entry| entry.number).collect();
-    assert_eq!(numbers, [before + 1, before + 2, before + 3], "what is new is not told");
+    assert_eq!(numbers, [before + 1, before + 2, before + 3, before + 4]);
 }
 
 async fn changes_are_told(kind: Kind, seed: u64) {

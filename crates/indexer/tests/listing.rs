@@ -73,6 +73,7 @@ fn metric(number: u32) -> NewMetric {
         archive_policy_name: ["low", "high"][pick(6, 2) as usize].to_owned(),
         resource_id: number.is_multiple_of(3).then(|| resource_id(number / 2)),
         created_at: Timestamp::EPOCH,
+        whole_name: None,
     }
 }
 

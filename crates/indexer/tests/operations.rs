@@ -101,6 +101,7 @@ fn new_metric() -> impl Strategy<Value = NewMetric> {
             archive_policy_name,
             resource_id,
             created_at: Timestamp(time),
+            whole_name: None,
         })
 }
 

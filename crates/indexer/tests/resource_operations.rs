@@ -135,7 +135,12 @@ fn attributes() -> impl Strategy<Value = Vec<(Text, AttributeValue)>> {
 fn metrics() -> impl Strategy<Value = Vec<(String, MetricsChange)>> {
     let policy = prop_oneof![9 => Just("low"), 1 => Just("none")];
     let created = (metric_id(), policy).prop_map(|(id, policy)| {
-        MetricsChange::Create(NewNamedMetric { id, unit: None, archive_policy_name: policy.to_owned() })
+        MetricsChange::Create(NewNamedMetric {
+            id,
+            unit: None,
+            archive_policy_name: policy.to_owned(),
+            whole_name: None,
+        })
     });
     let change = prop_oneof![created, metric_id().prop_map(MetricsChange::Attach)];
     prop::collection::btree_map(metric_name(), change, 0..3).prop_map(|metrics| metrics.into_iter().collect())
@@ -217,6 +222,7 @@ fn new_metric() -> impl Strategy<Value = NewMetric> {
             archive_policy_name: "low".to_owned(),
             resource_id,
             created_at: Timestamp::EPOCH,
+            whole_name: None,
         },
     )
 }

@@ -262,6 +262,7 @@ async fn change_at_random(indexer: &SqlIndexer, seed: u64, counts: &Counts) {
             id: id(metric),
             unit: None,
             archive_policy_name: "low".to_owned(),
+            whole_name: None,
         });
         let resource_id = Uuid::from_u128(number);
         match below(10) {

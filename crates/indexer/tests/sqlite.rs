@@ -318,6 +318,7 @@ fn creates_until_it_is_killed() {
                             id: MetricId(Uuid::from_u128(number)),
                             unit: None,
                             archive_policy_name: "low".to_owned(),
+                            whole_name: None,
                         };
                         let metrics = vec![("cpu".to_owned(), MetricsChange::Create(created))];
                         let resource = NewResource { metrics, ..new_resource(number) };

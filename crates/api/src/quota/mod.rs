@@ -341,6 +341,7 @@ mod tests {
             archive_policy_name: low.name.clone(),
             resource_id: None,
             created_at: second(0),
+            whole_name: None,
         };
         assert!(indexer.create_metrics(vec![metric(1), metric(2)]).await.iter().all(Result::is_ok));
         let caller = named("a");

@@ -307,6 +307,7 @@ impl Index {
                 archive_policy_name: row.try_get(4)?,
                 resource_id: resource_id.map(parse_id).transpose()?,
                 created_at,
+                whole_name: None,
             })
         })
     }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{
     CacheOptions, ends::EndCache, metrics::MetricCache, named::NamedCache, resource_table::ResourceCache,
 };
-use crate::{Touched, Which};
+use crate::{ChangeLog, Touched, Which};
 
 /// The name of the list of all rules.
 pub(super) const ALL_RULES: &str = "";
@@ -22,6 +22,8 @@ pub(super) struct Caches {
     pub(super) resources: ResourceCache,
     pub(super) ends: EndCache,
     pub(super) types: NamedCache<Arc<ResourceType>>,
+    /// Told of changes after the caches have forgotten what was changed.
+    pub(super) log: ChangeLog,
 }
 
 impl Caches {
@@ -33,6 +35,7 @@ impl Caches {
             resources: ResourceCache::new(options.resources_cached_max),
             ends: EndCache::new(options.metrics_cached_max),
             types: NamedCache::default(),
+            log: ChangeLog::default(),
         }
     }
 
@@ -77,6 +80,7 @@ impl Caches {
         if touched.types {
             self.types.invalidate_all();
         }
+        self.log.touched(touched);
     }
 
     /// Forgets everything, and keeps nothing while they are shut.
@@ -87,5 +91,6 @@ impl Caches {
         self.resources.shut(is_shut);
         self.ends.0.shut(is_shut);
         self.types.shut(is_shut);
+        self.log.shut(is_shut);
     }
 }

@@ -111,8 +111,10 @@ async fn look<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64>
         let news: Vec<&FeedEntry> = entries.iter().skip(1).collect();
         let Some(last) = news.last() else { return Ok(seen) };
         for entry in &news {
-            // One's own were forgotten before they were answered.
-            if !entry.is_own {
+            // One's own were forgotten before they were answered. They are noted again, since nobody may have waited for the answer.
+            if entry.is_own {
+                caches.log.touched(&entry.touched);
+            } else {
                 caches.invalidate(&entry.touched);
             }
         }

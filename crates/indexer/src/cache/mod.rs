@@ -34,8 +34,8 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
-    ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter, MetricListing,
-    Metrics, NewMetric, Page, PolicyChange, Result, Touched, archive_policy_rule::first_match,
+    ArchivePolicies, ArchivePolicyRules, ChangeLog, Creators, Indexer, IndexerError, MetricFilter,
+    MetricListing, Metrics, NewMetric, Page, PolicyChange, Result, Touched, archive_policy_rule::first_match,
 };
 use caches::{ALL_RULES, Caches};
 pub use follower::FollowOptions;
@@ -164,6 +164,10 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
         self.caches.policies.get(name)
     }
 
+    fn change_log(&self) -> Option<&ChangeLog> {
+        Some(&self.caches.log)
+    }
+
     fn fault(&self) -> Option<Fault> {
         if self.loader.has_ended() {
             return Some(Fault::Ended("the index's loader"));
@@ -180,12 +184,13 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
     async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>>> {
         let epochs: Vec<_> = metrics.iter().map(|metric| self.caches.metrics.epoch(metric.id)).collect();
         let of_resources: Vec<Uuid> = metrics.iter().filter_map(|metric| metric.resource_id).collect();
-        let outcomes = if of_resources.is_empty() {
-            self.index.create_metrics(metrics).await
-        } else {
-            let write = |index: Arc<I>| async move { index.create_metrics(metrics).await };
-            self.see_through(write, |caches, _| caches.resources.invalidate(of_resources)).await
+        let write = |index: Arc<I>| async move { index.create_metrics(metrics).await };
+        let note = |caches: &Caches, outcomes: &Vec<Result<Arc<Metric>, _>>| {
+            caches.resources.invalidate(of_resources);
+            let created: Vec<MetricId> = outcomes.iter().flatten().map(|metric| metric.id).collect();
+            caches.log.created(&created);
         };
+        let outcomes = self.see_through(write, note).await;
         for (outcome, epoch) in outcomes.iter().zip(epochs) {
             if let Ok(metric) = outcome {
                 self.caches.metrics.insert(metric, epoch);
@@ -222,6 +227,10 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
         Ok(found)
     }
 
+    async fn whole_names(&self, ids: &[MetricId]) -> Result<Vec<Option<String>>> {
+        self.index.whole_names(ids).await
+    }
+
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>> {
         self.index.list_metrics(listing).await
     }
@@ -237,13 +246,21 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
     async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>> {
         let name = archive_policy_name.to_owned();
         let write = |index: Arc<I>| async move { index.move_metric(id, &name).await };
-        self.see_through(write, move |caches, _| caches.invalidate_metrics_of_any_resource(&[id])).await
+        let forget = move |caches: &Caches, _: &Result<_, _>| {
+            caches.invalidate_metrics_of_any_resource(&[id]);
+            caches.log.metrics(&[id]);
+        };
+        self.see_through(write, forget).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
         let (ids, deleted) = (ids.to_vec(), ids.to_vec());
         let write = |index: Arc<I>| async move { index.delete_metrics(&ids).await };
-        self.see_through(write, move |caches, _| caches.invalidate_metrics_of_any_resource(&deleted)).await
+        let forget = move |caches: &Caches, _: &Vec<_>| {
+            caches.invalidate_metrics_of_any_resource(&deleted);
+            caches.log.metrics(&deleted);
+        };
+        self.see_through(write, forget).await
     }
 
     async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>> {

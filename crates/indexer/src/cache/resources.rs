@@ -11,7 +11,8 @@ use uuid::Uuid;
 use super::{CachedIndexer, caches::Caches, ends::End};
 use crate::{
     DeletedResources, Filter, Indexer, NewResource, ResourceChange, ResourceListing, ResourceTypeChange,
-    ResourceTypes, Resources, Result, UpdatedResource, resource::attached,
+    ResourceTypes, Resources, Result, Touched, UpdatedResource,
+    resource::{attached, created},
 };
 
 #[async_trait]
@@ -47,6 +48,7 @@ impl<I: Indexer> ResourceTypes for CachedIndexer<I> {
         let forget = move |caches: &Caches, _: &Result<_, _>| {
             caches.types.invalidate(&changed);
             caches.resources.invalidate_all();
+            caches.log.touched(&Touched::types());
         };
         self.see_through(write, forget).await
     }
@@ -69,13 +71,14 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let epochs = self.caches.metrics.epochs();
         let of_resources: Vec<_> =
             resources.iter().map(|new| self.caches.resources.epoch(&new.resource_type, new.id)).collect();
-        let outcomes = if attached.is_empty() {
-            self.index.create_resources(resources).await
-        } else {
-            let write = |index: Arc<I>| async move { index.create_resources(resources).await };
-            self.see_through(write, move |caches, _| caches.invalidate_metrics_of_any_resource(&attached))
-                .await
+        let write = |index: Arc<I>| async move { index.create_resources(resources).await };
+        let note = move |caches: &Caches, outcomes: &Vec<Result<Arc<Resource>, _>>| {
+            caches.invalidate_metrics_of_any_resource(&attached);
+            caches.log.metrics(&attached);
+            let shown = outcomes.iter().flatten().flat_map(|resource| &resource.metrics);
+            caches.log.created(&shown.map(|metric| metric.id).collect::<Vec<_>>());
         };
+        let outcomes = self.see_through(write, note).await;
         let created = outcomes.iter().flatten().flat_map(|resource| &resource.metrics);
         self.caches.metrics.insert_all(created, &epochs);
         for (outcome, epoch) in outcomes.iter().zip(of_resources) {
@@ -106,13 +109,18 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
     ) -> Result<UpdatedResource> {
         let resource_type = resource_type.to_owned();
         let attached: Vec<_> = attached(change.metrics.iter().flatten()).collect();
+        let created: Vec<_> = created(change.metrics.iter().flatten()).map(|metric| metric.id).collect();
         let write = |index: Arc<I>| async move { index.update_resource(&resource_type, id, change).await };
         let forget = move |caches: &Caches, outcome: &Result<UpdatedResource, _>| {
             caches.invalidate_resources(&[id]);
             caches.invalidate_metrics_of_any_resource(&attached);
             if let Ok(updated) = outcome {
                 caches.metrics.invalidate(&updated.detached);
+                caches.log.metrics(&updated.detached);
             }
+            caches.log.resources(&[id]);
+            caches.log.metrics(&attached);
+            caches.log.created(&created);
         };
         self.see_through(write, forget).await
     }
@@ -153,7 +161,10 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let write = |index: Arc<I>| async move { index.delete_resources(&ids).await };
         let forget = move |caches: &Caches, outcomes: &Vec<Result<Vec<MetricId>, _>>| {
             caches.invalidate_resources(&deleted);
-            outcomes.iter().flatten().for_each(|metrics| caches.metrics.invalidate(metrics));
+            for metrics in outcomes.iter().flatten() {
+                caches.metrics.invalidate(metrics);
+                caches.log.metrics(metrics);
+            }
         };
         self.see_through(write, forget).await
     }
@@ -172,10 +183,12 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
             if let Ok(deleted) = outcome {
                 caches.invalidate_resources(&deleted.ids);
                 caches.metrics.invalidate(&deleted.metrics);
+                caches.log.metrics(&deleted.metrics);
             } else {
                 // Some of them may have gone.
                 caches.invalidate_all_resources();
                 caches.metrics.invalidate_all();
+                caches.log.touched(&Touched::everything());
             }
         };
         self.see_through(write, forget).await

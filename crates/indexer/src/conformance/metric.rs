@@ -31,6 +31,7 @@ pub(super) async fn is_kept_whole(indexer: &dyn Indexer) {
         archive_policy_name: "low".to_owned(),
         resource_id: Some(Uuid::nil()),
         created_at: Timestamp::MAX,
+        whole_name: None,
     };
     let expected = Metric {
         id: full.id,

@@ -145,6 +145,7 @@ pub fn new_metric(number: u128) -> NewMetric {
         archive_policy_name: "low".to_owned(),
         resource_id: None,
         created_at: Timestamp::from_secs(1_700_000_000),
+        whole_name: None,
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) fn creating(number: u128) -> MetricsChange {
         id: id(number),
         unit: None,
         archive_policy_name: "low".to_owned(),
+        whole_name: None,
     })
 }
 
@@ -157,7 +158,12 @@ pub(in crate::conformance) async fn refusals_leave_neighbours_alone(indexer: &dy
     create_low(indexer).await;
     create_type(indexer).await;
     let metric = |policy: &str| {
-        let metric = NewNamedMetric { id: id(1), unit: None, archive_policy_name: policy.to_owned() };
+        let metric = NewNamedMetric {
+            id: id(1),
+            unit: None,
+            archive_policy_name: policy.to_owned(),
+            whole_name: None,
+        };
         vec![("cpu".to_owned(), MetricsChange::Create(metric))]
     };
     let mut strange = instance(4);
@@ -314,7 +320,8 @@ pub(in crate::conformance) async fn changes_are_refused_whole(indexer: &dyn Inde
         let change = ResourceChange { user_id: user_id.clone(), ..metrics_change(1, true, &metrics) };
         assert_eq!(refusal(indexer, 2, change).await, refused);
     }
-    let none = NewNamedMetric { id: id(5), unit: None, archive_policy_name: "none".to_owned() };
+    let none =
+        NewNamedMetric { id: id(5), unit: None, archive_policy_name: "none".to_owned(), whole_name: None };
     let none = metrics_change(1, false, &[("a", MetricsChange::Create(none))]);
     let none = ResourceChange { user_id, ..none };
     assert_eq!(refusal(indexer, 2, none).await, IndexerError::NoSuchArchivePolicy("none".to_owned()));

@@ -32,6 +32,7 @@ struct Tables {
     policies: BTreeMap<String, Arc<ArchivePolicy>>,
     rules: BTreeMap<String, ArchivePolicyRule>,
     metrics: BTreeMap<MetricId, Arc<Metric>>,
+    whole_names: BTreeMap<MetricId, String>,
     /// All but the generic one.
     types: BTreeMap<String, Arc<ResourceType>>,
     /// As they are now, with all attributes of their types; metrics are in their own table.
@@ -175,6 +176,11 @@ impl Metrics for MemoryIndexer {
         Ok(names.iter().map(|(resource, name)| tables.named(*resource, name)).collect())
     }
 
+    async fn whole_names(&self, ids: &[MetricId]) -> Result<Vec<Option<String>>> {
+        let tables = self.tables.lock();
+        Ok(ids.iter().map(|id| tables.whole_names.get(id).cloned()).collect())
+    }
+
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>> {
         let tables = self.tables.lock();
         let MetricListing { filter, page: Page { limit, marker, sorts } } = listing;
@@ -252,6 +258,8 @@ impl Metrics for MemoryIndexer {
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()> {
         let mut tables = self.tables.lock();
         tables.metrics.retain(|id, metric| metric.status == MetricStatus::Active || !ids.contains(id));
+        let Tables { metrics, whole_names, .. } = &mut *tables;
+        whole_names.retain(|id, _| metrics.contains_key(id));
         Ok(())
     }
 }
@@ -269,7 +277,8 @@ impl Tables {
     }
 
     fn create_metric(&mut self, new: NewMetric) -> Result<Arc<Metric>> {
-        let NewMetric { id, creator, name, unit, archive_policy_name, resource_id, created_at } = new;
+        let NewMetric { id, creator, name, unit, archive_policy_name, resource_id, created_at, whole_name } =
+            new;
         let is_name_taken = resource_id.is_some()
             && name.is_some()
             && self
@@ -298,6 +307,7 @@ impl Tables {
             created_at,
         });
         self.metrics.insert(metric.id, metric.clone());
+        self.whole_names.extend(whole_name.map(|whole_name| (id, whole_name)));
         Ok(metric)
     }
 }
@@ -305,14 +315,9 @@ impl Tables {
 impl Tables {
     fn is_in(&self, scope: Option<&MetricScope>, metric: &Metric) -> bool {
         let Some(scope) = scope else { return true };
-        let MetricScope { creators, resource_project_id, resource_creators } = scope;
         let resource = metric.resource_id.and_then(|id| self.resources.get(&id));
         let project = resource.and_then(|resource| resource.project_id.as_deref());
-        let of_creators =
-            |creators: &Creators| resource.is_some_and(|resource| creators.include(&resource.creator));
-        creators.as_ref().is_some_and(|creators| creators.include(&metric.creator))
-            || resource_project_id.as_deref().is_some_and(|wanted| project == Some(wanted))
-            || resource_creators.as_ref().is_some_and(of_creators)
+        scope.includes(&metric.creator, project, resource.map(|resource| &*resource.creator))
     }
 
     fn accepts(&self, filter: &MetricFilter, metric: &Metric) -> bool {

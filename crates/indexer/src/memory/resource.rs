@@ -189,14 +189,14 @@ impl Tables {
         metrics: Vec<(String, MetricsChange)>,
         now: Timestamp,
     ) -> Result<()> {
-        let before = self.metrics.clone();
+        let before = (self.metrics.clone(), self.whole_names.clone());
         for metric in detached {
             let detached = Metric { resource_id: None, ..Metric::clone(metric) };
             self.metrics.insert(metric.id, Arc::new(detached));
         }
         let outcome = self.add_metrics(resource, metrics, now);
         if outcome.is_err() {
-            self.metrics = before;
+            (self.metrics, self.whole_names) = before;
         }
         outcome
     }
@@ -210,7 +210,7 @@ impl Tables {
         for (name, change) in metrics {
             match change {
                 MetricsChange::Attach(id) => self.attach(resource, name, id)?,
-                MetricsChange::Create(NewNamedMetric { id, unit, archive_policy_name }) => {
+                MetricsChange::Create(NewNamedMetric { id, unit, archive_policy_name, whole_name }) => {
                     self.create_metric(NewMetric {
                         id,
                         creator: resource.creator.to_string(),
@@ -219,6 +219,7 @@ impl Tables {
                         archive_policy_name,
                         resource_id: Some(resource.id),
                         created_at: now,
+                        whole_name,
                     })?;
                 }
             }
@@ -235,6 +236,7 @@ impl Tables {
         let attached =
             Metric { name: Some(name.into()), resource_id: Some(resource.id), ..Metric::clone(&metric) };
         self.metrics.insert(id, Arc::new(attached));
+        self.whole_names.remove(&id);
         Ok(())
     }
 

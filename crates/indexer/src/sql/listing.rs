@@ -153,6 +153,7 @@ mod tests {
                 archive_policy_name: "low".to_owned(),
                 resource_id: None,
                 created_at: Timestamp::EPOCH,
+                whole_name: None,
             })
             .collect();
         assert!(indexer.create_metrics(metrics).await.iter().all(Result::is_ok));

@@ -30,6 +30,8 @@ const ROWS_INSERTED_MAX: usize = 64;
 const IDS_NAMED_MAX: usize = 1024;
 /// As with ids, for names of resources' metrics.
 const NAMES_LOOKED_UP_MAX: usize = 512;
+/// As [`ROWS_INSERTED_MAX`], for whole names, which may be long.
+const WHOLE_NAMES_INSERTED_MAX: usize = 16;
 /// As [`ROWS_INSERTED_MAX`], where one statement is for any number of rows.
 const COLUMNS_ROWS_MAX: usize = 2048;
 
@@ -44,11 +46,21 @@ pub(super) const fn status_code(status: MetricStatus) -> i64 {
     }
 }
 
+/// A metric that is to be created.
+#[derive(Debug)]
+pub(super) struct NewRow {
+    pub(super) metric: Arc<Metric>,
+    whole_name: Option<String>,
+}
+
 #[async_trait]
 impl Metrics for SqlIndexer {
-    async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>>> {
+    async fn create_metrics(&self, mut metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>>> {
+        let whole_names = metrics.iter_mut().map(|new| new.whole_name.take()).collect::<Vec<_>>();
         let metrics: Vec<_> = metrics.iter().map(|new| Arc::new(self.active(new))).collect();
-        let outcomes = self.writer.create_metrics(metrics.clone()).await;
+        let rows = metrics.iter().zip(whole_names);
+        let rows = rows.map(|(metric, whole_name)| NewRow { metric: metric.clone(), whole_name }).collect();
+        let outcomes = self.writer.create_metrics(rows).await;
         metrics.into_iter().zip(outcomes).map(|(metric, outcome)| outcome.map(|()| metric)).collect()
     }
 
@@ -67,6 +79,20 @@ impl Metrics for SqlIndexer {
         let find =
             |(resource, name): &(Uuid, &str)| found.get(&(Some(*resource), Text::from(*name))).cloned();
         Ok(names.iter().map(find).collect())
+    }
+
+    async fn whole_names(&self, ids: &[MetricId]) -> Result<Vec<Option<String>>> {
+        let mut found = HashMap::new();
+        for ids in ids.chunks(IDS_NAMED_MAX) {
+            let mut query =
+                self.readers.statement("SELECT metric_id, whole_name FROM metric_whole_name WHERE metric_id");
+            query.push_among(ids.iter().map(|id| id.0));
+            for row in &self.readers.fetch_all(query).await? {
+                let id = MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?);
+                found.insert(id, row.try_get::<&str>(1)?.to_owned());
+            }
+        }
+        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
     }
 
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>> {
@@ -138,7 +164,16 @@ impl SqlIndexer {
 
     fn active(&self, new: &NewMetric) -> Metric {
         let Texts { labels, names } = &*self.texts;
-        let NewMetric { id, creator, name, unit, archive_policy_name, resource_id, created_at } = new;
+        let NewMetric {
+            id,
+            creator,
+            name,
+            unit,
+            archive_policy_name,
+            resource_id,
+            created_at,
+            whole_name: _,
+        } = new;
         Metric {
             id: *id,
             creator: labels.intern(creator),
@@ -165,7 +200,7 @@ pub(super) fn of_resource(
     now: Timestamp,
     texts: &Texts,
 ) -> Metric {
-    let NewNamedMetric { id, unit, archive_policy_name } = new;
+    let NewNamedMetric { id, unit, archive_policy_name, whole_name: _ } = new;
     Metric {
         id: *id,
         creator: resource.creator.clone(),
@@ -248,6 +283,48 @@ pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> State
 
 /// Inserts metrics, one answer each; of those that exclude each other the first wins.
 pub(super) async fn insert(
+    connection: &mut Connection,
+    rows: &[NewRow],
+) -> Result<Vec<Result<()>>, gnudi_sql::Error> {
+    let metrics: Vec<_> = rows.iter().map(|row| row.metric.clone()).collect();
+    let outcomes = insert_metrics(connection, &metrics).await?;
+    let created = rows.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+    let whole_names: Vec<_> =
+        created.filter_map(|(row, _)| Some((row.metric.id, row.whole_name.as_deref()?))).collect();
+    insert_whole_names(connection, &whole_names).await?;
+    Ok(outcomes)
+}
+
+/// Inserts what the names of new metrics were made of.
+pub(super) async fn insert_whole_names(
+    connection: &mut Connection,
+    whole_names: &[(MetricId, &str)],
+) -> Result<(), gnudi_sql::Error> {
+    for rows in whole_names.chunks(WHOLE_NAMES_INSERTED_MAX) {
+        let mut insert = Statement::new(connection.dialect(), "");
+        insert.push_insert(
+            "metric_whole_name",
+            &["metric_id", "whole_name"],
+            rows,
+            |values, (id, whole_name)| {
+                values.extend([id.0.into(), (*whole_name).into()]);
+            },
+        );
+        connection.execute(insert).await?;
+    }
+    Ok(())
+}
+
+/// A metric that gets another name is made of nothing else any more.
+pub(super) async fn delete_whole_name(
+    connection: &mut Connection,
+    id: MetricId,
+) -> Result<(), gnudi_sql::Error> {
+    let delete = connection.statement("DELETE FROM metric_whole_name WHERE metric_id = ?").bind(id.0);
+    connection.execute(delete).await.map(|_| ())
+}
+
+async fn insert_metrics(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
 ) -> Result<Vec<Result<()>>, gnudi_sql::Error> {
@@ -460,6 +537,12 @@ impl Change for Expunge {
         for ids in self.0.chunks(IDS_NAMED_MAX) {
             let mut query =
                 Statement::new(connection.dialect(), "DELETE FROM metric WHERE status = 1 AND id");
+            query.push_among(ids.iter().map(|id| id.0));
+            connection.execute(query).await?;
+            let mut query = connection.statement(
+                "DELETE FROM metric_whole_name \
+                 WHERE NOT EXISTS (SELECT 1 FROM metric WHERE id = metric_id) AND metric_id",
+            );
             query.push_among(ids.iter().map(|id| id.0));
             connection.execute(query).await?;
         }

@@ -22,7 +22,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use gnudi_model::{Metric, MetricId, Resource};
+use gnudi_model::{MetricId, Resource};
 use gnudi_sql::{
     Checkpoints, Connection, Connector, Dialect, DiskSpace, Purpose, sqlite::refresh_statistics,
 };
@@ -38,7 +38,7 @@ use super::{
     failure::Failure,
     feed,
     interner::Texts,
-    metric,
+    metric::{self, NewRow},
     resource::{create, create::Draft, delete},
     types,
     types::{TypeCache, Types},
@@ -89,7 +89,7 @@ pub(super) struct Bulk<T, A> {
 enum Work {
     Change(Box<dyn Step>),
     CreateResources(Bulk<Draft, Arc<Resource>>),
-    CreateMetrics(Bulk<Arc<Metric>, ()>),
+    CreateMetrics(Bulk<NewRow, ()>),
     DeleteMetrics(Bulk<MetricId, ()>),
     DeleteResources(Bulk<Uuid, Vec<MetricId>>),
 }
@@ -131,7 +131,7 @@ impl Writer {
         self.bulk(drafts, Work::CreateResources).await
     }
 
-    pub(super) async fn create_metrics(&self, metrics: Vec<Arc<Metric>>) -> Answers<()> {
+    pub(super) async fn create_metrics(&self, metrics: Vec<NewRow>) -> Answers<()> {
         self.bulk(metrics, Work::CreateMetrics).await
     }
 
@@ -238,7 +238,7 @@ struct Group {
     is_begun: bool,
     changes: Vec<Box<dyn Step>>,
     resources: Gathered<Draft, Arc<Resource>>,
-    metrics: Gathered<Arc<Metric>, ()>,
+    metrics: Gathered<NewRow, ()>,
     deleted_metrics: Gathered<MetricId, ()>,
     deleted_resources: Gathered<Uuid, Vec<MetricId>>,
 }
@@ -335,7 +335,13 @@ impl Group {
         let attached = self.resources.items.iter().flat_map(Draft::attached);
         touched = touched.with_metrics_of_any_resource(attached);
         let created = self.metrics.items.iter().zip(&outcomes.metrics).filter(|(_, outcome)| outcome.is_ok());
-        touched = touched.with_resources(created.filter_map(|(metric, _)| metric.resource_id));
+        touched = touched.with_created(created.clone().map(|(row, _)| row.metric.id));
+        touched = touched.with_resources(created.filter_map(|(row, _)| row.metric.resource_id));
+        for (draft, _) in
+            self.resources.items.iter().zip(&outcomes.resources).filter(|(_, outcome)| outcome.is_ok())
+        {
+            touched = touched.with_created(draft.created().map(|metric| metric.id));
+        }
         let deleted = self.deleted_metrics.items.iter().zip(&outcomes.deleted_metrics);
         touched = touched
             .with_metrics_of_any_resource(deleted.filter(|(_, outcome)| outcome.is_ok()).map(|(id, _)| *id));

@@ -104,6 +104,7 @@ gated! {
     write create_metrics(metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>>;
     read metrics(ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>, counting ids;
     read named_metrics(names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>, IndexerError>;
+    read whole_names(ids: &[MetricId]) -> Result<Vec<Option<String>>, IndexerError>;
     read list_metrics(listing: &MetricListing) -> Result<Vec<Arc<Metric>>, IndexerError>;
     read count_metrics(creators: Option<&Creators>) -> Result<u64, IndexerError>;
     read current_metric(id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>, IndexerError>;

@@ -1,9 +1,11 @@
 //! What a query means: a tree of operations, and the selectors whose series it needs.
 //! `lower` makes it of the parser's tree, `syntax` looks at the text before the parser does, `selection` works out times.
 
+mod literals;
 mod lower;
 mod selection;
 mod syntax;
+mod text;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +16,8 @@ use crate::error::Error;
 use crate::functions::Function;
 use crate::limits::Limits;
 
-pub use selection::{QueryTimes, Selection};
+pub use selection::{QueryTimes, Selection, Windows};
+pub use text::{format, syntax_tree};
 
 /// The type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +49,15 @@ pub(crate) enum MatchOp {
     NotMatches(Regex),
 }
 
+/// How a matcher compares, as an operator is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchKind {
+    Equal,
+    NotEqual,
+    Matches,
+    NotMatches,
+}
+
 /// A condition on one label. An absent label has the value "".
 #[derive(Debug, Clone)]
 pub struct Matcher {
@@ -55,6 +67,27 @@ pub struct Matcher {
 }
 
 impl Matcher {
+    /// A label has this value.
+    pub fn equal(name: &str, value: &str) -> Matcher {
+        Matcher { name: name.to_owned(), value: value.to_owned(), op: MatchOp::Equal }
+    }
+
+    /// A matcher that no query's text has. Regular expressions match the whole value.
+    pub fn new(kind: MatchKind, name: &str, value: &str) -> Result<Matcher, Error> {
+        let regex = || {
+            // A dot matches line feeds, too.
+            let regex = Regex::new(&format!("^(?s:{value})$"));
+            regex.map_err(|error| Error::bad_data(error.to_string()))
+        };
+        let op = match kind {
+            MatchKind::Equal => MatchOp::Equal,
+            MatchKind::NotEqual => MatchOp::NotEqual,
+            MatchKind::Matches => MatchOp::Matches(regex()?),
+            MatchKind::NotMatches => MatchOp::NotMatches(regex()?),
+        };
+        Ok(Matcher { name: name.to_owned(), value: value.to_owned(), op })
+    }
+
     pub fn matches(&self, value: &str) -> bool {
         match &self.op {
             MatchOp::Equal => self.value == value,
@@ -268,4 +301,14 @@ impl Node {
 pub fn parse(query: &str, limits: &Limits, experimental: bool) -> Result<Plan, Error> {
     syntax::check(query, limits)?;
     lower::lower(&syntax::parse(query)?, limits, experimental)
+}
+
+/// The matchers of a query that is no more than an instant selector, as `match[]` takes them.
+pub fn parse_selector(text: &str, limits: &Limits) -> Result<Vec<Matcher>, Error> {
+    let mut plan = parse(text, limits, false)?;
+    let is_plain = |selector: &Selector| selector.window.offset == 0 && selector.window.at.is_none();
+    match (&plan.root, plan.selectors.pop()) {
+        (Node::Vector { .. }, Some(selector)) if is_plain(&selector) => Ok(selector.matchers),
+        _ => Err(Error::bad_data("parse error: expected an instant vector selector and nothing else")),
+    }
 }

@@ -109,6 +109,7 @@ async fn definitions(
             archive_policy_name: definition.archive_policy_name,
             resource_id: Some(resource),
             created_at: call.app.now(),
+            whole_name: None,
         });
     }
     if unknown.is_empty() {

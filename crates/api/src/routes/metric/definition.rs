@@ -189,7 +189,12 @@ pub async fn complete_named(
             }
             GivenNamed::Create(given) => {
                 let Definition { archive_policy_name, unit, .. } = complete(call, given).await?;
-                MetricsChange::Create(NewNamedMetric { id: call.new_metric_id(), unit, archive_policy_name })
+                MetricsChange::Create(NewNamedMetric {
+                    id: call.new_metric_id(),
+                    unit,
+                    archive_policy_name,
+                    whole_name: None,
+                })
             }
         };
         changes.push((name, change));

@@ -89,6 +89,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         archive_policy_name: definition.archive_policy_name,
         resource_id: definition.resource_id,
         created_at: call.app.now(),
+        whole_name: None,
     };
     let created = call.app.engine().indexer().create_metrics(vec![metric]).await.pop();
     let metric = created.expect("one answer per metric").map_err(|error| match error {

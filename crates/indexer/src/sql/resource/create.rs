@@ -22,9 +22,9 @@ use super::{
     value::sortable,
 };
 use crate::{
-    IndexerError, MetricsChange, NewResource, Result,
+    IndexerError, MetricsChange, NewNamedMetric, NewResource, Result,
     metric::sort_by_name,
-    resource::attached,
+    resource::{attached, created},
     sql::{
         Connection, Dialect, Statement, attribute,
         failure::Failure,
@@ -57,6 +57,8 @@ struct Ready {
     type_number: i64,
     attributes: String,
     values: Vec<(i64, Vec<u8>)>,
+    /// Of its metrics.
+    whole_names: Vec<(MetricId, String)>,
 }
 
 impl Draft {
@@ -70,6 +72,11 @@ impl Draft {
         attached(self.new.metrics.iter())
     }
 
+    /// Metrics that are made for it.
+    pub(in crate::sql) fn created(&self) -> impl Iterator<Item = &NewNamedMetric> {
+        created(self.new.metrics.iter())
+    }
+
     /// Whether it depends on what was created before it.
     fn attaches(&self) -> bool {
         self.attached().next().is_some()
@@ -80,16 +87,19 @@ impl Ready {
     fn new(new: &NewResource, types: &Types, texts: &Texts) -> Result<Self> {
         let stored = types.named(&new.resource_type)?;
         let mut resource = new.resource(&stored.resource_type, |text| texts.labels.intern(text))?;
-        let created = new.metrics.iter().filter_map(|(name, change)| match change {
+        let metrics = new.metrics.iter().filter_map(|(name, change)| match change {
             MetricsChange::Create(metric) => {
                 Some(Arc::new(metric::of_resource(&resource, name, metric, new.now, texts)))
             }
             MetricsChange::Attach(_) => None,
         });
-        resource.metrics = created.collect();
+        resource.metrics = metrics.collect();
         sort_by_name(&mut resource.metrics);
         let (attributes, values) = encode(stored, &new.attributes);
-        Ok(Ready { resource: Arc::new(resource), type_number: stored.number, attributes, values })
+        let whole_name = |metric: &NewNamedMetric| Some((metric.id, metric.whole_name.clone()?));
+        let whole_names = created(new.metrics.iter()).filter_map(whole_name).collect();
+        let resource = Arc::new(resource);
+        Ok(Ready { resource, type_number: stored.number, attributes, values, whole_names })
     }
 }
 
@@ -321,10 +331,16 @@ impl Batch<'_> {
     ) -> Result<(), gnudi_sql::Error> {
         let used = self.known.numbers_used;
         let metrics: Vec<_> = rows.iter().flat_map(|ready| ready.resource.metrics.iter().cloned()).collect();
-        let inserted = match self.insert_resources(connection, SAVEPOINT, rows, "").await {
+        let mut inserted = match self.insert_resources(connection, SAVEPOINT, rows, "").await {
             Ok(()) => metric::insert_active(connection, &metrics).await,
             Err(error) => Err(error),
         };
+        if inserted.is_ok() {
+            let whole_names = rows.iter().flat_map(|ready| &ready.whole_names);
+            let whole_names: Vec<_> =
+                whole_names.map(|(id, whole_name)| (*id, whole_name.as_str())).collect();
+            inserted = metric::insert_whole_names(connection, &whole_names).await;
+        }
         if let Err(error) = &inserted
             && is_constraint(error)
         {

@@ -167,6 +167,8 @@ async fn set_metrics(
                 if let Err(error) = metric::insert_active(connection, &[Arc::new(metric.clone())]).await {
                     return Err(metric::refusal(error, &metric).map_or_else(Failure::from, Failure::Refused));
                 }
+                let whole_name = new.whole_name.as_deref().map(|whole_name| (new.id, whole_name));
+                metric::insert_whole_names(connection, whole_name.as_slice()).await?;
             }
         }
     }
@@ -195,6 +197,9 @@ async fn attach(
             Err(Failure::Refused(named_metric_already_exists(Some(name))))
         }
         Ok(0) => Err(Failure::Refused(IndexerError::NoSuchMetric(id))),
-        attached => Ok(attached.map(|_| ())?),
+        attached => {
+            attached?;
+            Ok(metric::delete_whole_name(connection, id).await?)
+        }
     }
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     IndexerError, ResourceChange, Touched, UpdatedResource,
-    resource::{attached, changed, check_attributes, check_times},
+    resource::{attached, changed, check_attributes, check_times, created},
     sql::{
         Connection, Statement,
         failure::Failure,
@@ -168,7 +168,8 @@ impl Update {
         }
         let attached = attached(self.change.metrics.iter().flatten());
         let touched = Touched::default()
-            .with_resources([self.id])
+            .with_attributes(&[self.id])
+            .with_created(created(self.change.metrics.iter().flatten()).map(|metric| metric.id))
             .with_metrics(detached.iter().copied())
             .with_metrics_of_any_resource(attached);
         Ok((UpdatedResource { resource: Arc::new(resource), detached }, touched))

@@ -1,0 +1,158 @@
+//! The catalogue of series: which metrics have which labels, kept in memory for all requests. `following` keeps it right, `reading`
+//! asks the index for what it needs.
+//!
+//! It is loaded at the first request, which may take seconds where there are millions of metrics; requests that come meanwhile wait for
+//! the same load.
+
+mod following;
+mod reading;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use gnudi_engine::Engine;
+use gnudi_indexer::{IndexerError, MetricScope};
+pub use gnudi_prometheus::index::{Census, FoundSeries};
+use gnudi_prometheus::{
+    index::{Condition, Index, Owner},
+    labels::CEILOMETER_PREFIX,
+};
+use gnudi_promql::{Labels, METRIC_NAME, Matcher};
+use parking_lot::RwLock;
+use tokio::sync::Mutex;
+
+use following::Following;
+
+/// Why series cannot be found.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CatalogueError {
+    /// More than a query may find.
+    #[error("more than {0} series fulfil the matchers")]
+    TooManySeries(usize),
+    #[error(transparent)]
+    Index(#[from] IndexerError),
+}
+
+/// The catalogue of an index.
+#[derive(Debug)]
+pub struct Catalogue {
+    shared: Arc<Shared>,
+    ceilometer_names: bool,
+}
+
+/// What requests and the task that follows have in common.
+struct Shared {
+    engine: Arc<Engine>,
+    series: RwLock<Index>,
+    /// `None` until the first request. Whoever has it brings the catalogue up to date.
+    following: Mutex<Option<Following>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} series", self.series.read().len())
+    }
+}
+
+impl Catalogue {
+    /// `ceilometer_names`: whether metrics are also found by the names that Ceilometer's exporters would give them.
+    pub fn new(engine: Arc<Engine>, ceilometer_names: bool) -> Self {
+        let shared = Shared { engine, series: RwLock::default(), following: Mutex::new(None) };
+        Catalogue { shared: Arc::new(shared), ceilometer_names }
+    }
+
+    /// The series that fulfil all matchers and that the caller sees (`None`: all there are), in no order. Series of several writers
+    /// that have the same labels get a label `metric_id`.
+    pub async fn select(
+        &self,
+        matchers: &[Matcher],
+        seen: Option<&MetricScope>,
+        series_max: usize,
+    ) -> Result<Vec<FoundSeries>, CatalogueError> {
+        self.follow().await?;
+        let series = self.shared.series.read();
+        let mut found = Vec::new();
+        for conditions in self.conditions(matchers) {
+            let left = series_max - found.len();
+            let more = series.select(&conditions, &|owner| sees(seen, owner), left);
+            found.append(&mut more.map_err(|_| CatalogueError::TooManySeries(series_max))?);
+        }
+        drop(series);
+        tell_apart(&mut found);
+        Ok(found)
+    }
+
+    /// The names of the labels of series that fulfil all matchers of one of the sets, sorted. `sets` empty: of all series.
+    pub async fn label_names(
+        &self,
+        sets: &[&[Matcher]],
+        seen: Option<&MetricScope>,
+    ) -> Result<Vec<Arc<str>>, CatalogueError> {
+        self.follow().await?;
+        let sets: Vec<_> = sets.iter().flat_map(|matchers| self.conditions(matchers)).collect();
+        Ok(listed(self.shared.series.read().label_names(&sets, &|owner| sees(seen, owner))))
+    }
+
+    /// As [`Catalogue::label_names`], the values of one label.
+    pub async fn label_values(
+        &self,
+        label: &str,
+        sets: &[&[Matcher]],
+        seen: Option<&MetricScope>,
+    ) -> Result<Vec<Arc<str>>, CatalogueError> {
+        self.follow().await?;
+        let sets: Vec<_> = sets.iter().flat_map(|matchers| self.conditions(matchers)).collect();
+        Ok(listed(self.shared.series.read().label_values(label, &sets, &|owner| sees(seen, owner))))
+    }
+
+    /// Counts what the caller sees; the first `limit` of each list.
+    pub async fn census(&self, seen: Option<&MetricScope>, limit: usize) -> Result<Census, CatalogueError> {
+        self.follow().await?;
+        Ok(self.shared.series.read().census(&|owner| sees(seen, owner), limit))
+    }
+
+    /// What series must fulfil: the matchers, or the same with another name.
+    fn conditions<'m>(&self, matchers: &'m [Matcher]) -> Vec<Vec<Condition<'m>>> {
+        let plain: Vec<_> = matchers.iter().map(Condition::Matcher).collect();
+        let is_exported = |matcher: &Matcher| {
+            matcher.name == METRIC_NAME
+                && matcher.operator() == "="
+                && matcher.value.starts_with(CEILOMETER_PREFIX)
+        };
+        let exported = matchers.iter().position(|matcher| self.ceilometer_names && is_exported(matcher));
+        let Some(exported) = exported else { return vec![plain] };
+        let mut renamed = plain.clone();
+        renamed[exported] = Condition::ExportedAs(&matchers[exported].value);
+        vec![plain, renamed]
+    }
+}
+
+fn sees(seen: Option<&MetricScope>, owner: &Owner) -> bool {
+    let Owner { creator, project, resource_creator } = owner;
+    seen.is_none_or(|scope| scope.includes(creator, project.as_deref(), resource_creator.as_deref()))
+}
+
+fn listed(texts: BTreeSet<Arc<str>>) -> Vec<Arc<str>> {
+    texts.into_iter().collect()
+}
+
+/// Gives series with the same labels another one, by which they differ.
+fn tell_apart(found: &mut [FoundSeries]) {
+    let mut counts: HashMap<&Labels, u32> = HashMap::with_capacity(found.len());
+    for series in &*found {
+        *counts.entry(&series.labels).or_default() += 1;
+    }
+    if counts.len() == found.len() {
+        return;
+    }
+    let repeated: Vec<bool> = found.iter().map(|series| counts[&series.labels] > 1).collect();
+    for (series, is_repeated) in found.iter_mut().zip(repeated) {
+        if is_repeated {
+            let id = series.metric.to_string();
+            let more = [("metric_id", id.as_str())];
+            series.labels = Labels::new(series.labels.iter().chain(more));
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The labels of a metric.
+//!
+//! What Prometheus or OpenTelemetry wrote has the labels it came with: they are its name and the job and instance of its resource.
+//! Everything else has its name, its resource's fields and the attributes of the resource's type. `notation` reads names. Values of
+//! labels are never empty. No two metrics have the same labels, but series of several writers, who may send the same.
+
+mod notation;
+
+use std::borrow::Cow;
+
+use gnudi_model::{AttributeValue, Metric, Resource};
+use gnudi_promql::METRIC_NAME;
+
+pub use notation::{WrittenName, read};
+
+/// The type of the resources of what Prometheus or OpenTelemetry wrote.
+pub const RESOURCE_TYPE: &str = "prometheus";
+/// Its attributes.
+pub const JOB: &str = "job";
+pub const INSTANCE: &str = "instance";
+/// What stands in an attribute for a job or an instance that a series has not. A series that has this very text has a whole name.
+pub const NONE: &str = "none";
+/// The characters that a name or an attribute has at most; a longer one is cut.
+const CHARACTERS_MAX: usize = 255;
+
+/// What Ceilometer's exporters for Prometheus put before the names of its meters.
+pub const CEILOMETER_PREFIX: &str = "ceilometer_";
+
+type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
+
+/// The labels of a metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricLabels<'a> {
+    /// By name, each once.
+    pub pairs: Vec<Pair<'a>>,
+    /// Whether it was written with them.
+    pub is_written: bool,
+}
+
+/// Whether the metric may have a whole name, by which its labels must be found: only then the index need be asked.
+pub fn may_have_whole_name(metric: &Metric, resource: &Resource) -> bool {
+    let is_long = |text: &str| text.len() >= CHARACTERS_MAX && text.chars().count() >= CHARACTERS_MAX;
+    let is_doubtful = |name| {
+        let value = attribute(resource, name);
+        is_long(value) || value == NONE || value.contains("\\x00")
+    };
+    resource.resource_type == RESOURCE_TYPE
+        && (metric.name.as_deref().is_some_and(is_long) || is_doubtful(JOB) || is_doubtful(INSTANCE))
+}
+
+/// The labels of a metric, with its resource, if it has one, and its whole name, if its name was cut.
+///
+/// A whole name that has a job or an instance has all labels; another one lacks both, and those of the resource count.
+pub fn labels<'a>(
+    metric: &'a Metric,
+    resource: Option<&'a Resource>,
+    whole_name: Option<&'a str>,
+) -> MetricLabels<'a> {
+    let written = match (resource, whole_name, metric.name.as_deref()) {
+        (Some(resource), Some(whole_name), _) => written(resource, whole_name, true),
+        (Some(resource), None, Some(name)) => written(resource, name, false),
+        _ => None,
+    };
+    let (mut pairs, is_written) = match written {
+        Some(pairs) => (pairs, true),
+        None => (described(metric, resource), false),
+    };
+    pairs.retain(|(_, value)| !value.is_empty());
+    pairs.sort_unstable();
+    MetricLabels { pairs, is_written }
+}
+
+/// The labels that a series was written with; `None` where it was not, or its name was cut.
+fn written<'a>(resource: &'a Resource, name: &'a str, is_whole: bool) -> Option<Vec<Pair<'a>>> {
+    if resource.resource_type != RESOURCE_TYPE {
+        return None;
+    }
+    let WrittenName { name, labels: mut pairs } = read(name)?;
+    let has_place = pairs.iter().any(|(label, _)| label == JOB || label == INSTANCE);
+    if has_place && !is_whole {
+        return None;
+    }
+    pairs.push((METRIC_NAME.into(), name));
+    if !has_place {
+        for label in [JOB, INSTANCE] {
+            let value = attribute(resource, label);
+            if value != NONE {
+                pairs.push((label.into(), value.into()));
+            }
+        }
+    }
+    Some(pairs)
+}
+
+/// A text among the resource's attributes, "" if it has none of this name.
+fn attribute<'a>(resource: &'a Resource, name: &str) -> &'a str {
+    match resource.attributes.get(name) {
+        Some(AttributeValue::String(text)) => text,
+        _ => "",
+    }
+}
+
+fn described<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Vec<Pair<'a>> {
+    let mut pairs = Vec::new();
+    let mut put = |label: &'static str, value: Option<&'a str>| {
+        pairs.extend(value.map(|value| (label.into(), value.into())));
+    };
+    put(METRIC_NAME, metric.name.as_deref());
+    put("unit", metric.unit.as_deref());
+    let Some(resource) = resource else {
+        pairs.push(("metric_id".into(), metric.id.to_string().into()));
+        return pairs;
+    };
+    put("resource", Some(&resource.original_resource_id));
+    put("type", Some(&resource.resource_type));
+    put("project", resource.project_id.as_deref());
+    put("user", resource.user_id.as_deref());
+    pairs.push(("resource_id".into(), resource.id.to_string().into()));
+    for (name, value) in &resource.attributes {
+        let Some(value) = text(value) else { continue };
+        let mut label = Cow::from(name.as_str());
+        while is_own(&label) || pairs.iter().any(|(taken, _)| *taken == label) {
+            label = format!("attribute_{label}").into();
+        }
+        pairs.push((label, value));
+    }
+    pairs
+}
+
+/// Whether a label means something else than an attribute.
+fn is_own(label: &str) -> bool {
+    [METRIC_NAME, "unit", "resource", "resource_id", "type", "project", "user"].contains(&label)
+}
+
+/// An attribute's value as a label has it; `None` for none.
+fn text(value: &AttributeValue) -> Option<Cow<'_, str>> {
+    Some(match value {
+        AttributeValue::Null => return None,
+        AttributeValue::String(text) => text.as_str().into(),
+        AttributeValue::Uuid(id) => id.to_string().into(),
+        AttributeValue::Number(number) => number.to_string().into(),
+        AttributeValue::Bool(flag) => flag.to_string().into(),
+        AttributeValue::Datetime(time) => time.to_iso_micros().into(),
+    })
+}
+
+/// Whether Ceilometer's exporters call a meter so: with [`CEILOMETER_PREFIX`], and underscores in place of all characters that a plain
+/// name of Prometheus may not have.
+pub fn is_exported_as(meter: &str, exported: &str) -> bool {
+    let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '_' };
+    exported
+        .strip_prefix(CEILOMETER_PREFIX)
+        .is_some_and(|exported| meter.chars().map(plain).eq(exported.chars()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use gnudi_model::{MetricId, MetricStatus, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn metric(name: Option<&str>) -> Metric {
+        Metric {
+            id: MetricId(Uuid::from_u128(7)),
+            creator: "c".into(),
+            name: name.map(Into::into),
+            unit: Some("B/s".into()),
+            archive_policy_name: "low".into(),
+            resource_id: None,
+            status: MetricStatus::Active,
+            created_at: Timestamp::EPOCH,
+        }
+    }
+
+    fn resource(resource_type: &str, attributes: &[(&str, AttributeValue)]) -> Resource {
+        Resource {
+            id: Uuid::from_u128(1),
+            resource_type: resource_type.into(),
+            original_resource_id: "vm/1".into(),
+            creator: "c".into(),
+            user_id: None,
+            project_id: Some("p".into()),
+            started_at: Timestamp::EPOCH,
+            ended_at: None,
+            revision_start: Timestamp::EPOCH,
+            revision_end: None,
+            revision: Resource::CURRENT,
+            attributes: attributes.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
+            metrics: Vec::new(),
+        }
+    }
+
+    fn scraped(job: &str, instance: &str) -> Resource {
+        let text = |value: &str| AttributeValue::String(value.into());
+        resource(RESOURCE_TYPE, &[(JOB, text(job)), (INSTANCE, text(instance))])
+    }
+
+    fn shown(labels: &MetricLabels<'_>) -> BTreeMap<String, String> {
+        assert!(labels.pairs.is_sorted_by(|a, b| a.0 < b.0), "{labels:?}");
+        labels.pairs.iter().map(|(label, value)| (label.to_string(), value.to_string())).collect()
+    }
+
+    fn pairs<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+        pairs.into_iter().map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn what_was_written_has_the_labels_it_came_with() {
+        let (up, plain) = (scraped("node", "h:9100"), metric(Some("up")));
+        let found = labels(&plain, Some(&up), None);
+        assert!(found.is_written);
+        assert_eq!(shown(&found), pairs([("__name__", "up"), ("job", "node"), ("instance", "h:9100")]));
+        let labelled = metric(Some(r#"x{a="1\\2",b="\x2f"}"#));
+        let found = shown(&labels(&labelled, Some(&scraped("none", "none")), None));
+        assert_eq!(found, pairs([("__name__", "x"), ("a", "1\\2"), ("b", "/")]));
+    }
+
+    #[test]
+    fn whole_names_give_what_was_cut() {
+        let (cut, place) = (metric(Some("x{a=\"1~")), scraped("node", "h"));
+        let found = shown(&labels(&cut, Some(&place), Some(r#"x{a="1111"}"#)));
+        assert_eq!(found, pairs([("__name__", "x"), ("a", "1111"), ("job", "node"), ("instance", "h")]));
+        let found = shown(&labels(&cut, Some(&place), Some(r#"x{a="1",job="none"}"#)));
+        assert_eq!(found, pairs([("__name__", "x"), ("a", "1"), ("job", "none")]), "all labels or neither");
+    }
+
+    #[test]
+    fn names_that_were_not_written_are_names() {
+        for name in ["x{a", r#"x{job="other"}"#, r#"x{b="1",a="2"}"#, r#"x{a=""}"#] {
+            let metric = metric(Some(name));
+            let place = scraped("node", "h");
+            let found = labels(&metric, Some(&place), None);
+            assert!(!found.is_written);
+            let found = shown(&found);
+            assert_eq!((&*found["__name__"], &*found["type"], &*found["job"]), (name, "prometheus", "node"));
+        }
+    }
+
+    #[test]
+    fn others_have_their_resource() {
+        let attributes = [
+            ("host", AttributeValue::String("h1".into())),
+            ("flavor", AttributeValue::Null),
+            ("empty", AttributeValue::String("".into())),
+            ("vcpus", AttributeValue::Number(4.0)),
+            ("project", AttributeValue::String("mine".into())),
+            ("attribute_project", AttributeValue::Bool(true)),
+        ];
+        let (read, instance) = (metric(Some("disk.read")), resource("instance", &attributes));
+        let found = labels(&read, Some(&instance), None);
+        assert!(!found.is_written);
+        let expected = pairs([
+            ("__name__", "disk.read"),
+            ("unit", "B/s"),
+            ("resource", "vm/1"),
+            ("resource_id", "00000000-0000-0000-0000-000000000001"),
+            ("type", "instance"),
+            ("project", "p"),
+            ("host", "h1"),
+            ("vcpus", "4"),
+            ("attribute_project", "true"),
+            ("attribute_attribute_project", "mine"),
+        ]);
+        assert_eq!(shown(&found), expected);
+        let alone = shown(&labels(&metric(None), None, None));
+        assert_eq!(alone, pairs([("unit", "B/s"), ("metric_id", "00000000-0000-0000-0000-000000000007")]));
+    }
+
+    #[test]
+    fn only_doubtful_ones_may_have_a_whole_name() {
+        let long = "é".repeat(255);
+        let may = |name: &str, job: &str| may_have_whole_name(&metric(Some(name)), &scraped(job, "h"));
+        assert!(!may("up", "node") && !may(&"é".repeat(254), "node"));
+        assert!(may(&long, "node") && may("up", &long) && may("up", "none") && may("up", "a\\x00b"));
+        assert!(!may_have_whole_name(&metric(Some(&long)), &resource("instance", &[])));
+    }
+
+    #[test]
+    fn exporters_have_underscores() {
+        let is_called = |meter, exported: &str| is_exported_as(meter, &format!("ceilometer_{exported}"));
+        assert!(is_called("disk.device.read-bytes", "disk_device_read_bytes"));
+        assert!(is_called("a_é", "a__") && !is_called("a_é", "a___") && !is_called("a", "ab"));
+        assert!(!is_exported_as("a", "a"));
+    }
+}

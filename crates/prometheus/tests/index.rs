@@ -1,0 +1,278 @@
+//! The index against a list of series that is searched from one end to the other.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use gnudi_model::MetricId;
+use gnudi_prometheus::{
+    index::{Census, Condition, Index, NewSeries, Owner, TooManySeries},
+    labels::MetricLabels,
+};
+use gnudi_promql::{Limits, Matcher, QueryTimes, parse};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+/// Matchers as a query has them.
+fn matchers(text: &str) -> Vec<Matcher> {
+    // A selector needs one that does not match what is absent.
+    let plan = parse(&format!("{{any!=\"\",{text}}}"), &Limits::default(), false).unwrap();
+    plan.selections(&QueryTimes::instant(0), 0)[0].matchers[1..].to_vec()
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Known {
+    policy: String,
+    owner: u8,
+    labels: BTreeMap<String, String>,
+    is_written: bool,
+}
+
+/// Series by metric.
+type Model = BTreeMap<MetricId, Known>;
+
+fn owner(number: u8) -> Owner {
+    let project = (number > 1).then(|| format!("p{}", number % 3).into());
+    Owner { creator: format!("c{number}").into(), project, resource_creator: None }
+}
+
+fn is_of(found: &Owner, seen: &[u8]) -> bool {
+    seen.iter().any(|number| owner(*number) == *found)
+}
+
+fn new_series<'a>(metric: MetricId, known: &'a Known) -> NewSeries<'a> {
+    let pairs = known.labels.iter().map(|(label, value)| (label.as_str().into(), value.as_str().into()));
+    let labels = MetricLabels { pairs: pairs.collect(), is_written: known.is_written };
+    NewSeries { metric, archive_policy_name: &known.policy, owner: owner(known.owner), labels }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(Vec<(MetricId, Known)>),
+    Remove(Vec<MetricId>),
+}
+
+fn metric() -> impl Strategy<Value = MetricId> {
+    (0..60u128).prop_map(|number| MetricId(Uuid::from_u128(number)))
+}
+
+fn known() -> impl Strategy<Value = Known> {
+    let name = prop::sample::select(vec!["up", "disk.read", "disk_read", "node_cpu"]);
+    let value = prop::sample::select(vec!["a", "b", "ab", "host1", "host2", "é"]);
+    let labels = prop::collection::btree_map(prop::sample::select(vec!["x", "y", "z", "any"]), value, 0..4);
+    (name, labels, 0..4u8, any::<bool>(), 0..2u8).prop_map(|(name, labels, owner, is_written, policy)| {
+        let mut labels: BTreeMap<String, String> =
+            labels.into_iter().map(|(label, value)| (label.to_owned(), value.to_owned())).collect();
+        labels.insert("__name__".to_owned(), name.to_owned());
+        Known { policy: format!("policy{policy}"), owner, labels, is_written }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        prop::collection::btree_map(metric(), known(), 1..20)
+            .prop_map(|series| Step::Put(series.into_iter().collect())),
+        prop::collection::vec(metric(), 0..20).prop_map(Step::Remove),
+    ]
+}
+
+fn matcher() -> impl Strategy<Value = String> {
+    let label = prop::sample::select(vec!["x", "y", "z", "any", "none", "__name__"]);
+    let condition = prop::sample::select(vec![
+        "=\"a\"",
+        "!=\"a\"",
+        "=\"\"",
+        "!=\"\"",
+        "=\"absent\"",
+        "!=\"absent\"",
+        "=~\"a|b\"",
+        "!~\"a|b\"",
+        "=~\"a|\"",
+        "!~\"a|\"",
+        "=~\"host.*\"",
+        "!~\"host.*\"",
+        "=~\"host[12]\"",
+        "=~\".*\"",
+        "!~\".*\"",
+        "=~\".+\"",
+        "!~\".+\"",
+        "=~\"\"",
+        "=~\".\"",
+        "=~\"(?i)A\"",
+        "=\"up\"",
+        "=~\"disk.*\"",
+        "=~\"absent.*\"",
+        "=~\"absent|a\"",
+    ]);
+    (label, condition).prop_map(|(label, condition)| format!("{label}{condition}"))
+}
+
+fn fulfils(known: &Known, conditions: &[Condition<'_>]) -> bool {
+    let value = |label: &str| known.labels.get(label).map_or("", String::as_str);
+    conditions.iter().all(|condition| match condition {
+        Condition::Matcher(matcher) => matcher.matches(value(&matcher.name)),
+        Condition::ExportedAs(name) => {
+            let exported = format!("ceilometer_{}", value("__name__").replace('.', "_"));
+            !known.is_written && exported == *name
+        }
+    })
+}
+
+/// What is found of a query, in an order.
+fn found(
+    index: &Index,
+    conditions: &[Condition<'_>],
+    seen: &[u8],
+) -> BTreeMap<MetricId, (String, BTreeMap<String, String>)> {
+    let found = index.select(conditions, &|owner| is_of(owner, seen), usize::MAX).unwrap();
+    let count = found.len();
+    let by_metric: BTreeMap<_, _> = found
+        .into_iter()
+        .map(|series| {
+            let labels = series.labels.iter();
+            let labels = labels.map(|(label, value)| (label.to_owned(), value.to_owned())).collect();
+            (series.metric, (series.archive_policy_name.to_string(), labels))
+        })
+        .collect();
+    assert_eq!(by_metric.len(), count, "no series twice");
+    by_metric
+}
+
+fn check(index: &Index, model: &Model, texts: &[String], alias: bool, seen: &[u8]) {
+    let matchers: Vec<Matcher> = texts.iter().flat_map(|text| matchers(text)).collect();
+    let mut conditions: Vec<Condition<'_>> = matchers.iter().map(Condition::Matcher).collect();
+    if alias {
+        conditions.push(Condition::ExportedAs("ceilometer_disk_read"));
+    }
+    let fulfilling: Vec<(&MetricId, &Known)> = model
+        .iter()
+        .filter(|(_, known)| seen.contains(&known.owner) && fulfils(known, &conditions))
+        .collect();
+    let as_asked = |known: &Known| {
+        let mut labels = known.labels.clone();
+        if alias {
+            labels.insert("__name__".to_owned(), "ceilometer_disk_read".to_owned());
+        }
+        (known.policy.clone(), labels)
+    };
+    let expected: BTreeMap<_, _> =
+        fulfilling.iter().map(|(metric, known)| (**metric, as_asked(known))).collect();
+    assert_eq!(found(index, &conditions, seen), expected, "{texts:?}");
+    let sees = |owner: &Owner| is_of(owner, seen);
+    if let Some(limit) = expected.len().checked_sub(1) {
+        assert_eq!(index.select(&conditions, &sees, limit).unwrap_err(), TooManySeries);
+    }
+    assert!(index.select(&conditions, &sees, expected.len()).is_ok());
+
+    let text = |text: &Arc<str>| text.to_string();
+    let listed = |known: &[&Known]| -> (BTreeSet<String>, BTreeSet<String>) {
+        let names = known.iter().flat_map(|known| known.labels.keys().cloned()).collect();
+        (names, known.iter().filter_map(|known| known.labels.get("x").cloned()).collect())
+    };
+    let known: Vec<&Known> = fulfilling.iter().map(|(_, known)| *known).collect();
+    for (sets, known) in [
+        (vec![conditions.clone(), conditions], known),
+        (Vec::new(), model.values().filter(|known| seen.contains(&known.owner)).collect()),
+    ] {
+        let names: BTreeSet<String> = index.label_names(&sets, &sees).iter().map(text).collect();
+        let values: BTreeSet<String> = index.label_values("x", &sets, &sees).iter().map(text).collect();
+        assert_eq!((names, values), listed(&known));
+    }
+}
+
+fn check_census(census: &Census, model: &Model, seen: &[u8], limit: usize) {
+    let series: Vec<&Known> = model.values().filter(|known| seen.contains(&known.owner)).collect();
+    let mut pairs: HashMap<(&String, &String), u64> = HashMap::new();
+    for pair in series.iter().flat_map(|known| &known.labels) {
+        *pairs.entry(pair).or_default() += 1;
+    }
+    assert_eq!((census.series, census.label_pairs), (series.len() as u64, pairs.len() as u64));
+    let mut counts: Vec<u64> = pairs.values().copied().collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    counts.truncate(limit);
+    assert_eq!(census.series_by_label_pair.iter().map(|(_, count)| *count).collect::<Vec<_>>(), counts);
+    for ((label, value), count) in &census.series_by_label_pair {
+        assert_eq!(pairs[&(&label.to_string(), &value.to_string())], *count);
+    }
+    for (name, count) in &census.series_by_metric_name {
+        assert_eq!(pairs[&(&"__name__".to_owned(), &name.to_string())], *count);
+    }
+    let values_of = |label: &Arc<str>| -> Vec<usize> {
+        pairs.keys().filter(|(name, _)| ***name == **label).map(|(_, value)| value.len()).collect()
+    };
+    for ((label, count), (same, bytes)) in census.values_by_label.iter().zip(&census.value_bytes_by_label) {
+        assert_eq!(values_of(label).len() as u64, *count);
+        assert_eq!(values_of(same).iter().sum::<usize>() as u64, *bytes);
+    }
+}
+
+fn apply(index: &mut Index, model: &mut Model, step: Step) {
+    match step {
+        Step::Put(series) => {
+            let new: Vec<_> = series.iter().map(|(metric, known)| new_series(*metric, known)).collect();
+            index.put(&new);
+            drop(new);
+            model.extend(series);
+        }
+        Step::Remove(metrics) => {
+            index.remove(&metrics);
+            model.retain(|metric, _| !metrics.contains(metric));
+        }
+    }
+    assert_eq!((index.len(), index.is_empty()), (model.len(), model.is_empty()));
+    assert_eq!(index.metrics().collect::<BTreeSet<_>>(), model.keys().copied().collect());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn answers_as_a_list_does(
+        steps in prop::collection::vec(step(), 1..12),
+        queries in prop::collection::vec((prop::collection::vec(matcher(), 0..4), any::<bool>()), 1..8),
+        seen in prop::collection::btree_set(0..4u8, 0..5),
+        limit in 0..6usize,
+    ) {
+        let (mut index, mut model) = (Index::default(), Model::new());
+        let seen: Vec<u8> = seen.into_iter().collect();
+        for step in steps {
+            apply(&mut index, &mut model, step);
+            for (texts, alias) in &queries {
+                check(&index, &model, texts, *alias, &seen);
+            }
+            check_census(&index.census(&|owner| is_of(owner, &seen), limit), &model, &seen, limit);
+        }
+    }
+}
+
+/// Some hundred series at a time come and go, so that what is left is put together anew.
+#[test]
+fn what_was_removed_leaves_no_trace() {
+    let (mut index, mut model) = (Index::default(), Model::new());
+    let known = |round: u128, number: u128| Known {
+        policy: "low".to_owned(),
+        owner: (number % 4) as u8,
+        labels: BTreeMap::from([
+            ("__name__".to_owned(), format!("m{}", number % 7)),
+            ("x".to_owned(), format!("{round}")),
+            ("y".to_owned(), format!("{}", number % 300)),
+        ]),
+        is_written: true,
+    };
+    for round in 0..8 {
+        let series =
+            (0..3000).map(|number| (MetricId(Uuid::from_u128(round << 64 | number)), known(round, number)));
+        apply(&mut index, &mut model, Step::Put(series.collect()));
+        let gone = model.keys().copied().filter(|metric| metric.0.as_u128() % 16 > round);
+        let gone = gone.collect();
+        apply(&mut index, &mut model, Step::Remove(gone));
+        for query in ["__name__=\"m3\",x=~\".+\"", "y=\"12\"", "x!=\"1\"", "y=~\"1.\",x=\"2\""] {
+            check(&index, &model, &[query.to_owned()], false, &[0, 2, 3]);
+        }
+        check_census(&index.census(&|owner| is_of(owner, &[1]), 9), &model, &[1], 9);
+    }
+    let all = model.keys().copied().collect();
+    apply(&mut index, &mut model, Step::Remove(all));
+    assert!(index.label_names(&[], &|_| true).is_empty());
+}
