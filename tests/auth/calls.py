@@ -277,5 +277,13 @@ def _write_remotely(t):
     return "POST", "/v1/prometheus/write", snappy(series(*labels, sample(5.5, 1_780_000_000_000)))
 
 
+def _export_metrics(t):
+    attributes = [{"key": "service.name", "value": {"stringValue": t.any(["zebra-job", t.new()])}}]
+    point = {"timeUnixNano": "1780000000000000000", "asDouble": 5.5}
+    metric = {"name": t.new(), "gauge": {"dataPoints": [point]}}
+    return "POST", "/api/v1/otlp/v1/metrics", {"resourceMetrics": [
+        {"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": [metric]}]}]}
+
+
 WRITES = [_create_metric, _create_resource, _patch_resource, _give_away, _create_named_metrics, _post_measures, _delete_measures, _move_metric, _post_batch,
-          _post_resources_batch, _delete_things, _delete_matching, _change_the_rest, _annotate, _write_lines, _write_remotely]
+          _post_resources_batch, _delete_things, _delete_matching, _change_the_rest, _annotate, _write_lines, _write_remotely, _export_metrics]

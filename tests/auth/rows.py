@@ -247,4 +247,7 @@ ROWS = [
     Row("POST", "/v1/influxdb/write", "/v1/influxdb/write?db=u", b"ruled,host=h f=1"),
     Row("POST", "/v1/prometheus/write", body=EMPTY_WRITE, own=(401,) * 3 + (202,) * 5,
         why="Gnocchi wants python-snappy for it"),
+    Row("POST", "/api/v1/write", body=EMPTY_WRITE, own=(401,) * 3 + (204,) * 5, why="Gnocchi has it not",
+        headers=(("Content-Type", "application/x-protobuf"),)),
+    Row("POST", "/api/v1/otlp/v1/metrics", body={}, own=(401,) * 3 + (200,) * 5, why="Gnocchi has it not"),
 ]

@@ -185,12 +185,27 @@ def chunks():
         ("ten times gzip", (202, 400, 415), b", ".join([b"gzip"] * 10), b"{}"),
     ]:
         yield request(f"compressed: {name}", statuses, "POST", batch, body, head=b"Content-Encoding: " + encoding + b"\r\n")
-    write = "/v1/prometheus/write"
+    writes = [("/v1/prometheus/write", b""), ("/api/v1/write", b""), ("/api/v1/write", b";proto=io.prometheus.write.v2.Request")]
     for name, body in {"nothing": b"", "no Snappy": b"hello", "4 GB promised": b"\xff\xff\xff\xff\x0f\x00",
                        "a copy of nothing": b"\x08\x01\x00",
                        "no protobuf": b"\x05\x10hello", "a length beyond the end": b"\x04\x0c\x0a\xff\xff\x0f"}.items():
-        yield request(f"remote write: {name}", (204, 400, 413) if name == "nothing" else (400, 413), "POST", write, body,
-                      kind=b"Content-Type: application/x-protobuf\r\n")
+        for write, version in writes:
+            # Version 2 has no field 1, and passes over it.
+            statuses = (204, 400, 413) if name == "nothing" else (400, 413)
+            yield request(f"remote write: {name} {write}{version.decode()}", statuses, "POST", write, body,
+                          kind=b"Content-Type: application/x-protobuf" + version + b"\r\n")
+    otlp = "/api/v1/otlp/v1/metrics"
+    for name, kind, body in [
+        ("no JSON", b"json", b"hello"), ("brackets", b"json", b'{"resourceMetrics":' + b"[" * DEEP),
+        ("objects", b"json", b'{"resourceMetrics":[' + b"{}," * 1_100_000 + b"{}]}"),
+        ("values in values", b"json", b'{"resourceMetrics":[{"resource":{"attributes":[{"value":'
+         + b'{"arrayValue":{"values":[' * 1000), ("a number", b"json", b'{"resourceMetrics":1}'),
+        ("no protobuf", b"x-protobuf", b"hello"), ("a length beyond the end", b"x-protobuf", b"\x0a\xff\xff\x0f"),
+        ("resources", b"x-protobuf", b"\x0a\x00" * 600_000),
+    ]:
+        yield request(f"OTLP: {name}", (400, 413), "POST", otlp, body, kind=b"Content-Type: application/" + kind + b"\r\n")
+    yield request("OTLP: a bomb", (400, 413), "POST", otlp, bomb,
+                  head=b"Content-Encoding: gzip\r\n", kind=b"Content-Type: application/x-protobuf\r\n")
     for name, body in {
         "no UTF-8": b"\xff\xfe v=1", "no field": b"m 1", "NUL": b"m\x00 v=1\x00", "an open quote": b'm v="abc',
         "an open escape": b"m\\", "commas": b"m,,,, v=1",
@@ -250,7 +265,7 @@ def methods():
                    "/v1/resource_type", "/v1/resource_type/hostile", "/v1/aggregates", "/v1/aggregation/metric",
                    "/v1/batch/metrics/measures",
                    "/v1/batch/resources/metrics/measures", "/v1/search/metric", "/v1/search/resource/hostile",
-                   "/v1/influxdb/write", "/v1/prometheus/write",
+                   "/v1/influxdb/write", "/v1/prometheus/write", "/api/v1/write", "/api/v1/otlp/v1/metrics",
                    "/v1/capabilities", "/v1/status", "/debug/cluster", "/debug/flamegraph", "/v1/openapi.json"):
         yield request(f"method: PUT {target}", (404, 405), "PUT", target, b"{}")
     for value in ("maybe", "", "true&metrics=false", "%ff"):

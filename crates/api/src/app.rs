@@ -32,7 +32,7 @@ use crate::{
     measures::document::AnswerBudget,
     options::ApiOptions,
     policy::Caller,
-    prometheus::catalogue::Catalogue,
+    prometheus::{KnownSeries, MetadataStore, catalogue::Catalogue},
     provision::KnownResources,
     quota::{QuotaFigures, Quotas},
     reply::{self, Response},
@@ -53,11 +53,15 @@ pub struct App {
     audit: Audit,
     pub(crate) measure_buffers: MeasureBuffers,
     pub(crate) known_resources: KnownResources,
+    pub(crate) known_series: KnownSeries,
+    /// What writers said of their metrics.
+    pub(crate) metadata: MetadataStore,
     catalogue: Catalogue,
     bodies: BodyBudget,
     long_work: LongWork,
     pub(crate) answers: Arc<AnswerBudget>,
     clock: fn() -> Timestamp,
+    started: Timestamp,
 }
 
 impl App {
@@ -85,11 +89,14 @@ impl App {
             audit,
             measure_buffers: MeasureBuffers::default(),
             known_resources: KnownResources::default(),
+            known_series: KnownSeries::default(),
+            metadata: MetadataStore::default(),
             catalogue,
             bodies: BodyBudget::default(),
             long_work: LongWork::default(),
             answers,
             clock,
+            started: clock(),
         }
     }
 
@@ -109,6 +116,11 @@ impl App {
 
     pub fn options(&self) -> &ApiOptions {
         &self.options
+    }
+
+    /// When the server was started.
+    pub(crate) fn started(&self) -> Timestamp {
+        self.started
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -71,7 +71,7 @@ pub use profile::{
     SECONDS_DEFAULT as PROFILE_SECONDS_DEFAULT, SECONDS_MAX as PROFILE_SECONDS_MAX,
     symbols::{SUBCOMMAND as SYMBOLS_SUBCOMMAND, look_up as look_up_symbols},
 };
-pub use prometheus::names::Labels as PrometheusLabels;
+pub use prometheus::Labels as PrometheusLabels;
 pub use quota::{Overrides, ProjectLimits, QuotaOptions};
 pub use reply::{ReplyBody, Response};
 pub use server::{Listener, serve};

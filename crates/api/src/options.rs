@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use gnudi_model::{AggregationMethod, ArchivePolicy};
 
 use crate::{
-    auth::AuthMode, cors::CorsOptions, limits::Limits, policy::Policy, prometheus::names::Labels,
+    auth::AuthMode, cors::CorsOptions, limits::Limits, policy::Policy, prometheus::Labels,
     quota::QuotaOptions,
 };
 
@@ -28,6 +28,8 @@ pub struct ApiOptions {
     pub default_aggregation_methods: BTreeSet<AggregationMethod>,
     /// `[api] prometheus_labels`: which labels of Prometheus' series are part of the names of metrics.
     pub prometheus_labels: Labels,
+    /// `[api] prometheus_archive_policy`: of metrics that `/api/v1/write` and OTLP make; `None` has the rules say.
+    pub prometheus_archive_policy: Option<String>,
     /// `[api] prometheus_ceilometer_names`: whether series of Ceilometer are also found by the names that its exporters for Prometheus
     /// give them.
     pub prometheus_ceilometer_names: bool,
@@ -56,6 +58,7 @@ impl Default for ApiOptions {
             path_prefix: String::new(),
             default_aggregation_methods: ArchivePolicy::default_methods(),
             prometheus_labels: Labels::default(),
+            prometheus_archive_policy: Some("raw".to_owned()),
             prometheus_ceilometer_names: true,
             empty_answers: false,
             cors: CorsOptions::default(),

@@ -36,6 +36,11 @@ impl Query {
         }
     }
 
+    /// All values of an argument, in their order.
+    pub fn values<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     /// An argument that makes no sense as a list.
     ///
     /// # Errors

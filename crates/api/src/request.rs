@@ -20,6 +20,11 @@ pub fn expect(parts: &Parts, media_type: &str) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""))
 }
 
+/// Whether a body says that it is a form.
+pub fn is_form(parts: &Parts) -> bool {
+    expect(parts, "application/x-www-form-urlencoded").is_ok()
+}
+
 /// Refuses (415) a body that does not say that it is JSON.
 pub fn expect_json(parts: &Parts) -> Result<(), ApiError> {
     expect(parts, "application/json")

@@ -210,6 +210,46 @@ fn routes() -> Vec<Route> {
         "/v1/influxdb/query" Nothing [BARE POST Deferred(Rule::CreateResourceType), influxdb::query];
         "/v1/influxdb/write" Nothing [BARE POST Items(WRITE), influxdb::write];
         "/v1/prometheus/write" Nothing [BARE POST Items(WRITE), prometheus::write];
+        "/api/v1/write" Nothing [BARE POST Items(WRITE), prometheus::remote_write];
+        "/api/v1/otlp/v1/metrics" Nothing [BARE POST Items(WRITE), prometheus::otlp_metrics];
+        "/federate" Nothing [BARE GET Items(&[Rule::GetMeasures]), prometheus::federate];
+        "/api/v1/query" Nothing
+            [BARE GET Items(&[Rule::GetMeasures]), prometheus::query]
+            [BARE POST Items(&[Rule::GetMeasures]), prometheus::query];
+        "/api/v1/query_range" Nothing
+            [BARE GET Items(&[Rule::GetMeasures]), prometheus::query_range]
+            [BARE POST Items(&[Rule::GetMeasures]), prometheus::query_range];
+        "/api/v1/query_exemplars" Nothing
+            [BARE GET Items(&[Rule::ListMetric]), prometheus::no_exemplars]
+            [BARE POST Items(&[Rule::ListMetric]), prometheus::no_exemplars];
+        "/api/v1/format_query" Nothing
+            [BARE GET Items(&[Rule::ListMetric]), prometheus::format_query]
+            [BARE POST Items(&[Rule::ListMetric]), prometheus::format_query];
+        "/api/v1/parse_query" Nothing
+            [BARE GET Items(&[Rule::ListMetric]), prometheus::parse_query]
+            [BARE POST Items(&[Rule::ListMetric]), prometheus::parse_query];
+        "/api/v1/series" Nothing
+            [BARE GET Items(&[Rule::ListMetric]), prometheus::series]
+            [BARE POST Items(&[Rule::ListMetric]), prometheus::series];
+        "/api/v1/labels" Nothing
+            [BARE GET Items(&[Rule::ListMetric]), prometheus::labels]
+            [BARE POST Items(&[Rule::ListMetric]), prometheus::labels];
+        "/api/v1/label/:name/values" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::label_values];
+        "/api/v1/metadata" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::metadata];
+        "/api/v1/targets" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::targets];
+        "/api/v1/rules" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::rules];
+        "/api/v1/alerts" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::alerts];
+        "/api/v1/status/buildinfo" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::build_info];
+        "/api/v1/status/runtimeinfo" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::runtime_info];
+        "/api/v1/status/flags" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::flags];
+        "/api/v1/status/config" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::config];
+        "/api/v1/status/tsdb" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::tsdb];
+        "/api/v1/admin/tsdb/delete_series" Nothing
+            [BARE POST Items(&[Rule::DeleteMetric]), prometheus::delete_series]
+            [BARE PUT Items(&[Rule::DeleteMetric]), prometheus::delete_series];
+        "/api/v1/admin/tsdb/clean_tombstones" Nothing
+            [BARE POST Items(&[Rule::DeleteMetric]), prometheus::clean_tombstones]
+            [BARE PUT Items(&[Rule::DeleteMetric]), prometheus::clean_tombstones];
         "/v1/capabilities" Nothing [GET Open, capabilities::show];
         "/v1/status" Nothing [GET Caller(Rule::GetStatus), status::show];
         "/v1/status/:details" Nothing [GET Caller(Rule::GetStatus), status::show];

@@ -13,7 +13,7 @@ const CALLERS: [Option<&str>; 4] = [None, Some("other"), Some("creator"), Some("
 /// Method, path, body, and the status for each caller. `{id}` is a metric of `creator`, `res` a resource of `creator` of the
 /// type `t`, with a metric `m`. What would change the state for the
 /// next caller is refused for another reason once it is let through (400 for a bad body, 409 for one more of the same).
-const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 64] = [
+const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 66] = [
     ("GET", "/", None, [200; 4]),
     ("GET", "/v1/", None, [200; 4]),
     ("GET", "/healthcheck", None, [200; 4]),
@@ -87,6 +87,8 @@ const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 64] = [
     ("POST", "/v1/influxdb/write?db=nope", Some("m,host=h f=1"), [401, 404, 404, 404]),
     // Snappy's form of an empty message, whose taking needs nothing.
     ("POST", "/v1/prometheus/write", Some("\0"), [401, 202, 202, 202]),
+    ("POST", "/api/v1/write", Some("\0"), [401, 415, 415, 415]),
+    ("POST", "/api/v1/otlp/v1/metrics", Some("{}"), [401, 200, 200, 200]),
     ("DELETE", "/v1/resource/t/{res}", None, [401, 403, 204, 404]),
     ("DELETE", "/v1/resource/t/nope", None, [401, 404, 404, 404]),
     ("PUT", "/v1/resource/t/nope", None, [401, 405, 405, 405]),

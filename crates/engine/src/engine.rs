@@ -19,7 +19,7 @@ use gnudi_series::{
 use tokio::time::Instant;
 
 use crate::{
-    cross::{self, Bulk, CrossMeasuresError, CrossMeasuresQuery, MetricRead},
+    cross::{self, Bulk, CrossMeasuresError, CrossMeasuresQuery, HeldPoints, MetricRead},
     damage::OnDamage,
     figures::Figures,
     metricd::scheduler::SackQueue,
@@ -27,6 +27,7 @@ use crate::{
     processor::{Fold, Processor},
     reader::{self, Measures, MeasuresQuery},
     refresh::Watcher,
+    sampled::{SampleQuery, SampledMetric, Samples},
     status::{ProcessingStatus, StatusCache},
     tasks::Tasks,
     units::Units,
@@ -278,6 +279,22 @@ impl Engine {
     ) -> Result<Vec<Vec<CrossSeries>>, CrossMeasuresError> {
         let (series, _) = self.bulk.read(reads, start, stop, points_max.min(cross::POINTS_MAX)).await?;
         Ok(series)
+    }
+
+    /// The samples of many metrics, in their order, and what counts them as long as they are held; at most `samples_max`. Waiting measures are
+    /// not in them.
+    pub async fn samples(
+        &self,
+        metrics: Arc<[SampledMetric]>,
+        query: Arc<SampleQuery>,
+        samples_max: usize,
+    ) -> Result<(Vec<Samples>, HeldPoints), CrossMeasuresError> {
+        self.bulk.samples(metrics, query, samples_max.min(cross::POINTS_MAX)).await
+    }
+
+    /// Runs what only computes, beside the threads that serve requests.
+    pub async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        self.bulk.compute(work).await
     }
 
     /// What is wrong with this process: parts that refuse their work, tasks that have ended.

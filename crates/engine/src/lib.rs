@@ -1,7 +1,7 @@
 //! Between the API and the drivers: takes measures in, folds them into aggregates, reads aggregates back, removes
 //! what was deleted.
 //!
-//! [`Engine`] is the face; `processor` (with `folding`, `conversion`, `late` and `removal`), `reader`, `last_measure`, `cross`, `expunger`, `retention` and `revival` do one thing
+//! [`Engine`] is the face; `processor` (with `folding`, `conversion`, `late` and `removal`), `reader`, `last_measure`, `cross`, `sampled`, `expunger`, `retention` and `revival` do one thing
 //! each; `metricd` decides when, and in which process.
 
 pub mod about;
@@ -24,6 +24,7 @@ mod refresh;
 mod removal;
 pub mod retention;
 mod revival;
+pub mod sampled;
 pub mod status;
 mod tasks;
 pub mod units;

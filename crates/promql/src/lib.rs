@@ -27,6 +27,8 @@ pub use error::{Error, ErrorKind, Interrupt};
 pub use eval::{Evaluation, Options};
 pub use labels::{Labels, METRIC_NAME};
 pub use limits::Limits;
-pub use plan::{Matcher, Plan, QueryTimes, Selection, ValueKind, parse};
+pub use plan::{
+    Matcher, Plan, QueryTimes, Selection, ValueKind, Windows, format, parse, parse_selector, syntax_tree,
+};
 pub use series::{STALE_NAN_BITS, Series};
 pub use value::{QueryResult, Sample, SampleSeries, Value};

@@ -19,6 +19,16 @@ pub struct Series {
     pub labels: Labels,
     pub times_ms: Vec<i64>,
     pub values: Vec<f64>,
+    /// How far instant vectors look back for a sample of this series, where that is not what they do otherwise.
+    pub lookback_ms: Option<i64>,
+    /// Where each value is the sum of several measurements: of how many. `count_over_time` and `avg_over_time` count those.
+    pub counts: Option<Vec<f64>>,
+}
+
+impl Series {
+    pub fn new(labels: Labels, times_ms: Vec<i64>, values: Vec<f64>) -> Series {
+        Series { labels, times_ms, values, lookback_ms: None, counts: None }
+    }
 }
 
 /// The steps of an evaluation.
@@ -171,4 +181,6 @@ pub(crate) struct RangeSeries<'a> {
     pub drop_name: bool,
     pub times: Cow<'a, [i64]>,
     pub values: Cow<'a, [f64]>,
+    /// As in `Series`.
+    pub counts: Option<Cow<'a, [f64]>>,
 }

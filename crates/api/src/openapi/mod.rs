@@ -11,7 +11,7 @@ use crate::json::{self, Value};
 
 const BASE: &str = include_str!("base.json");
 
-const PATHS: [&str; 12] = [
+const PATHS: [&str; 13] = [
     include_str!("paths/root.json"),
     include_str!("paths/archive_policy.json"),
     include_str!("paths/archive_policy_rule.json"),
@@ -24,6 +24,7 @@ const PATHS: [&str; 12] = [
     include_str!("paths/aggregation.json"),
     include_str!("paths/influxdb.json"),
     include_str!("paths/prometheus.json"),
+    include_str!("paths/prometheus_api.json"),
 ];
 
 /// Where `base.json` wants the version of this program.

@@ -1,8 +1,8 @@
 //! Measures for resources and metrics that come into being with their first measure: what InfluxDB's and Prometheus'
 //! clients send.
 //!
-//! [`deliver`] finds the metrics, in memory where all of them are known, makes what is missing by the rules of archive policies,
-//! and hands the measures to the engine. It changes nothing before it has seen that all of the request may be carried out.
+//! [`deliver`] finds the metrics, in memory where all of them are known, makes what is missing by the rules of archive policies
+//! unless the destination has one, and hands the measures to the engine. It changes nothing before it has seen that all of the request may be carried out.
 //! Requests that make the same things at the same time all succeed.
 
 mod known;
@@ -37,32 +37,46 @@ pub struct Destination<'a> {
     pub resource_type: &'a str,
     /// What the type is to be where it is missing; `None` refuses the request (404).
     pub type_to_create: Option<&'a ResourceType>,
+    /// The archive policy of metrics that have to be made; without it, or where there is no such policy, the rules say.
+    pub archive_policy: Option<&'a str>,
 }
 
 /// Takes the measures of a request: all of them, or none.
 ///
 /// # Errors
-/// 400 where no rule gives a metric its archive policy, 403 where the caller may not do this to a resource or a metric, 404
-/// where the type is missing, 409 where a resource is of another type, 413 where there are too many metrics.
+/// Those of [`find_or_make`].
 pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) -> Result<(), ApiError> {
-    call.app.options().limits.check_metrics(parcels.metrics())?;
     if parcels.iter().next().is_none() {
         call.has_no_items(Rule::PostMeasures);
         return Ok(());
     }
     let mut batch = Batch::default();
-    let found: Vec<Option<Vec<Arc<Metric>>>> =
-        parcels.iter().map(|parcel| known_metrics(call, to.resource_type, parcel)).collect();
-    let found = match found.iter().cloned().collect::<Option<Vec<_>>>() {
-        Some(all) => all,
-        None => make(call, to, parcels, found).await?,
-    };
+    let found = find_or_make(call, to, parcels).await?;
     for (parcel, metrics) in parcels.iter().zip(&found) {
         for (measures, metric) in parcel.measures().zip(metrics) {
             batch.push(metric.id, measures.len() as u32, |out| points::encode(measures, out));
         }
     }
     call.append(batch).await
+}
+
+/// The metrics of each parcel, in its order, to which the caller may post.
+///
+/// # Errors
+/// 400 where no rule gives a metric its archive policy, 403 where the caller may not do this to a resource or a metric, 404
+/// where the type is missing, 409 where a resource is of another type, 413 where there are too many metrics.
+pub async fn find_or_make(
+    call: &Call<'_>,
+    to: Destination<'_>,
+    parcels: &Parcels,
+) -> Result<Vec<Vec<Arc<Metric>>>, ApiError> {
+    call.app.options().limits.check_metrics(parcels.metrics())?;
+    let found: Vec<Option<Vec<Arc<Metric>>>> =
+        parcels.iter().map(|parcel| known_metrics(call, to.resource_type, parcel)).collect();
+    match found.iter().cloned().collect::<Option<Vec<_>>>() {
+        Some(all) => Ok(all),
+        None => make(call, to, parcels, found).await,
+    }
 }
 
 /// The metrics of a parcel, in its order, if all of them are in memory and the caller may post to them.
@@ -108,7 +122,7 @@ async fn make(
         let now = call.resource_now();
         let mut steps = Vec::new();
         for (index, parcel) in parcels.iter().enumerate().filter(|(index, _)| found[*index].is_none()) {
-            steps.push((index, step(call, to.resource_type, parcel).await?));
+            steps.push((index, step(call, to, parcel).await?));
         }
         if let Some(resource_type) = type_to_create {
             match indexer.create_resource_type(resource_type.clone()).await {
@@ -125,7 +139,8 @@ async fn make(
 }
 
 /// What a parcel needs; looks, and changes nothing.
-async fn step(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Result<Step, ApiError> {
+async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<Step, ApiError> {
+    let resource_type = to.resource_type;
     // Of whatever type it is; the type itself may be made only now.
     let Some(resource) = call.app.engine().indexer().resource(GENERIC, parcel.id).await? else {
         let given = [
@@ -134,7 +149,7 @@ async fn step(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Result<S
             ("original_resource_id", Some(parcel.original_resource_id.as_str())),
         ];
         call.enforce(Rule::CreateResource, Target::Given(&given))?;
-        return Ok(Step::Create(new_metrics(call, parcel.names()).await?));
+        return Ok(Step::Create(new_metrics(call, to, parcel.names().zip(parcel.whole_names())).await?));
     };
     if resource.resource_type.as_str() != resource_type {
         return Err(conflict(parcel.id));
@@ -142,24 +157,35 @@ async fn step(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Result<S
     let metrics = resource.metrics_named(parcel.names());
     call.enforce(Rule::UpdateResource, Target::Resource(&resource))?;
     call.enforce_all(Rule::PostMeasures, metrics.iter().flatten()).await?;
-    let missing = parcel.names().zip(&metrics).filter(|(_, metric)| metric.is_none()).map(|(name, _)| name);
-    let new = new_metrics(call, missing).await?;
+    let named = parcel.names().zip(parcel.whole_names()).zip(&metrics);
+    let missing = named.filter(|(_, metric)| metric.is_none()).map(|(names, _)| names);
+    let new = new_metrics(call, to, missing).await?;
     Ok(match metrics.into_iter().collect() {
         Some(all) => Step::Nothing(all),
         None => Step::AddMetrics(new),
     })
 }
 
-/// Metrics to be made, with the archive policies that the rules give them.
+/// Metrics to be made, with their archive policies.
 async fn new_metrics(
     call: &Call<'_>,
-    names: impl Iterator<Item = &str>,
+    to: Destination<'_>,
+    names: impl Iterator<Item = (&str, Option<&str>)>,
 ) -> Result<Vec<(String, MetricsChange)>, ApiError> {
     let mut metrics = Vec::new();
-    for name in names {
-        let archive_policy_name = call.archive_policy_for(Some(name)).await?;
+    let indexer = call.app.engine().indexer();
+    let own_policy = match to.archive_policy {
+        Some(name) => indexer.archive_policy(name).await?.map(|policy| policy.name.clone()),
+        None => None,
+    };
+    for (name, whole_name) in names {
+        let archive_policy_name = match &own_policy {
+            Some(policy) => policy.clone(),
+            None => call.archive_policy_for(Some(name)).await?,
+        };
         let id = call.new_metric_id();
-        let metric = NewNamedMetric { id, unit: None, archive_policy_name, whole_name: None };
+        let whole_name = whole_name.map(str::to_owned);
+        let metric = NewNamedMetric { id, unit: None, archive_policy_name, whole_name };
         metrics.push((name.to_owned(), MetricsChange::Create(metric)));
     }
     call.admit_metrics(metrics.len()).await?;

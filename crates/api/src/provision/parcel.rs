@@ -14,28 +14,51 @@ pub struct Parcel {
     pub original_resource_id: String,
     /// Of the resource, where it has to be made.
     pub attributes: BTreeMap<Text, AttributeValue>,
-    metrics: Vec<(String, Vec<Measure>)>,
+    metrics: Vec<ParcelMetric>,
     places: HashMap<String, usize>,
+}
+
+/// The measures of one metric.
+#[derive(Clone, Debug)]
+struct ParcelMetric {
+    name: String,
+    whole_name: Option<String>,
+    measures: Vec<Measure>,
 }
 
 impl Parcel {
     /// The measures of a metric, to be added to.
     pub fn metric(&mut self, name: String) -> &mut Vec<Measure> {
+        self.metric_of_series(name, || None)
+    }
+
+    /// The same; `whole_name` is asked for what the name does not say, where the metric is new here.
+    pub fn metric_of_series(
+        &mut self,
+        name: String,
+        whole_name: impl FnOnce() -> Option<String>,
+    ) -> &mut Vec<Measure> {
         let place = *self.places.entry(name).or_insert_with_key(|name| {
-            self.metrics.push((name.clone(), Vec::new()));
+            let whole_name = whole_name();
+            self.metrics.push(ParcelMetric { name: name.clone(), whole_name, measures: Vec::new() });
             self.metrics.len() - 1
         });
-        &mut self.metrics[place].1
+        &mut self.metrics[place].measures
     }
 
     /// The metrics' names, each once.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.metrics.iter().map(|(name, _)| name.as_str())
+        self.metrics.iter().map(|metric| metric.name.as_str())
+    }
+
+    /// What is kept beside each name, in the order of the names.
+    pub fn whole_names(&self) -> impl Iterator<Item = Option<&str>> {
+        self.metrics.iter().map(|metric| metric.whole_name.as_deref())
     }
 
     /// The measures of each metric, in the order of the names.
     pub fn measures(&self) -> impl Iterator<Item = &[Measure]> {
-        self.metrics.iter().map(|(_, measures)| measures.as_slice())
+        self.metrics.iter().map(|metric| metric.measures.as_slice())
     }
 }
 
@@ -76,7 +99,7 @@ impl Parcels {
     pub fn retain(&mut self, is_wanted: impl Fn(Uuid, &str, &[Measure]) -> bool) {
         for parcel in &mut self.all {
             let id = parcel.id;
-            parcel.metrics.retain(|(name, measures)| is_wanted(id, name, measures));
+            parcel.metrics.retain(|metric| is_wanted(id, &metric.name, &metric.measures));
         }
         self.all.retain(|parcel| !parcel.metrics.is_empty());
     }

@@ -50,6 +50,7 @@ pub fn options(
             Some("none") => PrometheusLabels::None,
             _ => PrometheusLabels::All,
         },
+        prometheus_archive_policy: config.text("api", "prometheus_archive_policy").map(str::to_owned),
         prometheus_ceilometer_names: config.bool("api", "prometheus_ceilometer_names"),
         empty_answers: config.bool("api", "empty_answers"),
         cors: CorsOptions {

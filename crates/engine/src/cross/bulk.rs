@@ -1,9 +1,12 @@
 //! Reads many metrics: in chunks, each with one call to the store for heads and one for blocks, decoded on several
 //! processors.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use gnudi_drivers::aggregates::{AggregateStore, BlockRange};
@@ -56,10 +59,14 @@ pub struct HeldPoints {
 
 impl HeldPoints {
     /// Counts more; whether all queries together hold too many now.
-    fn add(&mut self, points: usize) -> Result<(), CrossMeasuresError> {
+    pub(crate) fn add(&mut self, points: usize) -> Result<(), CrossMeasuresError> {
         self.points += points;
         let held = self.of_all.fetch_add(points, Ordering::Relaxed) + points;
         if held > POINTS_HELD_MAX { Err(CrossMeasuresError::TooManyHeld) } else { Ok(()) }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.points
     }
 }
 
@@ -89,31 +96,70 @@ impl Bulk {
         stop: Option<Timestamp>,
         points_max: usize,
     ) -> Result<(Vec<Vec<CrossSeries>>, HeldPoints), CrossMeasuresError> {
-        let mut chunks = JoinSet::new();
-        let held = HeldPoints { points: 0, of_all: self.points_held.clone() };
-        let mut answers = Answers { series: vec![Vec::new(); reads.len()], held, points_max };
+        let mut held = self.hold_nothing();
+        let mut answers: Vec<Vec<CrossSeries>> = vec![Vec::new(); reads.len()];
         let query = Arc::new(MeasuresQuery { aggregations: Vec::new(), start, stop, resample: None });
+        let read = |range: Range<usize>| {
+            let (reads, query, store) = (reads.clone(), query.clone(), self.store());
+            let on_damage = self.on_damage;
+            async move { read_chunk(&*store, on_damage, &reads[range], &query).await }
+        };
+        let take = |from: usize, series: Vec<Vec<CrossSeries>>| {
+            for (place, series) in answers[from..].iter_mut().zip(series) {
+                held.add(series.iter().map(|series| series.values.len()).sum())?;
+                *place = series;
+            }
+            if held.points > points_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
+        };
+        self.in_chunks(reads.len(), |from| chunk_end(&reads, from, &query), read, take).await?;
+        Ok((answers, held))
+    }
+
+    /// Reads so many things chunk by chunk, each on a processor. `chunk_end` says where the chunk ends that begins there; `take` gets what was
+    /// read of the chunk that begins there, in any order.
+    pub(crate) async fn in_chunks<T, F>(
+        &self,
+        count: usize,
+        chunk_end: impl Fn(usize) -> usize,
+        read: impl Fn(Range<usize>) -> F,
+        mut take: impl FnMut(usize, T) -> Result<(), CrossMeasuresError>,
+    ) -> Result<(), CrossMeasuresError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let mut chunks: JoinSet<(usize, Result<T>)> = JoinSet::new();
+        let mut take = |done: Result<(usize, Result<T>), tokio::task::JoinError>| {
+            let (from, read) = done.expect("reading does not panic");
+            take(from, read?)
+        };
         let mut from = 0;
-        while from < reads.len() {
-            let to = chunk_end(&reads, from, &query);
+        while from < count {
+            let to = chunk_end(from);
             let permit = self.permit().await;
             while let Some(done) = chunks.try_join_next() {
-                answers.add(done)?;
+                take(done)?;
             }
-            let (reads, query, store) = (reads.clone(), query.clone(), self.store.clone());
-            let on_damage = self.on_damage;
+            let chunk = read(from..to);
             let runtime = Handle::current();
             chunks.spawn_blocking(move || {
                 let _permit = permit;
-                let series = runtime.block_on(read_chunk(&*store, on_damage, &reads[from..to], &query));
-                (from, series)
+                (from, runtime.block_on(chunk))
             });
             from = to;
         }
         while let Some(done) = chunks.join_next().await {
-            answers.add(done)?;
+            take(done)?;
         }
-        Ok((answers.series, answers.held))
+        Ok(())
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn AggregateStore> {
+        self.store.clone()
+    }
+
+    pub(crate) fn hold_nothing(&self) -> HeldPoints {
+        HeldPoints { points: 0, of_all: self.points_held.clone() }
     }
 
     /// Runs what only computes.
@@ -218,26 +264,6 @@ impl SharedTimes {
         }
         self.0.push(times.clone());
         times
-    }
-}
-
-/// What the chunks brought.
-struct Answers {
-    series: Vec<Vec<CrossSeries>>,
-    held: HeldPoints,
-    points_max: usize,
-}
-
-type ChunkDone = (usize, Result<Vec<Vec<CrossSeries>>>);
-
-impl Answers {
-    fn add(&mut self, done: Result<ChunkDone, tokio::task::JoinError>) -> Result<(), CrossMeasuresError> {
-        let (from, series) = done.expect("reading does not panic");
-        for (place, series) in self.series[from..].iter_mut().zip(series?) {
-            self.held.add(series.iter().map(|series| series.values.len()).sum())?;
-            *place = series;
-        }
-        if self.held.points > self.points_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
     }
 }
 

@@ -16,7 +16,7 @@ use gnudi_series::{
 
 use crate::EngineError;
 
-pub use bulk::{Bulk, MetricRead, POINTS_MAX};
+pub use bulk::{Bulk, HeldPoints, MetricRead, POINTS_MAX};
 
 /// One series of a query: a metric and one of its aggregations.
 #[derive(Clone, Debug)]

@@ -53,7 +53,8 @@ impl<'a> Context<'a> {
                 unchecked = 0;
             }
             let (times, values) = (&series.times[first..end], &series.values[first..end]);
-            each(step, &Samples { times, values, time, window_start, window_end })?;
+            let counts = series.counts.as_ref().map(|counts| &counts[first..end]);
+            each(step, &Samples { times, values, counts, time, window_start, window_end })?;
         }
         Ok(())
     }

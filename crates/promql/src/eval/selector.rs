@@ -79,12 +79,13 @@ impl<'a> Context<'a> {
         let vector = self.for_each(selected, work, |series| {
             self.budget.columns(1, grid.steps)?;
             let mut column = Column::new(grid.steps);
+            let lookback_ms = series.lookback_ms.unwrap_or(self.options.lookback_ms);
             let mut next = 0;
             for (step, time) in grid.times().enumerate() {
                 let reference = self.reference(&window, time);
                 next += series.times_ms[next..].partition_point_near(reference);
                 let Some(at) = next.checked_sub(1) else { continue };
-                let young = series.times_ms[at] > reference - self.options.lookback_ms;
+                let young = series.times_ms[at] > reference - lookback_ms;
                 if young && !is_stale(series.values[at]) {
                     column.set(step, read(series, at));
                 }
@@ -120,6 +121,7 @@ impl<'a> Context<'a> {
             let last = series.times.partition_point(|time| *time <= end).max(first);
             series.times = series.times[first..last].to_vec().into();
             series.values = series.values[first..last].to_vec().into();
+            series.counts = series.counts.take().map(|counts| counts[first..last].to_vec().into());
         }
         ranges.retain(|series| !series.times.is_empty());
         Ok(ranges)
@@ -127,14 +129,20 @@ impl<'a> Context<'a> {
 }
 
 fn without_stale(series: &Series) -> RangeSeries<'_> {
-    let (times, values) = if series.values.iter().any(|value| is_stale(*value)) {
-        let kept = series.times_ms.iter().copied().zip(series.values.iter().copied());
-        let (times, values): (Vec<i64>, Vec<f64>) = kept.filter(|(_, value)| !is_stale(*value)).unzip();
-        (Cow::Owned(times), Cow::Owned(values))
-    } else {
-        (Cow::Borrowed(&series.times_ms[..]), Cow::Borrowed(&series.values[..]))
-    };
-    RangeSeries { labels: series.labels.clone(), drop_name: false, times, values }
+    let (labels, drop_name) = (series.labels.clone(), false);
+    if !series.values.iter().any(|value| is_stale(*value)) {
+        let (times, values) = (Cow::Borrowed(&series.times_ms[..]), Cow::Borrowed(&series.values[..]));
+        let counts = series.counts.as_ref().map(|counts| Cow::Borrowed(&counts[..]));
+        return RangeSeries { labels, drop_name, times, values, counts };
+    }
+    let kept = || (0..series.values.len()).filter(|at| !is_stale(series.values[*at]));
+    RangeSeries {
+        labels,
+        drop_name,
+        times: kept().map(|at| series.times_ms[at]).collect(),
+        values: kept().map(|at| series.values[at]).collect(),
+        counts: series.counts.as_ref().map(|counts| kept().map(|at| counts[at]).collect()),
+    }
 }
 
 /// A search for a place that is likely near the beginning, as the next step's is.

@@ -37,6 +37,7 @@ impl<'a> Context<'a> {
                 drop_name: series.drop_name,
                 times: times.into(),
                 values: values.into(),
+                counts: None,
             });
         }
         Ok(ranges)

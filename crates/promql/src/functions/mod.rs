@@ -19,6 +19,8 @@ use date::Civil;
 pub(crate) struct Samples<'a> {
     pub times: &'a [i64],
     pub values: &'a [f64],
+    /// Of how many measurements each value is the sum, where it is one.
+    pub counts: Option<&'a [f64]>,
     /// The step. Milliseconds, as all times here.
     pub time: i64,
     /// The window is (start, end].

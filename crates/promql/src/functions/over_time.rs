@@ -13,6 +13,9 @@ fn seconds(time: i64) -> f64 {
 }
 
 pub(crate) fn avg(samples: &Samples<'_>, _: &[f64]) -> Answer {
+    if let Some(counts) = samples.counts {
+        return Ok(Some(total(samples.values) / total(counts)));
+    }
     let mut mean = Mean::new(samples.values[0]);
     for value in &samples.values[1..] {
         mean.add(*value);
@@ -20,16 +23,20 @@ pub(crate) fn avg(samples: &Samples<'_>, _: &[f64]) -> Answer {
     Ok(Some(mean.value()))
 }
 
-pub(crate) fn sum(samples: &Samples<'_>, _: &[f64]) -> Answer {
+fn total(values: &[f64]) -> f64 {
     let (mut sum, mut compensation) = (0.0, 0.0);
-    for value in samples.values {
+    for value in values {
         (sum, compensation) = add_compensated(*value, sum, compensation);
     }
-    Ok(Some(if f64::is_infinite(sum) { sum } else { sum + compensation }))
+    if f64::is_infinite(sum) { sum } else { sum + compensation }
+}
+
+pub(crate) fn sum(samples: &Samples<'_>, _: &[f64]) -> Answer {
+    Ok(Some(total(samples.values)))
 }
 
 pub(crate) fn count(samples: &Samples<'_>, _: &[f64]) -> Answer {
-    Ok(Some(samples.values.len() as f64))
+    Ok(Some(samples.counts.map_or(samples.values.len() as f64, total)))
 }
 
 pub(crate) fn present(_: &Samples<'_>, _: &[f64]) -> Answer {

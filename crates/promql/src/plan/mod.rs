@@ -5,6 +5,7 @@ mod literals;
 mod lower;
 mod selection;
 mod syntax;
+mod text;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::error::Error;
 use crate::functions::Function;
 use crate::limits::Limits;
 
-pub use selection::{QueryTimes, Selection};
+pub use selection::{QueryTimes, Selection, Windows};
+pub use text::{format, syntax_tree};
 
 /// The type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +58,11 @@ pub struct Matcher {
 }
 
 impl Matcher {
+    /// A label has this value.
+    pub fn equal(name: &str, value: &str) -> Matcher {
+        Matcher { name: name.to_owned(), value: value.to_owned(), op: MatchOp::Equal }
+    }
+
     pub fn matches(&self, value: &str) -> bool {
         match &self.op {
             MatchOp::Equal => self.value == value,
@@ -269,4 +276,14 @@ impl Node {
 pub fn parse(query: &str, limits: &Limits, experimental: bool) -> Result<Plan, Error> {
     syntax::check(query, limits)?;
     lower::lower(&syntax::parse(query)?, limits, experimental)
+}
+
+/// The matchers of a query that is no more than an instant selector, as `match[]` takes them.
+pub fn parse_selector(text: &str, limits: &Limits) -> Result<Vec<Matcher>, Error> {
+    let mut plan = parse(text, limits, false)?;
+    let is_plain = |selector: &Selector| selector.window.offset == 0 && selector.window.at.is_none();
+    match (&plan.root, plan.selectors.pop()) {
+        (Node::Vector { .. }, Some(selector)) if is_plain(&selector) => Ok(selector.matchers),
+        _ => Err(Error::bad_data("parse error: expected an instant vector selector and nothing else")),
+    }
 }

@@ -51,8 +51,20 @@ pub struct Selection<'a> {
     pub end_ms: i64,
     /// The time that each evaluation looks back: the range of a range vector, 0 for an instant vector.
     pub range_ms: i64,
+    /// Whether it is a range vector.
+    pub is_range: bool,
+    /// When it is evaluated; `None` within subqueries.
+    pub windows: Option<Windows>,
     /// The function or aggregation that reads it directly.
     pub function: Option<&'static str>,
+}
+
+/// The ends of the windows that a selector reads, one for each time at which it is evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Windows {
+    pub first_end_ms: i64,
+    /// From one to the next; 0 if there is only one.
+    pub step_ms: i64,
 }
 
 impl At {
@@ -87,11 +99,17 @@ impl Plan {
                 let (start, end_ms) = before(span, &selector.window, times);
                 // Windows are open to the left.
                 let lookback = if selector.is_range { 0 } else { lookback_ms };
+                let windows = Windows {
+                    first_end_ms: start.saturating_add(selector.window.range),
+                    step_ms: if selector.window.at.is_some() { 0 } else { times.step_ms },
+                };
                 Selection {
                     matchers: &selector.matchers,
                     start_ms: start.saturating_sub(lookback).saturating_add(1),
                     end_ms,
                     range_ms: selector.window.range,
+                    is_range: selector.is_range,
+                    windows: selector.subqueries.is_empty().then_some(windows),
                     function: selector.function,
                 }
             })

@@ -44,7 +44,7 @@ impl Store {
         }
         let place = self.series.iter().position(|series| series.labels == *labels);
         let place = place.unwrap_or_else(|| {
-            let series = Series { labels: labels.clone(), times_ms: Vec::new(), values: Vec::new() };
+            let series = Series::new(labels.clone(), Vec::new(), Vec::new());
             self.series.push(series);
             self.series.len() - 1
         });
@@ -65,11 +65,8 @@ impl Store {
         let cut = |series: &Series, start: i64, end: i64| {
             let first = series.times_ms.partition_point(|time| *time < start);
             let last = series.times_ms.partition_point(|time| *time <= end).max(first);
-            Series {
-                labels: series.labels.clone(),
-                times_ms: series.times_ms[first..last].to_vec(),
-                values: series.values[first..last].to_vec(),
-            }
+            let (times_ms, values) = (&series.times_ms[first..last], &series.values[first..last]);
+            Series::new(series.labels.clone(), times_ms.to_vec(), values.to_vec())
         };
         selections
             .iter()

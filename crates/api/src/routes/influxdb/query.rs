@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use gnudi_indexer::IndexerError;
 use gnudi_model::ResourceType;
-use hyper::{
-    StatusCode,
-    header::{CONTENT_TYPE, HeaderMap},
-};
+use hyper::StatusCode;
 
 use crate::{influxdb::query::database_to_create, query::Query, routes::prelude::*, schema::addressable};
 
@@ -16,7 +13,7 @@ pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let several = || ApiError::argument("q", "Must be given once");
     let arguments = call.query();
     let mut query = arguments.single("q", several)?.map(str::to_owned);
-    let is_form = query.is_none() && is_form(&call.parts.headers);
+    let is_form = query.is_none() && request::is_form(call.parts);
     if query.is_none() && !is_form {
         return Ok(reply::no_content());
     }
@@ -40,12 +37,6 @@ pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         Ok(()) | Err(IndexerError::ResourceTypeAlreadyExists(_)) => Ok(reply::no_content()),
         Err(error) => Err(error.into()),
     }
-}
-
-fn is_form(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).unwrap_or("");
-    let media = content_type.split(';').next().unwrap_or_default().trim();
-    media.eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }
 
 fn not_implemented() -> ApiError {

@@ -58,7 +58,7 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         body.long_work.run(input.len(), || reading.parcels(&input)).await?
     };
     drop(input);
-    let to = Destination { resource_type: database, type_to_create: None };
+    let to = Destination { resource_type: database, type_to_create: None, archive_policy: None };
     provision::deliver(call, to, &parcels).await?;
     Ok(reply::no_content())
 }

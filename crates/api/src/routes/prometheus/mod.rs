@@ -1,5 +1,33 @@
-//! What Prometheus' clients ask.
+//! What Prometheus' clients ask. `write` and its like take samples; the others answer as Prometheus' HTTP API does.
 
+mod delete_series;
+mod federate;
+mod labels;
+mod language;
+mod metadata;
+mod otlp;
+mod query;
+mod remote_write;
+mod series;
+mod status;
 mod write;
 
+pub use delete_series::{clean_tombstones, delete_series};
+pub use federate::federate;
+pub use labels::{label_values, labels};
+pub use language::{format_query, parse_query};
+pub use metadata::metadata;
+pub use otlp::metrics as otlp_metrics;
+pub use query::{query, query_range};
+pub use remote_write::remote_write;
+pub use series::series;
+pub use status::{alerts, build_info, config, flags, no_exemplars, rules, runtime_info, targets, tsdb};
 pub use write::write;
+
+use super::prelude::*;
+use crate::prometheus::Failure;
+
+/// The answer of a handler that fails as Prometheus does.
+fn answer(answered: Result<Vec<u8>, Failure>) -> Answer {
+    Ok(answered.map_or_else(|failure| failure.response(), reply::ok_bytes))
+}

@@ -1,27 +1,20 @@
 //! `POST /v1/prometheus/write`: remote write as Gnocchi takes it.
 
-use std::collections::BTreeMap;
-
-use gnudi_model::{Attribute, AttributeKind, AttributeValue, Measure, ResourceType, Text, Timestamp};
+use gnudi_model::Measure;
+use gnudi_prometheus::{
+    labels::RESOURCE_TYPE,
+    remote_write::{WriteRequest, inflate, inflated_bytes, v1},
+};
 use hyper::{StatusCode, header::CONTENT_TYPE};
 
 use crate::{
-    prometheus::{
-        Sample, Series, inflate, inflated_bytes,
-        names::{self, Labels, Place},
-        write_request,
-    },
+    prometheus::{Labels, limits, place},
     provision::{self, Destination, Parcels},
     routes::prelude::*,
-    shortened::shortened,
 };
-
-const RESOURCE_TYPE: &str = "prometheus";
 
 /// The parameter of the content type that tells the second version of the protocol.
 const VERSION_2: &str = "io.prometheus.write.v2.Request";
-
-const MILLISECOND: i64 = 1_000_000;
 
 /// Takes the samples of a remote write (1.0): all of them, or none. 202 means that they are durable.
 pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
@@ -34,8 +27,8 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let inflated_bytes = inflated_bytes(&input, options.limits.inflated_bytes_max)?;
     let read = || {
         let message = inflate(&input)?;
-        let series = write_request::read(&message, options.limits.measures_max).map_err(malformed)?;
-        parcels(&series, options.prometheus_labels, &call.caller.user)
+        let request = v1::read(&message, limits(&options.limits))?;
+        parcels(&request, options.prometheus_labels, &call.caller.user)
     };
     let mut parcels = body.long_work.run(inflated_bytes, read).await?;
     drop(input);
@@ -45,61 +38,43 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     parcels.retain(|resource, name, measures| {
         !measures.iter().all(Measure::is_end_marker) || is_known(resource, name)
     });
-    let resource_type = resource_type();
-    let to = Destination { resource_type: RESOURCE_TYPE, type_to_create: Some(&resource_type) };
+    let resource_type = place::resource_type();
+    let to = Destination {
+        resource_type: RESOURCE_TYPE,
+        type_to_create: Some(&resource_type),
+        archive_policy: None,
+    };
     provision::deliver(call, to, &parcels).await?;
     Ok(reply::accepted())
 }
 
-fn malformed(error: write_request::NoWriteRequest) -> ApiError {
-    use write_request::NoWriteRequest::{TooManyLabels, TooManySamples};
-    let text = format!("Unable to read the body: {error}");
-    match error {
-        TooManySamples(_) | TooManyLabels(_) => ApiError::too_large(text),
-        _ => ApiError::bad_request(text),
-    }
-}
-
-fn parcels(series: &[Series<'_>], labels: Labels, creator: &str) -> Result<Parcels, ApiError> {
+fn parcels(request: &WriteRequest<'_>, keep: Labels, creator: &str) -> Result<Parcels, ApiError> {
     let mut parcels = Parcels::default();
-    for one in series {
-        let place = names::place(&one.labels, labels)
-            .ok_or_else(|| ApiError::bad_request("A series has no label __name__"))?;
+    for series in &request.series {
+        let labels = request
+            .labels(series, usize::MAX)
+            .map_err(|error| ApiError::bad_request(format!("Unable to read the body: {error}")))?;
+        let name_is_missing = || ApiError::bad_request("A series has no label __name__");
+        if !labels.iter().any(|(label, value)| *label == "__name__" && !value.is_empty()) {
+            return Err(name_is_missing());
+        }
         // Also the markers of a series' end, which policies with raw points keep.
-        let measures: Vec<Measure> = one.samples.iter().map(measure).collect::<Result<_, _>>()?;
+        let measures: Vec<Measure> = request
+            .samples(series)
+            .iter()
+            .map(|sample| {
+                let unexpected = || format!("unexpected timestamp '{}'", sample.timestamp_ms);
+                place::measure(sample).ok_or_else(|| ApiError::bad_request(unexpected()))
+            })
+            .collect::<Result<_, _>>()?;
         if measures.is_empty() {
             continue;
         }
-        let parcel = parcels.resource(&place.resource(), creator, || attributes(&place));
-        let all = parcel.metric(place.metric_name);
-        match labels {
-            Labels::All => all.extend(measures),
+        let (all, ..) = place::place(&mut parcels, &labels, keep, creator).ok_or_else(name_is_missing)?;
+        match keep {
             Labels::None => *all = measures,
+            Labels::All | Labels::Exact => all.extend(measures),
         }
     }
     Ok(parcels)
-}
-
-fn measure(sample: &Sample) -> Result<Measure, ApiError> {
-    let timestamp = sample.timestamp_ms.checked_mul(MILLISECOND).filter(|time| *time >= 0);
-    let timestamp = timestamp
-        .ok_or_else(|| ApiError::bad_request(format!("unexpected timestamp '{}'", sample.timestamp_ms)))?;
-    Ok(Measure { timestamp: Timestamp(timestamp), value: sample.value })
-}
-
-/// Characters of a job or an instance, as an attribute.
-const ATTRIBUTE_CHARACTERS_MAX: u32 = 512;
-
-fn attributes(place: &Place<'_>) -> BTreeMap<Text, AttributeValue> {
-    let value = |text: &str| AttributeValue::String(shortened(text.replace('\0', "\\x00")).into());
-    BTreeMap::from([("job".into(), value(place.job)), ("instance".into(), value(place.instance))])
-}
-
-fn resource_type() -> ResourceType {
-    let kind = AttributeKind::String { min_length: 1, max_length: ATTRIBUTE_CHARACTERS_MAX };
-    let attribute = Attribute { kind, required: true, fill: None };
-    ResourceType {
-        name: RESOURCE_TYPE.into(),
-        attributes: BTreeMap::from([("job".into(), attribute.clone()), ("instance".into(), attribute)]),
-    }
 }

@@ -44,6 +44,9 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: which labels of Prometheus' series, besides job and instance, are part of the names of metrics. \
          none: as in Gnocchi, where series that differ in other labels are one metric, of which the last in a \
          request counts.");
+    text prometheus_archive_policy("raw",
+        "gnudi: archive policy of the metrics that /api/v1/write and /api/v1/otlp/v1/metrics make. Empty, or where \
+         there is no such policy: what the archive policy rules say.");
     option prometheus_ceilometer_names(Kind::Bool, "true",
         "gnudi: whether PromQL finds metrics also by the names that Ceilometer's exporters give them: \
          ceilometer_disk_device_read_bytes is disk.device.read.bytes.");

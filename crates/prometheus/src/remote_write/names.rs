@@ -2,26 +2,24 @@
 //!
 //! A resource is what was scraped: `job@instance`, `none` for what is missing or empty. A metric is the series' name, with all
 //! other labels behind it in Prometheus' own notation, by name: `http_requests_total{code="200",handler="/"}`. So series that
-//! differ in a label are different metrics.
+//! differ in a label are different metrics. How long names may be, whoever stores them knows.
 
 use std::fmt::Write;
 
-use crate::{by_key::ByKey, shortened::shortened};
+use gnudi_promql::METRIC_NAME;
 
-const NAME: &str = "__name__";
-const JOB: &str = "job";
-const INSTANCE: &str = "instance";
+use crate::labels::{INSTANCE, JOB, NONE};
 
-/// What stands for a job or an instance that a series has not.
-const NONE: &str = "none";
-
-/// Which labels, besides job and instance, stay in a metric's name.
+/// Which labels stay in a metric's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Labels {
+    /// All but job and instance, which the resource has.
     #[default]
     All,
     /// As in Gnocchi: of series that differ in nothing else, the last of a request counts.
     None,
+    /// As [`Labels::All`], and a job or an instance that is called [`NONE`], which the resource does not tell from a missing one.
+    Exact,
 }
 
 /// The place of a series.
@@ -39,31 +37,42 @@ impl Place<'_> {
         escape(self.job, "/", &mut text);
         text.push('@');
         escape(self.instance, "/", &mut text);
-        shortened(text)
+        text
     }
 }
 
 /// The place of the series of these labels; `None` where they name no metric.
 pub fn place<'a>(labels: &[(&'a str, &'a str)], keep: Labels) -> Option<Place<'a>> {
-    let mut place = Place { job: NONE, instance: NONE, metric_name: String::new() };
+    let value = |wanted| labels.iter().rev().find(|(name, value)| *name == wanted && !value.is_empty());
+    let of_resource = |name| value(name).map_or(NONE, |(_, value)| *value);
+    let is_kept = |label: &str, value: &str| match keep {
+        Labels::None => false,
+        Labels::All => label != JOB && label != INSTANCE,
+        Labels::Exact => (label != JOB && label != INSTANCE) || value == NONE,
+    };
+    let metric_name = notation(labels, is_kept)?;
+    Some(Place { job: of_resource(JOB), instance: of_resource(INSTANCE), metric_name })
+}
+
+/// A series in Prometheus' notation, with those of its labels for which `is_kept` holds; `None` where they name no metric. Of equal
+/// labels the last one counts; an empty one is as good as none.
+pub fn notation(labels: &[(&str, &str)], is_kept: impl Fn(&str, &str) -> bool) -> Option<String> {
     let mut name = "";
-    let mut others = ByKey::new();
-    for &(label, value) in labels {
-        // An empty label is as good as none.
-        match label {
-            _ if value.is_empty() => {}
-            NAME => name = value,
-            JOB => place.job = value,
-            INSTANCE => place.instance = value,
-            _ if keep == Labels::None => {}
-            _ => others.put(label, value),
+    let mut others = Vec::with_capacity(labels.len());
+    for &(label, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
+        if label == METRIC_NAME {
+            name = value;
+        } else if is_kept(label, value) {
+            others.push((label, value));
         }
     }
     if name.is_empty() {
         return None;
     }
-    let mut others = others.into_entries();
-    others.sort_unstable();
+    // A stable order: the last of equal labels is the first of them once it is turned.
+    others.reverse();
+    others.sort_by_key(|(label, _)| *label);
+    others.dedup_by_key(|(label, _)| *label);
     let mut text = String::new();
     escape(name, "/{", &mut text);
     for (index, (label, value)) in others.iter().enumerate() {
@@ -76,8 +85,7 @@ pub fn place<'a>(labels: &[(&'a str, &'a str)], keep: Labels) -> Option<Place<'a
     if !others.is_empty() {
         text.push('}');
     }
-    place.metric_name = shortened(text);
-    Some(place)
+    Some(text)
 }
 
 /// Writes a text with escapes, as a string of Prometheus or Go may have them, in place of backslashes, line feeds, quotes,
@@ -156,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn long_names_and_ids_are_cut_and_still_differ() {
-        let value = "x".repeat(300);
-        let (a, b) = (name(&[("__name__", "m"), ("a", &value)]), name(&[("__name__", "m"), ("b", &value)]));
-        assert_eq!((a.len(), b.len()), (255, 255));
-        assert_ne!(a, b);
-        let labels = [("__name__", "m"), ("job", value.as_str())];
-        assert_eq!(place(&labels, Labels::All).unwrap().resource().len(), 255);
+    fn what_is_called_none_is_told_from_what_is_missing() {
+        let labels = [("__name__", "up"), ("job", "none"), ("instance", "i")];
+        let place = place(&labels, Labels::Exact).unwrap();
+        assert_eq!((place.resource().as_str(), place.metric_name.as_str()), ("none@i", r#"up{job="none"}"#));
+        assert_eq!(super::place(&labels[..1], Labels::Exact).unwrap().metric_name, "up");
+        assert_eq!(super::place(&labels, Labels::All).unwrap().metric_name, "up");
+        assert_eq!(notation(&labels, |_, _| true).unwrap(), r#"up{instance="i",job="none"}"#);
     }
 }

@@ -1,0 +1,107 @@
+//! The parameters of Prometheus' API: of the address and of a form, in Prometheus' forms and with its errors.
+
+use gnudi_prometheus::times::{parse_duration, parse_time};
+use gnudi_promql::{Limits, Matcher, parse_selector};
+use hyper::Method;
+
+use super::failure::Failure;
+use crate::{body::RequestBody, call::Call, query::Query, request};
+
+/// What a request was given. A form's parameters come before those of the address.
+#[derive(Debug)]
+pub struct Arguments {
+    form: Query,
+    address: Query,
+}
+
+impl Arguments {
+    pub async fn read(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Self, Failure> {
+        let address = call.query();
+        if call.parts.method == Method::GET || !request::is_form(call.parts) {
+            return Ok(Arguments { form: Query::default(), address });
+        }
+        let form = body.read_small().await?;
+        let form = std::str::from_utf8(&form)
+            .map_err(|_| Failure::bad_data("error parsing form values: it is not UTF-8"))?;
+        let arguments_max = call.app.options().limits.query_arguments_max;
+        if form.bytes().filter(|byte| *byte == b'&').count() >= arguments_max {
+            let text = format!("error parsing form values: there are more than {arguments_max}");
+            return Err(Failure::bad_data(text));
+        }
+        Ok(Arguments { form: Query::parse(Some(form)), address })
+    }
+
+    /// A parameter; the first where it is given several times, "" where it is not given.
+    pub fn get(&self, name: &str) -> &str {
+        let mut values = self.form.values(name).chain(self.address.values(name));
+        values.next().unwrap_or("")
+    }
+
+    /// A time in milliseconds, `None` where it is not given.
+    pub fn time(&self, name: &str) -> Result<Option<i64>, Failure> {
+        self.parsed(name, parse_time)
+    }
+
+    /// A duration in nanoseconds, `None` where it is not given.
+    pub fn duration(&self, name: &str) -> Result<Option<i64>, Failure> {
+        self.parsed(name, parse_duration)
+    }
+
+    /// `lookback_delta` in nanoseconds.
+    pub fn lookback(&self) -> Result<Option<i64>, Failure> {
+        match self.get("lookback_delta") {
+            "" => Ok(None),
+            text => parse_duration(text).map(Some).map_err(|reason| {
+                Failure::bad_data(format!("error parsing lookback delta duration: {reason}"))
+            }),
+        }
+    }
+
+    fn parsed<T>(&self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Failure> {
+        match self.get(name) {
+            "" => Ok(None),
+            text => parse(text).map(Some).map_err(|reason| Failure::parameter(name, reason)),
+        }
+    }
+
+    /// How many items of an answer are wanted; `None` for all.
+    pub fn limit(&self) -> Result<Option<usize>, Failure> {
+        let limit = self.number("limit")?;
+        match limit {
+            None | Some(0) => Ok(None),
+            Some(limit) => match usize::try_from(limit) {
+                Ok(limit) => Ok(Some(limit)),
+                Err(_) => Err(Failure::parameter("limit", "limit must be non-negative")),
+            },
+        }
+    }
+
+    /// A whole number.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
+        let syntax = |text: &str| format!("strconv.Atoi: parsing {text:?}: invalid syntax");
+        self.parsed(name, |text| text.parse().map_err(|_| syntax(text)))
+    }
+
+    /// The sets of matchers of `match[]`.
+    pub fn matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
+        let texts = self.form.values("match[]").chain(self.address.values("match[]"));
+        let limits = Limits::default();
+        let parse = |text: &str| parse_selector(text, &limits);
+        texts.map(|text| parse(text).map_err(|error| Failure::parameter("match[]", error.text))).collect()
+    }
+
+    /// The sets of matchers of `match[]`, one at least.
+    pub fn required_matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
+        let sets = self.matchers()?;
+        if sets.is_empty() { Err(Failure::bad_data("no match[] parameter provided")) } else { Ok(sets) }
+    }
+
+    /// `start` and `end` in milliseconds; what is not given is without limit.
+    pub fn times(&self) -> Result<(Option<i64>, Option<i64>), Failure> {
+        let (start, end) = (self.time("start")?, self.time("end")?);
+        if start.zip(end).is_some_and(|(start, end)| end < start) {
+            return Err(Failure::parameter("end", "end timestamp must not be before start time"));
+        }
+        Ok((start, end))
+    }
+}

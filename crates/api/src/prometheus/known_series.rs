@@ -1,0 +1,126 @@
+//! Which metric a series is, by its labels as they came: what the hot way in asks instead of names.
+//!
+//! Labels are known by 128 bits of keyed hashes, which nobody outside can aim at. The entry is only an id: whether there is such a metric, and
+//! whether the caller may post to it, is asked each time.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState},
+    mem,
+};
+
+use gnudi_model::MetricId;
+use parking_lot::RwLock;
+
+/// Series of each of two generations: once one is full, the older one is forgotten. About 50 bytes each.
+const GENERATION_SERIES_MAX: usize = 500_000;
+
+/// What stands for a creator's series of these labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SeriesKey(u128);
+
+#[derive(Debug, Default)]
+pub struct KnownSeries {
+    hashers: [RandomState; 2],
+    generations: RwLock<Generations>,
+}
+
+type Series = HashMap<SeriesKey, MetricId, BuildHasherDefault<KeyHasher>>;
+
+#[derive(Debug, Default)]
+struct Generations {
+    young: Series,
+    old: Series,
+}
+
+impl KnownSeries {
+    /// The key of a creator's series: its labels as bytes, of which each form of request has its own.
+    pub fn key(&self, creator: &str, form: u8, labels: &[u8]) -> SeriesKey {
+        let half = |hasher: &RandomState| {
+            let mut hasher = hasher.build_hasher();
+            hasher.write(labels);
+            hasher.write_usize(labels.len());
+            hasher.write_u8(form);
+            hasher.write(creator.as_bytes());
+            u128::from(hasher.finish())
+        };
+        SeriesKey(half(&self.hashers[0]) << 64 | half(&self.hashers[1]))
+    }
+
+    pub fn get(&self, key: SeriesKey) -> Option<MetricId> {
+        let generations = self.generations.read();
+        if let Some(id) = generations.young.get(&key) {
+            return Some(*id);
+        }
+        let id = *generations.old.get(&key)?;
+        drop(generations);
+        self.insert([(key, id)]);
+        Some(id)
+    }
+
+    pub fn insert(&self, series: impl IntoIterator<Item = (SeriesKey, MetricId)>) {
+        let mut generations = self.generations.write();
+        for (key, id) in series {
+            if generations.young.len() >= GENERATION_SERIES_MAX {
+                generations.old = mem::take(&mut generations.young);
+            }
+            generations.young.insert(key, id);
+        }
+    }
+}
+
+/// Takes a part of the key, which is a hash already.
+#[derive(Debug, Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers");
+    }
+
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_series_is_known_by_all_that_makes_it() {
+        let known = KnownSeries::default();
+        let id = |number: u128| MetricId(Uuid::from_u128(number));
+        let keys =
+            [("a", 1, "xy"), ("b", 1, "xy"), ("a", 2, "xy"), ("a", 1, "x"), ("ay", 1, "x"), ("", 1, "xya")]
+                .map(|(creator, form, labels): (&str, u8, &str)| known.key(creator, form, labels.as_bytes()));
+        known.insert(keys.iter().enumerate().map(|(number, key)| (*key, id(number as u128))));
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(known.get(*key), Some(id(number as u128)));
+        }
+        assert_eq!(known.key("a", 1, b"xy"), keys[0]);
+        assert_eq!(known.get(known.key("a", 1, b"z")), None);
+    }
+
+    #[test]
+    fn what_is_asked_for_stays_and_no_more_is_kept_than_the_bound() {
+        let known = KnownSeries::default();
+        let id = |number: usize| MetricId(Uuid::from_u128(number as u128));
+        let key = |number: usize| known.key("", 0, &number.to_le_bytes());
+        let all = GENERATION_SERIES_MAX * 5 / 2;
+        for number in 0..all {
+            known.insert([(key(number), id(number))]);
+            assert_eq!(known.get(key(0)), Some(id(0)), "after {number}");
+        }
+        assert_eq!(known.get(key(all - 1)), Some(id(all - 1)));
+        assert_eq!(known.get(key(1)), None);
+        let generations = known.generations.read();
+        assert!(generations.young.len().max(generations.old.len()) <= GENERATION_SERIES_MAX);
+    }
+}

@@ -1,0 +1,124 @@
+//! What writers said of their metrics: type, help and unit, in memory.
+//!
+//! Each creator's are kept apart, so that nobody reads what another one wrote. They are told again and again, so a process that was
+//! restarted knows them soon; what does not fit is not kept.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gnudi_prometheus::metadata::Metadata;
+use parking_lot::RwLock;
+
+/// Bytes of all entries.
+const BYTES_MAX: usize = 16 << 20;
+/// Bytes of one creator's entries.
+const CREATOR_BYTES_MAX: usize = 4 << 20;
+/// What an entry takes besides its texts, about.
+const ENTRY_BYTES: usize = 128;
+
+#[derive(Debug, Default)]
+pub struct MetadataStore(RwLock<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_creator: HashMap<String, Metrics>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Metrics {
+    by_name: BTreeMap<String, Metadata<'static>>,
+    bytes: usize,
+}
+
+impl MetadataStore {
+    /// Keeps what a creator says of a metric, in place of what it said before, where there is room for it.
+    pub fn put(&self, creator: &str, name: &str, metadata: Metadata<'_>) {
+        if name.is_empty() || metadata.is_empty() || self.has(creator, name, &metadata) {
+            return;
+        }
+        let mut entries = self.0.write();
+        let entries = &mut *entries;
+        if !entries.by_creator.contains_key(creator) {
+            let grown = entries.bytes + ENTRY_BYTES + creator.len();
+            if grown > BYTES_MAX {
+                return;
+            }
+            entries.bytes = grown;
+            entries.by_creator.insert(creator.to_owned(), Metrics::default());
+        }
+        let metrics = entries.by_creator.get_mut(creator).expect("it is there now");
+        let before = metrics.by_name.get(name).map_or(0, |known| bytes(name, known));
+        let grown = |all: usize| all + bytes(name, &metadata) - before;
+        if grown(entries.bytes) > BYTES_MAX || grown(metrics.bytes) > CREATOR_BYTES_MAX {
+            return;
+        }
+        (entries.bytes, metrics.bytes) = (grown(entries.bytes), grown(metrics.bytes));
+        metrics.by_name.insert(name.to_owned(), metadata.into_owned());
+    }
+
+    fn has(&self, creator: &str, name: &str, metadata: &Metadata<'_>) -> bool {
+        let entries = self.0.read();
+        entries.by_creator.get(creator).and_then(|metrics| metrics.by_name.get(name)) == Some(metadata)
+    }
+
+    /// What creators said of which `is_seen` holds, by the metrics' names; of one metric there may be several.
+    pub fn seen(&self, is_seen: impl Fn(&str) -> bool) -> Vec<(String, Metadata<'static>)> {
+        let entries = self.0.read();
+        let seen = entries.by_creator.iter().filter(|(creator, _)| is_seen(creator));
+        let all = seen.flat_map(|(_, metrics)| &metrics.by_name);
+        let mut all: Vec<_> = all.map(|(name, metadata)| (name.clone(), metadata.clone())).collect();
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        all
+    }
+}
+
+fn bytes(name: &str, metadata: &Metadata<'_>) -> usize {
+    ENTRY_BYTES + name.len() + metadata.help.len() + metadata.unit.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_prometheus::metadata::MetricKind;
+
+    use super::*;
+
+    fn gauge(help: &str) -> Metadata<'_> {
+        Metadata { kind: MetricKind::Gauge, help: help.into(), unit: "".into() }
+    }
+
+    #[test]
+    fn each_creator_has_its_own() {
+        let store = MetadataStore::default();
+        store.put("a", "up", gauge("of a"));
+        store.put("b", "up", gauge("of b"));
+        store.put("a", "up", gauge("later"));
+        store.put("a", "", gauge("none"));
+        store.put("a", "nothing", Metadata::default());
+        assert_eq!(store.seen(|creator| creator == "a"), [("up".to_owned(), gauge("later"))]);
+        assert_eq!(store.seen(|_| true).len(), 2);
+        assert_eq!(store.seen(|_| false), []);
+    }
+
+    #[test]
+    fn one_creator_leaves_room_for_others_and_all_have_a_bound() {
+        let store = MetadataStore::default();
+        let help = "x".repeat(100_000);
+        for number in 0..1000 {
+            store.put("greedy", &number.to_string(), gauge(&help));
+        }
+        let kept = |creator: &'static str| store.seen(move |own| own == creator).len();
+        assert_eq!(kept("greedy"), CREATOR_BYTES_MAX / (100_000 + ENTRY_BYTES));
+        store.put("other", "up", gauge(""));
+        assert_eq!(kept("other"), 1);
+        // What is replaced gives its room back.
+        for _ in 0..1000 {
+            store.put("other", "up", gauge(&help));
+            store.put("other", "up", gauge(""));
+        }
+        for number in 0..1000 {
+            store.put(&number.to_string(), "m", gauge(&help));
+        }
+        assert!(store.0.read().bytes <= BYTES_MAX);
+        assert!(store.seen(|_| true).len() < 170);
+    }
+}

@@ -1,0 +1,119 @@
+//! Where the samples of a stretch of time come from: raw points, then granularity after granularity, each for the time that is older
+//! than what the one before keeps.
+
+use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Timespan, Timestamp};
+
+use super::query::{MILLISECOND, Resolution, SampleQuery, Stamp};
+
+/// A stretch of time, `to` excluded, and what is read of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// `None`: raw points. Otherwise buckets that start between both times.
+    pub buckets: Option<ArchivePolicyItem>,
+    pub from: Timestamp,
+    pub to: Timestamp,
+}
+
+/// The segments of a metric whose newest point is at `newest`, oldest first.
+pub(super) fn segments(policy: &ArchivePolicy, newest: Timestamp, query: &SampleQuery) -> Vec<Segment> {
+    let mut sources: Vec<Source> = Vec::new();
+    if let Some(timespan) = policy.raw_timespan.filter(|_| query.takes_raw()) {
+        sources.push(Source {
+            buckets: None,
+            start: nanoseconds(query.start_ms),
+            kept_after: newest.0.saturating_sub(timespan.0),
+        });
+    }
+    sources.extend(candidates(policy, query).into_iter().map(|item| {
+        let granularity = item.granularity.0;
+        let newest_bucket = newest.0 - newest.0.rem_euclid(granularity);
+        Source {
+            buckets: Some(item),
+            start: first_bucket(query, item.granularity),
+            kept_after: item.timespan.map_or(i64::MIN, |timespan| newest_bucket.saturating_sub(timespan.0)),
+        }
+    }));
+    let mut to = nanoseconds(query.end_ms.saturating_add(1));
+    let mut segments = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        if to <= source.start {
+            break;
+        }
+        let is_whole = source.kept_after < source.start;
+        let from = match sources.get(index + 1) {
+            _ if is_whole => source.start,
+            // A bucket of the next granularity is taken as a whole, or not at all.
+            Some(next) => next.ceil(source.kept_after.saturating_add(1)).clamp(source.start, to),
+            None => source.kept_after.saturating_add(1).min(to),
+        };
+        if from < to {
+            let [from, stop] = [from, to].map(|time| Timestamp(time.clamp(0, Timestamp::MAX.0)));
+            segments.push(Segment { buckets: source.buckets, from, to: stop });
+        }
+        to = from;
+        if is_whole {
+            break;
+        }
+    }
+    segments.reverse();
+    segments
+}
+
+/// Something that keeps a part of a metric. Nanoseconds.
+struct Source {
+    buckets: Option<ArchivePolicyItem>,
+    /// What starts earlier is not wanted.
+    start: i64,
+    /// What is at this time or earlier has expired.
+    kept_after: i64,
+}
+
+impl Source {
+    /// The first time from here on at which a bucket starts.
+    fn ceil(&self, time: i64) -> i64 {
+        let granularity = self.buckets.map_or(1, |item| item.granularity.0);
+        time.saturating_add((-time).rem_euclid(granularity))
+    }
+}
+
+fn nanoseconds(milliseconds: i64) -> i64 {
+    milliseconds.saturating_mul(MILLISECOND)
+}
+
+/// The earliest start of a bucket that may be read.
+fn first_bucket(query: &SampleQuery, granularity: Timespan) -> i64 {
+    let start = nanoseconds(query.start_ms);
+    match query.stamp {
+        Stamp::End => start.saturating_sub(granularity.0),
+        Stamp::Start => {
+            let wider_ms = query.bucket_lookback_ms(granularity).unwrap_or(0);
+            start.saturating_sub(nanoseconds(wider_ms.saturating_sub(query.lookback_ms.unwrap_or(0))))
+        }
+    }
+}
+
+/// The granularities to take, in this order.
+fn candidates(policy: &ArchivePolicy, query: &SampleQuery) -> Vec<ArchivePolicyItem> {
+    let mut items = policy.definition.clone();
+    items.sort_by_key(|item| item.granularity);
+    if let Some(granularity) = query.granularity {
+        items.retain(|item| item.granularity == granularity);
+        return items;
+    }
+    let divides = |span_ms: i64, granularity: Timespan| {
+        span_ms.checked_mul(MILLISECOND).is_some_and(|span| span % granularity.0 == 0)
+    };
+    let is_fine = |item: &ArchivePolicyItem| match query.resolution {
+        Resolution::Finest => false,
+        Resolution::AtMost(most) => item.granularity <= most,
+        Resolution::Divides { first_end_ms, step_ms, range_ms } => {
+            [first_end_ms, step_ms, range_ms].into_iter().all(|span_ms| divides(span_ms, item.granularity))
+        }
+    };
+    let first = items.iter().rposition(is_fine).unwrap_or(0);
+    // What the coarser ones do not keep may be there in finer ones.
+    let mut finer: Vec<ArchivePolicyItem> = items.drain(..first).collect();
+    finer.reverse();
+    items.extend(finer);
+    items
+}

@@ -1,0 +1,103 @@
+//! What is said of a metric: its type, a text, its unit.
+
+use std::borrow::Cow;
+
+/// A metric's type, by Prometheus' numbers, which both versions of remote write share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MetricKind {
+    #[default]
+    Unknown,
+    Counter,
+    Gauge,
+    Histogram,
+    GaugeHistogram,
+    Summary,
+    Info,
+    StateSet,
+}
+
+impl MetricKind {
+    /// As `/api/v1/metadata` shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            MetricKind::Unknown => "unknown",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
+            MetricKind::GaugeHistogram => "gaugehistogram",
+            MetricKind::Summary => "summary",
+            MetricKind::Info => "info",
+            MetricKind::StateSet => "stateset",
+        }
+    }
+
+    /// The metrics that a series of this name may belong to: itself, and those of whose series it has the name.
+    pub fn families(series_name: &str) -> impl Iterator<Item = &str> {
+        let all = [MetricKind::Histogram, MetricKind::GaugeHistogram];
+        let suffixes = all.into_iter().flat_map(MetricKind::suffixes);
+        std::iter::once(series_name).chain(suffixes.filter_map(|suffix| series_name.strip_suffix(suffix)))
+    }
+
+    /// What the names of the metric's series may have behind the metric's own name.
+    fn suffixes(self) -> &'static [&'static str] {
+        match self {
+            MetricKind::Histogram => &["_bucket", "_sum", "_count"],
+            MetricKind::GaugeHistogram => &["_bucket", "_gsum", "_gcount"],
+            MetricKind::Summary => &["_sum", "_count"],
+            _ => &[],
+        }
+    }
+}
+
+impl From<u64> for MetricKind {
+    fn from(number: u64) -> Self {
+        match number {
+            1 => MetricKind::Counter,
+            2 => MetricKind::Gauge,
+            3 => MetricKind::Histogram,
+            4 => MetricKind::GaugeHistogram,
+            5 => MetricKind::Summary,
+            6 => MetricKind::Info,
+            7 => MetricKind::StateSet,
+            _ => MetricKind::Unknown,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Metadata<'a> {
+    pub kind: MetricKind,
+    pub help: Cow<'a, str>,
+    pub unit: Cow<'a, str>,
+}
+
+impl Metadata<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.kind == MetricKind::Unknown && self.help.is_empty() && self.unit.is_empty()
+    }
+
+    /// The metric that a series of this name belongs to.
+    pub fn family<'n>(&self, series_name: &'n str) -> &'n str {
+        self.kind.suffixes().iter().find_map(|suffix| series_name.strip_suffix(suffix)).unwrap_or(series_name)
+    }
+
+    pub fn into_owned(self) -> Metadata<'static> {
+        let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        Metadata { kind: self.kind, help: own(self.help), unit: own(self.unit) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_of_a_histogram_are_one_metric() {
+        let of = |kind| Metadata { kind, ..Metadata::default() };
+        assert_eq!(of(MetricKind::Histogram).family("a_seconds_bucket"), "a_seconds");
+        assert_eq!(of(MetricKind::Summary).family("a_count"), "a");
+        assert_eq!(of(MetricKind::Counter).family("a_count"), "a_count");
+        assert_eq!(MetricKind::families("a_sum").collect::<Vec<_>>(), ["a_sum", "a"]);
+        assert!(of(MetricKind::Unknown).is_empty() && !of(MetricKind::Info).is_empty());
+    }
+}

@@ -1,0 +1,181 @@
+//! A request in JSON, by protobuf's rules for it: numbers of 64 bits may be texts, numbers that JSON has not are texts, bytes are
+//! base64. What a field is not known for is passed over.
+
+use std::{fmt, marker::PhantomData, str::FromStr};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, Visitor},
+};
+
+use super::{OtlpError, Request};
+use crate::remote_write::Limits;
+
+/// Objects and lists of a request, for each sample of `samples_max`.
+const OBJECTS_PER_SAMPLE_MAX: usize = 2;
+
+pub(super) fn read(body: &[u8], limits: Limits) -> Result<Request<'_>, OtlpError> {
+    // Each takes more memory than its text: they are counted first. Those in texts count, too, which there are few of.
+    let objects_max = limits.samples_max.saturating_mul(OBJECTS_PER_SAMPLE_MAX);
+    if body.iter().filter(|byte| matches!(byte, b'{' | b'[')).count() > objects_max {
+        return Err(OtlpError::TooManyObjects(objects_max));
+    }
+    Ok(serde_json::from_slice(body)?)
+}
+
+/// A number or its text.
+struct Flexible<T>(PhantomData<T>);
+
+trait Number: FromStr + Sized {
+    const NAME: &'static str;
+    fn from_unsigned(number: u64) -> Option<Self>;
+    fn from_signed(number: i64) -> Option<Self>;
+    fn from_double(number: f64) -> Option<Self>;
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+impl Number for u64 {
+    const NAME: &'static str = "a number of 64 bits";
+    fn from_unsigned(number: u64) -> Option<Self> {
+        Some(number)
+    }
+    fn from_signed(number: i64) -> Option<Self> {
+        number.try_into().ok()
+    }
+    fn from_double(_: f64) -> Option<Self> {
+        None
+    }
+}
+
+impl Number for i64 {
+    const NAME: &'static str = "a signed number of 64 bits";
+    fn from_unsigned(number: u64) -> Option<Self> {
+        number.try_into().ok()
+    }
+    fn from_signed(number: i64) -> Option<Self> {
+        Some(number)
+    }
+    fn from_double(_: f64) -> Option<Self> {
+        None
+    }
+}
+
+impl Number for f64 {
+    const NAME: &'static str = "a number";
+    fn from_unsigned(number: u64) -> Option<Self> {
+        Some(number as f64)
+    }
+    fn from_signed(number: i64) -> Option<Self> {
+        Some(number as f64)
+    }
+    fn from_double(number: f64) -> Option<Self> {
+        Some(number)
+    }
+    fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => text.parse().ok().filter(|number: &f64| number.is_finite()),
+        }
+    }
+}
+
+impl<T: Number> Visitor<'_> for Flexible<T> {
+    type Value = T;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(T::NAME)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
+        T::from_unsigned(number).ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        T::from_signed(number).ok_or_else(|| E::invalid_value(de::Unexpected::Signed(number), &self))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+        T::from_double(number).ok_or_else(|| E::invalid_value(de::Unexpected::Float(number), &self))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        T::from_text(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str("a text"), &self))
+    }
+}
+
+fn flexible<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    deserializer.deserialize_any(Flexible(PhantomData))
+}
+
+pub(super) fn unsigned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    flexible(deserializer)
+}
+
+pub(super) fn double<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    flexible(deserializer)
+}
+
+pub(super) fn optional_double<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    flexible(deserializer).map(Some)
+}
+
+pub(super) fn optional_signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    flexible(deserializer).map(Some)
+}
+
+/// A number of the list.
+struct Item<T>(T);
+
+impl<'de, T: Number> Deserialize<'de> for Item<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        flexible(deserializer).map(Item)
+    }
+}
+
+pub(super) fn unsigned_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    let items: Vec<Item<u64>> = Vec::deserialize(deserializer)?;
+    Ok(items.into_iter().map(|item| item.0).collect())
+}
+
+pub(super) fn double_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    let items: Vec<Item<f64>> = Vec::deserialize(deserializer)?;
+    Ok(items.into_iter().map(|item| item.0).collect())
+}
+
+pub(super) fn optional_bytes<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<u8>>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    BASE64_STANDARD.decode(text).map(Some).map_err(de::Error::custom)
+}
+
+/// By its number, or by the name that protobuf's own writers give it.
+pub(super) fn temporality<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    struct Temporality;
+    impl Visitor<'_> for Temporality {
+        type Value = u64;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("an aggregation temporality")
+        }
+
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
+            Ok(number)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+            match text {
+                "AGGREGATION_TEMPORALITY_UNSPECIFIED" => Ok(0),
+                "AGGREGATION_TEMPORALITY_DELTA" => Ok(1),
+                "AGGREGATION_TEMPORALITY_CUMULATIVE" => Ok(2),
+                _ => Err(E::invalid_value(de::Unexpected::Str("a text"), &self)),
+            }
+        }
+    }
+    deserializer.deserialize_any(Temporality)
+}

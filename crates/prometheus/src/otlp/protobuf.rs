@@ -1,0 +1,252 @@
+//! A request in protobuf (`opentelemetry.proto.collector.metrics.v1`), whose parts are counted while they are read.
+
+use super::{
+    ATTRIBUTES_PER_SAMPLE_MAX, OtlpError, Request, any_value,
+    model::{
+        Attribute, ExponentialHistogram, ExponentialPoint, Gauge, Histogram, HistogramPoint, Metric,
+        NumberPoint, Quantile, Resource, ResourceMetrics, ScopeMetrics, Sum, Summary, SummaryPoint,
+    },
+};
+use crate::{
+    protobuf::{FieldValue, Fields, Malformed},
+    remote_write::Limits,
+};
+
+type Read<T> = Result<T, OtlpError>;
+
+/// How many more are taken.
+struct Left {
+    items_max: usize,
+    items: usize,
+    attributes: usize,
+}
+
+impl Left {
+    fn take_item(&mut self) -> Read<()> {
+        self.items = self.items.checked_sub(1).ok_or(OtlpError::TooManyItems(self.items_max))?;
+        Ok(())
+    }
+
+    fn take_attribute(&mut self) -> Read<()> {
+        let max = self.items_max.saturating_mul(ATTRIBUTES_PER_SAMPLE_MAX);
+        self.attributes = self.attributes.checked_sub(1).ok_or(OtlpError::TooManyAttributes(max))?;
+        Ok(())
+    }
+}
+
+pub(super) fn read(body: &[u8], limits: Limits) -> Read<Request<'_>> {
+    let items = limits.samples_max;
+    let attributes = items.saturating_mul(ATTRIBUTES_PER_SAMPLE_MAX);
+    let mut left = Left { items_max: items, items, attributes };
+    let mut request = Request::default();
+    for field in Fields(body) {
+        if let (1, value) = field? {
+            left.take_item()?;
+            request.resource_metrics.push(resource_metrics(value.bytes(1)?, &mut left)?);
+        }
+    }
+    Ok(request)
+}
+
+fn resource_metrics<'a>(message: &'a [u8], left: &mut Left) -> Read<ResourceMetrics<'a>> {
+    let mut all = ResourceMetrics::default();
+    for field in Fields(message) {
+        match field? {
+            (1, value) => all.resource = resource(value.bytes(1)?, left)?,
+            (2, value) => {
+                left.take_item()?;
+                all.scope_metrics.push(scope_metrics(value.bytes(2)?, left)?);
+            }
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+fn resource<'a>(message: &'a [u8], left: &mut Left) -> Read<Resource<'a>> {
+    let mut resource = Resource::default();
+    for field in Fields(message) {
+        if let (1, value) = field? {
+            resource.attributes.push(attribute(value.bytes(1)?, left)?);
+        }
+    }
+    Ok(resource)
+}
+
+fn scope_metrics<'a>(message: &'a [u8], left: &mut Left) -> Read<ScopeMetrics<'a>> {
+    let mut scope = ScopeMetrics::default();
+    for field in Fields(message) {
+        if let (2, value) = field? {
+            left.take_item()?;
+            scope.metrics.push(metric(value.bytes(2)?, left)?);
+        }
+    }
+    Ok(scope)
+}
+
+fn metric<'a>(message: &'a [u8], left: &mut Left) -> Read<Metric<'a>> {
+    let mut metric = Metric::default();
+    for field in Fields(message) {
+        let (number, value) = field?;
+        if matches!(number, 5 | 7 | 9 | 10 | 11) {
+            // Of several the last one counts.
+            let Metric { name, description, unit, .. } = metric;
+            metric = Metric { name, description, unit, ..Metric::default() };
+        }
+        match number {
+            1 => metric.name = value.text(1)?.into(),
+            2 => metric.description = value.text(2)?.into(),
+            3 => metric.unit = value.text(3)?.into(),
+            5 => {
+                let data_points = points(value.bytes(5)?, left, number_point)?.0;
+                metric.gauge = Some(Gauge { data_points });
+            }
+            7 => {
+                let (data_points, aggregation_temporality, is_monotonic) =
+                    points(value.bytes(7)?, left, number_point)?;
+                metric.sum = Some(Sum { data_points, aggregation_temporality, is_monotonic });
+            }
+            9 => {
+                let (data_points, aggregation_temporality, _) =
+                    points(value.bytes(9)?, left, histogram_point)?;
+                metric.histogram = Some(Histogram { data_points, aggregation_temporality });
+            }
+            10 => {
+                let data_points = points(value.bytes(10)?, left, exponential_point)?.0;
+                metric.exponential_histogram = Some(ExponentialHistogram { data_points });
+            }
+            11 => {
+                let data_points = points(value.bytes(11)?, left, summary_point)?.0;
+                metric.summary = Some(Summary { data_points });
+            }
+            _ => {}
+        }
+    }
+    Ok(metric)
+}
+
+/// The data points of a metric, its temporality, and whether it is monotonic: where each kind has them.
+fn points<'a, T>(
+    message: &'a [u8],
+    left: &mut Left,
+    point: fn(&'a [u8], &mut Left) -> Read<T>,
+) -> Read<(Vec<T>, u64, bool)> {
+    let (mut points, mut temporality, mut is_monotonic) = (Vec::new(), 0, false);
+    for field in Fields(message) {
+        match field? {
+            (1, value) => {
+                left.take_item()?;
+                points.push(point(value.bytes(1)?, left)?);
+            }
+            (2, value) => temporality = value.varint(2)?,
+            (3, value) => is_monotonic = value.varint(3)? != 0,
+            _ => {}
+        }
+    }
+    Ok((points, temporality, is_monotonic))
+}
+
+fn number_point<'a>(message: &'a [u8], left: &mut Left) -> Read<NumberPoint<'a>> {
+    let mut point = NumberPoint::default();
+    for field in Fields(message) {
+        match field? {
+            (3, value) => point.time_unix_nano = value.fixed64(3)?,
+            (4, value) => (point.as_double, point.as_int) = (Some(value.double(4)?), None),
+            (6, value) => {
+                (point.as_double, point.as_int) = (None, Some(value.fixed64(6)?.cast_signed()));
+            }
+            (7, value) => point.attributes.push(attribute(value.bytes(7)?, left)?),
+            (8, value) => point.flags = value.varint(8)?,
+            _ => {}
+        }
+    }
+    Ok(point)
+}
+
+fn histogram_point<'a>(message: &'a [u8], left: &mut Left) -> Read<HistogramPoint<'a>> {
+    let mut point = HistogramPoint::default();
+    for field in Fields(message) {
+        match field? {
+            (3, value) => point.time_unix_nano = value.fixed64(3)?,
+            (4, value) => point.count = value.fixed64(4)?,
+            (5, value) => point.sum = Some(value.double(5)?),
+            (6, value) => put_fixed64(6, value, |bits| point.bucket_counts.push(bits))?,
+            (7, value) => put_fixed64(7, value, |bits| point.explicit_bounds.push(f64::from_bits(bits)))?,
+            (9, value) => point.attributes.push(attribute(value.bytes(9)?, left)?),
+            (10, value) => point.flags = value.varint(10)?,
+            _ => {}
+        }
+    }
+    Ok(point)
+}
+
+/// Numbers of 64 bits, packed or one by one.
+fn put_fixed64(field: u64, value: FieldValue<'_>, mut put: impl FnMut(u64)) -> Result<(), Malformed> {
+    let FieldValue::Bytes(packed) = value else {
+        put(value.fixed64(field)?);
+        return Ok(());
+    };
+    let (numbers, rest) = packed.as_chunks();
+    if !rest.is_empty() {
+        return Err(Malformed::Truncated);
+    }
+    numbers.iter().for_each(|bytes| put(u64::from_le_bytes(*bytes)));
+    Ok(())
+}
+
+fn exponential_point(message: &[u8], _: &mut Left) -> Read<ExponentialPoint> {
+    let mut point = ExponentialPoint::default();
+    for field in Fields(message) {
+        if let (3, value) = field? {
+            point.time_unix_nano = value.fixed64(3)?;
+        }
+    }
+    Ok(point)
+}
+
+fn summary_point<'a>(message: &'a [u8], left: &mut Left) -> Read<SummaryPoint<'a>> {
+    let mut point = SummaryPoint::default();
+    for field in Fields(message) {
+        match field? {
+            (3, value) => point.time_unix_nano = value.fixed64(3)?,
+            (4, value) => point.count = value.fixed64(4)?,
+            (5, value) => point.sum = value.double(5)?,
+            (6, value) => {
+                left.take_item()?;
+                point.quantile_values.push(quantile(value.bytes(6)?)?);
+            }
+            (7, value) => point.attributes.push(attribute(value.bytes(7)?, left)?),
+            (8, value) => point.flags = value.varint(8)?,
+            _ => {}
+        }
+    }
+    Ok(point)
+}
+
+fn quantile(message: &[u8]) -> Result<Quantile, Malformed> {
+    let mut quantile = Quantile::default();
+    for field in Fields(message) {
+        match field? {
+            (1, value) => quantile.quantile = value.double(1)?,
+            (2, value) => quantile.value = value.double(2)?,
+            _ => {}
+        }
+    }
+    Ok(quantile)
+}
+
+fn attribute<'a>(message: &'a [u8], left: &mut Left) -> Read<Attribute<'a>> {
+    left.take_attribute()?;
+    let mut attribute = Attribute::default();
+    for field in Fields(message) {
+        match field? {
+            (1, key) => attribute.key = key.text(1)?.into(),
+            (2, value) => {
+                attribute.value =
+                    any_value::text_of_protobuf(value.bytes(2)?, &mut || left.take_attribute())?;
+            }
+            _ => {}
+        }
+    }
+    Ok(attribute)
+}

@@ -1,0 +1,361 @@
+//! Series of metrics: what each data point becomes, with which labels.
+//!
+//! A data point that cannot be stored is told with its number, and the others are stored. Cumulative sums and histograms are taken as they
+//! are; differences (delta temporality) would need what was before them, and are refused, as Prometheus does unless told otherwise.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt::Display};
+
+use gnudi_promql::{METRIC_NAME, STALE_NAN_BITS};
+
+use super::{
+    OtlpError, Request,
+    model::{
+        Attribute, Histogram, HistogramPoint, Metric, NumberPoint, Resource, ResourceMetrics, SummaryPoint,
+    },
+    names::{InvalidName, NameKind, label_name, metric_name, unit_name},
+};
+use crate::{
+    labels::{INSTANCE, JOB},
+    metadata::{Metadata, MetricKind},
+    remote_write::{Limits, Sample},
+};
+
+/// `AggregationTemporality`.
+const CUMULATIVE: u64 = 2;
+
+/// The bit of a data point's flags that says that there is no value any more.
+const NO_RECORDED_VALUE: u64 = 1;
+
+const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
+
+/// Attributes of a resource that are its job and its instance, and no labels of its `target_info`.
+const SERVICE_NAME: &str = "service.name";
+const SERVICE_NAMESPACE: &str = "service.namespace";
+const SERVICE_INSTANCE: &str = "service.instance.id";
+const IDENTIFYING: [&str; 3] = [SERVICE_NAMESPACE, SERVICE_NAME, SERVICE_INSTANCE];
+
+const TARGET_INFO: &str = "target_info";
+
+/// Half of the time that queries look back: `target_info` has a sample at least so often.
+const TARGET_INFO_INTERVAL_MS: i64 = 150_000;
+/// Of the latest ones; a single data point of long ago must not make millions.
+const TARGET_INFO_SAMPLES_MAX: i64 = 1_000;
+
+/// So many reasons of a request are told in full.
+const REASONS_MAX: usize = 10;
+
+/// One sample of a series.
+#[derive(Clone, Copy, Debug)]
+pub struct Translated<'s> {
+    /// Sorted by name; none of them is empty.
+    pub labels: &'s [(&'s str, &'s str)],
+    pub sample: Sample,
+    pub metadata: &'s Metadata<'s>,
+}
+
+/// What of a request is not stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rejected {
+    pub data_points: u64,
+    pub reasons: Vec<String>,
+}
+
+impl Rejected {
+    fn add(&mut self, data_points: usize, reason: impl Display) {
+        self.data_points += data_points as u64;
+        if self.reasons.len() < REASONS_MAX {
+            self.reasons.push(reason.to_string());
+        }
+    }
+}
+
+/// Hands each sample of a request to `put`.
+///
+/// # Errors
+/// It makes more samples, or longer labels, than the limits allow; some of them were handed over.
+pub fn translate(
+    request: &Request<'_>,
+    limits: Limits,
+    put: &mut dyn FnMut(Translated<'_>),
+) -> Result<Rejected, OtlpError> {
+    let mut out = Output { put, limits, samples: 0, labels_bytes: 0, rejected: Rejected::default() };
+    for resource in &request.resource_metrics {
+        resource_metrics(resource, &mut out)?;
+    }
+    Ok(out.rejected)
+}
+
+/// Labels by name, as long as they are put together.
+type Labels<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
+
+/// Where samples go, within the limits.
+struct Output<'p> {
+    put: &'p mut dyn FnMut(Translated<'_>),
+    limits: Limits,
+    samples: usize,
+    labels_bytes: usize,
+    rejected: Rejected,
+}
+
+impl Output<'_> {
+    /// A sample of the series with these labels, and what else tells it from its neighbours.
+    fn sample(
+        &mut self,
+        base: &Labels<'_>,
+        name: &str,
+        more: Option<(&str, &str)>,
+        sample: Sample,
+        metadata: &Metadata<'_>,
+    ) -> Result<(), OtlpError> {
+        self.samples += 1;
+        if self.samples > self.limits.samples_max {
+            return Err(OtlpError::TooManySamples(self.limits.samples_max));
+        }
+        let own = [Some((METRIC_NAME, name)), more].into_iter().flatten();
+        let is_own = |label: &str| label == METRIC_NAME || more.is_some_and(|(own, _)| own == label);
+        let rest = base.iter().map(|(label, value)| (label.as_ref(), value.as_ref()));
+        let mut labels: Vec<(&str, &str)> =
+            rest.filter(|(label, value)| !is_own(label) && !value.is_empty()).chain(own).collect();
+        labels.sort_unstable();
+        self.labels_bytes += labels.iter().map(|(label, value)| label.len() + value.len()).sum::<usize>();
+        if self.labels_bytes > self.limits.labels_bytes_max {
+            return Err(OtlpError::LabelsTooLarge(self.limits.labels_bytes_max));
+        }
+        (self.put)(Translated { labels: &labels, sample, metadata });
+        Ok(())
+    }
+}
+
+/// What all data points of a resource have in common.
+struct Target<'a> {
+    job: Option<String>,
+    instance: Option<&'a str>,
+}
+
+impl<'a> Target<'a> {
+    fn of(resource: &'a Resource<'_>) -> Self {
+        let value = |key| resource.attributes.iter().find(|own| own.key == key).map(|own| own.value.as_ref());
+        let job = value(SERVICE_NAME).map(|name| match value(SERVICE_NAMESPACE) {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        });
+        let is_set = |text: &&str| !text.is_empty();
+        Target { job: job.filter(|job| !job.is_empty()), instance: value(SERVICE_INSTANCE).filter(is_set) }
+    }
+
+    /// The labels of attributes without those that are `ignored`. Those whose names become one are joined, in the order of their keys.
+    fn labels<'l>(
+        &'l self,
+        attributes: &'l [Attribute<'_>],
+        ignored: &[&str],
+    ) -> Result<Labels<'l>, InvalidName> {
+        let mut sorted: Vec<(&str, &str)> = attributes
+            .iter()
+            .map(|own| (own.key.as_ref(), own.value.as_ref()))
+            .filter(|(key, _)| !ignored.contains(key))
+            .collect();
+        sorted.sort_by_key(|(key, _)| *key);
+        let mut labels = Labels::new();
+        for (key, value) in sorted {
+            let known = labels.entry(label_name(key)?.into()).or_default();
+            *known = if known.is_empty() { value.into() } else { format!("{known};{value}").into() };
+        }
+        if let Some(job) = &self.job {
+            labels.insert(JOB.into(), job.as_str().into());
+        }
+        if let Some(instance) = self.instance {
+            labels.insert(INSTANCE.into(), instance.into());
+        }
+        Ok(labels)
+    }
+}
+
+fn resource_metrics(all: &ResourceMetrics<'_>, out: &mut Output<'_>) -> Result<(), OtlpError> {
+    let target = Target::of(&all.resource);
+    let mut times: Option<(i64, i64)> = None;
+    for metric in all.scope_metrics.iter().flat_map(|scope| &scope.metrics) {
+        for time in metric_times(metric).filter_map(milliseconds) {
+            let (first, last) = times.unwrap_or((time, time));
+            times = Some((first.min(time), last.max(time)));
+        }
+        self::metric(metric, &target, out)?;
+    }
+    match times {
+        Some(times) => target_info(&all.resource, &target, times, out),
+        None => Ok(()),
+    }
+}
+
+fn metric_times(metric: &Metric<'_>) -> impl Iterator<Item = u64> {
+    let numbers = metric.gauge.iter().flat_map(|gauge| &gauge.data_points);
+    let numbers = numbers.chain(metric.sum.iter().flat_map(|sum| &sum.data_points));
+    let histograms = metric.histogram.iter().flat_map(|histogram| &histogram.data_points);
+    let exponential = metric.exponential_histogram.iter().flat_map(|histogram| &histogram.data_points);
+    let summaries = metric.summary.iter().flat_map(|summary| &summary.data_points);
+    numbers
+        .map(|point| point.time_unix_nano)
+        .chain(histograms.map(|point| point.time_unix_nano))
+        .chain(exponential.map(|point| point.time_unix_nano))
+        .chain(summaries.map(|point| point.time_unix_nano))
+}
+
+fn metric(metric: &Metric<'_>, target: &Target<'_>, out: &mut Output<'_>) -> Result<(), OtlpError> {
+    let (kind, name_kind, temporality, points) = match metric {
+        Metric { gauge: Some(gauge), .. } => {
+            (MetricKind::Gauge, NameKind::Gauge, None, gauge.data_points.len())
+        }
+        Metric { sum: Some(sum), .. } => {
+            let (kind, name) = match sum.is_monotonic {
+                true => (MetricKind::Counter, NameKind::MonotonicSum),
+                false => (MetricKind::Gauge, NameKind::Other),
+            };
+            (kind, name, Some(sum.aggregation_temporality), sum.data_points.len())
+        }
+        Metric { histogram: Some(Histogram { data_points, aggregation_temporality }), .. } => {
+            (MetricKind::Histogram, NameKind::Other, Some(*aggregation_temporality), data_points.len())
+        }
+        Metric { exponential_histogram: Some(histogram), .. } => {
+            let reason = format_args!("{:?}: exponential histograms are not supported", shown(&metric.name));
+            out.rejected.add(histogram.data_points.len(), reason);
+            return Ok(());
+        }
+        Metric { summary: Some(summary), .. } => {
+            (MetricKind::Summary, NameKind::Other, None, summary.data_points.len())
+        }
+        _ => return Ok(()),
+    };
+    if points == 0 {
+        return Ok(());
+    }
+    if temporality.is_some_and(|temporality| temporality != CUMULATIVE) {
+        let reason = format_args!("{:?}: only cumulative temporality is supported", shown(&metric.name));
+        out.rejected.add(points, reason);
+        return Ok(());
+    }
+    let name = match metric_name(&metric.name, &metric.unit, name_kind) {
+        Ok(name) => name,
+        Err(error) => {
+            out.rejected.add(points, error);
+            return Ok(());
+        }
+    };
+    let metadata =
+        Metadata { kind, help: metric.description.as_ref().into(), unit: unit_name(&metric.unit).into() };
+    let mut series = MetricSeries { name: &name, metadata: &metadata, target, out };
+    let gauge = metric.gauge.iter().flat_map(|gauge| &gauge.data_points);
+    let sum = metric.sum.iter().flat_map(|sum| &sum.data_points);
+    gauge.chain(sum).try_for_each(|point| series.number(point))?;
+    let mut histograms = metric.histogram.iter().flat_map(|histogram| &histogram.data_points);
+    histograms.try_for_each(|point| series.histogram(point))?;
+    metric.summary.iter().flat_map(|summary| &summary.data_points).try_for_each(|point| series.summary(point))
+}
+
+/// The series of one metric.
+struct MetricSeries<'m, 'p> {
+    name: &'m str,
+    metadata: &'m Metadata<'m>,
+    target: &'m Target<'m>,
+    out: &'m mut Output<'p>,
+}
+
+impl<'m> MetricSeries<'m, '_> {
+    /// The labels and the time of a data point; `None` where it is refused.
+    fn point<'l>(&mut self, attributes: &'l [Attribute<'_>], time: u64) -> Option<(Labels<'l>, i64)>
+    where
+        'm: 'l,
+    {
+        let labels = self.target.labels(attributes, &[METRIC_NAME]);
+        match (labels, milliseconds(time)) {
+            (Ok(labels), Some(time)) => return Some((labels, time)),
+            (Err(error), _) => self.out.rejected.add(1, format_args!("{}: {error}", shown(self.name))),
+            (_, None) => {
+                self.out.rejected.add(1, format_args!("{}: a time beyond what is stored", shown(self.name)));
+            }
+        }
+        None
+    }
+
+    fn number(&mut self, point: &NumberPoint<'_>) -> Result<(), OtlpError> {
+        let Some((labels, time)) = self.point(&point.attributes, point.time_unix_nano) else { return Ok(()) };
+        let value = point.as_double.or(point.as_int.map(|value| value as f64)).unwrap_or_default();
+        let sample = sample(time, value, point.flags);
+        self.out.sample(&labels, self.name, None, sample, self.metadata)
+    }
+
+    fn histogram(&mut self, point: &HistogramPoint<'_>) -> Result<(), OtlpError> {
+        let Some((labels, time)) = self.point(&point.attributes, point.time_unix_nano) else { return Ok(()) };
+        let of = |value| sample(time, value, point.flags);
+        if let Some(sum) = point.sum {
+            self.out.sample(&labels, &format!("{}_sum", self.name), None, of(sum), self.metadata)?;
+        }
+        let count = of(point.count as f64);
+        self.out.sample(&labels, &format!("{}_count", self.name), None, count, self.metadata)?;
+        let name = format!("{}_bucket", self.name);
+        let mut below = 0_u64;
+        for (bound, in_bucket) in point.explicit_bounds.iter().zip(&point.bucket_counts) {
+            below = below.wrapping_add(*in_bucket);
+            // The last bucket is made of the count.
+            if *bound != f64::INFINITY {
+                let (bound, value) = (bound.to_string(), of(below as f64));
+                self.out.sample(&labels, &name, Some(("le", &bound)), value, self.metadata)?;
+            }
+        }
+        self.out.sample(&labels, &name, Some(("le", "+Inf")), count, self.metadata)
+    }
+
+    fn summary(&mut self, point: &SummaryPoint<'_>) -> Result<(), OtlpError> {
+        let Some((labels, time)) = self.point(&point.attributes, point.time_unix_nano) else { return Ok(()) };
+        let of = |value| sample(time, value, point.flags);
+        self.out.sample(&labels, &format!("{}_sum", self.name), None, of(point.sum), self.metadata)?;
+        let count = of(point.count as f64);
+        self.out.sample(&labels, &format!("{}_count", self.name), None, count, self.metadata)?;
+        for quantile in &point.quantile_values {
+            let (text, value) = (quantile.quantile.to_string(), of(quantile.value));
+            self.out.sample(&labels, self.name, Some(("quantile", &text)), value, self.metadata)?;
+        }
+        Ok(())
+    }
+}
+
+/// The series that tells what a resource is, where there is more to tell than job and instance.
+fn target_info(
+    resource: &Resource<'_>,
+    target: &Target<'_>,
+    (first, last): (i64, i64),
+    out: &mut Output<'_>,
+) -> Result<(), OtlpError> {
+    let is_telling = |own: &Attribute<'_>| !IDENTIFYING.contains(&own.key.as_ref());
+    if !resource.attributes.iter().any(is_telling) || (target.job.is_none() && target.instance.is_none()) {
+        return Ok(());
+    }
+    let labels = match target.labels(&resource.attributes, &IDENTIFYING) {
+        Ok(labels) => labels,
+        Err(error) => {
+            out.rejected.add(0, format_args!("{TARGET_INFO}: {error}"));
+            return Ok(());
+        }
+    };
+    let metadata = Metadata { kind: MetricKind::Gauge, help: "Target metadata".into(), unit: "".into() };
+    let mut time = first.max(last.saturating_sub(TARGET_INFO_INTERVAL_MS * (TARGET_INFO_SAMPLES_MAX - 1)));
+    while time < last {
+        out.sample(&labels, TARGET_INFO, None, sample(time, 1.0, 0), &metadata)?;
+        time += TARGET_INFO_INTERVAL_MS;
+    }
+    out.sample(&labels, TARGET_INFO, None, sample(last, 1.0, 0), &metadata)
+}
+
+fn sample(timestamp_ms: i64, value: f64, flags: u64) -> Sample {
+    let is_stale = flags & NO_RECORDED_VALUE != 0;
+    Sample { timestamp_ms, value: if is_stale { f64::from_bits(STALE_NAN_BITS) } else { value } }
+}
+
+/// A time that is given in nanoseconds; `None` where a signed number has no place for them.
+fn milliseconds(time_unix_nano: u64) -> Option<i64> {
+    i64::try_from(time_unix_nano).ok()?;
+    Some((time_unix_nano / NANOSECONDS_PER_MILLISECOND).cast_signed())
+}
+
+/// The beginning of a name, for the text of a reason.
+fn shown(name: &str) -> &str {
+    name.char_indices().nth(100).map_or(name, |(end, _)| &name[..end])
+}

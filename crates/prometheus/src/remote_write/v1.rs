@@ -1,0 +1,110 @@
+//! The message of remote write 1.0 (`prometheus.WriteRequest`, protobuf).
+//!
+//! Native histograms and exemplars are counted; what later versions add is passed over.
+
+use super::{InvalidLabels, Left, Limits, ReadError, Series, Span, WriteRequest, sample};
+use crate::{
+    metadata::Metadata,
+    protobuf::{Fields, Malformed},
+};
+
+/// The series of a message.
+pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadError> {
+    let mut left = Left::new(limits);
+    let mut request = WriteRequest::default();
+    for field in Fields(message) {
+        match field? {
+            (1, value) => {
+                left.take_series()?;
+                let series = series(value.bytes(1)?, &mut left, &mut request)?;
+                request.series.push(series);
+            }
+            (3, value) => {
+                left.take_series()?;
+                request.metadata.push(metadata(value.bytes(3)?)?);
+            }
+            _ => {}
+        }
+    }
+    Ok(request)
+}
+
+fn series<'a>(
+    message: &'a [u8],
+    left: &mut Left,
+    request: &mut WriteRequest<'a>,
+) -> Result<Series<'a>, ReadError> {
+    let first = request.samples.len();
+    let (mut span, mut histograms, mut exemplars) = (Span::default(), 0, 0);
+    let mut fields = Fields(message);
+    let mut start = 0;
+    while let Some(field) = fields.next() {
+        let field = field?;
+        let end = message.len() - fields.0.len();
+        match field {
+            (1, value) => {
+                left.take_label()?;
+                value.bytes(1)?;
+                span.add(start, end);
+            }
+            (2, value) => {
+                left.take_sample()?;
+                request.samples.push(sample(value.bytes(2)?)?);
+            }
+            (3, value) => {
+                left.take_sample()?;
+                value.bytes(3)?;
+                exemplars += 1;
+            }
+            (4, value) => {
+                left.take_sample()?;
+                value.bytes(4)?;
+                histograms += 1;
+            }
+            _ => {}
+        }
+        start = end;
+    }
+    let samples = first..request.samples.len();
+    Ok(Series { labels: span.of(message), samples, histograms, exemplars, metadata: None })
+}
+
+/// The labels of a part of a series.
+pub(super) fn labels(part: &[u8], labels_max: usize) -> Result<Vec<(&str, &str)>, InvalidLabels> {
+    let mut labels = Vec::new();
+    for field in Fields(part) {
+        if let (1, value) = field? {
+            if labels.len() == labels_max {
+                return Err(InvalidLabels::TooMany(labels_max));
+            }
+            labels.push(label(value.bytes(1)?)?);
+        }
+    }
+    Ok(labels)
+}
+
+fn label(message: &[u8]) -> Result<(&str, &str), Malformed> {
+    let (mut name, mut value) = ("", "");
+    for field in Fields(message) {
+        match field? {
+            (1, text) => name = text.text(1)?,
+            (2, text) => value = text.text(2)?,
+            _ => {}
+        }
+    }
+    Ok((name, value))
+}
+
+fn metadata(message: &[u8]) -> Result<(&str, Metadata<'_>), Malformed> {
+    let (mut name, mut metadata) = ("", Metadata::default());
+    for field in Fields(message) {
+        match field? {
+            (1, kind) => metadata.kind = kind.varint(1)?.into(),
+            (2, text) => name = text.text(2)?,
+            (4, text) => metadata.help = text.text(4)?.into(),
+            (5, text) => metadata.unit = text.text(5)?.into(),
+            _ => {}
+        }
+    }
+    Ok((name, metadata))
+}

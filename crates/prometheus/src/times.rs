@@ -1,0 +1,195 @@
+//! Times and durations as parameters of Prometheus' API: seconds or RFC 3339, seconds or Go's units.
+
+/// What Prometheus' own clients send for no limit.
+const MIN_TIME: &str = "-292273086-05-16T16:47:06Z";
+const MAX_TIME: &str = "292277025-08-18T07:12:54.999999999Z";
+
+/// Milliseconds beyond this are of no use: sums of a few of them must not overflow.
+const MILLISECONDS_MAX: i64 = i64::MAX / 32;
+
+/// A time in milliseconds.
+///
+/// # Errors
+/// Prometheus' text.
+pub fn parse_time(text: &str) -> Result<i64, String> {
+    let seconds = parse_float(text).filter(|seconds| seconds.is_finite());
+    let milliseconds = match (seconds, text) {
+        (Some(seconds), _) => Some((seconds * 1000.0).round() as i64),
+        (None, MIN_TIME) => Some(-MILLISECONDS_MAX),
+        (None, MAX_TIME) => Some(MILLISECONDS_MAX),
+        (None, _) => parse_rfc3339(text),
+    };
+    let milliseconds = milliseconds.ok_or_else(|| format!("cannot parse {text:?} to a valid timestamp"))?;
+    Ok(milliseconds.clamp(-MILLISECONDS_MAX, MILLISECONDS_MAX))
+}
+
+/// A duration in nanoseconds.
+///
+/// # Errors
+/// Prometheus' text.
+pub fn parse_duration(text: &str) -> Result<i64, String> {
+    let cannot = || format!("cannot parse {text:?} to a valid duration");
+    if let Some(seconds) = parse_float(text) {
+        let nanoseconds = seconds * 1e9;
+        if nanoseconds.is_nan() {
+            return Err(cannot());
+        }
+        if nanoseconds.abs() >= i64::MAX as f64 {
+            return Err(format!("{}. It overflows int64", cannot()));
+        }
+        return Ok(nanoseconds as i64);
+    }
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text),
+    };
+    Ok(sign * parse_units(rest).ok_or_else(cannot)?)
+}
+
+/// Go's `ParseFloat`, but for hexadecimal digits.
+fn parse_float(text: &str) -> Option<f64> {
+    text.parse().ok()
+}
+
+const UNITS_NS: [(&str, i64); 7] = [
+    ("y", 365 * 86_400_000_000_000),
+    ("w", 7 * 86_400_000_000_000),
+    ("d", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+];
+
+/// Whole numbers with units, the larger ones first: `1h30m`.
+fn parse_units(text: &str) -> Option<i64> {
+    let mut rest = text;
+    let mut sum: i64 = 0;
+    let mut next_unit = 0;
+    while !rest.is_empty() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let number: i64 = rest[..digits].parse().ok()?;
+        let end = digits + rest[digits..].find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len() - digits);
+        let unit = &rest[digits..end];
+        let at = next_unit + UNITS_NS[next_unit..].iter().position(|(name, _)| *name == unit)?;
+        sum = sum.checked_add(number.checked_mul(UNITS_NS[at].1)?)?;
+        next_unit = at + 1;
+        rest = &rest[end..];
+    }
+    (!text.is_empty()).then_some(sum)
+}
+
+/// `2006-01-02T15:04:05.999Z`, `...+07:00`.
+fn parse_rfc3339(text: &str) -> Option<i64> {
+    let number = |range: std::ops::Range<usize>| -> Option<i64> {
+        let digits = text.get(range)?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    };
+    let has = |at: usize, what: u8| text.as_bytes().get(at) == Some(&what);
+    let separated = has(4, b'-') && has(7, b'-') && has(10, b'T') && has(13, b':') && has(16, b':');
+    if !separated {
+        return None;
+    }
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let days_of_month = *days.get(usize::try_from(month).ok()?.checked_sub(1)?)?;
+    if !(1..=days_of_month).contains(&day) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let mut rest = text.get(19..)?;
+    let mut milliseconds = 0;
+    if let Some(fraction) = rest.strip_prefix('.') {
+        let length = fraction.len() - fraction.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let digits = format!("{:0<3}", &fraction[..length]);
+        milliseconds = if length == 0 { return None } else { digits[..3].parse().ok()? };
+        rest = &fraction[length..];
+    }
+    let offset_minutes = if rest == "Z" {
+        0
+    } else {
+        let at = text.len() - rest.len();
+        let sign = match rest.as_bytes() {
+            [b'+', _, _, b':', _, _] => 1,
+            [b'-', _, _, b':', _, _] => -1,
+            _ => return None,
+        };
+        let (hours, minutes) = (number(at + 1..at + 3)?, number(at + 4..at + 6)?);
+        if hours > 23 || minutes > 59 {
+            return None;
+        }
+        sign * (hours * 60 + minutes)
+    };
+    let days = days_since_epoch(year, month, day);
+    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset_minutes * 60;
+    Some(seconds * 1000 + milliseconds)
+}
+
+/// Of a date of the Gregorian calendar; years begin in March here, so that a leap day is the last.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_rfc_3339() {
+        for (text, milliseconds) in [
+            ("1435781430.781", 1_435_781_430_781),
+            ("4", 4000),
+            ("-1.5", -1500),
+            ("1e3", 1_000_000),
+            ("2015-06-03T13:21:58.555Z", 1_433_337_718_555),
+            ("2015-06-03T14:21:58.555+01:00", 1_433_337_718_555),
+            ("2016-02-29T00:00:00Z", 1_456_704_000_000),
+            ("1970-01-01T00:00:00Z", 0),
+            ("0000-01-01T00:00:00Z", -62_167_219_200_000),
+            (MAX_TIME, MILLISECONDS_MAX),
+            ("1e300", MILLISECONDS_MAX),
+        ] {
+            assert_eq!(parse_time(text), Ok(milliseconds), "{text}");
+        }
+        for text in [
+            "",
+            "abc",
+            "30s",
+            "NaN",
+            "Inf",
+            "2015-02-30T00:00:00Z",
+            "2015-06-03T13:21:58",
+            "2015-06-03T13:21:58.Z",
+            "2015-06-03T13:21:5éZ",
+        ] {
+            assert_eq!(parse_time(text), Err(format!("cannot parse {text:?} to a valid timestamp")));
+        }
+    }
+
+    #[test]
+    fn durations_are_seconds_or_have_units() {
+        for (text, nanoseconds) in [
+            ("1", 1_000_000_000),
+            ("0.5", 500_000_000),
+            ("1h30m", 5_400_000_000_000),
+            ("1ms", 1_000_000),
+            ("-1m", -60_000_000_000),
+            ("1e-9", 1),
+        ] {
+            assert_eq!(parse_duration(text), Ok(nanoseconds), "{text}");
+        }
+        for text in
+            ["", "x", "1h1h", "1m1h", "1.5h", "NaN", "h", "99999999999999999999d", "9999999y", "-", "1é"]
+        {
+            assert_eq!(parse_duration(text), Err(format!("cannot parse {text:?} to a valid duration")));
+        }
+        let text = "cannot parse \"1e300\" to a valid duration. It overflows int64";
+        assert_eq!(parse_duration("1e300"), Err(text.to_owned()));
+    }
+}

@@ -1,0 +1,321 @@
+//! Remote write: what is written is read in both versions, parts of later versions are passed over, and no bytes are too much.
+
+use gnudi_prometheus::{
+    metadata::{Metadata, MetricKind},
+    remote_write::{
+        InvalidLabels, Limits, ReadError, Sample, WriteRequest, inflate, inflated_bytes,
+        names::{Labels, place},
+        v1, v2,
+    },
+};
+use proptest::{collection, prelude::*};
+
+const LIMITS: Limits = Limits { samples_max: 1_000, labels_bytes_max: 100_000 };
+
+fn varint(mut number: u64, out: &mut Vec<u8>) {
+    while number > 0x7f {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn field(number: u64, payload: &[u8], out: &mut Vec<u8>) {
+    varint(number << 3 | 2, out);
+    varint(payload.len() as u64, out);
+    out.extend_from_slice(payload);
+}
+
+fn number(field: u64, value: u64, out: &mut Vec<u8>) {
+    varint(field << 3, out);
+    varint(value, out);
+}
+
+/// Fields that no version has yet, of every wire type.
+fn unknown(out: &mut Vec<u8>) {
+    field(100, b"later", out);
+    varint(101 << 3, out);
+    varint(u64::MAX, out);
+    varint(102 << 3 | 1, out);
+    out.extend_from_slice(&[1; 8]);
+    varint(103 << 3 | 5, out);
+    out.extend_from_slice(&[1; 4]);
+}
+
+#[derive(Clone, Debug, Default)]
+struct Series {
+    labels: Vec<(String, String)>,
+    samples: Vec<(u64, i64)>,
+    histograms: usize,
+    exemplars: usize,
+    help: String,
+}
+
+fn sample((bits, time): (u64, i64), with_unknown: bool) -> Vec<u8> {
+    let mut bytes = vec![1 << 3 | 1];
+    bytes.extend_from_slice(&bits.to_le_bytes());
+    number(2, time as u64, &mut bytes);
+    if with_unknown {
+        unknown(&mut bytes);
+    }
+    bytes
+}
+
+fn write_v1(all: &[Series], with_unknown: bool) -> Vec<u8> {
+    let mut message = Vec::new();
+    for one in all {
+        let mut series = Vec::new();
+        for (index, (name, value)) in one.labels.iter().enumerate() {
+            let mut label = Vec::new();
+            field(1, name.as_bytes(), &mut label);
+            field(2, value.as_bytes(), &mut label);
+            if with_unknown {
+                unknown(&mut label);
+                // Labels need not be side by side.
+                if index == 1 {
+                    unknown(&mut series);
+                }
+            }
+            field(1, &label, &mut series);
+        }
+        one.samples.iter().for_each(|one| field(2, &sample(*one, with_unknown), &mut series));
+        (0..one.exemplars).for_each(|_| field(3, b"", &mut series));
+        (0..one.histograms).for_each(|_| field(4, b"", &mut series));
+        if with_unknown {
+            unknown(&mut series);
+        }
+        field(1, &series, &mut message);
+        let mut metadata = Vec::new();
+        number(1, 2, &mut metadata);
+        field(2, b"name", &mut metadata);
+        field(4, one.help.as_bytes(), &mut metadata);
+        field(3, &metadata, &mut message);
+    }
+    if with_unknown {
+        unknown(&mut message);
+    }
+    message
+}
+
+/// With references packed or one by one, and the table in front or behind.
+fn write_v2(all: &[Series], is_odd: bool) -> Vec<u8> {
+    let mut symbols = vec![String::new()];
+    let mut symbol = |text: &str| {
+        symbols.iter().position(|known| known == text).unwrap_or_else(|| {
+            symbols.push(text.to_owned());
+            symbols.len() - 1
+        }) as u64
+    };
+    let mut bodies = Vec::new();
+    for one in all {
+        let (mut series, mut packed) = (Vec::new(), Vec::new());
+        for text in one.labels.iter().flat_map(|(name, value)| [name, value]) {
+            let reference = symbol(text);
+            if is_odd {
+                number(1, reference, &mut series);
+                unknown(&mut series);
+            } else {
+                varint(reference, &mut packed);
+            }
+        }
+        if !packed.is_empty() {
+            field(1, &packed, &mut series);
+        }
+        one.samples.iter().for_each(|one| field(2, &sample(*one, is_odd), &mut series));
+        (0..one.histograms).for_each(|_| field(3, b"", &mut series));
+        (0..one.exemplars).for_each(|_| field(4, b"", &mut series));
+        let mut metadata = Vec::new();
+        number(1, 2, &mut metadata);
+        number(3, symbol(&one.help), &mut metadata);
+        field(5, &metadata, &mut series);
+        field(5, &series, &mut bodies);
+    }
+    let mut table = Vec::new();
+    symbols.iter().for_each(|text| field(4, text.as_bytes(), &mut table));
+    if is_odd {
+        unknown(&mut bodies);
+        bodies.extend(table);
+        bodies
+    } else {
+        table.extend(bodies);
+        table
+    }
+}
+
+fn all_series() -> impl Strategy<Value = Vec<Series>> {
+    let labels = collection::vec((".{0,6}", ".{0,6}"), 0..4);
+    let samples = collection::vec((any::<u64>(), any::<i64>()), 0..4);
+    let one = (labels, samples, 0_usize..3, 0_usize..3, ".{0,9}").prop_map(
+        |(labels, samples, histograms, exemplars, help)| Series {
+            labels,
+            samples,
+            histograms,
+            exemplars,
+            help,
+        },
+    );
+    collection::vec(one, 0..4)
+}
+
+fn read_back(request: &WriteRequest<'_>) -> Vec<Series> {
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let bits = |sample: &Sample| (sample.value.to_bits(), sample.timestamp_ms);
+    request
+        .series
+        .iter()
+        .map(|series| Series {
+            labels: request.labels(series, 100).unwrap().into_iter().map(owned).collect(),
+            samples: request.samples(series).iter().map(bits).collect(),
+            histograms: series.histograms,
+            exemplars: series.exemplars,
+            help: request.metadata(series).unwrap().map_or(String::new(), |metadata| {
+                assert_eq!(metadata.kind, MetricKind::Gauge);
+                metadata.help.into_owned()
+            }),
+        })
+        .collect()
+}
+
+fn same(one: &[Series], other: &[Series], with_help: bool) -> bool {
+    let parts = |series: &Series| {
+        let help = if with_help { series.help.clone() } else { String::new() };
+        (series.labels.clone(), series.samples.clone(), series.histograms, series.exemplars, help)
+    };
+    one.iter().map(parts).eq(other.iter().map(parts))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn what_is_written_is_read(all in all_series(), is_odd: bool) {
+        let message = write_v1(&all, is_odd);
+        let read = v1::read(&message, LIMITS).unwrap();
+        prop_assert!(same(&read_back(&read), &all, false));
+        let metadata: Vec<_> = all
+            .iter()
+            .map(|one| ("name", Metadata { kind: MetricKind::Gauge, help: one.help.as_str().into(), unit: "".into() }))
+            .collect();
+        prop_assert_eq!(&read.metadata, &metadata);
+        let message_2 = write_v2(&all, is_odd);
+        let read = v2::read(&message_2, LIMITS).unwrap();
+        prop_assert!(same(&read_back(&read), &all, true));
+        // Snappy's own encoder and our bound agree.
+        let body = snap::raw::Encoder::new().compress_vec(&message).unwrap();
+        prop_assert_eq!(inflated_bytes(&body, message.len()).and_then(|_| inflate(&body)).ok(), Some(message));
+    }
+
+    /// Keys differ where labels do, whatever the other parts of a series are.
+    #[test]
+    fn keys_are_as_different_as_labels(
+        a in collection::vec(("[ab]{0,2}", "[ab]{0,2}"), 0..4),
+        b in collection::vec(("[ab]{0,2}", "[ab]{0,2}"), 0..4),
+        samples in collection::vec((any::<u64>(), any::<i64>()), 0..3),
+    ) {
+        let all = [Series { labels: a.clone(), samples, ..Series::default() }, Series { labels: b.clone(), ..Series::default() }];
+        for (message, version) in [(write_v1(&all, false), 1), (write_v2(&all, false), 2)] {
+            let request = if version == 1 { v1::read(&message, LIMITS) } else { v2::read(&message, LIMITS) }.unwrap();
+            let keys: Vec<Vec<u8>> = request.series.iter().map(|series| {
+                let mut key = Vec::new();
+                request.write_key(series, &mut key);
+                key
+            }).collect();
+            prop_assert_eq!(keys[0] == keys[1], a == b, "version {}", version);
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_cut_or_changed_is_read_or_refused(all in all_series(), at: prop::sample::Index, byte: u8) {
+        for mut message in [write_v1(&all, true), write_v2(&all, true), write_v2(&all, false)] {
+            let at = at.index(message.len());
+            message[at] = byte;
+            look_at_all(&message);
+            look_at_all(&message[..at]);
+        }
+    }
+
+    #[test]
+    fn no_bytes_are_too_much(bytes in collection::vec(any::<u8>(), 0..60)) {
+        look_at_all(&bytes);
+        let _ = inflated_bytes(&bytes, 1000).and_then(|_| inflate(&bytes));
+    }
+
+    /// Two series get the same place only where their labels are the same.
+    #[test]
+    fn places_are_as_different_as_labels(
+        a in collection::btree_map("[ab=\"\\\\,{}/]{1,3}", "[ab=\"\\\\,{}/\n]{1,4}", 0..3),
+        b in collection::btree_map("[ab=\"\\\\,{}/]{1,3}", "[ab=\"\\\\,{}/\n]{1,4}", 0..3),
+        names in ("[a{}\"=/\\\\]{1,4}", "[a{}\"=/\\\\]{1,4}"),
+    ) {
+        let labels = |labels: &std::collections::BTreeMap<String, String>, name: &str| {
+            let mut all: Vec<(String, String)> = labels.clone().into_iter().collect();
+            all.push(("__name__".to_owned(), name.to_owned()));
+            all
+        };
+        let (a, b) = (labels(&a, &names.0), labels(&b, &names.1));
+        let of = |labels: &[(String, String)]| {
+            let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            place(&labels, Labels::All).expect("it has a name").metric_name
+        };
+        prop_assert_eq!(of(&a) == of(&b), a == b);
+    }
+}
+
+fn look_at_all(message: &[u8]) {
+    for request in [v1::read(message, LIMITS), v2::read(message, LIMITS)].into_iter().flatten() {
+        for series in &request.series {
+            let _ = (request.labels(series, 100), request.metadata(series), request.samples(series));
+            request.write_key(series, &mut Vec::new());
+        }
+    }
+}
+
+#[test]
+fn version_1_has_bounds() {
+    let labels = vec![("a".to_owned(), "b".to_owned()); 10];
+    let all = [Series { labels, samples: vec![(0, 1); 10], ..Series::default() }];
+    let message = write_v1(&all, false);
+    let limits = |samples_max| Limits { samples_max, ..LIMITS };
+    let request = v1::read(&message, limits(10)).unwrap();
+    assert_eq!(request.samples_len(), 10);
+    assert_eq!(request.labels(&request.series[0], 9), Err(InvalidLabels::TooMany(9)));
+    assert_eq!(v1::read(&message, limits(9)), Err(ReadError::TooManySamples(9)));
+    let labels = vec![(String::new(), String::new()); 65];
+    let message = write_v1(&[Series { labels, ..Series::default() }], false);
+    assert_eq!(v1::read(&message, limits(1)), Err(ReadError::TooManyLabels(64)));
+    assert_eq!(v1::read(&[10, 0].repeat(3), limits(2)), Err(ReadError::TooManySeries(2)));
+}
+
+#[test]
+fn version_2_has_bounds() {
+    let limits = |samples_max, labels_bytes_max| Limits { samples_max, labels_bytes_max };
+    assert_eq!(v2::read(&[34, 0].repeat(9), limits(2, 0)), Err(ReadError::TooManySymbols(8)));
+    assert_eq!(v2::read(&[42, 0].repeat(3), limits(2, 0)), Err(ReadError::TooManySeries(2)));
+    // A text of 1,000 bytes that stands for itself a hundred times.
+    let mut message = Vec::new();
+    field(4, &[b'x'; 1000], &mut message);
+    let mut series = Vec::new();
+    field(1, &[0; 100], &mut series);
+    field(5, &series, &mut message);
+    assert!(v2::read(&message, limits(10, 100_000)).is_ok());
+    assert_eq!(v2::read(&message, limits(10, 99_999)), Err(ReadError::LabelsTooLarge(99_999)));
+}
+
+#[test]
+fn references_that_lead_nowhere_are_one_series_fault() {
+    let mut message = Vec::new();
+    field(4, b"", &mut message);
+    for references in [&[0, 0][..], &[0, 1], &[0], &[0x80]] {
+        let mut series = Vec::new();
+        field(1, references, &mut series);
+        field(5, &series, &mut message);
+    }
+    let request = v2::read(&message, LIMITS);
+    // A number that ends early is no message.
+    assert!(matches!(request, Err(ReadError::Malformed(_))));
+    let request = v2::read(&message[..message.len() - 5], LIMITS).unwrap();
+    let labels: Vec<_> = request.series.iter().map(|series| request.labels(series, 9)).collect();
+    assert_eq!(labels[0], Ok(vec![("", "")]));
+    assert_eq!(labels[1], Err(InvalidLabels::NoSuchSymbol { reference: 1, symbols: 1 }));
+    assert_eq!(labels[2], Err(InvalidLabels::OddReferences));
+}

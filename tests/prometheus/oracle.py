@@ -1,0 +1,110 @@
+"""A real Prometheus (Debian's) that takes remote writes, and questions to it and to gnudi alike."""
+
+import json
+import math
+import shutil
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from support.http import basic
+from support.process import Process, free_port
+
+TOLERANCE = 1e-9
+
+
+class Oracle:
+    """Prometheus without anything to scrape."""
+
+    def __init__(self, directory):
+        program = shutil.which("prometheus")
+        assert program, "prometheus is missing: run scripts/install-test-deps"
+        directory.mkdir(parents=True, exist_ok=True)
+        config = directory / "prometheus.yml"
+        config.write_text("global: {}\n")
+        self.port = free_port()
+        self.process = Process([
+            program, f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}", "--web.enable-remote-write-receiver",
+            "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{self.port}"], directory / "prometheus.log")
+        self.process.wait_ready(self._is_ready, 60)
+
+    def _is_ready(self):
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=2).status == 200
+        except OSError:
+            return False
+
+    def stop(self):
+        if self.process.running():
+            self.process.kill()
+
+
+def http(port, method, path, body=None, headers=None):
+    """Status and body of one request."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, method=method,
+                                     headers={**basic("admin"), **(headers or {})})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def write(port, path, message):
+    """A remote write; `message` is in snappy's format."""
+    headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy", "X-Prometheus-Remote-Write-Version": "0.1.0"}
+    status, body = http(port, "POST", path, message, headers)
+    assert status in (200, 202, 204), (status, body)
+
+
+def ask(port, path, parameters, method="GET"):
+    """Status and document."""
+    encoded = urllib.parse.urlencode(parameters, doseq=True)
+    if method == "GET":
+        status, body = http(port, "GET", f"{path}?{encoded}")
+    else:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        status, body = http(port, "POST", path, encoded.encode(), form)
+    return status, json.loads(body)
+
+
+def is_near(a, b):
+    """Whether two texts of values say the same, up to the last digits."""
+    a, b = float(a), float(b)
+    if a == b or math.isnan(a) and math.isnan(b):
+        return True
+    return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= TOLERANCE * max(abs(a), abs(b), 1e-6)
+
+
+def by_labels(data):
+    """The series of a result: {labels: {time: value}}."""
+    if data["resultType"] in ("scalar", "string"):
+        time, value = data["result"]
+        return {(): {time: value}}
+    series = {}
+    for one in data["result"]:
+        labels = tuple(sorted(one["metric"].items()))
+        assert labels not in series, f"twice: {labels}"
+        series[labels] = dict(map(tuple, one.get("values") or [one["value"]]))
+    return series
+
+
+def differences(expected, found):
+    """How two answers differ, as texts."""
+    if expected["status"] != found["status"] or expected.get("errorType") != found.get("errorType"):
+        return [f"{expected} is not {found}"]
+    if expected["status"] == "error":
+        return []
+    expected, found = expected["data"], found["data"]
+    if expected["resultType"] != found["resultType"]:
+        return [f"{expected['resultType']} is not {found['resultType']}"]
+    expected, found = by_labels(expected), by_labels(found)
+    texts = [f"missing: {labels}" for labels in expected.keys() - found.keys()]
+    texts += [f"too much: {labels} {found[labels]}" for labels in found.keys() - expected.keys()]
+    for labels in expected.keys() & found.keys():
+        one, other = expected[labels], found[labels]
+        if one.keys() != other.keys():
+            texts.append(f"{labels}: times {sorted(one.keys() ^ other.keys())[:5]} in one only")
+            continue
+        texts += [f"{labels} at {time}: {one[time]} is not {other[time]}" for time in one if not is_near(one[time], other[time])][:3]
+    return texts

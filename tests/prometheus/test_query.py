@@ -1,0 +1,126 @@
+"""Random queries on random series: gnudi answers as the real Prometheus does."""
+
+import random
+
+import pytest
+
+from prometheus.oracle import ask, differences
+from prometheus.series import MINUTES, START, Queries
+
+ROUNDS = 400
+
+
+def times(numbers):
+    """An instant or a range."""
+    if numbers.random() < 0.4:
+        return "/api/v1/query", {"time": START + numbers.randrange(-600, MINUTES * 60 + 1200)}
+    start = START + numbers.randrange(-600, MINUTES * 60)
+    step = numbers.choice([7, 15, 60, 61, 300, 1000])
+    return "/api/v1/query_range", {"start": start, "end": start + step * numbers.randrange(1, 80), "step": step}
+
+
+def test_random_queries(server, prometheus, seed, pytestconfig):
+    numbers = random.Random(seed + 1)
+    queries = Queries(numbers)
+    answered = 0
+    for _ in range(pytestconfig.getoption("--rounds") or ROUNDS):
+        path, parameters = times(numbers)
+        parameters["query"] = queries.query()
+        _, expected = ask(prometheus.port, path, parameters)
+        _, found = ask(server.port, path, parameters)
+        texts = differences(expected, found)
+        assert not texts, f"{parameters}\n" + "\n".join(texts[:10])
+        answered += expected["status"] == "success" and bool(expected["data"]["result"])
+    assert answered > ROUNDS / 4, "most queries find nothing"
+
+
+@pytest.mark.parametrize("path, parameters", [
+    ("/api/v1/query", {"query": "1 + 1", "time": 4}),
+    ("/api/v1/query", {"query": '"text"', "time": "2015-07-01T20:10:51.781Z"}),
+    ("/api/v1/query", {"query": "vector(1) / 0", "time": 1.5}),
+    ("/api/v1/query", {"query": "vector(1e-9)", "time": 1.001}),
+    ("/api/v1/query", {"query": "vector(123456789e15)", "time": "-1.5"}),
+    ("/api/v1/query_range", {"query": "time()", "start": 0, "end": 10, "step": "3s"}),
+    ("/api/v1/query_range", {"query": "missing", "start": 0, "end": 10, "step": 1}),
+    ("/api/v1/query", {"query": "missing", "time": 0}),
+    ("/api/v1/series", {"match[]": "missing"}),
+    ("/api/v1/labels", {"match[]": "missing"}),
+    ("/api/v1/query_exemplars", {"query": "x", "start": 0, "end": 1}),
+    ("/api/v1/rules", {}),
+    ("/api/v1/alerts", {}),
+    ("/api/v1/status/flags?", {}),
+    ("/api/v1/format_query", {"query": "foo/bar"}),
+])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_documents_are_the_same_to_the_letter(server, prometheus, path, parameters, method):
+    if method == "POST" and path in ("/api/v1/rules", "/api/v1/alerts", "/api/v1/status/flags?"):
+        pytest.skip("GET only")
+    expected = ask(prometheus.port, path, parameters, method)
+    found = ask(server.port, path, parameters, method)
+    if path.endswith("flags?"):
+        assert found == (200, {"status": "success", "data": {}})
+    else:
+        assert found == expected
+
+
+RANGE = {"query": "x", "start": 0, "end": 100, "step": 1}
+
+
+@pytest.mark.parametrize("path, parameters", [
+    ("/api/v1/query", {}),
+    ("/api/v1/query", {"query": "sum("}),
+    ("/api/v1/query", {"query": "x", "time": "yesterday"}),
+    ("/api/v1/query", {"query": "x", "timeout": "soon"}),
+    ("/api/v1/query", {"query": "{}"}),
+    ("/api/v1/query", {"query": 'x{a=~"("}'}),
+    ("/api/v1/query", {"query": "rate(x)"}),
+    ("/api/v1/query", {"query": "nonsense(x)"}),
+    ("/api/v1/query", {"query": "1 and 2"}),
+    ("/api/v1/query_range", {**RANGE, "query": "x[5m]"}),
+    ("/api/v1/query_range", {**RANGE, "query": '"text"'}),
+    ("/api/v1/query_range", {**RANGE, "start": "x"}),
+    ("/api/v1/query_range", {**RANGE, "end": ""}),
+    ("/api/v1/query_range", {**RANGE, "end": -1}),
+    ("/api/v1/query_range", {**RANGE, "step": 0}),
+    ("/api/v1/query_range", {**RANGE, "step": -1}),
+    ("/api/v1/query_range", {**RANGE, "step": "x"}),
+    ("/api/v1/query_range", {**RANGE, "step": "0.000000001"}),
+    ("/api/v1/query_range", {**RANGE, "end": 11_001}),
+    ("/api/v1/query_range", {**RANGE, "step": "1e300"}),
+    ("/api/v1/series", {}),
+    ("/api/v1/series", {"match[]": "sum(x)"}),
+    ("/api/v1/series", {"match[]": "{}"}),
+    ("/api/v1/series", {"match[]": "x", "start": "x"}),
+    ("/api/v1/labels", {"match[]": "{"}),
+    ("/api/v1/labels", {"start": 2, "end": 1}),
+    ("/api/v1/label/job/values", {"match[]": "}"}),
+])
+def test_errors_are_the_same(server, prometheus, path, parameters):
+    expected_status, expected = ask(prometheus.port, path, parameters)
+    status, found = ask(server.port, path, parameters)
+    assert (status, found["status"], found["errorType"]) == (expected_status, expected["status"], expected["errorType"]), found
+    # The parser's texts are its own, and those about times have become more.
+    if "parse error" not in expected["error"] and parameters.get("timeout") is None:
+        assert found["error"] == expected["error"]
+
+
+def test_a_vector_that_has_a_series_twice_is_an_execution_error(server, prometheus):
+    parameters = {"query": "label_replace(requests_total, \"code\", \"x\", \"\", \"\")", "time": START + 600}
+    expected = ask(prometheus.port, "/api/v1/query", parameters)
+    assert ask(server.port, "/api/v1/query", parameters) == expected
+    assert expected[0] == 422
+
+
+def test_listings(server, prometheus, written):
+    for path, parameters in [
+            ("/api/v1/labels", {}), ("/api/v1/labels", {"match[]": "temperature"}),
+            ("/api/v1/labels", {"match[]": ["temperature", "latency_bucket"]}),
+            ("/api/v1/label/job/values", {}), ("/api/v1/label/__name__/values", {}), ("/api/v1/label/zone/values", {"match[]": '{job="api"}'}),
+            ("/api/v1/label/missing/values", {})]:
+        parameters = {**parameters, "start": START, "end": START + 3600}
+        assert ask(server.port, path, parameters) == ask(prometheus.port, path, parameters), (path, parameters)
+    for match in ["temperature", '{job="api"}', 'requests_total{code=~"4.."}', ["temperature", 'temperature{job="api"}', "latency_bucket"]]:
+        parameters = {"match[]": match, "start": START, "end": START + 3600}
+        expected, found = (ask(port, "/api/v1/series", parameters)[1]["data"] for port in (prometheus.port, server.port))
+        key = lambda labels: sorted(labels.items())
+        assert sorted(found, key=key) == sorted(expected, key=key)
