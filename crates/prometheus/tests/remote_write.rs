@@ -78,9 +78,15 @@ fn write_v1(all: &[Series], with_unknown: bool) -> Vec<u8> {
             }
             field(1, &label, &mut series);
         }
-        one.samples.iter().for_each(|one| field(2, &sample(*one, with_unknown), &mut series));
-        (0..one.exemplars).for_each(|_| field(3, b"", &mut series));
-        (0..one.histograms).for_each(|_| field(4, b"", &mut series));
+        for one in &one.samples {
+            field(2, &sample(*one, with_unknown), &mut series);
+        }
+        for _ in 0..one.exemplars {
+            field(3, b"", &mut series);
+        }
+        for _ in 0..one.histograms {
+            field(4, b"", &mut series);
+        }
         if with_unknown {
             unknown(&mut series);
         }
@@ -121,9 +127,15 @@ fn write_v2(all: &[Series], is_odd: bool) -> Vec<u8> {
         if !packed.is_empty() {
             field(1, &packed, &mut series);
         }
-        one.samples.iter().for_each(|one| field(2, &sample(*one, is_odd), &mut series));
-        (0..one.histograms).for_each(|_| field(3, b"", &mut series));
-        (0..one.exemplars).for_each(|_| field(4, b"", &mut series));
+        for one in &one.samples {
+            field(2, &sample(*one, is_odd), &mut series);
+        }
+        for _ in 0..one.histograms {
+            field(3, b"", &mut series);
+        }
+        for _ in 0..one.exemplars {
+            field(4, b"", &mut series);
+        }
         let mut metadata = Vec::new();
         number(1, 2, &mut metadata);
         number(3, symbol(&one.help), &mut metadata);
@@ -131,7 +143,9 @@ fn write_v2(all: &[Series], is_odd: bool) -> Vec<u8> {
         field(5, &series, &mut bodies);
     }
     let mut table = Vec::new();
-    symbols.iter().for_each(|text| field(4, text.as_bytes(), &mut table));
+    for text in &symbols {
+        field(4, text.as_bytes(), &mut table);
+    }
     if is_odd {
         unknown(&mut bodies);
         bodies.extend(table);

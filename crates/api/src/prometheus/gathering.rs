@@ -259,7 +259,9 @@ fn batch(points: &[Measure], mut metrics: Vec<(MetricId, Range<usize>)>) -> Batc
             [(_, range)] => &points[range.clone()],
             parts => {
                 joined.clear();
-                parts.iter().for_each(|(_, range)| joined.extend_from_slice(&points[range.clone()]));
+                for (_, range) in parts {
+                    joined.extend_from_slice(&points[range.clone()]);
+                }
                 joined.as_slice()
             }
         };

@@ -205,9 +205,10 @@ fn metric(metric: &Metric<'_>, target: &Target<'_>, out: &mut Output<'_>) -> Res
             (MetricKind::Gauge, NameKind::Gauge, None, gauge.data_points.len())
         }
         Metric { sum: Some(sum), .. } => {
-            let (kind, name) = match sum.is_monotonic {
-                true => (MetricKind::Counter, NameKind::MonotonicSum),
-                false => (MetricKind::Gauge, NameKind::Other),
+            let (kind, name) = if sum.is_monotonic {
+                (MetricKind::Counter, NameKind::MonotonicSum)
+            } else {
+                (MetricKind::Gauge, NameKind::Other)
             };
             (kind, name, Some(sum.aggregation_temporality), sum.data_points.len())
         }
