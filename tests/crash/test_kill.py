@@ -1,6 +1,6 @@
 """kill -9 at a random instant under load, start again: every acknowledged measure is there exactly once.
 
-50 rounds, or `--rounds` (`make crash`: 1,000), on one data directory.
+25 rounds, or `--rounds` (`make crash`: 1,000), on one data directory.
 """
 
 import random
@@ -9,7 +9,7 @@ import time
 from crash import load
 from support.http import create_metric
 
-ROUNDS = 50
+ROUNDS = 25
 WRITERS = 4
 METRICS_PER_WRITER = 3
 LOAD_S_MAX = 0.3

@@ -25,7 +25,7 @@ PROFILES_MAX = 8
 # What the load beside it takes. The debug information would be 100 MB, a fixed table of stacks 250.
 LEFT_BYTES_MAX = 48 << 20
 # Profiles one after the other under load.
-ROUNDS = 20
+ROUNDS = 8
 
 
 @pytest.fixture
