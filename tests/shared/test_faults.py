@@ -15,7 +15,7 @@ from support.proxy import Proxy
 from support.radosgw import Radosgw
 from support.redis import Redis, RedisSentinel
 
-LEASE_S = 3
+LEASE_S = 2
 # What processes have in common in these tests: leases that end soon, engines that are given up soon.
 COMMON = f"""\
 [DEFAULT]
