@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help build quick page run check test test-fast test-long engines crash power-cut soak random fuzz fuzz-diff openapi bench
+.PHONY: help build quick page run check test test-fast test-long long crash power-cut soak random fuzz fuzz-diff openapi bench
 
 CARGO ?= cargo
 CARGO_DENY_VERSION := 0.18.9
@@ -74,14 +74,14 @@ test-fast: quick .venv/installed .cloud-venv/installed ## the tests that take no
 	($(PYTEST) $(WORKERS) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
 
 FUZZ_DIFF := $(patsubst %,differential/test_%.py,measures resources aggregates cross)
-LONG := engines crash power-cut soak fuzz-diff random openapi fuzz
+LONG := long crash power-cut soak fuzz-diff random openapi fuzz
 
 # Each to its end, so that one run shows all failures. pytest fails where it selects no test.
 test-long: ## what takes hours, one after the other: all engines, kills, power cuts, soak, long random rounds, fuzz targets
 	failed=""; for part in $(LONG); do $(MAKE) $$part || failed="$$failed $$part"; done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
-engines: quick .venv/installed .cloud-venv/installed ## the black-box tests that are marked `long`: all combinations of engines, engines that fail (ARGS="-k s3")
+long: quick .venv/installed .cloud-venv/installed ## the black-box tests that are marked `long`: all combinations of engines, what fails under load (ARGS="-k s3")
 	$(PYTEST) $(WORKERS) -m long --seed $(SEED) $(ARGS)
 
 crash: quick .venv/installed ## kill -9 under load, ROUNDS times (1000)

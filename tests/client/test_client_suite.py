@@ -17,6 +17,8 @@ import pytest
 
 from support.http import create_policy
 
+pytestmark = pytest.mark.slow
+
 HERE = pathlib.Path(__file__).resolve().parent
 # In the virtual environment, so that a second run needs no network.
 DOWNLOADS = pathlib.Path(sys.prefix) / "sdist"

@@ -6,8 +6,12 @@
 import random
 import time
 
+import pytest
+
 from crash import load
 from support.http import create_metric
+
+pytestmark = pytest.mark.slow
 
 ROUNDS = 25
 WRITERS = 4

@@ -1,5 +1,5 @@
 """Gnocchi's own functional suite, every step: one test per file, on a fresh `gnudi serve` with its embedded store, and on fresh
-`gnudi api` and `gnudi metricd` with a combination of shared engines (`make engines`: with each).
+`gnudi api` and `gnudi metricd` with a combination of shared engines (`make long`: with each).
 
 `pytest gnocchi_suite --oracle` runs it against the real Gnocchi: that proves this runner. (Prometheus' file needs snappy
 and protobuf there.)

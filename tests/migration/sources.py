@@ -6,8 +6,6 @@ from support import engines
 
 COMBINATIONS = ["postgresql+redis+file", "mariadb+redis+ceph", "postgresql+file+s3", "mariadb+ceph+swift", "postgresql+s3+redis",
                 "mariadb+swift+file"]
-# Beside `postgresql+file+file`, the one that `make test` has.
-USUAL = "postgresql+redis+file"
 
 _numbers = itertools.count(1)
 

@@ -56,7 +56,7 @@ def check_import(theirs, seed, target, serve, is_slow=False):
     return world, ours
 
 
-@pytest.mark.parametrize("combination", parameters(["postgresql+file+file", *sources.COMBINATIONS], ["postgresql+file+file", sources.USUAL]))
+@pytest.mark.parametrize("combination", parameters(["postgresql+file+file", *sources.COMBINATIONS], ["postgresql+file+file"]))
 def test_an_imported_gnocchi_answers_the_same(gnocchi, gnudi, seed, tmp_path, request, combination):
     theirs = gnocchi(databases=sources.databases(request, combination), stores=sources.sections(request, combination))
     data_dir = tmp_path / "data"

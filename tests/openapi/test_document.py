@@ -17,6 +17,8 @@ from referencing.jsonschema import DRAFT202012
 
 from support.gnudi import Gnudi
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = pathlib.Path(sys.executable).with_name("schemathesis")
 ROUNDS = 6
 TIMEOUT_S = 160

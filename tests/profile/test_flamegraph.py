@@ -14,6 +14,8 @@ from support import gnudi as program
 from support.http import basic, create_metric, create_policy
 from support.process import free_port, wait_until
 
+pytestmark = pytest.mark.slow
+
 PATH = "/debug/flamegraph"
 SVG = "{http://www.w3.org/2000/svg}"
 # Enough that a request is mostly scanning and not waiting.

@@ -10,7 +10,7 @@ import pytest
 
 COMBINATIONS = ["mariadb+s3+s3", "postgresql+redis+ceph", "postgresql+redis+swift", "mariadb+redis+redis", "postgresql+redis+s3", "postgresql+s3+redis"]
 
-# The one that `make test` has. The others are for `make engines`: each driver alone passes its conformance suite in `cargo test`.
+# The one that `make test` has. The others are for `make long`: each driver alone passes its conformance suite in `cargo test`.
 USUAL = "postgresql+redis+ceph"
 
 _numbers = itertools.count(1)

@@ -11,6 +11,8 @@ import signal
 import time
 import uuid
 
+import pytest
+
 from support.process import Process, wait_until
 from telemetry.agents import QUEUE, Sending, measures_taken, polled, sample
 
@@ -120,6 +122,7 @@ def test_no_sample_is_lost(rabbitmq, gnudi, agent, seed, rounds, tmp_path):
     assert ours.stop() == 0
 
 
+@pytest.mark.long
 def test_a_store_and_a_broker_that_die_lose_nothing(rabbitmq, gnudi, agent, tmp_path):
     """All of it under load: the store hangs, the store dies and comes back, and the broker dies and comes back."""
     config = ("[oslo_messaging_rabbit]\namqp_durable_queues = true\n[notification]\nnotification_control_exchanges = durable\n"
