@@ -110,11 +110,8 @@ mod tests {
             query in 0_usize..300,
             labels in collection::btree_map("[a-z]{1,4}", ".{1,5}", 0..4),
         ) {
-            let series = Series {
-                labels: Labels::new(labels.clone()),
-                times_ms: samples.keys().copied().collect(),
-                values: samples.values().map(|bits| f64::from_bits(*bits)).collect(),
-            };
+            let values = samples.values().map(|bits| f64::from_bits(*bits)).collect();
+            let series = Series::new(Labels::new(labels.clone()), samples.keys().copied().collect(), values);
             let mut stream = Vec::new();
             write_frames(query, &series, &mut stream);
             if samples.is_empty() {
@@ -132,7 +129,7 @@ mod tests {
     fn a_long_series_has_several_frames() {
         let times_ms: Vec<i64> = (0..300_000).map(|number| number * 15_000 + number % 7).collect();
         let values: Vec<f64> = times_ms.iter().map(|time| (*time as f64).sqrt()).collect();
-        let series = Series { labels: Labels::new([("__name__", "m")]), times_ms, values };
+        let series = Series::new(Labels::new([("__name__", "m")]), times_ms, values);
         let mut stream = Vec::new();
         write_frames(3, &series, &mut stream);
         let (mut rest, mut read, mut frames) = (stream.as_slice(), Vec::new(), 0);

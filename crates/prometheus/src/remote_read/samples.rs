@@ -46,10 +46,9 @@ mod tests {
     fn series() -> impl Strategy<Value = Series> {
         let labels = collection::btree_map("[a-z]{1,4}", ".{1,5}", 0..4);
         let samples = collection::btree_map(any::<i64>(), any::<u64>(), 0..9);
-        (labels, samples).prop_map(|(labels, samples)| Series {
-            labels: Labels::new(labels),
-            times_ms: samples.keys().copied().collect(),
-            values: samples.into_values().map(f64::from_bits).collect(),
+        (labels, samples).prop_map(|(labels, samples)| {
+            let times_ms = samples.keys().copied().collect();
+            Series::new(Labels::new(labels), times_ms, samples.into_values().map(f64::from_bits).collect())
         })
     }
 
