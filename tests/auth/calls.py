@@ -177,8 +177,32 @@ def _read_the_rest(t):
                          "/v1/resource_type", "/v1/resource", "/debug/cluster", "/"]), None
 
 
+def _selector(t):
+    return t.any(['{__name__=~".+"}', '{type="t"}', f'{{resource_id="{t.resource()}"}}', f'{{__name__="{t.name()}"}}',
+                  f'{{project="{t.any(t.projects)}"}}', '{flavor=~".+", resource!=""}', f'{{flavor!="{t.any(t.texts)}", type=~"t|x"}}'])
+
+
+def _ask_prometheus(t):
+    """Any route of Prometheus' API that shows something, by GET or as a form."""
+    at = {"time": "2026-03-01T00:02:30Z"}
+    span = {"start": "2026-03-01T00:00:00Z", "end": "2026-03-01T00:03:00Z"}
+    by = t.any(["resource_id", "project", "flavor", "user", "__name__"])
+    text = t.any(["{}", "sum by (%s) ({})" % by, "topk(50, {})", "count_values by (%s) (\"v\", {})" % by, "{}[5m]", "max_over_time({}[5m])",
+                  'label_replace({}, "x", "$1", "%s", "(.*)")' % by]).replace("{}", _selector(t))
+    name, arguments = t.any([
+        ("query", {"query": text, **at}), ("query", {"query": text, **at}),
+        ("query_range", {"query": text, "step": 60, **span}), ("series", {"match[]": [_selector(t), _selector(t)]}),
+        ("labels", {"match[]": _selector(t)}), (f"label/{by}/values", t.any([{}, {"match[]": _selector(t)}])),
+        ("status/tsdb", {"limit": 100}), ("metadata", {}),
+    ])
+    encoded = urllib.parse.urlencode(arguments, doseq=True)
+    if "/" in name or name == "metadata" or t.random.random() < 0.7:
+        return "GET", f"/api/v1/{name}?{encoded}", None
+    return "POST", f"/api/v1/{name}?{encoded}", b""
+
+
 READS = [_list_metrics, _list_resources, _search_resources, _search_metrics, _aggregates, _aggregates_by_resource,
-         _aggregation_of_metrics, _aggregation_of_resources, _read_things, _read_annotations, _read_the_rest]
+         _aggregation_of_metrics, _aggregation_of_resources, _read_things, _read_annotations, _ask_prometheus, _read_the_rest]
 
 
 def _create_metric(t):
@@ -285,5 +309,11 @@ def _export_metrics(t):
         {"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": [metric]}]}]}
 
 
+def _delete_series(t):
+    times = t.any([{}, {"start": "2026-03-01T00:00:00Z", "end": "2026-03-01T00:01:00Z"}])
+    return t.any(["POST", "PUT"]), "/api/v1/admin/tsdb/delete_series" + query(**{"match[]": _selector(t), **times}), b""
+
+
 WRITES = [_create_metric, _create_resource, _patch_resource, _give_away, _create_named_metrics, _post_measures, _delete_measures, _move_metric, _post_batch,
-          _post_resources_batch, _delete_things, _delete_matching, _change_the_rest, _annotate, _write_lines, _write_remotely, _export_metrics]
+          _post_resources_batch, _delete_things, _delete_matching, _change_the_rest, _annotate, _write_lines, _write_remotely, _export_metrics,
+          _delete_series]

@@ -61,6 +61,23 @@ def _of_resource(method, suffix="", route_suffix=None, **kwargs):
         ("res_beta", "of the other project")]]
 
 
+def _of_prometheus():
+    """Rows for Prometheus' API: whoever is known may ask, and sees what is theirs (`test_prometheus_tenants.py`)."""
+    def row(method, route, path=None, body=None, good=200):
+        return Row(method, route, path, body, own=(401, 401, 401, *(good,) * 5), why="Gnocchi has it not")
+
+    rows = [row("POST", "/api/v1/read", body=EMPTY_WRITE), row("GET", "/federate", "/federate?match[]=m")]
+    for name, arguments in [("query", "query=m"), ("query_range", "query=m&start=0&end=9&step=1"), ("query_exemplars", "query=m"),
+                            ("format_query", "query=m"), ("parse_query", "query=m"), ("series", "match[]=m"), ("labels", "match[]=m")]:
+        rows += [row(method, f"/api/v1/{name}", f"/api/v1/{name}?{arguments}") for method in ["GET", "POST"]]
+    rows.append(row("GET", "/api/v1/label/{name}/values", "/api/v1/label/project/values"))
+    rows += [row("GET", f"/api/v1/{name}") for name in ["metadata", "targets", "rules", "alerts"]]
+    rows += [row("GET", f"/api/v1/status/{name}") for name in ["buildinfo", "runtimeinfo", "flags", "config", "tsdb"]]
+    deletion = "/api/v1/admin/tsdb/delete_series"
+    rows += [row(method, deletion, f"{deletion}?match[]=<new>", good=204) for method in ["POST", "PUT"]]
+    return rows + [row(method, "/api/v1/admin/tsdb/clean_tombstones", good=204) for method in ["POST", "PUT"]]
+
+
 def _of_annotations():
     """Rows for what gnudi has and Gnocchi has not."""
     def row(method, name, what, statuses, body=None, suffix=""):
@@ -250,4 +267,5 @@ ROWS = [
     Row("POST", "/api/v1/write", body=EMPTY_WRITE, own=(401,) * 3 + (204,) * 5, why="Gnocchi has it not",
         headers=(("Content-Type", "application/x-protobuf"),)),
     Row("POST", "/api/v1/otlp/v1/metrics", body={}, own=(401,) * 3 + (200,) * 5, why="Gnocchi has it not"),
+    *_of_prometheus(),
 ]

@@ -13,6 +13,8 @@ from support.gnudi import Gnudi
 from support.http import basic
 from support.process import wait_until
 
+pytestmark = pytest.mark.slow
+
 SOON_S = 20
 
 

@@ -254,6 +254,45 @@ def queries():
         yield request(f"filter: {text[:20]!r}", 400, "POST", target)
 
 
+def prometheus():
+    """Questions to Prometheus' API: whatever they are, Prometheus' status."""
+    query, ranged = "/api/v1/query?query=", "/api/v1/query_range?start=0&end=1000&step=1&query="
+    for name, text in {
+        "nothing": "", "NUL": "%00", "no UTF-8": "%ff%fe", "brackets": "(" * 20_000, "closed brackets": "(" * 5_000 + "1" + ")" * 5_000,
+        "minus": "-" * 20_000 + "1", "calls": "abs(" * 5_000 + "x" + ")" * 5_000, "a long chain": "%2b".join("1" * 20_000),
+        "subqueries": "x" + "[1m:1s]" * 2_000, "an open quote": "x{a=%22", "an open brace": "x{", "an open range": "x[",
+        "a range of ages": "rate(x[99999999999999999999y])", "a huge number": "1e999999999", "a regex of brackets":
+        "x{a=~%22" + "(" * 10_000 + "%22}", "a regex that grows": "x{a=~%22((a{0,100}){0,100}){0,100}%22}", "matchers":
+        "x{" + ",".join(["a=%22b%22"] * 2_000) + "}", "no function": "no_function(x)", "an unknown method": "x{__aggregation__=%22none%22}",
+        "no granularity": "x{__granularity__=%22-1%22}", "a granularity by regex": "x{__granularity__=~%22.%2b%22}",
+        "@ of ages": "x @ 1e300", "an offset of ages": "x offset 999999999y",
+    }.items():
+        for target in (query, ranged):
+            yield request(f"prometheus: {name} {target[:16]}", (200, 400, 422) if name in ("minus", "a huge number") else (400, 422, 431),
+                          "GET", target + text)
+            path, _, arguments = target.partition("?")
+            form = b"Content-Type: application/x-www-form-urlencoded\r\n"
+            yield request(f"prometheus: {name} as a form to {path}", (200, 400, 422) if name in ("minus", "a huge number") else (400, 422),
+                          "POST", path, f"{arguments}{text}".encode("latin-1"), kind=form)
+    times = ["start=0&end=1000&step=0.000000001", "start=0&end=1e300&step=1", "start=-1e300&end=1e300&step=1e9", "start=1&end=0&step=1",
+             "start=NaN&end=1&step=1", "start=0&end=1&step=-1", "start=0&end=1&step=NaN", "start=0&end=1&step=1e300", "start=&end=&step="]
+    for arguments in times:
+        yield request(f"prometheus: {arguments}", 400, "GET", f"/api/v1/query_range?query=x&{arguments}")
+    for arguments in ["time=x", "time=1e999", "timeout=x", "limit=-1", "limit=x", "lookback_delta=x"]:
+        yield request(f"prometheus: {arguments}", 400, "GET", f"/api/v1/query?query=x&{arguments}")
+    yield request("prometheus: no time left", 503, "GET", "/api/v1/query?query=x&timeout=0.000000001")
+    for path in ["series", "labels", "label/a/values"]:
+        for match in ["", "{}", "x[5m]", "sum(x)", "x{", "%22", "x%00"]:
+            yield request(f"prometheus: {path} of {match}", 400, "GET", f"/api/v1/{path}?match[]={match}")
+    yield request("prometheus: many sets", 400, "GET", "/api/v1/series?" + "&".join(["match[]=x"] * 1_000))
+    yield request("prometheus: an empty label", (400, 404), "GET", "/api/v1/label//values")
+    for arguments in ["", "match[]={}", "match[]=x&start=2&end=1", "match[]=x&start=x"]:
+        yield request(f"prometheus: delete {arguments}", 400, "POST", f"/api/v1/admin/tsdb/delete_series?{arguments}", b"")
+    for name, body in {"nothing": b"", "no Snappy": b"hello", "4 GB promised": b"\xff\xff\xff\xff\x0f\x00", "no protobuf": b"\x05\x10hello",
+                       "a length beyond the end": b"\x04\x0c\x0a\xff\xff\x0f"}.items():
+        yield request(f"prometheus: read {name}", (400, 413), "POST", "/api/v1/read", body, kind=b"Content-Type: application/x-protobuf\r\n")
+
+
 def methods():
     """Methods that routes do not have."""
     for target in ("/v1/archive_policy", "/v1/archive_policy/hostile", "/v1/archive_policy_rule",
@@ -291,5 +330,5 @@ def methods():
 
 
 def all_requests():
-    for part in (heads, bodies, chunks, queries, methods):
+    for part in (heads, bodies, chunks, queries, prometheus, methods):
         yield from part()

@@ -13,6 +13,8 @@ from support.recording_store import RecordingStore, canonical
 from telemetry.publishing import (
     EVERYTHING,
     definitions,  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.slow
     installed_definitions,
     metadata,
     publish_ours,

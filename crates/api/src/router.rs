@@ -212,6 +212,7 @@ fn routes() -> Vec<Route> {
         "/v1/prometheus/write" Nothing [BARE POST Items(WRITE), prometheus::write];
         "/api/v1/write" Nothing [BARE POST Items(WRITE), prometheus::remote_write];
         "/api/v1/otlp/v1/metrics" Nothing [BARE POST Items(WRITE), prometheus::otlp_metrics];
+        "/api/v1/read" Nothing [BARE POST Items(&[Rule::GetMeasures]), prometheus::remote_read];
         "/federate" Nothing [BARE GET Items(&[Rule::GetMeasures]), prometheus::federate];
         "/api/v1/query" Nothing
             [BARE GET Items(&[Rule::GetMeasures]), prometheus::query]

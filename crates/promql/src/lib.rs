@@ -28,7 +28,8 @@ pub use eval::{Evaluation, Options};
 pub use labels::{Labels, METRIC_NAME};
 pub use limits::Limits;
 pub use plan::{
-    Matcher, Plan, QueryTimes, Selection, ValueKind, Windows, format, parse, parse_selector, syntax_tree,
+    MatchKind, Matcher, Plan, QueryTimes, Selection, ValueKind, Windows, format, parse, parse_selector,
+    syntax_tree,
 };
 pub use series::{STALE_NAN_BITS, Series};
 pub use value::{QueryResult, Sample, SampleSeries, Value};

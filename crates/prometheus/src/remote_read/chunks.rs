@@ -110,8 +110,9 @@ mod tests {
             query in 0_usize..300,
             labels in collection::btree_map("[a-z]{1,4}", ".{1,5}", 0..4),
         ) {
+            let times_ms = samples.keys().copied().collect();
             let values = samples.values().map(|bits| f64::from_bits(*bits)).collect();
-            let series = Series::new(Labels::new(labels.clone()), samples.keys().copied().collect(), values);
+            let series = Series::new(Labels::new(labels.clone()), times_ms, values);
             let mut stream = Vec::new();
             write_frames(query, &series, &mut stream);
             if samples.is_empty() {

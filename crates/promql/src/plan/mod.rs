@@ -49,6 +49,15 @@ pub(crate) enum MatchOp {
     NotMatches(Regex),
 }
 
+/// How a matcher compares, as an operator is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchKind {
+    Equal,
+    NotEqual,
+    Matches,
+    NotMatches,
+}
+
 /// A condition on one label. An absent label has the value "".
 #[derive(Debug, Clone)]
 pub struct Matcher {
@@ -61,6 +70,22 @@ impl Matcher {
     /// A label has this value.
     pub fn equal(name: &str, value: &str) -> Matcher {
         Matcher { name: name.to_owned(), value: value.to_owned(), op: MatchOp::Equal }
+    }
+
+    /// A matcher that no query's text has. Regular expressions match the whole value.
+    pub fn new(kind: MatchKind, name: &str, value: &str) -> Result<Matcher, Error> {
+        let regex = || {
+            // A dot matches line feeds, too.
+            let regex = Regex::new(&format!("^(?s:{value})$"));
+            regex.map_err(|error| Error::bad_data(error.to_string()))
+        };
+        let op = match kind {
+            MatchKind::Equal => MatchOp::Equal,
+            MatchKind::NotEqual => MatchOp::NotEqual,
+            MatchKind::Matches => MatchOp::Matches(regex()?),
+            MatchKind::NotMatches => MatchOp::NotMatches(regex()?),
+        };
+        Ok(Matcher { name: name.to_owned(), value: value.to_owned(), op })
     }
 
     pub fn matches(&self, value: &str) -> bool {

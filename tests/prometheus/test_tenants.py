@@ -1,0 +1,68 @@
+"""Two users see nothing of each other in any route of Prometheus' API; an administrator sees both."""
+
+import pytest
+
+from prometheus.oracle import http
+from support.gnudi import Gnudi
+from support.process import wait_until
+
+TIME = 1_750_000_000
+CALLS = [
+    "/api/v1/query?time={time}&query={{__name__=~\".%2B\"}}", "/api/v1/query?time={time}&query=count by (zone, __name__) ({{zone!=\"\"}})",
+    "/api/v1/query?time={time}&query=topk(9, {{zone!~\"x\"}})", "/api/v1/query?time={time}&query=absent({{zone=\"{other}-zone\"}})",
+    "/api/v1/query_range?start={time}&end={time}&step=1&query={{zone=~\".*\",__name__!=\"\"}}",
+    "/api/v1/series?match[]={{__name__=~\".%2B\"}}", "/api/v1/series?match[]={other}-name&match[]={{zone=\"{other}-zone\"}}", "/api/v1/labels",
+    "/api/v1/labels?match[]={{zone=~\".%2B\"}}", "/api/v1/label/__name__/values", "/api/v1/label/zone/values", "/api/v1/label/{other}_label/values",
+    "/api/v1/metadata", "/api/v1/metadata?metric={other}-name", "/api/v1/status/tsdb", "/federate?match[]={{__name__=~\".%2B\"}}",
+    "/api/v1/query?time={time}&query=label_replace({{zone=~\".%2B\"}}, \"zone\", \"\", \"\", \"\")",
+]
+
+
+@pytest.fixture(scope="module")
+def tenants(tmp_path_factory):
+    with Gnudi(tmp_path_factory.mktemp("tenants"), "[api]\nauth_mode = remoteuser\n") as server:
+        admin = {"X-Remote-User": "admin", "Authorization": None}
+        for number, user in enumerate(["apple", "pear"]):
+            headers = {"X-Remote-User": user, "Authorization": None}
+            client = server.client()
+            type = {"name": f"{user}type", "attributes": {"zone": {"type": "string", "required": False},
+                                                          f"{user}_label": {"type": "string", "required": False}}}
+            client.request("POST", "/v1/resource_type", type, headers=admin).expect(201)
+            body = {"id": f"{user}-host", "zone": f"{user}-zone", f"{user}_label": f"{user}-value",
+                    "metrics": {f"{user}-name": {"archive_policy_name": "high", "unit": f"{user}-unit"}}}
+            client.request("POST", f"/v1/resource/{user}type", body, headers=headers).expect(201)
+            path = f"/v1/resource/{user}type/{user}-host/metric/{user}-name/measures"
+            client.request("POST", path, [{"timestamp": TIME, "value": 1234567 + number}], headers=headers).expect(202)
+
+        def is_there(user):
+            answer = server.client().request("GET", f"/api/v1/query?time={TIME}&query=%7B__name__=%22{user}-name%22%7D",
+                                             headers={"X-Remote-User": user, "Authorization": None})
+            return b"123456" in answer.body
+        wait_until(lambda: is_there("apple") and is_there("pear"), 30, "measures")
+        yield server
+
+
+def ask(server, user, path):
+    return server.client().request("GET", path.replace(" ", "%20").replace('"', "%22").replace("{", "%7B").replace("}", "%7D"),
+                                   headers={"X-Remote-User": user, "Authorization": None})
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("user, other, value", [("apple", "pear", b"1234568"), ("pear", "apple", b"1234567")])
+def test_nobody_sees_what_is_anothers(tenants, call, user, other, value):
+    path = call.format(time=TIME, other=other)
+    answer = ask(tenants, user, path).expect(200)
+    # What was sent may come back.
+    body = answer.body.replace(f"{other}-zone".encode(), b"") if "absent" in call else answer.body
+    assert other.encode() not in body and value not in body
+    own = ask(tenants, user, call.format(time=TIME, other=user)).expect(200)
+    if "absent" not in call and "tsdb" not in call:
+        assert user.encode() in own.body or b"label_replace" in path.encode()
+
+
+def test_a_deletion_deletes_no_more_than_ones_own(tenants):
+    delete = "/api/v1/admin/tsdb/delete_series?match[]=%7Bzone%3D~%22.%2B%22%7D"
+    headers = {"X-Remote-User": "stranger", "Authorization": None}
+    tenants.client().request("POST", delete, b"", headers=headers).expect(204)
+    for user in ["apple", "pear"]:
+        assert f"{user}-name".encode() in ask(tenants, user, "/api/v1/label/__name__/values").expect(200).body

@@ -1,0 +1,30 @@
+"""Which tests one worker of pytest-xdist runs, and in which order they are given out: `pytest -n 2 --dist loadfile`."""
+
+from xdist.scheduler import LoadScopeScheduling
+
+# Files that share what takes long to start: one worker has them all. Others are each on its own.
+GROUPS = {
+    "differential": ["differential/"],
+    "keystone": ["auth/test_keystone.py", "auth/test_matrix.py", "telemetry/test_central.py", "telemetry/test_keystone_access.py",
+                 "telemetry/test_names.py", "telemetry/test_partition.py", "telemetry/test_polling.py", "telemetry/test_polling_chain.py",
+                 "telemetry/test_references.py", "telemetry/test_user_metadata.py"],
+}
+# The longest come first: none is left for the end, when the other worker has nothing more to do.
+FIRST = ["keystone", "differential"]
+
+
+def group(nodeid):
+    """The name of a group, or of a file."""
+    file = nodeid.split("::", 1)[0]
+    return next((name for name, starts in GROUPS.items() if file.startswith(tuple(starts))), file)
+
+
+def place(nodeid):
+    """What to sort by."""
+    name = group(nodeid)
+    return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
+class Scheduling(LoadScopeScheduling):
+    def _split_scope(self, nodeid):
+        return group(nodeid)
