@@ -5,7 +5,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fmt::Display,
     mem,
     ops::Range,
 };
@@ -102,12 +101,12 @@ impl<'c> Gathering<'c> {
             return;
         }
         match labels().and_then(|labels| labels::check(&labels).map(|()| labels)) {
-            Err(error) => self.fault(format_args!("{error}: {}", notation(&labels))),
+            Err(error) => self.fault(|| format!("{error}: {}", notation(&labels))),
             Ok(checked) => {
                 match metadata() {
                     Ok(Some(metadata)) => self.describe(&checked, metadata),
                     Ok(None) => {}
-                    Err(error) => self.fault(format_args!("{error}: metadata of {}", notation(&labels))),
+                    Err(error) => self.fault(|| format!("{error}: metadata of {}", notation(&labels))),
                 }
                 self.add_points(samples, || notation(&labels));
                 self.add_newcomer(key, &checked, start);
@@ -127,7 +126,7 @@ impl<'c> Gathering<'c> {
         for sample in samples {
             match place::measure(sample) {
                 Some(measure) => self.points.push(measure),
-                None => self.fault(format_args!("timestamp {}: {}", sample.timestamp_ms, series())),
+                None => self.fault(|| format!("timestamp {}: {}", sample.timestamp_ms, series())),
             }
         }
         self.samples += (self.points.len() - before) as u64;
@@ -178,13 +177,13 @@ impl<'c> Gathering<'c> {
         why: &str,
         labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
     ) {
-        self.fault(format_args!("{why}: {}", notation(&labels)));
+        self.fault(|| format!("{why}: {}", notation(&labels)));
     }
 
-    fn fault(&mut self, text: impl Display) {
+    fn fault(&mut self, text: impl FnOnce() -> String) {
         self.faults_len += 1;
         if self.faults.len() < FAULTS_TOLD_MAX {
-            self.faults.push(text.to_string());
+            self.faults.push(text());
         }
     }
 
