@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help build quick page run check test test-fast test-long long crash power-cut soak random fuzz fuzz-diff openapi bench
+.PHONY: help build quick page run deb check test test-fast test-long long crash power-cut soak random fuzz fuzz-diff openapi bench
 
 CARGO ?= cargo
 CARGO_DENY_VERSION := 0.18.9
@@ -41,6 +41,9 @@ run: page ## compile gnudi (target/quick) and serve on 127.0.0.1:8041 with data 
 	$(CARGO) build --profile quick --locked -p gnudi
 	scripts/split-debug-lines target/quick/gnudi
 	target/quick/gnudi serve
+
+deb: build ## Debian packages of the release binary (target/deb)
+	scripts/build-deb target/release/gnudi target/deb
 
 # What the binary shows to browsers: crates/page embeds what lies in its dist/.
 PAGE_SOURCES := $(shell find ui/src -type f) ui/index.html ui/icon.svg ui/build.mjs
