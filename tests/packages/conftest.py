@@ -16,15 +16,6 @@ def built(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def linted(built):
-    """lintian, at work on both packages while other tests run."""
-    command = ["lintian", "--allow-root", "--no-user-dirs", "--fail-on", "error,warning", *built.values()]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    yield process
-    process.kill()
-
-
-@pytest.fixture(scope="session")
 def unpacked(built, tmp_path_factory):
     """A directory with the files of both packages."""
     directory = tmp_path_factory.mktemp("unpacked")
