@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import subprocess
-import time
 import tomllib
 
 import pytest
@@ -15,7 +14,9 @@ import yaml
 
 from packages import image
 from packages.build import ROOT
+from packages.service import wait_for
 from packages.test_takeover import programs
+from packages.tree import of_this_host
 from support import gnudi as program
 from support.http import Client, basic
 from support.process import Process, free_port
@@ -62,15 +63,7 @@ def test_apt_has_the_packages():
 def test_the_last_stage_has_all_names_and_starts_without_preparation(tree, tmp_path):
     last = image.stages((DEPLOY / "Dockerfile").read_text())[-1]
     tree.write("/usr/local/sbin/apt-get", APT, mode=0o755)
-    for name, text in last.steps:
-        if name == "RUN":
-            tree.run("sh", "-c", text)
-        elif name == "COPY":
-            ((other, source, place),) = image.copies(image.Stage("", [(name, text)]))
-            copied = program.binary() if other else ROOT / source
-            tree.shell(f"mkdir -p $(dirname {place})")
-            with copied.open("rb") as file:
-                subprocess.run(tree.command("sh", "-c", f"cat >{place} && chmod {copied.stat().st_mode & 0o777:o} {place}"), stdin=file, check=True)
+    copy_in(tree, last.steps)
     for name in programs():
         assert tree.shell(f"readlink -f /usr/bin/{name}").strip() == "/usr/bin/gnudi", name
 
@@ -83,10 +76,7 @@ def test_the_last_stage_has_all_names_and_starts_without_preparation(tree, tmp_p
         process = subprocess.Popen(tree.command("sh", "-c", f"echo $$ >/run/image.pid; exec {shlex.join(words)}", directory=directory),
                                    stdout=log, stderr=log)
     try:
-        give_up = time.monotonic() + START_TIMEOUT_S
-        while "serving HTTP address=0.0.0.0:8041" not in log_path.read_text():
-            assert process.poll() is None and time.monotonic() < give_up, log_path.read_text()
-            time.sleep(0.05)
+        wait_for(log_path, "serving HTTP address=0.0.0.0:8041", process)
         password = re.search(r"The password of admin is (\S+)", log_path.read_text())[1]
         ask = "GNOCCHI_ENDPOINT=http://127.0.0.1:8041 GNOCCHI_USER=admin gnudi metric create room"
         assert "room" in tree.shell(f"GNUDI_PASSWORD={password} {ask}")
@@ -94,6 +84,49 @@ def test_the_last_stage_has_all_names_and_starts_without_preparation(tree, tmp_p
     finally:
         tree.shell("kill $(cat /run/image.pid)")
         assert process.wait(timeout=START_TIMEOUT_S) == 0
+
+
+def copy_in(tree, stage_steps):
+    """Does RUN and COPY of a stage; the program under test is what comes from another stage."""
+    for name, text in stage_steps:
+        if name == "RUN":
+            tree.run("sh", "-c", text)
+        elif name == "COPY":
+            ((other, source, place),) = image.copies(image.Stage("", [(name, text)]))
+            copied = program.binary() if other else ROOT / source
+            tree.shell(f"mkdir -p $(dirname {place})")
+            with copied.open("rb") as file:
+                subprocess.run(tree.command("sh", "-c", f"cat >{place} && chmod {copied.stat().st_mode & 0o777:o} {place}"), stdin=file, check=True)
+
+
+@pytest.mark.parametrize("words, ready", [
+    ("uwsgi /etc/gnocchi/gnocchi-api-uwsgi.ini", "serving HTTP address=127.0.0.1:8041"),
+    ("gnocchi-statsd --config-file /etc/gnocchi/gnocchi.conf", "taking statsd's datagrams"),
+    ("ceilometer-agent-notification", "not connected to the broker"),
+    ("ceilometer-polling --polling-namespaces central", "no service is polled"),
+    ("ceilometer-polling --polling-namespaces compute", "instances"),
+])
+def test_kollas_words_start_gnudi(kolla, tmp_path, words, ready):
+    """As Kolla-Ansible 22 writes them into config.json, with the path of its images."""
+    log_path = tmp_path / "log"
+    with log_path.open("wb") as log:
+        line = f"echo $$ >/run/kolla.pid; PATH=/var/lib/kolla/venv/bin:$PATH exec {words}"
+        process = subprocess.Popen(kolla.command("sh", "-c", line), stdout=log, stderr=log)
+    try:
+        wait_for(log_path, ready, process)
+    finally:
+        kolla.shell("kill $(cat /run/kolla.pid)")
+        assert process.wait(timeout=START_TIMEOUT_S) == 0, log_path.read_text()
+
+
+@pytest.fixture(scope="module")
+def kolla(tmp_path_factory):
+    """A tree that has what deploy/kolla/Dockerfile puts into one of Kolla's images."""
+    with of_this_host(tmp_path_factory.mktemp("kolla") / "system") as tree:
+        copy_in(tree, image.stages((DEPLOY / "kolla" / "Dockerfile").read_text())[-1].steps)
+        tree.write("/etc/gnocchi/gnocchi.conf", "[storage]\ndriver = file\nfile_basepath = /var/lib/gnocchi\n")
+        tree.write("/etc/ceilometer/ceilometer.conf", "[DEFAULT]\n")
+        yield tree
 
 
 def test_compose_alone():

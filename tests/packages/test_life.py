@@ -1,6 +1,5 @@
-"""A package's life: installed, started as its unit says, upgraded, rolled back, removed, purged; and what is left each time.
-
-A fresh Debian takes a minute to fetch, so that the same steps run there only in long tests.
+"""A package's life on a fresh Debian: installed, started as its unit says, upgraded, rolled back, removed, purged; and what is left each
+time. The tree takes a minute to fetch: `test_page` has most of it on this machine's system.
 """
 
 import pytest
@@ -40,7 +39,9 @@ def check_installed(tree):
     assert tree.shell("gnudi --version").startswith("gnudi ")
 
 
-def live(tree, built, tmp_path):
+@pytest.mark.long
+def test_a_package_lives_on_a_fresh_debian(fresh_tree, built, tmp_path):
+    tree = fresh_tree
     package = built["gnudi"]
     old = build.older(package, tmp_path)
 
@@ -80,12 +81,3 @@ def live(tree, built, tmp_path):
     tree.run("apt-get", "purge", "--yes", "gnudi")
     assert not tree.exists("/etc/gnudi") and not tree.exists("/var/lib/gnudi")
     assert tree.shell("find /etc /usr /lib /var -name '*gnudi*' -not -path '/var/cache/*.deb' -not -path '/var/log/*'") == ""
-
-
-def test_a_package_lives_on_this_system(tree, built, tmp_path):
-    live(tree, built, tmp_path)
-
-
-@pytest.mark.long
-def test_a_package_lives_on_a_fresh_debian(fresh_tree, built, tmp_path):
-    live(fresh_tree, built, tmp_path)
