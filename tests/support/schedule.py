@@ -5,12 +5,13 @@ from xdist.scheduler import LoadScopeScheduling
 # Files that share what takes long to start: one worker has them all. Others are each on its own.
 GROUPS = {
     "differential": ["differential/"],
+    "packages": ["packages/"],
     "keystone": ["auth/test_keystone.py", "auth/test_matrix.py", "telemetry/test_central.py", "telemetry/test_keystone_access.py",
                  "telemetry/test_names.py", "telemetry/test_partition.py", "telemetry/test_polling.py", "telemetry/test_polling_chain.py",
                  "telemetry/test_references.py", "telemetry/test_user_metadata.py"],
 }
 # The longest come first: none is left for the end, when the other worker has nothing more to do.
-FIRST = ["keystone", "differential"]
+FIRST = ["keystone", "differential", "packages"]
 
 
 def group(nodeid):
