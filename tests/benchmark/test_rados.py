@@ -12,7 +12,7 @@ import pytest
 from support.gnudi import ROOT, benchmark_binary, run_benchmark
 from support.process import free_port, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 BLOCK_BYTES = 512
 PREFIX = "gnudi_bench_"
@@ -145,7 +145,6 @@ def test_a_cluster_of_its_own_is_started_and_removed_also_without_the_peer(own_t
     assert left_behind(own_tmp) == []
 
 
-@pytest.mark.long
 def test_a_placement_group_is_split_and_moved(own_tmp):
     # With a short log the new OSD gets its objects by backfill even after a second, as in longer runs; a client that asks
     # sooner for a new map of the cluster stalls shorter.

@@ -85,7 +85,8 @@ def test_engines_that_are_shared_are_imported_into(gnocchi, cloud, seed, tmp_pat
     assert "or a server has used it since: import into an empty one" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("combination", parameters(["postgresql+redis+redis", "mariadb+s3+s3"], ["postgresql+redis+redis"]))
+@pytest.mark.long
+@pytest.mark.parametrize("combination", ["postgresql+redis+redis", "mariadb+s3+s3"])
 def test_policies_and_types_that_change_between_imports(gnocchi, cloud, seed, tmp_path, request, combination):
     theirs = gnocchi()
     world = World(theirs.client(), random.Random(f"change {seed}"))

@@ -1,6 +1,6 @@
 """Power cuts on the real server: what was acknowledged survives each; and the tool sees what it is there to see.
 
-100 images, or `--rounds` (`make power-cut`: 20,000). A disk that ignores a kind of sync, and a server told not to sync, must
+60 images, or `--rounds` (`make power-cut`: 20,000). A disk that ignores a kind of sync, and a server told not to sync, must
 lose something: else the images prove nothing.
 """
 
@@ -13,7 +13,7 @@ from power_cut.recording import Recording, record
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = 100
+ROUNDS = 60
 FIRST_START_IMAGES = 30
 BLIND_IMAGES = 60
 

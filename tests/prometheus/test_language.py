@@ -10,6 +10,8 @@ import pytest
 
 from prometheus import golang
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 300
 CASES_AT_LEAST = 1600
 

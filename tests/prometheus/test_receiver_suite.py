@@ -1,6 +1,10 @@
 """The remote-write receiver tests of Prometheus' compliance project, from its module."""
 
+import pytest
+
 from prometheus import golang
+
+pytestmark = pytest.mark.slow
 
 MODULE = ("github.com/prometheus/compliance/remotewrite/receiver", "v0.0.0-20260806071727-67b8327a2e93")
 TESTS = 39

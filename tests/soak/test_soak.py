@@ -7,7 +7,7 @@ import pytest
 
 from soak import run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 MINUTES = 0.3
 SHARES = [0.4, 0.3, 0.3]

@@ -13,8 +13,6 @@ from support.recording_store import RecordingStore, canonical
 from telemetry.publishing import (
     EVERYTHING,
     definitions,  # noqa: F401 (a fixture)
-
-pytestmark = pytest.mark.slow
     installed_definitions,
     metadata,
     publish_ours,
@@ -24,6 +22,8 @@ pytestmark = pytest.mark.slow
     shipped_definitions,
     upgrade,
 )
+
+pytestmark = pytest.mark.slow
 
 ROUNDS = 40
 
