@@ -1,0 +1,44 @@
+//! Series that are no samples of a single measurement each: sums with counts, and such as are looked back for longer.
+
+use gnudi_promql::{Evaluation, Labels, Limits, Options, QueryTimes, Series, Value, parse};
+
+fn value(query: &str, time_ms: i64, series: &Series) -> Option<f64> {
+    let plan = parse(query, &Limits::default(), false).unwrap();
+    let times = QueryTimes::instant(time_ms);
+    let evaluation =
+        Evaluation { plan: &plan, times, series: &[vec![series.clone()]], options: Options::default() };
+    let Value::Vector(samples) = evaluation.run().unwrap().value else { panic!("{query} is a vector") };
+    samples.first().map(|sample| sample.value)
+}
+
+#[test]
+fn sums_of_measurements_are_counted_by_these() {
+    let labels = Labels::new([("__name__", "x")]);
+    let plain = Series::new(labels, vec![60_000, 120_000, 180_000], vec![10.0, 30.0, 5.0]);
+    let sums = Series { counts: Some(vec![2.0, 3.0, 1.0]), ..plain.clone() };
+    for (query, of_sums, of_samples) in [
+        ("count_over_time(x[5m])", 6.0, 3.0),
+        ("avg_over_time(x[5m])", 7.5, 15.0),
+        ("sum_over_time(x[5m])", 45.0, 45.0),
+        ("max_over_time(x[5m])", 30.0, 30.0),
+        ("avg_over_time(x[90s])", 35.0 / 4.0, 17.5),
+    ] {
+        assert_eq!(value(query, 180_000, &sums), Some(of_sums), "{query}");
+        assert_eq!(value(query, 180_000, &plain), Some(of_samples), "{query}");
+    }
+    // Markers of a series' end count for nothing.
+    let ended = Series { values: vec![10.0, f64::from_bits(gnudi_promql::STALE_NAN_BITS), 5.0], ..sums };
+    assert_eq!(value("count_over_time(x[5m])", 180_000, &ended), Some(3.0));
+}
+
+#[test]
+fn a_series_may_be_looked_back_for_longer() {
+    let short = Series::new(Labels::new([("__name__", "x")]), vec![0], vec![1.0]);
+    let long = Series { lookback_ms: Some(600_000), ..short.clone() };
+    for (time_ms, of_short, of_long) in
+        [(299_999, true, true), (300_000, false, true), (599_999, false, true), (600_000, false, false)]
+    {
+        assert_eq!(value("x", time_ms, &short).is_some(), of_short, "{time_ms}");
+        assert_eq!(value("x", time_ms, &long).is_some(), of_long, "{time_ms}");
+    }
+}
