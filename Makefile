@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help build quick page run check test test-fast test-long long crash power-cut soak random fuzz fuzz-diff openapi bench
+.PHONY: help build quick page run deb docs check test test-fast test-long long crash power-cut soak random fuzz fuzz-diff openapi bench
 
 CARGO ?= cargo
 CARGO_DENY_VERSION := 0.18.9
@@ -42,6 +42,17 @@ run: page ## compile gnudi (target/quick) and serve on 127.0.0.1:8041 with data 
 	scripts/split-debug-lines target/quick/gnudi
 	target/quick/gnudi serve
 
+deb: build ## Debian packages of the release binary (target/deb)
+	scripts/build-deb target/release/gnudi target/deb
+
+docs: .docs-venv/installed ## docs/ as a site with a search: target/docs/index.html; links that lead nowhere fail
+	.docs-venv/bin/sphinx-build -q -W --keep-going -n -E -d target/docs-doctrees docs target/docs
+
+.docs-venv/installed: docs/requirements.txt docs/constraints.txt
+	test -x .docs-venv/bin/python || python3 -m venv .docs-venv
+	.docs-venv/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt -c docs/constraints.txt
+	touch $@
+
 # What the binary shows to browsers: crates/page embeds what lies in its dist/.
 PAGE_SOURCES := $(shell find ui/src -type f) ui/index.html ui/icon.svg ui/build.mjs
 
@@ -56,7 +67,7 @@ ui/node_modules/.installed: ui/package-lock.json ui/package.json
 	touch $@
 
 # What takes seconds comes first.
-check: target/tools/bin/cargo-deny page ## format, house rules, licences, types, lints
+check: target/tools/bin/cargo-deny page docs ## format, house rules, licences, types, lints, links of the documents
 	$(CARGO) fmt --all -- --check
 	scripts/check-house-rules
 	target/tools/bin/cargo-deny --locked check licenses bans sources
@@ -64,12 +75,12 @@ check: target/tools/bin/cargo-deny page ## format, house rules, licences, types,
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Both suites run to their end, so that one run shows all failures.
-test: quick .venv/installed .cloud-venv/installed ## every test (installs what it needs, or says what is missing)
+test: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## every test (installs what it needs, or says what is missing)
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
 	($(PYTEST) $(WORKERS) --seed $(SEED)) || failed=1; exit $$failed
 
 # Examples are built because black-box tests run them.
-test-fast: quick .venv/installed .cloud-venv/installed ## the tests that take no engine and no seconds, with few random rounds: 90 seconds once compiled
+test-fast: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## the tests that take no engine and no seconds, with few random rounds: 90 seconds once compiled
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast --lib --bins --examples $(QUICK_TESTS:%=--test %) || failed=1; \
 	($(PYTEST) $(WORKERS) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
 
@@ -81,7 +92,7 @@ test-long: ## what takes hours, one after the other: all engines, kills, power c
 	failed=""; for part in $(LONG); do $(MAKE) $$part || failed="$$failed $$part"; done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
-long: quick .venv/installed .cloud-venv/installed ## the black-box tests that are marked `long`: all combinations of engines, what fails under load (ARGS="-k s3")
+long: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## the black-box tests that are marked `long`: all combinations of engines, what fails under load (ARGS="-k s3")
 	$(PYTEST) $(WORKERS) -m long --seed $(SEED) $(ARGS)
 
 crash: quick .venv/installed ## kill -9 under load, ROUNDS times (1000)

@@ -25,7 +25,7 @@ from support.redis import Redis
 
 
 # Fixtures that start engines and other servers beside gnudi, which takes seconds.
-ENGINES = {"postgres", "mariadb", "redis", "etcd", "ceph", "radosgw", "keystone", "rabbitmq", "bus", "broker", "gnocchi", "theirs", "cloud"}
+ENGINES = {"postgres", "mariadb", "redis", "etcd", "ceph", "radosgw", "keystone", "rabbitmq", "bus", "broker", "gnocchi", "theirs", "cloud", "built"}
 MEMORY = "/dev/shm"
 ROOM_BYTES = 6 << 30
 
