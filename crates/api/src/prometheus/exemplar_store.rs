@@ -64,14 +64,14 @@ impl ExemplarStore {
 }
 
 /// Whether labels are no longer than an exemplar's may be. Texts of any length are not looked at to their end.
-pub fn are_short<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+pub fn are_short<'a>(mut labels: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
     let mut characters_left = LABELS_CHARACTERS_MAX;
     let mut is_within = |text: &str| {
         let left = characters_left.checked_sub(text.chars().take(LABELS_CHARACTERS_MAX + 1).count());
         characters_left = left.unwrap_or_default();
         left.is_some()
     };
-    labels.into_iter().all(|(name, value)| is_within(name) && is_within(value))
+    labels.all(|(name, value)| is_within(name) && is_within(value))
 }
 
 /// NaN is the same as NaN.
@@ -119,7 +119,7 @@ mod tests {
     fn what_comes_again_is_there_once_and_what_is_too_long_is_not() {
         let store = ExemplarStore::default();
         assert!(store.put(exemplar("x", 1)) && store.put(exemplar("x", 1)));
-        let trace = |characters| "é".repeat(characters - "trace_id".len());
+        let trace = |characters: usize| "é".repeat(characters - "trace_id".len());
         assert!(!store.put(exemplar(&trace(LABELS_CHARACTERS_MAX + 1), 2)));
         assert!(are_short([("trace_id", trace(LABELS_CHARACTERS_MAX).as_str())].into_iter()));
         assert_eq!(store.find(|_| true).len(), 1);
