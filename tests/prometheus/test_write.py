@@ -171,6 +171,11 @@ def test_a_table_of_few_texts_does_not_cost_more_than_its_size(server):
     table = field(4, b"") + field(4, b"x" * (1 << 20))
     body = table + field(5, field(1, b"\x01" * 100) + sample(1.0, START))
     server.client().post(WRITE, snappy(body), headers=VERSION_2).expect(413)
+    # Exemplars that all refer to the long text are left out, without a copy of it for each.
+    texts = b"".join(field(4, text) for text in (b"", b"__name__", b"m", b"x" * (16 << 20)))
+    body = texts + field(5, field(1, b"\x01\x02") + sample(1.0, START) + field(4, field(1, b"\x03\x03")) * 100_000)
+    answer = write(server, body, VERSION_2).expect(204)
+    assert [answer.headers[name] for name in WRITTEN] == ["1", "0", "0"]
     body = field(4, b"") + field(5, field(1, b"\x00" * 1_000_000) + sample(1.0, START))
     assert "more than 1000 labels" in write(server, body, VERSION_2).expect(400).body.decode()
 

@@ -40,9 +40,7 @@ impl ExemplarStore {
     ///
     /// Says whether it is kept: not where its labels are longer than an exemplar's may be.
     pub fn put(&self, exemplar: StoredExemplar) -> bool {
-        let characters =
-            exemplar.labels.iter().map(|(name, value)| name.chars().count() + value.chars().count());
-        if characters.sum::<usize>() > LABELS_CHARACTERS_MAX || bytes(&exemplar) > BYTES_MAX {
+        if !are_short(exemplar.labels.iter()) || bytes(&exemplar) > BYTES_MAX {
             return false;
         }
         let mut ring = self.0.write();
@@ -63,6 +61,17 @@ impl ExemplarStore {
     pub fn find(&self, is_wanted: impl Fn(&StoredExemplar) -> bool) -> Vec<StoredExemplar> {
         self.0.read().exemplars.iter().filter(|exemplar| is_wanted(exemplar)).cloned().collect()
     }
+}
+
+/// Whether labels are no longer than an exemplar's may be. Texts of any length are not looked at to their end.
+pub fn are_short<'a>(mut labels: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+    let mut characters_left = LABELS_CHARACTERS_MAX;
+    let mut is_within = |text: &str| {
+        let left = characters_left.checked_sub(text.chars().take(LABELS_CHARACTERS_MAX + 1).count());
+        characters_left = left.unwrap_or_default();
+        left.is_some()
+    };
+    labels.all(|(name, value)| is_within(name) && is_within(value))
 }
 
 /// NaN is the same as NaN.
@@ -110,7 +119,9 @@ mod tests {
     fn what_comes_again_is_there_once_and_what_is_too_long_is_not() {
         let store = ExemplarStore::default();
         assert!(store.put(exemplar("x", 1)) && store.put(exemplar("x", 1)));
-        assert!(!store.put(exemplar(&"x".repeat(LABELS_CHARACTERS_MAX), 2)));
+        let trace = |characters: usize| "é".repeat(characters - "trace_id".len());
+        assert!(!store.put(exemplar(&trace(LABELS_CHARACTERS_MAX + 1), 2)));
+        assert!(are_short([("trace_id", trace(LABELS_CHARACTERS_MAX).as_str())].into_iter()));
         assert_eq!(store.find(|_| true).len(), 1);
         assert!(store.find(|exemplar| exemplar.time_ms > 1).is_empty());
     }

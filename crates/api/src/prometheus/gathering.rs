@@ -20,7 +20,7 @@ use gnudi_promql::METRIC_NAME;
 use gnudi_series::points;
 use uuid::Uuid;
 
-use super::{StoredExemplar, known_series::SeriesKey, place};
+use super::{StoredExemplar, exemplar_store::are_short, known_series::SeriesKey, place};
 use crate::{
     call::Call,
     error::ApiError,
@@ -162,7 +162,9 @@ impl<'c> Gathering<'c> {
         let Some(series) = labels().ok().filter(|labels| labels::check(labels).is_ok()) else { return };
         let series = gnudi_promql::Labels::new(series);
         let creator: std::sync::Arc<str> = self.call.caller.user.as_str().into();
-        self.exemplars.extend(exemplars.flatten().map(|exemplar| StoredExemplar {
+        // What is too long is not even copied: many may refer to one long text.
+        let short = exemplars.flatten().filter(|exemplar| are_short(exemplar.labels.iter().copied()));
+        self.exemplars.extend(short.map(|exemplar| StoredExemplar {
             creator: creator.clone(),
             series: series.clone(),
             labels: gnudi_promql::Labels::new(exemplar.labels),
