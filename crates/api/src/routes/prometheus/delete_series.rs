@@ -39,6 +39,9 @@ async fn delete(
     let arguments = Arguments::read(call, body).await?;
     let sets = arguments.required_matchers()?;
     let (start_ms, end_ms) = arguments.times()?;
+    if start_ms.zip(end_ms).is_some_and(|(start_ms, end_ms)| end_ms < start_ms) {
+        return Err(Failure::parameter("end", "end timestamp must not be before start time"));
+    }
     let mut metrics: HashSet<MetricId> = HashSet::new();
     for matchers in &sets {
         let (matchers, _) = choice(matchers)?;
