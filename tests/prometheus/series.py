@@ -24,7 +24,7 @@ def series_of(numbers):
         for instance in ["a:1", "b:2"]:
             common = {"job": job, "instance": instance}
             for code in ["200", "404", "500"]:
-                total, samples = 0.0, []
+                total, samples = 1000.0, []
                 for time in times(numbers.choice([15, 30, 60])):
                     total = 0.0 if numbers.random() < 0.02 else total + numbers.choice([0, 0, 1, 2.5, 10])
                     samples.append((time, total))
@@ -40,7 +40,7 @@ def series_of(numbers):
                     if not is_gone:
                         samples.append((time, numbers.choice([numbers.uniform(-40, 40), numbers.randrange(-5, 30)])))
                 found.append(({"__name__": "temperature", "zone": zone, **common}, samples))
-            counts = {bound: 0 for bound in BOUNDS}
+            counts = {bound: 1000 for bound in BOUNDS}
             buckets = {bound: [] for bound in BOUNDS}
             for time in times(30):
                 for _ in range(numbers.randrange(5)):
@@ -110,8 +110,12 @@ class Queries:
         if depth <= 0:
             return self.selector() + self.shift()
         kind = self.numbers.randrange(10)
+        if kind == 0:
+            # How far a rate is continued to where a series begins has changed since: counters without gaps alone are the same.
+            name = self.any(["requests_total", "latency_bucket"])
+            return f"{self.any(['rate', 'increase'])}({name}{self.matchers(name)}[{self.duration()}]{self.shift()})"
         if kind < 3:
-            function = self.any(["rate", "increase", "irate", "delta", "idelta", "deriv", "changes", "resets", "avg_over_time", "sum_over_time",
+            function = self.any(["irate", "delta", "idelta", "deriv", "changes", "resets", "avg_over_time", "sum_over_time",
                                  "min_over_time", "max_over_time", "count_over_time", "last_over_time", "stddev_over_time",
                                  "present_over_time", "absent_over_time"])
             return f"{function}({self.range(depth)})"

@@ -98,10 +98,10 @@ RANGE = {"query": "x", "start": 0, "end": 100, "step": 1}
 def test_errors_are_the_same(server, prometheus, path, parameters):
     expected_status, expected = ask(prometheus.port, path, parameters)
     status, found = ask(server.port, path, parameters)
-    assert (status, found["status"], found["errorType"]) == (expected_status, expected["status"], expected["errorType"]), found
-    # The parser's texts are its own, and those about times have become more.
-    if "parse error" not in expected["error"] and parameters.get("timeout") is None:
-        assert found["error"] == expected["error"]
+    assert (status, found["status"], found.get("errorType")) == (expected_status, expected["status"], expected.get("errorType")), found
+    # The parser's texts are its own; Prometheus 3 names the parameter more often.
+    if "parse error" not in expected.get("error", "") and "timeout" not in parameters:
+        assert found.get("error", "").endswith(expected.get("error", ""))
 
 
 def test_a_vector_that_has_a_series_twice_is_an_execution_error(server, prometheus):

@@ -39,7 +39,15 @@ impl Arguments {
 
     /// A time in milliseconds, `None` where it is not given.
     pub fn time(&self, name: &str) -> Result<Option<i64>, Failure> {
-        self.parsed(name, parse_time)
+        let parse = |text: &str| {
+            parse_time(text).map_err(|reason| format!("Invalid time value for '{name}': {reason}"))
+        };
+        self.parsed(name, parse)
+    }
+
+    /// A time in milliseconds that must be given.
+    pub fn required_time(&self, name: &str) -> Result<i64, Failure> {
+        parse_time(self.get(name)).map_err(|reason| Failure::parameter(name, reason))
     }
 
     /// A duration in nanoseconds, `None` where it is not given.

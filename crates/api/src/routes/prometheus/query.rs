@@ -53,11 +53,7 @@ async fn range(
 ) -> Result<Response, Failure> {
     let arguments = Arguments::read(call, body).await?;
     let limit = arguments.limit()?;
-    let required = |name| {
-        let given = arguments.time(name)?;
-        given.ok_or_else(|| Failure::parameter(name, "cannot parse \"\" to a valid timestamp"))
-    };
-    let (start_ms, end_ms) = (required("start")?, required("end")?);
+    let (start_ms, end_ms) = (arguments.required_time("start")?, arguments.required_time("end")?);
     if end_ms < start_ms {
         return Err(Failure::parameter("end", "end timestamp must not be before start time"));
     }
