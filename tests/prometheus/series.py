@@ -11,11 +11,12 @@ BOUNDS = ["0.1", "0.5", "1", "5", "+Inf"]
 
 
 def series_of(numbers):
-    """[(labels, [(time in ms, value)])]. No time is a whole second, so that it does not matter on which side windows are open."""
+    """[(labels, [(time in ms, value)])]. No time is a whole second, and queries are at half seconds, so that it does not matter on which side
+    windows are open."""
     found = []
 
     def times(interval_s):
-        shift = numbers.randrange(1, 999)
+        shift = numbers.randrange(1, 400)
         time = START + numbers.randrange(interval_s)
         while time < START + MINUTES * 60:
             yield time * 1000 + shift
@@ -77,7 +78,7 @@ class Queries:
         return self.any(["1m", "2m30s", "5m", "7m", "15m", "1h"])
 
     def shift(self):
-        at = START + self.numbers.randrange(MINUTES * 60)
+        at = START + self.numbers.randrange(MINUTES * 60) + 0.5
         return self.any([""] * 6 + [" offset 3m", " offset -90s", f" @ {at}", " @ end()", " @ start() offset 1m"])
 
     def matchers(self, name):
@@ -121,7 +122,7 @@ class Queries:
             return f"{function}({self.range(depth)})"
         if kind == 3:
             return self.any([f"quantile_over_time({self.any(['0.5', '0.9', '0'])}, {self.range(depth)})",
-                             f"predict_linear({self.range(depth)}, 600)"])
+                             f"predict_linear({self.selector()}[{self.duration()}], 600)"])
         if kind < 6:
             operator = self.any(["sum", "avg", "min", "max", "count", "group", "stddev", "stdvar"])
             return f"{operator}{self.grouping()} ({self.vector(depth - 1)})"
@@ -141,6 +142,9 @@ class Queries:
         if self.numbers.random() < 0.5:
             return f"{self.vector(depth - 1)} {operator} {self.scalar(depth)}"
         matching = self.any(["", "", " on (job, instance)", " ignoring (code, zone)", " on (job) group_left"])
+        if operator in (">", "<=", "!="):
+            # Whether pairs that are filtered out may be many has changed since.
+            matching = ""
         return f"({self.vector(depth - 1)}) {self.any([operator + matching, 'and', 'or', 'unless'])} ({self.vector(depth - 1)})"
 
     def query(self):

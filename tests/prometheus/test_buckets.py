@@ -117,6 +117,6 @@ def test_series_are_deleted(buckets):
     wait_until(lambda: count() == 20, 20, "measures")
     client.post(f"{path}&start={HOUR + 5}&end={HOUR + 9}", b"").expect(204)
     wait_until(lambda: count() == 15, 20, "their removal")
-    client.put(path, b"").expect(204)
+    client.request("PUT", path, b"").expect(204)
     wait_until(lambda: count() is None, 20, "the metric's deletion")
     client.get(f"/v1/metric/{metric}").expect(404)

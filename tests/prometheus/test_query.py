@@ -13,8 +13,8 @@ ROUNDS = 400
 def times(numbers):
     """An instant or a range."""
     if numbers.random() < 0.4:
-        return "/api/v1/query", {"time": START + numbers.randrange(-600, MINUTES * 60 + 1200)}
-    start = START + numbers.randrange(-600, MINUTES * 60)
+        return "/api/v1/query", {"time": START + numbers.randrange(-600, MINUTES * 60 + 1200) + 0.5}
+    start = START + numbers.randrange(-600, MINUTES * 60) + 0.5
     step = numbers.choice([7, 15, 60, 61, 300, 1000])
     return "/api/v1/query_range", {"start": start, "end": start + step * numbers.randrange(1, 80), "step": step}
 

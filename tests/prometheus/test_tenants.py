@@ -20,14 +20,13 @@ CALLS = [
 
 @pytest.fixture(scope="module")
 def tenants(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("tenants"), "[api]\nauth_mode = remoteuser\n") as server:
-        admin = {"X-Remote-User": "admin", "Authorization": None}
+    with Gnudi(tmp_path_factory.mktemp("tenants"), "[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n") as server:
         for number, user in enumerate(["apple", "pear"]):
             headers = {"X-Remote-User": user, "Authorization": None}
             client = server.client()
             type = {"name": f"{user}type", "attributes": {"zone": {"type": "string", "required": False},
                                                           f"{user}_label": {"type": "string", "required": False}}}
-            client.request("POST", "/v1/resource_type", type, headers=admin).expect(201)
+            client.request("POST", "/v1/resource_type", type, headers={**headers, "X-Remote-User": "admin"}).expect(201)
             body = {"id": f"{user}-host", "zone": f"{user}-zone", f"{user}_label": f"{user}-value",
                     "metrics": {f"{user}-name": {"archive_policy_name": "high", "unit": f"{user}-unit"}}}
             client.request("POST", f"/v1/resource/{user}type", body, headers=headers).expect(201)
