@@ -132,7 +132,7 @@ class Queries:
                              f"histogram_quantile(0.5, latency_bucket{self.matchers('latency_bucket')})",
                              f"count_values(\"v\", {self.selector()} > bool 5)"])
         if kind == 7:
-            function = self.any(["abs", "ceil", "floor", "sgn", "exp", "sqrt", "ln", "hour", "day_of_week", "absent", "timestamp"])
+            function = self.any(["abs", "ceil", "floor", "sgn", "sqrt", "ln", "hour", "day_of_week", "absent", "timestamp"])
             return f"{function}({self.vector(depth - 1)})"
         if kind == 8:
             return self.any([f"label_replace({self.vector(depth - 1)}, \"host\", \"$1\", \"instance\", \"(.*):.*\")",

@@ -20,7 +20,7 @@ use crate::{
 /// `POST` and `PUT /api/v1/admin/tsdb/delete_series`: of the series that the caller may delete. Without times whole metrics, otherwise their
 /// measures between both times, which are included.
 pub async fn delete_series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let seen = call.metrics_seen(Rule::DeleteMetric)?;
+    let seen = call.metrics_allowed(Rule::DeleteMetric)?;
     let deleted = delete(call, body, seen.as_ref()).await;
     Ok(deleted.map_or_else(|failure| failure.response(), |()| reply::no_content()))
 }

@@ -22,13 +22,13 @@ const WHOLE_SAMPLES_MAX: usize = 20_000;
 
 /// `GET` and `POST /api/v1/query`
 pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let seen = call.metrics_seen(Rule::GetMeasures)?;
+    let seen = call.metrics_allowed(Rule::GetMeasures)?;
     Ok(instant(call, body, seen).await.unwrap_or_else(|failure| failure.response()))
 }
 
 /// `GET` and `POST /api/v1/query_range`
 pub async fn query_range(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let seen = call.metrics_seen(Rule::GetMeasures)?;
+    let seen = call.metrics_allowed(Rule::GetMeasures)?;
     Ok(range(call, body, seen).await.unwrap_or_else(|failure| failure.response()))
 }
 
