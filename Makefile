@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help build quick page run check test test-fast test-long crash power-cut soak fuzz fuzz-diff openapi bench
+.PHONY: help build quick page run deb docs check test test-fast test-long long crash power-cut soak random fuzz fuzz-diff openapi bench
 
 CARGO ?= cargo
 CARGO_DENY_VERSION := 0.18.9
@@ -11,13 +11,20 @@ ROUNDS ?= 1000
 IMAGES ?= 20000
 # Of the soak, and of each fuzz target.
 MINUTES ?= 60
-# Of requests for each operation of the OpenAPI document; `make test` has 12.
+# Of requests for each operation of the OpenAPI document; `make test` has 6.
 EXAMPLES ?= 300
+# How many times the rounds of `make test` the other random tests have.
+TIMES ?= 20
 # Of the random tests in `make test`, so that a run can be repeated; `make fuzz-diff` draws its own.
 SEED ?= 1
 PYTHON := .venv/bin/python
 # Test results in one place, and no byte code beside the sources.
 PYTEST = cd tests && PYTHONDONTWRITEBYTECODE=1 ../.venv/bin/pytest
+# In the order of tests/support/schedule.py.
+WORKERS = -n 2 --dist loadfile --no-loadscope-reorder
+# The integration tests of `make test-fast`: those that take less than a second or two, of whatever crate.
+QUICK_TESTS := answers cache callers calls cases conversion counters cross cross_empty filters fold late lines model named_measures \
+	passes properties raw read remote_write resources retention round_trips scheduling write
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -35,6 +42,17 @@ run: page ## compile gnudi (target/quick) and serve on 127.0.0.1:8041 with data 
 	scripts/split-debug-lines target/quick/gnudi
 	target/quick/gnudi serve
 
+deb: build ## Debian packages of the release binary (target/deb)
+	scripts/build-deb target/release/gnudi target/deb
+
+docs: .docs-venv/installed ## docs/ as a site with a search: target/docs/index.html; links that lead nowhere fail
+	.docs-venv/bin/sphinx-build -q -W --keep-going -n -E -d target/docs-doctrees docs target/docs
+
+.docs-venv/installed: docs/requirements.txt docs/constraints.txt
+	test -x .docs-venv/bin/python || python3 -m venv .docs-venv
+	.docs-venv/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt -c docs/constraints.txt
+	touch $@
+
 # What the binary shows to browsers: crates/page embeds what lies in its dist/.
 PAGE_SOURCES := $(shell find ui/src -type f) ui/index.html ui/icon.svg ui/build.mjs
 
@@ -49,7 +67,7 @@ ui/node_modules/.installed: ui/package-lock.json ui/package.json
 	touch $@
 
 # What takes seconds comes first.
-check: target/tools/bin/cargo-deny page ## format, house rules, licences, types, lints
+check: target/tools/bin/cargo-deny page docs ## format, house rules, licences, types, lints, links of the documents
 	$(CARGO) fmt --all -- --check
 	scripts/check-house-rules
 	target/tools/bin/cargo-deny --locked check licenses bans sources
@@ -57,23 +75,31 @@ check: target/tools/bin/cargo-deny page ## format, house rules, licences, types,
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Both suites run to their end, so that one run shows all failures.
-test: quick .venv/installed .cloud-venv/installed ## every test (installs what it needs, or says what is missing)
+test: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## every test (installs what it needs, or says what is missing)
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
-	($(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --seed $(SEED)) || failed=1; exit $$failed
+	($(PYTEST) $(WORKERS) --seed $(SEED)) || failed=1; exit $$failed
 
-test-fast: quick .venv/installed .cloud-venv/installed ## every test with few random rounds: under three minutes once compiled
-	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
-	($(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
+# Examples are built because black-box tests run them.
+test-fast: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## the tests that take no engine and no seconds, with few random rounds: 90 seconds once compiled
+	failed=0; $(CARGO) test --workspace --locked --no-fail-fast --lib --bins --examples $(QUICK_TESTS:%=--test %) || failed=1; \
+	($(PYTEST) $(WORKERS) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
 
-LONG := crash power-cut soak fuzz-diff openapi fuzz
+FUZZ_DIFF := $(patsubst %,differential/test_%.py,measures resources aggregates cross)
+LONG := long crash power-cut soak fuzz-diff random openapi fuzz
 
-# Each to its end, so that one run shows all failures.
-test-long: ## what takes hours, one after the other: kills, power cuts, soak, long random rounds, fuzz targets
+# Each to its end, so that one run shows all failures. pytest fails where it selects no test.
+test-long: ## what takes hours, one after the other: all engines, kills, power cuts, soak, long random rounds, fuzz targets
 	failed=""; for part in $(LONG); do $(MAKE) $$part || failed="$$failed $$part"; done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
+long: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## the black-box tests that are marked `long`: all combinations of engines, what fails under load (ARGS="-k s3")
+	$(PYTEST) $(WORKERS) -m long --seed $(SEED) $(ARGS)
+
 crash: quick .venv/installed ## kill -9 under load, ROUNDS times (1000)
-	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS)
+	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS) --timeout 0
+
+random: quick .venv/installed .cloud-venv/installed ## random tests that no other target has, with TIMES (20) as many rounds as in `make test` (ARGS="tables")
+	$(PYTEST) -m random $(addprefix --ignore ,crash openapi power_cut $(FUZZ_DIFF)) -s --times $(TIMES) --timeout 0 $(ARGS)
 
 power-cut: quick .venv/installed ## IMAGES crash images (20,000) of what the server's calls leave on a disk (ARGS="--seed 7")
 	cd tests && PYTHONDONTWRITEBYTECODE=1 ../$(PYTHON) -m power_cut --images $(IMAGES) --requests 150 $(ARGS)
@@ -92,7 +118,7 @@ openapi: quick .venv/installed ## EXAMPLES (300) made-up requests for each opera
 
 fuzz-diff: quick .venv/installed ## compare ROUNDS random sequences (1000) of each kind with real Gnocchi
 	$(CARGO) build --profile quick --locked -p gnudi-series --example cross
-	$(PYTEST) differential/test_measures.py differential/test_resources.py differential/test_aggregates.py differential/test_cross.py -s --rounds $(ROUNDS)
+	$(PYTEST) $(FUZZ_DIFF) -s --rounds $(ROUNDS) --timeout 0
 
 bench: build ## repeat the published tables on gnudi and its peers, as a page (ARGS="--only push")
 	crates/bench/install-peers

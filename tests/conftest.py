@@ -10,9 +10,10 @@ import tempfile
 
 import pytest
 
+from support import schedule
 from support.ceph import Ceph
 from support.cloud import Cloud
-from support.engines import sections
+from support.engines import USUAL, parameters, sections
 from support.etcd import Etcd
 from support.gnudi import Gnudi
 from support.gnocchi import Gnocchi
@@ -23,15 +24,34 @@ from support.radosgw import Radosgw
 from support.redis import Redis
 
 
+# Fixtures that start engines and other servers beside gnudi, which takes seconds.
+ENGINES = {"postgres", "mariadb", "redis", "etcd", "ceph", "radosgw", "keystone", "prometheus", "rabbitmq", "bus", "broker", "gnocchi",
+           "theirs", "cloud", "built"}
 MEMORY = "/dev/shm"
 ROOM_BYTES = 6 << 30
 
 
 def pytest_addoption(parser):
-    parser.addoption("--rounds", type=int, default=None, help="rounds of the crash and differential tests")
+    parser.addoption("--rounds", type=int, default=None, help="rounds of the random tests")
+    parser.addoption("--times", type=int, default=1, help="how many times as many rounds as usual; --rounds says how many")
     parser.addoption("--seed", type=int, default=None, help="seed of the random tests; printed when absent")
     parser.addoption("--update", action="store_true", help="write the answers of this run into docs/api.md")
     parser.addoption("--oracle", action="store_true", help="run the functional suite against real Gnocchi instead")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if not ENGINES.isdisjoint(item.fixturenames):
+            item.add_marker("slow")
+        if "rounds" in item.fixturenames:
+            item.add_marker("random")
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: schedule.place(item.nodeid))
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return schedule.Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def has_room(directory):
@@ -104,8 +124,8 @@ def seed(pytestconfig):
 
 @pytest.fixture
 def rounds(request):
-    """How many rounds a random test has: `--rounds`, or as many as its module says."""
-    return request.config.getoption("rounds") or request.module.ROUNDS
+    """How many rounds a random test has: `--rounds`, or as many as its module says, `--times` so often."""
+    return request.config.getoption("rounds") or request.module.ROUNDS * request.config.getoption("times")
 
 
 @pytest.fixture
@@ -167,7 +187,7 @@ def gnocchi(tmp_path, postgres):
         server.stop()
 
 
-@pytest.fixture(params=["embedded", "mariadb+redis+redis", "postgresql+redis+ceph"])
+@pytest.fixture(params=parameters(["embedded", "mariadb+redis+redis", USUAL], ["embedded", USUAL]))
 def servers(request, gnudi, cloud):
     """A client, and what kills the server and starts it again on the same data."""
     if request.param == "embedded":
@@ -179,7 +199,8 @@ def servers(request, gnudi, cloud):
             return server.client()
 
         return server.client(), restart
-    made = cloud(sections(request, request.param), apis=1, workers=1)
+    # A worker that is killed keeps its sacks until its lease ends.
+    made = cloud(f"[metricd]\nlease_seconds = 2\n{sections(request, request.param)}", apis=1, workers=1)
 
     def restart():
         made.workers[0].kill()

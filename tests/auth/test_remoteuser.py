@@ -1,4 +1,4 @@
-"""auth_mode = remoteuser: a proxy names the user, and only those that the configuration names are believed."""
+"""auth_mode = remoteuser: a proxy names the user, and only those that the configuration names are trusted."""
 
 import http.client
 
@@ -57,7 +57,7 @@ def test_two_names_are_none(client):
     connection.close()
 
 
-def test_another_than_the_proxy_is_not_believed(client):
+def test_another_than_the_proxy_is_not_trusted(client):
     for source, expected in [("127.0.0.1", 200), ("127.0.0.2", 401)]:
         connection = http.client.HTTPConnection(client.host, client.port, timeout=30, source_address=(source, 0))
         headers = {**JSON_HEADERS, **named("admin"), "X-Forwarded-For": "127.0.0.1", "Forwarded": "for=127.0.0.1"}

@@ -3,11 +3,15 @@
 import copy
 import itertools
 
+import pytest
+
 from backup.copies import CONFIG, TIMEOUT_S, back_up, backups
 from crash import load
 from support.gnudi import run
 from support.http import create_metric
 from support.process import wait_until
+
+pytestmark = pytest.mark.slow
 
 WRITERS = 3
 METRICS_PER_WRITER = 3

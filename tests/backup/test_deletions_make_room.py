@@ -9,6 +9,8 @@ import random
 import re
 import uuid
 
+import pytest
+
 from crash import load
 from support.http import create_metric
 from support.process import wait_until
@@ -58,6 +60,7 @@ def measures_of(client, metric):
     return sum(value for _, _, value in page)
 
 
+@pytest.mark.long
 def test_deletions_make_room(gnudi, small_disk):
     server = gnudi(config=CONFIG, data_dir=small_disk / "data", arguments=["--skip-archive-policies-creation"])
     client = server.client(timeout_s=60)

@@ -16,6 +16,8 @@ from support.gnudi import run
 from support.http import create_metric
 from support.process import wait_until
 
+pytestmark = pytest.mark.slow
+
 # A few posts make a run.
 CONFIG = "[storage]\nrecent_bytes_max = 20000\n"
 PRINTED = re.compile(r"(\d+) files, (\d+) bytes copied, (\d+) bytes kept")

@@ -10,7 +10,7 @@ from support.gnudi import binary, run
 from support.http import create_metric
 from support.strace import STRACE
 
-pytestmark = pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(STRACE is None, reason="strace is not installed")]
 
 # The names and syncs at which the command is killed; the last ones are beyond its end.
 CALLS = [1, 2, 3, 5, 8, 11, 14, 17, 20, 24, 28, 34, 40]

@@ -8,6 +8,8 @@ import pytest
 from backup import filled
 from support.strace import STRACE
 
+pytestmark = pytest.mark.slow
+
 # Calls by which a repair changes something.
 CHANGES = "write,pwrite64,pwritev,rename,renameat,renameat2,link,linkat,unlink,unlinkat,ftruncate,fsync,fdatasync"
 # Where it is killed, evenly over all of its changes.

@@ -4,7 +4,11 @@ enough; then the server starts, and no number is wrong."""
 import os
 import random
 
+import pytest
+
 from backup import filled
+
+pytestmark = pytest.mark.slow
 
 ROUNDS = 10
 KINDS = ["bit", "bits", "zeros", "cut", "noise"]

@@ -16,6 +16,8 @@ from support.gnudi import run
 from support.http import create_metric
 from support.process import wait_until
 
+pytestmark = pytest.mark.slow
+
 FLIPPED_BYTES = 16
 KILLS = 3
 REQUESTS_BEFORE_KILL = 400

@@ -4,9 +4,12 @@ import json
 import signal
 import subprocess
 
+import pytest
+
 from support.gnudi import benchmark_binary
 
 
+@pytest.mark.long
 def test_ctrl_c_while_the_queue_is_filled():
     command = [benchmark_binary(), "notification", "--messages", "1000000", "--instances", "500", "--without-ceilometer"]
     process = subprocess.Popen([*command, "-f", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -10,6 +10,8 @@ import pytest
 from support.gnudi import benchmark_binary, run_benchmark
 from support.process import free_port
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["--metrics", "40", "--points", "5", "--batches", "20", "--held", "50"]
 
 

@@ -12,6 +12,8 @@ import pytest
 from support.gnudi import ROOT, benchmark_binary, run_benchmark
 from support.process import free_port, wait_until
 
+pytestmark = pytest.mark.long
+
 BLOCK_BYTES = 512
 PREFIX = "gnudi_bench_"
 

@@ -11,6 +11,8 @@ import pytest
 from support.gnudi import benchmark_binary, run_benchmark
 from support.process import Process, wait_until
 
+pytestmark = pytest.mark.slow
+
 SHORT = ["--seconds", "1", "--peers", "limit,gnudi"]
 VOID = {"meta", "br", "hr", "link", "img"}
 

@@ -7,6 +7,8 @@ import pytest
 from support.gnudi import run_benchmark
 from support.http import create_policy
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = 2 * 1440
 # Without the virtual environment that `make bench` makes.
 NO_GNOCCHI = ["--gnocchi-venv", "/nonexistent"]

@@ -1,6 +1,6 @@
 """The functional tests of python-gnocchiclient itself, from its source distribution, run against `gnudi serve`.
 
-They start the `gnocchi` and `openstack` programs as users do. As in the project's own `tox.ini`, those of `gnocchi
+They run the `gnocchi` and `openstack` programs as users do; `gnocchi` is loaded once (`support/warm_gnocchi.py`). As in the project's own `tox.ini`, those of `gnocchi
 benchmark` are left out: that command fails on Python 3.11, whatever the server (it sends a lock to another process).
 
 `pytest client/test_client_suite.py --oracle` runs them against the real Gnocchi.
@@ -17,8 +17,9 @@ import pytest
 
 from support.http import create_policy
 
+pytestmark = pytest.mark.slow
+
 HERE = pathlib.Path(__file__).resolve().parent
-PROGRAMS = pathlib.Path(sys.executable).parent
 # In the virtual environment, so that a second run needs no network.
 DOWNLOADS = pathlib.Path(sys.prefix) / "sdist"
 NAME = "gnocchiclient-7.2.0"
@@ -52,15 +53,15 @@ def server(request, pytestconfig):
     return server
 
 
-def test_functional_tests_of_the_client(sources, server, tmp_path):
+def test_functional_tests_of_the_client(sources, programs, server, tmp_path):
     report = tmp_path / "report.xml"
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("OS_", "GNOCCHI_", "PYTEST_"))},
-        "GNOCCHI_CLIENT_EXEC_DIR": str(PROGRAMS),
+        "GNOCCHI_CLIENT_EXEC_DIR": str(programs),
         "PIFPAF_GNOCCHI_HTTP_URL": f"http://127.0.0.1:{server.port}",
     }
     done = subprocess.run(
-        [str(PROGRAMS / "pytest"), "-c", "/dev/null", "--rootdir", str(sources), "-p", "no:cacheprovider", "-n", "2",
+        [sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir", str(sources), "-p", "no:cacheprovider", "-n", "2",
          "--junit-xml", str(report), "-k", "not test_benchmark_", "gnocchiclient/tests/functional"],
         cwd=sources, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]

@@ -13,6 +13,8 @@ from support.gnudi import Gnudi
 from support.http import basic
 from support.process import wait_until
 
+pytestmark = pytest.mark.slow
+
 SOON_S = 20
 
 
@@ -39,7 +41,7 @@ class Secure(Gnudi):
         return response.status, response.headers["Location"]
 
     def exchange(self, method, path, document=None):
-        """As a client that believes the root."""
+        """As a client that trusts the root."""
         context = ssl.create_default_context(cafile=self.certificates.root)
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
         body = None if document is None else json.dumps(document)
@@ -67,7 +69,7 @@ def secure(tmp_path):
         yield server
 
 
-def test_clients_believe_whom_they_are_told_to(secure):
+def test_clients_trust_whom_they_are_told_to(secure):
     assert secure.ask("/v1/archive_policy")[0] == 200
     root = ["--cacert", secure.certificates.root]
     for trust in (root, ["--insecure"]):

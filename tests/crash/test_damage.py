@@ -8,6 +8,8 @@ import pytest
 
 from support.http import create_metric, create_policy
 
+pytestmark = pytest.mark.slow
+
 METRICS = 20
 PUSHES = 30
 # Measures wait in the log until they are read with refresh=true.

@@ -14,6 +14,8 @@ from support.process import Process, free_port, wait_until
 from support.strace import DESCRIPTOR, STRACE, calls
 from support.strace import kill as kill_traced
 
+pytestmark = pytest.mark.slow
+
 SHIM = """
 #define _GNU_SOURCE
 #include <dlfcn.h>

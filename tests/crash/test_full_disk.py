@@ -12,6 +12,8 @@ from crash import load
 from support.http import create_metric
 from support.process import wait_until
 
+pytestmark = pytest.mark.slow
+
 DISK_BYTES = 300 << 20
 PUSH_MEASURES = 5000
 LAZY = "[metricd]\ngreedy = false\nmetric_processing_delay = 3600\n"

@@ -10,6 +10,8 @@ from support.gnudi import Gnudi, run
 from support.http import create_metric, create_policy
 from support.strace import STRACE, kill, traced
 
+pytestmark = pytest.mark.slow
+
 # More than the changes before the first time that the log is folded.
 METRICS_MAX = 2000
 

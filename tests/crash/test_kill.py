@@ -1,15 +1,19 @@
 """kill -9 at a random instant under load, start again: every acknowledged measure is there exactly once.
 
-50 rounds, or `--rounds` (`make crash`: 1,000), on one data directory.
+25 rounds, or `--rounds` (`make crash`: 1,000), on one data directory.
 """
 
 import random
 import time
 
+import pytest
+
 from crash import load
 from support.http import create_metric
 
-ROUNDS = 50
+pytestmark = pytest.mark.slow
+
+ROUNDS = 25
 WRITERS = 4
 METRICS_PER_WRITER = 3
 LOAD_S_MAX = 0.3

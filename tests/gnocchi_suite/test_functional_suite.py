@@ -1,5 +1,5 @@
 """Gnocchi's own functional suite, every step: one test per file, on a fresh `gnudi serve` with its embedded store, and on fresh
-`gnudi api` and `gnudi metricd` with each combination of shared engines.
+`gnudi api` and `gnudi metricd` with a combination of shared engines (`make long`: with each).
 
 `pytest gnocchi_suite --oracle` runs it against the real Gnocchi: that proves this runner. (Prometheus' file needs snappy
 and protobuf there.)
@@ -36,7 +36,7 @@ def test_file(file, server, pytestconfig, record_property):
     check(file, server, better, record_property)
 
 
-@pytest.mark.parametrize("combination", engines.COMBINATIONS)
+@pytest.mark.parametrize("combination", engines.parameters())
 @pytest.mark.parametrize("file", FILES)
 def test_file_on_shared_engines(request, file, combination, cloud, pytestconfig, record_property):
     if pytestconfig.getoption("oracle"):

@@ -4,7 +4,11 @@ import os
 import pathlib
 import time
 
+import pytest
+
 from support.process import wait_until
+
+pytestmark = pytest.mark.slow
 
 CONFIG = "[host]\ninterval = 1\n"
 

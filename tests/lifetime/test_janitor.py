@@ -11,9 +11,11 @@ import uuid
 
 import pytest
 
-from support.engines import sections
+from support.engines import parameters, sections
 from support.gnudi import Gnudi
 from support.http import create_policy
+
+pytestmark = pytest.mark.slow
 
 SHARED = "postgresql+redis+redis"
 POLICY = {"definition": [("1s", None)], "aggregation_methods": ["count"]}
@@ -80,7 +82,7 @@ def options(inactive_s, cleanup_s):
     return text + (f"metric_inactive_after = {inactive_s}\n" if inactive_s else "")
 
 
-@pytest.fixture(params=["embedded", SHARED])
+@pytest.fixture(params=parameters(["embedded", SHARED], ["embedded"]))
 def servers(request, tmp_path):
     """Starts servers on one store, one after the other: `servers(options)` answers a client."""
     started = []

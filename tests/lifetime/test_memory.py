@@ -3,7 +3,11 @@
 import pathlib
 import re
 
+import pytest
+
 from support.http import create_metric, create_policy, post_seconds
+
+pytestmark = pytest.mark.slow
 
 POINTS = 20_000
 METRICS = 20

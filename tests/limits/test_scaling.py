@@ -13,6 +13,8 @@ import pytest
 from inputs.remote_write import label, sample, series, snappy
 from support.http import create_policy
 
+pytestmark = pytest.mark.slow
+
 GROWTH = 4
 # Between four times, with room for caches that get too small, and sixteen.
 FACTOR_MAX = 9

@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HEADER_TIMEOUT_S = 0.5
 CONFIG = f"[api]\nheader_timeout_ms = {int(HEADER_TIMEOUT_S * 1000)}\nconnections_max = 200\n"
 # How long after the limit a busy machine may take to notice.

@@ -245,7 +245,7 @@ def shared(request, tmp_path):
     target.cloud.stop()
 
 
-@pytest.mark.parametrize("index, into", [("postgresql", "embedded"), ("mariadb", "shared")])
+@pytest.mark.parametrize("index, into", [("postgresql", "embedded"), pytest.param("mariadb", "shared", marks=pytest.mark.long)])
 def test_a_gnocchi_that_is_gone_back_to_has_all_that_came_in(gnocchi, gnudi, seed, tmp_path, request, index, into):
     target = Embedded(gnudi, tmp_path) if into == "embedded" else request.getfixturevalue("shared")
     back = Back(gnocchi(databases=databases(request, index)), target, f"{seed} {into}", tmp_path)

@@ -14,6 +14,7 @@ import pytest
 from migration import sources
 from migration.world import World, check_same, metadata, ordered, series
 from support import gnudi as program
+from support.engines import parameters
 from support.process import wait_until
 
 # Between rounds there are 5 s.
@@ -149,7 +150,7 @@ def process_all(world):
         wait_until(lambda path=path: world.client.get(path).status == 200, TIMEOUT_S, f"an answer to {path}")
 
 
-@pytest.mark.parametrize("combination", ["postgresql+file+file", "mariadb+redis+ceph"])
+@pytest.mark.parametrize("combination", parameters(["postgresql+file+file", "mariadb+redis+ceph"], ["postgresql+file+file"]))
 def test_a_gnocchi_that_goes_on_is_followed(gnocchi, gnudi, seed, tmp_path, request, combination):
     theirs = gnocchi(databases=sources.databases(request, combination), stores=sources.sections(request, combination), metricd=True)
     world = World(theirs.client(), random.Random(f"follow {seed} {combination}"))

@@ -9,7 +9,7 @@ from migration import sources
 from migration.test_follow import change_definitions, change_kind
 from migration.world import World, check_same, metadata, ordered, series
 from support import gnudi as program
-from support.engines import sections
+from support.engines import parameters, sections
 
 REQUESTS = 8
 FURTHER = 4
@@ -56,7 +56,7 @@ def check_import(theirs, seed, target, serve, is_slow=False):
     return world, ours
 
 
-@pytest.mark.parametrize("combination", ["postgresql+file+file", *sources.COMBINATIONS])
+@pytest.mark.parametrize("combination", parameters(["postgresql+file+file", *sources.COMBINATIONS], ["postgresql+file+file"]))
 def test_an_imported_gnocchi_answers_the_same(gnocchi, gnudi, seed, tmp_path, request, combination):
     theirs = gnocchi(databases=sources.databases(request, combination), stores=sources.sections(request, combination))
     data_dir = tmp_path / "data"
@@ -85,6 +85,7 @@ def test_engines_that_are_shared_are_imported_into(gnocchi, cloud, seed, tmp_pat
     assert "or a server has used it since: import into an empty one" in done.stderr, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("combination", ["postgresql+redis+redis", "mariadb+s3+s3"])
 def test_policies_and_types_that_change_between_imports(gnocchi, cloud, seed, tmp_path, request, combination):
     theirs = gnocchi()

@@ -16,7 +16,7 @@ from support.process import wait_until
 
 SOON_S = 20
 COMMON = "[metricd]\nworkers = 1\nlease_seconds = 3\ncheckpoint_ms = 300\n"
-MOVES = [("file", "ceph"), ("redis", "s3")]
+MOVES = [("file", "ceph"), pytest.param(("redis", "s3"), marks=pytest.mark.long)]
 
 
 @pytest.fixture

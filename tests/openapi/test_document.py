@@ -17,8 +17,10 @@ from referencing.jsonschema import DRAFT202012
 
 from support.gnudi import Gnudi
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = pathlib.Path(sys.executable).with_name("schemathesis")
-ROUNDS = 12
+ROUNDS = 6
 TIMEOUT_S = 160
 EXAMPLE_TIMEOUT_S = 20
 CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",

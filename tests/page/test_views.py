@@ -4,6 +4,8 @@ import pytest
 
 from page import browser
 
+pytestmark = pytest.mark.slow
+
 VIEWS = ["explore", "groups", "language", "query", "series", "store", "trouble"]
 
 

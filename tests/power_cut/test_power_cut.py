@@ -1,6 +1,6 @@
 """Power cuts on the real server: what was acknowledged survives each; and the tool sees what it is there to see.
 
-300 images, or `--rounds` (`make power-cut`: 20,000). A disk that ignores a kind of sync, and a server told not to sync, must
+60 images, or `--rounds` (`make power-cut`: 20,000). A disk that ignores a kind of sync, and a server told not to sync, must
 lose something: else the images prove nothing.
 """
 
@@ -11,7 +11,9 @@ import pytest
 from power_cut import run
 from power_cut.recording import Recording, record
 
-ROUNDS = run.IMAGES
+pytestmark = pytest.mark.slow
+
+ROUNDS = 60
 FIRST_START_IMAGES = 30
 BLIND_IMAGES = 60
 
@@ -49,6 +51,7 @@ def test_a_power_cut_during_the_first_start(seed):
     assert not report.faults, report
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["dirsync", "wal", "datasync"])
 def test_a_disk_that_ignores_syncs_is_found_out(recorded, kind):
     report = run.power_cuts(1, images=BLIND_IMAGES, recording=recorded, ignore=[kind], faults_max=1)
@@ -58,6 +61,7 @@ def test_a_disk_that_ignores_syncs_is_found_out(recorded, kind):
     assert [found.name for found, _ in again.faults] == [case.name], "recording, seed and number repeat an image"
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_sync_measures_is_found_out(tmp_path):
     report = run.power_cuts(1, images=BLIND_IMAGES, durability="os", faults_max=1, keep=tmp_path)
     assert report.faults

@@ -14,6 +14,8 @@ from support import gnudi as program
 from support.http import basic, create_metric, create_policy
 from support.process import free_port, wait_until
 
+pytestmark = pytest.mark.slow
+
 PATH = "/debug/flamegraph"
 SVG = "{http://www.w3.org/2000/svg}"
 # Enough that a request is mostly scanning and not waiting.
@@ -25,7 +27,7 @@ PROFILES_MAX = 8
 # What the load beside it takes. The debug information would be 100 MB, a fixed table of stacks 250.
 LEFT_BYTES_MAX = 48 << 20
 # Profiles one after the other under load.
-ROUNDS = 20
+ROUNDS = 8
 
 
 @pytest.fixture

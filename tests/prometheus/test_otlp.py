@@ -156,3 +156,11 @@ def test_a_request_that_makes_too_many_labels_is_413(server):
     body = document("wide", {"name": "m", "histogram": {"dataPoints": [histogram], "aggregationTemporality": 2}})
     post(server, body).expect(413)
     assert metrics_of(server.client(), "prometheus", "wide@none") == {}
+
+
+def test_many_attributes_that_become_one_label_cost_no_more_than_their_size(server):
+    attributes = [text("a." if one % 2 else "a_", "x") for one in range(100_000)]
+    body = document("joined", {"name": "m", "gauge": {"dataPoints": [point(1.0, 0, *attributes)]}})
+    post(server, body).expect(200)
+    [name] = [name for name in metrics_of(server.client(), "prometheus", "joined@none") if name.startswith("m{")]
+    assert len(name) == 255 and name.startswith('m{a_="x;x;')

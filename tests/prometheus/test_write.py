@@ -175,6 +175,13 @@ def test_a_table_of_few_texts_does_not_cost_more_than_its_size(server):
     assert "more than 1000 labels" in write(server, body, VERSION_2).expect(400).body.decode()
 
 
+def test_faults_cost_no_more_than_they_tell(server):
+    """A series with a label of a megabyte, which no text repeats, and 100,000 samples that are all refused."""
+    body = series(label("__name__", "m"), label("a", "x" * (1 << 20)), sample(1.0, -1) * 100_000)
+    answer = write(server, body).expect(400)
+    assert answer.body.endswith(b"and 99990 more\n") and len(answer.body) < 10_000
+
+
 def test_the_policy_is_the_rules_where_the_option_is_empty(gnudi):
     server = gnudi(config="[api]\nprometheus_archive_policy =\n")
     write(server, BODY).expect(204)

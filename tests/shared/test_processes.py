@@ -8,7 +8,7 @@ import pytest
 
 from support import gnudi as program
 from support.cloud import Metricd
-from support.engines import COMBINATIONS, sections
+from support.engines import COMBINATIONS, USUAL, parameters, sections
 from support.http import create_metric, create_policy
 from support.process import wait_until
 from support.redis import Redis
@@ -29,7 +29,7 @@ def minutes(client, metric, refresh):
     return client.get(path).expect(200).json()
 
 
-@pytest.mark.parametrize("engines", [ENGINES, *COMBINATIONS, "postgresql+ceph+s3", "mariadb+file+file"])
+@pytest.mark.parametrize("engines", parameters([ENGINES, *COMBINATIONS, "postgresql+ceph+s3", "mariadb+file+file"], [ENGINES, USUAL]))
 def test_what_one_process_takes_another_gives(cloud, request, engines):
     made = cloud(sections(request, engines), apis=2, workers=2)
     one, other = made.client(0), made.client(1)
@@ -43,7 +43,7 @@ def test_what_one_process_takes_another_gives(cloud, request, engines):
     wait_until(lambda: other.post(f"/v1/metric/{metric}/measures", []).status == 404, SOON_S, "its hot path")
 
 
-@pytest.mark.parametrize("engine", ["redis", "etcd", "mariadb"])
+@pytest.mark.parametrize("engine", parameters(["redis", "etcd", "mariadb"], ["redis", "etcd"]))
 def test_another_engine_coordinates(cloud, request, engine):
     """Who owns what lies in another engine than the index; a worker that dies is followed by the other."""
     server = request.getfixturevalue(engine)

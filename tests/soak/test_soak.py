@@ -3,7 +3,11 @@ there. What is flat shows in an hour only: `make soak`."""
 
 import json
 
+import pytest
+
 from soak import run
+
+pytestmark = pytest.mark.long
 
 MINUTES = 0.3
 SHARES = [0.4, 0.3, 0.3]

@@ -6,9 +6,19 @@ prefix, a pool, a bucket), so that clouds never meet.
 
 import itertools
 
+import pytest
+
 COMBINATIONS = ["mariadb+s3+s3", "postgresql+redis+ceph", "postgresql+redis+swift", "mariadb+redis+redis", "postgresql+redis+s3", "postgresql+s3+redis"]
 
+# The one that `make test` has. The others are for `make long`: each driver alone passes its conformance suite in `cargo test`.
+USUAL = "postgresql+redis+ceph"
+
 _numbers = itertools.count(1)
+
+
+def parameters(combinations=COMBINATIONS, usual=(USUAL,)):
+    """For `parametrize`: these combinations, of which all but the usual ones are marked `long`."""
+    return [combination if combination in usual else pytest.param(combination, marks=pytest.mark.long) for combination in combinations]
 
 
 def sections(request, combination):

@@ -39,7 +39,8 @@ key_repository = {directory}/credential
 password_hash_algorithm = bcrypt
 password_hash_rounds = 4
 [cache]
-enabled = false
+enabled = true
+backend = dogpile.cache.memory
 """
 
 GUNICORN = """\

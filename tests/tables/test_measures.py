@@ -241,6 +241,10 @@ def test_long_answers_come_in_batches(client):
     assert both.headers["content-type"] == "application/vnd.apache.arrow.stream"
     calendar = get(client, f"/v1/metric/{metric}/measures?granularity=1s&resample=W")
     assert calendar["granularity"].null_count == calendar.num_rows > 0
+    one = get(client, f"/v1/metric/{metric}/measures?granularity=1s")
+    every = client.get(f"/v1/metric/{metric}/measures?granularity=1s").expect(200).json()
+    assert one.column_names == ["timestamp", "value"]
+    assert_equal(one.add_column(1, "granularity", pa.array([1.0] * one.num_rows)), every)
 
 
 def test_empty_answers_have_their_columns(client):

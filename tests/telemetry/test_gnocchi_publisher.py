@@ -23,6 +23,8 @@ from telemetry.publishing import (
     upgrade,
 )
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 40
 
 

@@ -110,6 +110,7 @@ def test_samples_come_by_the_catalogue_and_tokens_are_renewed(keystone, world, r
         proxy.stop()
 
 
+@pytest.mark.long
 def test_a_token_that_ends_is_renewed(keystone, world, rabbitmq, gnudi, agent):
     """Tokens of four seconds."""
     proxy = CountingProxy(keystone.port).start()

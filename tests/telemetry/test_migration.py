@@ -4,6 +4,8 @@ sample is in gnudi afterwards, also those that were sent during the cut-over."""
 import collections
 import uuid
 
+import pytest
+
 from migration.test_follow import Followed
 from support.gnudi import START_TIMEOUT_S, Gnudi
 from support.process import Process, wait_until
@@ -44,6 +46,7 @@ def serve_in_place(theirs, directory, data_dir):
     return ours
 
 
+@pytest.mark.long
 def test_ceilometer_posts_all_the_time(rabbitmq, gnocchi, ceilometer_agent, tmp_path):
     theirs = gnocchi(metricd=True)
     theirs.client().post("/v1/archive_policy", EACH).expect(201)

@@ -102,6 +102,7 @@ def numbers(theirs, broker):
     return [one["counter_volume"] for message in notifications(theirs, broker, "out") for one in message["payload"]]
 
 
+@pytest.mark.long
 def test_a_broker_that_dies_loses_nothing(theirs, broker, agent, tmp_path):
     """An agent passes on what it takes, from a broker to the same: the broker is killed under load."""
     ours = agent(broker, pipeline=PIPELINE, config=LASTING).start()

@@ -16,7 +16,7 @@ def test_messages_are_signed_as_by_ceilometer(ours, theirs, seed, rounds):
         assert ours.ask(line) == theirs.ask(line), line
 
 
-def test_ceilometer_believes_our_samples(ours, theirs, seed, rounds):
+def test_ceilometer_accepts_our_samples(ours, theirs, seed, rounds):
     rng = random.Random(seed)
     for _ in range(max(1, rounds // 10)):
         samples = [values.sample(rng) for _ in range(rng.randrange(1, 20))]

@@ -7,7 +7,7 @@ use hyper::{HeaderMap, header::HOST, http::request::Parts};
 #[derive(Clone, Copy, Debug)]
 pub struct Secure;
 
-/// Where the client believes the API to be.
+/// The API's address as the client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Links {
     scheme: String,
@@ -17,7 +17,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// `proxied`: headers of proxies are believed (`[api] enable_proxy_headers_parsing`).
+    /// `proxied`: headers of proxies are trusted (`[api] enable_proxy_headers_parsing`).
     pub fn of(parts: &Parts, prefix: &str, proxied: bool) -> Self {
         let headers = &parts.headers;
         let host = parts.uri.authority().map(|authority| authority.as_str().to_owned());
@@ -28,12 +28,12 @@ impl Links {
             prefix: prefix.to_owned(),
         };
         if proxied {
-            links.believe_proxies(headers);
+            links.apply_proxy_headers(headers);
         }
         links
     }
 
-    fn believe_proxies(&mut self, headers: &HeaderMap) {
+    fn apply_proxy_headers(&mut self, headers: &HeaderMap) {
         let (mut scheme, mut host) = (None, None);
         if let Some(forwarded) = text(headers, "forwarded") {
             // RFC 7239; the first proxy is the one that the client spoke to.
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_believed_only_when_told_to() {
+    fn proxies_are_trusted_only_when_told_to() {
         let forwarded =
             [("host", "inner"), ("forwarded", "for=192.0.2.60;Proto=https; host=foobar:443, host=other")];
         assert_eq!(link(&forwarded, true), "https://foobar/gnocchi/v1/a%20b");

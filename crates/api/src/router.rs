@@ -221,8 +221,8 @@ fn routes() -> Vec<Route> {
             [BARE GET Items(&[Rule::GetMeasures]), prometheus::query_range]
             [BARE POST Items(&[Rule::GetMeasures]), prometheus::query_range];
         "/api/v1/query_exemplars" Nothing
-            [BARE GET Items(&[Rule::ListMetric]), prometheus::no_exemplars]
-            [BARE POST Items(&[Rule::ListMetric]), prometheus::no_exemplars];
+            [BARE GET Items(&[Rule::GetMeasures]), prometheus::query_exemplars]
+            [BARE POST Items(&[Rule::GetMeasures]), prometheus::query_exemplars];
         "/api/v1/format_query" Nothing
             [BARE GET Items(&[Rule::ListMetric]), prometheus::format_query]
             [BARE POST Items(&[Rule::ListMetric]), prometheus::format_query];
@@ -237,7 +237,7 @@ fn routes() -> Vec<Route> {
             [BARE POST Items(&[Rule::ListMetric]), prometheus::labels];
         "/api/v1/label/:name/values" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::label_values];
         "/api/v1/metadata" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::metadata];
-        "/api/v1/targets" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::targets];
+        "/api/v1/targets" Nothing [BARE GET Items(&[Rule::GetMeasures]), prometheus::targets];
         "/api/v1/rules" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::rules];
         "/api/v1/alerts" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::alerts];
         "/api/v1/status/buildinfo" Nothing [BARE GET Items(&[Rule::ListMetric]), prometheus::build_info];

@@ -1,4 +1,4 @@
-//! HTTPS: what a client gets that believes the certificate, or does not; handshakes that never end; renewed certificates.
+//! HTTPS: what a client gets that trusts the certificate, or does not; handshakes that never end; renewed certificates.
 
 use std::{
     path::{Path, PathBuf},
@@ -124,7 +124,7 @@ fn certificate(stream: &TlsStream<TcpStream>) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn serves_whoever_believes_the_certificate() {
+async fn serves_whoever_trusts_the_certificate() {
     let certificates = Certificates::new();
     let address = start(certificates.load(), Limits::default()).await;
     let root = certificates.path("root.pem");

@@ -47,6 +47,16 @@ fn numbers(array: &ArrayRef) -> Vec<Option<f64>> {
     array.as_any().downcast_ref::<Float64Array>().unwrap().iter().collect()
 }
 
+/// A batch that has no column of granularities, with one of nulls.
+fn with_granularity(batch: &RecordBatch) -> RecordBatch {
+    assert!(batch.column_by_name("granularity").is_none());
+    let nulls: ArrayRef = Arc::new(Float64Array::new_null(batch.num_rows()));
+    let names = batch.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+    let columns =
+        names.into_iter().zip(batch.columns().iter().cloned()).chain([("granularity".to_owned(), nulls)]);
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
+}
+
 /// The rows of a long table.
 fn rows(batches: &[RecordBatch]) -> Vec<(Option<String>, Option<u64>, i64, u64)> {
     let mut rows = Vec::new();
@@ -80,7 +90,12 @@ proptest! {
                 points.iter().map(|(time, value)| (key.clone(), granularity.map(f64::to_bits), *time, value.to_bits()))
             })
             .collect();
-        prop_assert_eq!(rows(&read(Long::new(set(&series), compression))), expected);
+        prop_assert_eq!(rows(&read(Long::new(set(&series), compression))), expected.clone());
+        let mut without = set(&series);
+        without.omit_granularity();
+        let batches: Vec<RecordBatch> = read(Long::new(without, compression)).iter().map(with_granularity).collect();
+        let expected: Vec<_> = expected.into_iter().map(|(key, _, time, value)| (key, None, time, value)).collect();
+        prop_assert_eq!(rows(&batches), expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::{Client, ClientError};
 
-/// What waits to be processed.
+/// The backlog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     pub metrics: u64,

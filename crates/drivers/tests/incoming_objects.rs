@@ -127,7 +127,7 @@ async fn what_is_written_below_the_mark_is_written_again() {
 
 /// The number was free when the process asked for it, and the request took long enough for it to be used, trimmed and deleted.
 #[tokio::test]
-async fn a_late_create_below_the_mark_is_not_believed() {
+async fn a_late_create_below_the_mark_is_not_accepted() {
     for options in [strict, drowsy] {
         let objects = MemoryObjects::default();
         let slow = open(&objects, options(4)).await;
@@ -275,7 +275,7 @@ async fn trips_do_not_grow_with_metrics_or_sacks() {
         counted.push((appended, passed, trimmed));
     }
     assert!(counted.iter().all(|counts| *counts == counted[0]), "appends, a pass, a trim: {counted:?}");
-    // An object each, the mark twice since nothing is believed here, a hint.
+    // An object each, the mark twice since nothing is cached here, a hint.
     assert!(counted[0].0 <= 10 && counted[0].1 <= 12 && counted[0].2 <= 16, "{counted:?}");
 }
 

@@ -36,7 +36,7 @@ pub struct About {
     pub measures_set_aside: u64,
     /// Heads, blocks and records that it found damaged since its start.
     pub damaged: u64,
-    /// What waits in the whole cluster, as it saw last.
+    /// The backlog of the whole cluster, as last seen.
     pub backlog_measures: u64,
     pub backlog_bytes: u64,
     /// When it joined first, in seconds since the epoch.

@@ -90,7 +90,7 @@ pub struct Engine {
     pub(crate) workers: OnceLock<String>,
     /// What must not end while the process lives.
     pub(crate) tasks: Tasks,
-    /// What waits for them.
+    /// Their backlog.
     pub(crate) waiting: OnceLock<Arc<SackQueue>>,
 }
 
@@ -182,7 +182,7 @@ impl Engine {
         self.append(batch).await
     }
 
-    /// Folds what waits for the metrics now, or waits until those have who own their sacks; returns when it can be read.
+    /// Folds the metrics' backlog now, or waits until the owners of their sacks have; returns when it can be read.
     pub async fn refresh(&self, metrics: &[MetricId], timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         let units = self.incoming.numbering().units();
@@ -313,7 +313,7 @@ impl Engine {
         self.waiting.get().map_or(Duration::ZERO, |queue| queue.oldest_age())
     }
 
-    /// What waits; with `details` by metric.
+    /// The backlog; with `details` by metric.
     pub async fn status(&self, details: bool) -> Result<ProcessingStatus> {
         self.status.status(&*self.incoming, details).await
     }

@@ -1,4 +1,4 @@
-//! Folds what waits for one metric into its head.
+//! Folds one metric's backlog into its head.
 //!
 //! A defect of the program that makes a fold panic must cost no other metric: the requests of the metric are then tried one by one
 //! on copies of its head, and those that panic are set aside. They are reported and counted, and the head is as if they had

@@ -1,4 +1,4 @@
-//! One pass over a sack: reads what waits, folds it metric by metric (`folding`), writes heads and blocks, acknowledges.
+//! One pass over a sack: reads its backlog, folds it metric by metric (`folding`), writes heads and blocks, acknowledges.
 //!
 //! Order of a pass: read heads -> convert those of metrics with another policy (`conversion`) -> fold, merge late points (`late`) -> write blocks and heads, each head with the position it has applied -> take back the
 //! end of resources that are measured -> acknowledge. A crash anywhere replays the records, and the heads ignore what they have

@@ -29,7 +29,7 @@ use crate::{Engine, Result, figures::Figures, revival::MICROSECOND};
 /// How many resources are looked at at once.
 const RESOURCES_AT_ONCE: usize = 1000;
 
-/// How long what waits in a sack may take to be applied before resources are deleted.
+/// How long a sack's backlog may take to be applied before resources are deleted.
 const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 
 /// How many marks are kept: the time of inactivity is right to this part of it.
@@ -196,7 +196,7 @@ impl Engine {
 
     /// Deletes resources that ended before a time (in whole seconds), of which no metric was measured since; returns how many.
     ///
-    /// What waits for them is applied first, which takes back the ends of those that go on. The index looks once more whether
+    /// Their backlog is applied first, which takes back the ends of those that go on. The index looks once more whether
     /// they are over.
     pub async fn remove_ended_resources(&self, before: Timestamp) -> Result<usize> {
         let ended = Filter::Compare {
@@ -246,7 +246,7 @@ impl Engine {
                 continue;
             }
             if let Err(error) = self.refresh(&[metric], APPLIED_WITHIN).await {
-                tracing::warn!(sack = unit.0, %error, "ended resources of a sack are kept: what waits there is not applied");
+                tracing::warn!(sack = unit.0, %error, "ended resources of a sack are kept: its backlog is not applied");
                 stuck.insert(unit);
             }
         }

@@ -1,4 +1,4 @@
-//! What waits to be processed, as `/v1/status` shows it.
+//! The backlog, as `/v1/status` shows it.
 //!
 //! Counting the metrics that wait means reading the backlog, so an answer is kept while nothing changes, and for
 //! [`STATUS_AGE_MAX`] while the backlog is large.

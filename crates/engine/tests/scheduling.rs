@@ -1,4 +1,4 @@
-//! The workers: all measures are processed, and what waits is told.
+//! The workers: all measures are processed, and the backlog is reported.
 
 mod support;
 

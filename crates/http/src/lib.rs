@@ -1,5 +1,5 @@
 //! What every part of gnudi that calls others over HTTP/1.1 and HTTPS has in common: a pool of connections, one request with
-//! its answer within limits of time and size, and whose certificates are believed.
+//! its answer within limits of time and size, and whose certificates are trusted.
 //!
 //! It deliberately does not retry, log in or judge answers: that is for the callers, who know what they ask.
 

@@ -1,4 +1,4 @@
-//! Whose certificates a client believes, where it speaks HTTPS.
+//! Whose certificates a client trusts, where it speaks HTTPS.
 
 use std::{
     fmt,
@@ -28,7 +28,7 @@ pub enum Trust {
     System,
     /// The certificates in this PEM file, and nobody else.
     File(PathBuf),
-    /// Nobody needs to: whoever answers is believed. For tests, and for a program that speaks to itself.
+    /// No check: any server is trusted. For tests, and for a program that speaks to itself.
     Anyone,
 }
 
@@ -59,7 +59,7 @@ impl Trust {
                 .map_err(|error| TrustError(format!("this machine's trusted certificates: {error}")))?,
             Trust::File(path) => builder.with_root_certificates(roots(path)?),
             Trust::Anyone => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Believer(provider)))
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyServer(provider)))
             }
         };
         let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
@@ -109,11 +109,11 @@ fn roots(path: &Path) -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Believes that any server is who it says; the handshake's signatures are checked all the same.
+/// Accepts any certificate; the handshake's signatures are checked all the same.
 #[derive(Debug)]
-struct Believer(Arc<CryptoProvider>);
+struct TrustAnyServer(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Believer {
+impl ServerCertVerifier for TrustAnyServer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

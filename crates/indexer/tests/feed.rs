@@ -4,15 +4,15 @@
 mod engines;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
 use engines::database::{Database, Kind};
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, Feed, FollowOptions,
-    Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, ResourceChange,
-    ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, Touched,
+    Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, ResourceChange,
+    ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, Touched, Which,
     conformance::{new_metric, new_resource, with_back_window},
     create_default_archive_policies,
 };
@@ -42,6 +42,16 @@ fn metric(number: u128) -> MetricId {
     MetricId(Uuid::from_u128(number))
 }
 
+fn created(number: u128) -> MetricsChange {
+    let archive_policy_name = "low".to_owned();
+    MetricsChange::Create(NewNamedMetric {
+        id: metric(number),
+        unit: None,
+        archive_policy_name,
+        whole_name: None,
+    })
+}
+
 /// Asks again until the answer is as wanted.
 async fn until<T: PartialEq + std::fmt::Debug>(wanted: T, ask: impl AsyncFn() -> T) {
     let asked = Instant::now();
@@ -64,6 +74,29 @@ async fn changes_are_seen(url: &str) {
         name: Some(format!("cpu{number}")),
         ..new_metric(number)
     };
+    // What is new is told to those who remember everything.
+    let subscriptions = [&one, &two].map(|cache| cache.change_log().unwrap().subscribe());
+    one.create_resources(vec![NewResource {
+        metrics: vec![("new".to_owned(), created(901))],
+        ..new_resource(900)
+    }])
+    .await
+    .remove(0)
+    .unwrap();
+    one.create_metrics(vec![new_metric(902)]).await.remove(0).unwrap();
+    for subscription in &subscriptions {
+        let mut seen = BTreeSet::new();
+        let asked = Instant::now();
+        while seen != BTreeSet::from([901, 902].map(Uuid::from_u128)) {
+            match subscription.take().created {
+                Which::These(ids) => seen.extend(ids),
+                Which::All => panic!("each is named"),
+            }
+            assert!(asked.elapsed() < SEEN_WITHIN, "only {seen:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     // A metric that is deleted, by itself and with its resource.
     one.create_resources(vec![new_resource(1), new_resource(2)])
         .await
@@ -182,13 +215,7 @@ async fn play(cache: &Cache, dice: &mut Dice, time: i64) {
             drop(cache.create_resources(vec![new_resource(number)]).await);
         }
         4 => {
-            let policy = MetricsChange::Create(NewNamedMetric {
-                id,
-                unit: None,
-                archive_policy_name: "low".to_owned(),
-                whole_name: None,
-            });
-            let change = [policy, MetricsChange::Attach(id)][dice.below(2) as usize].clone();
+            let change = [created(id.0.as_u128()), MetricsChange::Attach(id)][dice.below(2) as usize].clone();
             let metrics = Some(vec![(format!("m{}", dice.below(3)), change)]);
             let change = ResourceChange {
                 metrics,

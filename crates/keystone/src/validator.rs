@@ -1,7 +1,7 @@
 //! Tokens that others bring.
 //!
 //! An answer is remembered by the token's hash, so that the token itself lies nowhere. Those who ask about the same token
-//! at the same moment share one request. While Keystone is away, what is remembered goes on being believed for its time.
+//! at the same moment share one request. While Keystone is away, cached answers stay valid for their time.
 //! An odd answer to one token keeps nobody else waiting: only a Keystone that cannot be reached, or says so, is away.
 
 use std::{
@@ -48,7 +48,7 @@ const ACCESS_RULES: (&str, &str) = ("openstack-identity-access-rules", "1");
 
 #[derive(Clone, Debug)]
 pub struct ValidatorOptions {
-    /// How long an answer is believed, at most: a revoked token may be taken this long.
+    /// How long an answer is cached, at most: a revoked token may be accepted for so long.
     pub cache_time: Duration,
     pub tokens_max: usize,
 }
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_believed_for_its_time_and_to_the_tokens_end() {
+    async fn an_answer_is_cached_for_its_time_and_to_the_tokens_end() {
         let script = Script::start(|request| match request.subject.as_deref() {
             Some("ends") => Reply::ok(token_body("u1", "2026-11-21T22:28:00Z")),
             _ => Reply::ok(token_body("u1", LATER)),

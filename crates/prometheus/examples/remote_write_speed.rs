@@ -35,7 +35,9 @@ fn main() {
 
 fn measure(what: &str, mut work: impl FnMut()) {
     let start = Instant::now();
-    (0..ROUNDS).for_each(|_| work());
+    for _ in 0..ROUNDS {
+        work();
+    }
     let nanoseconds = start.elapsed().as_nanos() / u128::from(ROUNDS) / SERIES as u128;
     println!("    {what:<40}{nanoseconds:>6} ns a series");
 }
@@ -104,7 +106,9 @@ fn version_2(all: &[Vec<(String, String)>]) -> Vec<u8> {
         put(5, &one, &mut series);
     }
     let mut message = Vec::new();
-    symbols.iter().for_each(|symbol| put(4, symbol.as_bytes(), &mut message));
+    for symbol in &symbols {
+        put(4, symbol.as_bytes(), &mut message);
+    }
     message.extend(series);
     message
 }

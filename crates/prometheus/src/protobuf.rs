@@ -68,7 +68,7 @@ impl<'a> FieldValue<'a> {
 }
 
 /// The fields of a message, up to the first fault.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {

@@ -225,7 +225,7 @@ fn apply(index: &mut Index, model: &mut Model, step: Step) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn answers_as_a_list_does(

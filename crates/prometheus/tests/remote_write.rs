@@ -47,8 +47,15 @@ struct Series {
     labels: Vec<(String, String)>,
     samples: Vec<(u64, i64)>,
     histograms: usize,
-    exemplars: usize,
+    /// The bits of the value, the time; each has the first label of its series, if there is one.
+    exemplars: Vec<(u64, i64)>,
     help: String,
+}
+
+impl Series {
+    fn exemplar_label(&self) -> Option<&(String, String)> {
+        self.labels.first()
+    }
 }
 
 fn sample((bits, time): (u64, i64), with_unknown: bool) -> Vec<u8> {
@@ -59,6 +66,14 @@ fn sample((bits, time): (u64, i64), with_unknown: bool) -> Vec<u8> {
         unknown(&mut bytes);
     }
     bytes
+}
+
+/// An exemplar behind its labels.
+fn exemplar((bits, time): (u64, i64), mut labels: Vec<u8>) -> Vec<u8> {
+    labels.push(2 << 3 | 1);
+    labels.extend_from_slice(&bits.to_le_bytes());
+    number(3, time as u64, &mut labels);
+    labels
 }
 
 fn write_v1(all: &[Series], with_unknown: bool) -> Vec<u8> {
@@ -78,9 +93,22 @@ fn write_v1(all: &[Series], with_unknown: bool) -> Vec<u8> {
             }
             field(1, &label, &mut series);
         }
-        one.samples.iter().for_each(|one| field(2, &sample(*one, with_unknown), &mut series));
-        (0..one.exemplars).for_each(|_| field(3, b"", &mut series));
-        (0..one.histograms).for_each(|_| field(4, b"", &mut series));
+        for one in &one.samples {
+            field(2, &sample(*one, with_unknown), &mut series);
+        }
+        for exemplar_of in &one.exemplars {
+            let mut labels = Vec::new();
+            if let Some((name, value)) = one.exemplar_label() {
+                let mut label = Vec::new();
+                field(1, name.as_bytes(), &mut label);
+                field(2, value.as_bytes(), &mut label);
+                field(1, &label, &mut labels);
+            }
+            field(3, &exemplar(*exemplar_of, labels), &mut series);
+        }
+        for _ in 0..one.histograms {
+            field(4, b"", &mut series);
+        }
         if with_unknown {
             unknown(&mut series);
         }
@@ -121,9 +149,20 @@ fn write_v2(all: &[Series], is_odd: bool) -> Vec<u8> {
         if !packed.is_empty() {
             field(1, &packed, &mut series);
         }
-        one.samples.iter().for_each(|one| field(2, &sample(*one, is_odd), &mut series));
-        (0..one.histograms).for_each(|_| field(3, b"", &mut series));
-        (0..one.exemplars).for_each(|_| field(4, b"", &mut series));
+        for one in &one.samples {
+            field(2, &sample(*one, is_odd), &mut series);
+        }
+        for _ in 0..one.histograms {
+            field(3, b"", &mut series);
+        }
+        for exemplar_of in &one.exemplars {
+            let mut labels = Vec::new();
+            if let Some((name, value)) = one.exemplar_label() {
+                number(1, symbol(name), &mut labels);
+                number(1, symbol(value), &mut labels);
+            }
+            field(4, &exemplar(*exemplar_of, labels), &mut series);
+        }
         let mut metadata = Vec::new();
         number(1, 2, &mut metadata);
         number(3, symbol(&one.help), &mut metadata);
@@ -131,7 +170,9 @@ fn write_v2(all: &[Series], is_odd: bool) -> Vec<u8> {
         field(5, &series, &mut bodies);
     }
     let mut table = Vec::new();
-    symbols.iter().for_each(|text| field(4, text.as_bytes(), &mut table));
+    for text in &symbols {
+        field(4, text.as_bytes(), &mut table);
+    }
     if is_odd {
         unknown(&mut bodies);
         bodies.extend(table);
@@ -145,7 +186,8 @@ fn write_v2(all: &[Series], is_odd: bool) -> Vec<u8> {
 fn all_series() -> impl Strategy<Value = Vec<Series>> {
     let labels = collection::vec((".{0,6}", ".{0,6}"), 0..4);
     let samples = collection::vec((any::<u64>(), any::<i64>()), 0..4);
-    let one = (labels, samples, 0_usize..3, 0_usize..3, ".{0,9}").prop_map(
+    let exemplars = collection::vec((any::<u64>(), any::<i64>()), 0..3);
+    let one = (labels, samples, 0_usize..3, exemplars, ".{0,9}").prop_map(
         |(labels, samples, histograms, exemplars, help)| Series {
             labels,
             samples,
@@ -167,7 +209,15 @@ fn read_back(request: &WriteRequest<'_>) -> Vec<Series> {
             labels: request.labels(series, 100).unwrap().into_iter().map(owned).collect(),
             samples: request.samples(series).iter().map(bits).collect(),
             histograms: series.histograms,
-            exemplars: series.exemplars,
+            exemplars: request
+                .exemplars(series, 100)
+                .map(|exemplar| {
+                    let exemplar = exemplar.unwrap();
+                    let labels = request.labels(series, 100).unwrap();
+                    assert_eq!(exemplar.labels, labels[..labels.len().min(1)]);
+                    (exemplar.value.to_bits(), exemplar.timestamp_ms)
+                })
+                .collect(),
             help: request.metadata(series).unwrap().map_or(String::new(), |metadata| {
                 assert_eq!(metadata.kind, MetricKind::Gauge);
                 metadata.help.into_owned()
@@ -179,7 +229,7 @@ fn read_back(request: &WriteRequest<'_>) -> Vec<Series> {
 fn same(one: &[Series], other: &[Series], with_help: bool) -> bool {
     let parts = |series: &Series| {
         let help = if with_help { series.help.clone() } else { String::new() };
-        (series.labels.clone(), series.samples.clone(), series.histograms, series.exemplars, help)
+        (series.labels.clone(), series.samples.clone(), series.histograms, series.exemplars.clone(), help)
     };
     one.iter().map(parts).eq(other.iter().map(parts))
 }

@@ -169,6 +169,14 @@ pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8], CodecError> {
     if checksum(body) == u32::from_le_bytes(*sum) { Ok(body) } else { Err(CodecError::Checksum) }
 }
 
+/// How many rows a block of aggregates or of raw points says that it has, at most `max`: enough to make room for them, before its
+/// checksum is looked at.
+pub(crate) fn claimed_rows(bytes: &[u8], max: usize) -> usize {
+    let mut reader = Reader(bytes);
+    let rows = reader.byte().and_then(|_version| reader.varint()).unwrap_or(0);
+    usize::try_from(rows).map_or(max, |rows| rows.min(max))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

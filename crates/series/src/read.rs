@@ -10,6 +10,7 @@ use crate::{
     block::{self, ROWS_MAX},
     head::Head,
     layout::{Layout, POINTS_PER_SPLIT, floor, split_start},
+    packing::claimed_rows,
     raw,
     resample::{Resample, resample},
 };
@@ -95,14 +96,10 @@ pub fn assemble(
     let granularity = aggregation.granularity;
     let mut sorted: Vec<&(Timestamp, Timestamp, &[u8])> = blocks.iter().collect();
     sorted.sort_by_key(|(first, last, _)| (*first, *last));
-    let rows = |(first, last, _): &&(Timestamp, Timestamp, &[u8])| {
-        ((last.0.saturating_sub(first.0)) / granularity.0 + 1).clamp(0, ROWS_MAX as i64) as usize
-    };
-    fetched.reserve(sorted.iter().map(rows).sum());
-    for (first, last, bytes) in sorted {
-        if *last >= range.0 && *first <= range.1 {
-            fetched.add_block(aggregation, *last, bytes)?;
-        }
+    sorted.retain(|(first, last, _)| *last >= range.0 && *first <= range.1);
+    fetched.reserve(sorted.iter().map(|(_, _, bytes)| claimed_rows(bytes, ROWS_MAX)).sum());
+    for (_, last, bytes) in sorted {
+        fetched.add_block(aggregation, *last, bytes)?;
     }
     if let Some(head) = head {
         head.add_rows(layout, aggregation, &mut fetched)?;
@@ -148,6 +145,9 @@ pub fn raw_points(
 ) -> Result<Series, CodecError> {
     let mut series = Series { granularity: raw::GRANULARITY, ..Series::default() };
     let Some(timespan) = layout.raw_timespan else { return Ok(series) };
+    let points = blocks.iter().map(|block| claimed_rows(block, raw::POINTS_MAX)).sum();
+    series.timestamps.reserve(points);
+    series.values.reserve(points);
     for block in blocks {
         raw::decode(block, &mut series.timestamps, &mut series.values)?;
     }
@@ -221,12 +221,9 @@ impl Fetched {
         }
     }
 
-    /// Makes room for about so many rows.
     fn reserve(&mut self, rows: usize) {
-        // Gaps between rows are no reason to take memory.
-        const ROWS_RESERVED_MAX: usize = 1 << 18;
-        self.timestamps.reserve(rows.min(ROWS_RESERVED_MAX));
-        self.values.reserve(rows.min(ROWS_RESERVED_MAX));
+        self.timestamps.reserve(rows);
+        self.values.reserve(rows);
     }
 
     fn drop_while(&mut self, unwanted: impl Fn(Timestamp) -> bool) {

@@ -106,7 +106,7 @@ impl Deliverer {
         Deliverer { rounds, task }
     }
 
-    /// Hands a round over; an empty one has what waits tried again.
+    /// Hands a round over; an empty one retries the backlog.
     pub fn send(&self, items: Vec<Item>) {
         self.try_send(Round { items, stored: None });
     }

@@ -27,6 +27,8 @@ const GATHER_MS = 5;
 const REFERENCES_MAX = 100;
 const POINTS_MAX = 30_000;
 const REFERENCES_MIN = 8;
+/** So many charts of an answer are drawn and shown before the others. */
+const SHOWN_FIRST = 4;
 
 function referencesMax({ from, to, grain }: Wanted): number {
   return Math.min(REFERENCES_MAX, Math.max(REFERENCES_MIN, Math.round((POINTS_MAX * grain) / (to - from))));
@@ -86,7 +88,10 @@ async function ask(all: Asked[]): Promise<void> {
     });
     costs.requests += 1;
     costs.last = reply.cost;
-    for (const asked of all) asked.resolve(foundOf(asked, reply.value));
+    for (const [at, asked] of all.entries()) {
+      if (at === SHOWN_FIRST) await aTask();
+      asked.resolve(foundOf(asked, reply.value));
+    }
   } catch (error) {
     const bad = error instanceof HttpError && all.length > 1 ? refusedIds(error) : null;
     if (!bad) {
@@ -100,6 +105,18 @@ async function ask(all: Asked[]): Promise<void> {
     for (const asked of all) if (bad.has(asked.id)) asked.reject(error);
     void ask(rest);
   }
+}
+
+/** The next task of the browser's, without the delay that timers have. */
+function aTask(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
 }
 
 function halves(all: Asked[]): void {

@@ -1,6 +1,6 @@
 // A metric's points for a chart: fetched for the range, and while live only what has come since.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { measuresOf, type Found } from "../api/measures";
 import { GoneError, explain } from "../http/errors";
 import { appended } from "./columns";
@@ -29,7 +29,8 @@ export function useColumns(id: string, methods: string[], grain: number, range: 
   const span = isLive ? `last ${Math.round(range.to - range.from)}` : `${range.from} ${range.to}`;
   const returned = useCell(returns);
   const key = `${id}|${methods.join(",")}|${grain}|${span}`;
-  useEffect(() => {
+  // Before the browser lays the page out, which takes as long as the answer.
+  useLayoutEffect(() => {
     if (!isWanted || methods.length === 0) return;
     const state = work.current;
     const isSame = isLive && state.key === key;

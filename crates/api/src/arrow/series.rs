@@ -66,6 +66,13 @@ impl SeriesAnswer {
         SeriesAnswer { set: SeriesSet::new(keys), share: Share::new(budget) }
     }
 
+    /// The same, of one granularity, which the client knows: a table in long form has no column of it.
+    pub fn of_one_granularity(budget: &Arc<AnswerBudget>) -> Self {
+        let mut answer = SeriesAnswer::new(budget, []);
+        answer.set.omit_granularity();
+        answer
+    }
+
     /// Appends a series.
     ///
     /// # Errors

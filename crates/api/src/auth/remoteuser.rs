@@ -25,7 +25,7 @@ pub enum RemoteUserError {
     NoProxies,
 }
 
-/// Whom to believe, and where the name stands.
+/// Whom to trust, and which header has the name.
 #[derive(Clone, Debug)]
 pub struct RemoteUser {
     header: HeaderName,

@@ -5,7 +5,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fmt::Display,
     mem,
     ops::Range,
 };
@@ -15,13 +14,13 @@ use gnudi_model::{Measure, MetricId};
 use gnudi_prometheus::{
     labels::RESOURCE_TYPE,
     metadata::Metadata,
-    remote_write::{InvalidLabels, Sample, labels, names, names::Labels},
+    remote_write::{Exemplar, InvalidLabels, Sample, labels, names, names::Labels},
 };
 use gnudi_promql::METRIC_NAME;
 use gnudi_series::points;
 use uuid::Uuid;
 
-use super::{known_series::SeriesKey, place};
+use super::{StoredExemplar, known_series::SeriesKey, place};
 use crate::{
     call::Call,
     error::ApiError,
@@ -38,6 +37,7 @@ const SERIES_CHARACTERS_MAX: usize = 200;
 #[derive(Debug)]
 pub struct Stored {
     pub samples: u64,
+    pub exemplars: u64,
     /// Why the rest is not stored; empty where all is.
     pub faults: String,
     /// How many reasons there were.
@@ -61,6 +61,7 @@ pub struct Gathering<'c> {
     known: Vec<(MetricId, Range<usize>)>,
     parcels: Parcels,
     newcomers: Vec<Newcomer>,
+    exemplars: Vec<StoredExemplar>,
     samples: u64,
     faults: Vec<String>,
     faults_len: usize,
@@ -75,6 +76,7 @@ impl<'c> Gathering<'c> {
             known: Vec::new(),
             parcels: Parcels::default(),
             newcomers: Vec::new(),
+            exemplars: Vec::new(),
             samples: 0,
             faults: Vec::new(),
             faults_len: 0,
@@ -99,12 +101,12 @@ impl<'c> Gathering<'c> {
             return;
         }
         match labels().and_then(|labels| labels::check(&labels).map(|()| labels)) {
-            Err(error) => self.fault(format_args!("{error}: {}", notation(&labels))),
+            Err(error) => self.fault(|| format!("{error}: {}", notation(&labels))),
             Ok(checked) => {
                 match metadata() {
                     Ok(Some(metadata)) => self.describe(&checked, metadata),
                     Ok(None) => {}
-                    Err(error) => self.fault(format_args!("{error}: metadata of {}", notation(&labels))),
+                    Err(error) => self.fault(|| format!("{error}: metadata of {}", notation(&labels))),
                 }
                 self.add_points(samples, || notation(&labels));
                 self.add_newcomer(key, &checked, start);
@@ -124,7 +126,7 @@ impl<'c> Gathering<'c> {
         for sample in samples {
             match place::measure(sample) {
                 Some(measure) => self.points.push(measure),
-                None => self.fault(format_args!("timestamp {}: {}", sample.timestamp_ms, series())),
+                None => self.fault(|| format!("timestamp {}: {}", sample.timestamp_ms, series())),
             }
         }
         self.samples += (self.points.len() - before) as u64;
@@ -148,19 +150,40 @@ impl<'c> Gathering<'c> {
         self.call.app.metadata.put(&self.call.caller.user, metadata.family(name), metadata);
     }
 
+    /// Adds exemplars of a series whose samples have been added. Those that are not sound are left out, and their request is taken.
+    pub fn add_exemplars<'a>(
+        &mut self,
+        labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
+        exemplars: impl ExactSizeIterator<Item = Result<Exemplar<'a>, InvalidLabels>>,
+    ) {
+        if exemplars.len() == 0 {
+            return;
+        }
+        let Some(series) = labels().ok().filter(|labels| labels::check(labels).is_ok()) else { return };
+        let series = gnudi_promql::Labels::new(series);
+        let creator: std::sync::Arc<str> = self.call.caller.user.as_str().into();
+        self.exemplars.extend(exemplars.flatten().map(|exemplar| StoredExemplar {
+            creator: creator.clone(),
+            series: series.clone(),
+            labels: gnudi_promql::Labels::new(exemplar.labels),
+            value: exemplar.value,
+            time_ms: exemplar.timestamp_ms,
+        }));
+    }
+
     /// Records why something of a series is not stored.
     pub fn refuse<'a>(
         &mut self,
         why: &str,
         labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
     ) {
-        self.fault(format_args!("{why}: {}", notation(&labels)));
+        self.fault(|| format!("{why}: {}", notation(&labels)));
     }
 
-    fn fault(&mut self, text: impl Display) {
+    fn fault(&mut self, text: impl FnOnce() -> String) {
         self.faults_len += 1;
         if self.faults.len() < FAULTS_TOLD_MAX {
-            self.faults.push(text.to_string());
+            self.faults.push(text());
         }
     }
 
@@ -197,7 +220,10 @@ impl<'c> Gathering<'c> {
         }
         let faults = self.told_faults();
         self.call.append(batch(&self.points, self.known)).await?;
-        Ok(Stored { samples: self.samples, faults, faults_len: self.faults_len })
+        let kept =
+            self.exemplars.into_iter().filter(|exemplar| self.call.app.exemplars.put(exemplar.clone()));
+        let exemplars = kept.count() as u64;
+        Ok(Stored { samples: self.samples, exemplars, faults, faults_len: self.faults_len })
     }
 
     /// The end of a series that nobody knows is no reason to make a metric.
@@ -259,7 +285,9 @@ fn batch(points: &[Measure], mut metrics: Vec<(MetricId, Range<usize>)>) -> Batc
             [(_, range)] => &points[range.clone()],
             parts => {
                 joined.clear();
-                parts.iter().for_each(|(_, range)| joined.extend_from_slice(&points[range.clone()]));
+                for (_, range) in parts {
+                    joined.extend_from_slice(&points[range.clone()]);
+                }
                 joined.as_slice()
             }
         };

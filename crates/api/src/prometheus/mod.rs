@@ -4,11 +4,12 @@
 //! why there is no answer.
 //!
 //! `gnudi_prometheus` reads the messages, `gathering` finds the metrics of their series and hands their samples on, `metadata_store` keeps what
-//! is said of them. Whom the metrics belong to, `routes::prometheus` decides.
+//! is said of them, `exemplar_store` their exemplars. Whom the metrics belong to, `routes::prometheus` decides.
 
 pub(crate) mod arguments;
 pub mod catalogue;
 pub(crate) mod evaluation;
+mod exemplar_store;
 mod failure;
 mod gathering;
 mod known_series;
@@ -16,6 +17,7 @@ mod metadata_store;
 pub(crate) mod place;
 pub(crate) mod selected;
 
+pub(crate) use exemplar_store::{ExemplarStore, StoredExemplar};
 pub(crate) use failure::Failure;
 pub(crate) use gathering::{Gathering, Stored};
 pub use gnudi_prometheus::remote_write::names::Labels;

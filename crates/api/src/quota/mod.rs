@@ -23,9 +23,9 @@ use crate::{error::ApiError, policy::Caller};
 
 /// How many projects are counted apart; more share one count.
 const PROJECTS_MAX: usize = 10_000;
-/// How long a number of metrics is believed, apart from those that this process makes.
+/// How long a number of metrics is cached, apart from those that this process makes.
 const COUNT_AGE_MAX: Duration = Duration::from_secs(30);
-/// How long it is believed once it refuses somebody, who may have deleted some.
+/// How long it is cached once it refuses somebody, who may have deleted some.
 const COUNT_AGE_MAX_REFUSED: Duration = Duration::from_secs(1);
 /// When a project that has too many metrics should ask again.
 const METRICS_RETRY_AFTER_SECONDS: u64 = 30;
@@ -357,7 +357,7 @@ mod tests {
         // The one that was let in has not come: of two, one is left.
         assert_eq!(admit(3, 2).await, Ok(()));
         assert_eq!(admit(3, 1).await, Err((429, 30)));
-        assert_eq!(admit(40, 2).await, Ok(()), "a count is believed for a while only");
+        assert_eq!(admit(40, 2).await, Ok(()), "a count is cached for a while only");
     }
 
     #[test]

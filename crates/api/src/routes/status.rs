@@ -5,7 +5,7 @@ use hyper::StatusCode;
 
 use crate::{query::flag, routes::prelude::*};
 
-/// What waits to be processed; with `details`, by metric.
+/// The backlog; with `details`, by metric.
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let details = match call.optional_parameter("details") {
         None => call.query().flag("details", true)?,

@@ -1,4 +1,5 @@
-//! A row for each point: the keys of its series, which lie in dictionaries, its time, its granularity and its value.
+//! A row for each point: the keys of its series, which lie in dictionaries, its time, its granularity unless that is left out, and
+//! its value.
 //!
 //! Long series go out where they lie, a record batch for each [`BATCH_ROWS`] points; short ones are gathered, since a client
 //! has work with each batch.
@@ -34,8 +35,10 @@ impl Long {
     pub fn new(set: SeriesSet, compression: Compression) -> Self {
         let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         let keys = set.keys.iter().map(|key| Field::new(&key.name, text.clone(), true));
-        let points = [time_field(), granularity_field(), Field::new(VALUE, DataType::Float64, false)];
-        let schema = Schema::new(keys.chain(points).collect::<Vec<Field>>());
+        let granularity = (!set.omits_granularity).then(granularity_field);
+        let value = Field::new(VALUE, DataType::Float64, false);
+        let fields: Vec<Field> = keys.chain([time_field()]).chain(granularity).chain([value]).collect();
+        let schema = Schema::new(fields);
         let mut frames = Frames::new(&schema, compression);
         for (id, key) in set.keys.iter().enumerate() {
             frames.dictionary(id as i64, key.texts.iter().map(String::as_str));
@@ -72,7 +75,9 @@ impl Long {
             series.keys.iter().map(|key| key_column(rows, [(*key, rows)].into_iter())).collect();
         let granularity = series.granularity();
         columns.push(ColumnBuffers::full(timestamps));
-        columns.push(self.granularity(granularity, rows));
+        if !self.set.omits_granularity {
+            columns.push(self.granularity(granularity, rows));
+        }
         columns.push(ColumnBuffers::full(values));
         self.frames.batch(rows, columns);
         self.row += rows;
@@ -122,7 +127,10 @@ impl Long {
             ColumnBuffers::full(joined.into())
         };
         columns.push(joined(&|series| &series.timestamps));
-        columns.push(granularity_column(parts.iter().map(|(series, _)| series.granularity()).zip(lengths())));
+        if !self.set.omits_granularity {
+            let granularities = parts.iter().map(|(series, _)| series.granularity());
+            columns.push(granularity_column(granularities.zip(lengths())));
+        }
         columns.push(joined(&|series| &series.values));
         self.frames.batch(rows, columns);
     }

@@ -63,6 +63,8 @@ pub struct SeriesSet {
     pub(super) keys: Vec<KeyColumn>,
     pub(super) series: VecDeque<Series>,
     points: usize,
+    /// A table in long form has no column of granularities.
+    pub(super) omits_granularity: bool,
     /// Times that the series before had, and what was made of them: those of several are often the same.
     last_times: Option<(Arc<Vec<Timestamp>>, Bytes)>,
 }
@@ -72,6 +74,11 @@ impl SeriesSet {
     pub fn new(keys: impl IntoIterator<Item = String>) -> Self {
         let column = |name| KeyColumn { name, texts: Vec::new(), numbers: HashMap::new() };
         SeriesSet { keys: keys.into_iter().map(column).collect(), ..SeriesSet::default() }
+    }
+
+    /// Leaves the column of granularities out of a table in long form: who reads it knows the one there is.
+    pub fn omit_granularity(&mut self) {
+        self.omits_granularity = true;
     }
 
     /// Points of all series together.

@@ -125,7 +125,7 @@ async fn drain(driver: &dyn Consume, sack: Sack) -> Vec<(u128, u32, String)> {
     }
 }
 
-/// As a worker: takes what waits, in more than one read where there is much, and returns it.
+/// As a worker: takes the backlog, in more than one read where there is much, and returns it.
 async fn pass(driver: &dyn Consume, sack: Sack) -> Vec<(u128, u32, String)> {
     const BYTES_MAX: usize = 2000;
     let after = positions(driver, sack).await.acknowledged;

@@ -69,7 +69,7 @@ pub struct Record {
     pub points: Bytes,
 }
 
-/// What waits to be processed.
+/// The backlog.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     pub measures: u64,
@@ -126,7 +126,7 @@ pub enum IncomingError {
     Io(String),
 }
 
-/// What the API asks of the store: to take measures, and what waits.
+/// What the API asks of the store: to take measures, and to report the backlog.
 #[async_trait]
 pub trait Append: Send + Sync + 'static {
     /// Takes a request's measures. `Ok` means durable, as far as the configured durability says. An error of an embedded store

@@ -4,7 +4,7 @@
 //! in the way of a folder. A file is written beside its place, synced, and then moved there (put) or linked there (create, which
 //! fails where there is one, on NFS too); then its folder is synced. Folders stay when their last object goes.
 //!
-//! On NFS a name that was looked for in vain may be believed to be absent for a minute: the mount needs `lookupcache=positive`.
+//! NFS may cache for a minute that a name is absent: the mount needs `lookupcache=positive`.
 //!
 //! Each call runs on a thread for blocking calls, and may outlive its deadline there: a mount that is gone holds it until it is
 //! back.

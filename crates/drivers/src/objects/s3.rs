@@ -3,7 +3,7 @@
 //! `create` is a PUT with `If-None-Match: *`; [`S3Objects::open`] refuses a server that ignores it. An attempt whose answer
 //! was lost may have been carried out: each create carries an id as metadata, and when a later attempt finds the name
 //! taken, the id that lies there tells whether it was this create that took it. Comparing bytes instead would have two
-//! creators of equal bytes both believe that they won.
+//! creators of equal bytes both conclude that they won.
 //!
 //! Buckets with versions or lifecycles are used as any others.
 

@@ -92,7 +92,7 @@ impl Ceph {
         self.osds[number].stop();
     }
 
-    /// How many OSDs the monitor believes to be up.
+    /// How many OSDs are up, by the monitor.
     pub fn osds_up(&self) -> usize {
         self.command(&json!({"prefix": "osd stat", "format": "json"}))["num_up_osds"].as_u64().unwrap()
             as usize

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 pub const CLUSTER: Uuid = Uuid::from_u128(1);
 
-/// What is trimmed is deleted at once, and nothing is believed that was not asked for.
+/// What is trimmed is deleted at once, and nothing is cached.
 pub fn strict(sacks: u16) -> ObjectIncomingOptions {
     ObjectIncomingOptions {
         sack_count: SackCount(sacks.try_into().unwrap()),

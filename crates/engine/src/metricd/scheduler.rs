@@ -1,7 +1,7 @@
 //! Hands sacks to workers: first come, first served, so that no sack starves behind a busy one.
 //!
 //! A sack that gets measures gathers for a moment, then waits for a free worker (`waiting`). While all workers are
-//! busy the sacks that wait go on gathering, so passes grow with the load by themselves. What waits is bounded: a sack does
+//! busy the sacks that wait go on gathering, so passes grow with the load by themselves. The backlog is bounded: a sack does
 //! at most once.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -132,7 +132,7 @@ async fn feed(
     }
 }
 
-/// Queues what waits in the units of this process without having been named: a shared store may miss arrivals.
+/// Queues units of this process that have a backlog without an arrival having been reported: a shared store may miss arrivals.
 async fn sweep(
     engine: Arc<Engine>,
     queue: Arc<SackQueue>,

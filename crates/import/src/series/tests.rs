@@ -104,7 +104,7 @@ struct Gnocchi {
     points: Option<BTreeMap<Timestamp, f64>>,
     /// What happens at each call; passes go on to their ends once it is used up.
     chance: Box<dyn Iterator<Item = u8> + Send>,
-    /// How many requests had come at each look at what waits.
+    /// How many requests had come at each look at the backlog.
     looks: Vec<usize>,
 }
 

@@ -4,8 +4,11 @@ use futures_util::future::join_all;
 use gnudi_model::{Metric, MetricStatus, Timestamp};
 use uuid::Uuid;
 
-use super::{create, create_generic, create_low, id, new_metric, policy};
-use crate::{Indexer, IndexerError, MetricFilter, MetricListing, NewMetric, Page};
+use super::{create, create_generic, create_low, id, new_metric, new_resource, policy};
+use crate::{
+    Indexer, IndexerError, MetricFilter, MetricListing, MetricsChange, NewMetric, NewNamedMetric,
+    NewResource, Page, ResourceChange,
+};
 
 fn named(number: u128, resource: Option<u128>, name: &str) -> NewMetric {
     NewMetric {
@@ -51,6 +54,44 @@ pub(super) async fn is_kept_whole(indexer: &dyn Indexer) {
     let found = found[1].as_ref().unwrap();
     assert_eq!((&found.name, &found.unit, found.resource_id), (&None, &None, None));
     assert_eq!((&*found.creator, found.created_at), ("", Timestamp::EPOCH));
+}
+
+pub(super) async fn whole_names_live_as_long_as_their_metrics(indexer: &dyn Indexer) {
+    create_low(indexer).await;
+    create_generic(indexer, &[7]).await;
+    let whole = |number: u128| Some(format!("whole {number} {}\u{0}é", "x".repeat(5000)));
+    let created = |number| {
+        let archive_policy_name = "low".to_owned();
+        let new =
+            NewNamedMetric { id: id(number), unit: None, archive_policy_name, whole_name: whole(number) };
+        MetricsChange::Create(new)
+    };
+    let cut = |number| NewMetric { whole_name: whole(number), ..new_metric(number) };
+    let refused = NewMetric { archive_policy_name: "none".to_owned(), ..cut(2) };
+    let outcomes = create(indexer, vec![cut(1), refused, new_metric(3)]).await;
+    assert_eq!(outcomes.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
+    let resource = NewResource {
+        metrics: vec![("a".to_owned(), created(4)), ("b".to_owned(), created(5))],
+        ..new_resource(8)
+    };
+    assert!(indexer.create_resources(vec![resource]).await[0].is_ok());
+    let change = ResourceChange {
+        metrics: Some(vec![("c".to_owned(), created(6)), ("d".to_owned(), MetricsChange::Attach(id(5)))]),
+        append_metrics: true,
+        now: Timestamp::from_secs(1_700_000_001),
+        ..ResourceChange::default()
+    };
+    indexer.update_resource("generic", Uuid::from_u128(8), change).await.unwrap();
+    let ids: Vec<_> = (1..=7).map(id).collect();
+    let expected = [whole(1), None, None, whole(4), None, whole(6), None];
+    assert_eq!(indexer.whole_names(&ids).await.unwrap(), expected, "one that gets another name loses it");
+    assert!(indexer.delete_metrics(&[id(1), id(3)]).await.iter().all(Result::is_ok));
+    indexer.expunge_metrics(&[id(1), id(3), id(4)]).await.unwrap();
+    let expected = [None, None, None, whole(4), None, whole(6), None];
+    assert_eq!(indexer.whole_names(&ids).await.unwrap(), expected);
+    assert_eq!(create(indexer, vec![new_metric(1)]).await, [None]);
+    assert_eq!(indexer.whole_names(&[id(1)]).await.unwrap(), [None]);
+    assert!(indexer.whole_names(&[]).await.unwrap().is_empty());
 }
 
 pub(super) async fn refusals_leave_neighbours_alone(indexer: &dyn Indexer) {

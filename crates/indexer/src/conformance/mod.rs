@@ -56,6 +56,7 @@ const CASES: &[(&str, Case)] = cases![
     metric::look_ups_answer_in_order,
     metric::deletion_hides,
     metric::moves_to_another_policy,
+    metric::whole_names_live_as_long_as_their_metrics,
     metric::many_callers_at_once,
     metric::many_at_once,
     resource::is_kept_whole,

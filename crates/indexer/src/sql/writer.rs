@@ -172,7 +172,7 @@ impl Writer {
         self.work.lock().as_ref().is_some_and(mpsc::Sender::is_closed)
     }
 
-    /// Carries out what waits and closes the connection.
+    /// Runs the queued writes and closes the connection.
     pub(super) async fn close(&self) {
         drop(self.work.lock().take());
         let task = self.task.lock().take();

@@ -104,7 +104,10 @@ fn digit(character: char) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::remote_write::names::notation;
 
     fn shown(text: &str) -> Option<String> {
         read(text).map(|name| format!("{}{:?}", name.name, name.labels))
@@ -124,6 +127,31 @@ mod tests {
             (r#"é.x{ß="}{,="}"#, r#"é.x[("ß", "}{,=")]"#),
         ] {
             assert_eq!(shown(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            labels in prop::collection::btree_map("[a=\"{},/\\\\é\n\0]{1,3}", "[a\"{},/\\\\é\n\0x2f]{1,4}", 0..4),
+            name in "[a{}/\"\\\\é\n\0=,]{1,4}",
+        ) {
+            let pairs: Vec<(&str, &str)> = labels.iter().map(|(label, value)| (&**label, &**value)).collect();
+            let written = notation(&[&[(METRIC_NAME, &*name)], &pairs[..]].concat(), |_, _| true).unwrap();
+            let read = read(&written).unwrap();
+            prop_assert_eq!(&*read.name, &*name);
+            let found: Vec<(&str, &str)> = read.labels.iter().map(|(label, value)| (&**label, &**value)).collect();
+            prop_assert_eq!(found, pairs);
+        }
+
+        /// Of two names that are read as the same labels at least one was never written.
+        #[test]
+        fn what_is_read_is_written_so(text in "(a|x[{])[a-b\"=,}\\\\x27n/]{0,9}\"?[}]?") {
+            if let Some(WrittenName { name, labels }) = read(&text) {
+                let mut pairs = vec![(METRIC_NAME, &*name)];
+                pairs.extend(labels.iter().map(|(label, value)| (&**label, &**value)));
+                prop_assert_eq!(notation(&pairs, |_, _| true), Some(text));
+            }
         }
     }
 

@@ -16,6 +16,7 @@ const DEPTH_MAX: usize = 32;
 /// A value, of which the last one that is there counts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_field_names, reason = "names of OTLP")]
 struct AnyValue<'a> {
     #[serde(borrow)]
     string_value: Option<Cow<'a, str>>,

@@ -190,7 +190,9 @@ fn put_fixed64(field: u64, value: FieldValue<'_>, mut put: impl FnMut(u64)) -> R
     if !rest.is_empty() {
         return Err(Malformed::Truncated);
     }
-    numbers.iter().for_each(|bytes| put(u64::from_le_bytes(*bytes)));
+    for bytes in numbers {
+        put(u64::from_le_bytes(*bytes));
+    }
     Ok(())
 }
 

@@ -85,7 +85,7 @@ pub fn translate(
     Ok(out.rejected)
 }
 
-/// Labels by name, as long as they are put together.
+/// Labels by name, as long as they are put together; none of them is empty then.
 type Labels<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
 
 /// Where samples go, within the limits.
@@ -114,8 +114,7 @@ impl Output<'_> {
         let own = [Some((METRIC_NAME, name)), more].into_iter().flatten();
         let is_own = |label: &str| label == METRIC_NAME || more.is_some_and(|(own, _)| own == label);
         let rest = base.iter().map(|(label, value)| (label.as_ref(), value.as_ref()));
-        let mut labels: Vec<(&str, &str)> =
-            rest.filter(|(label, value)| !is_own(label) && !value.is_empty()).chain(own).collect();
+        let mut labels: Vec<(&str, &str)> = rest.filter(|(label, _)| !is_own(label)).chain(own).collect();
         labels.sort_unstable();
         self.labels_bytes += labels.iter().map(|(label, value)| label.len() + value.len()).sum::<usize>();
         if self.labels_bytes > self.limits.labels_bytes_max {
@@ -158,8 +157,14 @@ impl<'a> Target<'a> {
         let mut labels = Labels::new();
         for (key, value) in sorted {
             let known = labels.entry(label_name(key)?.into()).or_default();
-            *known = if known.is_empty() { value.into() } else { format!("{known};{value}").into() };
+            if known.is_empty() {
+                *known = value.into();
+            } else {
+                known.to_mut().push(';');
+                known.to_mut().push_str(value);
+            }
         }
+        labels.retain(|_, value| !value.is_empty());
         if let Some(job) = &self.job {
             labels.insert(JOB.into(), job.as_str().into());
         }
@@ -205,9 +210,10 @@ fn metric(metric: &Metric<'_>, target: &Target<'_>, out: &mut Output<'_>) -> Res
             (MetricKind::Gauge, NameKind::Gauge, None, gauge.data_points.len())
         }
         Metric { sum: Some(sum), .. } => {
-            let (kind, name) = match sum.is_monotonic {
-                true => (MetricKind::Counter, NameKind::MonotonicSum),
-                false => (MetricKind::Gauge, NameKind::Other),
+            let (kind, name) = if sum.is_monotonic {
+                (MetricKind::Counter, NameKind::MonotonicSum)
+            } else {
+                (MetricKind::Gauge, NameKind::Other)
             };
             (kind, name, Some(sum.aggregation_temporality), sum.data_points.len())
         }

@@ -38,15 +38,12 @@ fn put_change(change: i64, out: &mut BitWriter) {
         return;
     }
     let fits = |width: u32| (-((1_i64 << (width - 1)) - 1)..=1 << (width - 1)).contains(&change);
-    match WIDTHS.iter().find(|(width, ..)| fits(*width)) {
-        Some(&(width, prefix, prefix_bits)) => {
-            out.write(prefix, prefix_bits);
-            out.write(change.cast_unsigned(), width);
-        }
-        None => {
-            out.write(0b1111, 4);
-            out.write(change.cast_unsigned(), 64);
-        }
+    if let Some(&(width, prefix, prefix_bits)) = WIDTHS.iter().find(|(width, ..)| fits(*width)) {
+        out.write(prefix, prefix_bits);
+        out.write(change.cast_unsigned(), width);
+    } else {
+        out.write(0b1111, 4);
+        out.write(change.cast_unsigned(), 64);
     }
 }
 

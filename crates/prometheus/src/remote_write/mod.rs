@@ -14,7 +14,10 @@ use std::ops::Range;
 pub use inflate::{InflateError, inflate, inflated_bytes};
 pub use labels::InvalidLabels;
 
-use crate::{metadata::Metadata, protobuf::Malformed};
+use crate::{
+    metadata::Metadata,
+    protobuf::{Fields, Malformed},
+};
 
 /// Why a request is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +55,15 @@ pub struct Sample {
     pub timestamp_ms: i64,
 }
 
+/// An example of what a series counts, mostly a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exemplar<'a> {
+    pub labels: Vec<(&'a str, &'a str)>,
+    pub value: f64,
+    /// Milliseconds since the epoch.
+    pub timestamp_ms: i64,
+}
+
 /// One series of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series<'a> {
@@ -61,8 +73,8 @@ pub struct Series<'a> {
     samples: Range<usize>,
     /// How many native histograms it has; they are not read.
     pub histograms: usize,
-    /// How many exemplars it has; they are not read.
-    pub exemplars: usize,
+    /// Its exemplars, in those of the request.
+    exemplars: Range<usize>,
     /// Of version 2.
     metadata: Option<v2::SeriesMetadata>,
 }
@@ -72,6 +84,8 @@ pub struct Series<'a> {
 pub struct WriteRequest<'a> {
     pub series: Vec<Series<'a>>,
     samples: Vec<Sample>,
+    /// Their messages.
+    exemplars: Vec<&'a [u8]>,
     /// Of version 2, whose series refer to them; without them labels are texts.
     symbols: Option<Vec<&'a str>>,
     /// What version 1 says of metrics: name, metadata.
@@ -101,6 +115,29 @@ impl<'a> WriteRequest<'a> {
             None => v1::labels(series.labels, labels_max),
             Some(symbols) => v2::labels(series.labels, symbols, labels_max),
         }
+    }
+
+    /// A series' exemplars, each with no more than `labels_max` labels.
+    pub fn exemplars(
+        &self,
+        series: &Series<'a>,
+        labels_max: usize,
+    ) -> impl ExactSizeIterator<Item = Result<Exemplar<'a>, InvalidLabels>> {
+        self.exemplars[series.exemplars.clone()].iter().map(move |message| {
+            let labels = match &self.symbols {
+                None => v1::labels(message, labels_max),
+                Some(symbols) => v2::labels(message, symbols, labels_max),
+            }?;
+            let mut exemplar = Exemplar { labels, value: 0.0, timestamp_ms: 0 };
+            for field in Fields(message) {
+                match field? {
+                    (2, value) => exemplar.value = value.double(2)?,
+                    (3, value) => exemplar.timestamp_ms = value.signed(3)?,
+                    _ => {}
+                }
+            }
+            Ok(exemplar)
+        })
     }
 
     /// Writes bytes that are the same for two series of one version only if their labels are. Takes no look at whether they are sound.
@@ -173,7 +210,7 @@ impl Span {
 
 fn sample(message: &[u8]) -> Result<Sample, Malformed> {
     let mut sample = Sample { value: 0.0, timestamp_ms: 0 };
-    for field in crate::protobuf::Fields(message) {
+    for field in Fields(message) {
         match field? {
             (1, value) => sample.value = value.double(1)?,
             (2, value) => sample.timestamp_ms = value.signed(2)?,

@@ -1,6 +1,6 @@
 //! The message of remote write 1.0 (`prometheus.WriteRequest`, protobuf).
 //!
-//! Native histograms and exemplars are counted; what later versions add is passed over.
+//! Native histograms are counted; what later versions add is passed over.
 
 use super::{InvalidLabels, Left, Limits, ReadError, Series, Span, WriteRequest, sample};
 use crate::{
@@ -34,8 +34,8 @@ fn series<'a>(
     left: &mut Left,
     request: &mut WriteRequest<'a>,
 ) -> Result<Series<'a>, ReadError> {
-    let first = request.samples.len();
-    let (mut span, mut histograms, mut exemplars) = (Span::default(), 0, 0);
+    let (first, first_exemplar) = (request.samples.len(), request.exemplars.len());
+    let (mut span, mut histograms) = (Span::default(), 0);
     let mut fields = Fields(message);
     let mut start = 0;
     while let Some(field) = fields.next() {
@@ -53,8 +53,7 @@ fn series<'a>(
             }
             (3, value) => {
                 left.take_sample()?;
-                value.bytes(3)?;
-                exemplars += 1;
+                request.exemplars.push(value.bytes(3)?);
             }
             (4, value) => {
                 left.take_sample()?;
@@ -66,6 +65,7 @@ fn series<'a>(
         start = end;
     }
     let samples = first..request.samples.len();
+    let exemplars = first_exemplar..request.exemplars.len();
     Ok(Series { labels: span.of(message), samples, histograms, exemplars, metadata: None })
 }
 

@@ -1,7 +1,7 @@
 //! The message of remote write 2.0 (`io.prometheus.write.v2.Request`, protobuf): texts stand in a table, and series refer to them.
 //!
-//! A table of few long texts may be referred to often, so what all references stand for has a bound. Native histograms and
-//! exemplars are counted; what later versions add is passed over.
+//! A table of few long texts may be referred to often, so what all references stand for has a bound. Native histograms are
+//! counted; what later versions add is passed over.
 
 use super::{InvalidLabels, Left, Limits, ReadError, Series, Span, WriteRequest, sample};
 use crate::{
@@ -66,8 +66,8 @@ fn series<'a>(
     left: &mut Left,
     request: &mut WriteRequest<'a>,
 ) -> Result<Series<'a>, ReadError> {
-    let first = request.samples.len();
-    let (mut span, mut histograms, mut exemplars) = (Span::default(), 0, 0);
+    let (first, first_exemplar) = (request.samples.len(), request.exemplars.len());
+    let (mut span, mut histograms) = (Span::default(), 0);
     let mut metadata = None;
     let mut fields = Fields(message);
     let mut start = 0;
@@ -88,8 +88,7 @@ fn series<'a>(
             }
             (4, value) => {
                 left.take_sample()?;
-                value.bytes(4)?;
-                exemplars += 1;
+                request.exemplars.push(value.bytes(4)?);
             }
             (5, value) => metadata = Some(series_metadata(value.bytes(5)?)?),
             _ => {}
@@ -97,6 +96,7 @@ fn series<'a>(
         start = end;
     }
     let samples = first..request.samples.len();
+    let exemplars = first_exemplar..request.exemplars.len();
     Ok(Series { labels: span.of(message), samples, histograms, exemplars, metadata })
 }
 

@@ -28,7 +28,7 @@ pub const GRANULARITY: Timespan = Timespan(0);
 pub const BLOCK_POINTS: usize = 1024;
 
 /// Bounds what decoding allocates.
-const POINTS_MAX: usize = 1 << 16;
+pub(crate) const POINTS_MAX: usize = 1 << 16;
 
 const VERSION: u8 = 1;
 

@@ -38,7 +38,7 @@ impl Outlet<'_> {
         if self.waiting.len() >= self.batch_size.max(1) { self.flush().await } else { Ok(()) }
     }
 
-    /// Sends what waits.
+    /// Sends the queue.
     pub async fn flush(&mut self) -> Result<(), PollError> {
         let mut samples = std::mem::take(&mut self.waiting);
         if samples.is_empty() {

@@ -187,7 +187,7 @@ impl NotifierPublisher {
     }
 }
 
-/// What waits in the queue is sent all the same, as long as the runtime is there.
+/// The queue is still sent, as long as the runtime lives.
 impl Drop for NotifierPublisher {
     fn drop(&mut self) {
         self.shared.is_closed.store(true, Ordering::Release);
@@ -282,7 +282,7 @@ impl NotifierState {
         self.changed.notify_one();
     }
 
-    /// Sends what waits. Meanwhile the oldest message is not in the queue, and so is not forgotten.
+    /// Sends the queue. Meanwhile the oldest message is not in the queue, and so is not forgotten.
     async fn empty_queue(&self) {
         let mut pauses = Pauses::default();
         loop {

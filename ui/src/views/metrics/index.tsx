@@ -1,6 +1,6 @@
 // The first view: all metrics as small charts, or those that the search finds.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Page, listMetrics } from "../../api/metrics";
 import type { Metric } from "../../api/types";
 import { useSettings } from "../../chart/settings";
@@ -54,7 +54,8 @@ export function useListing(text: string, resource?: string): Listing & { more: (
       },
     );
   };
-  useEffect(() => {
+  // Before the browser lays the page out, which takes as long as the answer.
+  useLayoutEffect(() => {
     fetchPage(null);
     return () => running.current?.abort();
   }, [text, who?.name, returned]);

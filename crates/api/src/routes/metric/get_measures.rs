@@ -57,7 +57,11 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
         MeasuresQuery { aggregations, start: wanted.start, stop: wanted.stop, resample: wanted.resample };
     let answers = engine.measures(metric, &policy, &asked).await?;
     if arrow::is_wanted(call.parts) {
-        let mut series = SeriesAnswer::new(&call.app.answers, []);
+        let budget = &call.app.answers;
+        let mut series = match wanted.granularity {
+            Some(_) if wanted.resample.is_none() => SeriesAnswer::of_one_granularity(budget),
+            _ => SeriesAnswer::new(budget, []),
+        };
         for answer in answers {
             let granularity = seconds(wanted.resample.unwrap_or(Resample::Span(answer.granularity)));
             series.push(&[], granularity, Arc::new(answer.timestamps), answer.values)?;
@@ -91,7 +95,7 @@ async fn get_raw_points(
     let points = engine.raw_points(metric, policy, wanted.start, wanted.stop).await?;
     let granularity = Resample::Span(points.granularity);
     if arrow::is_wanted(call.parts) {
-        let mut series = SeriesAnswer::new(&call.app.answers, []);
+        let mut series = SeriesAnswer::of_one_granularity(&call.app.answers);
         series.push(&[], seconds(granularity), Arc::new(points.timestamps), points.values)?;
         return series.into_response(&call.query(), Form::Long);
     }

@@ -1,6 +1,7 @@
 //! What Prometheus' clients ask. `write` and its like take samples; the others answer as Prometheus' HTTP API does.
 
 mod delete_series;
+mod exemplars;
 mod federate;
 mod labels;
 mod language;
@@ -11,9 +12,11 @@ mod remote_read;
 mod remote_write;
 mod series;
 mod status;
+mod targets;
 mod write;
 
 pub use delete_series::{clean_tombstones, delete_series};
+pub use exemplars::query_exemplars;
 pub use federate::federate;
 pub use labels::{label_values, labels};
 pub use language::{format_query, parse_query};
@@ -23,7 +26,8 @@ pub use query::{query, query_range};
 pub use remote_read::remote_read;
 pub use remote_write::remote_write;
 pub use series::series;
-pub use status::{alerts, build_info, config, flags, no_exemplars, rules, runtime_info, targets, tsdb};
+pub use status::{alerts, build_info, config, flags, rules, runtime_info, tsdb};
+pub use targets::targets;
 pub use write::write;
 
 use super::prelude::*;

@@ -43,7 +43,7 @@ pub async fn remote_write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer
         Err(error) if error.status == StatusCode::BAD_REQUEST => {
             call.has_no_items(Rule::PostMeasures);
             let Value::Str(faults) = error.detail else { return Err(error) };
-            Ok(answer(version, &Stored { samples: 0, faults, faults_len: 1 }))
+            Ok(answer(version, &Stored { samples: 0, exemplars: 0, faults, faults_len: 1 }))
         }
         Err(error) => Err(error),
     }
@@ -85,6 +85,7 @@ fn gather<'c>(call: &'c Call<'c>, version: Version, body: &[u8]) -> Result<Gathe
         let labels = || request.labels(series, LABELS_MAX);
         let samples = request.samples(series);
         gathering.add((version as u8, &key), samples, labels, || request.metadata(series));
+        gathering.add_exemplars(labels, request.exemplars(series, LABELS_MAX));
         if series.histograms > 0 {
             gathering.refuse("native histograms are not supported", labels);
         } else if samples.is_empty() && version == Version::Two {
@@ -106,7 +107,7 @@ fn answer(version: Version, stored: &Stored) -> Response {
         let headers = response.headers_mut();
         headers.insert(SAMPLES_WRITTEN, stored.samples.into());
         headers.insert(HISTOGRAMS_WRITTEN, 0.into());
-        headers.insert(EXEMPLARS_WRITTEN, 0.into());
+        headers.insert(EXEMPLARS_WRITTEN, stored.exemplars.into());
     }
     response
 }

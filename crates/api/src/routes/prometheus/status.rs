@@ -57,11 +57,6 @@ pub async fn config(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     fixed(call, "{\"yaml\":\"\"}")
 }
 
-/// `GET /api/v1/targets`: nothing is scraped.
-pub async fn targets(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    fixed(call, "{\"activeTargets\":[],\"droppedTargets\":[],\"droppedTargetCounts\":{}}")
-}
-
 /// `GET /api/v1/rules`: there are none.
 pub async fn rules(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     fixed(call, "{\"groups\":[]}")
@@ -70,11 +65,6 @@ pub async fn rules(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 /// `GET /api/v1/alerts`: there are none.
 pub async fn alerts(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     fixed(call, "{\"alerts\":[]}")
-}
-
-/// `GET` and `POST /api/v1/query_exemplars`: none are stored.
-pub async fn no_exemplars(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    fixed(call, "[]")
 }
 
 /// `GET /api/v1/status/tsdb`: how many series the caller sees, and where they are many.

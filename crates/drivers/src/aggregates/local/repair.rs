@@ -61,7 +61,7 @@ pub(crate) fn repair(
     if is_needed { end_log(dir, checked, &lost, assumptions).map_err(OpenError::io(dir)) } else { Ok(()) }
 }
 
-/// Metrics whose newest head must not be believed, wherever it is.
+/// Metrics whose newest head must not be used, wherever it is.
 fn lost_heads(checked: &CheckedAggregates, assumptions: &Assumptions<'_>) -> BTreeSet<MetricId> {
     let mut lost: BTreeSet<MetricId> =
         checked.wrong_heads.iter().chain(assumptions.missing).copied().collect();

@@ -30,7 +30,7 @@ use uuid::Uuid;
 use super::{clock::Moment, manifest::Manifest, names, requests::Requests};
 use crate::{aggregates::StoreError, objects::ObjectError};
 
-/// For so long what was known to be the newest version is believed to have been followed by none that is removed already.
+/// For so long no version that followed the newest known one can have been removed already.
 pub const CONFIRMED_MS: u64 = 5_000;
 /// How many versions are looked for at once, at most.
 const PROBES_MAX: u64 = 16;

@@ -2,7 +2,7 @@
 //! another program needs them.
 //!
 //! [`Journaled`] is an incoming store that writes each batch here before the store behind it gets the batch, and answers once it is
-//! durable in both. One writer thread gathers what waits and syncs once for all. [`JournalReader`] reads it back, also while it is being written. Nothing is
+//! durable in both. One writer thread gathers the queued batches and syncs once for all. [`JournalReader`] reads it back, also while it is being written. Nothing is
 //! ever removed: that is up to whoever turned it on.
 //!
 //! The files are those of `segments`, a frame for each batch. A frame has one item: its tag is the time at which the batch came, in

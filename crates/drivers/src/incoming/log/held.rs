@@ -1,4 +1,4 @@
-//! Frames that were just written, held in memory: what waits is mostly folded within a second, and need not be read back.
+//! Frames that were just written, cached in memory: most are folded within a second, and need not be read back.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where each sack's records lie in the log, in memory: what waits, what is acknowledged, what may be forgotten.
+//! Where each sack's records lie in the log, in memory: the backlog, what is acknowledged, what may be dropped.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},

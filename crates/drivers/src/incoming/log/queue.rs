@@ -80,7 +80,7 @@ impl WriteQueue {
         Some(std::mem::take(&mut state.waiting))
     }
 
-    /// Lets the writer finish what waits and stop.
+    /// Lets the writer finish the queue and stop.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.ready.notify_one();

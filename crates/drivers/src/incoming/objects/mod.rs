@@ -3,7 +3,7 @@
 //! The log is a row of objects, `log/1`, `log/2` and so on, each created only where there is none. So the store itself decides
 //! between two writers, a number is the place in an order that is the same for everybody, and no process needs to know of any other.
 //! Requests that come while an object is being created become the next one (`writer`). Each process reads the log, each object once,
-//! and knows from it what waits in which sack (`tail`, `view`); what it reads again for its workers it keeps in memory within
+//! and knows from it the backlog of each sack (`tail`, `view`); what it reads again for its workers it keeps in memory within
 //! a bound (`bodies`).
 //!
 //! That the count of sacks was doubled is an object of the same log: what comes before lies in the old sacks, what comes behind
@@ -87,7 +87,7 @@ pub struct ObjectIncomingOptions {
     /// `pending` does not ask the store where this process has looked so short a time ago.
     pub pending_age_max: Duration,
     /// Objects are deleted when they were seen so long ago at least, though they are trimmed. A process that slept for a
-    /// quarter of it asks for the mark before it believes what it finds. Zero: it asks each time.
+    /// quarter of it asks for the mark before it accepts what it finds. Zero: it asks each time.
     pub keep: Duration,
     /// How often the mark is moved.
     pub mark_delay: Duration,

@@ -1,4 +1,4 @@
-//! Reading back what waits, trimming what does not, and looking after the log from time to time.
+//! Reads the backlog, trims what is acknowledged, and maintains the log.
 
 use std::{
     collections::{BTreeMap, HashMap},

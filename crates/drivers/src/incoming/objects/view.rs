@@ -396,7 +396,7 @@ impl View {
         Positions { acknowledged: progress.acknowledged, newest: newest.max(progress.acknowledged) }
     }
 
-    /// What waits, with where it does.
+    /// The backlog, with its places.
     pub fn all_waiting(&self) -> Vec<(Sack, PendingExtent)> {
         let lines = self.lines.iter();
         lines.flat_map(|(sack, line)| line.waiting.iter().map(|waiting| (*sack, *waiting))).collect()

@@ -1,6 +1,6 @@
 //! Writing the log: requests that come while an object is being created gather and become the next one.
 //!
-//! An object is created at the first number that this process believes to be free. Where another process was first, the view
+//! An object is created at the first number that is free as far as this process knows. Where another process was first, the view
 //! reads what it wrote, and the next number is tried. Where the store did not say whether it was created, reading on shows it: an
 //! object names its writer and carries a sequence that it keeps from attempt to attempt.
 //!
@@ -33,7 +33,7 @@ const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
 /// How often the hint is written: where the log has come to.
 const HINT_EVERY: Duration = Duration::from_secs(1);
 
-/// What waits to be written.
+/// Batches to be written.
 pub struct Request {
     pub kind: LogObjectKind,
     /// `None` where it is no measures.

@@ -1,6 +1,6 @@
 //! Appends: batches that wait go together, the parts of a sack as one entry.
 //!
-//! Each lane takes what waits, sends it in one trip, and answers; so the more callers there are, the more go in one trip.
+//! Each lane takes the queued batches, sends them in one round trip, and answers; so the more callers there are, the more go in one trip.
 //! What a group refuses since the count of sacks was doubled is grouped anew and sent again.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -51,7 +51,7 @@ enum Answer {
     Full { bytes: u64 },
 }
 
-/// Takes what waits until the driver is dropped.
+/// Takes queued batches until the driver is dropped.
 pub(super) async fn lane(store: Arc<Store>, lane: usize, queue: Arc<Mutex<mpsc::Receiver<Queued>>>) {
     loop {
         let queued = {

@@ -50,7 +50,7 @@ pub struct RedisIncomingOptions {
     /// For a new store; one that exists keeps its own.
     pub sack_count: SackCount,
     pub backlog_bytes_max: u64,
-    /// In a cluster, for how long the backlog's size is believed when it is compared with its limit.
+    /// In a cluster, for how long the backlog's size is cached when it is compared with its limit.
     pub backlog_age_max: Duration,
     /// How often workers look for what has arrived from other processes.
     pub arrivals_interval: Duration,

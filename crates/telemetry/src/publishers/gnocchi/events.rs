@@ -38,7 +38,7 @@ pub struct Action {
 pub struct Lanes(Vec<mpsc::UnboundedSender<Action>>);
 
 impl Lanes {
-    /// Must be called within a Tokio runtime. What waits is bounded by who waits for it.
+    /// Must be called within a Tokio runtime. The queue is bounded by its callers, who wait for their answers.
     pub fn start(shared: &Arc<PublisherState>) -> Self {
         let lane = |_| {
             let (sender, mut actions) = mpsc::unbounded_channel();

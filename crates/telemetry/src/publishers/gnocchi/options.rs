@@ -11,7 +11,7 @@ use crate::publishers::PublisherUrl;
 /// How the store knows who posts.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// `auth_type = gnocchi-noauth`: headers that the store believes.
+    /// `auth_type = gnocchi-noauth`: headers that the store trusts.
     Noauth { user_id: String, project_id: String, roles: String },
     /// `auth_type = gnocchi-basic`.
     Basic { user: String, password: String },
@@ -25,7 +25,7 @@ pub struct GnocchiOptions {
     pub access: Access,
     /// Such as `http://127.0.0.1:8041`; `None`: what Keystone's catalogue calls `metric`.
     pub endpoint: Option<String>,
-    /// Whose certificates are believed at https://.
+    /// Whose certificates are trusted at https://.
     pub trust: Trust,
     /// Who asks Keystone for the project that is filtered; `None`: nothing is filtered.
     pub identity: Option<Session>,

@@ -23,7 +23,7 @@ use crate::{
     table::{bytes, seconds, short, times},
 };
 
-/// Measure how fast measures are folded into aggregates, and what waits meanwhile.
+/// Measure how fast measures are folded into aggregates, and the backlog meanwhile.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     /// The servers, in this order: gnudi, gnocchi.
@@ -148,7 +148,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     if let Some(endpoint) = &options.endpoint {
         context.programs.gnudi_url = Some(endpoint.clone());
     }
-    let mut findings = Findings::new("measures pushed until nothing waits, with what waits meanwhile");
+    let mut findings = Findings::new("measures pushed until the backlog is empty, and the backlog meanwhile");
     let mut done = Vec::new();
     for &peer in &peers {
         if context.stop.is_set() {
@@ -333,7 +333,7 @@ fn table(part: Workload, done: &[&Done]) -> Table {
 
 /// The backlog over time. Each server has its own: they differ too much in time and in what they got.
 fn plot(done: &Done) -> Plot {
-    let title = format!("{}: what waits, {}", done.text, done.peer.name());
+    let title = format!("{}: backlog, {}", done.text, done.peer.name());
     let line = Line::new(done.peer.name(), done.watched.points());
     let (x, y) = (Axis::linear("seconds"), Axis::linear("measures waiting"));
     let marks = vec![Mark::new(done.work.pushed.as_secs_f64(), "all pushed")];

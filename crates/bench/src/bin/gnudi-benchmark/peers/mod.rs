@@ -273,7 +273,7 @@ impl Server {
         Ok(true)
     }
 
-    /// What its aggregates take on disk, without what waits to be processed; `None` where it is unknown.
+    /// What its aggregates take on disk, without the backlog; `None` where it is unknown.
     pub fn disk_bytes(&self) -> Option<u64> {
         disk::used_bytes(&self.directory()?.join(self.peer.store())).ok()
     }

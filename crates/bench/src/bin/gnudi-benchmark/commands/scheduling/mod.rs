@@ -1,4 +1,4 @@
-//! `gnudi-benchmark scheduling`: in which order workers take what waits, and what that does to the backlog and to the last in line.
+//! `gnudi-benchmark scheduling`: in which order workers take sacks, and what that does to the backlog and to the last in line.
 //!
 //! Simulated for 1 to 64 workers: no machine has the processors, and a local store is too fast to fall behind.
 
@@ -18,7 +18,7 @@ use crate::{
 use orders::{FRONT_BLOCK_SACKS, Order};
 use simulation::{Costs, Outcome, Stream, WorkerPool};
 
-/// Compare the orders in which workers may take what waits: backlog and starvation.
+/// Compare the orders in which workers may take sacks: backlog and starvation.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     /// Numbers of workers to simulate.
@@ -159,7 +159,7 @@ fn tell(simulated: &[Simulated], options: &Options, findings: &mut Findings) {
         let of_workers = simulated.iter().filter(|found| found.workers == *workers);
         let lines = of_workers.map(|found| Line::new(found.kind.name, found.outcome.backlog.clone()));
         findings.plots.push(Plot::new(
-            format!("Simulated: what waits, {workers} workers"),
+            format!("Simulated: backlog, {workers} workers"),
             Axis::linear("seconds"),
             Axis::linear("measures waiting"),
             lines.collect(),

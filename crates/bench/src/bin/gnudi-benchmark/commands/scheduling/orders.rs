@@ -1,4 +1,4 @@
-//! The orders in which workers may take what waits: the engine's own, and two others to compare it with.
+//! The orders in which workers may take sacks: the engine's own, and two others to compare it with.
 //!
 //! Pure, as the engine's: times are arguments, counted from any moment that all calls share.
 

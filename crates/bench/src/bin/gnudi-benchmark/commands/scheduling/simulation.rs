@@ -88,7 +88,7 @@ impl Stream {
     }
 }
 
-/// What waits in a sack, and until when somebody is at it.
+/// A sack's backlog, and until when a worker has it.
 #[derive(Clone, Debug, Default)]
 struct Sack {
     measures: u64,

@@ -1,0 +1,117 @@
+//! Exemplars of series, in memory: the newest ones of all writers, as Prometheus keeps them.
+//!
+//! A process has those that it took itself, and none after a restart: they are examples.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use gnudi_promql::Labels;
+use parking_lot::RwLock;
+
+/// Bytes of all exemplars.
+const BYTES_MAX: usize = 16 << 20;
+/// What an exemplar takes besides its texts, about.
+const ENTRY_BYTES: usize = 160;
+/// Characters of an exemplar's labels, names and values: OpenMetrics' bound.
+const LABELS_CHARACTERS_MAX: usize = 128;
+
+/// An exemplar with its series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredExemplar {
+    /// Who wrote it.
+    pub creator: Arc<str>,
+    pub series: Labels,
+    pub labels: Labels,
+    pub value: f64,
+    pub time_ms: i64,
+}
+
+#[derive(Debug, Default)]
+pub struct ExemplarStore(RwLock<Ring>);
+
+/// The oldest first, in the order in which they came.
+#[derive(Debug, Default)]
+struct Ring {
+    exemplars: VecDeque<StoredExemplar>,
+    bytes: usize,
+}
+
+impl ExemplarStore {
+    /// Keeps an exemplar, and lets the oldest go where there is no room. One that was there already counts as kept.
+    ///
+    /// Says whether it is kept: not where its labels are longer than an exemplar's may be.
+    pub fn put(&self, exemplar: StoredExemplar) -> bool {
+        let characters =
+            exemplar.labels.iter().map(|(name, value)| name.chars().count() + value.chars().count());
+        if characters.sum::<usize>() > LABELS_CHARACTERS_MAX || bytes(&exemplar) > BYTES_MAX {
+            return false;
+        }
+        let mut ring = self.0.write();
+        let ring = &mut *ring;
+        if ring.exemplars.back().is_some_and(|last| is_same(last, &exemplar)) {
+            return true;
+        }
+        ring.bytes += bytes(&exemplar);
+        ring.exemplars.push_back(exemplar);
+        while ring.bytes > BYTES_MAX {
+            let oldest = ring.exemplars.pop_front().expect("what has bytes is there");
+            ring.bytes -= bytes(&oldest);
+        }
+        true
+    }
+
+    /// Those for which it holds, in the order in which they came.
+    pub fn find(&self, is_wanted: impl Fn(&StoredExemplar) -> bool) -> Vec<StoredExemplar> {
+        self.0.read().exemplars.iter().filter(|exemplar| is_wanted(exemplar)).cloned().collect()
+    }
+}
+
+/// NaN is the same as NaN.
+fn is_same(one: &StoredExemplar, other: &StoredExemplar) -> bool {
+    let key = |exemplar: &StoredExemplar| (exemplar.time_ms, exemplar.value.to_bits());
+    key(one) == key(other)
+        && (&one.creator, &one.series, &one.labels) == (&other.creator, &other.series, &other.labels)
+}
+
+fn bytes(exemplar: &StoredExemplar) -> usize {
+    let pair = |(name, value): (&str, &str)| name.len() + value.len() + 2 * size_of::<Arc<str>>();
+    let texts = exemplar.series.iter().chain(exemplar.labels.iter()).map(pair);
+    ENTRY_BYTES + texts.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exemplar(trace: &str, time_ms: i64) -> StoredExemplar {
+        let labels = |pairs: &[(&str, &str)]| Labels::new(pairs.iter().copied());
+        let series = labels(&[("__name__", "requests_total")]);
+        StoredExemplar {
+            creator: "a".into(),
+            series,
+            labels: labels(&[("trace_id", trace)]),
+            value: f64::NAN,
+            time_ms,
+        }
+    }
+
+    #[test]
+    fn the_newest_are_kept_within_a_bound() {
+        let store = ExemplarStore::default();
+        for time_ms in 0..200_000 {
+            assert!(store.put(exemplar("x", time_ms)));
+        }
+        let kept = store.find(|_| true);
+        assert!(store.0.read().bytes <= BYTES_MAX && kept.len() > 10_000);
+        assert_eq!(kept.last().unwrap().time_ms, 199_999);
+        assert_eq!(kept.first().unwrap().time_ms, 200_000 - kept.len() as i64);
+    }
+
+    #[test]
+    fn what_comes_again_is_there_once_and_what_is_too_long_is_not() {
+        let store = ExemplarStore::default();
+        assert!(store.put(exemplar("x", 1)) && store.put(exemplar("x", 1)));
+        assert!(!store.put(exemplar(&"x".repeat(LABELS_CHARACTERS_MAX), 2)));
+        assert_eq!(store.find(|_| true).len(), 1);
+        assert!(store.find(|exemplar| exemplar.time_ms > 1).is_empty());
+    }
+}

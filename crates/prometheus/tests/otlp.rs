@@ -1,0 +1,262 @@
+//! OpenTelemetry's metrics: both encodings say the same, limits hold, and no bytes are too much.
+
+use gnudi_prometheus::{
+    otlp::{Encoding, OtlpError, Rejected, read, translate},
+    remote_write::{Limits, labels::check},
+};
+use proptest::{collection, prelude::*};
+use serde_json::{Value, json};
+
+const LIMITS: Limits = Limits { samples_max: 1_000, labels_bytes_max: 100_000 };
+
+fn varint(mut number: u64, out: &mut Vec<u8>) {
+    while number > 0x7f {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn field(number: u64, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint(number << 3 | 2, &mut out);
+    varint(payload.len() as u64, &mut out);
+    out.extend_from_slice(payload);
+    out
+}
+
+fn number(field: u64, value: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint(field << 3, &mut out);
+    varint(value, &mut out);
+    out
+}
+
+fn fixed64(field: u64, value: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint(field << 3 | 1, &mut out);
+    out.extend_from_slice(&value.to_le_bytes());
+    out
+}
+
+/// A part of a request in both encodings.
+#[derive(Clone, Debug)]
+struct Both {
+    protobuf: Vec<u8>,
+    json: Value,
+}
+
+fn list(number: u64, all: &[Both]) -> (Vec<u8>, Vec<Value>) {
+    let protobuf = all.iter().flat_map(|one| field(number, &one.protobuf)).collect();
+    (protobuf, all.iter().map(|one| one.json.clone()).collect())
+}
+
+fn attribute() -> impl Strategy<Value = Both> {
+    let value = prop_oneof![
+        ".{0,5}".prop_map(|text| Both {
+            protobuf: field(1, text.as_bytes()),
+            json: json!({"stringValue": text})
+        }),
+        any::<bool>()
+            .prop_map(|value| Both { protobuf: number(2, value.into()), json: json!({"boolValue": value}) }),
+        any::<i64>().prop_map(|value| {
+            let json = json!({"intValue": value.to_string()});
+            Both { protobuf: number(3, value as u64), json }
+        }),
+        (-1e30..1e30_f64).prop_map(|value| {
+            Both { protobuf: fixed64(4, value.to_bits()), json: json!({"doubleValue": value}) }
+        }),
+    ];
+    let value = value.prop_recursive(3, 8, 3, |inner| {
+        let entry = ("[a-c]{1,2}", inner.clone()).prop_map(|(key, value)| Both {
+            protobuf: [field(1, key.as_bytes()), field(2, &value.protobuf)].concat(),
+            json: json!({"key": key, "value": value.json}),
+        });
+        prop_oneof![
+            collection::vec(inner, 0..3).prop_map(|values| {
+                let (protobuf, values) = list(1, &values);
+                Both { protobuf: field(5, &protobuf), json: json!({"arrayValue": {"values": values}}) }
+            }),
+            collection::vec(entry, 0..3).prop_map(|entries| {
+                let (protobuf, values) = list(1, &entries);
+                Both { protobuf: field(6, &protobuf), json: json!({"kvlistValue": {"values": values}}) }
+            }),
+        ]
+    });
+    ("[a-z._0-9]{0,4}", value).prop_map(|(key, value)| Both {
+        protobuf: [field(1, key.as_bytes()), field(2, &value.protobuf)].concat(),
+        json: json!({"key": key, "value": value.json}),
+    })
+}
+
+/// A data point: `attributes` is the number of the field.
+fn point(attributes: u64, flags: u64, own: impl Strategy<Value = Both>) -> impl Strategy<Value = Both> {
+    let time = prop_oneof![1_700_000_000_000_000_000..1_700_000_900_000_000_000_u64, any::<u64>()];
+    (collection::vec(attribute(), 0..3), time, 0..2_u64, own).prop_map(move |(all, time, flag, own)| {
+        let (protobuf, values) = list(attributes, &all);
+        let protobuf = [protobuf, fixed64(3, time), number(flags, flag), own.protobuf].concat();
+        let mut json = json!({"attributes": values, "timeUnixNano": time.to_string(), "flags": flag});
+        json.as_object_mut().unwrap().extend(own.json.as_object().unwrap().clone());
+        Both { protobuf, json }
+    })
+}
+
+fn metric() -> impl Strategy<Value = Both> {
+    let value = prop_oneof![
+        any::<i64>().prop_map(|value| Both {
+            protobuf: fixed64(6, value as u64),
+            json: json!({"asInt": value.to_string()})
+        }),
+        (-1e300..1e300_f64).prop_map(|value| Both {
+            protobuf: fixed64(4, value.to_bits()),
+            json: json!({"asDouble": value})
+        }),
+    ];
+    let histogram = (any::<u64>(), collection::vec(any::<u64>(), 0..4), collection::vec(-9.0..9.0_f64, 0..4))
+        .prop_map(|(count, counts, bounds)| {
+            let packed =
+                |numbers: Vec<u64>| numbers.iter().flat_map(|bits| bits.to_le_bytes()).collect::<Vec<u8>>();
+            let bits = bounds.iter().map(|bound| bound.to_bits()).collect();
+            let protobuf = [
+                fixed64(4, count),
+                fixed64(5, 2.5_f64.to_bits()),
+                field(6, &packed(counts.clone())),
+                field(7, &packed(bits)),
+            ];
+            let json = json!({"count": count, "sum": 2.5, "bucketCounts": counts, "explicitBounds": bounds});
+            Both { protobuf: protobuf.concat(), json }
+        });
+    let summary = (any::<u64>(), 0.0..1.0_f64).prop_map(|(count, quantile)| {
+        let quantiles = [fixed64(1, quantile.to_bits()), fixed64(2, 7.5_f64.to_bits())].concat();
+        let protobuf = [fixed64(4, count), fixed64(5, 1.5_f64.to_bits()), field(6, &quantiles)].concat();
+        let json = json!({"count": count.to_string(), "sum": 1.5, "quantileValues": [{"quantile": quantile, "value": 7.5}]});
+        Both { protobuf, json }
+    });
+    let data = |number: u64, name: &'static str, more: &[(u64, &'static str, u64)]| {
+        let more = more.to_vec();
+        move |points: Vec<Both>| {
+            let (mut protobuf, points) = list(1, &points);
+            let mut json = json!({"dataPoints": points});
+            for (field, name, value) in &more {
+                protobuf.extend(self::number(*field, *value));
+                json[*name] = if *field == 3 { json!(*value != 0) } else { json!(value) };
+            }
+            Both { protobuf: field(number, &protobuf), json: json!({name: json}) }
+        }
+    };
+    let some = 0..3;
+    let kinds = prop_oneof![
+        collection::vec(point(7, 8, value.clone()), some.clone()).prop_map(data(5, "gauge", &[])),
+        collection::vec(point(7, 8, value.clone()), some.clone()).prop_map(data(
+            7,
+            "sum",
+            &[(2, "aggregationTemporality", 2), (3, "isMonotonic", 1)]
+        )),
+        collection::vec(point(7, 8, value), some.clone()).prop_map(data(
+            7,
+            "sum",
+            &[(2, "aggregationTemporality", 1)]
+        )),
+        collection::vec(point(9, 10, histogram), some.clone()).prop_map(data(
+            9,
+            "histogram",
+            &[(2, "aggregationTemporality", 2)]
+        )),
+        collection::vec(point(7, 8, summary), some).prop_map(data(11, "summary", &[])),
+    ];
+    ("[a-z._0-9]{0,6}", prop::sample::select(vec!["", "1", "By/s", "ms", "{x}"]), kinds).prop_map(
+        |(name, unit, kind)| {
+            let mut json = json!({"name": name, "unit": unit, "description": "told"});
+            json.as_object_mut().unwrap().extend(kind.json.as_object().unwrap().clone());
+            let texts = [field(1, name.as_bytes()), field(2, b"told"), field(3, unit.as_bytes())];
+            Both { protobuf: [texts.concat(), kind.protobuf].concat(), json }
+        },
+    )
+}
+
+fn request() -> impl Strategy<Value = Both> {
+    let of_resource = (collection::vec(attribute(), 0..3), collection::vec(metric(), 0..4), any::<bool>());
+    let resource = of_resource.prop_map(|(mut attributes, metrics, has_service)| {
+        if has_service {
+            let service = [field(1, b"service.name"), field(2, &field(1, b"shop"))].concat();
+            let json = json!({"key": "service.name", "value": {"stringValue": "shop"}});
+            attributes.push(Both { protobuf: service, json });
+        }
+        let (attributes, attributes_json) = list(1, &attributes);
+        let (metrics, metrics_json) = list(2, &metrics);
+        Both {
+            protobuf: [field(1, &attributes), field(2, &metrics)].concat(),
+            json: json!({"resource": {"attributes": attributes_json}, "scopeMetrics": [{"metrics": metrics_json}]}),
+        }
+    });
+    collection::vec(resource, 0..3).prop_map(|all| {
+        let (protobuf, all) = list(1, &all);
+        Both { protobuf, json: json!({"resourceMetrics": all, "later": {"unknown": [1]}}) }
+    })
+}
+
+/// What is handed over, as text, and what is rejected.
+fn translated(body: &[u8], encoding: Encoding) -> Result<(Vec<String>, Rejected), OtlpError> {
+    let request = read(body, encoding, LIMITS)?;
+    let mut all = Vec::new();
+    let rejected = translate(&request, LIMITS, &mut |one| {
+        assert_eq!(check(one.labels), Ok(()), "{:?}", one.labels);
+        assert!(one.labels.is_sorted() && one.labels.iter().all(|(_, value)| !value.is_empty()));
+        all.push(format!("{:?} {:?} {:?}", one.labels, one.sample, one.metadata));
+    })?;
+    Ok((all, rejected))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn both_encodings_say_the_same(request in request()) {
+        let json = request.json.to_string();
+        let read_json = read(json.as_bytes(), Encoding::Json, LIMITS).unwrap();
+        prop_assert_eq!(&read(&request.protobuf, Encoding::Protobuf, LIMITS).unwrap(), &read_json);
+        let one = translated(&request.protobuf, Encoding::Protobuf).unwrap();
+        prop_assert_eq!(one, translated(json.as_bytes(), Encoding::Json).unwrap());
+    }
+
+    #[test]
+    fn a_body_that_is_cut_or_changed_is_read_or_refused(request in request(), at: prop::sample::Index, byte: u8) {
+        for (mut body, encoding) in [(request.protobuf, Encoding::Protobuf), (request.json.to_string().into_bytes(), Encoding::Json)] {
+            if body.is_empty() {
+                continue;
+            }
+            let at = at.index(body.len());
+            body[at] = byte;
+            let _ = (translated(&body, encoding), translated(&body[..at], encoding));
+        }
+    }
+}
+
+fn gauge(points: usize, attributes: &[u8]) -> Vec<u8> {
+    let point = [fixed64(3, 1_700_000_000_000_000_000), fixed64(4, 0), attributes.to_vec()].concat();
+    let points = field(1, &point).repeat(points);
+    field(1, &field(2, &field(2, &[field(1, b"m"), field(5, &points)].concat())))
+}
+
+#[test]
+fn there_are_bounds() {
+    let result = |body: &[u8], encoding| translated(body, encoding).map(|(all, _)| all.len());
+    assert_eq!(result(&gauge(900, b""), Encoding::Protobuf).unwrap(), 900);
+    assert!(matches!(result(&gauge(1_000, b""), Encoding::Protobuf), Err(OtlpError::TooManyItems(1_000))));
+    let attributes = field(7, b"").repeat(9_000);
+    assert!(matches!(
+        result(&gauge(1, &attributes), Encoding::Protobuf),
+        Err(OtlpError::TooManyAttributes(8_000))
+    ));
+    let long = [field(1, b"a"), field(2, &field(1, &[b'x'; 1_000]))].concat();
+    let body = gauge(200, &field(7, &long));
+    assert!(matches!(result(&body, Encoding::Protobuf), Err(OtlpError::LabelsTooLarge(100_000))));
+    // One data point that makes as many samples as it has buckets.
+    let buckets = [field(6, &[0; 8 * 2_000]), field(7, &[0; 8 * 2_000])].concat();
+    let histogram = [field(1, &buckets), number(2, 2)].concat();
+    let body = field(1, &field(2, &field(2, &[field(1, b"m"), field(9, &histogram)].concat())));
+    assert!(matches!(result(&body, Encoding::Protobuf), Err(OtlpError::TooManySamples(1_000))));
+    let objects = format!("{{\"resourceMetrics\":[{}{{}}]}}", "{},".repeat(2_000));
+    let result = result(objects.as_bytes(), Encoding::Json);
+    assert!(matches!(&result, Err(error @ OtlpError::TooManyObjects(2_000)) if error.is_too_large()));
+}

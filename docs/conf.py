@@ -1,0 +1,14 @@
+"""Sphinx: docs/ as a site of plain files with a search that needs no server (`make docs`)."""
+
+project = "gnudi"
+author = "the gnudi maintainers"
+extensions = ["myst_parser"]
+html_theme = "furo"
+html_title = "gnudi"
+html_show_sourcelink = False
+html_copy_source = False
+# Headings are what links point at.
+myst_heading_anchors = 4
+exclude_patterns = ["requirements.txt", "constraints.txt"]
+# A shell's lines that go on are no error.
+suppress_warnings = ["misc.highlighting_failure"]

@@ -1,0 +1,88 @@
+"""gnudi-gnocchi-compat in the place of Debian's packages: their programs, units, users and files, and the way back."""
+
+import re
+
+import pytest
+
+from packages import build
+from packages.service import started, wait_for
+
+CONFIG = """[storage]
+driver = file
+file_basepath = /var/lib/gnocchi
+[api]
+port = 8043
+"""
+# Where Debian's packages of 2026 have their programs and units; the contents do not matter here.
+DEBIAN = {
+    "python3-gnocchi": ("", ["amqpd", "api", "change-sack-size", "config-generator", "injector", "metricd", "statsd", "upgrade"]),
+    "ceilometer-common": ("", ["polling", "upgrade"]),
+    "ceilometer-agent-notification": ("ceilometer-common", ["agent-notification"]),
+    "gnocchi-api": ("python3-gnocchi", []),
+    "gnocchi-metricd": ("python3-gnocchi", []),
+    "gnocchi-statsd": ("python3-gnocchi", []),
+    "ceilometer-polling": ("ceilometer-common", []),
+    "ceilometer-agent-compute": ("ceilometer-common", []),
+    "ceilometer-agent-central": ("ceilometer-common", []),
+}
+UNITS = [name for name in DEBIAN if name not in ("python3-gnocchi", "ceilometer-common")]
+
+
+def programs():
+    """The links that gnudi-gnocchi-compat has."""
+    return [line.split()[0] for line in (build.ROOT / "deploy" / "program-names").read_text().splitlines()]
+
+
+@pytest.fixture
+def debian(tmp_path):
+    """Packages that have what Debian's have: [file]."""
+    made = []
+    for name, (depends, names) in DEBIAN.items():
+        project = "gnocchi" if "gnocchi" in name else "ceilometer"
+        files = {f"/usr/bin/{project}-{program}": "#!/bin/sh\n" for program in names}
+        if name in UNITS:
+            files[f"/lib/systemd/system/{name}.service"] = f"[Service]\nExecStart=/etc/init.d/{name} systemd-start\n"
+        made.append(build.made_up(tmp_path / "debian", name, files, depends))
+    return made
+
+
+def test_debians_packages_make_room_and_come_back(tree, built, debian, tmp_path):
+    tree.install(*debian)
+    tree.shell("adduser --quiet --system --group --home /var/lib/gnocchi --no-create-home gnocchi")
+    tree.write("/etc/gnocchi/gnocchi.conf", CONFIG, mode=0o640)
+    tree.shell("chgrp gnocchi /etc/gnocchi/gnocchi.conf")
+    tree.shell("ln -s /lib/systemd/system/gnocchi-api.service /etc/systemd/system/multi-user.target.wants/")
+
+    tree.install(*built.values())
+    listed = tree.shell("dpkg-query --show --showformat '${Package} ${db:Status-Status}\n'")
+    for name in DEBIAN:
+        assert f"\n{name} installed" not in listed, name
+    for program in programs():
+        assert tree.shell(f"readlink -f /usr/bin/{program}").strip() == "/usr/bin/gnudi", program
+        assert ".TH" in tree.shell(f"gzip -dc /usr/share/man/man1/{program}.1.gz"), program
+    for unit in UNITS:
+        assert "ExecStart=/usr/bin/" in tree.shell(f"cat /lib/systemd/system/{unit}.service"), unit
+    # What was enabled stays so, what was not is not.
+    enabled = tree.shell("ls /etc/systemd/system/multi-user.target.wants")
+    assert "gnocchi-api" in enabled and "ceilometer" not in enabled
+    assert tree.shell("getent passwd ceilometer")
+
+    log = tmp_path / "api.log"
+    with started(tree, "gnocchi-api", log) as process:
+        wait_for(log, "127.0.0.1:8043", process)
+        assert "room" in tree.shell("GNOCCHI_ENDPOINT=http://127.0.0.1:8043 GNOCCHI_USER=admin gnudi metric create room")
+    assert tree.owner("/var/lib/gnocchi/indexer.sqlite") == "gnocchi:gnocchi 600"
+
+    tree.run("apt-get", "purge", "--yes", "gnudi-gnocchi-compat")
+    assert tree.exists("/etc/gnocchi/gnocchi.conf") and tree.exists("/var/lib/gnocchi/indexer.sqlite")
+    tree.install(*debian)
+    for program in programs():
+        assert tree.shell(f"readlink -f /usr/bin/{program}").strip() == f"/usr/bin/{program}", program
+    assert "init.d" in tree.shell("cat /lib/systemd/system/gnocchi-api.service")
+
+
+def test_every_name_that_the_program_knows_has_a_link():
+    """The table in its source has no others."""
+    table = (build.ROOT / "crates" / "cli" / "src" / "command_line.rs").read_text()
+    names = re.findall(r'^    \("((?:gnocchi|ceilometer)-[a-z-]+)", &\[', table, re.MULTILINE)
+    assert len(names) >= 8 and set(names) <= set(programs())

@@ -1,0 +1,49 @@
+"""Go programs of the tests: compiled once into target/go, with modules that the module cache keeps."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+from support.gnudi import ROOT
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILT = ROOT / "target" / "go"
+COMPILE_TIMEOUT_S = 900
+
+
+def go(*arguments, directory, timeout_s=COMPILE_TIMEOUT_S, env=None):
+    """Runs `go` and answers what it printed."""
+    program = shutil.which("go")
+    assert program, "missing: Go 1.21 or newer (apt: golang-go)"
+    done = subprocess.run([program, *map(str, arguments)], cwd=directory, capture_output=True, text=True, timeout=timeout_s, check=False,
+                          env={**os.environ, "GOFLAGS": "-mod=readonly", **(env or {})})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_binary(directory, name):
+    """The tests of a Go package as a program; Go compiles only what has changed."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    program = BUILT / name
+    go("test", "-c", "-o", program, ".", directory=directory)
+    return program
+
+
+def module(path, version):
+    """The folder of a module in the module cache, downloaded where it is missing."""
+    told = json.loads(go("mod", "download", "-json", f"{path}@{version}", directory=HERE))
+    return pathlib.Path(told["Dir"])
+
+
+def outcomes(program, directory, timeout_s, env):
+    """Runs a test program; whether each of its tests and subtests passed, by name, and all that it printed."""
+    done = subprocess.run([program, "-test.v=test2json"], cwd=directory, capture_output=True, text=True, timeout=timeout_s, check=False,
+                          env={**os.environ, **env})
+    passed = {}
+    for line in done.stdout.splitlines():
+        mark, _, rest = line.lstrip("\x16 ").partition(": ")
+        if mark in ("--- PASS", "--- FAIL"):
+            passed[rest.rpartition(" (")[0]] = mark == "--- PASS"
+    return passed, done.stdout + done.stderr

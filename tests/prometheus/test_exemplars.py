@@ -1,0 +1,56 @@
+"""Exemplars and targets: what other servers write beside their samples, and what they scrape."""
+
+import time
+
+from inputs.remote_write import field, label, sample, series, snappy, varint
+from prometheus.messages import VERSION_1, double
+
+
+def exemplar(value, time_ms, **labels):
+    body = b"".join(label(name, text) for name, text in labels.items()) + double(2, value) + varint(3 << 3) + varint(time_ms)
+    return field(3, body)
+
+
+def write(client, *all_series):
+    client.request("POST", "/api/v1/write", snappy(b"".join(all_series)), VERSION_1).expect(204)
+
+
+def exemplars(client, query, **times):
+    arguments = "".join(f"&{name}={value}" for name, value in times.items())
+    return client.get(f"/api/v1/query_exemplars?query={query}{arguments}").expect(200).json()["data"]
+
+
+def test_exemplars_of_what_a_query_reads(gnudi):
+    server = gnudi()
+    client = server.client()
+    now = int(time.time())
+    bucket = [label("__name__", "seconds_bucket"), label("le", "0.5")]
+    write(client, series(*bucket, sample(3.0, now * 1000), exemplar(0.25, now * 1000, trace_id="a"), exemplar(0.5, now * 1000 + 500, trace_id="b")),
+          series(label("__name__", "other"), sample(1.0, now * 1000), exemplar(1.0, now * 1000, trace_id="c"),
+                 exemplar(1.0, now * 1000, trace_id="x" * 200)))
+    found = exemplars(client, "sum(rate(seconds_bucket[5m]))", start=now - 60, end=now + 60)
+    assert found == [{"seriesLabels": {"__name__": "seconds_bucket", "le": "0.5"}, "exemplars": [
+        {"labels": {"trace_id": "a"}, "value": "0.25", "timestamp": now}, {"labels": {"trace_id": "b"}, "value": "0.5", "timestamp": now + 0.5}]}]
+    assert exemplars(client, "seconds_bucket", start=now + 1) == []
+    both = exemplars(client, "seconds_bucket%2Bother")
+    assert [len(one["exemplars"]) for one in both] == [1, 2]
+    for wrong in ["query=", "query=sum(", "query=up&start=never", f"query=up&start={now}&end={now - 1}"]:
+        refused = client.get(f"/api/v1/query_exemplars?{wrong}").expect(400).json()
+        assert (refused["status"], refused["errorType"]) == ("error", "bad_data")
+
+
+def test_targets_are_what_others_scrape(gnudi):
+    server = gnudi()
+    client = server.client()
+    now = int(time.time())
+    up = lambda instance, value, at: series(label("__name__", "up"), label("job", "node"), label("instance", instance), sample(value, at * 1000))
+    write(client, up("a:9100", 1.0, now - 10), up("b:9100", 0.0, now - 10), up("gone:9100", 1.0, now - 3600))
+    settled = lambda: client.get("/v1/status?details=false").expect(200).json()["storage"]["summary"]["measures"] == 0
+    until = time.monotonic() + 30
+    while not settled() and time.monotonic() < until:
+        time.sleep(0.05)
+    targets = client.get("/api/v1/targets?state=active").expect(200).json()["data"]["activeTargets"]
+    assert [(target["labels"], target["scrapePool"], target["health"]) for target in targets] == [
+        ({"instance": "a:9100", "job": "node"}, "node", "up"), ({"instance": "b:9100", "job": "node"}, "node", "down")]
+    none = [client.get(f"/api/v1/targets?{query}").expect(200).json()["data"]["activeTargets"] for query in ["state=dropped", "scrapePool=x"]]
+    assert none == [[], []]

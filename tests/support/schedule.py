@@ -1,0 +1,38 @@
+"""Which tests one worker of pytest-xdist runs, and in which order they are given out: `pytest -n 2 --dist loadfile`."""
+
+from xdist.scheduler import LoadScopeScheduling
+
+# Files that share what takes long to start: one worker has them all. Others are each on its own.
+GROUPS = {
+    "differential": ["differential/"],
+    "packages": ["packages/"],
+    "keystone": ["auth/test_keystone.py", "auth/test_matrix.py", "auth/test_page.py", "auth/test_tenants.py",
+                 "prometheus/test_openstack_clients.py", "telemetry/test_central.py", "telemetry/test_keystone_access.py",
+                 "telemetry/test_names.py", "telemetry/test_partition.py", "telemetry/test_polling.py", "telemetry/test_polling_chain.py",
+                 "telemetry/test_references.py", "telemetry/test_user_metadata.py"],
+    "prometheus": ["prometheus/"],
+}
+# The longest come first: none is left for the end, when the other worker has nothing more to do.
+FIRST = ["keystone", "differential", "packages", "prometheus", "gnocchi_suite/test_functional_suite.py", "power_cut/test_power_cut.py",
+         "shared/test_faults.py",
+         "migration/test_import.py", "migration/test_export.py", "telemetry/test_messaging.py", "page/test_page.py", "page/test_views.py",
+         "client/test_client_suite.py", "migration/test_follow.py", "openapi/test_document.py", "limits/test_scaling.py",
+         "telemetry/test_kill.py", "telemetry/test_poison.py", "telemetry/test_gnocchi_publisher.py", "shared/test_processes.py",
+         "profile/test_flamegraph.py", "move/test_move.py", "backup/test_verify.py"]
+
+
+def group(nodeid):
+    """The name of a group, or of a file."""
+    file = nodeid.split("::", 1)[0]
+    return next((name for name, starts in GROUPS.items() if file.startswith(tuple(starts))), file)
+
+
+def place(nodeid):
+    """What to sort by."""
+    name = group(nodeid)
+    return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
+class Scheduling(LoadScopeScheduling):
+    def _split_scope(self, nodeid):
+        return group(nodeid)
