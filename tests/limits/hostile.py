@@ -268,7 +268,7 @@ def prometheus():
         "@ of ages": "x @ 1e300", "an offset of ages": "x offset 999999999y",
     }.items():
         for target in (query, ranged):
-            yield request(f"prometheus: {name} {target[:16]}", (200, 400, 422) if name in ("minus", "a huge number") else (400, 422, 431),
+            yield request(f"prometheus: {name} {target[:16]}", (200, 400, 422) if name in ("minus", "a huge number") else (400, 414, 422, 431),
                           "GET", target + text)
             path, _, arguments = target.partition("?")
             form = b"Content-Type: application/x-www-form-urlencoded\r\n"
@@ -288,6 +288,10 @@ def prometheus():
     yield request("prometheus: an empty label", (400, 404), "GET", "/api/v1/label//values")
     for arguments in ["", "match[]={}", "match[]=x&start=2&end=1", "match[]=x&start=x"]:
         yield request(f"prometheus: delete {arguments}", 400, "POST", f"/api/v1/admin/tsdb/delete_series?{arguments}", b"")
+    for path in ["query", "query_exemplars", "format_query", "parse_query", "metadata", "targets", "rules", "alerts", "read", "status/buildinfo",
+                 "status/runtimeinfo", "status/flags", "status/config", "status/tsdb", "admin/tsdb/clean_tombstones", "none"]:
+        yield request(f"prometheus: PATCH {path}", (404, 405), "PATCH", f"/api/v1/{path}", b"[" * DEEP)
+    yield request("prometheus: federate nothing", 400, "GET", "/federate?match[]={}")
     for name, body in {"nothing": b"", "no Snappy": b"hello", "4 GB promised": b"\xff\xff\xff\xff\x0f\x00", "no protobuf": b"\x05\x10hello",
                        "a length beyond the end": b"\x04\x0c\x0a\xff\xff\x0f"}.items():
         yield request(f"prometheus: read {name}", (400, 413), "POST", "/api/v1/read", body, kind=b"Content-Type: application/x-protobuf\r\n")

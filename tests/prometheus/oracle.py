@@ -73,7 +73,7 @@ def is_near(a, b):
     a, b = float(a), float(b)
     if a == b or math.isnan(a) and math.isnan(b):
         return True
-    return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= TOLERANCE * max(abs(a), abs(b), 1e-6)
+    return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= TOLERANCE * max(abs(a), abs(b), 1)
 
 
 def by_labels(data):

@@ -11,11 +11,12 @@ BOUNDS = ["0.1", "0.5", "1", "5", "+Inf"]
 
 
 def series_of(numbers):
-    """[(labels, [(time in ms, value)])]. No time is a whole second, so that it does not matter on which side windows are open."""
+    """[(labels, [(time in ms, value)])]. No time is a whole second, and queries are at half seconds, so that it does not matter on which side
+    windows are open."""
     found = []
 
     def times(interval_s):
-        shift = numbers.randrange(1, 999)
+        shift = numbers.randrange(1, 400)
         time = START + numbers.randrange(interval_s)
         while time < START + MINUTES * 60:
             yield time * 1000 + shift
@@ -24,7 +25,7 @@ def series_of(numbers):
         for instance in ["a:1", "b:2"]:
             common = {"job": job, "instance": instance}
             for code in ["200", "404", "500"]:
-                total, samples = 0.0, []
+                total, samples = 1000.0, []
                 for time in times(numbers.choice([15, 30, 60])):
                     total = 0.0 if numbers.random() < 0.02 else total + numbers.choice([0, 0, 1, 2.5, 10])
                     samples.append((time, total))
@@ -40,7 +41,7 @@ def series_of(numbers):
                     if not is_gone:
                         samples.append((time, numbers.choice([numbers.uniform(-40, 40), numbers.randrange(-5, 30)])))
                 found.append(({"__name__": "temperature", "zone": zone, **common}, samples))
-            counts = {bound: 0 for bound in BOUNDS}
+            counts = {bound: 1000 for bound in BOUNDS}
             buckets = {bound: [] for bound in BOUNDS}
             for time in times(30):
                 for _ in range(numbers.randrange(5)):
@@ -77,7 +78,7 @@ class Queries:
         return self.any(["1m", "2m30s", "5m", "7m", "15m", "1h"])
 
     def shift(self):
-        at = START + self.numbers.randrange(MINUTES * 60)
+        at = START + self.numbers.randrange(MINUTES * 60) + 0.5
         return self.any([""] * 6 + [" offset 3m", " offset -90s", f" @ {at}", " @ end()", " @ start() offset 1m"])
 
     def matchers(self, name):
@@ -110,14 +111,18 @@ class Queries:
         if depth <= 0:
             return self.selector() + self.shift()
         kind = self.numbers.randrange(10)
+        if kind == 0:
+            # How far a rate is continued to where a series begins has changed since: counters without gaps alone are the same.
+            name = self.any(["requests_total", "latency_bucket"])
+            return f"{self.any(['rate', 'increase'])}({name}{self.matchers(name)}[{self.duration()}]{self.shift()})"
         if kind < 3:
-            function = self.any(["rate", "increase", "irate", "delta", "idelta", "deriv", "changes", "resets", "avg_over_time", "sum_over_time",
+            function = self.any(["irate", "delta", "idelta", "deriv", "changes", "resets", "avg_over_time", "sum_over_time",
                                  "min_over_time", "max_over_time", "count_over_time", "last_over_time", "stddev_over_time",
                                  "present_over_time", "absent_over_time"])
             return f"{function}({self.range(depth)})"
         if kind == 3:
             return self.any([f"quantile_over_time({self.any(['0.5', '0.9', '0'])}, {self.range(depth)})",
-                             f"predict_linear({self.range(depth)}, 600)"])
+                             f"predict_linear({self.selector()}[{self.duration()}], 600)"])
         if kind < 6:
             operator = self.any(["sum", "avg", "min", "max", "count", "group", "stddev", "stdvar"])
             return f"{operator}{self.grouping()} ({self.vector(depth - 1)})"
@@ -127,7 +132,7 @@ class Queries:
                              f"histogram_quantile(0.5, latency_bucket{self.matchers('latency_bucket')})",
                              f"count_values(\"v\", {self.selector()} > bool 5)"])
         if kind == 7:
-            function = self.any(["abs", "ceil", "floor", "sgn", "exp", "sqrt", "ln", "hour", "day_of_week", "absent", "timestamp"])
+            function = self.any(["abs", "ceil", "floor", "sgn", "sqrt", "ln", "hour", "day_of_week", "absent", "timestamp"])
             return f"{function}({self.vector(depth - 1)})"
         if kind == 8:
             return self.any([f"label_replace({self.vector(depth - 1)}, \"host\", \"$1\", \"instance\", \"(.*):.*\")",
@@ -137,6 +142,9 @@ class Queries:
         if self.numbers.random() < 0.5:
             return f"{self.vector(depth - 1)} {operator} {self.scalar(depth)}"
         matching = self.any(["", "", " on (job, instance)", " ignoring (code, zone)", " on (job) group_left"])
+        if operator in (">", "<=", "!="):
+            # Whether pairs that are filtered out may be many has changed since.
+            matching = ""
         return f"({self.vector(depth - 1)}) {self.any([operator + matching, 'and', 'or', 'unless'])} ({self.vector(depth - 1)})"
 
     def query(self):

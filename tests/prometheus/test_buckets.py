@@ -20,9 +20,9 @@ def buckets(tmp_path_factory):
                       aggregation_methods=["mean", "max", "min", "sum", "count", "last"])
         create_policy(client, "plain", [("1m", 10_000)], aggregation_methods=["last"])
         client.post("/v1/resource_type", {"name": "server", "attributes": {
-            "host": {"type": "string", "required": True}, "type": {"type": "string", "required": False}}}).expect(201)
+            "host": {"type": "string", "required": True}, "unit": {"type": "string", "required": False}}}).expect(201)
         for number, id in enumerate(IDS):
-            body = {"id": id, "host": f"node-{number}", "type": "small", "project_id": f"p{number}", "user_id": "u",
+            body = {"id": id, "host": f"node-{number}", "unit": "small", "project_id": f"p{number}", "user_id": "u",
                     "metrics": {"cpu.util": {"archive_policy_name": "levels", "unit": "%"}}}
             client.post("/v1/resource/server", body).expect(201)
             measures = [{"timestamp": HOUR + minute * 60, "value": value(number, minute)} for minute in range(240)]
@@ -50,7 +50,7 @@ def window(number, start, end):
 def test_labels(buckets):
     _, document = ask(buckets.port, "/api/v1/series", {"match[]": '{__name__="cpu.util", host="node-1"}'})
     assert document["data"] == [{"__name__": "cpu.util", "resource": IDS[1], "resource_id": IDS[1], "type": "server", "project": "p1",
-                                 "user": "u", "unit": "%", "host": "node-1", "attribute_type": "small"}]
+                                 "user": "u", "unit": "%", "host": "node-1", "attribute_unit": "small"}]
     assert set(query(buckets, "ceilometer_cpu_util", HOUR + 600)) == {"node-0", "node-1"}
     assert set(query(buckets, '{"cpu.util", resource_id="%s"}' % IDS[0], HOUR + 600)) == {"node-0"}
 
@@ -117,6 +117,6 @@ def test_series_are_deleted(buckets):
     wait_until(lambda: count() == 20, 20, "measures")
     client.post(f"{path}&start={HOUR + 5}&end={HOUR + 9}", b"").expect(204)
     wait_until(lambda: count() == 15, 20, "their removal")
-    client.put(path, b"").expect(204)
+    client.request("PUT", path, b"").expect(204)
     wait_until(lambda: count() is None, 20, "the metric's deletion")
     client.get(f"/v1/metric/{metric}").expect(404)

@@ -13,8 +13,8 @@ ROUNDS = 400
 def times(numbers):
     """An instant or a range."""
     if numbers.random() < 0.4:
-        return "/api/v1/query", {"time": START + numbers.randrange(-600, MINUTES * 60 + 1200)}
-    start = START + numbers.randrange(-600, MINUTES * 60)
+        return "/api/v1/query", {"time": START + numbers.randrange(-600, MINUTES * 60 + 1200) + 0.5}
+    start = START + numbers.randrange(-600, MINUTES * 60) + 0.5
     step = numbers.choice([7, 15, 60, 61, 300, 1000])
     return "/api/v1/query_range", {"start": start, "end": start + step * numbers.randrange(1, 80), "step": step}
 
@@ -98,10 +98,10 @@ RANGE = {"query": "x", "start": 0, "end": 100, "step": 1}
 def test_errors_are_the_same(server, prometheus, path, parameters):
     expected_status, expected = ask(prometheus.port, path, parameters)
     status, found = ask(server.port, path, parameters)
-    assert (status, found["status"], found["errorType"]) == (expected_status, expected["status"], expected["errorType"]), found
-    # The parser's texts are its own, and those about times have become more.
-    if "parse error" not in expected["error"] and parameters.get("timeout") is None:
-        assert found["error"] == expected["error"]
+    assert (status, found["status"], found.get("errorType")) == (expected_status, expected["status"], expected.get("errorType")), found
+    # The parser's texts are its own; Prometheus 3 names the parameter more often.
+    if "parse error" not in expected.get("error", "") and "timeout" not in parameters:
+        assert found.get("error", "").endswith(expected.get("error", ""))
 
 
 def test_a_vector_that_has_a_series_twice_is_an_execution_error(server, prometheus):

@@ -11,7 +11,7 @@ CALLS = [
     "/api/v1/query?time={time}&query={{__name__=~\".%2B\"}}", "/api/v1/query?time={time}&query=count by (zone, __name__) ({{zone!=\"\"}})",
     "/api/v1/query?time={time}&query=topk(9, {{zone!~\"x\"}})", "/api/v1/query?time={time}&query=absent({{zone=\"{other}-zone\"}})",
     "/api/v1/query_range?start={time}&end={time}&step=1&query={{zone=~\".*\",__name__!=\"\"}}",
-    "/api/v1/series?match[]={{__name__=~\".%2B\"}}", "/api/v1/series?match[]={other}-name&match[]={{zone=\"{other}-zone\"}}", "/api/v1/labels",
+    "/api/v1/series?match[]={{__name__=~\".%2B\"}}", "/api/v1/series?match[]={{\"{other}-name\"}}&match[]={{zone=\"{other}-zone\"}}", "/api/v1/labels",
     "/api/v1/labels?match[]={{zone=~\".%2B\"}}", "/api/v1/label/__name__/values", "/api/v1/label/zone/values", "/api/v1/label/{other}_label/values",
     "/api/v1/metadata", "/api/v1/metadata?metric={other}-name", "/api/v1/status/tsdb", "/federate?match[]={{__name__=~\".%2B\"}}",
     "/api/v1/query?time={time}&query=label_replace({{zone=~\".%2B\"}}, \"zone\", \"\", \"\", \"\")",
@@ -20,14 +20,18 @@ CALLS = [
 
 @pytest.fixture(scope="module")
 def tenants(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("tenants"), "[api]\nauth_mode = remoteuser\n") as server:
-        admin = {"X-Remote-User": "admin", "Authorization": None}
+    directory = tmp_path_factory.mktemp("tenants")
+    # Without a rule of an operator callers by name see all in lists, as in Gnocchi.
+    rules = directory / "rules.yaml"
+    rules.write_text('"list metric": "rule:admin_or_creator or rule:metric_owner"\n')
+    config = f"[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n[oslo_policy]\npolicy_file = {rules}\n"
+    with Gnudi(directory / "server", config) as server:
         for number, user in enumerate(["apple", "pear"]):
             headers = {"X-Remote-User": user, "Authorization": None}
             client = server.client()
             type = {"name": f"{user}type", "attributes": {"zone": {"type": "string", "required": False},
                                                           f"{user}_label": {"type": "string", "required": False}}}
-            client.request("POST", "/v1/resource_type", type, headers=admin).expect(201)
+            client.request("POST", "/v1/resource_type", type, headers={**headers, "X-Remote-User": "admin"}).expect(201)
             body = {"id": f"{user}-host", "zone": f"{user}-zone", f"{user}_label": f"{user}-value",
                     "metrics": {f"{user}-name": {"archive_policy_name": "high", "unit": f"{user}-unit"}}}
             client.request("POST", f"/v1/resource/{user}type", body, headers=headers).expect(201)
@@ -56,8 +60,8 @@ def test_nobody_sees_what_is_anothers(tenants, call, user, other, value):
     body = answer.body.replace(f"{other}-zone".encode(), b"") if "absent" in call else answer.body
     assert other.encode() not in body and value not in body
     own = ask(tenants, user, call.format(time=TIME, other=user)).expect(200)
-    if "absent" not in call and "tsdb" not in call:
-        assert user.encode() in own.body or b"label_replace" in path.encode()
+    if not any(part in call for part in ["absent", "federate", "metadata?"]):
+        assert user.encode() in own.body
 
 
 def test_a_deletion_deletes_no_more_than_ones_own(tenants):

@@ -251,6 +251,16 @@ impl Call<'_> {
         }
     }
 
+    /// For which of the metrics the caller passes the rule; `None` for all.
+    ///
+    /// # Errors
+    /// 403 where it is none.
+    pub fn metrics_allowed(&self, rule: Rule) -> Result<Option<MetricScope>, ApiError> {
+        self.record(rule);
+        let allowed = self.app.options().policy.metrics_allowed(rule, &self.caller);
+        allowed.map_err(|_| ApiError::insufficient_privileges(rule))
+    }
+
     /// What of the metrics the caller sees; `None` for all.
     ///
     /// # Errors

@@ -58,7 +58,15 @@ impl Policy {
     /// # Errors
     /// Where it is nothing.
     pub fn metrics_seen(&self, rule: Rule, caller: &Caller) -> Result<Option<MetricScope>, Forbidden> {
-        if self.sees_all(rule, caller, &[]) {
+        if self.sees_all(rule, caller, &[]) { Ok(None) } else { self.metrics_allowed(rule, caller) }
+    }
+
+    /// For which of the metrics a caller passes the rule, whoever it is: also callers by name, who see all in lists.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn metrics_allowed(&self, rule: Rule, caller: &Caller) -> Result<Option<MetricScope>, Forbidden> {
+        if self.allows(rule, caller, Target::Given(&[])) {
             return Ok(None);
         }
         let sees = |name, value| self.allows(rule, caller, Target::Given(&[(name, Some(value))]));

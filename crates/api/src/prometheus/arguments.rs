@@ -39,7 +39,15 @@ impl Arguments {
 
     /// A time in milliseconds, `None` where it is not given.
     pub fn time(&self, name: &str) -> Result<Option<i64>, Failure> {
-        self.parsed(name, parse_time)
+        let parse = |text: &str| {
+            parse_time(text).map_err(|reason| format!("Invalid time value for '{name}': {reason}"))
+        };
+        self.parsed(name, parse)
+    }
+
+    /// A time in milliseconds that must be given.
+    pub fn required_time(&self, name: &str) -> Result<i64, Failure> {
+        parse_time(self.get(name)).map_err(|reason| Failure::parameter(name, reason))
     }
 
     /// A duration in nanoseconds, `None` where it is not given.
@@ -86,8 +94,14 @@ impl Arguments {
     pub fn matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
         let texts = self.form.values("match[]").chain(self.address.values("match[]"));
         let limits = Limits::default();
-        let parse = |text: &str| parse_selector(text, &limits);
-        texts.map(|text| parse(text).map_err(|error| Failure::parameter("match[]", error.text))).collect()
+        let parse = |text: &str| {
+            parse_selector(text, &limits).map_err(|error| {
+                let is_empty = error.text.ends_with("at least one non-empty matcher");
+                let empty = "match[] must contain at least one non-empty matcher".to_owned();
+                Failure::parameter("match[]", if is_empty { empty } else { error.text })
+            })
+        };
+        texts.map(parse).collect()
     }
 
     /// The sets of matchers of `match[]`, one at least.
@@ -96,12 +110,8 @@ impl Arguments {
         if sets.is_empty() { Err(Failure::bad_data("no match[] parameter provided")) } else { Ok(sets) }
     }
 
-    /// `start` and `end` in milliseconds; what is not given is without limit.
+    /// `start` and `end` in milliseconds.
     pub fn times(&self) -> Result<(Option<i64>, Option<i64>), Failure> {
-        let (start, end) = (self.time("start")?, self.time("end")?);
-        if start.zip(end).is_some_and(|(start, end)| end < start) {
-            return Err(Failure::parameter("end", "end timestamp must not be before start time"));
-        }
-        Ok((start, end))
+        Ok((self.time("start")?, self.time("end")?))
     }
 }

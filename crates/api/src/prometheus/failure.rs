@@ -49,10 +49,6 @@ impl Failure {
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", "query timed out in query execution")
     }
 
-    pub fn unavailable(text: impl Into<String>) -> Self {
-        Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", text)
-    }
-
     pub fn response(&self) -> Response {
         reply::json_bytes(self.status, answer::error(self.error_type, &self.text))
     }

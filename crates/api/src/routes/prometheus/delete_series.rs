@@ -20,7 +20,7 @@ use crate::{
 /// `POST` and `PUT /api/v1/admin/tsdb/delete_series`: of the series that the caller may delete. Without times whole metrics, otherwise their
 /// measures between both times, which are included.
 pub async fn delete_series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let seen = call.metrics_seen(Rule::DeleteMetric)?;
+    let seen = call.metrics_allowed(Rule::DeleteMetric)?;
     let deleted = delete(call, body, seen.as_ref()).await;
     Ok(deleted.map_or_else(|failure| failure.response(), |()| reply::no_content()))
 }
@@ -39,6 +39,9 @@ async fn delete(
     let arguments = Arguments::read(call, body).await?;
     let sets = arguments.required_matchers()?;
     let (start_ms, end_ms) = arguments.times()?;
+    if start_ms.zip(end_ms).is_some_and(|(start_ms, end_ms)| end_ms < start_ms) {
+        return Err(Failure::parameter("end", "end timestamp must not be before start time"));
+    }
     let mut metrics: HashSet<MetricId> = HashSet::new();
     for matchers in &sets {
         let (matchers, _) = choice(matchers)?;

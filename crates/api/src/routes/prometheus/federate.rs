@@ -72,7 +72,7 @@ impl Escaping {
 
 /// `GET /federate`
 pub async fn federate(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let seen = call.metrics_seen(Rule::GetMeasures)?;
+    let seen = call.metrics_allowed(Rule::GetMeasures)?;
     Ok(federated(call, body, seen.as_ref()).await.unwrap_or_else(|failure| failure.response()))
 }
 

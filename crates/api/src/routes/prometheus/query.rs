@@ -22,13 +22,13 @@ const WHOLE_SAMPLES_MAX: usize = 20_000;
 
 /// `GET` and `POST /api/v1/query`
 pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let seen = call.metrics_seen(Rule::GetMeasures)?;
+    let seen = call.metrics_allowed(Rule::GetMeasures)?;
     Ok(instant(call, body, seen).await.unwrap_or_else(|failure| failure.response()))
 }
 
 /// `GET` and `POST /api/v1/query_range`
 pub async fn query_range(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let seen = call.metrics_seen(Rule::GetMeasures)?;
+    let seen = call.metrics_allowed(Rule::GetMeasures)?;
     Ok(range(call, body, seen).await.unwrap_or_else(|failure| failure.response()))
 }
 
@@ -53,11 +53,7 @@ async fn range(
 ) -> Result<Response, Failure> {
     let arguments = Arguments::read(call, body).await?;
     let limit = arguments.limit()?;
-    let required = |name| {
-        let given = arguments.time(name)?;
-        given.ok_or_else(|| Failure::parameter(name, "cannot parse \"\" to a valid timestamp"))
-    };
-    let (start_ms, end_ms) = (required("start")?, required("end")?);
+    let (start_ms, end_ms) = (arguments.required_time("start")?, arguments.required_time("end")?);
     if end_ms < start_ms {
         return Err(Failure::parameter("end", "end timestamp must not be before start time"));
     }

@@ -29,7 +29,7 @@ const SAMPLE_BYTES: usize = size_of::<i64>() + size_of::<f64>();
 
 /// `POST /api/v1/read`
 pub async fn remote_read(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let seen = call.metrics_seen(Rule::GetMeasures)?;
+    let seen = call.metrics_allowed(Rule::GetMeasures)?;
     Ok(answered(call, body, seen.as_ref()).await.unwrap_or_else(|failure| failure.response()))
 }
 
