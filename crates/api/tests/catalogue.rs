@@ -191,7 +191,7 @@ async fn who_sees_what() {
     };
     let up = r#"{__name__="up", job="node"} low"#;
     let labelled = r#"{__name__="up", a="b", job="node"} low"#;
-    for (project, expected) in [("p1", &[up, labelled][..]), ("p2", &[up]), ("p3", &[])] {
+    for (project, expected) in [("p1", &[labelled, up][..]), ("p2", &[up]), ("p3", &[])] {
         assert_eq!(select(app.catalogue(), "up", Some(&of(project))).await, expected);
     }
     let sees = async |project: &str| {
