@@ -23,6 +23,7 @@ use gnudi_drivers::{
 use gnudi_engine::Engine;
 use gnudi_indexer::sql::{self, SqlIndexer};
 use gnudi_model::SackCount;
+use gnudi_sql::is_lasting;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
@@ -36,16 +37,26 @@ use crate::config::{
     deployment::{CoordinationKind, EngineKind, INCOMING, STORAGE, Shared, storage_kind},
 };
 
-/// A schema that is too new, or another cluster's data, stays so.
+/// A schema that is too new, another cluster's data or a wrong password stay so.
 impl Hopeful for OpenError {
     fn may_pass(&self) -> bool {
-        matches!(self, OpenError::Engine { .. } | OpenError::Io { .. })
+        match self {
+            OpenError::Engine { reason, .. } => {
+                !is_lasting(reason) && !REFUSALS.iter().any(|text| reason.contains(text))
+            }
+            OpenError::Io { .. } => true,
+            _ => false,
+        }
     }
 }
 
+/// How Redis and S3 answer a login that they do not know.
+const REFUSALS: [&str; 5] =
+    ["WRONGPASS", "NOAUTH", "AuthenticationFailed", "InvalidAccessKeyId", "SignatureDoesNotMatch"];
+
 impl Hopeful for sql::OpenError {
     fn may_pass(&self) -> bool {
-        matches!(self, sql::OpenError::Database { .. })
+        matches!(self, sql::OpenError::Database { reason, .. } if !is_lasting(reason))
     }
 }
 
@@ -82,6 +93,34 @@ pub async fn open(
     );
     let engine = Arc::new(engine.on_damage(on_damage(config)));
     Ok(Store { engine, indexer, incoming, aggregates, local: None, warming })
+}
+
+/// Reads the options of all engines.
+pub fn check(engines: &Shared, config: &Config) -> Result<()> {
+    engines::index(config)?;
+    let timeout = engines::coordination_timeout(config);
+    let (section, name) = coordination_option(config);
+    match engines.coordination {
+        CoordinationKind::Database => drop(engines::coordination_database(config, section, name, timeout)?),
+        CoordinationKind::Redis => drop(engines::redis(config, section, name, timeout)?),
+        CoordinationKind::Etcd => drop(engines::etcd(config, section, name, timeout)?),
+    }
+    for (kind, section) in [(engines.incoming, INCOMING), (engines.storage, STORAGE)] {
+        match kind {
+            EngineKind::Redis => drop(engines::redis(config, section, "redis_url", timeout)?),
+            EngineKind::S3 => drop(engines::s3(config, section)?),
+            EngineKind::Ceph | EngineKind::Swift | EngineKind::Folder => {}
+        }
+    }
+    Ok(())
+}
+
+/// The option that names who coordinates.
+fn coordination_option(config: &Config) -> (&'static str, &'static str) {
+    match config.text("DEFAULT", "coordination_url") {
+        Some(_) => ("DEFAULT", "coordination_url"),
+        None => ("indexer", "url"),
+    }
 }
 
 /// What a move works on.
@@ -133,8 +172,8 @@ impl Opening<'_> {
 
     async fn coordinator(&self, kind: CoordinationKind) -> Result<Arc<dyn Coordinator>> {
         let config = self.config;
-        let is_named = config.text("DEFAULT", "coordination_url").is_some();
-        let (section, name) = if is_named { ("DEFAULT", "coordination_url") } else { ("indexer", "url") };
+        let (section, name) = coordination_option(config);
+        let is_named = section == "DEFAULT";
         let place = config.place(section, name);
         let timeout = self.coordination_timeout();
         match kind {
