@@ -161,9 +161,9 @@ const DIRECTORY: &str = "config_dir";
 
 impl FromArgMatches for Files {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let kinds: [(&str, fn(PathBuf) -> Named); 2] = [(FILE, Named::File), (DIRECTORY, Named::Directory)];
         let mut named = Vec::new();
-        for (id, kind) in kinds {
+        for id in [FILE, DIRECTORY] {
+            let kind = if id == FILE { Named::File } else { Named::Directory };
             let paths = matches.get_many::<PathBuf>(id).into_iter().flatten().cloned().map(kind);
             named.extend(matches.indices_of(id).into_iter().flatten().zip(paths));
         }

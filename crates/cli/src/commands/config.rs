@@ -1,6 +1,6 @@
 //! `gnudi config`: all options, or the values that are in effect; and whether a server or an agent could start with them. Asks no engine.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 
 use super::agent;
 use crate::{
@@ -49,13 +49,11 @@ pub fn generate(args: &ConfigGeneratorArgs) -> Result<()> {
         eprintln!("gnudi: {warning}");
     }
     let text = config::print_all(GNOCCHI, None);
-    match &args.output_file {
-        Some(path) => std::fs::write(path, text).map_err(|error| anyhow!("{}: {error}", path.display())),
-        None => {
-            print!("{text}");
-            Ok(())
-        }
+    if let Some(path) = &args.output_file {
+        return std::fs::write(path, text).with_context(|| path.display().to_string());
     }
+    print!("{text}");
+    Ok(())
 }
 
 fn check_section(catalogue: Catalogue, name: &str) -> Result<()> {

@@ -42,7 +42,9 @@ fn effective(config: &Config, spec: &Spec) -> String {
     let source = config.source(spec.section, name);
     let value = config.text(spec.section, name).unwrap_or_default();
     let value = if spec.is_secret && !value.is_empty() { "***" } else { value };
-    value.split('\n').map(|value| format!("{name} = {value}  # {source}\n")).collect()
+    let lines: Vec<String> =
+        value.split('\n').map(|value| format!("{name} = {value}  # {source}\n")).collect();
+    lines.concat()
 }
 
 fn describe(spec: &Spec) -> String {

@@ -117,7 +117,7 @@ impl Store {
 pub fn check(deployment: &Deployment, config: &Config) -> Result<()> {
     match deployment {
         Deployment::Embedded(_) => Ok(()),
-        Deployment::Shared(engines) => shared::check(engines, config),
+        Deployment::Shared(engines) => shared::check(*engines, config),
     }
 }
 

@@ -23,7 +23,7 @@ use gnudi_drivers::{
 use gnudi_engine::Engine;
 use gnudi_indexer::sql::{self, SqlIndexer};
 use gnudi_model::SackCount;
-use gnudi_sql::is_lasting;
+use gnudi_sql::{Connector, DatabaseOptions, Purpose, is_lasting, is_missing_table};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
@@ -96,7 +96,7 @@ pub async fn open(
 }
 
 /// Reads the options of all engines.
-pub fn check(engines: &Shared, config: &Config) -> Result<()> {
+pub fn check(engines: Shared, config: &Config) -> Result<()> {
     engines::index(config)?;
     let timeout = engines::coordination_timeout(config);
     let (section, name) = coordination_option(config);
@@ -113,6 +113,21 @@ pub fn check(engines: &Shared, config: &Config) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the index has tables of gnudi, without making any. `None` where it does not answer.
+pub async fn is_prepared(config: &Config) -> Result<Option<bool>> {
+    let connector = Connector::new(&DatabaseOptions::Server(engines::index(config)?));
+    let Ok(mut connection) = connector.connect(Purpose::Read).await else { return Ok(None) };
+    // A table of one row that every version of the schema has.
+    let statement = connection.statement("SELECT version FROM resource_type_version");
+    let answer = connection.fetch_optional(statement).await;
+    connection.close().await;
+    Ok(match answer {
+        Ok(_) => Some(true),
+        Err(error) if is_missing_table(&error) => Some(false),
+        Err(_) => None,
+    })
 }
 
 /// The option that names who coordinates.
@@ -238,7 +253,7 @@ impl Opening<'_> {
         Ok(self.patience.open(&self.place(INCOMING), open).await?)
     }
 
-    /// What was asked for explicitly must not be promised in vain.
+    /// What was asked for explicitly must not be promised in vain; what nobody asked for is told once.
     fn check_durability(&self, promised: RedisDurability) -> Result<()> {
         let asked = self.config.text(INCOMING, "durability");
         ensure!(
@@ -247,6 +262,13 @@ impl Opening<'_> {
              there, or leave the option out",
             self.config.place(INCOMING, "durability")
         );
+        if promised != RedisDurability::Disk && !self.patience.is_of_command() {
+            tracing::warn!(
+                "{}: Redis keeps what it takes {promised}: what was accepted can be lost with its host; `appendonly yes` and \
+                 `appendfsync always` there would keep it",
+                self.place(INCOMING)
+            );
+        }
         Ok(())
     }
 

@@ -26,7 +26,7 @@ use crate::{
     args::StatusArgs,
     config::{Config, Deployment},
     logging,
-    store::{Patience, Store},
+    store::{self, Patience, Store},
 };
 
 /// What a store lacks, and the exit status that says so.
@@ -70,6 +70,11 @@ impl Source {
     async fn open(args: &StatusArgs, config: &Config) -> Result<Self> {
         let (deployment, _) = Deployment::of(config, args.store.data_dir.as_deref())?;
         if matches!(deployment, Deployment::Shared(_)) && args.server.endpoint.is_none() {
+            // To look must not prepare.
+            if store::shared::is_prepared(config).await? == Some(false) {
+                let place = config.place("indexer", "url");
+                bail!(Unwell::NoStore(format!("{place}: no store was prepared here: run `gnudi upgrade`")));
+            }
             let store = Store::open(&args.store, config, None, Patience::of_command()).await?;
             return Ok(Source::Engines(Box::new(store)));
         }
