@@ -96,8 +96,11 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     // The certificate is that of the name by which others know this server, not of the address: what connects to the socket
     // that this process listens on needs no proof of who that is.
     let endpoint = endpoint(args, address, tls.is_some());
-    if let Some(local) = &store.local {
-        local.dir.set_endpoint(&endpoint)?;
+    // A full disk is no reason not to serve.
+    if let Some(local) = &store.local
+        && let Err(error) = local.dir.set_endpoint(&endpoint)
+    {
+        tracing::warn!(%error, "`gnudi status --data-dir` will not find this server");
     }
     let sink = Sink { endpoint, user: None, password: own_password, trust: Trust::Anyone };
     let listener = Listener { socket, tls };
