@@ -87,8 +87,26 @@ def test_an_open_address_is_refused_without_the_flag(tmp_path, address):
     assert "loopback" in done.stderr and "--allow-open-access" in done.stderr
 
 
-def test_a_bad_address_is_refused(tmp_path):
-    assert serve(tmp_path, "", "--listen", "nowhere").returncode not in (0, None)
+@pytest.mark.parametrize("address", ["nowhere", ":80", "localhost:", "localhost:65536", "::1:80", "no.such.name.invalid:80"])
+def test_a_bad_address_is_refused(tmp_path, address):
+    done = serve(tmp_path, "", "--listen", address)
+    assert done.returncode in (1, 2) and "--listen" in done.stderr and not (tmp_path / "data").exists()
+
+
+def test_a_name_is_listened_on(tmp_path):
+    server = program.Gnudi(tmp_path)
+    server.command = lambda: [*program.Gnudi.command(server)[:-4], "--listen", f"localhost:{server.port}", "--without", "host"]
+    with server:
+        assert server.client().get("/").status == 200
+
+
+def test_a_misspelt_option_or_command_is_answered_with_the_one_that_may_be_meant(gnudi):
+    log = gnudi(config="[api]\nmax_limits = 5\n[metrics]\ngreedy = true\n").log()
+    assert "gnocchi.conf:2: [api] max_limits: no such option: ignored; did you mean [api] max_limit?" in log
+    assert "gnocchi.conf:4: [metrics] greedy: no such option: ignored; did you mean [metricd] greedy?" in log
+    for words, meant in ((["metricsd"], "metricd"), (["serve", "--lisen", "x"], "--listen")):
+        done = program.run(*words)
+        assert done.returncode == 2 and meant in done.stderr, done.stderr
 
 
 def test_a_port_in_use_is_named(gnudi, tmp_path):

@@ -65,6 +65,26 @@ def test_commands_for_people_do_not_wait(tmp_path):
         assert "[indexer] url" in done.stderr and PASSWORD not in done.stderr
 
 
+@pytest.mark.parametrize("url, reason", [
+    ("postgresql://nobody-known:wrong@{host}/none", "nobody-known"),
+    ("{own}-none", "does not exist"),
+])
+def test_a_login_that_is_refused_is_not_tried_again(tmp_path, postgres, url, reason):
+    own = postgres.create_database(f"refusing-{len(reason)}")
+    wrong = url.format(own=own, host=own.split("@")[-1].split("/")[0])
+    done = run(tmp_path, f"[DEFAULT]\nstart_timeout = 60\n[indexer]\nurl = {wrong}\n[storage]\ndriver = redis\n{NOWHERE}", "upgrade")
+    assert done.returncode == 1 and "given up" not in done.stderr and "tried again" not in done.stderr, done.stderr
+    assert reason in done.stderr
+
+
+def test_to_look_prepares_nothing(tmp_path, postgres):
+    database = postgres.create_database("unprepared")
+    text = f"[indexer]\nurl = {database}\n[storage]\ndriver = redis\n{NOWHERE}"
+    for _ in range(2):
+        done = run(tmp_path, text, "status")
+        assert done.returncode == 3 and "[indexer] url: no store was prepared here: run `gnudi upgrade`" in done.stderr, done.stderr
+
+
 def test_a_redis_that_is_down_is_named(tmp_path, postgres):
     database = postgres.create_database("down")
     text = (f"[DEFAULT]\nstart_timeout = 1\n[indexer]\nurl = {database}\n"
@@ -128,7 +148,7 @@ def test_durability_is_not_promised_in_vain(tmp_path, postgres):
                 f"[storage]\ndriver = redis\nredis_url = {redis.url}\n[incoming]\n")
         done = run(tmp_path, text, "upgrade")
         assert done.returncode == 0, done.stderr
-        assert "everysec" in done.stderr
+        assert "everysec" in done.stderr and done.stderr.count("what was accepted can be lost with its host") == 1
         done = run(tmp_path, text + "durability = disk\n", "upgrade")
         assert done.returncode == 1
         assert ":7: [incoming] durability = disk cannot be promised" in done.stderr

@@ -160,8 +160,8 @@ def test_what_is_wrong_is_said(gnudi_prints, arguments, status, complaint):
 
 
 def test_a_server_that_is_away(gnudi_prints):
-    for command in (["metric", "list"], ["status"]):
-        said = gnudi_prints(*command, fails=1, GNOCCHI_ENDPOINT="http://127.0.0.1:1")
+    for command, fails in ((["metric", "list"], 1), (["status"], 2)):
+        said = gnudi_prints(*command, fails=fails, GNOCCHI_ENDPOINT="http://127.0.0.1:1")
         assert "no answer from http://127.0.0.1:1" in said and "`gnudi serve`" in said
         assert said.count("\n") == 1
 

@@ -35,7 +35,25 @@ def test_the_server_is_where_its_configuration_says(server, tmp_path):
     assert (done.returncode, done.stdout) == (0, "128\n"), done.stderr
     config.write_text("[api]\nhost = ::1\nport = 1\n")
     done = program.run("status", "--config-file", config, env={"GNOCCHI_ENDPOINT": ""})
-    assert done.returncode == 1 and "no answer from http://[::1]:1 " in done.stderr
+    assert done.returncode == 2 and "no answer from http://[::1]:1 " in done.stderr
+
+
+def test_a_folder_is_asked_for_its_own_server_and_no_other(gnudi, tmp_path):
+    """Whatever listens at the usual port."""
+    ask = lambda *words: program.run("status", *words, env={"GNOCCHI_ENDPOINT": ""})
+    server = gnudi(prefix="/below")
+    of_folder = ["--data-dir", server.data_dir]
+    assert ask(*of_folder, "-f", "value", "-c", "sacks").stdout == "128\n"
+    assert server.stop() == 0
+    done = ask(*of_folder)
+    assert (done.returncode, done.stdout) == (1, "") and f"{server.data_dir}: no process has the store open" in done.stderr
+    config = tmp_path / "gnocchi.conf"
+    config.write_text(f"[storage]\nfile_basepath = {tmp_path}/none\n")
+    done = ask("--config-file", config)
+    assert done.returncode == 3 and f"{tmp_path}/none: there is no store here" in done.stderr
+    (tmp_path / "none").mkdir()
+    done = ask("--config-file", config)
+    assert done.returncode == 3 and "no store was prepared here: run `gnudi upgrade`" in done.stderr
 
 
 def test_rates_are_of_now(server, gnudi_prints):

@@ -21,8 +21,11 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("gnocchi-change-sack-size", &["change-sack-size"]),
     ("gnocchi-statsd", &["statsd"]),
     ("gnocchi-amqpd", &["amqpd"]),
+    ("gnocchi-config-generator", &["config-generator"]),
+    ("gnocchi-injector", &["inject"]),
     ("ceilometer-agent-notification", &["agent", "notification"]),
     ("ceilometer-polling", &["agent", "polling"]),
+    ("ceilometer-upgrade", &["agent", "upgrade"]),
 ];
 
 /// The commands as `--help` lists them.
@@ -68,13 +71,29 @@ fn summary(about: &str) -> &str {
     about[..end].trim_end_matches('.')
 }
 
-/// Reads the command line; called by the name of one of those programs (through a link), the binary is that program.
+/// The program of Gnocchi's or Ceilometer's by whose name this process was called, through a link.
+pub fn original_program() -> Option<&'static str> {
+    original(std::env::args_os().next().as_ref()).map(|(program, _)| *program)
+}
+
+/// The same of a first word.
+fn original(word: Option<&OsString>) -> Option<&'static (&'static str, &'static [&'static str])> {
+    let path = PathBuf::from(word?);
+    let name = path.file_name()?;
+    PROGRAMS.iter().find(|(program, _)| name == *program)
+}
+
+/// Reads the command line; called by the name of one of those programs, the binary is that program.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut words: Vec<OsString> = words.into_iter().collect();
-    let name = words.first().map(PathBuf::from).and_then(|path| path.file_name().map(OsString::from));
-    let program = PROGRAMS.iter().find(|(program, _)| name.as_deref().is_some_and(|name| name == *program));
-    if let Some((_, command)) = program {
+    if let Some((program, command)) = original(words.first()) {
         words.splice(1..1, command.iter().map(OsString::from));
+        // gnocchi-api drops one: before it stood what was its web server's.
+        if *program == "gnocchi-api"
+            && let Some(dashes) = words.iter().position(|word| word == "--")
+        {
+            words.remove(dashes);
+        }
     }
     let mut matches = command().try_get_matches_from(arranged(words))?;
     Cli::from_arg_matches_mut(&mut matches)
@@ -122,19 +141,44 @@ mod tests {
         let cli = parse(words("gnocchi-api --port 99")).unwrap();
         assert!(matches!(cli.command, Command::Api(args) if args.port == Some(99)));
         let cli = parse(words("gnocchi-statsd --config-file x")).unwrap();
-        assert!(matches!(cli.command, Command::Statsd(args) if args.endpoint == "http://127.0.0.1:8041"));
+        assert!(matches!(cli.command, Command::Statsd(args) if args.program.files.named.len() == 1));
         assert!(matches!(parse(words("gnocchi-amqpd --user x")).unwrap().command, Command::Amqpd(_)));
         assert!(matches!(parse(words("gnudi config")).unwrap().command, Command::Config(_)));
         let cli = parse(words("ceilometer-agent-notification --logfile x --config-file a --config-file b"))
             .unwrap();
         assert!(
-            matches!(cli.command, Command::Agent(AgentCommand::Notification(args)) if args.config_file.len() == 2)
+            matches!(cli.command, Command::Agent(AgentCommand::Notification(args)) if args.program.files.named.len() == 2)
         );
         let cli =
             parse(words("ceilometer-polling --polling-namespaces compute central --config-file a")).unwrap();
         assert!(
             matches!(cli.command, Command::Agent(AgentCommand::Polling(args)) if args.polling_namespaces.len() == 2)
         );
+        for line in [
+            "gnocchi-api --port 7 -- --config-file a",
+            "gnocchi-api --config-file=a --port=7 --uwsgi-mode http",
+        ] {
+            let cli = parse(words(line)).unwrap();
+            assert!(
+                matches!(cli.command, Command::Api(args) if args.port == Some(7) && args.store.program.files.named.len() == 1)
+            );
+        }
+        for (line, stops) in [
+            ("gnocchi-metricd --stop-after-processing-metrics 0", Some(0)),
+            ("gnocchi-metricd --stop-after-processing-metrics=5 -d", Some(5)),
+            ("gnocchi-metricd --stop-after-processing-metrics --nodebug", Some(1)),
+            ("gnocchi-metricd --use-syslog --nouse-syslog --log-config x", None),
+        ] {
+            let cli = parse(words(line)).unwrap();
+            assert!(
+                matches!(cli.command, Command::Metricd(args) if args.stop_after_processing_metrics == stops)
+            );
+        }
+        for line in ["gnudi serve --listen localhost:80", "gnudi serve --listen [::1]:80"] {
+            assert!(
+                matches!(parse(words(line)).unwrap().command, Command::Serve(args) if args.listen.is_some())
+            );
+        }
         for line in ["gnocchi-change-sack-size 256", "gnocchi-change-sack-size --sacks-number 256"] {
             let cli = parse(words(line)).unwrap();
             assert!(matches!(cli.command, Command::ChangeSackSize(args) if args.wanted() == Some(256)));

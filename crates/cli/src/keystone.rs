@@ -127,7 +127,7 @@ mod tests {
     fn load(text: &str) -> Config {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         write!(file, "[keystone_authtoken]\n{text}").unwrap();
-        Config::load(Some(file.path())).unwrap()
+        Config::load_file(Some(file.path())).unwrap()
     }
 
     const PASSWORD: &str = "auth_url = http://h:5000\nusername = gnocchi\nuser_domain_name = Default\npassword = hunter22\n\

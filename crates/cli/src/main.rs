@@ -8,6 +8,7 @@ mod figures;
 mod keystone;
 mod logging;
 mod process_figures;
+mod program_args;
 mod store;
 
 use std::process::ExitCode;
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         Command::Api(args) => commands::serve::run(&args, Role::Api),
         Command::Metricd(args) => commands::metricd::run(&args),
         Command::Upgrade(args) => commands::upgrade::run(&args),
-        Command::Status(args) => commands::status::run(&args),
+        Command::Status(args) => return commands::status::run(&args),
         Command::Metric(command) => commands::client::metric::run(&command),
         Command::Measures(command) => commands::client::measures::run(&command),
         Command::Resource(command) => commands::client::resource::run(&command),
@@ -79,10 +80,10 @@ fn main() -> ExitCode {
         Command::Passwd(args) => commands::passwd::run(&args),
         Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),
         Command::Agent(AgentCommand::Polling(args)) => commands::agent::polling::run(&args),
-        Command::Config(args) => {
-            print!("{}", config::print_all(args.catalogue()));
-            Ok(())
-        }
+        Command::Agent(AgentCommand::Upgrade(args)) => commands::agent::upgrade::run(&args),
+        Command::Config(args) => commands::config::run(&args),
+        Command::ConfigGenerator(args) => commands::config::generate(&args),
+        Command::Inject(args) => commands::inject::run(&args),
         Command::Symbols => {
             gnudi_api::look_up_symbols(std::io::stdin().lock(), std::io::stdout().lock()).map_err(Into::into)
         }
@@ -90,7 +91,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gnudi: {}", gnudi_bench::complaint::of(&error));
+            logging::tell_failure(&gnudi_bench::complaint::of(&error));
             ExitCode::FAILURE
         }
     }

@@ -24,9 +24,11 @@ pub(crate) const AGGREGATES: &str = "aggregates";
 pub(crate) const INDEX: &str = "indexer.sqlite";
 /// Which index the rest belongs to: written once that index is complete.
 pub(crate) const INDEX_ID: &str = "index-id";
+/// Where the server that has the directory open is asked; old where nobody has.
+const ENDPOINT: &str = "endpoint";
 /// What a backup leaves out: what belongs to a process, and the index, which its database copies.
 pub(crate) const NOT_COPIED: &[&str] =
-    &[LOCK_FILE, reserve::FILE_NAME, INDEX, "indexer.sqlite-wal", "indexer.sqlite-shm"];
+    &[LOCK_FILE, ENDPOINT, reserve::FILE_NAME, INDEX, "indexer.sqlite-wal", "indexer.sqlite-shm"];
 
 /// A data directory that belongs to this process for as long as this lives.
 pub struct DataDir {
@@ -82,6 +84,12 @@ impl DataDir {
         Ok(parts)
     }
 
+    /// Tells other programs under which URL the server is asked that has the directory open.
+    pub fn set_endpoint(&self, url: &str) -> Result<(), OpenError> {
+        let path = self.path.join(ENDPOINT);
+        replace_file(&LocalDisk, &path, format!("{url}\n").as_bytes()).map_err(OpenError::io(&path))
+    }
+
     /// The index that the measures belong to; `None` before there was one, and in data of older programs.
     pub fn index_id(&self) -> Result<Option<Uuid>, OpenError> {
         read_id(&LocalDisk, &self.path.join(INDEX_ID), "id of an index")
@@ -114,6 +122,12 @@ pub fn lock(path: &Path) -> Result<File, OpenError> {
     let lock_path = path.join(LOCK_FILE);
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
     take(path, lock.map_err(OpenError::io(&lock_path))?)
+}
+
+/// The URL of the server that has the data directory at `path` open, or had it last; `None` where no server has told.
+pub fn endpoint(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path.join(ENDPOINT)).ok()?;
+    Some(text.trim().to_owned()).filter(|url| !url.is_empty())
 }
 
 /// The kernel lets go of it when the process ends, however it ends.

@@ -46,6 +46,12 @@ pub fn reason(error: &sqlx::Error) -> String {
     }
 }
 
+/// Whether a [`reason`] is one that trying again does not change: a login or a database that is not there, or not allowed.
+pub fn is_lasting(reason: &str) -> bool {
+    const CODES: [&str; 8] = ["28P01", "28000", "3D000", "42501", "1044", "1045", "1049", "1698"];
+    CODES.iter().any(|code| reason.ends_with(&format!("(code {code})")))
+}
+
 fn code(error: &dyn DatabaseError) -> Option<String> {
     match error.try_downcast_ref::<MySqlDatabaseError>() {
         Some(error) => Some(error.number().to_string()),
@@ -132,5 +138,24 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
                 || error.code().is_some_and(|code| code.starts_with("08"))
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_lasting;
+
+    #[test]
+    fn a_login_that_is_refused_stays_so_and_a_server_that_starts_does_not() {
+        for (reason, expected) in [
+            ("password authentication failed for user \"u\" (code 28P01)", true),
+            ("Access denied for user 'u'@'h' (using password: YES) (code 1045)", true),
+            ("database \"d\" does not exist (code 3D000)", true),
+            ("the database system is starting up (code 57P03)", false),
+            ("Connection refused (os error 111)", false),
+            ("a text that speaks of code 1045", false),
+        ] {
+            assert_eq!(is_lasting(reason), expected, "{reason}");
+        }
     }
 }

@@ -21,7 +21,8 @@ pub use checkpoint::Checkpoints;
 pub use connection::{Connection, Connector, Purpose};
 pub use dialect::Dialect;
 pub use error::{
-    Class, class, is_foreign_key_violation, is_lost, is_missing_table, is_unique_violation, reason,
+    Class, class, is_foreign_key_violation, is_lasting, is_lost, is_missing_table, is_unique_violation,
+    reason,
 };
 pub use options::{DatabaseOptions, DiskSpace, Host, Server, ServerOptions, SqliteOptions, Tls, TlsMode};
 pub use pool::Pool;

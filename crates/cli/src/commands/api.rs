@@ -1,6 +1,6 @@
 //! The API as the configuration asks for it, served until told to stop.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_api::{
@@ -76,6 +76,26 @@ pub fn options(
         symbols_program: Some("/proc/self/exe".into()),
         release_memory: crate::release_memory,
     })
+}
+
+/// Whether the API could be served so, as far as files and options tell.
+pub fn check(config: &Config, args: &ServeArgs) -> Result<()> {
+    let auth_mode = auth_mode(config, args, Own::new(String::new()))?;
+    tls(config)?;
+    super::policy::load(config)?;
+    super::policy::quotas(config)?;
+    let host = config.text("api", "host").and_then(|host| host.parse().ok());
+    host.map_or(Ok(()), |host| refuse_open_access(host, args, &auth_mode))
+}
+
+/// With authentication that believes every caller only loopback may be listened on, unless told otherwise.
+pub fn refuse_open_access(host: IpAddr, args: &ServeArgs, auth_mode: &AuthMode) -> Result<()> {
+    if !host.is_loopback() && auth_mode.trusts_everybody() && !args.allow_open_access {
+        bail!(
+            "{host} is not loopback, and authentication `basic` without passwords believes every caller: listen on 127.0.0.1, or give --password-file (see `gnudi passwd`) or --allow-open-access"
+        );
+    }
+    Ok(())
 }
 
 /// How callers make themselves known. `own` is what this program's own collectors call with.

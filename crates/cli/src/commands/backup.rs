@@ -17,8 +17,8 @@ use crate::{
 };
 
 pub fn run(args: &BackupArgs) -> Result<()> {
-    let config = Config::load(args.store.config_file.as_deref())?;
-    logging::start(&args.store, &config);
+    let config = Config::load(&args.store.program)?;
+    logging::start(&config);
     let data_dir = embedded_dir(&args.store, &config)?;
     let index = data_dir::index_path(&data_dir);
     if !index.is_file() {

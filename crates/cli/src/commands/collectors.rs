@@ -10,10 +10,11 @@ use prometheus_client::registry::Registry;
 use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
 
 use crate::{
-    args::{AgentArgs, CollectorArgs, ServeArgs, StoreArgs},
-    commands::agent::{self, notification::NotificationAgent, polling::PollingAgent},
-    config::Config,
+    args::{CollectorArgs, ServeArgs},
+    commands::agent::{notification::NotificationAgent, polling::PollingAgent},
+    config::{Config, Files, Project},
     logging,
+    program_args::ProgramArgs,
 };
 
 /// Environment variable that holds the password of `--user`: command lines can be read by others.
@@ -53,8 +54,9 @@ impl Sink {
 
 /// `gnudi statsd`
 pub fn run_statsd(args: &CollectorArgs) -> Result<()> {
-    let (config, sink) = prepare(args)?;
+    let (config, sink) = prepare(args, "statsd")?;
     super::runtime(&config, "statsd", Some(1))?.block_on(async {
+        super::ignore_hangup()?;
         let server = statsd_server(&config, &sink).await?;
         server.run(until_told_to_stop()).await;
         Ok(())
@@ -63,19 +65,20 @@ pub fn run_statsd(args: &CollectorArgs) -> Result<()> {
 
 /// `gnudi amqpd`
 pub fn run_amqpd(args: &CollectorArgs) -> Result<()> {
-    let (config, sink) = prepare(args)?;
+    let (config, sink) = prepare(args, "amqpd")?;
     super::runtime(&config, "amqpd", Some(1))?.block_on(async {
+        super::ignore_hangup()?;
         let server = amqp_server(&config, &sink)?;
         server.run(until_told_to_stop()).await;
         Ok(())
     })
 }
 
-fn prepare(args: &CollectorArgs) -> Result<(Config, Sink)> {
-    let config = Config::load(args.config_file.as_deref())?;
-    logging::start(&StoreArgs { debug: args.debug, verbose: args.verbose, ..StoreArgs::default() }, &config);
+fn prepare(args: &CollectorArgs, command: &str) -> Result<(Config, Sink)> {
+    let config = Config::load(&args.program)?;
+    logging::start_service(&config, command)?;
     let sink = Sink {
-        endpoint: args.endpoint.clone(),
+        endpoint: args.endpoint.clone().unwrap_or_else(|| super::own_endpoint(&config)),
         user: args.user.clone(),
         password: password(),
         trust: args.trust.trust(),
@@ -92,6 +95,11 @@ pub async fn until_told_to_stop() {
     if let Err(error) = super::told_to_stop().await {
         tracing::error!(%error, "no signal handler can be installed: stopping");
     }
+}
+
+/// Whether the collectors could start, as far as options tell.
+pub fn check(config: &Config) -> Result<()> {
+    amqp_address(config).map(drop)
 }
 
 async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::Server> {
@@ -111,12 +119,15 @@ async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::Server> {
     Ok(statsd::Server::new(socket, client, options))
 }
 
+fn amqp_address(config: &Config) -> Result<amqp1::Address> {
+    let url = config.text("amqp1d", "url").unwrap_or_default();
+    url.parse().with_context(|| config.place("amqp1d", "url"))
+}
+
 fn amqp_server(config: &Config, sink: &Sink) -> Result<amqp1::Server> {
     let client = sink.client(config, "amqp1d")?;
-    let url = config.text("amqp1d", "url").unwrap_or_default();
-    let address = url.parse().with_context(|| config.place("amqp1d", "url"))?;
     let options = amqp1::ServerOptions {
-        address,
+        address: amqp_address(config)?,
         resource_type: config.text("amqp1d", "resource_type").unwrap_or_default().to_owned(),
         flush_delay: config.seconds("amqp1d", "flush_delay"),
     };
@@ -124,8 +135,8 @@ fn amqp_server(config: &Config, sink: &Sink) -> Result<amqp1::Server> {
 }
 
 fn ceilometer_config(args: &ServeArgs) -> Result<Config> {
-    let files = AgentArgs { config_file: args.ceilometer_config_file.clone(), ..AgentArgs::default() };
-    let config = agent::load(&files)?;
+    let files = Files::of(&args.ceilometer_config_file);
+    let config = Config::load_project(Project::Ceilometer, &ProgramArgs { files, ..ProgramArgs::default() })?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(config)
 }

@@ -15,11 +15,11 @@ use crate::{
 };
 
 pub fn run(args: &ExportGnocchiArgs) -> Result<()> {
-    let gnocchis = Config::load(Some(&args.config_file))?;
-    let own = Config::load(args.target.as_deref())?;
+    let gnocchis = Config::load_file(Some(&args.config_file))?;
+    let own = Config::load_file(args.target.as_deref())?;
     let journals = journals(args, &own)?;
     let store_args = StoreArgs { data_dir: args.data_dir.clone(), ..StoreArgs::default() };
-    logging::start_quietly(&store_args, &own);
+    logging::start_quietly(&store_args.program, &own);
     check_there(&store_args, &own)?;
     let mut progress = Progress::steady("export");
     super::runtime(&own, "export", None)?.block_on(async {

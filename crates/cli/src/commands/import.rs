@@ -18,10 +18,10 @@ use crate::{
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
-    let gnocchis = Config::load(Some(&args.config_file))?;
-    let own = Config::load(args.target.as_deref())?;
+    let gnocchis = Config::load_file(Some(&args.config_file))?;
+    let own = Config::load_file(args.target.as_deref())?;
     let store_args = StoreArgs { data_dir: args.data_dir.clone(), ..StoreArgs::default() };
-    logging::start_quietly(&store_args, &own);
+    logging::start_quietly(&store_args.program, &own);
     super::runtime(&own, "import", None)?.block_on(async {
         let source = store::gnocchi::open(&gnocchis).await?;
         // After all that can refuse the source: what is not imported leaves no directory.

@@ -15,8 +15,8 @@ use crate::{
 const LOOK_DELAY: Duration = Duration::from_millis(100);
 
 pub fn run(args: &MetricdArgs) -> Result<()> {
-    let config = Config::load(args.store.config_file.as_deref())?;
-    logging::start(&args.store, &config);
+    let config = Config::load(&args.store.program)?;
+    logging::start_service(&config, "metricd")?;
     super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
         super::ignore_hangup()?;
         let store = Store::open(&args.store, &config, None, Patience::configured(&config)).await?;
@@ -25,7 +25,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         super::end_with_lost_tasks(store.engine.clone());
         tokio::select! {
             stop = super::told_to_stop() => stop?,
-            () = nothing_waits(&store, args.stop_after_processing_metrics) => {}
+            () = nothing_waits(&store, args.stop_after_processing_metrics.is_some_and(|metrics| metrics > 0)) => {}
         }
         metricd.stop().await;
         store.close().await;

@@ -5,10 +5,12 @@ pub mod api;
 pub mod backup;
 pub mod client;
 pub mod collectors;
+pub mod config;
 pub mod export;
 pub mod export_post;
 pub mod import;
 pub mod import_verify;
+pub mod inject;
 pub mod man;
 pub mod metricd;
 pub mod moving;
@@ -98,6 +100,17 @@ fn process_name(store: &Store) -> String {
     }
     let random = Uuid::new_v4().simple().to_string();
     format!("{name}.{}", &random[..8])
+}
+
+/// Where the server listens that has this configuration.
+fn own_endpoint(config: &Config) -> String {
+    let scheme = if config.text("api", "tls_certificate").is_some() { "https" } else { "http" };
+    let host = match config.text("api", "host") {
+        None | Some("" | "0.0.0.0" | "::") => "127.0.0.1".to_owned(),
+        Some(address) if address.contains(':') => format!("[{address}]"),
+        Some(host) => host.to_owned(),
+    };
+    format!("{scheme}://{host}:{}", config.size("api", "port"))
 }
 
 /// `[metricd] lease_seconds`.

@@ -17,9 +17,10 @@ use uuid::Uuid;
 
 use super::{backup::megabytes, progress::Progress};
 use crate::{
-    args::{MoveArgs, StoreArgs},
+    args::MoveArgs,
     config::{Config, Deployment, deployment::INCOMING, options::GNOCCHI},
     logging,
+    program_args::ProgramArgs,
     store::shared::{MoveEngines, open_to_move},
 };
 
@@ -37,10 +38,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 const SESSION: Duration = Duration::from_secs(10);
 
 pub fn run(args: &MoveArgs) -> Result<()> {
-    let store = StoreArgs { config_file: Some(args.config_file.clone()), ..StoreArgs::default() };
-    let config = Config::load(Some(&args.config_file))?;
-    let target = Config::load(Some(&args.to))?;
-    logging::start_quietly(&store, &config);
+    let config = Config::load_file(Some(&args.config_file))?;
+    let target = Config::load_file(Some(&args.to))?;
+    logging::start_quietly(&ProgramArgs::default(), &config);
     let Deployment::Shared(engines) = Deployment::of(&config, None)?.0 else {
         bail!(
             "{}: the embedded store is one directory with its index: it cannot be moved to engines that processes share",
@@ -301,7 +301,7 @@ mod tests {
         let load = |text: &str| {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
-            Config::load(Some(file.path())).unwrap()
+            Config::load_file(Some(file.path())).unwrap()
         };
         let index = "[indexer]\nurl = postgresql://u:hunter2@h/d\n";
         let one = "[storage]\ndriver = redis\nredis_url = redis://a\n";

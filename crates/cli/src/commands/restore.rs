@@ -10,8 +10,8 @@ use super::{
 use crate::{args::RestoreArgs, config::Config, logging};
 
 pub fn run(args: &RestoreArgs) -> Result<()> {
-    let config = Config::load(args.store.config_file.as_deref())?;
-    logging::start(&args.store, &config);
+    let config = Config::load(&args.store.program)?;
+    logging::start(&config);
     let data_dir = embedded_dir(&args.store, &config)?;
     let backup = newest(&args.backup)?;
     let mut progress = Progress::slowing("restore");

@@ -2,14 +2,17 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use gnudi_api::{AuthMode, Listener, Own};
 use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_engine::{Metricd, Presence};
 use gnudi_indexer::create_default_archive_policies;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
 use prometheus_client::registry::Registry;
-use tokio::{net::TcpSocket, runtime::Handle};
+use tokio::{
+    net::{TcpSocket, ToSocketAddrs, lookup_host},
+    runtime::Handle,
+};
 use uuid::Uuid;
 
 use super::collectors::{Collectors, Sink};
@@ -55,8 +58,9 @@ impl Worker {
 }
 
 pub fn run(args: &ServeArgs, role: Role) -> Result<()> {
-    let config = Config::load(args.store.config_file.as_deref())?;
-    logging::start(&args.store, &config);
+    let config = Config::load(&args.store.program)?;
+    let command = if role == Role::Everything { "serve" } else { "api" };
+    logging::start_service(&config, command)?;
     // Workers have threads of their own: a long pass must not hold up requests.
     let workers = super::runtime(&config, "metricd", config.int("metricd", "workers"))?;
     let requests = super::runtime(&config, "api", None)?;
@@ -92,6 +96,12 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     // The certificate is that of the name by which others know this server, not of the address: what connects to the socket
     // that this process listens on needs no proof of who that is.
     let endpoint = endpoint(args, address, tls.is_some());
+    // A full disk is no reason not to serve.
+    if let Some(local) = &store.local
+        && let Err(error) = local.dir.set_endpoint(&endpoint)
+    {
+        tracing::warn!(%error, "`gnudi status --data-dir` will not find this server");
+    }
     let sink = Sink { endpoint, user: None, password: own_password, trust: Trust::Anyone };
     let listener = Listener { socket, tls };
     let mut registry = Registry::default();
@@ -117,25 +127,24 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     served
 }
 
-/// Where to listen: with authentication that believes every caller, only loopback, unless told otherwise.
+/// Where to listen.
 async fn address(args: &ServeArgs, config: &Config, auth_mode: &AuthMode) -> Result<SocketAddr> {
-    let address = if let Some(address) = args.listen {
-        address
+    let address = if let Some(listen) = &args.listen {
+        resolve(listen, &format!("--listen {listen}")).await?
     } else {
         let host = args.host.as_deref().or(config.text("api", "host")).unwrap_or("127.0.0.1").to_owned();
         let port = args.port.unwrap_or(config.size("api", "port") as u16);
-        tokio::net::lookup_host((host.as_str(), port))
-            .await
-            .with_context(|| format!("{} = {host}", config.place("api", "host")))?
-            .next()
-            .with_context(|| format!("{} = {host}: no address", config.place("api", "host")))?
+        resolve((host.as_str(), port), &format!("{} = {host}", config.place("api", "host"))).await?
     };
-    if !address.ip().is_loopback() && auth_mode.trusts_everybody() && !args.allow_open_access {
-        bail!(
-            "{address} is not loopback, and authentication `basic` without passwords believes every caller: listen on 127.0.0.1, or give --password-file (see `gnudi passwd`) or --allow-open-access"
-        );
-    }
+    super::api::refuse_open_access(address.ip(), args, auth_mode)?;
     Ok(address)
+}
+
+/// An address of a name, of IPv4 where it has one: `localhost` is to be where everybody asks. `option` is who named it.
+async fn resolve(host: impl ToSocketAddrs, option: &str) -> Result<SocketAddr> {
+    let addresses: Vec<SocketAddr> = lookup_host(host).await.with_context(|| option.to_owned())?.collect();
+    let usual = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
+    usual.copied().with_context(|| format!("{option}: no address"))
 }
 
 /// Takes the port, and accepts nothing yet.

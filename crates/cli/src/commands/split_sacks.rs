@@ -47,8 +47,8 @@ pub fn run_to_size(args: &SackSizeArgs) -> Result<()> {
 }
 
 fn with_store(args: &StoreArgs, work: impl AsyncFnOnce(Store) -> Result<()>) -> Result<()> {
-    let config = Config::load(args.config_file.as_deref())?;
-    logging::start_quietly(args, &config);
+    let config = Config::load(&args.program)?;
+    logging::start_quietly(&args.program, &config);
     super::runtime(&config, "split", Some(1))?.block_on(async {
         if let (Deployment::Embedded(dir), _) = Deployment::of(&config, args.data_dir.as_deref())? {
             bail!(

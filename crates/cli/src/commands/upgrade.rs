@@ -11,8 +11,8 @@ use crate::{
 };
 
 pub fn run(args: &UpgradeArgs) -> Result<()> {
-    let config = Config::load(args.store.config_file.as_deref())?;
-    logging::start(&args.store, &config);
+    let config = Config::load(&args.store.program)?;
+    logging::start(&config);
     super::runtime(&config, "upgrade", Some(1))?.block_on(async {
         if args.skip_index && args.skip_storage && args.skip_incoming {
             tracing::info!("everything is skipped: nothing to do");

@@ -67,8 +67,8 @@ impl Printer {
 }
 
 fn verify(args: &VerifyArgs) -> Result<ExitCode> {
-    let config = Config::load(args.store.config_file.as_deref())?;
-    logging::start_quietly(&args.store, &config);
+    let config = Config::load(&args.store.program)?;
+    logging::start_quietly(&args.store.program, &config);
     let dir = embedded_dir(&args.store, &config)?;
     let index_path = data_dir::index_path(&dir);
     if !index_path.exists() && !dir.join("incoming").exists() && !dir.join("aggregates").exists() {

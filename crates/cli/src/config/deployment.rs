@@ -3,7 +3,10 @@
 //! Either everything lies in a data directory that belongs to one process, or nothing does: an index that others change, beside
 //! measures that only one process sees, would lose them to everybody else.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, bail};
 
@@ -47,6 +50,48 @@ pub enum CoordinationKind {
     Database,
     Redis,
     Etcd,
+}
+
+/// As the log says it at a start.
+impl fmt::Display for Deployment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Deployment::Embedded(dir) => {
+                // What is relative says little in the log of a service.
+                let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+                write!(formatter, "embedded, in the data directory {}", dir.display())
+            }
+            Deployment::Shared(Shared { incoming, storage, coordination }) => write!(
+                formatter,
+                "shared: index in a database, measures in {}, aggregates in {}, coordination by {}",
+                incoming.name(),
+                storage.name(),
+                coordination.name()
+            ),
+        }
+    }
+}
+
+impl EngineKind {
+    fn name(self) -> &'static str {
+        match self {
+            EngineKind::Folder => "a folder",
+            EngineKind::Redis => "Redis",
+            EngineKind::Ceph => "Ceph",
+            EngineKind::S3 => "S3",
+            EngineKind::Swift => "Swift",
+        }
+    }
+}
+
+impl CoordinationKind {
+    fn name(self) -> &'static str {
+        match self {
+            CoordinationKind::Database => "a database",
+            CoordinationKind::Redis => "Redis",
+            CoordinationKind::Etcd => "etcd",
+        }
+    }
 }
 
 impl Deployment {
@@ -140,7 +185,7 @@ mod tests {
     fn deployment(text: &str, data_dir: Option<&str>) -> Result<(Deployment, Vec<String>)> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        let config = Config::load_with(Some(file.path()), |_| None)?;
+        let config = Config::load_file(Some(file.path()))?;
         Deployment::of(&config, data_dir.map(Path::new))
     }
 

@@ -1,65 +1,170 @@
-//! Which files Ceilometer's programs read: those that the command line names, else those where oslo.config looks.
+//! Which files a program reads: those that the command line names, and where it names none, those that oslo.config finds.
+//!
+//! Files and directories have their defaults apart: whoever names a file still gets what lies in `gnocchi.conf.d`.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
-/// Where files are looked for that the command line does not name, after `~/.ceilometer` and `~`.
-const DIRECTORIES: [&str; 2] = ["/etc/ceilometer", "/etc"];
+use crate::command_line;
 
-const NAME: &str = "ceilometer.conf";
+/// Whose files: their name is the name of the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Project {
+    #[default]
+    Gnocchi,
+    Ceilometer,
+}
 
-/// What the command line says.
+impl Project {
+    fn name(self) -> &'static str {
+        match self {
+            Project::Gnocchi => "gnocchi",
+            Project::Ceilometer => "ceilometer",
+        }
+    }
+}
+
+/// gnudi's own directory; programs that are called by the name of an original do not look there.
+const OWN_DIRECTORY: &str = "/etc/gnudi";
+
+/// What the command line names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    File(PathBuf),
+    /// All `*.conf` in it, by name.
+    Directory(PathBuf),
+}
+
+/// What the command line says, in its order.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    /// `--config-file`, in their order.
-    pub config_files: Vec<PathBuf>,
-    /// `--config-dir`: all `*.conf` in it, by name, after the files.
-    pub config_dirs: Vec<PathBuf>,
+    pub named: Vec<Named>,
+}
+
+/// Where files are looked for that the command line does not name.
+struct Search {
+    project: Project,
+    /// The original's name that the program is called by.
+    program: Option<&'static str>,
+    home: Option<PathBuf>,
+    /// `SNAP_COMMON` and `SNAP`.
+    snaps: Vec<PathBuf>,
 }
 
 impl Files {
-    /// The files to read, in their order.
-    pub(super) fn paths(&self) -> Result<Vec<PathBuf>> {
-        let mut paths = self.config_files.clone();
-        let mut directories = self.config_dirs.clone();
-        if paths.is_empty() && directories.is_empty() {
-            paths.extend(
-                usual_directories()
-                    .into_iter()
-                    .map(|directory| directory.join(NAME))
-                    .find(|path| path.is_file()),
-            );
-            let usual = usual_directories().into_iter().map(|directory| directory.join(format!("{NAME}.d")));
-            directories.extend(usual.filter(|path| path.is_dir()).take(1));
+    /// These files and no others.
+    pub fn of(files: &[PathBuf]) -> Self {
+        Files { named: files.iter().cloned().map(Named::File).collect() }
+    }
+
+    /// The files to read, in their order: what a later one says counts.
+    pub(super) fn paths(&self, project: Project) -> Result<Vec<PathBuf>> {
+        self.paths_with(&Search::of_process(project))
+    }
+
+    fn paths_with(&self, search: &Search) -> Result<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        if !self.named.iter().any(|named| matches!(named, Named::File(_))) {
+            paths.extend(search.files());
         }
-        for directory in directories {
-            paths.extend(files_in(&directory).with_context(|| format!("{}", directory.display()))?);
+        if !self.named.iter().any(|named| matches!(named, Named::Directory(_))) {
+            for directory in search.found(".conf.d") {
+                paths.extend(files_in(&directory)?);
+            }
+        }
+        for named in &self.named {
+            match named {
+                Named::File(path) => paths.push(search.expanded(path)),
+                Named::Directory(path) => {
+                    let path = search.expanded(path);
+                    if !path.exists() {
+                        bail!("--config-dir {}: there is no such directory", path.display());
+                    }
+                    paths.extend(files_in(&path)?);
+                }
+            }
         }
         Ok(paths)
     }
 
     /// Where files that options name are looked for.
-    pub(super) fn directories(&self) -> Vec<PathBuf> {
-        let parents = self.config_files.iter().filter_map(|file| file.parent()).map(|parent| {
-            // The parent of a bare name is empty, and means here.
-            if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent.to_owned() }
+    pub(super) fn directories(&self, project: Project) -> Vec<PathBuf> {
+        let search = Search::of_process(project);
+        let named = self.named.iter().filter_map(|named| match named {
+            Named::Directory(path) => Some(search.expanded(path)),
+            Named::File(path) => {
+                let parent = search.expanded(path).parent()?.to_owned();
+                // The parent of a bare name is empty, and means here.
+                Some(if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent })
+            }
         });
-        parents.chain(self.config_dirs.iter().cloned()).chain(usual_directories()).collect()
+        named.chain(search.directories()).collect()
     }
 }
 
-fn usual_directories() -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let own = home.iter().flat_map(|home| [home.join(".ceilometer"), home.clone()]);
-    own.chain(DIRECTORIES.map(PathBuf::from)).collect()
+impl Search {
+    fn of_process(project: Project) -> Self {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Search {
+            project,
+            program: command_line::original_program(),
+            home: std::env::home_dir(),
+            snaps: ["SNAP_COMMON", "SNAP"].into_iter().filter_map(variable).collect(),
+        }
+    }
+
+    /// In the order in which oslo.config looks.
+    fn directories(&self) -> Vec<PathBuf> {
+        let project = self.project.name();
+        let mut directories = Vec::new();
+        if let Some(home) = &self.home {
+            directories.extend([home.join(format!(".{project}")), home.clone()]);
+        }
+        if self.program.is_none() {
+            directories.push(OWN_DIRECTORY.into());
+        }
+        directories.extend([Path::new("/etc").join(project), PathBuf::from("/etc")]);
+        directories.extend(self.snaps.iter().map(|snap| snap.join("etc").join(project)));
+        directories
+    }
+
+    /// What is named as the project, and what is named as the program: of each the first.
+    fn found(&self, extension: &str) -> Vec<PathBuf> {
+        let directories = self.directories();
+        let names = [Some(self.project.name()), self.program];
+        let first = |name: &str| {
+            let paths = directories.iter().map(|directory| directory.join(format!("{name}{extension}")));
+            paths.into_iter().find(|path| path.exists())
+        };
+        names.into_iter().flatten().filter_map(first).collect()
+    }
+
+    /// Before them what the distribution has set.
+    fn files(&self) -> Vec<PathBuf> {
+        let project = self.project.name();
+        let distribution = PathBuf::from(format!("/usr/share/{project}/{project}-dist.conf"));
+        let distribution = distribution.exists().then_some(distribution);
+        distribution.into_iter().chain(self.found(".conf")).collect()
+    }
+
+    /// `~/` is the user's home.
+    fn expanded(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix("~"), &self.home) {
+            (Ok(rest), Some(home)) => home.join(rest),
+            _ => path.to_owned(),
+        }
+    }
 }
 
-fn files_in(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
+    let place = || directory.display().to_string();
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "conf") && path.is_file() {
+    for entry in std::fs::read_dir(directory).with_context(place)? {
+        let path = entry.with_context(place)?.path();
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        // As Python's glob: hidden ones are not meant.
+        if name.ends_with(b".conf") && !name.starts_with(b".") {
             files.push(path);
         }
     }
@@ -71,18 +176,59 @@ fn files_in(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn files_of_a_directory_follow_those_named() {
-        let directory = tempfile::tempdir().unwrap();
-        for name in ["b.conf", "a.conf", "c.txt"] {
-            std::fs::write(directory.path().join(name), "").unwrap();
+    fn search(home: &Path, program: Option<&'static str>) -> Search {
+        Search {
+            project: Project::Gnocchi,
+            program,
+            home: Some(home.to_owned()),
+            snaps: vec![home.join("snap")],
         }
-        let files =
-            Files { config_files: vec!["x/y.conf".into()], config_dirs: vec![directory.path().to_owned()] };
-        let paths = files.paths().unwrap();
-        assert_eq!(paths[0], Path::new("x/y.conf"));
-        assert_eq!(paths[1..], [directory.path().join("a.conf"), directory.path().join("b.conf")]);
-        assert_eq!(files.directories()[0], Path::new("x"));
-        assert!(Files { config_dirs: vec!["/nowhere/at/all".into()], ..Files::default() }.paths().is_err());
+    }
+
+    fn write(directory: &Path, names: &[&str]) {
+        for name in names {
+            let path = directory.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+    }
+
+    #[test]
+    fn files_of_a_directory_stand_where_it_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path();
+        write(home, &["d/b.conf", "d/a.conf", "d/c.txt", "d/.hidden.conf", "gnocchi.conf.d/z.conf"]);
+        let file = |name: &str| Named::File(name.into());
+        let named = vec![file("x/y.conf"), Named::Directory("~/d".into()), file("~/z.conf")];
+        let files = Files { named };
+        let paths = files.paths_with(&search(home, None)).unwrap();
+        let expected = ["d/a.conf", "d/b.conf", "z.conf"].map(|name| home.join(name));
+        assert_eq!((paths[0].as_path(), &paths[1..]), (Path::new("x/y.conf"), &expected[..]));
+        assert_eq!(files.directories(Project::Gnocchi)[0], Path::new("x"));
+        let missing = Files { named: vec![Named::Directory("/nowhere/at/all".into())] };
+        assert!(missing.paths_with(&search(home, None)).is_err());
+    }
+
+    #[test]
+    fn where_none_is_named_the_first_of_project_and_program_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path();
+        let names = [
+            ".gnocchi/gnocchi.conf",
+            "gnocchi.conf",
+            "gnocchi-api.conf",
+            "gnocchi-api.conf.d/one.conf",
+            "snap/etc/gnocchi/gnocchi.conf.d/two.conf",
+        ];
+        write(home, &names);
+        let found = |files: &Files, program| files.paths_with(&search(home, program)).unwrap();
+        let paths = |names: &[&str]| names.iter().map(|name| home.join(name)).collect::<Vec<_>>();
+        let [first, _, of_program, in_directory, of_snap] = names;
+        let none = Files::default();
+        assert_eq!(found(&none, Some("gnocchi-api")), paths(&[first, of_program, of_snap, in_directory]));
+        assert_eq!(found(&none, Some("gnocchi-metricd")), paths(&[first, of_snap]));
+        // A named file replaces files, not directories.
+        let one = Files::of(&[home.join("own")]);
+        assert_eq!(found(&one, Some("gnocchi-api")), paths(&[of_snap, in_directory, "own"]));
     }
 }

@@ -24,9 +24,11 @@ use anyhow::{Result, bail};
 pub use check::parse_bool;
 use check::{check, parse_seconds, scheme};
 pub use deployment::Deployment;
-pub use files::Files;
+pub use files::{Files, Named, Project};
 use options::{CEILOMETER, Catalogue, GNOCCHI, Kind, Spec, Use};
-pub use print::print_all;
+
+use crate::program_args::ProgramArgs;
+pub use print::{print_all, print_effective};
 
 /// The values of all options. Reading one that [`options`] does not list is a programming error and panics.
 #[derive(Default)]
@@ -52,6 +54,8 @@ enum Origin {
     Line(usize, usize),
     /// The variable's name.
     Environment(String),
+    /// The word there.
+    CommandLine(&'static str),
 }
 
 /// Values may be passwords.
@@ -62,20 +66,26 @@ impl fmt::Debug for Config {
 }
 
 impl Config {
-    /// Reads and checks a file and the environment; without either, all options have their defaults.
-    pub fn load(file: Option<&Path>) -> Result<Self> {
-        Config::load_with(file, |variable| std::env::var(variable).ok())
+    /// Reads and checks Gnocchi's files, the environment and what the command line sets.
+    pub fn load(args: &ProgramArgs) -> Result<Self> {
+        Config::load_project(Project::Gnocchi, args)
     }
 
-    /// The same for the files of Ceilometer.
-    pub fn load_ceilometer(files: &Files) -> Result<Self> {
-        let mut config = Config::read(CEILOMETER, files.paths()?, |variable| std::env::var(variable).ok())?;
-        config.directories = files.directories();
+    /// The same for Gnocchi's or Ceilometer's files.
+    pub fn load_project(project: Project, args: &ProgramArgs) -> Result<Self> {
+        let catalogue = match project {
+            Project::Gnocchi => GNOCCHI,
+            Project::Ceilometer => CEILOMETER,
+        };
+        let mut config = Config::read(catalogue, args.files.paths(project)?, process_variable)?;
+        config.directories = args.files.directories(project);
+        config.take_command_line(args)?;
         Ok(config)
     }
 
-    fn load_with(file: Option<&Path>, environment: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        Config::read(GNOCCHI, file.map(Path::to_owned).into_iter().collect(), environment)
+    /// Reads that one of Gnocchi's files, or none, and the environment.
+    pub fn load_file(file: Option<&Path>) -> Result<Self> {
+        Config::read(GNOCCHI, file.map(Path::to_owned).into_iter().collect(), process_variable)
     }
 
     fn read(
@@ -100,10 +110,22 @@ impl Config {
         let path = self.files[file].display();
         let place = format!("{path}:{}: [{}] {}", setting.line, setting.section, setting.key);
         let Some(spec) = self.catalogue.find(&setting.section, &setting.key) else {
-            self.warnings.push(format!("{place}: no such option: ignored"));
+            let nearest = self.catalogue.nearest(&setting.section, &setting.key);
+            let hint = nearest.map(|spec| format!("; did you mean [{}] {}?", spec.section, spec.name));
+            self.warnings.push(format!("{place}: no such option: ignored{}", hint.unwrap_or_default()));
             return Ok(());
         };
         self.set(spec, setting.value, Origin::Line(file, setting.line), &place)
+    }
+
+    /// Counts more than all else.
+    fn take_command_line(&mut self, args: &ProgramArgs) -> Result<()> {
+        for (word, name, value) in args.log.settings() {
+            let spec = self.spec("DEFAULT", name);
+            self.set(spec, value, Origin::CommandLine(word), word)?;
+        }
+        self.warnings.extend(args.log.idle.warnings());
+        Ok(())
     }
 
     /// `OS_<SECTION>__<OPTION>` counts more than the file, as in oslo.config; the variables that Gnocchi itself knows
@@ -216,6 +238,7 @@ impl Config {
             (Some(Setting { origin: Origin::Environment(variable), .. }), ..) => {
                 format!("{variable}: {option}")
             }
+            (Some(Setting { origin: Origin::CommandLine(word), .. }), ..) => (*word).to_owned(),
             (Some(Setting { origin: Origin::Line(index, line), .. }), ..) => {
                 let file = path(*index).expect("what was read from");
                 format!("{file}:{line}: {option}")
@@ -223,6 +246,18 @@ impl Config {
             (None, Some(section), _) => self.place(section, name),
             (_, _, Some(file)) => format!("{file}: {option}"),
             (_, _, None) => option,
+        }
+    }
+
+    /// Where the option's value comes from: `file:line`, a variable, the command line, or the default.
+    fn source(&self, section: &str, name: &str) -> String {
+        let spec = self.spec(section, name);
+        match (self.values.get(&(spec.section, spec.name)).map(|setting| &setting.origin), spec.inherits) {
+            (Some(Origin::Line(index, line)), _) => format!("{}:{line}", self.files[*index].display()),
+            (Some(Origin::Environment(variable)), _) => variable.clone(),
+            (Some(Origin::CommandLine(word)), _) => (*word).to_owned(),
+            (None, Some(section)) => format!("[{section}] {name}: {}", self.source(section, name)),
+            (None, None) => "default".to_owned(),
         }
     }
 
@@ -258,6 +293,11 @@ impl Config {
     }
 }
 
+/// A variable of this process's environment.
+fn process_variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -265,9 +305,13 @@ mod tests {
     use super::*;
 
     pub(super) fn load(text: &str) -> Result<Config> {
+        load_with(text, |_| None)
+    }
+
+    fn load_with(text: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Config> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        Config::load_with(Some(file.path()), |_| None)
+        Config::read(GNOCCHI, vec![file.path().to_owned()], environment)
     }
 
     #[test]
@@ -275,7 +319,7 @@ mod tests {
         for spec in GNOCCHI.all().chain(CEILOMETER.all()) {
             assert!(spec.default.is_empty() || check(spec.kind, spec.default).is_ok(), "{}", spec.name);
         }
-        let config = Config::load_with(None, |_| None).unwrap();
+        let config = Config::read(GNOCCHI, Vec::new(), |_| None).unwrap();
         assert_eq!(config.size("api", "port"), 8041);
         assert_eq!(config.text("indexer", "url"), None);
     }
@@ -308,6 +352,36 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_option_is_answered_with_the_one_that_may_be_meant() {
+        for (line, expected) in [
+            ("[api]\nmax_limits = 1", Some("[api] max_limit")),
+            ("[api]\nauthmode = basic", Some("[api] auth_mode")),
+            ("[metrics]\nmetric_processing_delay = 1", Some("[metricd] metric_processing_delay")),
+            ("[api]\nworkers = 1", Some("[metricd] workers")),
+            ("[api]\nnope = 1", None),
+        ] {
+            let warnings = load(&format!("{line}\n")).unwrap().warnings;
+            let hint = warnings[0].split_once("did you mean ").map(|(_, hint)| hint.trim_end_matches('?'));
+            assert_eq!(hint, expected, "{warnings:?}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_counts_most() {
+        let mut config = load("[DEFAULT]\ndebug = true\nlog_file = a\n").unwrap();
+        let words = ["p", "--debug", "--log-file=b", "--nodebug", "--use-syslog", "--nouse-journal"];
+        let command = <ProgramArgs as clap::Args>::augment_args(clap::Command::new("p"));
+        let matches = command.get_matches_from(words);
+        let args = <ProgramArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+        config.take_command_line(&args).unwrap();
+        assert!(!config.bool("DEFAULT", "debug"));
+        assert_eq!(config.text("DEFAULT", "log_file"), Some("b"));
+        assert_eq!(config.place("DEFAULT", "log_file"), "--log-file");
+        assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+        assert!(config.warnings[0].starts_with("--use-syslog: without effect"));
+    }
+
+    #[test]
     fn incoming_is_as_storage_where_it_says_nothing() {
         let text = "[storage]\ndriver = ceph\nceph_pool = a\nredis_url = redis://r\n[incoming]\ndriver = redis\nceph_pool = ${storage.ceph_pool}\n";
         let config = load(text).unwrap();
@@ -331,9 +405,8 @@ mod tests {
             };
             Some(value.to_owned())
         };
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(b"[storage]\nredis_url = redis://file\ns3_region_name = here\n").unwrap();
-        let config = Config::load_with(Some(file.path()), environment).unwrap();
+        let config =
+            load_with("[storage]\nredis_url = redis://file\ns3_region_name = here\n", environment).unwrap();
         assert_eq!(config.text("storage", "redis_url"), Some("redis://environment"));
         assert_eq!(config.text("incoming", "redis_url"), Some("redis://environment"));
         assert_eq!(config.text("storage", "s3_region_name"), Some("here"));
@@ -393,7 +466,7 @@ mod tests {
         let error = load_ceilometer(&["[notification]\nworkers = 0\n"]).unwrap_err().to_string();
         assert!(error.ends_with("0.conf:2: [notification] workers = 0: must be at least 1"), "{error}");
         let text =
-            "[DEFAULT]\nnope = 1\nlog_dir = /x\n[api]\nport = 1\n[service_credentials]\ntenant-name = t\n";
+            "[DEFAULT]\nnope = 1\nuse_json = true\n[api]\nport = 1\n[service_credentials]\ntenant-name = t\n";
         let config = load_ceilometer(&[text]).unwrap();
         assert_eq!(config.warnings.len(), 3, "{:?}", config.warnings);
         assert_eq!(config.text("service_credentials", "project_name"), Some("t"));

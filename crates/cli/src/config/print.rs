@@ -1,11 +1,26 @@
-//! `gnudi config [--ceilometer]`: all options with their defaults and meanings, as a file that could be edited and used.
+//! What `gnudi config` prints: all options with their defaults and meanings, as a file that could be edited and used; or the values that
+//! are in effect, each with where it was set.
 
-use super::options::{Catalogue, Kind, Spec, Use};
+use super::{
+    Config,
+    options::{Catalogue, Kind, Spec, Use},
+};
 
-pub fn print_all(catalogue: Catalogue) -> String {
+/// All options, or those of a section.
+pub fn print_all(catalogue: Catalogue, section: Option<&str>) -> String {
+    by_section(catalogue, section, describe)
+}
+
+/// Their values, passwords apart.
+pub fn print_effective(config: &Config, section: Option<&str>) -> String {
+    by_section(config.catalogue, section, |spec| effective(config, spec))
+}
+
+fn by_section(catalogue: Catalogue, only: Option<&str>, line: impl Fn(&Spec) -> String) -> String {
     let mut text = String::new();
     let mut section = "";
-    for spec in catalogue.all() {
+    let is_wanted = |spec: &&Spec| only.is_none_or(|only| spec.section.eq_ignore_ascii_case(only));
+    for spec in catalogue.all().filter(is_wanted) {
         if spec.section != section {
             section = spec.section;
             if !text.is_empty() {
@@ -13,9 +28,23 @@ pub fn print_all(catalogue: Catalogue) -> String {
             }
             text.extend(["[", section, "]\n"]);
         }
-        text += &describe(spec);
+        text += &line(spec);
     }
     text
+}
+
+/// `max_limit = 5  # /etc/gnocchi/gnocchi.conf:12`
+fn effective(config: &Config, spec: &Spec) -> String {
+    let name = spec.name;
+    if matches!(spec.usage, Use::Idle(_)) && !config.is_set(spec.section, name) {
+        return String::new();
+    }
+    let source = config.source(spec.section, name);
+    let value = config.text(spec.section, name).unwrap_or_default();
+    let value = if spec.is_secret && !value.is_empty() { "***" } else { value };
+    let lines: Vec<String> =
+        value.split('\n').map(|value| format!("{name} = {value}  # {source}\n")).collect();
+    lines.concat()
 }
 
 fn describe(spec: &Spec) -> String {

@@ -94,7 +94,7 @@ pub async fn open(
         indexer,
         incoming: journaled,
         aggregates: aggregates.clone(),
-        local: Some(Local { incoming, aggregates, reserve, _dir: dir }),
+        local: Some(Local { incoming, aggregates, reserve, dir }),
         warming,
     })
 }

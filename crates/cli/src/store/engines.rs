@@ -195,7 +195,7 @@ mod tests {
         ] {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             write!(file, "[indexer]\nurl = {given}\n").unwrap();
-            let config = Config::load(Some(file.path())).unwrap();
+            let config = Config::load_file(Some(file.path())).unwrap();
             let index = index(&config).unwrap();
             let deadline = coordination_timeout(&config);
             let coordinator = coordination_database(&config, "indexer", "url", deadline).unwrap().database;

@@ -52,7 +52,7 @@ pub struct Local {
     pub incoming: Arc<LocalIncoming>,
     pub aggregates: Arc<LocalAggregates>,
     pub reserve: Reserve,
-    _dir: DataDir,
+    pub dir: DataDir,
 }
 
 impl Store {
@@ -83,6 +83,7 @@ impl Store {
         for warning in warnings {
             tracing::warn!("{warning}");
         }
+        tracing::info!("the store: {deployment}");
         match deployment {
             Deployment::Embedded(dir) => embedded::open(&dir, config, sacks, journaling).await,
             Deployment::Shared(engines) => shared::open(&engines, config, sacks, patience, journaling).await,
@@ -109,6 +110,14 @@ impl Store {
     /// Whether other processes may use the same engines.
     pub fn is_shared(&self) -> bool {
         self.local.is_none()
+    }
+}
+
+/// Whether the options of the engines are such that they could be opened. Opens nothing.
+pub fn check(deployment: &Deployment, config: &Config) -> Result<()> {
+    match deployment {
+        Deployment::Embedded(_) => Ok(()),
+        Deployment::Shared(engines) => shared::check(*engines, config),
     }
 }
 

@@ -23,6 +23,7 @@ use gnudi_drivers::{
 use gnudi_engine::Engine;
 use gnudi_indexer::sql::{self, SqlIndexer};
 use gnudi_model::SackCount;
+use gnudi_sql::{Connector, DatabaseOptions, Purpose, is_lasting, is_missing_table};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
@@ -36,16 +37,26 @@ use crate::config::{
     deployment::{CoordinationKind, EngineKind, INCOMING, STORAGE, Shared, storage_kind},
 };
 
-/// A schema that is too new, or another cluster's data, stays so.
+/// A schema that is too new, another cluster's data or a wrong password stay so.
 impl Hopeful for OpenError {
     fn may_pass(&self) -> bool {
-        matches!(self, OpenError::Engine { .. } | OpenError::Io { .. })
+        match self {
+            OpenError::Engine { reason, .. } => {
+                !is_lasting(reason) && !REFUSALS.iter().any(|text| reason.contains(text))
+            }
+            OpenError::Io { .. } => true,
+            _ => false,
+        }
     }
 }
 
+/// How Redis and S3 answer a login that they do not know.
+const REFUSALS: [&str; 5] =
+    ["WRONGPASS", "NOAUTH", "AuthenticationFailed", "InvalidAccessKeyId", "SignatureDoesNotMatch"];
+
 impl Hopeful for sql::OpenError {
     fn may_pass(&self) -> bool {
-        matches!(self, sql::OpenError::Database { .. })
+        matches!(self, sql::OpenError::Database { reason, .. } if !is_lasting(reason))
     }
 }
 
@@ -82,6 +93,49 @@ pub async fn open(
     );
     let engine = Arc::new(engine.on_damage(on_damage(config)));
     Ok(Store { engine, indexer, incoming, aggregates, local: None, warming })
+}
+
+/// Reads the options of all engines.
+pub fn check(engines: Shared, config: &Config) -> Result<()> {
+    engines::index(config)?;
+    let timeout = engines::coordination_timeout(config);
+    let (section, name) = coordination_option(config);
+    match engines.coordination {
+        CoordinationKind::Database => drop(engines::coordination_database(config, section, name, timeout)?),
+        CoordinationKind::Redis => drop(engines::redis(config, section, name, timeout)?),
+        CoordinationKind::Etcd => drop(engines::etcd(config, section, name, timeout)?),
+    }
+    for (kind, section) in [(engines.incoming, INCOMING), (engines.storage, STORAGE)] {
+        match kind {
+            EngineKind::Redis => drop(engines::redis(config, section, "redis_url", timeout)?),
+            EngineKind::S3 => drop(engines::s3(config, section)?),
+            EngineKind::Ceph | EngineKind::Swift | EngineKind::Folder => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the index has tables of gnudi, without making any. `None` where it does not answer.
+pub async fn is_prepared(config: &Config) -> Result<Option<bool>> {
+    let connector = Connector::new(&DatabaseOptions::Server(engines::index(config)?));
+    let Ok(mut connection) = connector.connect(Purpose::Read).await else { return Ok(None) };
+    // A table of one row that every version of the schema has.
+    let statement = connection.statement("SELECT version FROM resource_type_version");
+    let answer = connection.fetch_optional(statement).await;
+    connection.close().await;
+    Ok(match answer {
+        Ok(_) => Some(true),
+        Err(error) if is_missing_table(&error) => Some(false),
+        Err(_) => None,
+    })
+}
+
+/// The option that names who coordinates.
+fn coordination_option(config: &Config) -> (&'static str, &'static str) {
+    match config.text("DEFAULT", "coordination_url") {
+        Some(_) => ("DEFAULT", "coordination_url"),
+        None => ("indexer", "url"),
+    }
 }
 
 /// What a move works on.
@@ -133,8 +187,8 @@ impl Opening<'_> {
 
     async fn coordinator(&self, kind: CoordinationKind) -> Result<Arc<dyn Coordinator>> {
         let config = self.config;
-        let is_named = config.text("DEFAULT", "coordination_url").is_some();
-        let (section, name) = if is_named { ("DEFAULT", "coordination_url") } else { ("indexer", "url") };
+        let (section, name) = coordination_option(config);
+        let is_named = section == "DEFAULT";
         let place = config.place(section, name);
         let timeout = self.coordination_timeout();
         match kind {
@@ -199,7 +253,7 @@ impl Opening<'_> {
         Ok(self.patience.open(&self.place(INCOMING), open).await?)
     }
 
-    /// What was asked for explicitly must not be promised in vain.
+    /// What was asked for explicitly must not be promised in vain; what nobody asked for is told once.
     fn check_durability(&self, promised: RedisDurability) -> Result<()> {
         let asked = self.config.text(INCOMING, "durability");
         ensure!(
@@ -208,6 +262,13 @@ impl Opening<'_> {
              there, or leave the option out",
             self.config.place(INCOMING, "durability")
         );
+        if promised != RedisDurability::Disk && !self.patience.is_of_command() {
+            tracing::warn!(
+                "{}: Redis keeps what it takes {promised}: what was accepted can be lost with its host; `appendonly yes` and \
+                 `appendfsync always` there would keep it",
+                self.place(INCOMING)
+            );
+        }
         Ok(())
     }
 

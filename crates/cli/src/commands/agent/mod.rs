@@ -1,7 +1,7 @@
 //! `gnudi agent ...`: what takes the place of Ceilometer's agents, with their own configuration files.
 //!
 //! One file per agent; `broker` turns options into what connects to the message bus, `credentials` into who calls
-//! services, `metrics` shows an agent's figures.
+//! services, `metrics` shows an agent's figures, `upgrade` is what precedes the agents' first start.
 
 pub mod broker;
 pub mod credentials;
@@ -9,30 +9,33 @@ mod metrics;
 pub mod notification;
 mod partition;
 pub mod polling;
+pub mod upgrade;
 
 use anyhow::Result;
 use gnudi_telemetry::meters::ReservedMetadata;
 
 use crate::{
-    args::{AgentArgs, StoreArgs},
-    config::{Config, Files},
+    config::{Config, Project},
     logging,
+    program_args::ProgramArgs,
 };
 
-/// Reads ceilometer.conf and starts logging.
-fn prepare(args: &AgentArgs) -> Result<Config> {
-    let config = load(args)?;
-    logging::start(&StoreArgs { debug: args.debug, verbose: args.verbose, ..StoreArgs::default() }, &config);
-    if args.log_file.is_some() {
-        tracing::warn!("--log-file: logs go to standard error: let the service manager keep them");
-    }
+/// Reads ceilometer.conf and starts the log. `command` is the agent's.
+fn prepare(args: &ProgramArgs, command: &str) -> Result<Config> {
+    let config = Config::load_project(Project::Ceilometer, args)?;
+    logging::start_service(&config, command)?;
     Ok(config)
 }
 
-/// Reads ceilometer.conf.
-pub fn load(args: &AgentArgs) -> Result<Config> {
-    let files = Files { config_files: args.config_file.clone(), config_dirs: args.config_dir.clone() };
-    Config::load_ceilometer(&files)
+/// All that would stop an agent with these files, as far as nobody need be asked.
+pub fn faults(config: &Config) -> Vec<anyhow::Error> {
+    let checks = [
+        broker::brokers(config, "check").map(drop),
+        credentials::keystone(config, "service_credentials").map(drop),
+        polling::check(config),
+        notification::check(config),
+    ];
+    checks.into_iter().filter_map(Result::err).collect()
 }
 
 /// What this machine is called, in messages.

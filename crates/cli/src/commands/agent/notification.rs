@@ -28,10 +28,11 @@ use crate::{
 
 /// `gnudi agent notification`
 pub fn run(args: &AgentArgs) -> Result<()> {
-    let config = super::prepare(args)?;
+    let config = super::prepare(&args.program, "agent-notification")?;
     let threads = config.int("notification", "workers");
     let threads = threads.unwrap_or_else(|| crate::commands::processors() as i64);
     crate::commands::runtime(&config, "notification", Some(threads))?.block_on(async {
+        crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = NotificationAgent::new(&config, None, &mut registry)?;
         metrics::serve_where_asked(args, &config, registry).await?;
@@ -100,11 +101,26 @@ impl NotificationAgent {
     }
 }
 
-fn pipelines(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Pipelines> {
+/// Whether the files and options are such that the agent could start, those of the pipelines apart.
+pub fn check(config: &Config) -> Result<()> {
+    aside_queue(config)?;
+    check_pipelines(config)?;
+    for option in ["pipeline_cfg_file", "event_pipeline_cfg_file"] {
+        config.named_file("DEFAULT", option)?;
+    }
+    config.named_file("event", "definitions_cfg_file").map(drop)
+}
+
+fn check_pipelines(config: &Config) -> Result<Vec<String>> {
     let names = config.list("notification", "pipelines");
     if let Some(other) = names.iter().find(|name| !matches!(name.as_str(), "meter" | "event")) {
         bail!("{} = {other}: there are meter and event", config.place("notification", "pipelines"));
     }
+    Ok(names)
+}
+
+fn pipelines(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Pipelines> {
+    let names = check_pipelines(config)?;
     let origin = |pipeline: &str, option: &str| {
         if names.iter().any(|name| name == pipeline) {
             pipeline_file(config, option)

@@ -53,8 +53,9 @@ sources:
 
 /// `gnudi agent polling`
 pub fn run(args: &PollingArgs) -> Result<()> {
-    let config = super::prepare(&args.agent)?;
+    let config = super::prepare(&args.agent.program, "agent-polling")?;
     crate::commands::runtime(&config, "polling", Some(2))?.block_on(async {
+        crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = PollingAgent::new(&config, &args.polling_namespaces, &mut registry)?;
         metrics::serve_where_asked(&args.agent, &config, registry).await?;
@@ -143,6 +144,12 @@ impl PollingAgent {
             outbox.close().await;
         }
     }
+}
+
+/// Whether the files and options are such that the agent could start.
+pub fn check(config: &Config) -> Result<()> {
+    namespaces_of(config, &[])?;
+    sources(config).map(drop)
 }
 
 fn new_id() -> String {

@@ -1,18 +1,19 @@
 //! `gnudi status`: who is there, who owns which sacks, what waits, how fast it is processed and what room there is.
 //!
 //! Asked of the engines themselves where processes share them, and of a running server (`--endpoint`) otherwise: the
-//! embedded store can be opened by one process only. It fails where nobody processes measures, so that a monitor needs no more.
+//! embedded store can be opened by one process only. Its exit status says what is wrong, so that a monitor needs no more.
 
 mod server;
 mod table;
 
 pub use table::grouped;
 
-use std::time::Duration;
+use std::{fmt, process::ExitCode, time::Duration};
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_bench::format::Format;
 use gnudi_client::Client;
+use gnudi_drivers::data_dir;
 use gnudi_engine::{ClusterStatus, about::ProcessKind};
 use serde_json::{Value, json};
 
@@ -25,8 +26,29 @@ use crate::{
     args::StatusArgs,
     config::{Config, Deployment},
     logging,
-    store::{Patience, Store},
+    store::{self, Patience, Store},
 };
+
+/// What a store lacks, and the exit status that says so.
+#[derive(Debug)]
+enum Unwell {
+    Nobody(String),
+    NoStore(String),
+}
+
+impl fmt::Display for Unwell {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Unwell::Nobody(text) | Unwell::NoStore(text)) = self;
+        formatter.write_str(text)
+    }
+}
+
+impl std::error::Error for Unwell {}
+
+/// Exit statuses beside 0, all is well.
+const NOBODY: u8 = 1;
+const NO_ANSWER: u8 = 2;
+const NO_STORE: u8 = 3;
 
 /// Clears the terminal and goes to its top left.
 const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -48,11 +70,21 @@ impl Source {
     async fn open(args: &StatusArgs, config: &Config) -> Result<Self> {
         let (deployment, _) = Deployment::of(config, args.store.data_dir.as_deref())?;
         if matches!(deployment, Deployment::Shared(_)) && args.server.endpoint.is_none() {
+            // To look must not prepare.
+            if store::shared::is_prepared(config).await? == Some(false) {
+                let place = config.place("indexer", "url");
+                bail!(Unwell::NoStore(format!("{place}: no store was prepared here: run `gnudi upgrade`")));
+            }
             let store = Store::open(&args.store, config, None, Patience::of_command()).await?;
             return Ok(Source::Engines(Box::new(store)));
         }
         let mut server = args.server.clone();
-        server.endpoint = server.named().or_else(|| Some(own_endpoint(config)));
+        server.endpoint = server.named();
+        if server.endpoint.is_none() {
+            let named = args.store.data_dir.is_some() || config.is_set("storage", "file_basepath");
+            let of_store = if named { of_store(&deployment)? } else { None };
+            server.endpoint = of_store.or_else(|| Some(crate::commands::own_endpoint(config)));
+        }
         Ok(Source::Server(Box::new(server.connect().await?), Observer::default()))
     }
 
@@ -69,15 +101,30 @@ impl Source {
     }
 }
 
-/// Where the server listens that has this configuration.
-fn own_endpoint(config: &Config) -> String {
-    let scheme = if config.text("api", "tls_certificate").is_some() { "https" } else { "http" };
-    let host = match config.text("api", "host") {
-        None | Some("" | "0.0.0.0" | "::") => "127.0.0.1".to_owned(),
-        Some(address) if address.contains(':') => format!("[{address}]"),
-        Some(host) => host.to_owned(),
-    };
-    format!("{scheme}://{host}:{}", config.size("api", "port"))
+/// The server that has told in a data directory where it is asked. `None` where there is none to be read.
+///
+/// # Errors
+/// [`Unwell`] where there is no store in the directory, or no process has it open.
+fn of_store(deployment: &Deployment) -> Result<Option<String>> {
+    let Deployment::Embedded(dir) = deployment else { return Ok(None) };
+    let place = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+    let place = place.display();
+    let (directory, index) = (dir.try_exists(), data_dir::index_path(dir).try_exists());
+    match (directory, index) {
+        (Ok(false), _) => bail!(Unwell::NoStore(format!("{place}: there is no store here"))),
+        (_, Ok(false)) => {
+            bail!(Unwell::NoStore(format!("{place}: no store was prepared here: run `gnudi upgrade`")))
+        }
+        // Whoever may not look into it can still ask.
+        (Err(_), _) | (_, Err(_)) => return Ok(None),
+        (Ok(true), Ok(true)) => {}
+    }
+    match data_dir::lock_unchanged(dir) {
+        Ok(_) => {
+            bail!(Unwell::Nobody(format!("{place}: no process has the store open: start `gnudi serve`")))
+        }
+        Err(_) => Ok(data_dir::endpoint(dir)),
+    }
 }
 
 async fn look(client: &Client, observer: &mut Observer) -> Result<Look> {
@@ -153,9 +200,19 @@ impl Look {
     }
 }
 
-pub fn run(args: &StatusArgs) -> Result<()> {
-    let config = Config::load(args.store.config_file.as_deref())?;
-    logging::start_quietly(&args.store, &config);
+pub fn run(args: &StatusArgs) -> ExitCode {
+    let Err(error) = tell(args) else { return ExitCode::SUCCESS };
+    logging::tell_failure(&gnudi_bench::complaint::of(&error));
+    ExitCode::from(match error.downcast_ref::<Unwell>() {
+        Some(Unwell::Nobody(_)) => NOBODY,
+        Some(Unwell::NoStore(_)) => NO_STORE,
+        None => NO_ANSWER,
+    })
+}
+
+fn tell(args: &StatusArgs) -> Result<()> {
+    let config = Config::load(&args.store.program)?;
+    logging::start_quietly(&args.store.program, &config);
     super::runtime(&config, "status", Some(1))?.block_on(async {
         let mut source = Source::open(args, &config).await?;
         if args.watch {
@@ -166,11 +223,11 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         }
         let look = source.ask().await?;
         output::put(&look.text(&args.output)?)?;
-        ensure!(
-            look.is_processed(),
-            "nobody processes measures: start `gnudi metricd`, or `gnudi serve` with workers"
-        );
-        Ok(())
+        if look.is_processed() {
+            return Ok(());
+        }
+        let reason = "nobody processes measures: start `gnudi metricd`, or `gnudi serve` with workers";
+        bail!(Unwell::Nobody(reason.to_owned()))
     })
 }
 

@@ -1,6 +1,6 @@
 //! `[DEFAULT]`: what concerns every program.
 
-use super::{ANY, Kind, LOGS, POSITIVE, Spec};
+use super::{ANY, Kind, LOG_DATE_FORMAT, LOG_DIR, LOG_FILE, LOGS, POSITIVE, Spec, WATCH_LOG_FILE};
 
 pub const OPTIONS: &[Spec] = &options! {
     [DEFAULT]
@@ -17,8 +17,10 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: seconds for which a program that starts waits for an engine that does not answer, before it \
          gives up.");
     idle log_options("true", LOGS);
-    idle log_dir("", LOGS);
-    idle log_file("", LOGS);
+    text log_file("", LOG_FILE);
+    text log_dir("", LOG_DIR);
+    text log_date_format("%Y-%m-%d %H:%M:%S", LOG_DATE_FORMAT);
+    option watch_log_file(Kind::Bool, "true", WATCH_LOG_FILE);
     idle use_syslog("false", LOGS);
     idle use_journal("false", LOGS);
     idle syslog_log_facility("user", LOGS);

@@ -122,8 +122,18 @@ const ANY: Kind = Kind::Int { min: 0, max: i64::MAX };
 const POSITIVE: Kind = Kind::Int { min: 1, max: i64::MAX };
 const PORT: Kind = Kind::Int { min: 0, max: 65_535 };
 
-const LOGS: &str = "logs go to standard error: let the service manager keep them";
+const LOGS: &str = "logs go to standard error, or to log_file";
+const LOG_FILE: &str =
+    "File that services log to, in oslo.log's format. Unset: standard error, if log_dir is unset, too.";
+const LOG_DIR: &str =
+    "Directory of the log file. Without log_file it is named as the program: gnocchi-api.log.";
+const LOG_DATE_FORMAT: &str = "The time in the log file, as strftime has it; milliseconds follow.";
+const WATCH_LOG_FILE: &str =
+    "A log file that was moved or removed is begun anew. It is always so, and at SIGHUP.";
 const WSGI: &str = "belongs to Gnocchi's Python web server";
+
+/// Letters that a misspelt name may have otherwise.
+const EDITS_MAX: usize = 3;
 
 /// All options, by section, in the order in which `gnudi config` prints them.
 const GROUPS: &[&[Spec]] = &[
@@ -172,5 +182,16 @@ impl Catalogue {
         self.all()
             .find(|spec| is((spec.section, spec.name)))
             .or_else(|| self.all().find(|spec| spec.formerly.iter().any(|former| is(*former))))
+    }
+
+    /// The option that may be meant where there is none of that name: one that is written nearly so, or stands in another section.
+    pub fn nearest(self, section: &str, name: &str) -> Option<&'static Spec> {
+        // A name of three letters is not nearly another.
+        let far = name.len().div_ceil(4).min(EDITS_MAX);
+        let in_section = self.all().filter(|spec| spec.section.eq_ignore_ascii_case(section));
+        let distance = |spec: &Spec| strsim::osa_distance(spec.name, name);
+        let written = in_section.map(|spec| (distance(spec), spec)).filter(|(distance, _)| *distance <= far);
+        let written = written.min_by_key(|(distance, _)| *distance).map(|(_, spec)| spec);
+        written.or_else(|| self.all().find(|spec| spec.name == name))
     }
 }

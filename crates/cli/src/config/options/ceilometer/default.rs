@@ -1,6 +1,6 @@
 //! `[DEFAULT]`: the broker, the files of definitions, and what concerns every agent.
 
-use super::{ANY, Kind, LOGS, POSITIVE, Spec};
+use super::{ANY, Kind, LOG_DATE_FORMAT, LOG_DIR, LOG_FILE, LOGS, POSITIVE, Spec, WATCH_LOG_FILE};
 
 const ROOTWRAP: &str = "no program is run by another user";
 
@@ -34,13 +34,13 @@ pub const OPTIONS: &[Spec] = &options! {
     idle rpc_response_timeout("60", "nothing is called by RPC");
     idle rpc_ping_enabled("false", "nothing is called by RPC");
     idle log_options("true", LOGS);
-    idle log_dir("", LOGS);
-    idle log_file("", LOGS);
+    text log_file("", LOG_FILE) { formerly: &[("DEFAULT", "logfile")] };
+    text log_dir("", LOG_DIR) { formerly: &[("DEFAULT", "logdir")] };
+    text log_date_format("%Y-%m-%d %H:%M:%S", LOG_DATE_FORMAT);
+    option watch_log_file(Kind::Bool, "true", WATCH_LOG_FILE);
     idle log_config_append("", LOGS);
-    idle log_date_format("", LOGS);
     idle log_rotation_type("none", LOGS);
     idle default_log_levels("", LOGS);
-    idle watch_log_file("false", LOGS);
     idle use_syslog("false", LOGS);
     idle use_journal("false", LOGS);
     idle use_json("false", LOGS);

@@ -5,7 +5,9 @@ mod credentials;
 mod default;
 mod messaging;
 
-use super::{ANY, Kind, LOGS, PORT, POSITIVE, Spec, inheriting};
+use super::{
+    ANY, Kind, LOG_DATE_FORMAT, LOG_DIR, LOG_FILE, LOGS, PORT, POSITIVE, Spec, WATCH_LOG_FILE, inheriting,
+};
 
 /// All options, by section, in the order in which `gnudi config --ceilometer` prints them.
 pub const GROUPS: &[&[Spec]] = &[

@@ -1,6 +1,8 @@
 //! What each command of the command line takes. Those that ask a server for data have it beside them, in `commands::client`.
 
-use std::{net::SocketAddr, path::PathBuf};
+mod transfer;
+
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use gnudi_client::Trust;
@@ -14,7 +16,12 @@ use crate::{
         },
         man::Man,
     },
-    config::options::{CEILOMETER, Catalogue, GNOCCHI},
+    program_args::ProgramArgs,
+};
+
+pub use transfer::{
+    ExportCommand, ExportGnocchiArgs, ExportPostArgs, ImportCommand, ImportGnocchiArgs, ImportVerifyArgs,
+    MoveArgs,
 };
 
 /// The metric store and telemetry pipeline for clouds.
@@ -37,7 +44,7 @@ pub enum Command {
     /// Create or upgrade the data directory and the default archive policies (also: gnocchi-upgrade).
     Upgrade(UpgradeArgs),
     /// Print who processes measures, what waits, rates and disk. A server that `--endpoint` names is asked, and not the engines that the
-    /// configuration names. Exit status: 0 somebody processes measures, 1 nobody does, or the store does not answer.
+    /// configuration names. Exit status: 0 somebody processes measures, 1 nobody does, 2 no answer, 3 there is no store, or none was prepared.
     Status(Box<StatusArgs>),
     /// List, show, create and delete metrics.
     #[command(subcommand)]
@@ -83,8 +90,15 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Set or delete a user's password in a password file. The password is asked for, or read as a line of standard input.
     Passwd(PasswdArgs),
-    /// Print every option with its default and meaning.
+    /// Print every option with its default and meaning; with a configuration file the values that are in effect, and where each was set.
+    /// With --check exit status 1 where a start would fail.
     Config(ConfigArgs),
+    /// Print every option with its default and meaning (also: gnocchi-config-generator).
+    #[command(hide = true)]
+    ConfigGenerator(ConfigGeneratorArgs),
+    /// Post random measures to new metrics (also: gnocchi-injector).
+    #[command(hide = true)]
+    Inject(Box<InjectArgs>),
     /// Print what makes a shell complete commands and names.
     Completion(Completion),
     /// Write the pages for `man`.
@@ -95,33 +109,26 @@ pub enum Command {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum ImportCommand {
-    /// Write all that a Gnocchi 4.3 to 4.7 has into an empty store, while Gnocchi works on. Changes nothing there. Run again, it brings
-    /// an earlier import up to date, also one that was cut short: what is new or has changed is written, what was deleted is deleted. A
-    /// store that a server of gnudi has opened since is refused.
-    Gnocchi(ImportGnocchiArgs),
-    /// Ask a Gnocchi and a gnudi the same over their APIs, and print every difference. Both should be at rest, without measures that
-    /// wait. Exit status: 0 nothing differs, 1 something does, 2 one of them does not answer, or refuses.
-    Verify(Box<ImportVerifyArgs>),
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ExportCommand {
-    /// Write a file of what is otherwise in gnudi than in the Gnocchi that was imported, and of the measures that `[incoming] journal` has
-    /// kept. An embedded store must not be open, and Gnocchi's database as it was at the cut-over; it is only read. Run again with the same
-    /// file, it goes on where it was, also where it was cut short.
-    Gnocchi(ExportGnocchiArgs),
-    /// Post such a file to Gnocchi's API, in its order. How far it is stands in FILE.posted: run again, it goes on there. What Gnocchi refuses
-    /// stops it, with the line and the answer.
-    Post(ExportPostArgs),
-}
-
-#[derive(Debug, Subcommand)]
 pub enum AgentCommand {
     /// Take what services put on the bus and bring it to the store (also: ceilometer-agent-notification).
     Notification(AgentArgs),
     /// Ask hypervisors and services at intervals and publish what they say (also: ceilometer-polling).
     Polling(PollingArgs),
+    /// Create the resource types of Ceilometer's resources in the store, and the attributes that they lack (also: ceilometer-upgrade).
+    Upgrade(AgentUpgradeArgs),
+}
+
+/// What `ceilometer-upgrade` takes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct AgentUpgradeArgs {
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    /// Do nothing.
+    #[arg(long)]
+    pub skip_gnocchi_resource_types: bool,
+    /// Try so often while the store does not answer [default: until it does].
+    #[arg(long, value_name = "N")]
+    pub retry: Option<u32>,
 }
 
 /// What the polling agent takes besides.
@@ -140,63 +147,87 @@ pub struct PollingArgs {
 /// What all agents take.
 #[derive(Clone, Debug, Default, Args)]
 pub struct AgentArgs {
-    /// Ceilometer's configuration file; of several the last counts most [default: /etc/ceilometer/ceilometer.conf].
-    #[arg(long, value_name = "FILE")]
-    pub config_file: Vec<PathBuf>,
-    /// A directory of such files (*.conf), read after them.
-    #[arg(long, value_name = "DIR")]
-    pub config_dir: Vec<PathBuf>,
+    #[command(flatten)]
+    pub program: ProgramArgs,
     /// Show the agent's figures at http://HOST:PORT/metrics [default: `[agent] metrics_listen`, else nowhere].
     #[arg(long, value_name = "HOST:PORT")]
     pub metrics_listen: Option<String>,
-    /// Without effect: logs go to standard error.
-    #[arg(long, alias = "logfile", value_name = "FILE", hide = true)]
-    pub log_file: Option<PathBuf>,
-    /// Log at level debug.
-    #[arg(short, long)]
-    pub debug: bool,
-    /// Log at level info (the default).
-    #[arg(short, long)]
-    pub verbose: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct ConfigArgs {
-    /// Those of ceilometer.conf instead of gnocchi.conf.
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    /// Ceilometer's options and files instead of Gnocchi's.
     #[arg(long)]
     pub ceilometer: bool,
+    /// This section alone.
+    #[arg(long, value_name = "NAME")]
+    pub section: Option<String>,
+    /// Print nothing but what would stop a start, and warnings.
+    #[arg(long)]
+    pub check: bool,
 }
 
-impl ConfigArgs {
-    pub fn catalogue(self) -> Catalogue {
-        if self.ceilometer { CEILOMETER } else { GNOCCHI }
-    }
+/// What `gnocchi-config-generator` takes; most of it says how Python finds the options.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ConfigGeneratorArgs {
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    /// The file to write [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    pub output_file: Option<PathBuf>,
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Vec<String>,
+    #[arg(long, value_name = "N")]
+    pub wrap_width: Option<u32>,
+    #[arg(long)]
+    pub minimal: bool,
+    #[arg(long)]
+    pub summarize: bool,
+}
+
+/// What `gnocchi-injector` takes.
+#[derive(Clone, Debug, Args)]
+pub struct InjectArgs {
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// How many metrics to create.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub metrics: u32,
+    /// Measures to post to each of them, one for each second from now on.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub measures: u32,
+    /// The archive policy of the metrics.
+    #[arg(long, value_name = "NAME", default_value = "low")]
+    pub archive_policy_name: String,
+    /// Post them again after so many seconds, until interrupted.
+    #[arg(long, value_name = "SECONDS")]
+    pub interval: Option<u32>,
+    /// Without effect: the server processes them.
+    #[arg(long)]
+    pub process: bool,
 }
 
 /// What every program that opens the store takes.
 #[derive(Clone, Debug, Default, Args)]
 pub struct StoreArgs {
-    /// Gnocchi's configuration file.
-    #[arg(long, value_name = "FILE")]
-    pub config_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub program: ProgramArgs,
     /// Where the embedded store lies [default: what the configuration says, else ./gnudi-data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Log at level debug.
-    #[arg(short, long)]
-    pub debug: bool,
-    /// Log at level info (the default).
-    #[arg(short, long)]
-    pub verbose: bool,
 }
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct ServeArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Address and port to listen on [default: [api] host and port, else 127.0.0.1:8041].
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["host", "port"])]
-    pub listen: Option<SocketAddr>,
+    /// Address, or name, and port to listen on [default: [api] host and port, else 127.0.0.1:8041].
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["host", "port"], value_parser = host_and_port)]
+    pub listen: Option<String>,
     /// Address to listen on, as gnocchi-api takes it.
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
@@ -228,6 +259,18 @@ pub struct ServeArgs {
     pub ceilometer_config_file: Vec<PathBuf>,
 }
 
+/// `localhost:8041`, `127.0.0.1:8041`, `[::1]:8041`.
+fn host_and_port(text: &str) -> Result<String, String> {
+    let (host, port) = text.rsplit_once(':').ok_or("must be HOST:PORT")?;
+    if host.is_empty() || port.parse::<u16>().is_err() {
+        return Err("must be HOST:PORT".to_owned());
+    }
+    if host.contains(':') && text.parse::<std::net::SocketAddr>().is_err() {
+        return Err("must be HOST:PORT, and an address of IPv6 in brackets".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// Whose certificates are believed where an endpoint is https.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TrustArgs {
@@ -248,24 +291,17 @@ impl TrustArgs {
 /// What the programs take that collect measures and post them.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CollectorArgs {
-    /// Gnocchi's configuration file.
-    #[arg(long, value_name = "FILE")]
-    pub config_file: Option<PathBuf>,
-    /// The server that measures are posted to.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8041")]
-    pub endpoint: String,
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    /// The server that measures are posted to [default: where `[api]` of the configuration has it].
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
     #[command(flatten)]
     pub trust: TrustArgs,
     /// As whom to post [default: the creator that the configuration names, else admin]. The environment variable
     /// `GNUDI_PASSWORD` may hold a password.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Log at level debug.
-    #[arg(short, long)]
-    pub debug: bool,
-    /// Log at level info (the default).
-    #[arg(short, long)]
-    pub verbose: bool,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -283,126 +319,6 @@ pub struct ProfileArgs {
     /// The file to write.
     #[arg(short, long, value_name = "FILE", default_value = "gnudi-profile.svg")]
     pub output: PathBuf,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct ImportGnocchiArgs {
-    /// Gnocchi's configuration file: where its index, its storage and its incoming measures lie.
-    #[arg(long, value_name = "FILE")]
-    pub config_file: PathBuf,
-    /// The data directory to write; made where there is none.
-    #[arg(long, value_name = "DIR", required_unless_present = "target", conflicts_with = "target")]
-    pub data_dir: Option<PathBuf>,
-    /// gnudi's configuration file, which names the store to write.
-    #[arg(long, value_name = "FILE")]
-    pub target: Option<PathBuf>,
-    /// Go on until interrupted: every few seconds bring the store up to date, and once more at the interrupt, for the cut-over.
-    #[arg(long)]
-    pub follow: bool,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct ExportGnocchiArgs {
-    /// Gnocchi's configuration file: where its index lies.
-    #[arg(long, value_name = "FILE")]
-    pub config_file: PathBuf,
-    /// gnudi's data directory.
-    #[arg(long, value_name = "DIR", required_unless_present = "target")]
-    pub data_dir: Option<PathBuf>,
-    /// gnudi's configuration file, which names its store.
-    #[arg(long, value_name = "FILE")]
-    pub target: Option<PathBuf>,
-    /// A journal; several processes have one each [default: `[incoming] journal` of --target].
-    #[arg(long, value_name = "DIR")]
-    pub journal: Vec<PathBuf>,
-    /// The file to write, or to go on with.
-    #[arg(long, value_name = "FILE")]
-    pub output: PathBuf,
-    /// Measures in one request, at most.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub batch_measures_max: u32,
-    /// Who will post the file, as Gnocchi names creators: with Keystone `USER_ID:PROJECT_ID`. Resources that this one has made keep ids
-    /// that are no UUIDs; others are made by their UUID.
-    #[arg(long, value_name = "CREATOR", default_value = "admin")]
-    pub creator: String,
-}
-
-/// As whom Gnocchi is asked; gnudi, too, where that has no options of its own.
-#[derive(Clone, Debug, Args)]
-pub struct GnocchiCallerArgs {
-    /// An administrator, with basic authentication [default: admin].
-    #[arg(long, value_name = "NAME", env = "GNOCCHI_USER")]
-    pub user: Option<String>,
-    /// The user's password.
-    #[arg(long, value_name = "PASSWORD", env = "GNOCCHI_PASSWORD", hide_env_values = true)]
-    pub password: Option<String>,
-    /// A Keystone token to send instead of user and password.
-    #[arg(long, value_name = "TOKEN", env = "OS_TOKEN", hide_env_values = true)]
-    pub token: Option<String>,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct ExportPostArgs {
-    /// What `gnudi export gnocchi` has written.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Gnocchi's URL.
-    #[arg(long, value_name = "URL")]
-    pub gnocchi: String,
-    #[command(flatten)]
-    pub caller: GnocchiCallerArgs,
-    #[command(flatten)]
-    pub trust: TrustArgs,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct ImportVerifyArgs {
-    /// Gnocchi's URL.
-    #[arg(long, value_name = "URL")]
-    pub gnocchi: String,
-    /// gnudi's URL.
-    #[arg(long, value_name = "URL")]
-    pub gnudi: String,
-    #[command(flatten)]
-    pub caller: GnocchiCallerArgs,
-    /// Whom gnudi knows, where that is somebody else: else both are asked alike.
-    #[arg(long, value_name = "NAME")]
-    pub gnudi_user: Option<String>,
-    /// The password at gnudi, where that is another one.
-    #[arg(long, value_name = "PASSWORD", env = "GNUDI_PASSWORD", hide_env_values = true)]
-    pub gnudi_password: Option<String>,
-    /// The token for gnudi, where that is another one.
-    #[arg(long, value_name = "TOKEN", env = "GNUDI_TOKEN", hide_env_values = true)]
-    pub gnudi_token: Option<String>,
-    #[command(flatten)]
-    pub trust: TrustArgs,
-    /// Compare the measures of N metrics and the histories of N resources, chosen at random [default: of all]. All else is compared
-    /// whole.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub sample: Option<u32>,
-    /// With --sample: choose the same as another time [default: a random one, which is printed].
-    #[arg(long, value_name = "SEED", requires = "sample")]
-    pub seed: Option<u64>,
-    /// Requests at once to each of the two.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: u16,
-    /// Print so many differences at most. All are counted.
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    pub differences_max: u64,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct MoveArgs {
-    /// Gnocchi's configuration file, as the processes have it now.
-    #[arg(long, value_name = "FILE")]
-    pub config_file: PathBuf,
-    /// The file that they are to have: its [storage] names the engine to copy to. Index, coordination and incoming measures stay.
-    #[arg(long, value_name = "FILE")]
-    pub to: PathBuf,
-    /// Then close the engine that is in use, for ever, and copy what is left: from then on measures wait, until processes are
-    /// started with the new file.
-    #[arg(long)]
-    pub cut_over: bool,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -452,9 +368,9 @@ pub struct PasswdArgs {
 pub struct MetricdArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Stop once nothing waits.
-    #[arg(long)]
-    pub stop_after_processing_metrics: bool,
+    /// Stop once nothing waits; Gnocchi's number of metrics is taken, and 0 is not to stop.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
+    pub stop_after_processing_metrics: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Args)]

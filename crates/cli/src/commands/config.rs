@@ -1,0 +1,78 @@
+//! `gnudi config`: all options, or the values that are in effect; and whether a server or an agent could start with them. Asks no engine.
+
+use anyhow::{Context as _, Result, bail};
+
+use super::agent;
+use crate::{
+    args::{ConfigArgs, ConfigGeneratorArgs, ServeArgs},
+    config::{
+        self, Config, Deployment, Project,
+        options::{CEILOMETER, Catalogue, GNOCCHI},
+    },
+    logging,
+};
+
+pub fn run(args: &ConfigArgs) -> Result<()> {
+    let (project, catalogue) =
+        if args.ceilometer { (Project::Ceilometer, CEILOMETER) } else { (Project::Gnocchi, GNOCCHI) };
+    if let Some(section) = &args.section {
+        check_section(catalogue, section)?;
+    }
+    let section = args.section.as_deref();
+    let is_of_files = !args.program.files.named.is_empty();
+    if !is_of_files && !args.check {
+        print!("{}", config::print_all(catalogue, section));
+        return Ok(());
+    }
+    let config = Config::load_project(project, &args.program)?;
+    logging::start_quietly(&args.program, &config);
+    if !args.check {
+        print!("{}", config::print_effective(&config, section));
+        return Ok(());
+    }
+    let faults = match project {
+        Project::Gnocchi => faults_of_server(&config),
+        Project::Ceilometer => agent::faults(&config),
+    };
+    for fault in &faults {
+        logging::tell_failure(&gnudi_bench::complaint::of(fault));
+    }
+    match faults.len() {
+        0 => Ok(()),
+        count => bail!("the configuration would stop a start: {count} of its values"),
+    }
+}
+
+/// `gnocchi-config-generator`
+pub fn generate(args: &ConfigGeneratorArgs) -> Result<()> {
+    for warning in args.program.log.idle.warnings() {
+        eprintln!("gnudi: {warning}");
+    }
+    let text = config::print_all(GNOCCHI, None);
+    if let Some(path) = &args.output_file {
+        return std::fs::write(path, text).with_context(|| path.display().to_string());
+    }
+    print!("{text}");
+    Ok(())
+}
+
+fn check_section(catalogue: Catalogue, name: &str) -> Result<()> {
+    let mut sections: Vec<&str> = catalogue.all().map(|spec| spec.section).collect();
+    sections.dedup();
+    if sections.iter().any(|section| section.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    bail!("--section {name}: there are {}", sections.join(", "))
+}
+
+/// All that would stop `gnudi serve`, as far as no engine need be asked.
+fn faults_of_server(config: &Config) -> Vec<anyhow::Error> {
+    let args = ServeArgs::default();
+    let checks = [
+        Deployment::of(config, None).and_then(|(deployment, _)| crate::store::check(&deployment, config)),
+        super::api::check(config, &args),
+        super::default_methods(config).map(drop),
+        super::collectors::check(config),
+    ];
+    checks.into_iter().filter_map(Result::err).collect()
+}

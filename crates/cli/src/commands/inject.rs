@@ -1,0 +1,70 @@
+//! `gnocchi-injector`: random measures for new metrics, through the API. For a real load there is `gnudi benchmark`.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::Result;
+use gnudi_bench::random::splitmix;
+use gnudi_client::{Client, MetricSpec};
+use gnudi_model::{Measure, MetricId, Timestamp};
+use uuid::Uuid;
+
+use crate::{args::InjectArgs, config::Config, logging};
+
+/// Measures in one request, at most.
+const BATCH_MEASURES_MAX: usize = 10_000;
+
+/// Values lie between its negative and it.
+const VALUE_MAX: u64 = 999_999;
+
+pub fn run(args: &InjectArgs) -> Result<()> {
+    let config = Config::load(&args.program)?;
+    logging::start(&config);
+    if args.process {
+        tracing::warn!("--process: without effect: the server processes what comes in");
+    }
+    super::runtime(&config, "inject", Some(1))?.block_on(async {
+        let mut server = args.server.clone();
+        server.endpoint = server.named().or_else(|| Some(super::own_endpoint(&config)));
+        let client = server.connect().await?;
+        let mut metrics = Vec::new();
+        for _ in 0..args.metrics {
+            let archive_policy_name = Some(args.archive_policy_name.clone());
+            let spec = MetricSpec { archive_policy_name, ..MetricSpec::default() };
+            metrics.push(client.create_metric(&spec).await?.id);
+        }
+        tracing::info!("created {} metrics", metrics.len());
+        let mut random = Uuid::new_v4().as_u64_pair().0;
+        loop {
+            post(&client, &metrics, args.measures, &mut random).await?;
+            tracing::info!("posted {} measures to each of them", args.measures);
+            let Some(seconds) = args.interval else { return Ok(()) };
+            tokio::select! {
+                stop = super::told_to_stop() => return Ok(stop?),
+                () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => {}
+            }
+        }
+    })
+}
+
+/// Posts so many measures to each metric, a second apart, from now on.
+async fn post(client: &Client, metrics: &[MetricId], measures: u32, random: &mut u64) -> Result<()> {
+    let now = super::now();
+    let mut batch: BTreeMap<MetricId, Vec<Measure>> = BTreeMap::new();
+    let mut gathered = 0;
+    for metric in metrics {
+        for second in 0..i64::from(measures) {
+            let value = (splitmix(random) % (2 * VALUE_MAX + 1)) as f64 - VALUE_MAX as f64;
+            let timestamp = Timestamp(now.0 + second * 1_000_000_000);
+            batch.entry(*metric).or_default().push(Measure { timestamp, value });
+            gathered += 1;
+            if gathered == BATCH_MEASURES_MAX {
+                client.post_batch(&std::mem::take(&mut batch)).await?;
+                gathered = 0;
+            }
+        }
+    }
+    if gathered > 0 {
+        client.post_batch(&batch).await?;
+    }
+    Ok(())
+}

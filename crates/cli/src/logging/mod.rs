@@ -1,0 +1,134 @@
+//! The log: of commands on standard error, one line an event; of services in a file where one is named. `RUST_LOG` overrides the level.
+//!
+//! `file` is the log file, `oslo` its lines as oslo.log writes them.
+
+mod file;
+mod oslo;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use anyhow::{Context as _, Result};
+use tracing_subscriber::EnvFilter;
+
+use self::{file::LogFile, oslo::OsloFormat};
+use crate::{
+    command_line::{self, NAME},
+    config::Config,
+    program_args::ProgramArgs,
+};
+
+/// Whether the log goes to a file: its readers are to find there why a program ended.
+static LOGS_TO_FILE: OnceLock<()> = OnceLock::new();
+
+/// Starts the log of a service, which may go to a file, with the configuration that is used and what it warns of. `command` names the
+/// file where only its directory is configured, and no original's name is the program's.
+pub fn start_service(config: &Config, command: &str) -> Result<()> {
+    match log_path(config, command) {
+        None => start_on_stderr(level(config), config),
+        Some(path) => start_in_file(&path, config).with_context(|| {
+            let option = if config.is_set("DEFAULT", "log_file") { "log_file" } else { "log_dir" };
+            format!("{}: the log file {}", config.place("DEFAULT", option), path.display())
+        })?,
+    }
+    tell_start(config);
+    Ok(())
+}
+
+/// Starts the log of a command that tells what it does; always on standard error, as Gnocchi's own commands have it.
+pub fn start(config: &Config) {
+    start_on_stderr(level(config), config);
+    tell_start(config);
+}
+
+fn tell_start(config: &Config) {
+    let files: Vec<String> = config.files().iter().map(|file| file.display().to_string()).collect();
+    let files = if files.is_empty() { "no file".to_owned() } else { files.join(", ") };
+    tracing::info!("{NAME} {}: configuration from {files}", env!("CARGO_PKG_VERSION"));
+}
+
+/// As [`start`], for commands whose output is what matters: information only where the command line asks for it.
+pub fn start_quietly(args: &ProgramArgs, config: &Config) {
+    let level = if args.log.debug {
+        "debug"
+    } else if args.log.verbose {
+        "info"
+    } else {
+        "warn"
+    };
+    start_on_stderr(level, config);
+}
+
+/// Tells why the program ends: on standard error, and in the log file where there is one.
+pub fn tell_failure(reason: &str) {
+    if LOGS_TO_FILE.get().is_some() {
+        tracing::error!("{reason}");
+    }
+    eprintln!("{NAME}: {reason}");
+}
+
+fn level(config: &Config) -> &'static str {
+    if config.bool("DEFAULT", "debug") {
+        "debug"
+    } else if config.bool("DEFAULT", "verbose") {
+        "info"
+    } else {
+        "warn"
+    }
+}
+
+fn filter(level: &str) -> EnvFilter {
+    // Libraries speak up from warnings on: their debug lines drown ours.
+    let ours = ["gnudi", "gnudi_api", "gnudi_engine", "gnudi_drivers", "gnudi_indexer", "gnudi_telemetry"];
+    // It would write whole messages, byte by byte; what becomes of them, our own lines tell.
+    let quiet = "warn,lapin::returned_messages=error".to_owned();
+    let default = ours.iter().fold(quiet, |filter, target| format!("{filter},{target}={level}"));
+    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
+}
+
+fn start_on_stderr(level: &str, config: &Config) {
+    let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter(level))
+        .with_writer(std::io::stderr)
+        .with_ansi(terminal)
+        .with_target(false)
+        .init();
+    warn_of(config);
+}
+
+fn start_in_file(path: &Path, config: &Config) -> Result<()> {
+    let date_format = config.text("DEFAULT", "log_date_format").expect("has a default");
+    let format = OsloFormat::new(date_format).with_context(|| config.place("DEFAULT", "log_date_format"))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter(level(config)))
+        .with_writer(LogFile::open(path)?)
+        .with_ansi(false)
+        .event_format(format)
+        .init();
+    let _ = LOGS_TO_FILE.set(());
+    warn_of(config);
+    Ok(())
+}
+
+fn warn_of(config: &Config) {
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// As oslo.log finds it: the file in the directory, where both are named; where only the directory is, a file named as the program.
+fn log_path(config: &Config, command: &str) -> Option<PathBuf> {
+    let option = |name| config.text("DEFAULT", name).map(PathBuf::from);
+    let own_name = || match command_line::original_program() {
+        Some(program) => format!("{program}.log"),
+        None => format!("{NAME}-{command}.log"),
+    };
+    match (option("log_dir"), option("log_file")) {
+        (None, file) => file,
+        (Some(directory), Some(file)) => Some(directory.join(file)),
+        (Some(directory), None) => Some(directory.join(own_name())),
+    }
+}

@@ -1,0 +1,83 @@
+"""`gnudi config` with files: the values that are in effect, where each was set, and what would stop a start."""
+
+import pytest
+
+from support import gnudi as program
+
+CONFIG = """\
+[DEFAULT]
+debug = true
+coordination_url = redis://:hunter2@there
+[indexer]
+url = postgresql://u:hunter2@h/d
+[storage]
+driver = ceph
+ceph_pool = one
+[api]
+max_limit = 7
+"""
+
+
+def show(tmp_path, text, *words, env=None):
+    config = tmp_path / "gnocchi.conf"
+    config.write_text(text)
+    return program.run("config", "--config-file", config, *words, env=env)
+
+
+def test_each_value_has_its_source(tmp_path):
+    more = tmp_path / "more.conf"
+    more.write_text("[storage]\nceph_pool = two\n")
+    done = show(tmp_path, CONFIG, "--config-file", more, "--nodebug", env={"OS_API__PORT": "99"})
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    first = f"{tmp_path}/gnocchi.conf"
+    for line in (
+        "debug = false  # --nodebug",
+        f"coordination_url = ***  # {first}:3",
+        f"url = ***  # {first}:5",
+        f"ceph_pool = two  # {more}:2",
+        f"ceph_pool = two  # [storage] ceph_pool: {more}:2",
+        f"max_limit = 7  # {first}:10",
+        "port = 99  # OS_API__PORT",
+        "operation_timeout = 10  # default",
+    ):
+        assert line in done.stdout.splitlines(), done.stdout
+    assert "hunter2" not in done.stdout
+
+
+def test_one_section_alone(tmp_path):
+    done = show(tmp_path, CONFIG, "--section", "API")
+    assert done.stdout.startswith("[api]\n") and done.stdout.count("[api]") == 1 and "\n[" not in done.stdout
+    assert program.run("config", "--section", "api").stdout in program.run("config").stdout
+    done = program.run("config", "--section", "nowhere")
+    assert done.returncode == 1 and "there are DEFAULT, api" in done.stderr
+
+
+@pytest.mark.parametrize("text, reasons", [
+    ("", []),
+    (CONFIG, []),
+    ("[api]\nport = x\n", [":2: [api] port = x"]),
+    ("[storage]\ndriver = redis\n", [":2: [storage] driver = redis"]),
+    ("[api]\ntls_key = /none\npassword_file = /none\n[archive_policy]\ndefault_aggregation_methods = nonsense\n",
+     ["/none", ":5: [archive_policy] default_aggregation_methods"]),
+    ("[api]\nhost = 0.0.0.0\n", ["is not loopback"]),
+    (CONFIG + "[amqp1d]\nurl = ://\n", [":12: [amqp1d] url"]),
+    (CONFIG.replace("ceph\n", "s3\n"), ["s3_access_key_id: must be set"]),
+])
+def test_what_would_stop_a_start_is_told_all_at_once(tmp_path, text, reasons):
+    done = show(tmp_path, text, "--check")
+    assert done.returncode == (1 if reasons else 0) and done.stdout == "", done.stderr
+    for reason in reasons:
+        assert reason in done.stderr, done.stderr
+    assert "hunter2" not in done.stderr
+
+
+@pytest.mark.parametrize("text, reason", [
+    ("[DEFAULT]\ntransport_url = rabbit://h/\n", None),
+    ("[DEFAULT]\ntransport_url = nonsense\n", "[DEFAULT] transport_url"),
+    ("[polling]\ncfg_file = /none\n", "[polling] cfg_file = /none: there is no such file"),
+    ("[DEFAULT]\npolling_namespaces = moon\n", "polling namespace moon"),
+])
+def test_the_same_of_an_agent(tmp_path, text, reason):
+    done = show(tmp_path, text, "--ceilometer", "--check")
+    assert done.returncode == (1 if reason else 0), done.stderr
+    assert (reason or "") in done.stderr

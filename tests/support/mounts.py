@@ -1,0 +1,38 @@
+"""Programs that see an /etc, a /var/log and a home of a test's own, as packages and images lay them out. Needs root."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+# What the C library and Python look at, whatever the test lays out.
+KEPT = ["group", "hosts", "localtime", "nsswitch.conf", "passwd", "ssl"]
+MOUNT = 'mount --bind "$0/etc" /etc && mount --bind "$0/log" /var/log && exec "$@"'
+
+
+def possible():
+    """Whether this process may mount."""
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+
+
+class Mounts:
+    """`etc`, `log` and `home` are the directories that programs see as /etc, /var/log and $HOME."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.etc, self.log, self.home = (self.directory / name for name in ("etc", "log", "home"))
+        for path in (self.etc, self.log, self.home):
+            path.mkdir(parents=True)
+        for name in KEPT:
+            source = pathlib.Path("/etc") / name
+            if source.is_dir():
+                shutil.copytree(source, self.etc / name, symlinks=True)
+            elif source.exists():
+                shutil.copy(source, self.etc / name)
+
+    def command(self, *words):
+        """The words of the command that runs others so; it becomes the program, with its process id."""
+        return ["unshare", "--mount", "sh", "-c", MOUNT, str(self.directory), *map(str, words)]
+
+    def environment(self, **others):
+        return {**os.environ, "HOME": str(self.home), **others}
