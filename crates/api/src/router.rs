@@ -115,6 +115,13 @@ const WRITE: &[Rule] = &[Rule::PostMeasures, Rule::CreateResource];
 
 /// The whole API.
 fn routes() -> Vec<Route> {
+    let mut routes = gnocchi_routes();
+    routes.extend(prometheus_routes());
+    routes
+}
+
+/// Gnocchi's API with its extensions, and the page.
+fn gnocchi_routes() -> Vec<Route> {
     use Guard::{Caller, Deferred, Items, Metric, Open};
     use routes::{
         aggregates, aggregation, archive_policy, archive_policy_rule, batch, capabilities, debug, influxdb,
@@ -210,6 +217,17 @@ fn routes() -> Vec<Route> {
         "/v1/influxdb/query" Nothing [BARE POST Deferred(Rule::CreateResourceType), influxdb::query];
         "/v1/influxdb/write" Nothing [BARE POST Items(WRITE), influxdb::write];
         "/v1/prometheus/write" Nothing [BARE POST Items(WRITE), prometheus::write];
+        "/v1/capabilities" Nothing [GET Open, capabilities::show];
+        "/v1/status" Nothing [GET Caller(Rule::GetStatus), status::show];
+        "/v1/status/:details" Nothing [GET Caller(Rule::GetStatus), status::show];
+    }
+}
+
+/// Prometheus' API.
+fn prometheus_routes() -> Vec<Route> {
+    use Guard::Items;
+    use routes::prometheus;
+    routes! {
         "/api/v1/write" Nothing [BARE POST Items(WRITE), prometheus::remote_write];
         "/api/v1/otlp/v1/metrics" Nothing [BARE POST Items(WRITE), prometheus::otlp_metrics];
         "/api/v1/read" Nothing [BARE POST Items(&[Rule::GetMeasures]), prometheus::remote_read];
@@ -251,8 +269,5 @@ fn routes() -> Vec<Route> {
         "/api/v1/admin/tsdb/clean_tombstones" Nothing
             [BARE POST Items(&[Rule::DeleteMetric]), prometheus::clean_tombstones]
             [BARE PUT Items(&[Rule::DeleteMetric]), prometheus::clean_tombstones];
-        "/v1/capabilities" Nothing [GET Open, capabilities::show];
-        "/v1/status" Nothing [GET Caller(Rule::GetStatus), status::show];
-        "/v1/status/:details" Nothing [GET Caller(Rule::GetStatus), status::show];
     }
 }

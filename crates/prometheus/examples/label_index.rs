@@ -51,7 +51,7 @@ fn measured(number: u64) -> (Owner, Labels) {
     let (instance, meter) = (number / METERS_PER_INSTANCE, number % METERS_PER_INSTANCE);
     let project = instance / INSTANCES_PER_PROJECT;
     let id = |of: u64, number: u64| {
-        Uuid::from_u128(u128::from(of) << 100 | u128::from(number) * 0x9e37_79b9_7f4a_7c15).to_string()
+        Uuid::from_u128((u128::from(of) << 100) | (u128::from(number) * 0x9e37_79b9_7f4a_7c15)).to_string()
     };
     let labels = Labels::from([
         ("__name__".to_owned(), format!("disk.device.figure{meter}")),

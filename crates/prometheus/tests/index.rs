@@ -41,7 +41,7 @@ fn is_of(found: &Owner, seen: &[u8]) -> bool {
     seen.iter().any(|number| owner(*number) == *found)
 }
 
-fn new_series<'a>(metric: MetricId, known: &'a Known) -> NewSeries<'a> {
+fn new_series(metric: MetricId, known: &Known) -> NewSeries<'_> {
     let pairs = known.labels.iter().map(|(label, value)| (label.as_str().into(), value.as_str().into()));
     let labels = MetricLabels { pairs: pairs.collect(), is_written: known.is_written };
     NewSeries { metric, archive_policy_name: &known.policy, owner: owner(known.owner), labels }

@@ -121,6 +121,6 @@ func (s server) settle() error {
 
 // clear removes all series.
 func (s server) clear() error {
-	_, err := s.ask("/api/v1/admin/tsdb/delete_series", url.Values{"match[]": {`{__name__=~".*"}`, `{__name__=""}`}})
+	_, err := s.ask("/api/v1/admin/tsdb/delete_series", url.Values{"match[]": {`{__name__=~".+"}`}})
 	return err
 }

@@ -18,7 +18,7 @@ use super::{failure::Failure, selected};
 use crate::call::Call;
 
 /// How long a query may take, whatever its parameter says. Prometheus' default.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How far instant vectors look back. Prometheus' default.
 pub const LOOKBACK_MS: i64 = 300_000;
@@ -123,7 +123,7 @@ async fn evaluate_until(
     if let Some(limit) = question.limit {
         truncate(&mut result, limit);
     }
-    let stats = Stats { reading, evaluating: started.elapsed() - reading, samples_read };
+    let stats = Stats { reading, evaluating: started.elapsed().saturating_sub(reading), samples_read };
     Ok(Evaluated { result, stats })
 }
 

@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 const BYTES_MAX: usize = 16 << 20;
 /// What an exemplar takes besides its texts, about.
 const ENTRY_BYTES: usize = 160;
-/// Characters of an exemplar's labels, names and values: OpenMetrics' bound.
+/// Characters of an exemplar's labels, names and values: the bound of `OpenMetrics`.
 const LABELS_CHARACTERS_MAX: usize = 128;
 
 /// An exemplar with its series.

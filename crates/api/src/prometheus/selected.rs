@@ -144,13 +144,12 @@ async fn read(
     let mut policies: HashMap<Arc<str>, Arc<ArchivePolicy>> = HashMap::new();
     let (mut metrics, mut labels) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
     for series in found {
-        let policy = match policies.get(&series.archive_policy_name) {
-            Some(policy) => policy.clone(),
-            None => {
-                let policy = call.policy_of(&series.archive_policy_name).await?;
-                policies.insert(series.archive_policy_name.clone(), policy.clone());
-                policy
-            }
+        let policy = if let Some(policy) = policies.get(&series.archive_policy_name) {
+            policy.clone()
+        } else {
+            let policy = call.policy_of(&series.archive_policy_name).await?;
+            policies.insert(series.archive_policy_name.clone(), policy.clone());
+            policy
         };
         if query.fits(&policy) {
             metrics.push(SampledMetric { metric: series.metric, policy });

@@ -155,17 +155,16 @@ impl Reading<'_> {
         };
         for (segment, blocks) in self.segments.iter().zip(blocks) {
             let lookback_ms = lookback_ms(segment);
-            match &segment.buckets {
-                Some(item) => self.add_buckets(segment, item, blocks, query, lookback_ms, &mut builder)?,
-                None => {
-                    let bytes: Vec<&[u8]> = blocks.iter().map(|(_, bytes)| &bytes[..]).collect();
-                    let (from, to) = (Some(segment.from), Some(segment.to));
-                    let points = stored::raw_points(&bytes, self.head, &self.layout, from, to);
-                    let points = points.map_err(|error| self.damaged(&error))?;
-                    for (time, value) in points.timestamps.iter().zip(points.values) {
-                        builder.add(time.0.div_euclid(MILLISECOND), value, 1.0, lookback_ms);
-                    }
-                }
+            if let Some(item) = &segment.buckets {
+                self.add_buckets(segment, item, blocks, query, lookback_ms, &mut builder)?;
+                continue;
+            }
+            let bytes: Vec<&[u8]> = blocks.iter().map(|(_, bytes)| &bytes[..]).collect();
+            let (from, to) = (Some(segment.from), Some(segment.to));
+            let points = stored::raw_points(&bytes, self.head, &self.layout, from, to);
+            let points = points.map_err(|error| self.damaged(&error))?;
+            for (time, value) in points.timestamps.iter().zip(points.values) {
+                builder.add(time.0.div_euclid(MILLISECOND), value, 1.0, lookback_ms);
             }
         }
         builder.end_segment(query.end_ms.saturating_add(1));

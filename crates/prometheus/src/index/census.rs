@@ -17,8 +17,11 @@ pub struct Census {
     pub values_by_label: Vec<(Arc<str>, u64)>,
     /// Bytes of the different values.
     pub value_bytes_by_label: Vec<(Arc<str>, u64)>,
-    pub series_by_label_pair: Vec<((Arc<str>, Arc<str>), u64)>,
+    pub series_by_label_pair: Vec<(LabelPair, u64)>,
 }
+
+/// Name and value of a label.
+pub type LabelPair = (Arc<str>, Arc<str>);
 
 impl Index {
     /// Counts what is seen, with the first `limit` of each list.

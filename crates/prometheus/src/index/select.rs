@@ -236,7 +236,9 @@ impl Choice {
         let mut numbers = Vec::with_capacity(fewest);
         match &best {
             Some((_, pairs)) => {
-                pairs.iter().for_each(|pair| part.pairs[*pair as usize].postings.append_to(&mut numbers));
+                for pair in pairs {
+                    part.pairs[*pair as usize].postings.append_to(&mut numbers);
+                }
                 // No series has two values of a label.
                 if pairs.len() > 1 {
                     numbers.sort_unstable();

@@ -53,32 +53,21 @@ impl Catalogue {
 impl Shared {
     async fn catch_up(&self) -> Result<(), IndexerError> {
         let mut following = self.following.lock().await;
-        match &*following {
-            Some(Following(Some(subscription))) => {
-                let changes = subscription.take();
-                let applied = self.apply(&changes).await;
-                if applied.is_err() {
-                    subscription.give_back(changes);
-                }
-                applied
-            }
-            _ => {
-                let log = self.engine.indexer().change_log();
-                let next = Following(log.map(gnudi_indexer::ChangeLog::subscribe));
-                self.load().await?;
-                if let Following(Some(subscription)) = &next {
-                    // What has changed meanwhile.
-                    let changes = subscription.take();
-                    if let Err(error) = self.apply(&changes).await {
-                        subscription.give_back(changes);
-                        *following = Some(next);
-                        return Err(error);
-                    }
-                }
-                *following = Some(next);
-                Ok(())
-            }
+        let is_loaded = matches!(&*following, Some(Following(Some(_))));
+        if !is_loaded {
+            let log = self.engine.indexer().change_log();
+            let next = Following(log.map(gnudi_indexer::ChangeLog::subscribe));
+            self.load().await?;
+            *following = Some(next);
         }
+        // After a load: what has changed meanwhile.
+        let Some(Following(Some(subscription))) = &*following else { return Ok(()) };
+        let changes = subscription.take();
+        let applied = self.apply(&changes).await;
+        if applied.is_err() {
+            subscription.give_back(changes);
+        }
+        applied
     }
 
     async fn apply(&self, changes: &Changes) -> Result<(), IndexerError> {

@@ -14,7 +14,7 @@ use crate::{
 
 /// `GET` and `POST /api/v1/query_exemplars`
 pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let seen = call.metrics_seen(Rule::GetMeasures)?;
+    let seen = call.metrics_allowed(Rule::GetMeasures)?;
     super::answer(found(call, body, seen.as_ref()).await)
 }
 

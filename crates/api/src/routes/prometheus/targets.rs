@@ -25,7 +25,7 @@ struct Target {
 
 /// `GET /api/v1/targets`
 pub async fn targets(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let seen = call.metrics_seen(Rule::GetMeasures)?;
+    let seen = call.metrics_allowed(Rule::GetMeasures)?;
     super::answer(listed(call, body, seen.as_ref()).await)
 }
 
@@ -40,7 +40,7 @@ async fn listed(
         if arguments.get("state") == "dropped" { Vec::new() } else { active(call, seen).await? };
     active.retain(|target| pool.is_empty() || target.labels.get("job") == pool);
     let mut data = b"{\"activeTargets\":".to_vec();
-    write_list(&active, &mut data, |target, data| target.write(data));
+    write_list(&active, &mut data, Target::write);
     data.extend_from_slice(b",\"droppedTargets\":[],\"droppedTargetCounts\":{}}");
     Ok(success(&data, &[], &[]))
 }
