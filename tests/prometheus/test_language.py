@@ -1,7 +1,7 @@
 """Prometheus' own language tests (its module's promql/promqltest), asked over HTTP of a server that got their series by remote write.
 
-Native histograms are refused, so cases that load or expect them are not looked at. Of the others `LACKING` says which do not pass, and why; one
-that fails and is not there fails the test, and one that passes and is there does, too.
+Native histograms are refused, so cases beside them may fail; as many pass as are counted here. Of the others `LACKING` says which do not pass, and
+why; one that fails and is not there fails the test, and one that passes and is there does, too.
 """
 
 import collections
@@ -13,7 +13,8 @@ from prometheus import golang
 
 MODULE = ("github.com/prometheus/prometheus", "v0.316.0")
 TIMEOUT_S = 600
-CASES_AT_LEAST = 1100
+# Of all files, those beside native histograms included.
+PASSED_AT_LEAST = 1205
 
 # Whole files, by what they need.
 FILES_LACKING = {
@@ -28,7 +29,12 @@ NOT_UTF8 = "texts that are no UTF-8 cannot be sent"
 ZERO = "Prometheus' encoder of remote write sends -0 as 0"
 NAMES = "a server with the feature promql-delayed-name-removal"
 # By file: lines of cases, by the reason.
-LACKING = {}
+LACKING = {
+    "aggregators": {ZERO: [1024, 1035, 1047]},
+    "functions": {NOT_UTF8: [523]},
+    "histograms": {POSITION: [1218, 1223, 1228, 1239, 1244, 1249, 1260, 1273, 1278, 1284]},
+    "name_label_dropping": {NAMES: [59, 64, 69, 74, 89, 115, 119, 123]},
+}
 
 
 def native_lines(text):
@@ -55,6 +61,7 @@ def program():
     return golang.test_binary(golang.HERE / "promqltest", "promqltest.test")
 
 
+@pytest.mark.slow
 def test_language(gnudi, program):
     server = gnudi()
     passed, printed = golang.outcomes(program, golang.HERE / "promqltest", TIMEOUT_S, {"GNUDI_URL": f"http://127.0.0.1:{server.port}"})
@@ -64,16 +71,15 @@ def test_language(gnudi, program):
         if found and found[1] not in FILES_LACKING:
             cases[found[1]][int(found[2])] = is_passed
     folder = golang.module(*MODULE) / "promql" / "promqltest" / "testdata"
-    wrong, looked_at = [], 0
+    wrong = []
     for file, lines in cases.items():
         native = native_lines((folder / f"{file}.test").read_text())
         listed = {line for at in LACKING.get(file, {}).values() for line in at}
         for line, is_passed in sorted(lines.items()):
             if line in native:
                 continue
-            looked_at += 1
             if is_passed == (line in listed):
                 wrong.append(f"{file}.test, line {line}, {'passes and is listed' if is_passed else 'fails'}")
-    print(f"{looked_at} cases")
     assert not wrong, "\n".join(wrong)
-    assert looked_at >= CASES_AT_LEAST, printed[-5000:]
+    count = sum(is_passed for name, is_passed in passed.items() if "/line_" in name)
+    assert count >= PASSED_AT_LEAST, f"{count} cases pass\n{printed[-5000:]}"

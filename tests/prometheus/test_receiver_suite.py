@@ -2,6 +2,8 @@
 
 import pytest
 
+import pytest
+
 from prometheus import golang
 
 pytestmark = pytest.mark.slow
@@ -11,6 +13,8 @@ TESTS = 39
 TIMEOUT_S = 300
 
 
+# Compiling it takes minutes: the module pulls in the clients of three clouds.
+@pytest.mark.long
 def test_receiver(gnudi, tmp_path):
     server = gnudi()
     sources = golang.module(*MODULE)
