@@ -20,8 +20,8 @@ use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::Memo
 use gnudi_engine::Engine;
 use gnudi_indexer::{
     CacheOptions, CachedIndexer, Creators, DatabaseOptions, FollowOptions, Indexer, MemoryIndexer,
-    MetricScope, MetricsChange, NewMetric, NewNamedMetric, NewResource, ResourceChange, ResourceTypeChange,
-    SqlIndexer,
+    MetricScope, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, ResourceChange,
+    ResourceTypeChange, Resources, SqlIndexer,
     conformance::{new_metric, new_resource},
     create_default_archive_policies,
 };
