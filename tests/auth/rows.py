@@ -72,7 +72,8 @@ def _of_prometheus():
         rows += [row(method, f"/api/v1/{name}", f"/api/v1/{name}?{arguments}") for method in ["GET", "POST"]]
     rows.append(row("GET", "/api/v1/label/{name}/values", "/api/v1/label/project/values"))
     rows += [row("GET", f"/api/v1/{name}") for name in ["metadata", "targets", "rules", "alerts"]]
-    rows += [row("GET", f"/api/v1/status/{name}") for name in ["buildinfo", "runtimeinfo", "flags", "config", "tsdb"]]
+    rows += [row("GET", f"/api/v1/status/{name}") for name in ["buildinfo", "runtimeinfo", "flags", "config"]]
+    rows.append(row("GET", "/api/v1/status/tsdb", "/api/v1/status/tsdb?limit=10000"))
     deletion = "/api/v1/admin/tsdb/delete_series"
     rows += [row(method, deletion, f"{deletion}?match[]=<new>", good=204) for method in ["POST", "PUT"]]
     return rows + [row(method, "/api/v1/admin/tsdb/clean_tombstones", good=204) for method in ["POST", "PUT"]]

@@ -30,8 +30,8 @@ def observability_client(session, job):
     client = observability.Client("1", session)
     return {
         "names": sorted(client.query.list()),
-        "shown": [[metric.labels, metric.value] for metric in client.query.show(job["metric"])],
-        "asked": [[metric.labels, metric.value] for metric in client.query.query(f"max by (project) ({job['metric']})")],
+        "shown": [[metric.labels, float(metric.value)] for metric in client.query.show(job["metric"])],
+        "asked": [[metric.labels, float(metric.value)] for metric in client.query.query(f"max by (project) ({job['metric']})")],
     }
 
 
@@ -56,7 +56,7 @@ def cloudkitty_collector(job):
     conf.set_override("prometheus_password", job["basic"][1], "collector_prometheus")
     conf.set_override("scope_key", "project", "collect")
     metrics = {job["metric"]: {"unit": "GiB", "groupby": ["resource"], "metadata": ["flavor"], "extra_args": {"aggregation_method": "max"}}}
-    collector = PrometheusCollector(conf=PrometheusCollector.check_configuration(metrics), period=3600)
+    collector = PrometheusCollector(conf=PrometheusCollector.check_configuration({"metrics": metrics}), period=3600)
     end = datetime.datetime.fromtimestamp(job["end"], datetime.timezone.utc)
     points = collector.fetch_all(job["metric"], end - datetime.timedelta(hours=1), end, job["project_id"])
     return [[dict(point.groupby), dict(point.metadata), float(point.qty)] for point in points]

@@ -9,7 +9,7 @@ from support.process import wait_until
 TIME = 1_750_000_000
 CALLS = [
     "/api/v1/query?time={time}&query={{__name__=~\".%2B\"}}", "/api/v1/query?time={time}&query=count by (zone, __name__) ({{zone!=\"\"}})",
-    "/api/v1/query?time={time}&query=topk(9, {{zone!~\"x\"}})", "/api/v1/query?time={time}&query=absent({{zone=\"{other}-zone\"}})",
+    "/api/v1/query?time={time}&query=topk(9, {{__name__!=\"\",zone!~\"x\"}})", "/api/v1/query?time={time}&query=absent({{zone=\"{other}-zone\"}})",
     "/api/v1/query_range?start={time}&end={time}&step=1&query={{zone=~\".*\",__name__!=\"\"}}",
     "/api/v1/series?match[]={{__name__=~\".%2B\"}}", "/api/v1/series?match[]={{\"{other}-name\"}}&match[]={{zone=\"{other}-zone\"}}", "/api/v1/labels",
     "/api/v1/labels?match[]={{zone=~\".%2B\"}}", "/api/v1/label/__name__/values", "/api/v1/label/zone/values", "/api/v1/label/{other}_label/values",

@@ -26,6 +26,9 @@ const CHARACTERS_MAX: usize = 255;
 /// What Ceilometer's exporters for Prometheus put before the names of its meters.
 pub const CEILOMETER_PREFIX: &str = "ceilometer_";
 
+/// The label that metrics of resources have, and series that Prometheus wrote mostly not.
+pub const RESOURCE_ID: &str = "resource_id";
+
 type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// The labels of a metric.
@@ -115,7 +118,7 @@ fn described<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Vec<Pair
     put("type", Some(&resource.resource_type));
     put("project", resource.project_id.as_deref());
     put("user", resource.user_id.as_deref());
-    pairs.push(("resource_id".into(), resource.id.to_string().into()));
+    pairs.push((RESOURCE_ID.into(), resource.id.to_string().into()));
     for (name, value) in &resource.attributes {
         let Some(value) = text(value) else { continue };
         let mut label = Cow::from(name.as_str());
@@ -129,7 +132,7 @@ fn described<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Vec<Pair
 
 /// Whether a label means something else than an attribute.
 fn is_own(label: &str) -> bool {
-    [METRIC_NAME, "unit", "resource", "resource_id", "type", "project", "user"].contains(&label)
+    [METRIC_NAME, "unit", "resource", RESOURCE_ID, "type", "project", "user"].contains(&label)
 }
 
 /// An attribute's value as a label has it; `None` for none.
@@ -144,13 +147,20 @@ fn text(value: &AttributeValue) -> Option<Cow<'_, str>> {
     })
 }
 
-/// Whether Ceilometer's exporters call a meter so: with [`CEILOMETER_PREFIX`], and underscores in place of all characters that a plain
-/// name of Prometheus may not have.
+/// What Ceilometer's exporters call a meter behind [`CEILOMETER_PREFIX`]: with underscores in place of all characters that a plain name of
+/// Prometheus may not have.
+fn plain(meter: &str) -> impl Iterator<Item = char> {
+    meter.chars().map(|character| if character.is_ascii_alphanumeric() { character } else { '_' })
+}
+
+/// What Ceilometer's exporters call a meter.
+pub fn exported(meter: &str) -> String {
+    CEILOMETER_PREFIX.chars().chain(plain(meter)).collect()
+}
+
+/// Whether Ceilometer's exporters call a meter so.
 pub fn is_exported_as(meter: &str, exported: &str) -> bool {
-    let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '_' };
-    exported
-        .strip_prefix(CEILOMETER_PREFIX)
-        .is_some_and(|exported| meter.chars().map(plain).eq(exported.chars()))
+    exported.strip_prefix(CEILOMETER_PREFIX).is_some_and(|exported| plain(meter).eq(exported.chars()))
 }
 
 #[cfg(test)]
@@ -284,5 +294,6 @@ mod tests {
         assert!(is_called("disk.device.read-bytes", "disk_device_read_bytes"));
         assert!(is_called("a_é", "a__") && !is_called("a_é", "a___") && !is_called("a", "ab"));
         assert!(!is_exported_as("a", "a"));
+        assert_eq!(exported("disk.device.read-bytes"), "ceilometer_disk_device_read_bytes");
     }
 }

@@ -17,9 +17,9 @@ use gnudi_indexer::{IndexerError, MetricScope};
 pub use gnudi_prometheus::index::{Census, FoundSeries};
 use gnudi_prometheus::{
     index::{Condition, Index, Owner},
-    labels::CEILOMETER_PREFIX,
+    labels::{CEILOMETER_PREFIX, RESOURCE_ID, exported},
 };
-use gnudi_promql::{Labels, METRIC_NAME, Matcher};
+use gnudi_promql::{Labels, METRIC_NAME, MatchKind, Matcher};
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
@@ -103,8 +103,19 @@ impl Catalogue {
         seen: Option<&MetricScope>,
     ) -> Result<Vec<Arc<str>>, CatalogueError> {
         self.follow().await?;
-        let sets: Vec<_> = sets.iter().flat_map(|matchers| self.conditions(matchers)).collect();
-        Ok(listed(self.shared.series.read().label_values(label, &sets, &|owner| sees(seen, owner))))
+        let series = self.shared.series.read();
+        let values =
+            |sets: &[Vec<Condition<'_>>]| series.label_values(label, sets, &|owner| sees(seen, owner));
+        let conditions: Vec<_> = sets.iter().flat_map(|matchers| self.conditions(matchers)).collect();
+        let mut found = values(&conditions);
+        if label == METRIC_NAME && sets.is_empty() && self.ceilometer_names {
+            // Clients look here whether there is a metric before they ask for it.
+            let of_resources =
+                Matcher::new(MatchKind::NotEqual, RESOURCE_ID, "").expect("it has no expression");
+            let own = values(&[vec![Condition::Matcher(&of_resources)]]);
+            found.extend(own.iter().map(|name| exported(name).into()));
+        }
+        Ok(listed(found))
     }
 
     /// Counts what the caller sees; the first `limit` of each list.
