@@ -148,7 +148,7 @@ def test_the_tail_starves_at_the_front():
         for order in ("shared, by metric", "ring, by metric", "ring, by sack"):
             assert int(reached[workers, order]) < int(reached[workers, "front, by metric"]) - 200, order
     assert any("virtual time, not measured" in note for note in found["notes"])
-    over_time = [plot for plot in found["plots"] if "what waits" in plot["title"]]
+    over_time = [plot for plot in found["plots"] if plot["title"].startswith("Simulated: backlog,")]
     assert len(over_time) == 2
     for plot in over_time:
         assert [line["name"] for line in plot["lines"]] == [order for workers, order in reached if workers == 1]

@@ -29,8 +29,8 @@ def series(*parts):
 
 def snappy(data):
     """Snappy's block format with nothing but literals."""
-    out = varint(len(data))
+    pieces = [varint(len(data))]
     for start in range(0, len(data), 60):
         piece = data[start:start + 60]
-        out += bytes([len(piece) - 1 << 2]) + piece
-    return out
+        pieces += [bytes([len(piece) - 1 << 2]), piece]
+    return b"".join(pieces)

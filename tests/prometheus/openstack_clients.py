@@ -14,6 +14,7 @@ from keystoneauth1.identity import v3
 from keystoneauth1.session import Session
 from observabilityclient import client as observability
 from oslo_config import cfg
+from watcher import conf as _watcher_options  # noqa: F401: registers what its clients read
 from watcher.common import clients as watcher_clients
 from watcher.decision_engine.datasources.aetos import AetosHelper
 
@@ -56,7 +57,7 @@ def cloudkitty_collector(job):
     conf.set_override("prometheus_password", job["basic"][1], "collector_prometheus")
     conf.set_override("scope_key", "project", "collect")
     metrics = {job["metric"]: {"unit": "GiB", "groupby": ["resource"], "metadata": ["flavor"], "extra_args": {"aggregation_method": "max"}}}
-    collector = PrometheusCollector(conf=PrometheusCollector.check_configuration({"metrics": metrics}), period=3600)
+    collector = PrometheusCollector(conf={"metrics": metrics}, period=3600)
     end = datetime.datetime.fromtimestamp(job["end"], datetime.timezone.utc)
     points = collector.fetch_all(job["metric"], end - datetime.timedelta(hours=1), end, job["project_id"])
     return [[dict(point.groupby), dict(point.metadata), float(point.qty)] for point in points]

@@ -14,17 +14,17 @@ TOLERANCE = 1e-9
 
 
 class Oracle:
-    """Prometheus without anything to scrape."""
+    """Prometheus without anything to scrape; `config` is its configuration."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, config="global: {}\n"):
         program = shutil.which("prometheus")
         assert program, "prometheus is missing: run scripts/install-test-deps"
         directory.mkdir(parents=True, exist_ok=True)
-        config = directory / "prometheus.yml"
-        config.write_text("global: {}\n")
+        path = directory / "prometheus.yml"
+        path.write_text(config)
         self.port = free_port()
         self.process = Process([
-            program, f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}", "--web.enable-remote-write-receiver",
+            program, f"--config.file={path}", f"--storage.tsdb.path={directory / 'data'}", "--web.enable-remote-write-receiver",
             "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{self.port}"], directory / "prometheus.log")
         self.process.wait_ready(self._is_ready, 60)
 

@@ -69,7 +69,7 @@ def world(gnudi, keystone):
 def test_each_service_finds_what_it_needs(world):
     everybody = world.everybody
     found = world("observability")
-    assert found["names"] == ["memory.usage"]
+    assert found["names"] == [METRIC, "memory.usage"]
     assert [(labels["resource"], labels["project"], value) for labels, value in found["shown"]] == [(INSTANCE, everybody.alpha.id, GIGABYTE)]
     assert found["asked"] == [[{"project": everybody.alpha.id}, GIGABYTE]]
 
@@ -100,4 +100,5 @@ def test_cloudkitty_rates_by_project(gnudi):
            "project_id": "alpha", "end": now}
     done = subprocess.run([cloud_venv.python(), SCRIPT], input=json.dumps(job), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [[{"project": "alpha", "resource": INSTANCE}, {"flavor": "m1.small"}, GIGABYTE]]
+    [[group, metadata, quantity]] = json.loads(done.stdout)
+    assert (group["project"], group["resource"], metadata, quantity) == ("alpha", INSTANCE, {"flavor": "m1.small"}, GIGABYTE)

@@ -111,13 +111,15 @@ GOOD = ([("__name__", "good"), ("job", "partial")], [(1.0, START)], b"")
     (([("__name__", "m")], [(1.0, 1 << 62)], b""), "timestamp 4611686018427387904: m"),
     ((HISTOGRAM, [], field(3, number(15, START))), "native histograms are not supported: h{job="),
     ((HISTOGRAM, [], b""), "TimeSeries must contain at least one sample or histogram: h{"),
+    # The exemplar is kept.
     ((HISTOGRAM, [], field(4, b"")), "TimeSeries must contain at least one sample or histogram: h{"),
 ])
 def test_what_is_refused_is_told_and_the_rest_is_stored(server, bad, text):
     before = metrics_of(server.client(), "prometheus", "none@none")
     answer = write(server, request_2(bad, GOOD), VERSION_2).expect(400)
     assert answer.headers["content-type"].startswith("text/plain") and text in answer.body.decode(), answer
-    assert [answer.headers[name] for name in WRITTEN] == ["1", "0", "0"]
+    exemplars = "1" if bad[2] == field(4, b"") else "0"
+    assert [answer.headers[name] for name in WRITTEN] == ["1", "0", exemplars]
     assert [value for _, value in raw(server, "partial@none", "good")] == [1.0]
     assert set(metrics_of(server.client(), "prometheus", "partial@none")) == {"good"}
     assert metrics_of(server.client(), "prometheus", "none@none") == before

@@ -5,7 +5,7 @@
 use super::{InvalidLabels, Left, Limits, ReadError, Series, Span, WriteRequest, sample};
 use crate::{
     metadata::Metadata,
-    protobuf::{Fields, Malformed},
+    protobuf::{FieldValue, Fields, Malformed},
 };
 
 /// The series of a message.
@@ -19,9 +19,9 @@ pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadErro
                 let series = series(value.bytes(1)?, &mut left, &mut request)?;
                 request.series.push(series);
             }
-            (3, value) => {
+            (3, FieldValue::Bytes(message)) => {
                 left.take_series()?;
-                request.metadata.push(metadata(value.bytes(3)?)?);
+                request.metadata.push(metadata(message)?);
             }
             _ => {}
         }
