@@ -78,7 +78,7 @@ def watcher_source(session, job):
         "availability": source.check_availability(),
         "names": sorted(source.list_metrics()),
         "memory": source.get_instance_ram_usage(instance, period=3600),
-        "host_cpu": source.get_host_cpu_usage(host, period=600),
+        "host_cpu": source.get_host_cpu_usage(host, period=240),
     }
 
 

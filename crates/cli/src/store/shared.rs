@@ -23,7 +23,7 @@ use gnudi_drivers::{
 use gnudi_engine::Engine;
 use gnudi_indexer::sql::{self, SqlIndexer};
 use gnudi_model::SackCount;
-use gnudi_sql::{Connector, DatabaseOptions, Purpose, is_lasting, is_missing_table};
+use gnudi_sql::is_lasting;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
@@ -117,17 +117,8 @@ pub fn check(engines: Shared, config: &Config) -> Result<()> {
 
 /// Whether the index has tables of gnudi, without making any. `None` where it does not answer.
 pub async fn is_prepared(config: &Config) -> Result<Option<bool>> {
-    let connector = Connector::new(&DatabaseOptions::Server(engines::index(config)?));
-    let Ok(mut connection) = connector.connect(Purpose::Read).await else { return Ok(None) };
-    // A table of one row that every version of the schema has.
-    let statement = connection.statement("SELECT version FROM resource_type_version");
-    let answer = connection.fetch_optional(statement).await;
-    connection.close().await;
-    Ok(match answer {
-        Ok(_) => Some(true),
-        Err(error) if is_missing_table(&error) => Some(false),
-        Err(_) => None,
-    })
+    let index = engines::index(config)?;
+    Patience::of_command().open(&config.place("indexer", "url"), || SqlIndexer::is_prepared(&index)).await
 }
 
 /// The option that names who coordinates.

@@ -93,6 +93,20 @@ impl SqlIndexer {
         Self::open_inner(&options).await.map_err(|error| error.at(&options.place()))
     }
 
+    /// Whether the database of a server has an index, without making one; `None` where it does not answer.
+    ///
+    /// # Errors
+    /// Where another program lives in it.
+    pub async fn is_prepared(options: impl Into<DatabaseOptions>) -> Result<Option<bool>, OpenError> {
+        let options = options.into();
+        let Ok(mut connection) = Connector::new(&options).connect(Purpose::Read).await else {
+            return Ok(None);
+        };
+        let prepared = migrations::is_prepared(&mut connection).await;
+        connection.close().await;
+        prepared.map_err(|error| error.at(&options.place()))
+    }
+
     async fn open_inner(options: &DatabaseOptions) -> Result<Self, OpenError> {
         let connector = Connector::new(options);
         let mut connection = match options {

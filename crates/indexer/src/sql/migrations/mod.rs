@@ -108,6 +108,18 @@ async fn refuse_other_programs(connection: &mut Connection) -> Result<(), OpenEr
     Err(OpenError::OtherProgram { program, tables })
 }
 
+/// Whether the database has a schema of gnudi's; `None` where that cannot be told.
+pub(super) async fn is_prepared(connection: &mut Connection) -> Result<Option<bool>, OpenError> {
+    refuse_other_programs(connection).await?;
+    // A table of one row that every version of the schema has.
+    let select = connection.statement("SELECT version FROM resource_type_version");
+    Ok(match connection.fetch_optional(select).await {
+        Ok(_) => Some(true),
+        Err(error) if gnudi_sql::is_missing_table(&error) => Some(false),
+        Err(_) => None,
+    })
+}
+
 /// Those that the database has not seen.
 async fn missing(
     connection: &mut Connection,
