@@ -46,7 +46,8 @@ def world(gnudi, keystone):
         points = [{"timestamp": now - 300 + second, "value": GIGABYTE} for second in range(0, 300, 10)]
         service.post(f"/v1/resource/instance/{identity}/metric/memory.usage/measures", points).expect(202)
     labels = [label("fqdn", HOST), label("instance", "10.0.0.1:9100"), label("job", "node")]
-    idle = [sample(0.75 * second, (now - 300 + second) * 1000) for second in range(0, 300, 15)]
+    # Beyond now, so that a rate until then has all of its time.
+    idle = [sample(0.75 * second, (now - 300 + second) * 1000) for second in range(0, 420, 15)]
     up = [sample(1.0, (now - 300 + second) * 1000) for second in range(0, 300, 15)]
     remote_write(server, everybody.tokens["admin"],
                  series(label("__name__", "node_cpu_seconds_total"), label("cpu", "0"), *labels, label("mode", "idle"), *idle),
