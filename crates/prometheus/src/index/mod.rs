@@ -4,7 +4,7 @@
 //! value the numbers of its series (`part`, `postings`). So a query of one who sees some owners costs what those have, and neither its
 //! answer nor its time tells of others. Parts share texts only (`texts`). `select` finds series, `census` counts.
 //!
-//! A budget of 500 bytes a series holds with the labels that exporters and Ceilometer give (`examples/label_index.rs`).
+//! A series takes 150 to 200 bytes with the labels that exporters and Ceilometer give (`examples/label_index.rs`).
 
 mod census;
 mod part;
