@@ -13,8 +13,7 @@ TESTS = 39
 TIMEOUT_S = 300
 
 
-# Compiling it takes minutes: the module pulls in the clients of three clouds.
-@pytest.mark.long
+@pytest.mark.slow
 def test_receiver(gnudi, tmp_path):
     server = gnudi()
     sources = golang.module(*MODULE)
