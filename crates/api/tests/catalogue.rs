@@ -151,7 +151,10 @@ async fn series_have_the_labels_of_their_metrics() {
     assert!(select(catalogue, "ceilometer_up", None).await.is_empty(), "was written so");
     assert!(select(catalogue, "{__name__=~\"ceilometer_.*\"}", None).await.is_empty());
     let names = catalogue.label_values("__name__", &[], None).await.unwrap();
-    assert_eq!(names.iter().map(|name| &**name).collect::<Vec<_>>(), ["disk.read", "up", "x", "y"]);
+    assert_eq!(
+        names.iter().map(|name| &**name).collect::<Vec<_>>(),
+        ["ceilometer_disk_read", "disk.read", "up", "x", "y"]
+    );
 
     let change = ResourceChange {
         attributes: BTreeMap::from([("host".into(), text("h2"))]),
