@@ -62,7 +62,7 @@ def _of_resource(method, suffix="", route_suffix=None, **kwargs):
 
 
 def _of_prometheus():
-    """Rows for Prometheus' API: whoever is known may ask, and sees what is theirs (`test_prometheus_tenants.py`)."""
+    """Rows for Prometheus' API: every authenticated caller may ask, and sees their own (`prometheus/test_tenants.py`)."""
     def row(method, route, path=None, body=None, good=200):
         return Row(method, route, path, body, own=(401, 401, 401, *(good,) * 5), why="Gnocchi has it not")
 

@@ -4,6 +4,7 @@ import time
 
 from inputs.remote_write import field, label, sample, series, snappy, varint
 from prometheus.messages import VERSION_1, double
+from support.process import wait_until
 
 
 def exemplar(value, time_ms, **labels):
@@ -46,9 +47,7 @@ def test_targets_are_what_others_scrape(gnudi):
     up = lambda instance, value, at: series(label("__name__", "up"), label("job", "node"), label("instance", instance), sample(value, at * 1000))
     write(client, up("a:9100", 1.0, now - 10), up("b:9100", 0.0, now - 10), up("gone:9100", 1.0, now - 3600))
     settled = lambda: client.get("/v1/status?details=false").expect(200).json()["storage"]["summary"]["measures"] == 0
-    until = time.monotonic() + 30
-    while not settled() and time.monotonic() < until:
-        time.sleep(0.05)
+    wait_until(settled, 30, "the samples")
     targets = client.get("/api/v1/targets?state=active").expect(200).json()["data"]["activeTargets"]
     assert [(target["labels"], target["scrapePool"], target["health"]) for target in targets] == [
         ({"instance": "a:9100", "job": "node"}, "node", "up"), ({"instance": "b:9100", "job": "node"}, "node", "down")]

@@ -11,6 +11,7 @@ import pytest
 from auth import cloud
 from auth.cloud import Caller
 from inputs.remote_write import label, sample, series, snappy
+from prometheus.messages import VERSION_1
 from support import cloud_venv
 from support.http import Client
 
@@ -25,8 +26,7 @@ METRIC = "ceilometer_memory_usage"
 
 def remote_write(server, token, *bodies):
     client = Caller(server, token)
-    headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"}
-    client.request("POST", "/api/v1/write", snappy(b"".join(bodies)), headers=headers).expect(204)
+    client.request("POST", "/api/v1/write", snappy(b"".join(bodies)), headers=VERSION_1).expect(204)
 
 
 @pytest.fixture

@@ -116,6 +116,11 @@ impl Call<'_> {
         Links::of(self.parts, &options.path_prefix, options.enable_proxy_headers_parsing)
     }
 
+    /// The time in milliseconds, as Prometheus counts it.
+    pub fn now_ms(&self) -> i64 {
+        self.app.now().0.div_euclid(1_000_000)
+    }
+
     /// Appends the caller's measures to the log of measures. They are durable once this returns.
     pub async fn append(&self, batch: Batch) -> Result<(), ApiError> {
         self.app.append(&self.caller, batch).await

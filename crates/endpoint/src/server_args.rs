@@ -34,10 +34,10 @@ pub struct ServerArgs {
     /// The user's password. Others can read command lines: rather set `GNOCCHI_PASSWORD` or `GNUDI_PASSWORD`.
     #[arg(long, help_heading = SERVER, value_name = "PASSWORD", hide_short_help = true)]
     pub password: Option<String>,
-    /// Believe this file's certificates (PEM) instead of the system's, where the URL is https [default: `OS_CACERT`].
+    /// Trust this file's certificates (PEM) instead of the system's, where the URL is https [default: `OS_CACERT`].
     #[arg(long, help_heading = SERVER, value_name = "FILE", alias = "os-cacert", hide_short_help = true)]
     pub cacert: Option<PathBuf>,
-    /// Believe whoever answers, where the URL is https.
+    /// Trust any server, whatever its certificate, where the URL is https.
     #[arg(long, help_heading = SERVER, conflicts_with = "cacert", hide_short_help = true)]
     pub insecure: bool,
     /// How long an answer may take [default: 60].
@@ -161,7 +161,7 @@ fn variable(name: &str) -> Option<String> {
 pub struct Server {
     /// Its base URL, as it was named.
     pub endpoint: String,
-    /// Who asks, whose certificates are believed, how long an answer may take.
+    /// Who asks, whose certificates are trusted, how long an answer may take.
     pub options: ClientOptions,
 }
 

@@ -177,7 +177,7 @@ pub async fn newest(
     sets: &[Vec<Matcher>],
     seen: Option<&MetricScope>,
 ) -> Result<Vec<Newest>, Failure> {
-    let now_ms = call.app.now().0.div_euclid(1_000_000);
+    let now_ms = call.now_ms();
     let selection = |matchers| Selection {
         matchers,
         start_ms: now_ms - LOOKBACK_MS + 1,

@@ -7,6 +7,7 @@ use std::{
     collections::{HashMap, HashSet},
     mem,
     ops::Range,
+    sync::Arc,
 };
 
 use gnudi_drivers::incoming::Batch;
@@ -161,7 +162,7 @@ impl<'c> Gathering<'c> {
         }
         let Some(series) = labels().ok().filter(|labels| labels::check(labels).is_ok()) else { return };
         let series = gnudi_promql::Labels::new(series);
-        let creator: std::sync::Arc<str> = self.call.caller.user.as_str().into();
+        let creator: Arc<str> = self.call.caller.user.as_str().into();
         // What is too long is not even copied: many may refer to one long text.
         let short = exemplars.flatten().filter(|exemplar| are_short(exemplar.labels.iter().copied()));
         self.exemplars.extend(short.map(|exemplar| StoredExemplar {
@@ -222,9 +223,8 @@ impl<'c> Gathering<'c> {
         }
         let faults = self.told_faults();
         self.call.append(batch(&self.points, self.known)).await?;
-        let kept =
-            self.exemplars.into_iter().filter(|exemplar| self.call.app.exemplars.put(exemplar.clone()));
-        let exemplars = kept.count() as u64;
+        let kept = self.exemplars.into_iter().map(|exemplar| self.call.app.exemplars.put(exemplar));
+        let exemplars = kept.filter(|is_kept| *is_kept).count() as u64;
         Ok(Stored { samples: self.samples, exemplars, faults, faults_len: self.faults_len })
     }
 

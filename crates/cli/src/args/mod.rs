@@ -241,7 +241,7 @@ pub struct ServeArgs {
     /// that name in `[api]`].
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Listen on an address that others can reach although authentication `basic` believes every caller.
+    /// Listen on an address that others can reach although authentication `basic` trusts every caller.
     #[arg(long)]
     pub allow_open_access: bool,
     /// Do not create the archive policies bool, low, medium, high and the rule `default`.
@@ -271,13 +271,13 @@ fn host_and_port(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Whose certificates are believed where an endpoint is https.
+/// Whose certificates are trusted where an endpoint is https.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TrustArgs {
-    /// Believe this file's certificates (PEM) instead of the system's, where the URL is https.
+    /// Trust this file's certificates (PEM) instead of the system's, where the URL is https.
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
-    /// Believe whoever answers, where the URL is https.
+    /// Trust any server, whatever its certificate, where the URL is https.
     #[arg(long, conflicts_with = "cacert")]
     pub insecure: bool,
 }

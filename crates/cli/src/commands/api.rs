@@ -88,11 +88,11 @@ pub fn check(config: &Config, args: &ServeArgs) -> Result<()> {
     host.map_or(Ok(()), |host| refuse_open_access(host, args, &auth_mode))
 }
 
-/// With authentication that believes every caller only loopback may be listened on, unless told otherwise.
+/// Authentication that trusts every caller listens on loopback only, unless told otherwise.
 pub fn refuse_open_access(host: IpAddr, args: &ServeArgs, auth_mode: &AuthMode) -> Result<()> {
     if !host.is_loopback() && auth_mode.trusts_everybody() && !args.allow_open_access {
         bail!(
-            "{host} is not loopback, and authentication `basic` without passwords believes every caller: listen on 127.0.0.1, or give --password-file (see `gnudi passwd`) or --allow-open-access"
+            "{host} is not loopback, and authentication `basic` without passwords trusts every caller: listen on 127.0.0.1, or give --password-file (see `gnudi passwd`) or --allow-open-access"
         );
     }
     Ok(())

@@ -5,7 +5,7 @@ use gnudi_prometheus::{
     answer::{success, write_labels, write_list},
     number::{write_time, write_value},
 };
-use gnudi_promql::{Labels, Limits, QueryTimes, parse};
+use gnudi_promql::{Labels, Limits, Matcher, QueryTimes, parse};
 
 use crate::{
     prometheus::{Failure, StoredExemplar, arguments::Arguments},
@@ -32,12 +32,13 @@ async fn found(
     let plan = parse(arguments.get("query"), &Limits::default(), true)?;
     let selections = plan.selections(&QueryTimes::instant(0), 0);
     let is_selected = |series: &Labels| {
-        let fulfils = |matcher: &gnudi_promql::Matcher| matcher.matches(series.get(&matcher.name));
+        let fulfils = |matcher: &Matcher| matcher.matches(series.get(&matcher.name));
         selections.iter().any(|selection| selection.matchers.iter().all(fulfils))
     };
-    let sees = |creator: &str| seen.is_none_or(|scope| scope.includes(creator, None, Some(creator)));
     let mut exemplars = call.app.exemplars.find(|exemplar| {
-        times.contains(&exemplar.time_ms) && sees(&exemplar.creator) && is_selected(&exemplar.series)
+        times.contains(&exemplar.time_ms)
+            && super::sees_creator(seen, &exemplar.creator)
+            && is_selected(&exemplar.series)
     });
     exemplars.sort_by(|a, b| a.series.cmp(&b.series).then(a.time_ms.cmp(&b.time_ms)));
     let by_series: Vec<&[StoredExemplar]> = exemplars.chunk_by(|a, b| a.series == b.series).collect();

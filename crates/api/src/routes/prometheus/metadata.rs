@@ -45,8 +45,7 @@ async fn listed(
     let sets: Vec<&[Matcher]> = sets.iter().map(|matchers| &matchers[..]).collect();
     let names = catalogue.label_values(METRIC_NAME, &sets, seen).await?;
     let mut listed: BTreeMap<String, Vec<Metadata<'static>>> = BTreeMap::new();
-    let sees = |creator: &str| seen.is_none_or(|scope| scope.includes(creator, None, Some(creator)));
-    for (name, metadata) in call.app.metadata.seen(sees) {
+    for (name, metadata) in call.app.metadata.seen(|creator| super::sees_creator(seen, creator)) {
         if asked.is_empty() || asked == name {
             listed.entry(name).or_default().push(metadata);
         }

@@ -30,6 +30,8 @@ pub use status::{alerts, build_info, config, flags, rules, runtime_info, tsdb};
 pub use targets::targets;
 pub use write::write;
 
+use gnudi_indexer::MetricScope;
+
 use super::prelude::*;
 use crate::prometheus::Failure;
 
@@ -37,4 +39,9 @@ use crate::prometheus::Failure;
 #[expect(clippy::unnecessary_wraps, reason = "handlers return it")]
 fn answer(answered: Result<Vec<u8>, Failure>) -> Answer {
     Ok(answered.map_or_else(|failure| failure.response(), reply::ok_bytes))
+}
+
+/// Whether a caller sees what a creator said of its own series.
+fn sees_creator(seen: Option<&MetricScope>, creator: &str) -> bool {
+    seen.is_none_or(|scope| scope.includes(creator, None, Some(creator)))
 }

@@ -39,10 +39,7 @@ async fn instant(
 ) -> Result<Response, Failure> {
     let arguments = Arguments::read(call, body).await?;
     let limit = arguments.limit()?;
-    let time_ms = match arguments.time("time")? {
-        Some(time_ms) => time_ms,
-        None => call.app.now().0.div_euclid(1_000_000),
-    };
+    let time_ms = arguments.time("time")?.unwrap_or_else(|| call.now_ms());
     respond(call, &arguments, QueryTimes::instant(time_ms), limit, seen).await
 }
 

@@ -63,7 +63,7 @@ async fn now(
     query: &str,
     seen: Option<&MetricScope>,
 ) -> Result<Vec<(Labels, f64)>, Failure> {
-    let times = QueryTimes::instant(call.app.now().0.div_euclid(1_000_000));
+    let times = QueryTimes::instant(call.now_ms());
     let question = Question { query, times, timeout: None, lookback: None, limit: None };
     let QueryValue::Vector(samples) = evaluation::evaluate(call, &question, seen).await?.result.value else {
         unreachable!("both queries give instant vectors");

@@ -34,7 +34,7 @@ pub fn explained(error: anyhow::Error, endpoint: &str) -> anyhow::Error {
     match error.downcast_ref::<ClientError>() {
         Some(ClientError::NoAnswer { reason, .. }) if reason.contains("certificate") => {
             anyhow!(
-                "no answer from {endpoint} ({reason}): --cacert or OS_CACERT names whose certificates are believed"
+                "no answer from {endpoint} ({reason}): --cacert or OS_CACERT names whose certificates are trusted"
             )
         }
         Some(ClientError::NoAnswer { reason, .. }) => anyhow!(

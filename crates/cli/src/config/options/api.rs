@@ -18,13 +18,13 @@ pub const OPTIONS: &[Spec] = &options! {
     text remoteuser_header("X-Remote-User",
         "gnudi: the header in which the proxy names the user, for auth_mode remoteuser.");
     option remoteuser_proxies(Kind::List, "",
-        "gnudi: addresses and networks (192.0.2.1, 192.0.2.0/24) from which that header is believed; auth_mode \
+        "gnudi: addresses and networks (192.0.2.1, 192.0.2.0/24) from which that header is trusted; auth_mode \
          remoteuser needs them.");
     option max_limit(POSITIVE, "1000", "Most items in one answer of a listing.");
     option operation_timeout(ANY, "10",
         "Seconds that a request waits for measures to be processed (refresh) before it answers 503.");
     option enable_proxy_headers_parsing(Kind::Bool, "false",
-        "Believe Forwarded and X-Forwarded-* headers. Only behind a proxy that sets them.");
+        "Trust Forwarded and X-Forwarded-* headers. Only behind a proxy that sets them.");
     option body_bytes_max(POSITIVE, "33554432", "gnudi: largest request body; a larger one is answered 413.");
     option bodies_bytes_max(POSITIVE, "536870912",
         "gnudi: bytes of all request bodies that are read or worked on, half of them from one address; more are \

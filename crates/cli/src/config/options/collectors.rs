@@ -6,7 +6,7 @@ pub const OPTIONS: &[Spec] = &options! {
     [statsd]
     text host("127.0.0.1",
         "Address on which datagrams are taken. They carry no name and no password: whoever reaches it is \
-         believed.");
+         trusted.");
     option port(PORT, "8125", "Port on which datagrams are taken (UDP).");
     text resource_id("",
         "Resource that the metrics belong to; created where there is none. Unset: one called statsd.");

@@ -30,7 +30,7 @@ pub const SERVICE: &[Spec] = &options! {
     option interface(Kind::Choice(&["public", "internal", "admin", "publicURL", "internalURL", "adminURL"]),
         "public", "Which of a service's endpoints are called.");
     text cafile("", "Certificates, in PEM, that vouch for the services. Unset: the system's.");
-    option insecure(Kind::Bool, "false", "Believe whoever answers.");
+    option insecure(Kind::Bool, "false", "Trust any server, whatever its certificate.");
     option timeout(Kind::Seconds, "", "Seconds that a request may take. Unset: 60.");
     text user("", "With gnocchi-basic: the user.");
     text roles("admin", "With gnocchi-noauth: the roles.");
@@ -79,7 +79,7 @@ pub const OTHERS: &[Spec] = &options! {
     [rgw_client]
     option implicit_tenants(Kind::Bool, "false", "radosgw keeps each project's users apart.");
     text rgw_service_name("", "Name of radosgw in Keystone's catalogue.");
-    option insecure(Kind::Bool, "true", "Believe whoever answers as radosgw.");
+    option insecure(Kind::Bool, "true", "Trust any server as radosgw, whatever its certificate.");
     text cafile("", "Certificates, in PEM, that vouch for radosgw.");
     idle tls_min_version("", "TLS 1.2 and 1.3");
     idle tls_max_version("", "TLS 1.2 and 1.3");
