@@ -137,7 +137,7 @@ impl Engine {
         let processor =
             Processor::new(indexer.clone(), incoming.clone(), store.clone(), units.clone(), clock);
         Engine {
-            bulk: Bulk::new(store.clone()),
+            bulk: Bulk::new(store.clone(), incoming.numbering().units()),
             watcher: Watcher::new(incoming.clone()),
             indexer,
             incoming,
@@ -272,7 +272,7 @@ impl Engine {
     /// `points_max` of them, at most [`cross::POINTS_MAX`].
     pub async fn measures_of_many(
         &self,
-        reads: Arc<[MetricRead]>,
+        reads: Vec<MetricRead>,
         start: Option<Timestamp>,
         stop: Option<Timestamp>,
         points_max: usize,
@@ -285,7 +285,7 @@ impl Engine {
     /// not in them.
     pub async fn samples(
         &self,
-        metrics: Arc<[SampledMetric]>,
+        metrics: Vec<SampledMetric>,
         query: Arc<SampleQuery>,
         samples_max: usize,
     ) -> Result<(Vec<Samples>, HeldPoints), CrossMeasuresError> {

@@ -189,8 +189,7 @@ fn a_query_reads_a_bounded_number_of_points() {
         let engine = engine(std::slice::from_ref(&policy), &[(0..1000).step_by(10).collect()]).await;
         let method = "mean".parse().unwrap();
         let aggregations = vec![policy.aggregation(method, Timespan::from_secs(10)).unwrap()];
-        let reads: Arc<[MetricRead]> =
-            [MetricRead { metric: id(0), policy: policy.clone(), aggregations }].into();
+        let reads = vec![MetricRead { metric: id(0), policy: policy.clone(), aggregations }];
         let series = engine.measures_of_many(reads.clone(), None, None, 100).await.unwrap();
         assert_eq!(series[0][0].values.len(), 100);
         let refused = engine.measures_of_many(reads, None, None, 99).await.unwrap_err();

@@ -3,6 +3,8 @@
 //! On the servers texts are bytes like ids (`BYTEA`, `VARBINARY`): so they compare by their bytes whatever the server's
 //! locale, and any character may be in them.
 
+use crate::options::Server;
+
 /// A way to write SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -10,6 +12,15 @@ pub enum Dialect {
     Postgres,
     /// Also `MariaDB`'s.
     Mysql,
+}
+
+impl From<Server> for Dialect {
+    fn from(server: Server) -> Self {
+        match server {
+            Server::Postgres => Dialect::Postgres,
+            Server::Mysql => Dialect::Mysql,
+        }
+    }
 }
 
 impl Dialect {

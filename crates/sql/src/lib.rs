@@ -4,6 +4,7 @@
 //! One file per database says how it is reached and how values are bound; `dialect.rs` what it writes differently. What the statements
 //! are is not known here.
 
+mod buffer;
 mod checkpoint;
 mod connection;
 mod dialect;
@@ -12,6 +13,7 @@ mod mysql;
 mod options;
 mod pool;
 mod postgres;
+mod readers;
 mod row;
 pub mod sqlite;
 mod statement;

@@ -6,14 +6,16 @@
 use std::{io, time::Duration};
 
 use parking_lot::Mutex;
-use sqlx::{SqlitePool, sqlite::SqlitePoolOptions};
 use tokio::sync::Semaphore;
 
-use crate::{Connection, Connector, Dialect, Purpose, Row, Statement, connection::within, sqlite};
+use crate::{
+    Connection, Connector, DatabaseOptions, Dialect, Purpose, Row, Statement, connection::within,
+    readers::SqliteReaders,
+};
 
 #[derive(Debug)]
 pub enum Pool {
-    Sqlite(SqlitePool),
+    Sqlite(SqliteReaders),
     Server(Box<ServerPool>),
 }
 
@@ -28,28 +30,18 @@ pub struct ServerPool {
 }
 
 impl Pool {
-    pub async fn open(
-        connector: Connector,
-        dialect: Dialect,
-        readers_max: u32,
-        limit: Duration,
-    ) -> Result<Self, sqlx::Error> {
-        let readers_max = readers_max.max(1);
-        match connector {
-            Connector::Sqlite(options) => SqlitePoolOptions::new()
-                .max_connections(readers_max)
-                .acquire_timeout(limit)
-                .connect_with(options.pragma("query_only", "ON"))
-                .await
-                .map(Pool::Sqlite),
-            connector => Ok(Pool::Server(Box::new(ServerPool {
-                connector,
-                dialect,
-                limit,
-                permits: Semaphore::new(readers_max as usize),
-                idle: Mutex::default(),
-            }))),
-        }
+    pub async fn open(options: &DatabaseOptions) -> Result<Self, sqlx::Error> {
+        let server = match options {
+            DatabaseOptions::Sqlite(options) => return SqliteReaders::open(options).await.map(Pool::Sqlite),
+            DatabaseOptions::Server(server) => server,
+        };
+        Ok(Pool::Server(Box::new(ServerPool {
+            connector: Connector::new(options),
+            dialect: server.server.into(),
+            limit: server.timeout,
+            permits: Semaphore::new(server.readers_max.max(1) as usize),
+            idle: Mutex::default(),
+        })))
     }
 
     pub fn dialect(&self) -> Dialect {
@@ -66,19 +58,14 @@ impl Pool {
 
     pub async fn fetch_all(&self, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
         match self {
-            Pool::Sqlite(pool) => {
-                let rows = sqlite::query(statement).fetch_all(pool).await?;
-                Ok(rows.into_iter().map(Row::Sqlite).collect())
-            }
+            Pool::Sqlite(readers) => readers.fetch(statement, usize::MAX).await,
             Pool::Server(pool) => Box::pin(within(Some(pool.limit), pool.fetch_all(statement))).await,
         }
     }
 
     pub async fn fetch_optional(&self, statement: Statement) -> Result<Option<Row>, sqlx::Error> {
         match self {
-            Pool::Sqlite(pool) => {
-                sqlite::query(statement).fetch_optional(pool).await.map(|row| row.map(Row::Sqlite))
-            }
+            Pool::Sqlite(readers) => Ok(readers.fetch(statement, 1).await?.pop()),
             Pool::Server(_) => Ok(self.fetch_all(statement).await?.into_iter().next()),
         }
     }
@@ -89,7 +76,7 @@ impl Pool {
 
     pub async fn close(&self) {
         match self {
-            Pool::Sqlite(pool) => pool.close().await,
+            Pool::Sqlite(readers) => readers.close().await,
             Pool::Server(pool) => {
                 pool.permits.close();
                 let idle = std::mem::take(&mut *pool.idle.lock());

@@ -4,8 +4,13 @@ use sqlx::{
     Decode, MySql, Postgres, Row as _, Sqlite, Type, mysql::MySqlRow, postgres::PgRow, sqlite::SqliteRow,
 };
 
+use crate::buffer::BufferedRow;
+
 #[derive(Debug)]
 pub enum Row {
+    /// Of a reader of `SQLite`.
+    Buffered(BufferedRow),
+    /// Of a connection of sqlx.
     Sqlite(SqliteRow),
     Postgres(PgRow),
     Mysql(MySqlRow),
@@ -16,6 +21,7 @@ impl Row {
         T::get(self, index)
     }
 
+    /// What sqlx decodes.
     fn raw<'r, T>(&'r self, index: usize) -> Result<T, sqlx::Error>
     where
         T: Decode<'r, Sqlite> + Type<Sqlite>,
@@ -23,6 +29,7 @@ impl Row {
         T: Decode<'r, MySql> + Type<MySql>,
     {
         match self {
+            Row::Buffered(_) => unreachable!("its values are decoded"),
             Row::Sqlite(row) => row.try_get(index),
             Row::Postgres(row) => row.try_get(index),
             Row::Mysql(row) => row.try_get(index),
@@ -35,45 +42,47 @@ pub trait Column<'r>: Sized {
     fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error>;
 }
 
-impl Column<'_> for i64 {
-    fn get(row: &Row, index: usize) -> Result<Self, sqlx::Error> {
-        row.raw(index)
-    }
-}
-
 impl Column<'_> for Option<i64> {
     fn get(row: &Row, index: usize) -> Result<Self, sqlx::Error> {
-        row.raw(index)
-    }
-}
-
-impl<'r> Column<'r> for &'r [u8] {
-    fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error> {
-        row.raw(index)
+        if let Row::Buffered(row) = row { row.integer(index) } else { row.raw(index) }
     }
 }
 
 impl<'r> Column<'r> for Option<&'r [u8]> {
     fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error> {
-        row.raw(index)
+        if let Row::Buffered(row) = row { row.bytes(index) } else { row.raw(index) }
     }
 }
 
 /// Servers keep texts as bytes.
 impl<'r> Column<'r> for Option<&'r str> {
     fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error> {
-        if let Row::Sqlite(row) = row {
-            return row.try_get(index);
+        match row {
+            Row::Buffered(row) => row.text(index),
+            Row::Sqlite(row) => row.try_get(index),
+            Row::Postgres(_) | Row::Mysql(_) => {
+                let bytes: Option<&[u8]> = row.raw(index)?;
+                bytes.map(std::str::from_utf8).transpose().map_err(|error| decode(error.into()))
+            }
         }
-        let bytes: Option<&[u8]> = row.raw(index)?;
-        bytes.map(|bytes| std::str::from_utf8(bytes).map_err(|error| decode(error.into()))).transpose()
+    }
+}
+
+impl Column<'_> for i64 {
+    fn get(row: &Row, index: usize) -> Result<Self, sqlx::Error> {
+        present(row.try_get(index)?, index)
+    }
+}
+
+impl<'r> Column<'r> for &'r [u8] {
+    fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error> {
+        present(row.try_get(index)?, index)
     }
 }
 
 impl<'r> Column<'r> for &'r str {
     fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error> {
-        let text: Option<&str> = row.try_get(index)?;
-        text.ok_or_else(|| decode("a text is missing".into()))
+        present(row.try_get(index)?, index)
     }
 }
 
@@ -83,6 +92,10 @@ impl Column<'_> for String {
     }
 }
 
-fn decode(reason: Box<dyn std::error::Error + Send + Sync>) -> sqlx::Error {
+fn present<T>(value: Option<T>, index: usize) -> Result<T, sqlx::Error> {
+    value.ok_or_else(|| decode(format!("column {index} has no value").into()))
+}
+
+pub(crate) fn decode(reason: Box<dyn std::error::Error + Send + Sync>) -> sqlx::Error {
     sqlx::Error::Decode(reason)
 }

@@ -51,19 +51,28 @@ pub(crate) fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(options.busy_timeout)
-        .pragma("cache_size", format!("-{}", options.page_cache_bytes / 1024))
-        // The writer folds the log (`checkpoint.rs`).
-        .pragma("wal_autocheckpoint", "0")
-        .pragma("journal_size_limit", LOG_BYTES_MAX.to_string())
-        .pragma("temp_store", "MEMORY")
         .analysis_limit(STATISTICS_ROWS_MAX)
         .statement_cache_capacity(STATEMENTS_MAX)
         .row_buffer_size(ROWS_BUFFERED_MAX)
         .disable_statement_logging();
+    for (name, value) in pragmas(options) {
+        connect = connect.pragma(name, value);
+    }
     if let Some(bytes_max) = options.bytes_max {
         connect = connect.pragma("max_page_count", (bytes_max / u64::from(PAGE_BYTES)).max(1).to_string());
     }
     connect
+}
+
+/// What each connection is told, for reading and for writing.
+pub(crate) fn pragmas(options: &SqliteOptions) -> [(&'static str, String); 4] {
+    [
+        ("cache_size", format!("-{}", options.page_cache_bytes / 1024)),
+        // The writer folds the log (`checkpoint.rs`).
+        ("wal_autocheckpoint", "0".to_owned()),
+        ("journal_size_limit", LOG_BYTES_MAX.to_string()),
+        ("temp_store", "MEMORY".to_owned()),
+    ]
 }
 
 /// Copies the index in the file `from`, which others may be writing to, to the new file `to`: the state at one moment.

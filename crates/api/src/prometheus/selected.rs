@@ -157,7 +157,7 @@ async fn read(
         }
     }
     let engine = call.app.engine();
-    let (samples, held) = engine.samples(metrics.into(), Arc::new(query), samples_max).await?;
+    let (samples, held) = engine.samples(metrics, Arc::new(query), samples_max).await?;
     let series = labels.into_iter().zip(samples).filter(|(_, samples)| !samples.times_ms.is_empty());
     let series = series.map(|(labels, samples)| {
         let Samples { times_ms, values, counts, lookback_ms } = samples;

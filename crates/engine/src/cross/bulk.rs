@@ -10,7 +10,7 @@ use std::{
 };
 
 use gnudi_drivers::aggregates::{AggregateStore, BlockRange};
-use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timestamp};
+use gnudi_model::{Aggregation, ArchivePolicy, MetricId, SackCount, Timestamp};
 use gnudi_series::{cross::CrossSeries, head::Layout};
 use tokio::{runtime::Handle, sync::Semaphore, task::JoinSet};
 
@@ -44,6 +44,8 @@ pub struct MetricRead {
 /// Reads and computes for queries across metrics, beside the threads that serve requests, on all processors and no more.
 pub struct Bulk {
     store: Arc<dyn AggregateStore>,
+    /// The metrics of one of them were mostly written together.
+    sacks: SackCount,
     pub(crate) on_damage: OnDamage,
     processors: Arc<Semaphore>,
     /// How many points the queries hold that run.
@@ -77,10 +79,11 @@ impl Drop for HeldPoints {
 }
 
 impl Bulk {
-    pub fn new(store: Arc<dyn AggregateStore>) -> Self {
+    pub fn new(store: Arc<dyn AggregateStore>, sacks: SackCount) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Bulk {
             store,
+            sacks,
             on_damage: OnDamage::default(),
             processors: Arc::new(Semaphore::new(processors)),
             points_held: Arc::default(),
@@ -91,13 +94,14 @@ impl Bulk {
     /// without measures has empty ones.
     pub async fn read(
         &self,
-        reads: Arc<[MetricRead]>,
+        reads: Vec<MetricRead>,
         start: Option<Timestamp>,
         stop: Option<Timestamp>,
         points_max: usize,
     ) -> Result<(Vec<Vec<CrossSeries>>, HeldPoints), CrossMeasuresError> {
         let mut held = self.hold_nothing();
         let mut answers: Vec<Vec<CrossSeries>> = vec![Vec::new(); reads.len()];
+        let (order, reads) = self.as_written(reads, |read| read.metric);
         let query = Arc::new(MeasuresQuery { aggregations: Vec::new(), start, stop, resample: None });
         let read = |range: Range<usize>| {
             let (reads, query, store) = (reads.clone(), query.clone(), self.store());
@@ -105,14 +109,26 @@ impl Bulk {
             async move { read_chunk(&*store, on_damage, &reads[range], &query).await }
         };
         let take = |from: usize, series: Vec<Vec<CrossSeries>>| {
-            for (place, series) in answers[from..].iter_mut().zip(series) {
+            for (place, series) in order[from..].iter().zip(series) {
                 held.add(series.iter().map(|series| series.values.len()).sum())?;
-                *place = series;
+                answers[*place] = series;
             }
             if held.points > points_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
         };
         self.in_chunks(reads.len(), |from| chunk_end(&reads, from, &query), read, take).await?;
         Ok((answers, held))
+    }
+
+    /// Sorted as a pass writes them, so that what a chunk reads lies side by side; with the index that each had before.
+    pub(crate) fn as_written<T>(
+        &self,
+        reads: Vec<T>,
+        metric: impl Fn(&T) -> MetricId,
+    ) -> (Vec<usize>, Arc<[T]>) {
+        let mut reads: Vec<(usize, T)> = reads.into_iter().enumerate().collect();
+        reads.sort_by_cached_key(|(_, read)| (self.sacks.sack_of(metric(read)), metric(read)));
+        let (order, reads): (_, Vec<T>) = reads.into_iter().unzip();
+        (order, reads.into())
     }
 
     /// Reads so many things chunk by chunk, each on a processor. `chunk_end` says where the chunk ends that begins there; `take` gets what was

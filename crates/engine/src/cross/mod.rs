@@ -74,22 +74,23 @@ pub(crate) async fn measures(
     query: CrossMeasuresQuery,
 ) -> Result<Vec<CrossMeasures>, CrossMeasuresError> {
     assert!(!query.references.is_empty(), "a query has a reference");
-    let plan = plan::plan(&query)?;
-    let (series, held) = bulk.read(plan.reads.clone(), query.start, query.stop, POINTS_MAX).await?;
+    let plan::Plan { granularities, reads, places } = plan::plan(&query)?;
+    let (series, held) = bulk.read(reads, query.start, query.stop, POINTS_MAX).await?;
     let computed = move || {
         let _held = held;
-        evaluate(&query, &plan, series)
+        evaluate(query, &granularities, &places, series)
     };
     bulk.compute(computed).await
 }
 
 /// `series` are by read and aggregation.
 fn evaluate(
-    query: &CrossMeasuresQuery,
-    plan: &plan::Plan,
+    query: CrossMeasuresQuery,
+    granularities: &[Timespan],
+    places: &[plan::Place],
     mut series: Vec<Vec<CrossSeries>>,
 ) -> Result<Vec<CrossMeasures>, CrossMeasuresError> {
-    let names: Vec<MetricName> = query.references.iter().map(|reference| reference.name.clone()).collect();
+    let names: Vec<MetricName> = query.references.into_iter().map(|reference| reference.name).collect();
     let cross_query = CrossQuery {
         operations: &query.operations,
         start: query.start,
@@ -98,14 +99,14 @@ fn evaluate(
         fill: query.fill,
         may_be_empty: query.may_be_empty,
     };
-    let mut answers = Vec::with_capacity(plan.granularities.len());
-    for (index, &granularity) in plan.granularities.iter().enumerate() {
+    let mut answers = Vec::with_capacity(granularities.len());
+    for (index, &granularity) in granularities.iter().enumerate() {
         let take = |place: &plan::Place| {
             let series = &mut series[place.read][place.first_aggregation + index];
             // The last one that needs it takes it.
             if place.is_last { std::mem::take(series) } else { series.clone() }
         };
-        let columns = plan.places.iter().map(take).collect();
+        let columns = places.iter().map(take).collect();
         answers.push(cross::cross(&names, granularity, columns, &cross_query)?);
     }
     Ok(answers)

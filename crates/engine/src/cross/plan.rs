@@ -1,9 +1,6 @@
 //! Which aggregations a query across metrics reads, and at which granularities.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, HashMap};
 
 use gnudi_model::{AggregationMethod, MetricId, Timespan};
 use gnudi_series::{
@@ -19,7 +16,7 @@ pub(super) struct Plan {
     /// Coarsest first.
     pub granularities: Vec<Timespan>,
     /// Each metric once. Of each of its methods, all granularities in their order.
-    pub reads: Arc<[MetricRead]>,
+    pub reads: Vec<MetricRead>,
     /// Where each reference's series are.
     pub places: Vec<Place>,
 }
@@ -65,7 +62,7 @@ pub(super) fn plan(query: &CrossMeasuresQuery) -> Result<Plan, CrossMeasuresErro
         }
         places.push(Place { read, first_aggregation, is_last: true });
     }
-    Ok(Plan { granularities, reads: reads.into(), places })
+    Ok(Plan { granularities, reads, places })
 }
 
 /// Those that each reference's policy has.

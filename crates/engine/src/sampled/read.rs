@@ -33,12 +33,13 @@ impl Bulk {
     /// The samples of each metric, in their order, and what counts them as long as they are held.
     pub(crate) async fn samples(
         &self,
-        metrics: Arc<[SampledMetric]>,
+        metrics: Vec<SampledMetric>,
         query: Arc<SampleQuery>,
         samples_max: usize,
     ) -> Result<(Vec<Samples>, HeldPoints), CrossMeasuresError> {
         let mut held = self.hold_nothing();
         let mut answers = vec![Samples::default(); metrics.len()];
+        let (order, metrics) = self.as_written(metrics, |metric| metric.metric);
         let span_ms = query.end_ms.saturating_sub(query.start_ms).max(0);
         let fitting = CHUNK_SAMPLES / (span_ms / ASSUMED_INTERVAL_MS + 1);
         let size = (fitting as usize).clamp(1, CHUNK_METRICS_MAX);
@@ -49,9 +50,9 @@ impl Bulk {
             async move { read_chunk(&*store, on_damage, &metrics[range], &query).await }
         };
         let take = |from: usize, samples: Vec<Samples>| {
-            for (place, samples) in answers[from..].iter_mut().zip(samples) {
+            for (place, samples) in order[from..].iter().zip(samples) {
                 held.add(samples.values.len())?;
-                *place = samples;
+                answers[*place] = samples;
             }
             if held.count() > samples_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
         };

@@ -9,6 +9,7 @@ mod annotation;
 mod archive_policy;
 mod archive_policy_rule;
 mod attribute;
+mod decoding;
 mod failure;
 mod feed;
 mod filter;
@@ -131,8 +132,8 @@ impl SqlIndexer {
             DatabaseOptions::Sqlite(options) => options.space.clone(),
             DatabaseOptions::Server(_) => None,
         };
-        let writer = Writer::start(connector.clone(), connection, texts.clone(), process, space);
-        let readers = Pool::open(connector, dialect, options.readers_max(), options.limit()).await?;
+        let writer = Writer::start(connector, connection, texts.clone(), process, space);
+        let readers = Pool::open(options).await?;
         Ok(SqlIndexer {
             readers,
             writer,

@@ -54,7 +54,6 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
             reads.push(MetricRead { metric: metric.id, policy, aggregations });
         }
     }
-    let reads: Arc<[MetricRead]> = reads.into();
     let engine = call.app.engine();
     let found = engine.measures_of_many(reads.clone(), wanted.start, wanted.stop, POINTS_MAX).await;
     let found = found.map_err(|error| match error {

@@ -432,7 +432,7 @@ impl AggregateStore for LocalAggregates {
     }
 
     async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
-        ranges.iter().map(|range| self.shared.read_blocks(range)).collect()
+        self.shared.read_blocks(ranges)
     }
 
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {

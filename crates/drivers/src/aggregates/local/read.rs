@@ -58,6 +58,12 @@ enum Block {
     Damaged(String),
 }
 
+impl Block {
+    fn in_log(&self) -> Option<&Value> {
+        if let Block::Log(value) = self { Some(value) } else { None }
+    }
+}
+
 /// What the store has of a range.
 #[derive(Default)]
 struct Collected {
@@ -169,13 +175,31 @@ impl Shared {
         format!("{path} at {}", at.offset)
     }
 
-    pub(super) fn read_blocks(&self, range: &BlockRange) -> Result<Blocks, StoreError> {
-        let Collected { blocks, holes, losses } = self.collect(range, true)?;
+    pub(super) fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
+        let collected: Vec<_> = ranges.iter().map(|range| self.collect(range, true)).collect();
+        let blocks = collected.iter().flatten().flat_map(|collected| collected.blocks.values());
+        let mut items = read_items(&blocks.map(Block::in_log).collect::<Vec<_>>()).into_iter();
+        let open = |(range, collected): (_, Result<Collected, StoreError>)| {
+            let collected = collected?;
+            let items = items.by_ref().take(collected.blocks.len()).collect();
+            self.open_blocks(range, collected, items)
+        };
+        ranges.iter().zip(collected).map(open).collect()
+    }
+
+    /// `items` are what was read of the log, block by block.
+    fn open_blocks(
+        &self,
+        range: &BlockRange,
+        collected: Collected,
+        items: Vec<Option<Bytes>>,
+    ) -> Result<Blocks, StoreError> {
+        let Collected { blocks, holes, losses } = collected;
         let mut found = Blocks { whole: Vec::with_capacity(blocks.len()), damaged: losses };
         found.damaged.extend(holes.places(range));
-        for (key, block) in blocks {
+        for ((key, block), item) in blocks.into_iter().zip(items) {
             let bytes = match block {
-                Block::Log(value) => self.read_value(&value, &key),
+                Block::Log(value) => self.opened(&value, &key, item),
                 Block::Run(bytes) => Ok(bytes),
                 Block::Damaged(place) => Err(StoreError::Damaged(place)),
                 Block::Unread => unreachable!("values were asked for"),
@@ -245,8 +269,8 @@ impl Shared {
     }
 }
 
-/// How far apart items may lie that are read at once, and how much is read at once, in bytes.
-const GAP_BYTES: usize = 512;
+/// How far apart items may lie that are read at once, and how much is read at once, in bytes. A call costs as much as copying a page.
+const GAP_BYTES: usize = 4 << 10;
 const SPAN_BYTES: usize = 256 << 10;
 
 impl Value {

@@ -11,7 +11,8 @@ use crate::{
     ResourceListing, ResourceMarker, ResourcePage, Result,
     filter::{Condition, Field, FieldSort, Scalar, Scope, Test, invalid_marker, order_of},
     sql::{
-        Dialect, SqlIndexer, Statement,
+        Dialect, Row, SqlIndexer, Statement,
+        decoding::decode_all,
         filter::{
             Columns, Query, Rows, bind, bind_own, column_of, is_driven, measurable, measuring,
             push_attribute, push_condition,
@@ -76,7 +77,7 @@ impl<'a> Plan<'a> {
     async fn search(
         &self,
         indexer: &SqlIndexer,
-        types: &Types,
+        types: &Arc<Types>,
         common: &[Vec<&Test>],
     ) -> Result<Vec<Arc<Resource>>> {
         let Plan { history, details, metric_names, limit, marker, stored, condition, order } = self;
@@ -84,7 +85,7 @@ impl<'a> Plan<'a> {
         let search = Search { indexer, types, stored, history, details, order, common };
         let pieces = match *marker {
             None => vec![Piece::default()],
-            Some(marker) => pieces_behind(&search.marker(marker).await?, order),
+            Some(marker) => pieces_behind(&*search.marker(marker).await?, order),
         };
         let limit = limit.unwrap_or(usize::MAX);
         let mut page = Vec::new();
@@ -102,7 +103,7 @@ impl<'a> Plan<'a> {
 /// A listing, and what its statements must know.
 struct Search<'a> {
     indexer: &'a SqlIndexer,
-    types: &'a Types,
+    types: &'a Arc<Types>,
     stored: &'a StoredType,
     history: bool,
     details: bool,
@@ -117,7 +118,7 @@ fn pieces_behind(marker: &Resource, order: &[FieldSort]) -> Vec<Piece<Scalar>> {
 }
 
 impl Search<'_> {
-    async fn marker(&self, marker: ResourceMarker) -> Result<Resource> {
+    async fn marker(&self, marker: ResourceMarker) -> Result<Arc<Resource>> {
         let history = self.history;
         let mut query = Statement::new(self.dialect(), "");
         let rows = if history && marker.revision != Resource::CURRENT { Rows::Past } else { Rows::Current };
@@ -136,7 +137,7 @@ impl Search<'_> {
         condition: Option<&Condition>,
         piece: &Piece<Scalar>,
         limit: usize,
-    ) -> Result<Vec<Resource>> {
+    ) -> Result<Vec<Arc<Resource>>> {
         let shown = if is_generic(self.stored) && !self.details { Attributes::None } else { Attributes::All };
         self.fetch(self.statement(condition, piece, limit), shown).await
     }
@@ -145,13 +146,12 @@ impl Search<'_> {
         self.indexer.readers.dialect()
     }
 
-    async fn fetch(&self, query: Statement, shown: Attributes) -> Result<Vec<Resource>> {
-        let rows = self.indexer.readers.fetch_all(query).await;
-        let mut resources = Vec::new();
-        for row in rows? {
-            resources.extend(self.indexer.decode_resource(&row, self.types, shown)?);
-        }
-        Ok(resources)
+    async fn fetch(&self, query: Statement, shown: Attributes) -> Result<Vec<Arc<Resource>>> {
+        let rows = self.indexer.readers.fetch_all(query).await?;
+        let (types, texts) = (self.types.clone(), self.indexer.texts.clone());
+        let decode = move |row: &Row| Ok(row::decode(row, &types, shown, &texts)?.map(Arc::new));
+        let resources = decode_all(rows, decode).await?;
+        Ok(resources.into_iter().flatten().collect())
     }
 
     fn statement(&self, condition: Option<&Condition>, piece: &Piece<Scalar>, limit: usize) -> Query {

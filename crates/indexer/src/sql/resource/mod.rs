@@ -69,7 +69,7 @@ impl Resources for SqlIndexer {
         let attributes = if resource_type == GENERIC { Attributes::None } else { Attributes::All };
         // The type may have gone since, with all its resources.
         let Some(resource) = self.decode_resource(&row, &types, attributes)? else { return Ok(None) };
-        Ok(self.with_metrics(vec![resource], None).await?.pop())
+        Ok(self.with_metrics(vec![Arc::new(resource)], None).await?.pop())
     }
 
     async fn update_resource(

@@ -98,10 +98,10 @@ impl SqlIndexer {
         Ok(found)
     }
 
-    /// Gives resources the active metrics that they have; with `names` only those with one of them.
+    /// Gives new resources the active metrics that they have; with `names` only those with one of them.
     pub(in crate::sql) async fn with_metrics(
         &self,
-        mut resources: Vec<Resource>,
+        mut resources: Vec<Arc<Resource>>,
         names: Option<&[String]>,
     ) -> Result<Vec<Arc<Resource>>> {
         let mut ids: Vec<_> = resources.iter().map(|resource| resource.id).collect();
@@ -109,9 +109,10 @@ impl SqlIndexer {
         ids.dedup();
         let metrics = self.metrics_of(&ids, names).await?;
         for resource in &mut resources {
+            let resource = Arc::get_mut(resource).expect("nobody else has the resource yet");
             resource.metrics = metrics.get(&resource.id).cloned().unwrap_or_default();
         }
-        Ok(resources.into_iter().map(Arc::new).collect())
+        Ok(resources)
     }
 }
 

@@ -1,0 +1,279 @@
+//! Reads of a `SQLite` file: connections of rusqlite, each used by one thread at a time.
+//!
+//! A statement goes to a thread for blocking calls once, and all its rows come back together; sqlx, which writes, wakes the reader for
+//! each row and copies each value.
+
+use std::{io, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use rusqlite::{CachedStatement, Connection, OpenFlags};
+use sqlx::error::{DatabaseError, ErrorKind};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+
+use crate::{
+    Row, Statement, Value, buffer::Buffer, connection::STATEMENTS_MAX, options::SqliteOptions, sqlite,
+};
+
+/// As many connections as may be open.
+#[derive(Debug)]
+pub struct SqliteReaders {
+    options: Arc<SqliteOptions>,
+    permits: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+}
+
+impl SqliteReaders {
+    /// Opens the first connection, so that a file that cannot be read is told at once.
+    pub async fn open(options: &SqliteOptions) -> Result<Self, sqlx::Error> {
+        let options = Arc::new(SqliteOptions { readers_max: options.readers_max.max(1), ..options.clone() });
+        let first = {
+            let options = options.clone();
+            blocking(move || connect(&options)).await?
+        };
+        Ok(SqliteReaders {
+            permits: Arc::new(Semaphore::new(options.readers_max as usize)),
+            idle: Arc::new(Mutex::new(vec![first])),
+            options,
+        })
+    }
+
+    /// The first `rows_max` rows.
+    pub async fn fetch(&self, statement: Statement, rows_max: usize) -> Result<Vec<Row>, sqlx::Error> {
+        let permit = timeout(self.limit(), self.permits.clone().acquire_owned()).await;
+        let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
+        let (options, idle) = (self.options.clone(), self.idle.clone());
+        blocking(move || {
+            let known = idle.lock().pop();
+            let connection = known.map_or_else(|| connect(&options), Ok)?;
+            let rows = read(&connection, &statement, rows_max);
+            idle.lock().push(connection);
+            drop(permit);
+            Ok(rows?.into_iter().flat_map(Buffer::into_rows).collect())
+        })
+        .await
+    }
+
+    /// How long a statement waits for a connection.
+    fn limit(&self) -> Duration {
+        self.options.busy_timeout
+    }
+
+    /// Waits for the reads that run, and refuses others.
+    pub async fn close(&self) {
+        let all = self.permits.acquire_many(self.options.readers_max).await;
+        self.permits.close();
+        drop(all);
+        let idle = std::mem::take(&mut *self.idle.lock());
+        // The last connection to a file folds its log.
+        let closed = blocking(move || {
+            drop(idle);
+            Ok(())
+        });
+        // A connection that is dropped reports no failure.
+        drop(closed.await);
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, rusqlite::Error> + Send + 'static,
+) -> Result<T, sqlx::Error> {
+    match spawn_blocking(work).await {
+        Ok(done) => done.map_err(failure),
+        Err(error) => Err(sqlx::Error::Io(io::Error::other(error))),
+    }
+}
+
+fn connect(options: &SqliteOptions) -> Result<Connection, rusqlite::Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(&options.path, flags)?;
+    connection.busy_timeout(options.busy_timeout)?;
+    for (name, value) in sqlite::pragmas(options) {
+        connection.pragma_update(None, name, value)?;
+    }
+    connection.pragma_update(None, "query_only", "ON")?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(connection)
+}
+
+fn read(
+    connection: &Connection,
+    statement: &Statement,
+    rows_max: usize,
+) -> Result<Vec<Buffer>, rusqlite::Error> {
+    if statement.is_kept {
+        let mut prepared: CachedStatement<'_> = connection.prepare_cached(statement.sql())?;
+        step(&mut prepared, &statement.values, rows_max)
+    } else {
+        step(&mut connection.prepare(statement.sql())?, &statement.values, rows_max)
+    }
+}
+
+fn step(
+    prepared: &mut rusqlite::Statement<'_>,
+    values: &[Value],
+    rows_max: usize,
+) -> Result<Vec<Buffer>, rusqlite::Error> {
+    for (number, value) in (1..).zip(values) {
+        match value {
+            Value::Integer(value) => prepared.raw_bind_parameter(number, value)?,
+            Value::Real(value) => prepared.raw_bind_parameter(number, value)?,
+            Value::Text(text) => prepared.raw_bind_parameter(number, text.as_deref())?,
+            Value::Bytes(bytes) => prepared.raw_bind_parameter(number, bytes.as_deref())?,
+            Value::IntegerColumn(_) | Value::BytesColumn(_) => {
+                unreachable!("columns are for another database")
+            }
+        }
+    }
+    let (columns, mut read, mut buffers) = (prepared.column_count(), 0, Vec::new());
+    let mut buffer = Buffer::new(columns);
+    let mut rows = prepared.raw_query();
+    while read < rows_max
+        && let Some(row) = rows.next()?
+    {
+        if buffer.is_full() {
+            buffers.push(std::mem::replace(&mut buffer, Buffer::new(columns)));
+        }
+        buffer.push(row)?;
+        read += 1;
+    }
+    buffers.push(buffer);
+    Ok(buffers)
+}
+
+/// What sqlx would say of the same failure.
+fn failure(error: rusqlite::Error) -> sqlx::Error {
+    match error {
+        rusqlite::Error::SqliteFailure(code, message) => {
+            let message = message.unwrap_or_else(|| code.to_string());
+            sqlx::Error::Database(Box::new(SqliteFailure { code: code.extended_code, message }))
+        }
+        other => sqlx::Error::Decode(other.into()),
+    }
+}
+
+/// An error of `SQLite`.
+#[derive(Debug, thiserror::Error)]
+#[error("(code: {code}) {message}")]
+struct SqliteFailure {
+    /// The extended one: <https://sqlite.org/rescode.html>.
+    code: i32,
+    message: String,
+}
+
+impl DatabaseError for SqliteFailure {
+    fn message(&self) -> &str {
+        &self.message
+    }
+
+    fn code(&self) -> Option<std::borrow::Cow<'_, str>> {
+        Some(self.code.to_string().into())
+    }
+
+    fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        self
+    }
+
+    fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+        self
+    }
+
+    fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+        self
+    }
+
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{Dialect, error};
+
+    async fn readers(folder: &TempDir, readers_max: u32) -> SqliteReaders {
+        let path = folder.path().join("index");
+        let written = Connection::open(&path).unwrap();
+        let text = "CREATE TABLE t (n INTEGER, t TEXT, b BLOB); INSERT INTO t VALUES (1, 'one', x'00ff'), \
+            (NULL, '', x''), (-9223372036854775808, NULL, NULL), (4, 'vier\u{1f980}', x'04')";
+        written.execute_batch(text).unwrap();
+        let options = SqliteOptions {
+            readers_max,
+            busy_timeout: Duration::from_millis(50),
+            ..SqliteOptions::new(path)
+        };
+        SqliteReaders::open(&options).await.unwrap()
+    }
+
+    fn statement(sql: &'static str) -> Statement {
+        Statement::whole(Dialect::Sqlite, sql)
+    }
+
+    #[tokio::test]
+    async fn rows_have_their_values_of_any_type() {
+        let folder = TempDir::new().unwrap();
+        let readers = readers(&folder, 1).await;
+        let rows = readers.fetch(statement("SELECT n, t, b, 0.5 FROM t"), usize::MAX).await.unwrap();
+        let get = |row: &Row| {
+            let number: Option<i64> = row.try_get(0).unwrap();
+            let text: Option<&str> = row.try_get(1).unwrap();
+            let bytes: Option<&[u8]> = row.try_get(2).unwrap();
+            (number, text.map(str::to_owned), bytes.map(<[u8]>::to_vec))
+        };
+        let expected = [
+            (Some(1), Some("one"), Some(vec![0, 255])),
+            (None, Some(""), Some(vec![])),
+            (Some(i64::MIN), None, None),
+            (Some(4), Some("vier\u{1f980}"), Some(vec![4])),
+        ];
+        let expected = expected.map(|(number, text, bytes)| (number, text.map(str::to_owned), bytes));
+        assert_eq!(rows.iter().map(get).collect::<Vec<_>>(), expected);
+        // A text is no number, what is absent is none, and there is no fifth column.
+        assert!(rows[0].try_get::<i64>(1).is_err());
+        assert!(rows[0].try_get::<i64>(3).is_err());
+        assert!(rows[0].try_get::<&str>(2).is_err());
+        assert!(rows[1].try_get::<i64>(0).is_err());
+        assert!(rows[0].try_get::<i64>(4).is_err());
+    }
+
+    #[tokio::test]
+    async fn values_are_bound_and_a_kept_statement_forgets_them() {
+        let folder = TempDir::new().unwrap();
+        let readers = readers(&folder, 1).await;
+        for (value, expected) in [(Some(1), vec![1]), (None, vec![]), (Some(4), vec![4])] {
+            let found = statement("SELECT n FROM t WHERE n = ?").bind(value);
+            let rows = readers.fetch(found, usize::MAX).await.unwrap();
+            let rows: Vec<i64> = rows.iter().map(|row| row.try_get(0).unwrap()).collect();
+            assert_eq!(rows, expected);
+        }
+        assert_eq!(readers.fetch(statement("SELECT n FROM t"), 2).await.unwrap().len(), 2);
+        let unbound = readers.fetch(statement("SELECT n FROM t WHERE n = ?"), usize::MAX).await.unwrap();
+        assert_eq!(unbound.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn nothing_can_be_written_and_failures_have_their_code() {
+        let folder = TempDir::new().unwrap();
+        let readers = readers(&folder, 1).await;
+        let refused = readers.fetch(statement("DELETE FROM t"), usize::MAX).await.unwrap_err();
+        // SQLITE_READONLY.
+        assert_eq!(refused.as_database_error().unwrap().code().as_deref(), Some("8"));
+        let unknown = readers.fetch(statement("SELECT x FROM t"), usize::MAX).await.unwrap_err();
+        assert!(error::reason(&unknown).contains("no such column: x"), "{unknown}");
+    }
+
+    #[tokio::test]
+    async fn a_reader_waits_for_its_turn_and_not_for_ever() {
+        let folder = TempDir::new().unwrap();
+        let readers = readers(&folder, 1).await;
+        let permit = readers.permits.clone().acquire_owned().await.unwrap();
+        let refused = readers.fetch(statement("SELECT 1"), 1).await;
+        assert!(matches!(refused, Err(sqlx::Error::PoolTimedOut)));
+        drop(permit);
+        readers.fetch(statement("SELECT 1"), 1).await.unwrap();
+        readers.close().await;
+        assert!(matches!(readers.fetch(statement("SELECT 1"), 1).await, Err(sqlx::Error::PoolClosed)));
+    }
+}
