@@ -28,7 +28,7 @@ const bundled = await build({
 
 const contents = new Map(bundled.outputFiles.map((file) => [file.path.endsWith(".js") ? "app.js" : "style.css", Buffer.from(file.contents)]));
 /** What is in the script that others wrote, with their terms. */
-const licences = ["preact", "uplot"].map((name) => `${name}\n\n${readFileSync(join(here, "node_modules", name, "LICENSE"), "utf8").trim()}\n`);
+const licences = ["preact", "uplot", "@uwdata/flechette"].map((name) => `${name}\n\n${readFileSync(join(here, "node_modules", name, "LICENSE"), "utf8").trim()}\n`);
 contents.set("licences.txt", Buffer.from(licences.join("\n\n")));
 contents.set("icon.svg", readFileSync(join(here, "icon.svg")));
 

@@ -2,10 +2,11 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { TimeUnit, float64, tableFromArrays, tableToIPC, timestamp } from "@uwdata/flechette";
 import { load } from "./support/load.mjs";
 
-const [columns, grain, change, format, range, aggregation, types] = await Promise.all(
-  ["series/columns.ts", "series/grain.ts", "series/change.ts", "series/format.ts", "series/range.ts", "series/aggregation.ts", "api/types.ts"].map(load),
+const [columns, wide, grain, change, format, range, aggregation, types] = await Promise.all(
+  ["series/columns.ts", "series/wide.ts", "series/grain.ts", "series/change.ts", "series/format.ts", "series/range.ts", "series/aggregation.ts", "api/types.ts"].map(load),
 );
 
 const of = (values, step = 1) => ({ times: values.map((_, at) => at * step), values });
@@ -96,4 +97,16 @@ test("bands are what the policy stores", () => {
   assert.deepEqual(labels(["mean", "min"]), []);
   assert.equal(aggregation.mainMethod(["count", "max"]), "max");
   assert.equal(aggregation.mainMethod(["mean", "rate:mean"], "rate:mean"), "rate:mean");
+});
+
+test("a wide table has the points of each series", () => {
+  const table = tableFromArrays(
+    { timestamp: [60_000, 120_000, 180_500], "a/mean": [1, NaN, -0.5], "b/max": [null, 7, null], "c/mean": [null, null, null] },
+    { types: { timestamp: timestamp(TimeUnit.NANOSECOND, "UTC"), "a/mean": float64(), "b/max": float64(), "c/mean": float64() } },
+  );
+  const found = new wide.WideTable(tableToIPC(table, { format: "stream" }));
+  assert.deepEqual(found.columns("a/mean"), { times: [60, 120, 180.5], values: [1, null, -0.5] }, "what is no number is a gap");
+  assert.deepEqual(found.columns("b/max"), { times: [120], values: [7] }, "and what is absent none");
+  assert.deepEqual(found.columns("c/mean"), columns.EMPTY);
+  assert.deepEqual(found.columns("d/mean"), columns.EMPTY);
 });

@@ -1,9 +1,9 @@
 // Measures of many metrics in few requests: what charts ask for within a moment is asked of the server together.
 
 import { HttpError, isRecord } from "../http/errors";
-import { type Cost, post } from "../http/client";
-import { type Columns, columnsOf } from "../series/columns";
-import type { Measure } from "./types";
+import { type Cost, requestArrow } from "../http/client";
+import type { Columns } from "../series/columns";
+import { WideTable } from "../series/wide";
 
 export interface Wanted {
   id: string;
@@ -71,26 +71,23 @@ function askAll(): void {
   }
 }
 
-interface Answer {
-  measures: Record<string, Record<string, Measure[]>>;
-}
-
 async function ask(all: Asked[]): Promise<void> {
   const [first] = all;
   if (!first) return;
   const references = new Map<string, [string, string]>();
   for (const { id, methods } of all) for (const method of methods) references.set(`${id} ${method}`, [id, method]);
   try {
-    const reply = await post<Answer>("v1/aggregates", {
-      query: { granularity: first.grain, start: first.from.toFixed(3), stop: (first.to + first.grain).toFixed(3) },
+    const reply = await requestArrow("POST", "v1/aggregates", {
+      query: { form: "wide", granularity: first.grain, start: first.from.toFixed(3), stop: (first.to + first.grain).toFixed(3) },
       body: { operations: ["metric", ...references.values()] },
       isUrgent: true,
     });
     costs.requests += 1;
     costs.last = reply.cost;
+    const table = new WideTable(reply.value);
     for (const [at, asked] of all.entries()) {
       if (at === SHOWN_FIRST) await aTask();
-      asked.resolve(foundOf(asked, reply.value));
+      asked.resolve(foundOf(asked, table));
     }
   } catch (error) {
     const bad = error instanceof HttpError && all.length > 1 ? refusedIds(error) : null;
@@ -132,7 +129,6 @@ function refusedIds(error: HttpError): Set<string> | null {
   return ids.length ? new Set(ids) : null;
 }
 
-function foundOf(asked: Asked, answer: Answer): Found {
-  const by = answer.measures[asked.id] ?? {};
-  return Object.fromEntries(asked.methods.map((method) => [method, columnsOf(by[method] ?? [])]));
+function foundOf({ id, methods }: Asked, table: WideTable): Found {
+  return Object.fromEntries(methods.map((method) => [method, table.columns(`${id}/${method}`)]));
 }

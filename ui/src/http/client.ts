@@ -99,6 +99,10 @@ export const requestText = (method: string, path: string, options: Options = {})
 export const requestBlob = (method: string, path: string, accept: string, options: Options = {}): Promise<Reply<Blob>> =>
   asked(method, path, options, accept, (answer) => answer.blob(), (blob) => blob.size);
 
+/** An answer in Arrow's format. */
+export const requestArrow = (method: string, path: string, options: Options = {}): Promise<Reply<ArrayBuffer>> =>
+  asked(method, path, options, "application/vnd.apache.arrow.stream", (answer) => answer.arrayBuffer(), ({ byteLength }) => byteLength);
+
 async function asked<T>(
   method: string, path: string, options: Options, accept: string, read: (answer: Response) => Promise<T>, size: (value: T) => number,
 ): Promise<Reply<T>> {
