@@ -19,7 +19,7 @@ WRITE = "/v1/prometheus/write"
 def seed(request):
     given = request.config.getoption("--seed")
     # Prometheus 2.42 adds without compensation: now and then a comparison of sums falls otherwise. This seed has none.
-    seed = given if given is not None and BUILT.exists() else 17
+    seed = 17 if given is None else given
     print(f"--seed {seed}")
     return seed
 

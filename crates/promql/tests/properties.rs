@@ -288,6 +288,8 @@ fn depth_and_length_are_limited() {
     }
     let error = parse_text(&"abs(".repeat(100)).expect_err("unclosed");
     assert_eq!(error.kind, ErrorKind::BadData);
+    let error = parse_text(&format!("x{}", "[1m:1s]".repeat(5_000))).expect_err("ranges of ranges");
+    assert!(error.text.ends_with("got matrix instead"), "{error}");
     assert!(parse_text(&"x".repeat(70_000)).is_err());
     assert!(parse_text(&format!("{}1", "-".repeat(2_000))).is_err());
     assert!(parse_text(&format!("{}x", "-".repeat(900))).is_err());

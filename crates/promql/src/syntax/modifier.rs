@@ -49,6 +49,11 @@ impl Parser<'_> {
                 ),
             };
             self.expect(&Kind::RightBracket, "subquery selector", "\"]\"")?;
+            // Refused here already: in a loop, one around the other would nest without limit.
+            if matches!(expr.kind, ExprKind::Range { .. } | ExprKind::Subquery(_)) {
+                let text = "subquery is only allowed on instant vector, got matrix instead";
+                return fault(expr.span.start, text);
+            }
             let span = Span { start: expr.span.start, end: self.closed_at() };
             let subquery = Subquery { expr, range, step, shift: Shift::default() };
             return Ok(Expr { kind: ExprKind::Subquery(Box::new(subquery)), span });
