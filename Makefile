@@ -7,6 +7,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 CARGO_DENY_VERSION := 0.18.9
 CARGO_FUZZ_VERSION := 0.13.2
+PROMETHEUS_VERSION := v0.316.0
 ROUNDS ?= 1000
 IMAGES ?= 20000
 # Of the soak, and of each fuzz target.
@@ -92,13 +93,13 @@ test-long: ## what takes hours, one after the other: all engines, kills, power c
 	failed=""; for part in $(LONG); do $(MAKE) $$part || failed="$$failed $$part"; done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
-long: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## the black-box tests that are marked `long`: all combinations of engines, what fails under load (ARGS="-k s3")
+long: quick .venv/installed .cloud-venv/installed .docs-venv/installed target/tools/bin/prometheus ## the black-box tests that are marked `long`: all combinations of engines, what fails under load (ARGS="-k s3")
 	$(PYTEST) $(WORKERS) -m long --seed $(SEED) $(ARGS)
 
 crash: quick .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS) --timeout 0
 
-random: quick .venv/installed .cloud-venv/installed ## random tests that no other target has, with TIMES (20) as many rounds as in `make test` (ARGS="tables")
+random: quick .venv/installed .cloud-venv/installed target/tools/bin/prometheus ## random tests that no other target has, with TIMES (20) as many rounds as in `make test` (ARGS="tables")
 	$(PYTEST) -m random $(addprefix --ignore ,crash openapi power_cut $(FUZZ_DIFF)) -s --times $(TIMES) --timeout 0 $(ARGS)
 
 power-cut: quick .venv/installed ## IMAGES crash images (20,000) of what the server's calls leave on a disk (ARGS="--seed 7")
@@ -145,3 +146,7 @@ target/tools/bin/cargo-deny:
 target/tools/bin/cargo-fuzz:
 	rustup toolchain list | grep -q nightly || { echo "missing: a nightly toolchain: rustup toolchain install nightly" >&2; exit 1; }
 	$(CARGO) install --locked --quiet --debug --root target/tools cargo-fuzz@$(CARGO_FUZZ_VERSION)
+
+# What tests/prometheus compares with, where it is there; compiling it takes four minutes of two cores.
+target/tools/bin/prometheus:
+	GOBIN=$(CURDIR)/target/tools/bin go install -tags remove_all_sd github.com/prometheus/prometheus/cmd/prometheus@$(PROMETHEUS_VERSION)

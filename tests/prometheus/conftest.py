@@ -1,11 +1,13 @@
 """A gnudi and a real Prometheus that hold the same random series."""
 
+import collections
+import contextlib
 import random
 
 import pytest
 
-from prometheus.oracle import Oracle, ask, write
-from prometheus.series import START, messages, series_of
+from prometheus.oracle import BUILT, Oracle, ask, write
+from prometheus.series import START, is_stale, messages, series_of
 from support.gnudi import Gnudi
 from support.http import create_policy
 from support.process import wait_until
@@ -24,13 +26,13 @@ def seed(request):
 
 @pytest.fixture(scope="package")
 def written(seed):
-    return series_of(random.Random(seed))
+    return series_of(random.Random(seed), aligned=BUILT.exists())
 
 
-@pytest.fixture(scope="package")
-def prometheus(tmp_path_factory, written):
-    """The real one."""
-    oracle = Oracle(tmp_path_factory.mktemp("oracle"))
+@contextlib.contextmanager
+def filled_oracle(directory, written):
+    """A real Prometheus with some series."""
+    oracle = Oracle(directory)
     try:
         for message in messages(written):
             write(oracle.port, "/api/v1/write", message)
@@ -39,10 +41,10 @@ def prometheus(tmp_path_factory, written):
         oracle.stop()
 
 
-@pytest.fixture(scope="package")
-def server(tmp_path_factory, written):
-    """gnudi, with the series as raw points."""
-    server = Gnudi(tmp_path_factory.mktemp("gnudi"), arguments=["--skip-archive-policies-creation"])
+@contextlib.contextmanager
+def filled_server(directory, written):
+    """gnudi, with some series as raw points."""
+    server = Gnudi(directory, arguments=["--skip-archive-policies-creation"])
     server.start()
     try:
         client = server.client()
@@ -51,15 +53,34 @@ def server(tmp_path_factory, written):
                     {"name": "kept", "metric_pattern": "*", "archive_policy_name": "kept"}).expect(201)
         for message in messages(written):
             write(server.port, WRITE, message)
-        count = sum(1 for _, samples in written for _, value in samples if value == value)
-        query = {"query": 'sum(count_over_time({__name__=~".+"}[3h]))', "time": START + 3 * 3600 - 60}
+        counts = collections.Counter()
+        for labels, samples in written:
+            counts[labels["__name__"]] += sum(not is_stale(value) for _, value in samples)
 
         def is_processed():
-            status, document = ask(server.port, "/api/v1/query", query)
-            assert status == 200, document
-            result = document["data"]["result"]
-            return bool(result) and float(result[0]["value"][1]) == count
+            for name, count in counts.items():
+                query = {"query": f'sum(count_over_time({{__name__="{name}"}}[3h]))', "time": START + 3 * 3600 - 60}
+                status, document = ask(server.port, "/api/v1/query", query)
+                assert status == 200, document
+                result = document["data"]["result"]
+                if not result or float(result[0]["value"][1]) != count:
+                    return False
+            return True
         wait_until(is_processed, 60, "all samples")
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="package")
+def prometheus(tmp_path_factory, written):
+    """The real one."""
+    with filled_oracle(tmp_path_factory.mktemp("oracle"), written) as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="package")
+def server(tmp_path_factory, written):
+    """gnudi, with the same series."""
+    with filled_server(tmp_path_factory.mktemp("gnudi"), written) as server:
+        yield server

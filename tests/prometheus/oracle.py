@@ -1,30 +1,39 @@
-"""A real Prometheus (Debian's) that takes remote writes, and questions to it and to gnudi alike."""
+"""A real Prometheus that takes remote writes, and questions to it and to gnudi alike.
+
+It is the one that `make target/tools/bin/prometheus` builds (four minutes), where it is there: what it answers, gnudi answers, to the texts of warnings.
+Elsewhere Debian's 2.42, which does not have all of the language.
+"""
 
 import json
 import math
+import re
 import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
 
+from support.gnudi import ROOT
 from support.http import basic
 from support.process import Process, free_port
 
 TOLERANCE = 1e-9
+BUILT = ROOT / "target" / "tools" / "bin" / "prometheus"
+FEATURES = "--enable-feature=promql-experimental-functions,promql-binop-fill-modifiers,promql-unquoted-utf8-names,exemplar-storage"
 
 
 class Oracle:
-    """Prometheus without anything to scrape; `config` is its configuration."""
+    """Prometheus without anything to scrape; `config` is its configuration. `is_current` says that its language is gnudi's."""
 
     def __init__(self, directory, config="global: {}\n"):
-        program = shutil.which("prometheus")
+        self.is_current = BUILT.exists()
+        program = BUILT if self.is_current else shutil.which("prometheus")
         assert program, "prometheus is missing: run scripts/install-test-deps"
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "prometheus.yml"
         path.write_text(config)
         self.port = free_port()
         self.process = Process([
-            program, f"--config.file={path}", f"--storage.tsdb.path={directory / 'data'}", "--web.enable-remote-write-receiver",
+            program, *([FEATURES] if self.is_current else []), f"--config.file={path}", f"--storage.tsdb.path={directory / 'data'}", "--web.enable-remote-write-receiver",
             "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{self.port}"], directory / "prometheus.log")
         self.process.wait_ready(self._is_ready, 60)
 
@@ -68,12 +77,14 @@ def ask(port, path, parameters, method="GET"):
     return status, json.loads(body)
 
 
-def is_near(a, b):
+def is_near(a, b, tolerance):
     """Whether two texts of values say the same, up to the last digits."""
+    if a == b:
+        return True
     a, b = float(a), float(b)
     if a == b or math.isnan(a) and math.isnan(b):
         return True
-    return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= TOLERANCE * max(abs(a), abs(b), 1)
+    return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= tolerance * max(abs(a), abs(b), 1)
 
 
 def by_labels(data):
@@ -89,10 +100,24 @@ def by_labels(data):
     return series
 
 
-def differences(expected, found):
+def text_differences(expected, found):
+    """How warnings, infos and errors differ. Of many Prometheus shows ten, any ten; how many samples were not monotonic it counts wrongly."""
+    texts = []
+    for kind in ["warnings", "infos"]:
+        one, other = (sorted(re.sub(r"over -?\d+ samples", "", text) for text in answer.get(kind) or []) for answer in (expected, found))
+        if one != other and not any("omitted" in text for text in one):
+            texts.append(f"{kind}: {one} is not {other}")
+    if expected.get("error") != found.get("error"):
+        texts.append(f"{expected['error']!r} is not {found['error']!r}")
+    return texts
+
+
+def differences(expected, found, with_texts=False, tolerance=TOLERANCE):
     """How two answers differ, as texts."""
     if expected["status"] != found["status"] or expected.get("errorType") != found.get("errorType"):
         return [f"{expected} is not {found}"]
+    if with_texts and (texts := text_differences(expected, found)):
+        return texts
     if expected["status"] == "error":
         return []
     expected, found = expected["data"], found["data"]
@@ -106,5 +131,5 @@ def differences(expected, found):
         if one.keys() != other.keys():
             texts.append(f"{labels}: times {sorted(one.keys() ^ other.keys())[:5]} in one only")
             continue
-        texts += [f"{labels} at {time}: {one[time]} is not {other[time]}" for time in one if not is_near(one[time], other[time])][:3]
+        texts += [f"{labels} at {time}: {one[time]} is not {other[time]}" for time in one if not is_near(one[time], other[time], tolerance)][:3]
     return texts

@@ -14,26 +14,16 @@ from prometheus import golang
 MODULE = ("github.com/prometheus/prometheus", "v0.316.0")
 TIMEOUT_S = 600
 # Of all files, those beside native histograms included.
-PASSED_AT_LEAST = 1205
+PASSED_AT_LEAST = 1533
 
 # Whole files, by what they need.
 FILES_LACKING = {
-    "duration_expression": "arithmetic in durations, which the parser lacks",
-    "extended_vectors": "`anchored` and `smoothed`, which the parser lacks",
-    "info": "`info()`",
     "start_timestamps": "start timestamps of samples",
-    "unquoted_utf8_names": "names beyond ASCII without quotes, which the parser lacks",
 }
-POSITION = "annotations do not say where in the query"
-NOT_UTF8 = "texts that are no UTF-8 cannot be sent"
 ZERO = "Prometheus' encoder of remote write sends -0 as 0"
-NAMES = "a server with the feature promql-delayed-name-removal"
 # By file: lines of cases, by the reason.
 LACKING = {
     "aggregators": {ZERO: [1024, 1035, 1047]},
-    "functions": {NOT_UTF8: [523]},
-    "histograms": {POSITION: [1218, 1223, 1228, 1239, 1244, 1249, 1260, 1273, 1278, 1284]},
-    "name_label_dropping": {NAMES: [59, 64, 69, 74, 89, 115, 119, 123]},
 }
 
 
@@ -63,7 +53,8 @@ def program():
 
 @pytest.mark.slow
 def test_language(gnudi, program):
-    server = gnudi()
+    # As the module's own runs have it.
+    server = gnudi(config="[api]\nprometheus_delayed_name_removal = true\n")
     passed, printed = golang.outcomes(program, golang.HERE / "promqltest", TIMEOUT_S, {"GNUDI_URL": f"http://127.0.0.1:{server.port}"})
     cases = collections.defaultdict(dict)
     for name, is_passed in passed.items():

@@ -5,7 +5,8 @@ import random
 import pytest
 
 from prometheus.oracle import ask, differences
-from prometheus.series import MINUTES, START, Queries
+from prometheus.queries import AllQueries, Queries
+from prometheus.series import MINUTES, START
 
 ROUNDS = 400
 
@@ -19,19 +20,20 @@ def times(numbers):
     return "/api/v1/query_range", {"start": start, "end": start + step * numbers.randrange(1, 80), "step": step}
 
 
-def test_random_queries(server, prometheus, seed, pytestconfig):
+def test_random_queries(server, prometheus, seed, rounds):
     numbers = random.Random(seed + 1)
-    queries = Queries(numbers)
+    queries = AllQueries(numbers) if prometheus.is_current else Queries(numbers)
     answered = 0
-    for _ in range(pytestconfig.getoption("--rounds") or ROUNDS):
+    for _ in range(rounds):
         path, parameters = times(numbers)
         parameters["query"] = queries.query()
         _, expected = ask(prometheus.port, path, parameters)
         _, found = ask(server.port, path, parameters)
-        texts = differences(expected, found)
+        # Which of several series that stand in each other's way is named depends on the order of evaluation.
+        texts = differences(expected, found, prometheus.is_current and expected.get("errorType") != "execution")
         assert not texts, f"{parameters}\n" + "\n".join(texts[:10])
         answered += expected["status"] == "success" and bool(expected["data"]["result"])
-    assert answered > ROUNDS / 4, "most queries find nothing"
+    assert answered > rounds / 4, "most queries find nothing"
 
 
 @pytest.mark.parametrize("path, parameters", [
@@ -99,9 +101,9 @@ def test_errors_are_the_same(server, prometheus, path, parameters):
     expected_status, expected = ask(prometheus.port, path, parameters)
     status, found = ask(server.port, path, parameters)
     assert (status, found["status"], found.get("errorType")) == (expected_status, expected["status"], expected.get("errorType")), found
-    # The parser's texts are its own; Prometheus 3 names the parameter more often.
-    if "parse error" not in expected.get("error", "") and "timeout" not in parameters:
-        assert found.get("error", "").endswith(expected.get("error", ""))
+    # The texts are those of Prometheus 3, where Go does not say in its own words what is wrong with a regular expression.
+    if prometheus.is_current and "regexp" not in expected.get("error", ""):
+        assert found.get("error") == expected.get("error")
 
 
 def test_a_vector_that_has_a_series_twice_is_an_execution_error(server, prometheus):

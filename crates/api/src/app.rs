@@ -78,7 +78,7 @@ impl App {
         let audit = Audit::new(&mut registry);
         let quotas = Arc::new(Quotas::default());
         let answers = Arc::new(AnswerBudget::new(options.limits.answers_bytes_max));
-        let catalogue = Catalogue::new(engine.clone(), options.prometheus_ceilometer_names);
+        let catalogue = Catalogue::new(engine.clone(), options.promql.ceilometer_names);
         registry.register_collector(Box::new(QuotaFigures(quotas.clone())));
         App {
             engine,

@@ -64,7 +64,7 @@ pub use cors::CorsOptions;
 pub use error::ApiError;
 pub use file::FileError;
 pub use limits::Limits;
-pub use options::ApiOptions;
+pub use options::{ApiOptions, PromqlOptions};
 pub use policy::{Policy, PolicyError, PolicyFiles};
 pub use profile::{
     FREQUENCY_HZ_DEFAULT as PROFILE_FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX as PROFILE_FREQUENCY_HZ_MAX,

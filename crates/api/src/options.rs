@@ -9,6 +9,16 @@ use crate::{
     quota::QuotaOptions,
 };
 
+/// How queries of `PromQL` treat the names of metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct PromqlOptions {
+    /// `[api] prometheus_ceilometer_names`: whether series of Ceilometer are also found by the names that its exporters for Prometheus
+    /// give them.
+    pub ceilometer_names: bool,
+    /// `[api] prometheus_delayed_name_removal`: whether names are dropped at the end of an evaluation only.
+    pub delayed_name_removal: bool,
+}
+
 /// The API's options, by the names of `gnocchi.conf`.
 #[derive(Clone, Debug)]
 pub struct ApiOptions {
@@ -30,9 +40,7 @@ pub struct ApiOptions {
     pub prometheus_labels: Labels,
     /// `[api] prometheus_archive_policy`: of metrics that `/api/v1/write` and OTLP make; `None` has the rules say.
     pub prometheus_archive_policy: Option<String>,
-    /// `[api] prometheus_ceilometer_names`: whether series of Ceilometer are also found by the names that its exporters for Prometheus
-    /// give them.
-    pub prometheus_ceilometer_names: bool,
+    pub promql: PromqlOptions,
     /// `[api] empty_answers`: whether aggregates over nothing are empty, in place of 404 and 400, where a request does not say.
     pub empty_answers: bool,
     /// `[cors]`.
@@ -59,7 +67,7 @@ impl Default for ApiOptions {
             default_aggregation_methods: ArchivePolicy::default_methods(),
             prometheus_labels: Labels::default(),
             prometheus_archive_policy: Some("raw".to_owned()),
-            prometheus_ceilometer_names: true,
+            promql: PromqlOptions { ceilometer_names: true, delayed_name_removal: false },
             empty_answers: false,
             cors: CorsOptions::default(),
             limits: Limits::default(),

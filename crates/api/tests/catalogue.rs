@@ -28,7 +28,7 @@ use gnudi_indexer::{
 use gnudi_model::{
     ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, SackCount, Timestamp,
 };
-use gnudi_promql::{Limits, Matcher, QueryTimes, parse};
+use gnudi_promql::{Limits, Matcher, parse_selector};
 use prometheus_client::registry::Registry;
 use uuid::Uuid;
 
@@ -45,8 +45,7 @@ fn app(indexer: Arc<dyn Indexer>) -> App {
 }
 
 fn matchers(text: &str) -> Vec<Matcher> {
-    let plan = parse(text, &Limits::default(), false).unwrap();
-    plan.selections(&QueryTimes::instant(0), 0)[0].matchers.to_vec()
+    parse_selector(text, &Limits::default()).unwrap()
 }
 
 async fn select(catalogue: &Catalogue, query: &str, seen: Option<&MetricScope>) -> Vec<String> {

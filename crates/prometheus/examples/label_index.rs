@@ -106,8 +106,8 @@ fn fill(series: u64, make: fn(u64) -> (Owner, Labels)) -> Index {
 }
 
 fn ask(index: &Index, query: &str, project: Option<&str>) {
-    let plan = parse(query, &Limits::default(), false).expect("a query");
-    let matchers: Vec<Matcher> = plan.selections(&QueryTimes::instant(0), 0)[0].matchers.to_vec();
+    let plan = parse(query, QueryTimes::instant(0), &Limits::default()).expect("a query");
+    let matchers: Vec<Matcher> = plan.selections(0)[0].matchers.to_vec();
     let conditions: Vec<Condition<'_>> = matchers.iter().map(Condition::Matcher).collect();
     let sees = |owner: &Owner| project.is_none_or(|project| owner.project.as_deref() == Some(project));
     let mut found = 0;

@@ -63,7 +63,7 @@ const PIECE_BYTES: usize = 64 << 10;
 impl QueryPieces {
     /// `stats` is a document that the answer ends with, if there is one.
     pub fn new(result: QueryResult, stats: Option<&[u8]>) -> QueryPieces {
-        let QueryResult { value, warnings, infos } = result;
+        let QueryResult { value, warnings, infos, .. } = result;
         let mut head = BEGIN.to_vec();
         head.extend_from_slice(b"{\"resultType\":\"");
         head.extend_from_slice(value.type_name().as_bytes());
@@ -234,10 +234,13 @@ pub fn write_text(text: &str, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use gnudi_promql::Usage;
+
     use super::*;
 
     fn text(value: Value) -> String {
-        let result = QueryResult { value, warnings: Vec::new(), infos: vec!["i".to_owned()] };
+        let result =
+            QueryResult { value, warnings: Vec::new(), infos: vec!["i".to_owned()], usage: Usage::default() };
         String::from_utf8(QueryPieces::new(result, None).flatten().collect()).unwrap()
     }
 
@@ -265,7 +268,7 @@ mod tests {
     fn long_answers_come_in_pieces() {
         let samples = (0..20_000).map(|at| (at, at as f64)).collect();
         let value = Value::Matrix(vec![SampleSeries { labels: Labels::empty(), samples }]);
-        let result = QueryResult { value, warnings: Vec::new(), infos: Vec::new() };
+        let result = QueryResult { value, warnings: Vec::new(), infos: Vec::new(), usage: Usage::default() };
         let pieces: Vec<Vec<u8>> = QueryPieces::new(result, Some(b"{}")).collect();
         assert!(pieces.len() > 4 && pieces.iter().all(|piece| piece.len() < PIECE_BYTES + 100));
         let text = String::from_utf8(pieces.concat()).unwrap();

@@ -17,8 +17,9 @@ use uuid::Uuid;
 /// Matchers as a query has them.
 fn matchers(text: &str) -> Vec<Matcher> {
     // A selector needs one that does not match what is absent.
-    let plan = parse(&format!("{{any!=\"\",{text}}}"), &Limits::default(), false).unwrap();
-    plan.selections(&QueryTimes::instant(0), 0)[0].matchers[1..].to_vec()
+    let query = format!("{{any!=\"\",{text}}}");
+    let plan = parse(&query, QueryTimes::instant(0), &Limits::default()).unwrap();
+    plan.selections(0)[0].matchers[1..].to_vec()
 }
 
 #[derive(Clone, Debug, PartialEq)]

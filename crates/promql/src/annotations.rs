@@ -1,9 +1,10 @@
-//! Warnings and infos of an evaluation. Each text is kept once, up to a limit.
+//! Warnings and infos of an evaluation, each with where in the query it arose. A text is kept once, with the last place, up to a limit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::functions::date;
 use crate::numbers::general;
+use crate::syntax::Position;
 
 /// Texts of one severity that are kept. Prometheus' API shows ten.
 const TEXTS_MAX: usize = 100;
@@ -25,55 +26,60 @@ struct Repairs {
     bucket_min: f64,
     bucket_max: f64,
     difference_max: f64,
+    at: usize,
 }
+
+/// Texts, and the byte of the query at which what they are about begins.
+type Texts = BTreeMap<String, usize>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Annotations {
-    warnings: BTreeSet<String>,
-    infos: BTreeSet<String>,
+    warnings: Texts,
+    infos: Texts,
     repairs: BTreeMap<String, Repairs>,
 }
 
-fn add(texts: &mut BTreeSet<String>, text: String) {
-    if texts.len() < TEXTS_MAX {
-        texts.insert(text);
+fn add(texts: &mut Texts, text: String, at: usize) {
+    if texts.len() < TEXTS_MAX || texts.contains_key(&text) {
+        texts.insert(text, at);
     }
 }
 
 impl Annotations {
-    fn warn(&mut self, text: &str) {
-        add(&mut self.warnings, format!("PromQL warning: {text}"));
+    fn warn(&mut self, text: &str, at: usize) {
+        add(&mut self.warnings, format!("PromQL warning: {text}"), at);
     }
 
-    pub(crate) fn quantile_out_of_range(&mut self, q: f64) {
-        self.warn(&format!("quantile value should be between 0 and 1, got {}", general(q)));
+    pub(crate) fn quantile_out_of_range(&mut self, q: f64, at: usize) {
+        self.warn(&format!("quantile value should be between 0 and 1, got {}", general(q)), at);
     }
 
-    pub(crate) fn ratio_out_of_range(&mut self, ratio: f64, cap: f64) {
+    pub(crate) fn ratio_out_of_range(&mut self, ratio: f64, cap: f64, at: usize) {
         let (ratio, cap) = (general(ratio), general(cap));
-        self.warn(&format!("ratio value should be between -1 and 1, got {ratio}, capping to {cap}"));
+        self.warn(&format!("ratio value should be between -1 and 1, got {ratio}, capping to {cap}"), at);
     }
 
-    pub(crate) fn integral_strategy(&mut self, number: f64) {
-        self.warn(&format!("strategy should be 0, 1, or 2 (default), using 2, got {}", general(number)));
+    pub(crate) fn integral_strategy(&mut self, number: f64, at: usize) {
+        let number = general(number);
+        self.warn(&format!("strategy should be 0, 1, or 2 (default), using 2, got {number}"), at);
     }
 
-    pub(crate) fn sort_in_range_query(&mut self) {
-        self.warn("sort is ineffective for range queries since results are always ordered by labels");
+    pub(crate) fn sort_in_range_query(&mut self, at: usize) {
+        self.warn("sort is ineffective for range queries since results are always ordered by labels", at);
     }
 
-    pub(crate) fn bad_bucket_label(&mut self, metric: &str, label: &str) {
+    pub(crate) fn bad_bucket_label(&mut self, metric: &str, label: &str, at: usize) {
         let text = format!("bucket label \"le\" is missing or has a malformed value of {label:?}");
-        self.warn(&with_metric(text, metric));
+        self.warn(&with_metric(text, metric), at);
     }
 
-    pub(crate) fn possible_non_counter(&mut self, metric: &str) {
+    pub(crate) fn possible_non_counter(&mut self, metric: &str, at: usize) {
         let text =
             "PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket:";
-        add(&mut self.infos, format!("{text} {metric:?}"));
+        add(&mut self.infos, format!("{text} {metric:?}"), at);
     }
 
-    pub(crate) fn forced_monotonicity(&mut self, metric: &str, repair: Repair) {
+    pub(crate) fn forced_monotonicity(&mut self, metric: &str, repair: Repair, at: usize) {
         if self.repairs.len() >= TEXTS_MAX && !self.repairs.contains_key(metric) {
             return;
         }
@@ -84,6 +90,7 @@ impl Annotations {
             bucket_min: repair.bucket_min,
             bucket_max: repair.bucket_max,
             difference_max: repair.difference_max,
+            at,
         });
         repairs.count += 1;
         repairs.time_min = repairs.time_min.min(repair.time);
@@ -93,14 +100,15 @@ impl Annotations {
         repairs.difference_max = repairs.difference_max.max(repair.difference_max);
     }
 
-    /// Warnings and infos, each in order.
-    pub(crate) fn into_texts(self) -> (Vec<String>, Vec<String>) {
-        let mut infos: Vec<String> = self.infos.into_iter().collect();
+    /// Warnings and infos of a query, each in order.
+    pub(crate) fn into_texts(self, query: &str) -> (Vec<String>, Vec<String>) {
+        let placed = |(text, at)| format!("{text} ({})", Position::of(query, at));
+        let mut infos: Vec<String> = self.infos.into_iter().map(placed).collect();
         for (metric, repairs) in self.repairs {
             let text = "PromQL info: input to histogram_quantile needed to be fixed for monotonicity (see \
                         https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)";
             infos.push(format!(
-                "{}, from buckets {} to {}, with a max diff of {}, over {} samples from {} to {}",
+                "{}, from buckets {} to {}, with a max diff of {}, over {} samples from {} to {} ({})",
                 with_metric(text.to_string(), &metric),
                 general(repairs.bucket_min),
                 general(repairs.bucket_max),
@@ -108,10 +116,11 @@ impl Annotations {
                 repairs.count,
                 date::rfc3339(repairs.time_min),
                 date::rfc3339(repairs.time_max),
+                Position::of(query, repairs.at),
             ));
         }
         infos.truncate(TEXTS_MAX);
-        (self.warnings.into_iter().collect(), infos)
+        (self.warnings.into_iter().map(placed).collect(), infos)
     }
 }
 

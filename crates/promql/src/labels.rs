@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::hash::xxhash64;
+use crate::quoted::quoted;
 
 pub const METRIC_NAME: &str = "__name__";
 
@@ -157,9 +158,9 @@ impl fmt::Display for Labels {
                 out.write_str(", ")?;
             }
             if is_plain_name(name) {
-                write!(out, "{name}={value:?}")?;
+                write!(out, "{name}={}", quoted(value))?;
             } else {
-                write!(out, "{name:?}={value:?}")?;
+                write!(out, "{}={}", quoted(name), quoted(value))?;
             }
         }
         out.write_str("}")
@@ -172,7 +173,8 @@ impl fmt::Debug for Labels {
     }
 }
 
-fn is_plain_name(name: &str) -> bool {
+/// Whether a label's name needs no quotes.
+pub(crate) fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|first: char| first.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

@@ -4,12 +4,11 @@
 //! A range query is evaluated column by column: each node of the tree gives, for each of its series, the values of all steps
 //! (`series::Column`). Group keys and matching are worked out once for each series, not once for each step.
 //!
-//! Numbers, texts of errors of an evaluation, and the order of results are Prometheus'. What Prometheus 3.16 has and this lacks:
+//! Numbers, texts of errors, positions in them, and the order of results are Prometheus'. What Prometheus 3.16 has and this lacks:
 //!
-//! - native histograms: series have floats only, and functions that read native histograms are refused;
-//! - `info()`, which is refused; start timestamps, which no sample has here;
-//! - what the parser (`promql-parser`) lacks: arithmetic in durations, `anchored` and `smoothed`, unquoted names beyond ASCII, texts that
-//!   are no UTF-8, and where in the query something stands: parse errors have the parser's texts, annotations no position.
+//! - native histograms: series have floats only; functions and operators that read native histograms are refused;
+//! - start timestamps, which no sample has here;
+//! - texts that are no UTF-8.
 
 mod annotations;
 mod error;
@@ -20,16 +19,16 @@ mod labels;
 mod limits;
 mod numbers;
 mod plan;
+mod quoted;
 mod series;
+mod syntax;
 mod value;
 
 pub use error::{Error, ErrorKind, Interrupt};
 pub use eval::{Evaluation, Options};
 pub use labels::{Labels, METRIC_NAME};
 pub use limits::Limits;
-pub use plan::{
-    MatchKind, Matcher, Plan, QueryTimes, Selection, ValueKind, Windows, format, parse, parse_selector,
-    syntax_tree,
-};
+pub use plan::{MatchKind, Matcher, Plan, QueryTimes, Selection, ValueKind, Windows, parse, parse_selector};
 pub use series::{STALE_NAN_BITS, Series};
-pub use value::{QueryResult, Sample, SampleSeries, Value};
+pub use syntax::{format, syntax_tree};
+pub use value::{QueryResult, Sample, SampleSeries, Usage, Value};

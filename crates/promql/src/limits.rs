@@ -1,9 +1,10 @@
 //! What a query may cost, and the account of what it has taken so far.
 //! Time is not counted here: the caller interrupts (`error::Interrupt`).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::error::Error;
+use crate::value::Usage;
 
 /// Limits of one query.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +40,10 @@ pub(crate) struct Budget {
     bytes_max: usize,
     samples: AtomicUsize,
     bytes: AtomicUsize,
+    peak_samples: AtomicUsize,
+    queried_samples: AtomicU64,
+    read_samples: AtomicU64,
+    series: AtomicU64,
 }
 
 /// A point to return to when intermediate results are dropped.
@@ -64,7 +69,36 @@ impl Budget {
             bytes_max: limits.memory_bytes_max,
             samples: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            peak_samples: AtomicUsize::new(0),
+            queried_samples: AtomicU64::new(0),
+            read_samples: AtomicU64::new(0),
+            series: AtomicU64::new(0),
         }
+    }
+
+    /// Count samples that were looked at, and how many of them had not been looked at by the step before.
+    pub(crate) fn count_samples(&self, queried: usize, read: usize) {
+        self.queried_samples.fetch_add(queried as u64, Ordering::Relaxed);
+        self.read_samples.fetch_add(read as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_series(&self, count: usize) {
+        self.series.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        Usage {
+            queried_samples: self.queried_samples.load(Ordering::Relaxed),
+            read_samples: self.read_samples.load(Ordering::Relaxed),
+            peak_samples: self.peak_samples.load(Ordering::Relaxed),
+            series: self.series.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Note that a window of so many samples was in memory beside the rest.
+    pub(crate) fn held(&self, count: usize) {
+        let beside = self.samples.load(Ordering::Relaxed);
+        self.peak_samples.fetch_max(beside.saturating_add(count), Ordering::Relaxed);
     }
 
     /// Take samples in memory.
@@ -73,6 +107,7 @@ impl Budget {
         if before.saturating_add(count) > self.samples_max {
             return Err(too_many_samples());
         }
+        self.peak_samples.fetch_max(before + count, Ordering::Relaxed);
         Ok(())
     }
 

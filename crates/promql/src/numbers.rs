@@ -120,7 +120,7 @@ pub(crate) fn general(value: f64) -> String {
     let scientific = format!("{value:e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..21).contains(&exponent) {
+    if (-4..6).contains(&exponent) {
         return plain(value);
     }
     let sign = if exponent < 0 { '-' } else { '+' };
@@ -135,6 +135,7 @@ mod tests {
     fn prints_as_go() {
         assert_eq!(general(1.5), "1.5");
         assert_eq!(general(-1e21), "-1e+21");
+        assert_eq!((general(123_456.0).as_str(), general(1_234_567.0).as_str()), ("123456", "1.234567e+06"));
         assert_eq!(general(1.25e-7), "1.25e-07");
         assert_eq!(general(f64::INFINITY), "+Inf");
         assert_eq!(plain(1e22), "10000000000000000000000");

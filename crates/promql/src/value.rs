@@ -38,10 +38,24 @@ impl Value {
     }
 }
 
+/// What an evaluation took, counted as Prometheus does. Samples of a subquery's series count once, not once for each window they are in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Samples that the steps looked at, those of overlapping windows several times.
+    pub queried_samples: u64,
+    /// The same, those of overlapping windows once.
+    pub read_samples: u64,
+    /// The most that were in memory at a time.
+    pub peak_samples: usize,
+    /// Series of all selectors.
+    pub series: u64,
+}
+
 /// A value with what the author of the query should know about it.
 #[derive(Debug, Clone)]
 pub struct QueryResult {
     pub value: Value,
     pub warnings: Vec<String>,
     pub infos: Vec<String>,
+    pub usage: Usage,
 }

@@ -4,7 +4,7 @@ mod support;
 
 use gnudi_promql::{
     Error, ErrorKind, Evaluation, Interrupt, Labels, Limits, Options, QueryTimes, STALE_NAN_BITS, Value,
-    parse,
+    format as formatted, parse,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -244,10 +244,12 @@ proptest! {
 
     #[test]
     fn no_text_panics(query in r#"([a-z_]{1,4}|[0-9.]{1,3}|[-+*/^%(){}\[\]<>=!~,:@"'# ]|sum|by|rate|offset|inf|nan|or|and|bool|on|1e999|5m|é){0,24}"#) {
-        if let Ok(plan) = parse(&query, &Limits::default(), true) {
-            let times = QueryTimes::instant(0);
-            let series = vec![Vec::new(); plan.selections(&times, 1).len()];
-            let _ = Evaluation { plan: &plan, times, series: &series, options: Options::default() }.run();
+        let limits = Limits::default();
+        if let Ok(plan) = parse(&query, QueryTimes::instant(0), &limits) {
+            let series = vec![Vec::new(); plan.selections(1).len()];
+            let _ = Evaluation { plan: &plan, series: &series, options: Options::default() }.run();
+            let text = formatted(&query, &limits).map_err(|error| TestCaseError::fail(error.to_string()))?;
+            prop_assert_eq!(formatted(&text, &limits), Ok(text.clone()), "{}", query);
         }
     }
 }
@@ -270,7 +272,7 @@ fn most_expressions_have_a_value() {
 }
 
 fn parse_text(query: &str) -> Result<(), Error> {
-    parse(query, &Limits::default(), true).map(|_| ())
+    parse(query, QueryTimes::instant(0), &Limits::default()).map(|_| ())
 }
 
 #[test]
@@ -281,11 +283,13 @@ fn depth_and_length_are_limited() {
         for depth in [1_000, 10_000] {
             let error = parse_text(&nested(depth)).expect_err("too deep");
             assert_eq!(error.kind, ErrorKind::BadData);
-            assert!(error.text.contains("open at a time") || error.text.contains("operators"), "{error}");
+            assert!(error.text.contains("nested deeper"), "{error}");
         }
     }
     let error = parse_text(&"abs(".repeat(100)).expect_err("unclosed");
     assert_eq!(error.kind, ErrorKind::BadData);
+    let error = parse_text(&format!("x{}", "[1m:1s]".repeat(5_000))).expect_err("ranges of ranges");
+    assert!(error.text.ends_with("got matrix instead"), "{error}");
     assert!(parse_text(&"x".repeat(70_000)).is_err());
     assert!(parse_text(&format!("{}1", "-".repeat(2_000))).is_err());
     assert!(parse_text(&format!("{}x", "-".repeat(900))).is_err());
@@ -294,9 +298,8 @@ fn depth_and_length_are_limited() {
 #[test]
 fn long_chains_are_evaluated() {
     let query = vec!["1"; 900].join(" + ");
-    let plan = parse(&query, &Limits::default(), false).expect("a chain");
-    let evaluation =
-        Evaluation { plan: &plan, times: QueryTimes::instant(0), series: &[], options: Options::default() };
+    let plan = parse(&query, QueryTimes::instant(0), &Limits::default()).expect("a chain");
+    let evaluation = Evaluation { plan: &plan, series: &[], options: Options::default() };
     let result = evaluation.run().expect("a sum");
     assert_eq!(at(&result.value, 0)[0].1, 900.0);
 }
@@ -333,24 +336,73 @@ fn limits_answer_as_prometheus() {
 
 #[test]
 fn interrupts_end_an_evaluation() {
-    let plan = parse("1 + 1", &Limits::default(), false).expect("a sum");
+    let plan = parse("1 + 1", QueryTimes::instant(0), &Limits::default()).expect("a sum");
     for (interrupt, kind) in
         [(Interrupt::Timeout, ErrorKind::Timeout), (Interrupt::Canceled, ErrorKind::Canceled)]
     {
         let ask = move || Some(interrupt);
         let options = Options { interrupt: &ask, ..Options::default() };
-        let evaluation = Evaluation { plan: &plan, times: QueryTimes::instant(0), series: &[], options };
+        let evaluation = Evaluation { plan: &plan, series: &[], options };
         assert_eq!(evaluation.run().expect_err("interrupted").kind, kind);
     }
 }
 
 #[test]
-fn experimental_functions_must_be_enabled() {
-    let limits = Limits::default();
-    assert_eq!(
-        parse("mad_over_time(x[1m])", &limits, false).expect_err("experimental").text,
-        "parse error: function \"mad_over_time\" is not enabled"
-    );
-    assert!(parse("limitk(1, x)", &limits, false).is_err());
-    assert!(parse("mad_over_time(x[1m])", &limits, true).is_ok());
+fn equal_selectors_are_read_once() {
+    for (query, selections) in [
+        ("x + x", 1),
+        ("rate(x{a=\"1\"}[5m]) / on(b) rate(x{a=\"1\"}[5m])", 1),
+        ("x + x offset 5m", 2),
+        ("rate(x[5m]) + increase(x[5m])", 2),
+        ("x{a=\"1\"} + x{a!=\"1\"}", 2),
+        ("x + max_over_time(x[5m:])", 2),
+    ] {
+        let plan = parse(query, QueryTimes::instant(0), &Limits::default()).expect(query);
+        assert_eq!(plan.selections(300_000).len(), selections, "{query}");
+    }
+}
+
+#[test]
+fn samples_are_counted() {
+    let mut store = Store::default();
+    store.load(&Labels::new([("__name__", "x_total")]), 10_000, &[Item::Value(1.0); 20]);
+    let times = QueryTimes { start_ms: 60_000, end_ms: 120_000, step_ms: 30_000 };
+    for (query, queried, read) in [
+        ("x_total", 3, 3),
+        ("x_total @ 60", 3, 1),
+        // Six samples a window, of which three are new at each step.
+        ("rate(x_total[1m])", 18, 12),
+        ("sum(x_total) + sum(x_total)", 6, 6),
+        ("max_over_time(x_total[1m:10s])", 12, 12),
+    ] {
+        let usage = store.query(query, times, Options::default()).expect(query).usage;
+        assert_eq!((usage.queried_samples, usage.read_samples), (queried, read), "{query}");
+        assert!(usage.peak_samples > 0 && usage.series > 0, "{query}");
+    }
+}
+
+/// What Prometheus says of the same texts.
+#[test]
+fn parse_errors_say_where() {
+    for (query, text) in [
+        ("", "unknown position: parse error: no expression found in input"),
+        ("sum(", "1:5: parse error: unclosed left parenthesis"),
+        ("foo bar", "1:5: parse error: unexpected identifier \"bar\""),
+        (
+            "1 +\n  rate(x)",
+            "2:8: parse error: expected type range vector in call to function \"rate\", got instant vector",
+        ),
+        ("x[5m", "1:5: parse error: unclosed left bracket"),
+        ("x[0]", "1:3: parse error: duration must be greater than 0"),
+        ("{}", "1:1: parse error: vector selector must contain at least one non-empty matcher"),
+        ("x + bool y", "1:3: parse error: bool modifier can only be used on comparison operators"),
+        ("nonsense(x)", "1:1: parse error: unknown function with name \"nonsense\""),
+        (
+            "x offset",
+            "1:9: parse error: unexpected end of input in offset, expected number, duration, step(), or range()",
+        ),
+        ("é + \"a", "1:6: parse error: unterminated quoted string"),
+    ] {
+        assert_eq!(parse_text(query).expect_err(query).text, text, "{query}");
+    }
 }

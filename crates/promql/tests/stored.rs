@@ -3,10 +3,9 @@
 use gnudi_promql::{Evaluation, Labels, Limits, Options, QueryTimes, Series, Value, parse};
 
 fn value(query: &str, time_ms: i64, series: &Series) -> Option<f64> {
-    let plan = parse(query, &Limits::default(), false).unwrap();
-    let times = QueryTimes::instant(time_ms);
-    let evaluation =
-        Evaluation { plan: &plan, times, series: &[vec![series.clone()]], options: Options::default() };
+    let plan = parse(query, QueryTimes::instant(time_ms), &Limits::default()).unwrap();
+    let series = [vec![series.clone()]];
+    let evaluation = Evaluation { plan: &plan, series: &series, options: Options::default() };
     let Value::Vector(samples) = evaluation.run().unwrap().value else { panic!("{query} is a vector") };
     samples.first().map(|sample| sample.value)
 }

@@ -40,7 +40,7 @@ impl Arguments {
     /// A time in milliseconds, `None` where it is not given.
     pub fn time(&self, name: &str) -> Result<Option<i64>, Failure> {
         let parse = |text: &str| {
-            parse_time(text).map_err(|reason| format!("Invalid time value for '{name}': {reason}"))
+            parse_time(text).map_err(|reason| format!("invalid time value for '{name}': {reason}"))
         };
         self.parsed(name, parse)
     }
@@ -92,21 +92,25 @@ impl Arguments {
 
     /// The sets of matchers of `match[]`.
     pub fn matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
+        self.parsed_matchers().map_err(Failure::bad_data)
+    }
+
+    fn parsed_matchers(&self) -> Result<Vec<Vec<Matcher>>, String> {
         let texts = self.form.values("match[]").chain(self.address.values("match[]"));
         let limits = Limits::default();
         let parse = |text: &str| {
-            parse_selector(text, &limits).map_err(|error| {
-                let is_empty = error.text.ends_with("at least one non-empty matcher");
-                let empty = "match[] must contain at least one non-empty matcher".to_owned();
-                Failure::parameter("match[]", if is_empty { empty } else { error.text })
-            })
+            let matchers = parse_selector(text, &limits).map_err(|error| error.text)?;
+            if matchers.iter().all(|matcher| matcher.matches("")) {
+                return Err("match[] must contain at least one non-empty matcher".to_owned());
+            }
+            Ok(matchers)
         };
         texts.map(parse).collect()
     }
 
     /// The sets of matchers of `match[]`, one at least.
     pub fn required_matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
-        let sets = self.matchers()?;
+        let sets = self.parsed_matchers().map_err(|text| Failure::parameter("match[]", text))?;
         if sets.is_empty() { Err(Failure::bad_data("no match[] parameter provided")) } else { Ok(sets) }
     }
 

@@ -11,7 +11,7 @@ use std::{
 use gnudi_indexer::MetricScope;
 use gnudi_promql::{
     Evaluation, Interrupt, Labels, Limits, Matcher, Options, Plan, QueryResult, QueryTimes, STALE_NAN_BITS,
-    Selection, Series, Value, ValueKind, Windows, parse,
+    Selection, Series, Usage, Value, ValueKind, Windows, parse,
 };
 
 use super::{failure::Failure, selected};
@@ -48,18 +48,20 @@ pub struct Evaluated {
 pub struct Stats {
     reading: Duration,
     evaluating: Duration,
-    samples_read: usize,
+    usage: Usage,
 }
 
 impl Stats {
     /// In Prometheus' form.
     pub fn write(&self) -> Vec<u8> {
         let (reading, evaluating) = (self.reading.as_secs_f64(), self.evaluating.as_secs_f64());
-        let (total, samples) = (reading + evaluating, self.samples_read);
+        let total = reading + evaluating;
+        let Usage { queried_samples, read_samples, peak_samples, series } = self.usage;
         format!(
             "{{\"timings\":{{\"evalTotalTime\":{total},\"resultSortTime\":0,\"queryPreparationTime\":{reading},\
              \"innerEvalTime\":{evaluating},\"execQueueTime\":0,\"execTotalTime\":{total}}},\
-             \"samples\":{{\"totalQueryableSamples\":{samples},\"peakSamples\":{samples}}}}}"
+             \"samples\":{{\"totalQueryableSamples\":{queried_samples},\"samplesRead\":{read_samples},\
+             \"seriesTouched\":{series},\"peakSamples\":{peak_samples}}}}}"
         )
         .into_bytes()
     }
@@ -96,17 +98,17 @@ async fn evaluate_until(
     let started = Instant::now();
     let limits = Limits::default();
     let lookback_ms = question.lookback.map_or(LOOKBACK_MS, |lookback| (lookback / 1_000_000).max(1));
-    let plan = parse(question.query, &limits, true)?;
-    let times = question.times;
-    let selected = if is_possible(&plan, &times) {
-        let selections = plan.selections(&times, lookback_ms);
+    let plan = parse(question.query, question.times, &limits)?;
+    let selections = plan.selections(lookback_ms);
+    let selected = if is_possible(&plan) {
         selected::select(call, &selections, lookback_ms, &limits, seen).await?
     } else {
-        selected::Selected::none(plan.selections(&times, lookback_ms).len())
+        selected::Selected::none(selections.len())
     };
-    let (samples_read, reading) = (selected.samples(), started.elapsed());
+    let reading = started.elapsed();
     let is_canceled = Arc::new(AtomicBool::new(false));
     let _waiting = Waiting(is_canceled.clone());
+    let delayed_name_removal = call.app.options().promql.delayed_name_removal;
     let work = move || {
         let interrupt = || {
             if is_canceled.load(Ordering::Relaxed) {
@@ -116,20 +118,27 @@ async fn evaluate_until(
             }
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let options = Options { lookback_ms, limits, threads, interrupt: &interrupt, ..Options::default() };
-        Evaluation { plan: &plan, times, series: &selected.series, options }.run()
+        let options = Options {
+            lookback_ms,
+            delayed_name_removal,
+            limits,
+            threads,
+            interrupt: &interrupt,
+            ..Options::default()
+        };
+        Evaluation { plan: &plan, series: &selected.series, options }.run()
     };
     let mut result = call.app.engine().compute(work).await?;
     if let Some(limit) = question.limit {
         truncate(&mut result, limit);
     }
-    let stats = Stats { reading, evaluating: started.elapsed().saturating_sub(reading), samples_read };
+    let stats = Stats { reading, evaluating: started.elapsed().saturating_sub(reading), usage: result.usage };
     Ok(Evaluated { result, stats })
 }
 
 /// Range queries have values at each step, so they are numbers or instant vectors.
-fn is_possible(plan: &Plan, times: &QueryTimes) -> bool {
-    times.is_instant() || matches!(plan.kind(), ValueKind::Scalar | ValueKind::Vector)
+fn is_possible(plan: &Plan) -> bool {
+    plan.times().is_instant() || matches!(plan.kind(), ValueKind::Scalar | ValueKind::Vector)
 }
 
 /// What the answer says where it has not all series.

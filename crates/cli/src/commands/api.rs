@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Du
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_api::{
-    ApiOptions, App, AuthMode, CorsOptions, Limits, Listener, Own, Passwords, PrometheusLabels, RemoteUser,
-    RemoteUserError, Tls,
+    ApiOptions, App, AuthMode, CorsOptions, Limits, Listener, Own, Passwords, PrometheusLabels,
+    PromqlOptions, RemoteUser, RemoteUserError, Tls,
 };
 use gnudi_model::AggregationMethod;
 use prometheus_client::registry::Registry;
@@ -51,7 +51,10 @@ pub fn options(
             _ => PrometheusLabels::All,
         },
         prometheus_archive_policy: config.text("api", "prometheus_archive_policy").map(str::to_owned),
-        prometheus_ceilometer_names: config.bool("api", "prometheus_ceilometer_names"),
+        promql: PromqlOptions {
+            ceilometer_names: config.bool("api", "prometheus_ceilometer_names"),
+            delayed_name_removal: config.bool("api", "prometheus_delayed_name_removal"),
+        },
         empty_answers: config.bool("api", "empty_answers"),
         cors: CorsOptions {
             allowed_origin: config.list("cors", "allowed_origin"),

@@ -144,6 +144,16 @@ fn aggregated(op: AggregateOp, columns: &[&Column], qs: &[f64], grid: &Grid) -> 
 }
 
 impl Context<'_> {
+    /// Of the numbers that are no quantiles, the extremes are reported.
+    fn check_quantiles(&self, qs: &[f64], at: usize) {
+        let nan = qs.iter().copied().find(|q| q.is_nan());
+        let most = qs.iter().copied().reduce(f64::max).filter(|q| *q > 1.0);
+        let least = qs.iter().copied().reduce(f64::min).filter(|q| *q < 0.0);
+        for q in [nan, most, least].into_iter().flatten() {
+            self.annotate(|annotations| annotations.quantile_out_of_range(q, at));
+        }
+    }
+
     pub(super) fn aggregate(&self, aggregate: &Aggregate, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
         match aggregate.op {
             AggregateOp::CountValues => return self.count_values(aggregate, grid),
@@ -157,9 +167,7 @@ impl Context<'_> {
             None => Vec::new(),
         };
         let vector = self.eval_vector(&aggregate.expr, grid)?;
-        for q in qs.iter().filter(|q| !(0.0..=1.0).contains(*q)) {
-            self.annotate(|annotations| annotations.quantile_out_of_range(*q));
-        }
+        self.check_quantiles(&qs, aggregate.param_at);
         let groups = groups(&vector, &aggregate.grouping);
         // A state is at most four numbers.
         self.budget.columns(groups.len(), grid.steps)?;

@@ -6,20 +6,16 @@ use super::{Context, Evaluated};
 use crate::error::Error;
 use crate::functions::date::Civil;
 use crate::functions::labels::{Join, Replace};
-use crate::functions::{Function, Kind, math, sort};
+use crate::functions::{Kind, math, sort};
 use crate::labels::{Labels, METRIC_NAME};
 use crate::numbers::nan_first;
-use crate::plan::Node;
+use crate::plan::{Call, Node};
 use crate::series::{Column, Grid, VectorSeries};
 
 impl<'a> Context<'a> {
-    pub(super) fn call(
-        &self,
-        function: &'static Function,
-        args: &[Node],
-        grid: &Grid,
-    ) -> Result<Evaluated<'a>, Error> {
-        let vector = match function.kind {
+    pub(super) fn call(&self, call: &Call, grid: &Grid) -> Result<Evaluated<'a>, Error> {
+        let args = &call.args[..];
+        let vector = match call.function.kind {
             Kind::Time => return self.scalars(grid, |step| grid.time(step) as f64 / 1000.0),
             Kind::Pi => return self.scalars(grid, |_| std::f64::consts::PI),
             Kind::QueryStart => return self.scalars(grid, |_| self.times.start_ms as f64 / 1000.0),
@@ -39,19 +35,19 @@ impl<'a> Context<'a> {
             Kind::Math(apply) => self.map(&args[0], grid, apply)?,
             Kind::Date(part) => self.date(args, grid, part)?,
             Kind::Timestamp => self.timestamp(&args[0], grid)?,
-            Kind::StartTimestamp | Kind::NativeHistogram => Vec::new(),
+            Kind::StartTimestamp | Kind::NativeHistogram | Kind::Info => Vec::new(),
             Kind::Round => self.round(args, grid)?,
-            Kind::Clamp | Kind::ClampMin | Kind::ClampMax => self.clamp(function.kind, args, grid)?,
+            Kind::Clamp | Kind::ClampMin | Kind::ClampMax => self.clamp(call.function.kind, args, grid)?,
             Kind::Absent => self.absent(&args[0], grid)?,
             Kind::AbsentOverTime => self.absent_over_time(&args[0], grid)?,
-            Kind::OverTime(apply) => self.over_time(function, apply, args, grid)?,
-            Kind::Sort { descending } => self.sort(&args[0], grid, descending)?,
-            Kind::SortByLabel { descending } => self.sort_by_label(args, grid, descending)?,
+            Kind::OverTime(apply) => self.over_time(call, apply, grid)?,
+            Kind::Sort { descending } => self.sort(call, grid, descending)?,
+            Kind::SortByLabel { descending } => self.sort_by_label(call, grid, descending)?,
             Kind::LabelReplace => self.label_replace(args, grid)?,
             Kind::LabelJoin => self.label_join(args, grid)?,
-            Kind::HistogramQuantile => self.histogram_quantile(args, grid)?,
-            Kind::HistogramQuantiles => self.histogram_quantiles(args, grid)?,
-            Kind::HistogramFraction => self.histogram_fraction(args, grid)?,
+            Kind::HistogramQuantile => self.histogram_quantile(call, grid)?,
+            Kind::HistogramQuantiles => self.histogram_quantiles(call, grid)?,
+            Kind::HistogramFraction => self.histogram_fraction(call, grid)?,
         };
         Ok(Evaluated::Vector(vector))
     }
@@ -89,7 +85,7 @@ impl<'a> Context<'a> {
 
     fn date(&self, args: &[Node], grid: &Grid, part: fn(&Civil) -> f64) -> Result<Vec<VectorSeries>, Error> {
         if let Some(arg) = args.first() {
-            return self.map(arg, grid, |seconds| part(&Civil::new(seconds as i64)));
+            return self.map(arg, grid, |seconds| part(&Civil::of_float(seconds)));
         }
         self.budget.columns(1, grid.steps)?;
         let values = grid.times().map(|time| part(&Civil::new(time.div_euclid(1000)))).collect();
@@ -147,35 +143,30 @@ impl<'a> Context<'a> {
     /// The order of an instant query's result. Range queries have theirs by labels.
     fn sorted(
         &self,
-        arg: &Node,
+        call: &Call,
         grid: &Grid,
         compare: impl Fn(&VectorSeries, &VectorSeries) -> std::cmp::Ordering,
     ) -> Result<Vec<VectorSeries>, Error> {
-        let mut vector = self.eval_vector(arg, grid)?;
+        let mut vector = self.eval_vector(&call.args[0], grid)?;
         if grid.steps == 1 {
             vector.sort_by(compare);
         } else {
-            self.annotate(crate::annotations::Annotations::sort_in_range_query);
+            self.annotate(|annotations| annotations.sort_in_range_query(call.at));
         }
         Ok(vector)
     }
 
-    fn sort(&self, arg: &Node, grid: &Grid, descending: bool) -> Result<Vec<VectorSeries>, Error> {
-        self.sorted(arg, grid, |a, b| {
+    fn sort(&self, call: &Call, grid: &Grid, descending: bool) -> Result<Vec<VectorSeries>, Error> {
+        self.sorted(call, grid, |a, b| {
             let (a, b) = (a.column.values[0], b.column.values[0]);
             let order = a.is_nan().cmp(&b.is_nan());
             order.then_with(|| if descending { nan_first(b, a) } else { nan_first(a, b) })
         })
     }
 
-    fn sort_by_label(
-        &self,
-        args: &[Node],
-        grid: &Grid,
-        descending: bool,
-    ) -> Result<Vec<VectorSeries>, Error> {
-        let names = texts(&args[1..]);
-        self.sorted(&args[0], grid, |a, b| {
+    fn sort_by_label(&self, call: &Call, grid: &Grid, descending: bool) -> Result<Vec<VectorSeries>, Error> {
+        let names = texts(&call.args[1..]);
+        self.sorted(call, grid, |a, b| {
             let by_names = names.iter().map(|name| sort::natural(a.labels.get(name), b.labels.get(name)));
             let order = by_names.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
             let order = order.then_with(|| a.labels.cmp(&b.labels));

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::functions::histogram::{Bucket, fraction, quantile};
 use crate::labels::Labels;
 use crate::numbers::general;
-use crate::plan::Node;
+use crate::plan::{Call, Node};
 use crate::series::{Bits, Column, Grid, VectorSeries};
 
 const BUCKET: &str = "le";
@@ -44,7 +44,7 @@ fn bound(text: &str) -> Option<f64> {
 }
 
 impl Context<'_> {
-    fn histograms(&self, arg: &Node, grid: &Grid) -> Result<Vec<Histogram>, Error> {
+    fn histograms(&self, arg: &Node, at: usize, grid: &Grid) -> Result<Vec<Histogram>, Error> {
         let vector = self.eval_vector(arg, grid)?;
         let mut places: HashMap<Labels, usize> = HashMap::new();
         let mut histograms: Vec<Histogram> = Vec::new();
@@ -52,7 +52,7 @@ impl Context<'_> {
             let text = series.labels.get(BUCKET);
             let Some(upper_bound) = bound(text) else {
                 let name = self.name_of(&series.labels);
-                self.annotate(|annotations| annotations.bad_bucket_label(name, text));
+                self.annotate(|annotations| annotations.bad_bucket_label(name, text, at));
                 continue;
             };
             let labels = series.labels.filtered(|name| name != BUCKET);
@@ -70,14 +70,14 @@ impl Context<'_> {
         if self.options.delayed_name_removal { labels.metric_name() } else { "" }
     }
 
-    fn check_quantiles(&self, qs: &[f64]) {
+    fn check_histogram_quantiles(&self, qs: &[f64], at: usize) {
         for q in qs.iter().filter(|q| !(0.0..=1.0).contains(*q)) {
-            self.annotate(|annotations| annotations.quantile_out_of_range(*q));
+            self.annotate(|annotations| annotations.quantile_out_of_range(*q, at));
         }
     }
 
     /// The quantile of one histogram at one step.
-    fn quantile_at(&self, q: f64, histogram: &Histogram, step: usize, grid: &Grid) -> f64 {
+    fn quantile_at(&self, q: f64, histogram: &Histogram, at: usize, step: usize, grid: &Grid) -> f64 {
         let (value, forced) = quantile(q, histogram.at(step));
         if let Some(forced) = forced {
             let repair = Repair {
@@ -87,7 +87,7 @@ impl Context<'_> {
                 difference_max: forced.difference_max,
             };
             let name = self.name_of(&histogram.labels);
-            self.annotate(|annotations| annotations.forced_monotonicity(name, repair));
+            self.annotate(|annotations| annotations.forced_monotonicity(name, repair, at));
         }
         value
     }
@@ -112,33 +112,36 @@ impl Context<'_> {
         self.drop_names(vector)
     }
 
-    pub(super) fn histogram_quantile(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn histogram_quantile(&self, call: &Call, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        let (args, at) = (&call.args, &call.args_at);
         let qs = self.eval_scalar(&args[0], grid)?;
-        self.check_quantiles(&qs);
-        let histograms = self.histograms(&args[1], grid)?;
+        let histograms = self.histograms(&args[1], at[1], grid)?;
+        self.check_histogram_quantiles(&qs, at[0]);
         self.of_histograms(&histograms, grid, |histogram, step| {
-            self.quantile_at(qs[step], histogram, step, grid)
+            self.quantile_at(qs[step], histogram, at[1], step, grid)
         })
     }
 
-    pub(super) fn histogram_fraction(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn histogram_fraction(&self, call: &Call, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        let args = &call.args;
         let (lower, upper) = (self.eval_scalar(&args[0], grid)?, self.eval_scalar(&args[1], grid)?);
-        let histograms = self.histograms(&args[2], grid)?;
+        let histograms = self.histograms(&args[2], call.args_at[2], grid)?;
         self.of_histograms(&histograms, grid, |histogram, step| {
             fraction(lower[step], upper[step], histogram.at(step))
         })
     }
 
     /// Several quantiles at once, told apart by a label.
-    pub(super) fn histogram_quantiles(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn histogram_quantiles(&self, call: &Call, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        let (args, at) = (&call.args, &call.args_at);
         let label = texts(&args[1..2]).remove(0);
-        let histograms = self.histograms(&args[0], grid)?;
+        let histograms = self.histograms(&args[0], at[0], grid)?;
         let mut vector = Vec::new();
-        for arg in &args[2..] {
+        for (arg, arg_at) in args.iter().zip(at).skip(2) {
             let qs = self.eval_scalar(arg, grid)?;
-            self.check_quantiles(&qs);
+            self.check_histogram_quantiles(&qs, *arg_at);
             let values = self.of_histograms(&histograms, grid, |histogram, step| {
-                self.quantile_at(qs[step], histogram, step, grid)
+                self.quantile_at(qs[step], histogram, at[0], step, grid)
             })?;
             for series in values {
                 let mut columns: HashMap<u64, Column> = HashMap::new();

@@ -5,7 +5,9 @@ mod aggregate;
 mod binary;
 mod call;
 mod count_values;
+mod extended;
 mod histogram;
+mod info;
 mod merge;
 mod operator;
 mod over_time;
@@ -62,7 +64,6 @@ impl std::fmt::Debug for Options<'_> {
 #[derive(Debug)]
 pub struct Evaluation<'a> {
     pub plan: &'a Plan,
-    pub times: QueryTimes,
     /// The series of each selection, in the order of `Plan::selections`.
     pub series: &'a [Vec<Series>],
     pub options: Options<'a>,
@@ -71,25 +72,25 @@ pub struct Evaluation<'a> {
 impl Evaluation<'_> {
     /// Evaluate the plan. An instant query gives a value of the plan's kind; a range query a matrix, sorted by labels.
     pub fn run(&self) -> Result<QueryResult, Error> {
-        self.times.check()?;
+        let times = self.plan.times;
         assert_eq!(self.series.len(), self.plan.selectors.len(), "one list of series for each selector");
         let selected: usize = self.series.iter().map(Vec::len).sum();
         if selected > self.options.limits.series_max {
             return Err(Error::execution("query would load too many series into memory in query execution"));
         }
-        let instant = self.times.is_instant();
+        let instant = times.is_instant();
         if !instant && !matches!(self.plan.kind, ValueKind::Scalar | ValueKind::Vector) {
             let kind = self.plan.kind.documented();
             return Err(Error::bad_data(format!(
                 "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
             )));
         }
-        let interval = if instant { 1 } else { self.times.step_ms };
-        let steps = ((self.times.end_ms - self.times.start_ms) / interval + 1) as usize;
-        let grid = Grid { start: self.times.start_ms, interval, steps };
+        let interval = if instant { 1 } else { times.step_ms };
+        let steps = ((times.end_ms - times.start_ms) / interval + 1) as usize;
+        let grid = Grid { start: times.start_ms, interval, steps };
         let context = Context {
             plan: self.plan,
-            times: self.times,
+            times,
             series: self.series,
             options: self.options,
             budget: Budget::new(&self.options.limits),
@@ -97,9 +98,10 @@ impl Evaluation<'_> {
         };
         let evaluated = context.eval(&self.plan.root, &grid)?;
         let value = context.value(evaluated, &grid)?;
+        let usage = context.budget.usage();
         let annotations = context.annotations.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let (warnings, infos) = annotations.into_texts();
-        Ok(QueryResult { value, warnings, infos })
+        let (warnings, infos) = annotations.into_texts(&self.plan.query);
+        Ok(QueryResult { value, warnings, infos, usage })
     }
 }
 
@@ -162,7 +164,10 @@ impl<'a> Context<'a> {
             && !matches!(node, Node::Number(_))
             && node.is_invariant(&self.plan.selectors);
         let result = if repeats {
+            let before = self.budget.usage().queried_samples;
             let once = self.eval_node(node, &grid.first_step())?;
+            let of_step = self.budget.usage().queried_samples - before;
+            self.budget.count_samples(of_step as usize * (grid.steps - 1), 0);
             self.repeat(once, grid)?
         } else {
             self.eval_node(node, grid)?
@@ -183,7 +188,8 @@ impl<'a> Context<'a> {
             Node::Subquery { expr, window, step } => {
                 Ok(Evaluated::Range(self.subquery(expr, window, *step, grid)?))
             }
-            Node::Call { function, args, .. } => self.call(function, args, grid),
+            Node::Call(call) => self.call(call, grid),
+            Node::Info(info) => Ok(Evaluated::Vector(self.info(info, grid)?)),
             Node::Aggregate(aggregate) => Ok(Evaluated::Vector(self.aggregate(aggregate, grid)?)),
             Node::Binary(_) => self.binary_chain(node, grid),
             Node::Negate { expr, .. } => match self.eval(expr, grid)? {

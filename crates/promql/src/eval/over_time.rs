@@ -3,24 +3,47 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::extended::Reach;
 use super::selector::PartitionPointNear;
 use super::{Context, Evaluated};
 use crate::error::Error;
-use crate::functions::{Function, OverTime, Samples, over_time};
+use crate::functions::{OverTime, Samples, extended, over_time};
 use crate::labels::Labels;
-use crate::plan::{MatchOp, Node, ValueKind, Window};
+use crate::plan::{Call, Extension, MatchOp, Node, ValueKind, Window};
 use crate::series::{Bits, Column, Grid, RangeSeries, VectorSeries};
 
 /// Samples that are read between two questions whether to give up.
 const SAMPLES_UNCHECKED_MAX: usize = 1 << 16;
 
+/// A range vector, and the window that is read of its series at each step.
+struct Range<'a> {
+    series: Vec<RangeSeries<'a>>,
+    window: Window,
+    extension: Option<Extension>,
+    is_subquery: bool,
+}
+
+/// What is read of a series at each step.
+#[derive(Clone, Copy)]
+struct Slide<'w> {
+    window: &'w Window,
+    reach: Reach,
+    /// The samples come from a subquery, which has counted them.
+    is_counted: bool,
+}
+
 impl<'a> Context<'a> {
-    /// The series of a range vector, and the window that is read of them at each step.
-    fn range_argument(&self, node: &Node, grid: &Grid) -> Result<(Vec<RangeSeries<'a>>, Window), Error> {
+    fn range_argument(&self, node: &Node, grid: &Grid) -> Result<Range<'a>, Error> {
         match node {
-            Node::Range { selector } => Ok((self.ranges(*selector)?, self.plan.selectors[*selector].window)),
+            Node::Range { selector } => {
+                let (window, extension) =
+                    (self.plan.selectors[*selector].window, self.plan.selectors[*selector].extension);
+                Ok(Range { series: self.ranges(*selector)?, window, extension, is_subquery: false })
+            }
             Node::Subquery { window, .. } => match self.eval(node, grid)? {
-                Evaluated::Range(ranges) => Ok((ranges, *window)),
+                Evaluated::Range(series) => {
+                    Ok(Range { series, window: *window, extension: None, is_subquery: true })
+                }
                 other => unreachable!("a subquery gives a range vector, not {other:?}"),
             },
             other => unreachable!("the plan is checked: a range vector, not {other:?}"),
@@ -31,22 +54,27 @@ impl<'a> Context<'a> {
     fn slide(
         &self,
         series: &RangeSeries<'_>,
-        window: &Window,
+        Slide { window, reach, is_counted }: Slide<'_>,
         grid: &Grid,
         mut each: impl FnMut(usize, &Samples<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (mut first, mut end) = (0, 0);
         let mut unchecked = 0;
+        let (mut queried, mut read, mut most) = (0, 0, 0);
         for (step, time) in grid.times().enumerate() {
-            let window_end = self.reference(window, time);
+            let window_end = window.reference(time);
             let window_start = window_end - window.range;
-            first += series.times[first..].partition_point_near(window_start);
+            first += series.times[first..].partition_point_near(window_start - reach.before);
+            let known = end;
             end = end.max(first);
-            end += series.times[end..].partition_point_near(window_end);
+            end += series.times[end..].partition_point_near(window_end + reach.behind);
             if first == end {
                 continue;
             }
             self.budget.samples_fit(end - first)?;
+            queried += end - first;
+            read += end - first.max(known);
+            most = most.max(end - first);
             unchecked += end - first;
             if unchecked > SAMPLES_UNCHECKED_MAX {
                 self.check()?;
@@ -56,33 +84,43 @@ impl<'a> Context<'a> {
             let counts = series.counts.as_ref().map(|counts| &counts[first..end]);
             each(step, &Samples { times, values, counts, time, window_start, window_end })?;
         }
+        self.budget.held(most);
+        if !is_counted {
+            self.budget.count_samples(queried, read);
+        }
         Ok(())
     }
 
     pub(super) fn over_time(
         &self,
-        function: &'static Function,
-        apply: OverTime,
-        args: &[Node],
+        call: &Call,
+        mut apply: OverTime,
         grid: &Grid,
     ) -> Result<Vec<VectorSeries>, Error> {
+        let function = call.function;
         let mut scalars = Vec::new();
         let mut range = None;
-        for arg in args {
+        for arg in &call.args {
             if arg.kind() == ValueKind::Scalar {
                 scalars.push(self.eval_scalar(arg, grid)?);
             } else {
                 range = Some(self.range_argument(arg, grid)?);
             }
         }
-        let Some((ranges, window)) = range else { unreachable!("the plan is checked: a range vector") };
+        let Some(Range { series: ranges, window, extension, is_subquery }) = range else {
+            unreachable!("the plan is checked: a range vector")
+        };
+        if let Some(extension) = extension {
+            apply = extended::function(function.name, extension)?;
+        }
+        let slide = Slide { window: &window, reach: self.reach(extension), is_counted: is_subquery };
         let samples: usize = ranges.iter().map(|series| series.values.len()).sum();
         let work = samples + ranges.len() * grid.steps;
         let vector = self.for_each(&ranges, work, |series| {
             self.budget.columns(1, grid.steps)?;
             let mut column = Column::new(grid.steps);
             let mut arguments = vec![0.0; scalars.len()];
-            self.slide(series, &window, grid, |step, samples| {
+            self.slide(series, slide, grid, |step, samples| {
                 for (argument, values) in arguments.iter_mut().zip(&scalars) {
                     *argument = values[step];
                 }
@@ -96,14 +134,15 @@ impl<'a> Context<'a> {
         })?;
         let vector: Vec<VectorSeries> =
             vector.into_iter().filter(|series| series.column.present.any()).collect();
-        self.annotate_over_time(function, &scalars, &vector);
+        self.annotate_over_time(call, &scalars, &vector);
         if function.keeps_name() {
             return if self.options.delayed_name_removal { Ok(vector) } else { super::merge::merge(vector) };
         }
         self.drop_names(vector)
     }
 
-    fn annotate_over_time(&self, function: &Function, scalars: &[Vec<f64>], vector: &[VectorSeries]) {
+    fn annotate_over_time(&self, call: &Call, scalars: &[Vec<f64>], vector: &[VectorSeries]) {
+        let function = call.function;
         if vector.is_empty() {
             return;
         }
@@ -117,8 +156,8 @@ impl<'a> Context<'a> {
                 };
                 if !valid && has_value(step) {
                     self.annotate(|annotations| match function.name {
-                        "integral" => annotations.integral_strategy(*number),
-                        _ => annotations.quantile_out_of_range(*number),
+                        "integral" => annotations.integral_strategy(*number, call.args_at[1]),
+                        _ => annotations.quantile_out_of_range(*number, call.args_at[0]),
                     });
                 }
             }
@@ -129,7 +168,7 @@ impl<'a> Context<'a> {
                 let counts =
                     ["_total", "_sum", "_count", "_bucket"].iter().any(|suffix| name.ends_with(suffix));
                 if !name.is_empty() && !counts {
-                    self.annotate(|annotations| annotations.possible_non_counter(name));
+                    self.annotate(|annotations| annotations.possible_non_counter(name, call.args_at[0]));
                 }
             }
         }
@@ -137,12 +176,16 @@ impl<'a> Context<'a> {
 
     /// 1 at each step at which no series has samples.
     pub(super) fn absent_over_time(&self, arg: &Node, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
-        let (ranges, window) = self.range_argument(arg, grid)?;
+        let Range { series: ranges, window, extension, is_subquery } = self.range_argument(arg, grid)?;
+        if let Some(extension) = extension {
+            extended::function("absent_over_time", extension)?;
+        }
+        let slide = Slide { window: &window, reach: Reach::default(), is_counted: is_subquery };
         self.budget.columns(1, grid.steps)?;
         let mut present = Bits::new(grid.steps);
         for series in &ranges {
             self.check()?;
-            self.slide(series, &window, grid, |step, _| {
+            self.slide(series, slide, grid, |step, _| {
                 present.set(step);
                 Ok(())
             })?;

@@ -129,7 +129,7 @@ impl Context<'_> {
         let params = self.eval_scalar(param, grid)?;
         let mut vector = self.eval_vector(&aggregate.expr, grid)?;
         if aggregate.op == AggregateOp::LimitRatio {
-            self.check_ratios(&params)?;
+            self.check_ratios(&params, aggregate.param_at)?;
         } else if params.iter().all(|k| *k < 1.0) {
             return Ok(Vec::new());
         } else {
@@ -160,17 +160,17 @@ impl Context<'_> {
         Ok(vector)
     }
 
-    fn check_ratios(&self, ratios: &[f64]) -> Result<(), Error> {
+    fn check_ratios(&self, ratios: &[f64], at: usize) -> Result<(), Error> {
         if ratios.iter().any(|ratio| ratio.is_nan()) {
             return Err(Error::execution("Ratio value is NaN"));
         }
         let most = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         if most > 1.0 {
-            self.annotate(|annotations| annotations.ratio_out_of_range(most, 1.0));
+            self.annotate(|annotations| annotations.ratio_out_of_range(most, 1.0, at));
         }
         if least < -1.0 {
-            self.annotate(|annotations| annotations.ratio_out_of_range(least, -1.0));
+            self.annotate(|annotations| annotations.ratio_out_of_range(least, -1.0, at));
         }
         Ok(())
     }

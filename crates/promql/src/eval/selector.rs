@@ -4,23 +4,13 @@ use std::borrow::Cow;
 
 use super::Context;
 use crate::error::Error;
-use crate::plan::{At, Window};
+use crate::plan::{Extension, Window};
 use crate::series::{Column, Grid, RangeSeries, Series, VectorSeries, is_stale};
 
 /// Less work than this (samples and steps) stays on one thread.
 const WORK_PER_THREAD: usize = 1 << 16;
 
 impl<'a> Context<'a> {
-    /// The time that an `@` modifier names, if there is one.
-    pub(super) fn fixed_time(&self, at: Option<At>) -> Option<i64> {
-        at.map(|at| at.resolve(&self.times))
-    }
-
-    /// The end of a window at a step.
-    pub(super) fn reference(&self, window: &Window, time: i64) -> i64 {
-        self.fixed_time(window.at).unwrap_or(time) - window.offset
-    }
-
     /// Apply a function to each item, in as many threads as are allowed and worth it. The results are in order.
     pub(super) fn for_each<T: Sync, R: Send>(
         &self,
@@ -54,12 +44,16 @@ impl<'a> Context<'a> {
 
     fn selected(&self, selector: usize) -> (&'a [Series], Window, usize) {
         let series = &self.series[selector];
+        self.budget.count_series(series.len());
         let work = series.iter().map(|series| series.values.len()).sum();
         (series, self.plan.selectors[selector].window, work)
     }
 
     /// An instant vector: at each step the last sample that is younger than the lookback, unless it is a stale marker.
     pub(super) fn vector(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        if self.plan.selectors[selector].extension == Some(Extension::Smoothed) {
+            return self.smoothed_vector(selector, grid);
+        }
         self.vector_of(selector, grid, |series, at| series.values[at])
     }
 
@@ -82,7 +76,7 @@ impl<'a> Context<'a> {
             let lookback_ms = series.lookback_ms.unwrap_or(self.options.lookback_ms);
             let mut next = 0;
             for (step, time) in grid.times().enumerate() {
-                let reference = self.reference(&window, time);
+                let reference = window.reference(time);
                 next += series.times_ms[next..].partition_point_near(reference);
                 let Some(at) = next.checked_sub(1) else { continue };
                 let young = series.times_ms[at] > reference - lookback_ms;
@@ -90,7 +84,9 @@ impl<'a> Context<'a> {
                     column.set(step, read(series, at));
                 }
             }
-            self.budget.samples(column.present.count())?;
+            let count = column.present.count();
+            self.budget.samples(count)?;
+            self.budget.count_samples(count, count);
             Ok(VectorSeries { labels: series.labels.clone(), drop_name: false, column })
         })?;
         Ok(vector.into_iter().filter(|series| series.column.present.any()).collect())
@@ -113,10 +109,14 @@ impl<'a> Context<'a> {
         selector: usize,
         grid: &Grid,
     ) -> Result<Vec<RangeSeries<'a>>, Error> {
-        let (_, window, _) = self.selected(selector);
-        let end = self.reference(&window, grid.start);
+        let window = self.plan.selectors[selector].window;
+        let end = window.reference(grid.start);
         let mut ranges = self.ranges(selector)?;
         for series in &mut ranges {
+            if let Some(extension) = self.plan.selectors[selector].extension {
+                self.bordered(series, &window, end, extension);
+                continue;
+            }
             let first = series.times.partition_point(|time| *time <= end - window.range);
             let last = series.times.partition_point(|time| *time <= end).max(first);
             series.times = series.times[first..last].to_vec().into();
@@ -124,6 +124,8 @@ impl<'a> Context<'a> {
             series.counts = series.counts.take().map(|counts| counts[first..last].to_vec().into());
         }
         ranges.retain(|series| !series.times.is_empty());
+        let samples = ranges.iter().map(|series| series.times.len()).sum();
+        self.budget.count_samples(samples, samples);
         Ok(ranges)
     }
 }

@@ -14,8 +14,8 @@ impl<'a> Context<'a> {
         grid: &Grid,
     ) -> Result<Vec<RangeSeries<'a>>, Error> {
         let interval = step.unwrap_or(self.options.subquery_step_ms);
-        let first = self.reference(window, grid.start);
-        let last = self.reference(window, grid.last());
+        let first = window.reference(grid.start);
+        let last = window.reference(grid.last());
         // Steps are multiples of the interval, whatever the query's times are. The window is open to the left.
         let after = first - window.range;
         let mut start = interval * (after / interval);

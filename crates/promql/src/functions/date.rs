@@ -1,8 +1,8 @@
 //! The calendar: parts of times in UTC.
 
 const DAY_SECONDS: i64 = 86_400;
-/// Times beyond the year 290,000,000 are taken as its end.
-const SECONDS_MAX: i64 = i64::MAX / 1000;
+/// The first second of Go's calendar. Times before it are taken from its end.
+const FIRST_SECOND: i64 = -9_223_372_028_741_760_000;
 
 /// A time by the Gregorian calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,11 +18,18 @@ pub(crate) struct Civil {
 }
 
 impl Civil {
+    /// Of seconds since 1970 as a float; what is no 64-bit number is the least one.
+    pub(crate) fn of_float(seconds: f64) -> Civil {
+        let is_possible = seconds >= i64::MIN as f64 && seconds < i64::MAX as f64;
+        Civil::new(if is_possible { seconds as i64 } else { i64::MIN })
+    }
+
     /// Of seconds since 1970. The algorithm is Howard Hinnant's `civil_from_days`.
     pub(crate) fn new(seconds: i64) -> Civil {
-        let seconds = seconds.clamp(-SECONDS_MAX, SECONDS_MAX);
-        let days = seconds.div_euclid(DAY_SECONDS);
-        let of_day = seconds.rem_euclid(DAY_SECONDS);
+        let wrapped = if seconds < FIRST_SECOND { 1_i128 << 64 } else { 0 };
+        let seconds = i128::from(seconds) + wrapped;
+        let days = seconds.div_euclid(i128::from(DAY_SECONDS)) as i64;
+        let of_day = seconds.rem_euclid(i128::from(DAY_SECONDS)) as i64;
         let shifted = days + 719_468;
         let era = shifted.div_euclid(146_097);
         let of_era = shifted.rem_euclid(146_097);
@@ -79,6 +86,7 @@ mod tests {
         assert_eq!(Civil::new(951_868_800).day_of_year(), 61);
         assert_eq!(Civil::new(-1).year, 1969);
         assert_eq!(Civil::new(0).weekday(), 4);
-        assert!(Civil::new(i64::MAX).year > 290_000);
+        let last = Civil::of_float(f64::INFINITY);
+        assert_eq!((last.year, last.month, last.day, last.hour), (292_277_026_596, 12, 4, 15));
     }
 }

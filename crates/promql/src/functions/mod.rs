@@ -1,6 +1,7 @@
 //! The functions of the language: their types, and the arithmetic of each. Their evaluation over vectors is in `eval`.
 
 pub(crate) mod date;
+pub(crate) mod extended;
 pub(crate) mod histogram;
 pub(crate) mod labels;
 pub(crate) mod math;
@@ -69,6 +70,8 @@ pub(crate) enum Kind {
     HistogramQuantile,
     HistogramQuantiles,
     HistogramFraction,
+    /// Labels of other series (`plan::Info`).
+    Info,
     /// It works on native histograms only.
     NativeHistogram,
 }
@@ -80,7 +83,6 @@ pub(crate) struct Function {
     /// How often the last argument may stand: once if 0, else it is optional and may stand so often, without a limit if negative.
     pub variadic: i32,
     pub returns: ValueKind,
-    pub experimental: bool,
     pub kind: Kind,
 }
 

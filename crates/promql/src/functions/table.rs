@@ -4,7 +4,7 @@ use super::{Function, Kind, OverTime, date, math, over_time, rate, regression};
 use crate::plan::ValueKind::{self, Matrix, Scalar, String, Vector};
 
 const fn function(name: &'static str, args: &'static [ValueKind], kind: Kind) -> Function {
-    Function { name, args, variadic: 0, returns: Vector, experimental: false, kind }
+    Function { name, args, variadic: 0, returns: Vector, kind }
 }
 
 const fn over_time(name: &'static str, kind: OverTime) -> Function {
@@ -30,11 +30,6 @@ const fn scalar(name: &'static str, args: &'static [ValueKind], kind: Kind) -> F
 #[allow(clippy::needless_pass_by_value, reason = "a constant is changed")]
 const fn variadic(function: Function, variadic: i32) -> Function {
     Function { variadic, ..function }
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "a constant is changed")]
-const fn experimental(function: Function) -> Function {
-    Function { experimental: true, ..function }
 }
 
 pub(super) static FUNCTIONS: &[Function] = &[
@@ -63,12 +58,12 @@ pub(super) static FUNCTIONS: &[Function] = &[
     math("deg", f64::to_degrees),
     over_time("delta", rate::delta),
     over_time("deriv", regression::deriv),
-    experimental(function(
+    function(
         "double_exponential_smoothing",
         &[Matrix, Scalar, Scalar],
         Kind::OverTime(regression::double_exponential_smoothing),
-    )),
-    experimental(scalar("end", &[], Kind::QueryEnd)),
+    ),
+    scalar("end", &[], Kind::QueryEnd),
     math("exp", f64::exp),
     over_time("first_over_time", over_time::first),
     math("floor", f64::floor),
@@ -76,17 +71,15 @@ pub(super) static FUNCTIONS: &[Function] = &[
     native("histogram_count"),
     function("histogram_fraction", &[Scalar, Scalar, Vector], Kind::HistogramFraction),
     function("histogram_quantile", &[Scalar, Vector], Kind::HistogramQuantile),
-    experimental(variadic(
-        function("histogram_quantiles", &[Vector, String, Scalar, Scalar], Kind::HistogramQuantiles),
-        9,
-    )),
+    variadic(function("histogram_quantiles", &[Vector, String, Scalar, Scalar], Kind::HistogramQuantiles), 9),
     native("histogram_stddev"),
     native("histogram_stdvar"),
     native("histogram_sum"),
     date("hour", |civil| civil.hour as f64),
     over_time("idelta", rate::idelta),
     over_time("increase", rate::increase),
-    experimental(variadic(function("integral", &[Matrix, Scalar], Kind::OverTime(over_time::integral)), 1)),
+    variadic(function("info", &[Vector, Vector], Kind::Info), 1),
+    variadic(function("integral", &[Matrix, Scalar], Kind::OverTime(over_time::integral)), 1),
     over_time("irate", rate::irate),
     variadic(function("label_join", &[Vector, String, String, String], Kind::LabelJoin), -1),
     function("label_replace", &[Vector, String, String, String, String], Kind::LabelReplace),
@@ -94,10 +87,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
     math("ln", f64::ln),
     math("log10", f64::log10),
     math("log2", f64::log2),
-    experimental(over_time("mad_over_time", over_time::median_absolute_deviation)),
-    experimental(scalar("max_of", &[Scalar, Scalar], Kind::MaxOf)),
+    over_time("mad_over_time", over_time::median_absolute_deviation),
+    scalar("max_of", &[Scalar, Scalar], Kind::MaxOf),
     over_time("max_over_time", over_time::max),
-    experimental(scalar("min_of", &[Scalar, Scalar], Kind::MinOf)),
+    scalar("min_of", &[Scalar, Scalar], Kind::MinOf),
     over_time("min_over_time", over_time::min),
     date("minute", |civil| civil.minute as f64),
     date("month", |civil| civil.month as f64),
@@ -106,7 +99,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     over_time("present_over_time", over_time::present),
     function("quantile_over_time", &[Scalar, Matrix], Kind::OverTime(over_time::quantile_over_time)),
     math("rad", f64::to_radians),
-    experimental(scalar("range", &[], Kind::QueryRange)),
+    scalar("range", &[], Kind::QueryRange),
     over_time("rate", rate::rate),
     over_time("resets", rate::resets),
     variadic(function("round", &[Vector, Scalar], Kind::Round), 1),
@@ -115,30 +108,24 @@ pub(super) static FUNCTIONS: &[Function] = &[
     math("sin", f64::sin),
     math("sinh", f64::sinh),
     function("sort", &[Vector], Kind::Sort { descending: false }),
-    experimental(variadic(
-        function("sort_by_label", &[Vector, String], Kind::SortByLabel { descending: false }),
-        -1,
-    )),
-    experimental(variadic(
-        function("sort_by_label_desc", &[Vector, String], Kind::SortByLabel { descending: true }),
-        -1,
-    )),
+    variadic(function("sort_by_label", &[Vector, String], Kind::SortByLabel { descending: false }), -1),
+    variadic(function("sort_by_label_desc", &[Vector, String], Kind::SortByLabel { descending: true }), -1),
     function("sort_desc", &[Vector], Kind::Sort { descending: true }),
     math("sqrt", f64::sqrt),
-    experimental(scalar("start", &[], Kind::QueryStart)),
-    experimental(function("start_timestamp", &[Vector], Kind::StartTimestamp)),
+    scalar("start", &[], Kind::QueryStart),
+    function("start_timestamp", &[Vector], Kind::StartTimestamp),
     over_time("stddev_over_time", over_time::stddev),
     over_time("stdvar_over_time", over_time::stdvar),
-    experimental(scalar("step", &[], Kind::QueryStep)),
+    scalar("step", &[], Kind::QueryStep),
     over_time("sum_over_time", over_time::sum),
     math("tan", f64::tan),
     math("tanh", f64::tanh),
     scalar("time", &[], Kind::Time),
     function("timestamp", &[Vector], Kind::Timestamp),
-    experimental(over_time("ts_of_first_over_time", over_time::time_of_first)),
-    experimental(over_time("ts_of_last_over_time", over_time::time_of_last)),
-    experimental(over_time("ts_of_max_over_time", over_time::time_of_max)),
-    experimental(over_time("ts_of_min_over_time", over_time::time_of_min)),
+    over_time("ts_of_first_over_time", over_time::time_of_first),
+    over_time("ts_of_last_over_time", over_time::time_of_last),
+    over_time("ts_of_max_over_time", over_time::time_of_max),
+    over_time("ts_of_min_over_time", over_time::time_of_min),
     function("vector", &[Scalar], Kind::Vector),
     date("year", |civil| civil.year as f64),
 ];

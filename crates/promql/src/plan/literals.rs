@@ -57,8 +57,9 @@ mod tests {
     use crate::{Limits, QueryTimes, parse};
 
     fn with_matcher<T>(text: &str, ask: impl Fn(&Matcher) -> T) -> T {
-        let plan = parse(&format!("{{x{text}, y=\"1\"}}"), &Limits::default(), false).unwrap();
-        ask(&plan.selections(&QueryTimes::instant(0), 0)[0].matchers[0])
+        let query = format!("{{x{text}, y=\"1\"}}");
+        let plan = parse(&query, QueryTimes::instant(0), &Limits::default()).unwrap();
+        ask(&plan.selections(0)[0].matchers[0])
     }
 
     #[test]

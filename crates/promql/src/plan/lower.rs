@@ -1,395 +1,326 @@
-//! From the parser's tree to the plan's. Types of operands are checked here again: the parser leaves some cases out.
+//! From the syntax tree to the plan: durations and times become milliseconds, selectors get their place in the list of what is read.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
-use promql_parser::label::MatchOp as ParsedOp;
-use promql_parser::parser::{self as ast, Expr};
-use regex::Regex;
-
+use super::selection::QueryTimes;
 use super::{
-    Aggregate, AggregateOp, At, Binary, BinaryOp, Cardinality, Grouping, MatchOp, Matcher, Matching, Node,
-    Plan, Selector, ValueKind, Window,
+    Aggregate, At, Binary, Call, Grouping, Info, Matcher, Matching, Node, Plan, Selector, ValueKind, Window,
 };
 use crate::error::Error;
-use crate::functions::{Function, Kind};
+use crate::functions::Kind;
 use crate::labels::METRIC_NAME;
-use crate::limits::Limits;
+use crate::plan::MatchKind;
+use crate::syntax::{self, Expr, ExprKind, Length, LengthKind, LengthOp, Shift, Span};
 
 /// Longer ranges and offsets are refused, so that sums of times do not overflow.
-const DURATION_MAX_MS: u128 = 9_223_372_036_000;
-/// Labels in a list, matchers of a selector, arguments of a call.
-const LABELS_MAX: usize = 250;
+const DURATION_MAX_MS: i64 = 9_223_372_036_000;
 
-fn fail<T>(text: impl AsRef<str>) -> Result<T, Error> {
-    Err(Error::bad_data(format!("parse error: {}", text.as_ref())))
-}
-
-pub(super) fn lower(expr: &Expr, limits: &Limits, experimental: bool) -> Result<Plan, Error> {
-    let mut lowering = Lowering {
-        selectors: Vec::new(),
-        subqueries: Vec::new(),
-        depth: 0,
-        depth_max: limits.depth_max,
-        experimental,
-    };
+pub(super) fn lower(query: &str, expr: &Expr, times: QueryTimes) -> Result<Plan, Error> {
+    let mut lowering = Lowering { times, selectors: Vec::new(), subqueries: Vec::new() };
     let root = lowering.node(expr, None)?;
     let kind = root.kind();
-    Ok(Plan { root, selectors: lowering.selectors, kind })
+    Ok(Plan { root, selectors: lowering.selectors, kind, times, query: query.to_owned() })
 }
 
 struct Lowering {
+    times: QueryTimes,
     selectors: Vec<Selector>,
     subqueries: Vec<Window>,
-    depth: usize,
-    depth_max: usize,
-    experimental: bool,
 }
 
 impl Lowering {
     /// `function` is what reads the expression's value.
     fn node(&mut self, expr: &Expr, function: Option<&'static str>) -> Result<Node, Error> {
-        self.depth += 1;
-        if self.depth > self.depth_max {
-            return fail(format!("expressions are nested deeper than {}", self.depth_max));
-        }
-        let node = match expr {
-            Expr::NumberLiteral(number) => Node::Number(number.val),
-            Expr::StringLiteral(text) => Node::Text(text.val.as_str().into()),
-            Expr::Paren(paren) => {
-                // A pair of brackets around an expression changes nothing.
-                let mut inner = &paren.expr;
-                while let Expr::Paren(paren) = inner.as_ref() {
-                    inner = &paren.expr;
-                }
-                self.node(inner, function)?
+        Ok(match &expr.kind {
+            ExprKind::Number { value, .. } => Node::Number(*value),
+            ExprKind::Text(text) => Node::Text(text.as_str().into()),
+            ExprKind::Paren(_) => self.node(expr.inner(), function)?,
+            ExprKind::Vector(selector) => Node::Vector { selector: self.selector(selector, None, function)? },
+            ExprKind::Range { selector, range } => {
+                Node::Range { selector: self.selector(selector, Some(range), function)? }
             }
-            Expr::VectorSelector(vector) => Node::Vector { selector: self.selector(vector, None, function)? },
-            Expr::MatrixSelector(matrix) => {
-                let range = milliseconds(matrix.range)?;
-                Node::Range { selector: self.selector(&matrix.vs, Some(range), function)? }
-            }
-            Expr::Subquery(subquery) => self.subquery(subquery)?,
-            Expr::Unary(unary) => {
-                let expr = self.node(&unary.expr, function)?;
-                let kind = expr.kind();
-                if kind != ValueKind::Scalar && kind != ValueKind::Vector {
-                    let got = kind.documented();
-                    return fail(format!(
-                        "unary expression only allowed on expressions of type scalar or instant vector, got {got:?}"
-                    ));
-                }
-                let invariant = expr.is_invariant(&self.selectors);
+            ExprKind::Subquery(subquery) => self.subquery(subquery)?,
+            ExprKind::Unary { minus: false, expr } => self.node(expr, function)?,
+            ExprKind::Unary { minus: true, expr } => {
+                let expr = self.node(expr, function)?;
+                let (invariant, kind) = (expr.is_invariant(&self.selectors), expr.kind());
                 Node::Negate { expr: Box::new(expr), invariant, kind }
             }
-            Expr::Binary(binary) => self.binary_chain(binary)?,
-            Expr::Aggregate(aggregate) => self.aggregate(aggregate)?,
-            Expr::Call(call) => self.call(call)?,
-            Expr::Extension(_) => return fail("invalid promql query"),
-        };
-        self.depth -= 1;
-        Ok(node)
+            ExprKind::Binary(_) => self.binary_chain(expr)?,
+            ExprKind::Aggregate(aggregate) => self.aggregate(aggregate)?,
+            ExprKind::Call { function, args } if matches!(function.kind, Kind::Info) => self.info(args)?,
+            ExprKind::Call { function, args } => {
+                // Prometheus finds subqueries at the beginning.
+                let args_at = args.iter().map(|arg| match arg.inner() {
+                    Expr { kind: ExprKind::Subquery(_), .. } => 0,
+                    inner => inner.span.start,
+                });
+                let args_at = args_at.collect();
+                let args = args.iter().map(|arg| self.node(arg, Some(function.name)));
+                let args = args.collect::<Result<Vec<Node>, Error>>()?;
+                let all_invariant = args.iter().all(|arg| arg.is_invariant(&self.selectors));
+                let of_selector =
+                    matches!(function.kind, Kind::Timestamp) && matches!(args[..], [Node::Vector { .. }]);
+                let invariant = all_invariant && (!function.reads_time() || of_selector);
+                Node::Call(Call { function, args, at: expr.span.start, args_at, invariant })
+            }
+        })
     }
 
     fn selector(
         &mut self,
-        vector: &ast::VectorSelector,
-        range: Option<i64>,
+        parsed: &syntax::Selector,
+        range: Option<&Length>,
         function: Option<&'static str>,
     ) -> Result<usize, Error> {
-        if !vector.matchers.or_matchers.is_empty() {
-            return fail("unexpected \"or\" in label matching, expected \",\" or \"}\"");
-        }
-        if vector.matchers.matchers.len() > LABELS_MAX {
-            return fail(format!("more than {LABELS_MAX} matchers in a selector"));
-        }
-        let mut matchers = Vec::with_capacity(vector.matchers.matchers.len() + 1);
-        if let Some(name) = &vector.name {
-            matchers.push(Matcher { name: METRIC_NAME.into(), value: name.clone(), op: MatchOp::Equal });
-        }
-        for parsed in &vector.matchers.matchers {
-            let op = match &parsed.op {
-                ParsedOp::Equal => MatchOp::Equal,
-                ParsedOp::NotEqual => MatchOp::NotEqual,
-                ParsedOp::Re(regex) => MatchOp::Matches(dot_all(regex)?),
-                ParsedOp::NotRe(regex) => MatchOp::NotMatches(dot_all(regex)?),
-            };
-            matchers.push(Matcher { name: parsed.name.clone(), value: parsed.value.clone(), op });
-        }
-        let window = window(range.unwrap_or(0), vector.offset.as_ref(), vector.at.as_ref())?;
-        self.selectors.push(Selector {
+        let matchers = matchers(parsed);
+        let window = self.window(range, &parsed.shift)?;
+        Ok(self.place(Selector {
             matchers,
             window,
             is_range: range.is_some(),
+            extension: parsed.extension,
             subqueries: self.subqueries.clone(),
             function,
-        });
-        Ok(self.selectors.len() - 1)
+        }))
     }
 
-    fn subquery(&mut self, subquery: &ast::SubqueryExpr) -> Result<Node, Error> {
-        let window = window(milliseconds(subquery.range)?, subquery.offset.as_ref(), subquery.at.as_ref())?;
-        let step = subquery.step.map(milliseconds).transpose()?;
-        if window.range == 0 || step == Some(0) {
-            return fail("duration must be greater than 0");
+    /// Equal selectors have one place, so that their series are read once.
+    fn place(&mut self, selector: Selector) -> usize {
+        let known = self.selectors.iter().position(|known| *known == selector);
+        known.unwrap_or_else(|| {
+            self.selectors.push(selector);
+            self.selectors.len() - 1
+        })
+    }
+
+    fn window(&self, range: Option<&Length>, shift: &Shift) -> Result<Window, Error> {
+        let positive = |length| self.milliseconds(length, false);
+        let range = range.map(positive).transpose()?.unwrap_or(0);
+        let offset = shift.offset.as_ref().map(|offset| self.milliseconds(offset, true)).transpose()?;
+        let at = shift.at.map(|at| match at {
+            At::Start => self.times.start_ms,
+            At::End => self.times.end_ms,
+            At::Time(time) => time,
+        });
+        Ok(Window { range, offset: offset.unwrap_or(0), at })
+    }
+
+    fn milliseconds(&self, length: &Length, may_be_negative: bool) -> Result<i64, Error> {
+        let fail = |text: &str| {
+            let Span { start, end } = length.span;
+            Err(Error::bad_data(format!("{start}:{end}: {text}")))
+        };
+        let milliseconds = if length.literal_seconds().is_some() {
+            length.literal_ms()
+        } else {
+            let seconds = self.seconds(length)?;
+            if !seconds.is_finite() {
+                return fail("duration is NaN or infinite");
+            }
+            if seconds <= 0.0 && !may_be_negative {
+                return fail("duration must be greater than 0");
+            }
+            (seconds * 1000.0) as i64
+        };
+        if milliseconds.saturating_abs() > DURATION_MAX_MS {
+            return fail("duration is out of range");
         }
+        Ok(milliseconds)
+    }
+
+    fn seconds(&self, length: &Length) -> Result<f64, Error> {
+        Ok(match &length.kind {
+            LengthKind::Seconds { value, .. } => *value,
+            LengthKind::Step => self.times.step_ms as f64 / 1000.0,
+            LengthKind::Range => (self.times.end_ms - self.times.start_ms) as f64 / 1000.0,
+            LengthKind::Unary { minus, length } => {
+                let seconds = self.seconds(length)?;
+                if *minus { -seconds } else { seconds }
+            }
+            LengthKind::Binary { op, left, right } => {
+                let (left, right) = (self.seconds(left)?, self.seconds(right)?);
+                let by_zero = |what| {
+                    let Span { start, end } = length.span;
+                    Err(Error::bad_data(format!("{start}:{end}: {what} by zero")))
+                };
+                match op {
+                    LengthOp::Add => left + right,
+                    LengthOp::Sub => left - right,
+                    LengthOp::Mul => left * right,
+                    LengthOp::Div if right == 0.0 => return by_zero("division"),
+                    LengthOp::Div => left / right,
+                    LengthOp::Mod if right == 0.0 => return by_zero("modulo"),
+                    LengthOp::Mod => left % right,
+                    LengthOp::Pow => left.powf(right),
+                    LengthOp::MinOf => left.min(right),
+                    LengthOp::MaxOf => left.max(right),
+                }
+            }
+        })
+    }
+
+    fn subquery(&mut self, subquery: &syntax::Subquery) -> Result<Node, Error> {
+        let step = subquery.step.as_ref().map(|step| self.milliseconds(step, false)).transpose()?;
+        let window = self.window(Some(&subquery.range), &subquery.shift)?;
         self.subqueries.push(window);
         let expr = self.node(&subquery.expr, None)?;
         self.subqueries.pop();
-        if expr.kind() != ValueKind::Vector {
-            let got = expr.kind().documented();
-            return fail(format!("subquery is only allowed on instant vector, got {got} instead"));
-        }
-        Ok(Node::Subquery { expr: Box::new(expr), window, step })
+        // Steps below a millisecond are the usual ones.
+        Ok(Node::Subquery { expr: Box::new(expr), window, step: step.filter(|step| *step > 0) })
     }
 
     /// The left operands of a chain are walked in a loop: chains may be long.
-    fn binary_chain(&mut self, outermost: &ast::BinaryExpr) -> Result<Node, Error> {
-        let mut chain = vec![outermost];
-        let mut innermost = &outermost.lhs;
-        while let Expr::Binary(binary) = innermost.as_ref() {
-            chain.push(binary);
-            innermost = &binary.lhs;
+    fn binary_chain(&mut self, outermost: &Expr) -> Result<Node, Error> {
+        let mut chain = Vec::new();
+        let mut innermost = outermost;
+        while let ExprKind::Binary(binary) = &innermost.kind {
+            chain.push(binary.as_ref());
+            innermost = &binary.left;
         }
         let mut node = self.node(innermost, None)?;
         for binary in chain.into_iter().rev() {
-            let right = self.node(&binary.rhs, None)?;
-            node = self.binary(binary, node, right)?;
+            let right = self.node(&binary.right, None)?;
+            node = self.binary(binary, node, right);
         }
         Ok(node)
     }
 
-    fn binary(&self, binary: &ast::BinaryExpr, left: Node, right: Node) -> Result<Node, Error> {
-        let name = binary.op.to_string();
-        let Some(op) = binary_op(&name) else {
-            return fail(format!("binary expression does not support operator {name:?}"));
-        };
-        let kinds = (left.kind(), right.kind());
-        let allowed = |kind| kind == ValueKind::Scalar || kind == ValueKind::Vector;
-        if !allowed(kinds.0) || !allowed(kinds.1) {
-            return fail("binary expression must contain only scalar and instant vector types");
-        }
-        let scalars = kinds == (ValueKind::Scalar, ValueKind::Scalar);
-        let vectors = kinds == (ValueKind::Vector, ValueKind::Vector);
-        if op.is_set() && !vectors {
-            return fail(format!("set operator {name:?} not allowed in binary scalar expression"));
-        }
-        let returns_bool = binary.return_bool();
-        if returns_bool && !op.is_comparison() {
-            return fail("bool modifier can only be used on comparison operators");
-        }
-        if scalars && op.is_comparison() && !returns_bool {
-            return fail("comparisons between scalars must use BOOL modifier");
-        }
-        let matching = matching(binary.modifier.as_ref())?;
-        let fills = matching.fill_left.is_some() || matching.fill_right.is_some();
-        if fills && op.is_set() {
-            return fail("filling in missing series not allowed for set operators");
-        }
-        if !vectors && (fills || !matching.labels.is_empty()) {
-            return fail("vector matching only allowed between instant vectors");
-        }
-        let invariant = left.is_invariant(&self.selectors) && right.is_invariant(&self.selectors);
+    fn binary(&self, binary: &syntax::Binary, left: Node, right: Node) -> Node {
+        let scalars = (left.kind(), right.kind()) == (ValueKind::Scalar, ValueKind::Scalar);
         let kind = if scalars { ValueKind::Scalar } else { ValueKind::Vector };
-        Ok(Node::Binary(Box::new(Binary { op, left, right, matching, returns_bool, kind, invariant })))
+        let invariant = left.is_invariant(&self.selectors) && right.is_invariant(&self.selectors);
+        let matching = matching(&binary.matching);
+        let (op, returns_bool) = (binary.op, binary.returns_bool);
+        Node::Binary(Box::new(Binary { op, left, right, matching, returns_bool, kind, invariant }))
     }
 
-    fn aggregate(&mut self, aggregate: &ast::AggregateExpr) -> Result<Node, Error> {
-        let name = aggregate.op.to_string();
-        let Some((op, name, param_kind)) = aggregate_op(&name) else {
-            return fail(format!("aggregation operator expected in aggregation expression but got {name:?}"));
-        };
-        if matches!(op, AggregateOp::Limitk | AggregateOp::LimitRatio) && !self.experimental {
-            return fail(format!(
-                "{name}() is experimental and must be enabled with --enable-feature=promql-experimental-functions"
-            ));
-        }
-        let expr = self.node(&aggregate.expr, Some(name))?;
-        expect_kind(ValueKind::Vector, &expr, "aggregation expression")?;
-        let param = match (&aggregate.param, param_kind) {
-            (Some(param), Some(kind)) => {
-                let param = self.node(param, None)?;
-                expect_kind(kind, &param, "aggregation parameter")?;
-                Some(param)
-            }
-            _ => None,
-        };
-        let grouping = match &aggregate.modifier {
-            Some(modifier) => {
-                Grouping { without: !modifier.is_include(), labels: shared(&modifier.labels().labels)? }
-            }
-            None => Grouping { without: false, labels: Vec::new() },
-        };
+    fn aggregate(&mut self, aggregate: &syntax::Aggregate) -> Result<Node, Error> {
+        let expr = self.node(&aggregate.expr, Some(aggregate.op.name()))?;
+        let param = aggregate.param.as_ref().map(|param| self.node(param, None)).transpose()?;
+        let param_at = aggregate.param.as_ref().map_or(0, |param| param.span.start);
+        let grouping = Grouping { without: aggregate.without, labels: shared(&aggregate.grouping) };
         let invariant = expr.is_invariant(&self.selectors)
             && param.as_ref().is_none_or(|param| param.is_invariant(&self.selectors));
-        Ok(Node::Aggregate(Box::new(Aggregate { op, expr, param, grouping, invariant })))
+        let op = aggregate.op;
+        Ok(Node::Aggregate(Box::new(Aggregate { op, expr, param, param_at, grouping, invariant })))
     }
 
-    fn call(&mut self, call: &ast::Call) -> Result<Node, Error> {
-        let name = call.func.name;
-        let Some(function) = Function::by_name(name) else {
-            return fail(format!("function {name:?} is not supported"));
+    fn info(&mut self, args: &[Expr]) -> Result<Node, Error> {
+        let expr = self.node(&args[0], None)?;
+        let asked = match args.get(1).map(|arg| &arg.kind) {
+            Some(ExprKind::Vector(selector)) => selector.matchers.clone(),
+            _ => Vec::new(),
         };
-        if matches!(function.kind, Kind::NativeHistogram) {
-            return fail(format!("function {name:?} reads native histograms, which are not supported"));
-        }
-        if function.experimental && !self.experimental {
-            return fail(format!("function {name:?} is not enabled"));
-        }
-        let given = call.args.len();
-        if given > LABELS_MAX {
-            return fail(format!("more than {LABELS_MAX} arguments in call to {name:?}"));
-        }
-        let (least, most) = function.arity();
-        if given < least || most.is_some_and(|most| given > most) {
-            return fail(format!("wrong number of arguments in call to {name:?}: {given}"));
-        }
-        let mut args = Vec::with_capacity(given);
-        for (at, arg) in call.args.args.iter().enumerate() {
-            let node = self.node(arg, Some(function.name))?;
-            let expected = function.args[at.min(function.args.len() - 1)];
-            expect_kind(expected, &node, &format!("call to function {name:?}"))?;
-            // Texts are read from the tree.
-            if expected == ValueKind::String && !matches!(node, Node::Text(_)) {
-                return fail(format!("expected a string literal in call to function {name:?}"));
-            }
-            args.push(node);
-        }
-        let all_invariant = args.iter().all(|arg| arg.is_invariant(&self.selectors));
-        let of_selector =
-            matches!(function.kind, Kind::Timestamp) && matches!(args[..], [Node::Vector { .. }]);
-        let invariant = all_invariant && (!function.reads_time() || of_selector);
-        Ok(Node::Call { function, args, invariant })
+        let (names, matchers): (Vec<Matcher>, Vec<Matcher>) =
+            asked.into_iter().partition(|matcher| matcher.name == METRIC_NAME);
+        let names = info_names(names)?;
+        let mut references = References { lowering: self, found: Vec::new(), is_free: false };
+        references.walk(&args[0], &mut Vec::new())?;
+        let (offset, at) = references.shared().unwrap_or((0, None));
+        let selector = self.place(Selector {
+            matchers: names.iter().chain(&matchers).cloned().collect(),
+            window: Window { range: 0, offset, at },
+            is_range: false,
+            extension: None,
+            subqueries: self.subqueries.clone(),
+            function: Some("info"),
+        });
+        let invariant = at.is_some() && expr.is_invariant(&self.selectors);
+        Ok(Node::Info(Box::new(Info { expr, selector, names, matchers, invariant })))
     }
 }
 
-fn expect_kind(expected: ValueKind, node: &Node, context: &str) -> Result<(), Error> {
-    let got = node.kind();
-    if got == expected {
-        return Ok(());
+/// Which metrics have the labels that `info` adds, where the query does not say it itself.
+fn info_names(asked: Vec<Matcher>) -> Result<Vec<Matcher>, Error> {
+    if asked.is_empty() {
+        return Ok(vec![Matcher::equal(METRIC_NAME, "target_info")]);
     }
-    fail(format!("expected type {} in {context}, got {}", expected.documented(), got.documented()))
+    if asked.iter().any(|matcher| matches!(matcher.operator(), "=" | "=~")) {
+        return Ok(asked);
+    }
+    let any = Matcher::new(MatchKind::Matches, METRIC_NAME, ".+_info")?;
+    Ok([any].into_iter().chain(asked).collect())
+}
+
+/// The times at which an expression reads its series, relative to its evaluation: offset and time of `@`.
+struct References<'l> {
+    lowering: &'l Lowering,
+    found: Vec<(i64, Option<i64>)>,
+    /// A part of it reads no series.
+    is_free: bool,
+}
+
+impl References<'_> {
+    /// Whether an expression reads series; `shifts` are those of the subqueries around it.
+    fn walk(&mut self, expr: &Expr, shifts: &mut Vec<Window>) -> Result<bool, Error> {
+        if !matches!(expr.kind(), ValueKind::Vector | ValueKind::Matrix) {
+            return Ok(false);
+        }
+        let children: Vec<&Expr> = match &expr.kind {
+            ExprKind::Number { .. } | ExprKind::Text(_) => return Ok(false),
+            ExprKind::Vector(selector) | ExprKind::Range { selector, .. } => {
+                let window = self.lowering.window(None, &selector.shift)?;
+                let (mut offset, mut at) = (window.offset, window.at);
+                for outer in shifts.iter().rev().take_while(|_| window.at.is_none()) {
+                    if at.is_none() {
+                        offset += outer.offset;
+                        at = outer.at;
+                    }
+                }
+                self.found.push((offset, at));
+                return Ok(true);
+            }
+            ExprKind::Subquery(subquery) => {
+                shifts.push(self.lowering.window(None, &subquery.shift)?);
+                let reads = self.walk(&subquery.expr, shifts);
+                shifts.pop();
+                return reads;
+            }
+            ExprKind::Paren(inner) => vec![inner],
+            ExprKind::Unary { expr, .. } => vec![expr],
+            ExprKind::Binary(binary) => vec![&binary.left, &binary.right],
+            ExprKind::Aggregate(aggregate) => vec![&aggregate.expr],
+            ExprKind::Call { function, args } if matches!(function.kind, Kind::Info) => vec![&args[0]],
+            ExprKind::Call { args, .. } => args.iter().collect(),
+        };
+        let mut reads = false;
+        for child in children {
+            reads |= self.walk(child, shifts)?;
+        }
+        self.is_free |= !reads;
+        Ok(reads)
+    }
+
+    /// The one that all have, if there is one.
+    fn shared(&self) -> Option<(i64, Option<i64>)> {
+        let first = *self.found.first()?;
+        let absolute = |(offset, at): (i64, Option<i64>)| (at.map_or(offset, |at| at - offset), at.is_some());
+        let same = self.found.iter().all(|other| absolute(*other) == absolute(first));
+        (same && !self.is_free).then_some(first)
+    }
+}
+
+/// What a selector matches, its name among them.
+pub(super) fn matchers(selector: &syntax::Selector) -> Vec<Matcher> {
+    let name = selector.name.as_deref().map(|name| Matcher::equal(METRIC_NAME, name));
+    name.into_iter().chain(selector.matchers.iter().cloned()).collect()
 }
 
 /// A list of labels, sorted.
-fn shared(names: &[String]) -> Result<Vec<Arc<str>>, Error> {
-    if names.len() > LABELS_MAX {
-        return fail(format!("more than {LABELS_MAX} labels in a list"));
-    }
+fn shared(names: &[String]) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = names.iter().map(|name| name.as_str().into()).collect();
     names.sort();
-    Ok(names)
+    names
 }
 
-/// In Prometheus a dot matches line feeds, too.
-fn dot_all(parsed: &Regex) -> Result<Regex, Error> {
-    Regex::new(&format!("(?s){}", parsed.as_str())).or_else(|error| fail(error.to_string()))
-}
-
-fn milliseconds(duration: Duration) -> Result<i64, Error> {
-    let milliseconds = duration.as_millis();
-    if milliseconds > DURATION_MAX_MS {
-        return fail("duration out of range");
+fn matching(matching: &syntax::Matching) -> Matching {
+    Matching {
+        cardinality: matching.cardinality,
+        on: matching.on,
+        labels: shared(&matching.labels),
+        include: shared(&matching.include),
+        fill_left: matching.fill_left,
+        fill_right: matching.fill_right,
     }
-    Ok(milliseconds as i64)
-}
-
-fn window(range: i64, offset: Option<&ast::Offset>, at: Option<&ast::AtModifier>) -> Result<Window, Error> {
-    let offset = match offset {
-        Some(ast::Offset::Pos(duration)) => milliseconds(*duration)?,
-        Some(ast::Offset::Neg(duration)) => -milliseconds(*duration)?,
-        None => 0,
-    };
-    let at = match at {
-        Some(ast::AtModifier::Start) => Some(At::Start),
-        Some(ast::AtModifier::End) => Some(At::End),
-        Some(ast::AtModifier::At(time)) => Some(At::Time(time_of(*time)?)),
-        None => None,
-    };
-    Ok(Window { range, offset, at })
-}
-
-fn time_of(time: SystemTime) -> Result<i64, Error> {
-    let milliseconds = match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(after) => after.as_millis() as i128,
-        Err(before) => -(before.duration().as_millis() as i128),
-    };
-    match i64::try_from(milliseconds) {
-        Ok(milliseconds) if milliseconds.abs() < i64::MAX / 16 => Ok(milliseconds),
-        _ => fail("timestamp out of bounds for @ modifier"),
-    }
-}
-
-fn matching(modifier: Option<&ast::BinModifier>) -> Result<Matching, Error> {
-    let mut matching = Matching {
-        cardinality: Cardinality::OneToOne,
-        on: false,
-        labels: Vec::new(),
-        include: Vec::new(),
-        fill_left: None,
-        fill_right: None,
-    };
-    let Some(modifier) = modifier else { return Ok(matching) };
-    if let Some(labels) = &modifier.matching {
-        matching.on = labels.is_include();
-        matching.labels = shared(&labels.labels().labels)?;
-    }
-    match &modifier.card {
-        ast::VectorMatchCardinality::ManyToOne(labels) => {
-            matching.cardinality = Cardinality::ManyToOne;
-            matching.include = shared(&labels.labels)?;
-        }
-        ast::VectorMatchCardinality::OneToMany(labels) => {
-            matching.cardinality = Cardinality::OneToMany;
-            matching.include = shared(&labels.labels)?;
-        }
-        ast::VectorMatchCardinality::OneToOne | ast::VectorMatchCardinality::ManyToMany => {}
-    }
-    matching.fill_left = modifier.fill_values.lhs;
-    matching.fill_right = modifier.fill_values.rhs;
-    Ok(matching)
-}
-
-fn binary_op(name: &str) -> Option<BinaryOp> {
-    Some(match name {
-        "+" => BinaryOp::Add,
-        "-" => BinaryOp::Sub,
-        "*" => BinaryOp::Mul,
-        "/" => BinaryOp::Div,
-        "%" => BinaryOp::Mod,
-        "^" => BinaryOp::Pow,
-        "atan2" => BinaryOp::Atan2,
-        "==" => BinaryOp::Equal,
-        "!=" => BinaryOp::NotEqual,
-        "<" => BinaryOp::Less,
-        "<=" => BinaryOp::LessEqual,
-        ">" => BinaryOp::Greater,
-        ">=" => BinaryOp::GreaterEqual,
-        "and" => BinaryOp::And,
-        "or" => BinaryOp::Or,
-        "unless" => BinaryOp::Unless,
-        _ => return None,
-    })
-}
-
-/// The operator, its name, and the type of its parameter.
-fn aggregate_op(name: &str) -> Option<(AggregateOp, &'static str, Option<ValueKind>)> {
-    use ValueKind::{Scalar, String};
-    Some(match name {
-        "sum" => (AggregateOp::Sum, "sum", None),
-        "avg" => (AggregateOp::Avg, "avg", None),
-        "count" => (AggregateOp::Count, "count", None),
-        "min" => (AggregateOp::Min, "min", None),
-        "max" => (AggregateOp::Max, "max", None),
-        "group" => (AggregateOp::Group, "group", None),
-        "stddev" => (AggregateOp::Stddev, "stddev", None),
-        "stdvar" => (AggregateOp::Stdvar, "stdvar", None),
-        "topk" => (AggregateOp::Topk, "topk", Some(Scalar)),
-        "bottomk" => (AggregateOp::Bottomk, "bottomk", Some(Scalar)),
-        "count_values" => (AggregateOp::CountValues, "count_values", Some(String)),
-        "quantile" => (AggregateOp::Quantile, "quantile", Some(Scalar)),
-        "limitk" => (AggregateOp::Limitk, "limitk", Some(Scalar)),
-        "limit_ratio" => (AggregateOp::LimitRatio, "limit_ratio", Some(Scalar)),
-        _ => return None,
-    })
 }

@@ -1,11 +1,10 @@
 //! What a query means: a tree of operations, and the selectors whose series it needs.
-//! `lower` makes it of the parser's tree, `syntax` looks at the text before the parser does, `selection` works out times.
+//! `lower` makes it of the syntax tree, `operators` names its operators, `selection` works out times.
 
 mod literals;
 mod lower;
+mod operators;
 mod selection;
-mod syntax;
-mod text;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,9 +14,11 @@ use regex::Regex;
 use crate::error::Error;
 use crate::functions::Function;
 use crate::limits::Limits;
+use crate::quoted::quoted;
+use crate::syntax;
 
+pub(crate) use operators::{AggregateOp, BinaryOp};
 pub use selection::{QueryTimes, Selection, Windows};
-pub use text::{format, syntax_tree};
 
 /// The type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,16 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
+    /// As Prometheus' documents call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ValueKind::Scalar => "scalar",
+            ValueKind::String => "string",
+            ValueKind::Vector => "vector",
+            ValueKind::Matrix => "matrix",
+        }
+    }
+
     /// As Prometheus' errors call it.
     pub(crate) fn documented(self) -> &'static str {
         match self {
@@ -108,9 +119,15 @@ impl Matcher {
     }
 }
 
+impl PartialEq for Matcher {
+    fn eq(&self, other: &Matcher) -> bool {
+        (&self.name, &self.value, self.operator()) == (&other.name, &other.value, other.operator())
+    }
+}
+
 impl fmt::Display for Matcher {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}{}{:?}", self.name, self.operator(), self.value)
+        write!(out, "{}{}{}", self.name, self.operator(), quoted(&self.value))
     }
 }
 
@@ -122,21 +139,39 @@ pub(crate) enum At {
     Time(i64),
 }
 
+/// How far a range's borders are sought outside of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extension {
+    /// At a border stands the last sample before it.
+    Anchored,
+    /// At a border stands what lies on the line between the samples around it.
+    Smoothed,
+}
+
 /// What a selector or a subquery reads, relative to the time of evaluation. Milliseconds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub range: i64,
     pub offset: i64,
-    pub at: Option<At>,
+    /// The time that `@` names.
+    pub at: Option<i64>,
+}
+
+impl Window {
+    /// The window's end where it is evaluated at a time.
+    pub(crate) fn reference(&self, time: i64) -> i64 {
+        self.at.unwrap_or(time) - self.offset
+    }
 }
 
 /// A selector of series in the query's text.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Selector {
     pub matchers: Vec<Matcher>,
     /// `range` is 0 for an instant vector.
     pub window: Window,
     pub is_range: bool,
+    pub extension: Option<Extension>,
     /// Of the subqueries around it, the outermost first.
     pub subqueries: Vec<Window>,
     pub function: Option<&'static str>,
@@ -149,10 +184,33 @@ pub(crate) enum Node {
     Vector { selector: usize },
     Range { selector: usize },
     Subquery { expr: Box<Node>, window: Window, step: Option<i64> },
-    Call { function: &'static Function, args: Vec<Node>, invariant: bool },
+    Call(Call),
+    Info(Box<Info>),
     Aggregate(Box<Aggregate>),
     Binary(Box<Binary>),
     Negate { expr: Box<Node>, invariant: bool, kind: ValueKind },
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub function: &'static Function,
+    pub args: Vec<Node>,
+    /// The bytes of the query at which the call and its arguments begin.
+    pub at: usize,
+    pub args_at: Vec<usize>,
+    pub invariant: bool,
+}
+
+/// `info`: series that get labels of others.
+#[derive(Debug)]
+pub(crate) struct Info {
+    pub expr: Node,
+    /// Those whose labels are taken.
+    pub selector: usize,
+    /// What the query says of names and of other labels.
+    pub names: Vec<Matcher>,
+    pub matchers: Vec<Matcher>,
+    pub invariant: bool,
 }
 
 #[derive(Debug)]
@@ -160,26 +218,10 @@ pub(crate) struct Aggregate {
     pub op: AggregateOp,
     pub expr: Node,
     pub param: Option<Node>,
+    /// The byte of the query at which the parameter begins.
+    pub param_at: usize,
     pub grouping: Grouping,
     pub invariant: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AggregateOp {
-    Sum,
-    Avg,
-    Count,
-    Min,
-    Max,
-    Group,
-    Stddev,
-    Stdvar,
-    Topk,
-    Bottomk,
-    CountValues,
-    Quantile,
-    Limitk,
-    LimitRatio,
 }
 
 /// `by` or `without`; nothing is `by ()`.
@@ -207,37 +249,6 @@ pub(crate) struct Binary {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BinaryOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Mod,
-    Pow,
-    Atan2,
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-    And,
-    Or,
-    Unless,
-}
-
-impl BinaryOp {
-    pub(crate) fn is_comparison(self) -> bool {
-        use BinaryOp::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
-        matches!(self, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual)
-    }
-
-    pub(crate) fn is_set(self) -> bool {
-        matches!(self, BinaryOp::And | BinaryOp::Or | BinaryOp::Unless)
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cardinality {
     OneToOne,
     ManyToOne,
@@ -262,12 +273,19 @@ pub struct Plan {
     pub(crate) root: Node,
     pub(crate) selectors: Vec<Selector>,
     pub(crate) kind: ValueKind,
+    pub(crate) times: QueryTimes,
+    /// For positions in it.
+    pub(crate) query: String,
 }
 
 impl Plan {
     /// The type of the query's value. Range queries need a scalar or an instant vector.
     pub fn kind(&self) -> ValueKind {
         self.kind
+    }
+
+    pub fn times(&self) -> QueryTimes {
+        self.times
     }
 }
 
@@ -276,9 +294,9 @@ impl Node {
         match self {
             Node::Number(_) => ValueKind::Scalar,
             Node::Text(_) => ValueKind::String,
-            Node::Vector { .. } | Node::Aggregate(_) => ValueKind::Vector,
+            Node::Vector { .. } | Node::Aggregate(_) | Node::Info(_) => ValueKind::Vector,
             Node::Range { .. } | Node::Subquery { .. } => ValueKind::Matrix,
-            Node::Call { function, .. } => function.returns,
+            Node::Call(call) => call.function.returns,
             Node::Binary(binary) => binary.kind,
             Node::Negate { kind, .. } => *kind,
         }
@@ -290,25 +308,23 @@ impl Node {
             Node::Number(_) | Node::Text(_) => true,
             Node::Vector { selector } | Node::Range { selector } => selectors[*selector].window.at.is_some(),
             Node::Subquery { window, .. } => window.at.is_some(),
-            Node::Call { invariant, .. } | Node::Negate { invariant, .. } => *invariant,
+            Node::Call(call) => call.invariant,
+            Node::Negate { invariant, .. } => *invariant,
+            Node::Info(info) => info.invariant,
             Node::Aggregate(aggregate) => aggregate.invariant,
             Node::Binary(binary) => binary.invariant,
         }
     }
 }
 
-/// Parse a query. Functions and operators that Prometheus calls experimental need `experimental`.
-pub fn parse(query: &str, limits: &Limits, experimental: bool) -> Result<Plan, Error> {
-    syntax::check(query, limits)?;
-    lower::lower(&syntax::parse(query)?, limits, experimental)
+/// The plan of a query at these times. Functions that Prometheus calls experimental are among those it may call.
+pub fn parse(query: &str, times: QueryTimes, limits: &Limits) -> Result<Plan, Error> {
+    let tree = syntax::parse(query, limits)?;
+    times.check()?;
+    lower::lower(query, &tree, times)
 }
 
-/// The matchers of a query that is no more than an instant selector, as `match[]` takes them.
+/// The matchers of a selector, as `match[]` takes them; all of them may match nothing.
 pub fn parse_selector(text: &str, limits: &Limits) -> Result<Vec<Matcher>, Error> {
-    let mut plan = parse(text, limits, false)?;
-    let is_plain = |selector: &Selector| selector.window.offset == 0 && selector.window.at.is_none();
-    match (&plan.root, plan.selectors.pop()) {
-        (Node::Vector { .. }, Some(selector)) if is_plain(&selector) => Ok(selector.matchers),
-        _ => Err(Error::bad_data("parse error: expected an instant vector selector and nothing else")),
-    }
+    Ok(lower::matchers(&syntax::parse_selector(text, limits)?))
 }

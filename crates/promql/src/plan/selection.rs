@@ -1,6 +1,6 @@
 //! Which samples a plan needs: for each selector its matchers and the times between which they lie.
 
-use super::{At, Matcher, Plan, Window};
+use super::{Extension, Matcher, Plan, Selector, Window};
 use crate::error::Error;
 
 /// Times beyond this are refused, so that sums of a few of them do not overflow.
@@ -67,52 +67,39 @@ pub struct Windows {
     pub step_ms: i64,
 }
 
-impl At {
-    pub(crate) fn resolve(self, times: &QueryTimes) -> i64 {
-        match self {
-            At::Start => times.start_ms,
-            At::End => times.end_ms,
-            At::Time(time) => time,
-        }
-    }
-}
-
-fn before((start, end): (i64, i64), window: &Window, times: &QueryTimes) -> (i64, i64) {
-    let (start, end) = match window.at {
-        Some(at) => (at.resolve(times), at.resolve(times)),
-        None => (start, end),
-    };
+fn before((start, end): (i64, i64), window: &Window) -> (i64, i64) {
+    let (start, end) = window.at.map_or((start, end), |at| (at, at));
     let back = window.range.saturating_add(window.offset);
     (start.saturating_sub(back), end.saturating_sub(window.offset))
 }
 
 impl Plan {
     /// One selection for each selector, in the order in which `Evaluation` expects their series.
-    pub fn selections(&self, times: &QueryTimes, lookback_ms: i64) -> Vec<Selection<'_>> {
-        self.selectors
-            .iter()
-            .map(|selector| {
-                let mut span = (times.start_ms, times.end_ms);
-                for subquery in &selector.subqueries {
-                    span = before(span, subquery, times);
-                }
-                let (start, end_ms) = before(span, &selector.window, times);
-                // Windows are open to the left.
-                let lookback = if selector.is_range { 0 } else { lookback_ms };
-                let windows = Windows {
-                    first_end_ms: start.saturating_add(selector.window.range),
-                    step_ms: if selector.window.at.is_some() { 0 } else { times.step_ms },
-                };
-                Selection {
-                    matchers: &selector.matchers,
-                    start_ms: start.saturating_sub(lookback).saturating_add(1),
-                    end_ms,
-                    range_ms: selector.window.range,
-                    is_range: selector.is_range,
-                    windows: selector.subqueries.is_empty().then_some(windows),
-                    function: selector.function,
-                }
-            })
-            .collect()
+    pub fn selections(&self, lookback_ms: i64) -> Vec<Selection<'_>> {
+        self.selectors.iter().map(|selector| self.selection(selector, lookback_ms)).collect()
+    }
+
+    fn selection<'p>(&self, selector: &'p Selector, lookback_ms: i64) -> Selection<'p> {
+        let mut span = (self.times.start_ms, self.times.end_ms);
+        for subquery in &selector.subqueries {
+            span = before(span, subquery);
+        }
+        let (start, end) = before(span, &selector.window);
+        // Windows are open to the left.
+        let looks_back = !selector.is_range || selector.extension.is_some();
+        let looks_ahead = selector.extension == Some(Extension::Smoothed);
+        let windows = Windows {
+            first_end_ms: start.saturating_add(selector.window.range),
+            step_ms: if selector.window.at.is_some() { 0 } else { self.times.step_ms },
+        };
+        Selection {
+            matchers: &selector.matchers,
+            start_ms: start.saturating_sub(if looks_back { lookback_ms } else { 0 }).saturating_add(1),
+            end_ms: end.saturating_add(if looks_ahead { lookback_ms } else { 0 }),
+            range_ms: selector.window.range,
+            is_range: selector.is_range,
+            windows: selector.subqueries.is_empty().then_some(windows),
+            function: selector.function,
+        }
     }
 }

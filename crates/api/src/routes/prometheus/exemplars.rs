@@ -29,8 +29,8 @@ async fn found(
     if times.is_empty() {
         return Err(Failure::bad_data("end timestamp must not be before start timestamp"));
     }
-    let plan = parse(arguments.get("query"), &Limits::default(), true)?;
-    let selections = plan.selections(&QueryTimes::instant(0), 0);
+    let plan = parse(arguments.get("query"), QueryTimes::instant(0), &Limits::default())?;
+    let selections = plan.selections(0);
     let is_selected = |series: &Labels| {
         let fulfils = |matcher: &Matcher| matcher.matches(series.get(&matcher.name));
         selections.iter().any(|selection| selection.matchers.iter().all(fulfils))

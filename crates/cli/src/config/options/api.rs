@@ -50,6 +50,9 @@ pub const OPTIONS: &[Spec] = &options! {
     option prometheus_ceilometer_names(Kind::Bool, "true",
         "gnudi: whether PromQL finds metrics also by the names that Ceilometer's exporters give them: \
          ceilometer_disk_device_read_bytes is disk.device.read.bytes.");
+    option prometheus_delayed_name_removal(Kind::Bool, "false",
+        "gnudi: whether PromQL drops the names of metrics at the end of a query, so that label_replace and \
+         aggregations by __name__ still see them: Prometheus' feature promql-delayed-name-removal.");
     option connections_max(POSITIVE, "10000", "gnudi: most connections at the same time.");
     option header_timeout_ms(POSITIVE, "10000", "gnudi: how long a client may take to send a request's head.");
     text tls_certificate("",

@@ -1,0 +1,140 @@
+//! Functions of windows that have a value at each border: the last sample before it (`anchored`), or what lies on the line between the
+//! samples around it (`smoothed`). The samples reach beyond the window.
+
+#![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
+
+use super::{OverTime, Samples, rate};
+use crate::error::Error;
+use crate::plan::Extension;
+
+type Answer = Result<Option<f64>, Error>;
+
+/// What a function does with such windows.
+pub(crate) fn function(name: &str, extension: Extension) -> Result<OverTime, Error> {
+    Ok(match (extension, name) {
+        (Extension::Anchored, "rate") => anchored_rate,
+        (Extension::Anchored, "increase") => anchored_increase,
+        (Extension::Anchored, "delta") => anchored_delta,
+        (Extension::Anchored, "resets") => anchored_resets,
+        (Extension::Anchored, "changes") => anchored_changes,
+        (Extension::Smoothed, "rate") => smoothed_rate,
+        (Extension::Smoothed, "increase") => smoothed_increase,
+        (Extension::Smoothed, "delta") => smoothed_delta,
+        (Extension::Anchored, _) => {
+            return refused("anchored", "changes, delta, increase, rate, resets", name);
+        }
+        (Extension::Smoothed, _) => return refused("smoothed", "delta, increase, rate", name),
+    })
+}
+
+fn refused(modifier: &str, functions: &str, name: &str) -> Result<OverTime, Error> {
+    Err(Error::execution(format!("{modifier} modifier can only be used with: {functions} - not with {name}")))
+}
+
+fn anchored_rate(samples: &Samples<'_>, _: &[f64]) -> Answer {
+    Ok(change(samples, false, true).map(|change| change / range_seconds(samples)))
+}
+
+fn anchored_increase(samples: &Samples<'_>, _: &[f64]) -> Answer {
+    Ok(change(samples, false, true))
+}
+
+fn anchored_delta(samples: &Samples<'_>, _: &[f64]) -> Answer {
+    Ok(change(samples, false, false))
+}
+
+fn smoothed_rate(samples: &Samples<'_>, _: &[f64]) -> Answer {
+    Ok(change(samples, true, true).map(|change| change / range_seconds(samples)))
+}
+
+fn smoothed_increase(samples: &Samples<'_>, _: &[f64]) -> Answer {
+    Ok(change(samples, true, true))
+}
+
+fn smoothed_delta(samples: &Samples<'_>, _: &[f64]) -> Answer {
+    Ok(change(samples, true, false))
+}
+
+fn anchored_resets(samples: &Samples<'_>, scalars: &[f64]) -> Answer {
+    anchored(samples).map_or(Ok(None), |anchored| rate::resets(&anchored, scalars))
+}
+
+fn anchored_changes(samples: &Samples<'_>, scalars: &[f64]) -> Answer {
+    anchored(samples).map_or(Ok(None), |anchored| rate::changes(&anchored, scalars))
+}
+
+fn range_seconds(samples: &Samples<'_>) -> f64 {
+    (samples.window_end - samples.window_start) as f64 / 1000.0
+}
+
+/// The samples of the window and the last one before, if there are any in the window.
+fn anchored<'s>(samples: &Samples<'s>) -> Option<Samples<'s>> {
+    let before = samples.times.partition_point(|time| *time <= samples.window_start);
+    if before == samples.times.len() {
+        return None;
+    }
+    let first = before.saturating_sub(1);
+    Some(Samples { times: &samples.times[first..], values: &samples.values[first..], ..*samples })
+}
+
+/// The borders of a window: the values there, and the samples between them.
+pub(crate) struct Borders<'s> {
+    pub left: f64,
+    pub right: f64,
+    pub times: &'s [i64],
+    pub values: &'s [f64],
+}
+
+/// A value on the line between two neighbours. A counter that was reset between them began at zero.
+fn between(samples: &Samples<'_>, at: usize, time: i64, counter: bool) -> f64 {
+    let (before, after) = (samples.values[at], samples.values[at + 1]);
+    let before = if counter && after < before { 0.0 } else { before };
+    let (start, end) = (samples.times[at], samples.times[at + 1]);
+    before + (after - before) * (time - start) as f64 / (end - start) as f64
+}
+
+/// `None` where there is no sample within the window, or none before its end.
+pub(crate) fn borders<'s>(samples: &Samples<'s>, smoothed: bool, counter: bool) -> Option<Borders<'s>> {
+    let (start, end) = (samples.window_start, samples.window_end);
+    let times = samples.times;
+    let mut last = times.len() - 1;
+    let mut first = times[..last].partition_point(|time| *time <= start).saturating_sub(1);
+    if smoothed {
+        last = times[..last].partition_point(|time| *time < end);
+    }
+    if times[last] <= start || smoothed && times[first] > end {
+        return None;
+    }
+    let left = if smoothed && times[first] < start {
+        between(samples, first, start, counter)
+    } else {
+        samples.values[first]
+    };
+    let right = if times[last] <= end || last == 0 {
+        samples.values[last]
+    } else if smoothed {
+        between(samples, last - 1, end, counter)
+    } else {
+        samples.values[last - 1]
+    };
+    first += usize::from(times[first] <= start);
+    let behind = if times[last] >= end { last } else { last + 1 };
+    let inner = first..behind.max(first);
+    Some(Borders { left, right, times: &times[inner.clone()], values: &samples.values[inner] })
+}
+
+/// From border to border; a counter's resets are made up for.
+fn change(samples: &Samples<'_>, smoothed: bool, counter: bool) -> Option<f64> {
+    let Borders { left, right, values, .. } = borders(samples, smoothed, counter)?;
+    let mut change = right - left;
+    if counter {
+        let mut before = left;
+        for value in values.iter().chain([&right]) {
+            if *value < before {
+                change += before;
+            }
+            before = *value;
+        }
+    }
+    Some(change)
+}

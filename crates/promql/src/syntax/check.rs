@@ -1,0 +1,202 @@
+//! Types: what operators, functions and aggregations take, and what may not stand together. Prometheus' texts.
+
+use super::tree::{Aggregate, Binary, Expr, ExprKind, Selector};
+use super::{Parsed, fault};
+use crate::functions::{Function, Kind};
+use crate::labels::METRIC_NAME;
+use crate::plan::{Cardinality, ValueKind};
+
+/// The type of an expression, after all within it is checked.
+pub(super) fn check(expr: &Expr) -> Parsed<ValueKind> {
+    let at = expr.span.start;
+    match &expr.kind {
+        ExprKind::Number { .. } => Ok(ValueKind::Scalar),
+        ExprKind::Text(_) => Ok(ValueKind::String),
+        ExprKind::Paren(inner) => check(inner),
+        ExprKind::Vector(selector) => {
+            check_selector(selector, at)?;
+            Ok(ValueKind::Vector)
+        }
+        ExprKind::Range { selector, .. } => {
+            check_selector(selector, at)?;
+            Ok(ValueKind::Matrix)
+        }
+        ExprKind::Subquery(subquery) => {
+            let kind = check(&subquery.expr)?;
+            if kind != ValueKind::Vector {
+                let got = kind.name();
+                return fault(at, format!("subquery is only allowed on instant vector, got {got} instead"));
+            }
+            Ok(ValueKind::Matrix)
+        }
+        ExprKind::Unary { expr: inner, .. } => {
+            let kind = check(inner)?;
+            if !is_operand(kind) {
+                let got = kind.documented();
+                let text = "unary expression only allowed on expressions of type scalar or instant vector";
+                return fault(at, format!("{text}, got {got:?}"));
+            }
+            Ok(kind)
+        }
+        ExprKind::Binary(_) => check_chain(expr),
+        ExprKind::Aggregate(aggregate) => {
+            check_aggregate(aggregate)?;
+            Ok(ValueKind::Vector)
+        }
+        ExprKind::Call { function, args } => {
+            check_call(function, args, at)?;
+            Ok(function.returns)
+        }
+    }
+}
+
+fn is_operand(kind: ValueKind) -> bool {
+    kind == ValueKind::Scalar || kind == ValueKind::Vector
+}
+
+fn expect(expr: &Expr, wanted: ValueKind, context: &str) -> Parsed<()> {
+    let got = check(expr)?;
+    if got == wanted {
+        return Ok(());
+    }
+    let (wanted, got) = (wanted.documented(), got.documented());
+    fault(expr.span.start, format!("expected type {wanted} in {context}, got {got}"))
+}
+
+fn check_selector(selector: &Selector, at: usize) -> Parsed<()> {
+    if let Some(name) = &selector.name {
+        let other = selector.matchers.iter().find(|matcher| matcher.name == METRIC_NAME);
+        return match other {
+            Some(other) => {
+                fault(at, format!("metric name must not be set twice: {name:?} or {:?}", other.value))
+            }
+            None => Ok(()),
+        };
+    }
+    if selector.matchers.iter().all(|matcher| matcher.matches("")) {
+        return fault(at, "vector selector must contain at least one non-empty matcher");
+    }
+    Ok(())
+}
+
+/// The left operands of a chain are walked in a loop: chains may be long.
+fn check_chain(outermost: &Expr) -> Parsed<ValueKind> {
+    let mut chain = Vec::new();
+    let mut innermost = outermost;
+    while let ExprKind::Binary(binary) = &innermost.kind {
+        chain.push((binary.as_ref(), innermost.span.start));
+        innermost = &binary.left;
+    }
+    let mut kind = check(innermost)?;
+    for (binary, at) in chain.into_iter().rev() {
+        let right = check(&binary.right)?;
+        kind = check_binary(binary, kind, right, at)?;
+    }
+    Ok(kind)
+}
+
+fn check_binary(binary: &Binary, left: ValueKind, right: ValueKind, at: usize) -> Parsed<ValueKind> {
+    let (op, matching) = (binary.op, &binary.matching);
+    let scalars = (left, right) == (ValueKind::Scalar, ValueKind::Scalar);
+    let vectors = (left, right) == (ValueKind::Vector, ValueKind::Vector);
+    if binary.returns_bool && !op.is_comparison() {
+        return fault(binary.op_at, "bool modifier can only be used on comparison operators");
+    }
+    if op.is_comparison() && !binary.returns_bool && scalars {
+        return fault(binary.op_at, "comparisons between scalars must use BOOL modifier");
+    }
+    if matching.on
+        && let Some(label) = matching.labels.iter().find(|label| matching.include.contains(label))
+    {
+        let text = format!("label {label:?} must not occur in ON and GROUP clause at once");
+        return fault(binary.op_at, text);
+    }
+    for (kind, operand) in [(left, &binary.left), (right, &binary.right)] {
+        if !is_operand(kind) {
+            let text = "binary expression must contain only scalar and instant vector types";
+            return fault(operand.span.start, text);
+        }
+    }
+    if !vectors && !matching.labels.is_empty() {
+        return fault(at, "vector matching only allowed between instant vectors");
+    }
+    if !vectors && matching.fills() {
+        return fault(at, "filling in missing series only allowed between instant vectors");
+    }
+    if op.is_set() {
+        if !vectors {
+            return fault(
+                at,
+                format!("set operator {:?} not allowed in binary scalar expression", op.name()),
+            );
+        }
+        if matching.cardinality != Cardinality::OneToOne {
+            return fault(at, format!("no grouping allowed for {:?} operation", op.name()));
+        }
+        if matching.fills() {
+            return fault(at, "filling in missing series not allowed for set operators");
+        }
+    }
+    Ok(if scalars { ValueKind::Scalar } else { ValueKind::Vector })
+}
+
+fn check_aggregate(aggregate: &Aggregate) -> Parsed<()> {
+    expect(&aggregate.expr, ValueKind::Vector, "aggregation expression")?;
+    if let (Some(param), Some(kind)) = (&aggregate.param, aggregate.op.param()) {
+        expect(param, kind, "aggregation parameter")?;
+        check_literal(param, kind, aggregate.op.name())?;
+    }
+    Ok(())
+}
+
+fn check_call(function: &Function, args: &[Expr], at: usize) -> Parsed<()> {
+    let name = function.name;
+    if matches!(function.kind, Kind::NativeHistogram) {
+        return fault(at, format!("function {name:?} reads native histograms, which are not supported"));
+    }
+    let given = args.len();
+    let (least, most) = function.arity();
+    let wanted = match most {
+        Some(most) if given > most && least == most => Some(format!("{least}")),
+        _ if given < least && most == Some(least) => Some(format!("{least}")),
+        Some(most) if given > most => Some(format!("at most {most}")),
+        _ if given < least => Some(format!("at least {least}")),
+        _ => None,
+    };
+    if let Some(wanted) = wanted {
+        return fault(at, format!("expected {wanted} argument(s) in call to {name:?}, got {given}"));
+    }
+    for (place, arg) in args.iter().enumerate() {
+        if matches!(function.kind, Kind::Info) && place == 1 {
+            check_label_selector(arg, at)?;
+            continue;
+        }
+        let kind = function.args[place.min(function.args.len() - 1)];
+        expect(arg, kind, &format!("call to function {name:?}"))?;
+        check_literal(arg, kind, name)?;
+    }
+    Ok(())
+}
+
+/// Texts are read from the query, not computed.
+fn check_literal(arg: &Expr, kind: ValueKind, name: &str) -> Parsed<()> {
+    if kind == ValueKind::String && !matches!(arg.inner().kind, ExprKind::Text(_)) {
+        return fault(arg.span.start, format!("expected a string literal in {name}()"));
+    }
+    Ok(())
+}
+
+/// The second argument of `info`: matchers of labels, which may match nothing.
+fn check_label_selector(arg: &Expr, at: usize) -> Parsed<()> {
+    if arg.kind() != ValueKind::Vector {
+        let got = arg.kind().documented();
+        return fault(at, format!("expected type instant vector in call to function \"info\", got {got}"));
+    }
+    match &arg.kind {
+        ExprKind::Vector(selector) if selector.name.is_none() => Ok(()),
+        ExprKind::Vector(_) => {
+            fault(arg.span.start, "expected label selectors only, got vector selector instead")
+        }
+        _ => fault(arg.span.start, "expected label selectors only"),
+    }
+}

@@ -1,0 +1,110 @@
+//! The language: from a query's text to its syntax tree (`lexer`, `parser`), its types (`check`), and back to text and to documents
+//! (`print`, `document`). What the tree means is `plan`'s.
+
+mod check;
+mod document;
+mod length;
+mod lexer;
+mod literal;
+mod modifier;
+mod parser;
+mod print;
+mod token;
+mod tree;
+
+pub(crate) use tree::{
+    Aggregate, Binary, Expr, ExprKind, Length, LengthKind, LengthOp, Matching, Selector, Shift, Span,
+    Subquery,
+};
+
+use crate::error::Error;
+use crate::limits::Limits;
+
+/// Why a text is no query, and at which byte.
+#[derive(Debug)]
+struct Fault {
+    at: usize,
+    text: String,
+}
+
+type Parsed<T> = Result<T, Fault>;
+
+fn fault<T>(at: usize, text: impl Into<String>) -> Parsed<T> {
+    Err(Fault { at, text: text.into() })
+}
+
+/// Where a byte of a query stands: line and column from 1, the column in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    line: usize,
+    column: usize,
+}
+
+impl Position {
+    pub(crate) fn of(query: &str, at: usize) -> Position {
+        let before = &query.as_bytes()[..at.min(query.len())];
+        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let line = before.split(|byte| *byte == b'\n').count();
+        Position { line, column: before.len() - line_start + 1 }
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}:{}", self.line, self.column)
+    }
+}
+
+/// The tree of a query whose types are right.
+pub(crate) fn parse(query: &str, limits: &Limits) -> Result<Expr, Error> {
+    placed(query, limits, || {
+        let expr = parser::parse(query, limits.depth_max)?;
+        check::check(&expr)?;
+        Ok(expr)
+    })
+}
+
+/// A selector without what may follow it.
+pub(crate) fn parse_selector(text: &str, limits: &Limits) -> Result<Selector, Error> {
+    placed(text, limits, || parser::parse_selector(text))
+}
+
+/// What is parsed of a text, or where it is wrong.
+fn placed<T>(query: &str, limits: &Limits, parse: impl FnOnce() -> Parsed<T>) -> Result<T, Error> {
+    if query.len() > limits.query_bytes_max {
+        let bytes_max = limits.query_bytes_max;
+        return Err(Error::bad_data(format!("parse error: the query is longer than {bytes_max} bytes")));
+    }
+    parse().map_err(|fault| {
+        let position = if query.is_empty() {
+            "unknown position".to_owned()
+        } else {
+            Position::of(query, fault.at).to_string()
+        };
+        Error::bad_data(format!("{position}: parse error: {}", fault.text))
+    })
+}
+
+/// The query in the layout of Prometheus' formatter.
+pub fn format(query: &str, limits: &Limits) -> Result<String, Error> {
+    with_stack(|| Ok(print::pretty(&parse(query, limits)?, 0)))
+}
+
+/// The query's syntax tree as a JSON document, as Prometheus gives it.
+pub fn syntax_tree(query: &str, limits: &Limits) -> Result<String, Error> {
+    with_stack(|| Ok(document::document(&parse(query, limits)?).to_string()))
+}
+
+/// What walks a tree goes as deep as it is; a chain of operators is as deep as it is long.
+const STACK_BYTES: usize = 64 << 20;
+
+fn with_stack(work: impl FnOnce() -> Result<String, Error> + Send) -> Result<String, Error> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| Error::execution(error.to_string()))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+#[cfg(test)]
+mod tests;

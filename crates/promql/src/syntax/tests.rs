@@ -1,0 +1,118 @@
+//! Trees by what is printed of them.
+
+use super::*;
+
+fn formatted(query: &str) -> String {
+    format(query, &Limits::default()).unwrap_or_else(|error| panic!("{query}: {error}"))
+}
+
+#[test]
+fn queries_are_formatted() {
+    for (query, expected) in [
+        ("foo/bar", "foo / bar"),
+        ("-2^2", "-2 ^ 2"),
+        ("- foo", "-foo"),
+        ("1e3 + 0x10", "1000 + 16"),
+        ("90s", "1m30s"),
+        ("sum(x)by(a)", "sum by (a) (x)"),
+        ("sum by () (x)", "sum(x)"),
+        ("count_values without (a) ('v', x)", "count_values without (a) (\"v\", x)"),
+        ("a and on(b) c", "a and on (b) c"),
+        ("a * ignoring(b) group_left(c, 'd e') c", "a * ignoring (b) group_left (c, \"d e\") c"),
+        ("a > bool fill(0) b", "a > bool fill (0) b"),
+        ("a + fill_right(-1) fill_left(2) b", "a + fill_left (2) fill_right (-1) b"),
+        ("x{b='2',a=~`1`}", "x{a=~\"1\",b=\"2\"}"),
+        ("{'x y', a!='1'}", "{__name__=\"x y\",a!=\"1\"}"),
+        ("x[5m] offset -1h @ end()", "x[5m] @ end() offset -1h"),
+        ("x[5m] smoothed @ 10", "x[5m] smoothed @ 10.000"),
+        ("x anchored", "x anchored"),
+        ("x[5m+step()*2]", "x[5m + step() * 2]"),
+        ("x[(5)]", "x[(5)]"),
+        ("x offset -(2m-range())", "x offset -(2m - range())"),
+        ("x offset min_of(1m, 2)", "x offset min_of(1m, 2)"),
+        ("x offset 1 + 2", "x offset 1s + 2"),
+        ("rate(x[5m])[1h:]", "rate(x[5m])[1h:]"),
+        ("x[1h:90s]", "x[1h:1m30s]"),
+        ("http.requests{service.name='a'}", "http.requests{\"service.name\"=\"a\"}"),
+    ] {
+        assert_eq!(formatted(query), expected, "{query}");
+    }
+}
+
+#[test]
+fn long_queries_get_several_lines() {
+    let name = "x".repeat(60);
+    assert_eq!(
+        formatted(&format!("sum by (job) (rate({name}[5m]) + rate({name}[5m]))")),
+        format!("sum by (job) (\n    rate({name}[5m])\n  +\n    rate({name}[5m])\n)")
+    );
+}
+
+#[test]
+fn words_of_the_language_are_names_where_they_can_be() {
+    for query in [
+        "sum",
+        "offset offset 5m",
+        "by{a=\"b\"}",
+        "fill + fill",
+        "step + range",
+        "sum by (sum, on, offset) (x)",
+        "start",
+    ] {
+        formatted(query);
+    }
+    for query in ["on", "bool", "group_left", "sum by (without) (x)", "atan2"] {
+        assert!(format(query, &Limits::default()).is_err(), "{query}");
+    }
+}
+
+#[test]
+fn operators_bind_as_in_prometheus() {
+    for (query, same) in [
+        ("a + b * c ^ d", "a + (b * (c ^ d))"),
+        ("a ^ b ^ c", "a ^ (b ^ c)"),
+        ("a - b - c", "(a - b) - c"),
+        ("-a ^ b", "-(a ^ b)"),
+        ("-a * b", "(-a) * b"),
+        ("a or b and c unless d", "a or ((b and c) unless d)"),
+        ("a == b > c", "(a == b) > c"),
+        ("a atan2 b % c", "(a atan2 b) % c"),
+        ("x offset -2 ^ 2", "(x offset -2) ^ 2"),
+    ] {
+        let shape = |query| {
+            let tree =
+                syntax_tree(query, &Limits::default()).unwrap_or_else(|error| panic!("{query}: {error}"));
+            let mut tree: serde_json::Value = serde_json::from_str(&tree).expect("a document");
+            without_parentheses(&mut tree);
+            tree
+        };
+        assert_eq!(shape(query), shape(same), "{query}");
+    }
+}
+
+fn without_parentheses(tree: &mut serde_json::Value) {
+    while tree["type"] == "parenExpr" {
+        *tree = tree["expr"].take();
+    }
+    if let serde_json::Value::Object(entries) = tree {
+        entries.values_mut().for_each(without_parentheses);
+    }
+}
+
+#[test]
+fn queries_are_documents() {
+    let tree = syntax_tree("rate(x{a=\"b\"}[5m] offset step())", &Limits::default()).expect("a query");
+    let tree: serde_json::Value = serde_json::from_str(&tree).expect("a document");
+    assert_eq!(tree["func"]["name"], "rate");
+    let selector = &tree["args"][0];
+    assert_eq!((&selector["type"], &selector["range"]), (&"matrixSelector".into(), &300_000.into()));
+    assert_eq!(selector["offsetExpr"]["op"], "step");
+    assert_eq!(selector["matchers"][1]["value"], "x");
+}
+
+#[test]
+fn long_chains_are_formatted() {
+    let chain = vec!["x"; 900].join("+");
+    assert!(format(&chain, &Limits::default()).is_ok() && syntax_tree(&chain, &Limits::default()).is_ok());
+    assert!(format(&vec!["x"; 1100].join("+"), &Limits::default()).is_err());
+}

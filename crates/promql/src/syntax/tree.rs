@@ -1,0 +1,203 @@
+//! A query's syntax tree: what its text says, in its order, with where it says so.
+
+use crate::functions::Function;
+use crate::plan::{AggregateOp, At, BinaryOp, Cardinality, Extension, Matcher, ValueKind};
+
+/// Bytes of the query's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub start: usize,
+    pub end: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Expr {
+    pub kind: ExprKind,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub(crate) enum ExprKind {
+    Number { value: f64, is_duration: bool },
+    Text(String),
+    Paren(Box<Expr>),
+    Vector(Selector),
+    Range { selector: Selector, range: Length },
+    Subquery(Box<Subquery>),
+    Unary { minus: bool, expr: Box<Expr> },
+    Binary(Box<Binary>),
+    Aggregate(Box<Aggregate>),
+    Call { function: &'static Function, args: Vec<Expr> },
+}
+
+#[derive(Debug)]
+pub(crate) struct Selector {
+    /// The name before the braces.
+    pub name: Option<String>,
+    /// Those within braces.
+    pub matchers: Vec<Matcher>,
+    pub shift: Shift,
+    pub extension: Option<Extension>,
+}
+
+/// When a selector or a subquery is evaluated.
+#[derive(Debug, Default)]
+pub(crate) struct Shift {
+    pub offset: Option<Length>,
+    pub at: Option<At>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Subquery {
+    pub expr: Expr,
+    pub range: Length,
+    pub step: Option<Length>,
+    pub shift: Shift,
+}
+
+#[derive(Debug)]
+pub(crate) struct Binary {
+    pub op: BinaryOp,
+    /// The byte at which the operator stands.
+    pub op_at: usize,
+    pub left: Expr,
+    pub right: Expr,
+    pub returns_bool: bool,
+    pub matching: Matching,
+}
+
+#[derive(Debug)]
+pub(crate) struct Matching {
+    pub cardinality: Cardinality,
+    pub on: bool,
+    pub labels: Vec<String>,
+    /// Of `group_left` or `group_right`.
+    pub include: Vec<String>,
+    pub fill_left: Option<f64>,
+    pub fill_right: Option<f64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Aggregate {
+    pub op: AggregateOp,
+    pub param: Option<Expr>,
+    pub expr: Expr,
+    pub without: bool,
+    pub grouping: Vec<String>,
+}
+
+/// A duration: a number of seconds, or arithmetic with such.
+#[derive(Debug)]
+pub(crate) struct Length {
+    pub kind: LengthKind,
+    pub span: Span,
+    /// It stands in parentheses.
+    pub wrapped: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum LengthKind {
+    Seconds {
+        value: f64,
+        is_duration: bool,
+    },
+    /// The query's step.
+    Step,
+    /// From the query's start to its end.
+    Range,
+    Unary {
+        minus: bool,
+        length: Box<Length>,
+    },
+    Binary {
+        op: LengthOp,
+        left: Box<Length>,
+        right: Box<Length>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LengthOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Pow,
+    MinOf,
+    MaxOf,
+}
+
+impl LengthOp {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LengthOp::Add => "+",
+            LengthOp::Sub => "-",
+            LengthOp::Mul => "*",
+            LengthOp::Div => "/",
+            LengthOp::Mod => "%",
+            LengthOp::Pow => "^",
+            LengthOp::MinOf => "min_of",
+            LengthOp::MaxOf => "max_of",
+        }
+    }
+}
+
+impl Expr {
+    /// The expression within any pairs of parentheses.
+    pub(crate) fn inner(&self) -> &Expr {
+        let mut inner = self;
+        while let ExprKind::Paren(within) = &inner.kind {
+            inner = within;
+        }
+        inner
+    }
+
+    /// The type of an expression that has been checked.
+    pub(crate) fn kind(&self) -> ValueKind {
+        match &self.inner().kind {
+            ExprKind::Number { .. } => ValueKind::Scalar,
+            ExprKind::Text(_) => ValueKind::String,
+            ExprKind::Range { .. } | ExprKind::Subquery(_) => ValueKind::Matrix,
+            ExprKind::Call { function, .. } => function.returns,
+            ExprKind::Unary { expr, .. } => expr.kind(),
+            ExprKind::Binary(binary) if binary.right.kind() == ValueKind::Scalar => binary.left.kind(),
+            ExprKind::Paren(_) | ExprKind::Vector(_) | ExprKind::Binary(_) | ExprKind::Aggregate(_) => {
+                ValueKind::Vector
+            }
+        }
+    }
+}
+
+impl Matching {
+    pub(crate) fn one_to_one() -> Matching {
+        Matching {
+            cardinality: Cardinality::OneToOne,
+            on: false,
+            labels: Vec::new(),
+            include: Vec::new(),
+            fill_left: None,
+            fill_right: None,
+        }
+    }
+
+    pub(crate) fn fills(&self) -> bool {
+        self.fill_left.is_some() || self.fill_right.is_some()
+    }
+}
+
+impl Length {
+    /// What a number or a duration says by itself; `None` for arithmetic.
+    pub(crate) fn literal_seconds(&self) -> Option<f64> {
+        match self.kind {
+            LengthKind::Seconds { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The milliseconds of a literal, which the parser has found to be possible; 0 for arithmetic.
+    pub(crate) fn literal_ms(&self) -> i64 {
+        let nanoseconds = self.literal_seconds().map(|seconds| (seconds * 1e9).round());
+        nanoseconds.map_or(0, |nanoseconds| nanoseconds as i64 / 1_000_000)
+    }
+}
