@@ -1,5 +1,5 @@
 """Every route for every kind of caller: what gnudi answers is what a real Gnocchi with the same Keystone answers, in status and in
-whose things are shown. The tables of docs/auth.md are made here: `pytest auth/test_matrix.py --update` writes them.
+whose things are shown. The tables of docs/auth-matrix.md are made here: `pytest auth/test_matrix.py --update` writes them.
 """
 
 import concurrent.futures
@@ -14,7 +14,7 @@ from auth.world import World
 from support import cloud_venv
 from support.gnocchi import Gnocchi
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "auth.md"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "auth-matrix.md"
 BEGIN, END = "<!-- Made by tests/auth/test_matrix.py: begin -->\n", "<!-- end -->\n"
 METHODS = {"get", "post", "put", "patch", "delete", "head"}
 
@@ -72,7 +72,7 @@ def test_gnudi_answers_as_gnocchi_does(worlds, pytestconfig):
     if pytestconfig.getoption("update"):
         PAGE.write_text(before + text + after)
     else:
-        assert page == before + text + after, "docs/auth.md is not what the servers do: run this test with --update"
+        assert page == before + text + after, "docs/auth-matrix.md is not what the servers do: run this test with --update"
 
 
 def missing(world):

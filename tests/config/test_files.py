@@ -11,11 +11,17 @@ from support import gnudi as program, mounts
 
 pytestmark = pytest.mark.skipif(not mounts.possible(), reason="mounting needs root")
 
-# Reads cases as lines of JSON (project, program, words), and answers each with the files that oslo.config opened.
+# Reads cases as lines of JSON (project, program, words), and answers each with the files that oslo.config opened. RDO, whose packages have
+# files of the distribution's own settings, has it look for these first.
 OSLO = """
-import json, sys
+import json, os, sys
 from oslo_config import cfg
 read = []
+found = cfg.find_config_files
+def with_distribution(project=None, prog=None, extension=".conf"):
+    own = [f"/usr/share/{project}/{name}-dist{extension}" for name in (project, prog)]
+    return [path for path in own if os.path.exists(path)] + found(project, prog, extension)
+cfg.find_config_files = with_distribution
 cfg.ConfigParser._parse_file = staticmethod(lambda path, namespace: read.append(path))
 for line in sys.stdin:
     project, name, words = json.loads(line)
@@ -40,6 +46,8 @@ def places(project, name):
             yield f"{directory}/{stem}.conf.d/b.conf"
             yield f"{directory}/{stem}.conf.d/a.conf"
             yield f"{directory}/{stem}.conf.d/.hidden.conf"
+    for stem in (project, name):
+        yield f"share/{project}/{stem}-dist.conf"
 
 
 def lay_out(rng, directory, project, name):
@@ -71,7 +79,7 @@ def words(rng, directory):
 def test_the_same_files_as_oslo_config(tmp_path, project):
     rng = random.Random(19)
     name, arguments = ENDS_AT_ONCE[project]
-    mounted = mounts.Mounts(tmp_path)
+    mounted = mounts.Mounts(tmp_path, has_share=True)
     link = tmp_path / name
     link.symlink_to(program.binary())
     environment = mounted.environment(SNAP_COMMON=str(tmp_path / "common"), SNAP=str(tmp_path / "snap"))
@@ -90,6 +98,22 @@ def test_the_same_files_as_oslo_config(tmp_path, project):
             found = done.stderr.split("configuration from ")[1].splitlines()[0]
             assert found == (", ".join(expected) or "no file"), line
         oslo.stdin.close()
+
+
+def test_a_distributions_values_are_overridden(tmp_path):
+    """/usr/share/gnocchi/gnocchi-dist.conf has what /etc/gnocchi/gnocchi.conf does not say."""
+    mounted = mounts.Mounts(tmp_path, has_share=True)
+    for path, text in ((mounted.share / "gnocchi" / "gnocchi-dist.conf", "[api]\nport = 1111\nmax_limit = 7\n"),
+                       (mounted.etc / "gnocchi" / "gnocchi.conf", "[api]\nport = 2222\n")):
+        path.parent.mkdir()
+        path.write_text(text)
+    none = tmp_path / "none"
+    none.mkdir()
+    done = subprocess.run(mounted.command(program.binary(), "config", "--section", "api", "--config-dir", none), env=mounted.environment(), capture_output=True, text=True,
+                          timeout=15, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout.splitlines()
+    assert any(line.startswith("port = 2222") for line in shown) and any(line.startswith("max_limit = 7") for line in shown), done.stdout
 
 
 def test_under_its_own_name_gnudi_has_a_directory_of_its_own(tmp_path):

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from packages import build
-from packages.service import started, wait_for
+from packages.service import START_TIMEOUT_S, started
+from support.process import wait_until
 
 CONFIG = """[storage]
 driver = file
@@ -13,6 +14,7 @@ file_basepath = /var/lib/gnocchi
 [api]
 port = 8043
 """
+LOG = "/var/log/gnocchi/gnocchi-api.log"
 # Where Debian's packages of 2026 have their programs and units; the contents do not matter here.
 DEBIAN = {
     "python3-gnocchi": ("", ["amqpd", "api", "change-sack-size", "config-generator", "injector", "metricd", "statsd", "upgrade"]),
@@ -29,8 +31,9 @@ UNITS = [name for name in DEBIAN if name not in ("python3-gnocchi", "ceilometer-
 
 
 def programs():
-    """The links that gnudi-gnocchi-compat has."""
-    return [line.split()[0] for line in (build.ROOT / "deploy" / "program-names").read_text().splitlines()]
+    """The links that gnudi-gnocchi-compat has, and which command each is: {name: [word]}."""
+    lines = (build.ROOT / "deploy" / "program-names").read_text().splitlines()
+    return {name: words for name, *words in map(str.split, lines)}
 
 
 @pytest.fixture
@@ -57,9 +60,10 @@ def test_debians_packages_make_room_and_come_back(tree, built, debian, tmp_path)
     listed = tree.shell("dpkg-query --show --showformat '${Package} ${db:Status-Status}\n'")
     for name in DEBIAN:
         assert f"\n{name} installed" not in listed, name
-    for program in programs():
+    for program, words in programs().items():
         assert tree.shell(f"readlink -f /usr/bin/{program}").strip() == "/usr/bin/gnudi", program
-        assert ".TH" in tree.shell(f"gzip -dc /usr/share/man/man1/{program}.1.gz"), program
+        # The page of the very command.
+        assert f".TH {'-'.join(['gnudi', *words])} 1" in tree.shell(f"gzip -dc /usr/share/man/man1/{program}.1.gz"), program
     for unit in UNITS:
         assert "ExecStart=/usr/bin/" in tree.shell(f"cat /lib/systemd/system/{unit}.service"), unit
     # What was enabled stays so, what was not is not.
@@ -67,11 +71,12 @@ def test_debians_packages_make_room_and_come_back(tree, built, debian, tmp_path)
     assert "gnocchi-api" in enabled and "ceilometer" not in enabled
     assert tree.shell("getent passwd ceilometer")
 
-    log = tmp_path / "api.log"
-    with started(tree, "gnocchi-api", log) as process:
-        wait_for(log, "127.0.0.1:8043", process)
+    journal = tmp_path / "journal"
+    with started(tree, "gnocchi-api", journal) as process:
+        wait_until(lambda: process.poll() is not None or "127.0.0.1:8043" in tree.shell(f"cat {LOG} || true"), START_TIMEOUT_S, LOG)
         assert "room" in tree.shell("GNOCCHI_ENDPOINT=http://127.0.0.1:8043 GNOCCHI_USER=admin gnudi metric create room")
     assert tree.owner("/var/lib/gnocchi/indexer.sqlite") == "gnocchi:gnocchi 600"
+    assert "stopped" in tree.shell(f"cat {LOG}") and journal.read_text() == ""
 
     tree.run("apt-get", "purge", "--yes", "gnudi-gnocchi-compat")
     assert tree.exists("/etc/gnocchi/gnocchi.conf") and tree.exists("/var/lib/gnocchi/indexer.sqlite")
@@ -81,8 +86,8 @@ def test_debians_packages_make_room_and_come_back(tree, built, debian, tmp_path)
     assert "init.d" in tree.shell("cat /lib/systemd/system/gnocchi-api.service")
 
 
-def test_every_name_that_the_program_knows_has_a_link():
-    """The table in its source has no others."""
+def test_the_program_knows_the_same_names():
+    """The table in its source, with the same commands."""
     table = (build.ROOT / "crates" / "cli" / "src" / "command_line.rs").read_text()
-    names = re.findall(r'^    \("((?:gnocchi|ceilometer)-[a-z-]+)", &\[', table, re.MULTILINE)
-    assert len(names) >= 8 and set(names) <= set(programs())
+    known = re.findall(r'^    \("((?:gnocchi|ceilometer)-[a-z-]+)", &\[(.*)\]\),$', table, re.MULTILINE)
+    assert {name: re.findall('"(.*?)"', words) for name, words in known} == programs()

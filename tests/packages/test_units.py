@@ -45,6 +45,21 @@ def test_systemd_understands_units(unpacked, names):
     assert done.returncode == 0 and "gnudi" not in done.stderr and "gnocchi" not in done.stderr, done.stderr
 
 
+def test_units_in_the_place_of_others_log_where_these_do(unpacked, names):
+    """As openstack-pkg-tools starts Debian's: a file named as the unit."""
+    found = 0
+    for name in names:
+        if not name.startswith("gnudi"):
+            unit = units.read((unpacked / UNITS.lstrip("/") / f"{name}.service").read_text())
+            user, words = unit["Service"]["User"][0], units.start_words(unit, {})
+            assert words[-2:] == [f"--config-file=/etc/{user}/{user}.conf", f"--log-file=/var/log/{user}/{name}.log"], words
+            assert unit["Service"]["LogsDirectory"] == [user]
+            found += 1
+    assert found == 7
+    rotated = (unpacked / "etc" / "logrotate.d" / "gnudi-gnocchi-compat").read_text()
+    assert rotated.startswith("/var/log/gnocchi/gnocchi-*.log /var/log/ceilometer/ceilometer-*.log {\n")
+
+
 def filtered_calls(filters):
     """The calls that `SystemCallFilter=` lines let through, and all others that systemd knows."""
     listed = subprocess.run(["systemd-analyze", "syscall-filter", "--no-pager"], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""A real Keystone: SQLite, fernet tokens, gunicorn on a free loopback port, everything in one directory.
+"""A real Keystone: SQLite unless told, fernet tokens, gunicorn on a free loopback port, everything in one directory.
 
 `Keystone` starts and stops it and makes what tests need in it: projects, users with roles, services with endpoints, tokens,
 application credentials. Names are unique within one Keystone, so that tests that share it choose their own, or take
@@ -26,7 +26,7 @@ CONFIG = """\
 [DEFAULT]
 log_dir = {directory}/log
 [database]
-connection = sqlite:///{directory}/keystone.db
+connection = {connection}
 [token]
 provider = fernet
 [fernet_tokens]
@@ -93,8 +93,10 @@ class KeystoneError(Exception):
 class Keystone:
     """One server. It keeps its port and what is in it when it is stopped and started again."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, connection=None):
+        """`connection`: the URL of a database for whoever has many clients at a time; SQLite's is locked now and then."""
         self.directory = pathlib.Path(directory)
+        self.connection = connection or f"sqlite:///{self.directory}/keystone.db"
         self.port = free_port()
         self.process = None
         self._admin_token = None
@@ -133,7 +135,7 @@ class Keystone:
             self.directory.mkdir(parents=True)
             for name in ["fernet", "credential", "log"]:
                 (self.directory / name).mkdir(mode=0o700)
-            (self.directory / "keystone.conf").write_text(CONFIG.format(directory=self.directory))
+            (self.directory / "keystone.conf").write_text(CONFIG.format(directory=self.directory, connection=self.connection))
             (self.directory / "gunicorn.conf.py").write_text(GUNICORN.format(directory=self.directory, port=self.port))
             url = f"{self.url}/v3"
             self._manage("db_sync")

@@ -7,7 +7,7 @@ import subprocess
 
 # What the C library and Python look at, whatever the test lays out.
 KEPT = ["group", "hosts", "localtime", "nsswitch.conf", "passwd", "ssl"]
-MOUNT = 'mount --bind "$0/etc" /etc && mount --bind "$0/log" /var/log && exec "$@"'
+MOUNT = 'for place in /etc /var/log $1; do mount --bind "$0/${place##*/}" "$place" || exit; done; shift; exec "$@"'
 
 
 def possible():
@@ -16,12 +16,13 @@ def possible():
 
 
 class Mounts:
-    """`etc`, `log` and `home` are the directories that programs see as /etc, /var/log and $HOME."""
+    """`etc`, `log` and `home` are the directories that programs see as /etc, /var/log and $HOME, `share` is /usr/share if they
+    are to see one of the test's own."""
 
-    def __init__(self, directory):
-        self.directory = pathlib.Path(directory)
-        self.etc, self.log, self.home = (self.directory / name for name in ("etc", "log", "home"))
-        for path in (self.etc, self.log, self.home):
+    def __init__(self, directory, has_share=False):
+        self.directory, self.has_share = pathlib.Path(directory), has_share
+        self.etc, self.share, self.log, self.home = (self.directory / name for name in ("etc", "share", "log", "home"))
+        for path in (self.etc, self.share, self.log, self.home):
             path.mkdir(parents=True)
         for name in KEPT:
             source = pathlib.Path("/etc") / name
@@ -32,7 +33,8 @@ class Mounts:
 
     def command(self, *words):
         """The words of the command that runs others so; it becomes the program, with its process id."""
-        return ["unshare", "--mount", "sh", "-c", MOUNT, str(self.directory), *map(str, words)]
+        more = "/usr/share" if self.has_share else ""
+        return ["unshare", "--mount", "sh", "-c", MOUNT, str(self.directory), more, *map(str, words)]
 
     def environment(self, **others):
         return {**os.environ, "HOME": str(self.home), **others}

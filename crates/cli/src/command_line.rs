@@ -47,6 +47,13 @@ pub fn command() -> clap::Command {
     command.help_template(template)
 }
 
+/// The same, and nothing hidden that one of the originals' programs is.
+pub fn with_originals() -> clap::Command {
+    PROGRAMS.iter().fold(command(), |command, (_, words)| {
+        command.mut_subcommand(words[0], |subcommand| subcommand.hide(false))
+    })
+}
+
 fn grouped(command: &clap::Command) -> String {
     let width = GROUPS.iter().flat_map(|(_, names)| names.iter()).map(|name| name.len()).max().unwrap_or(0);
     let mut text = String::new();

@@ -17,5 +17,5 @@ pub struct Man {
 pub fn run(args: &Man) -> Result<()> {
     let place = || args.directory.display().to_string();
     std::fs::create_dir_all(&args.directory).with_context(place)?;
-    clap_mangen::generate_to(command_line::command(), &args.directory).with_context(place)
+    clap_mangen::generate_to(command_line::with_originals(), &args.directory).with_context(place)
 }

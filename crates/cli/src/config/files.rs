@@ -140,12 +140,13 @@ impl Search {
         names.into_iter().flatten().filter_map(first).collect()
     }
 
-    /// Before them what the distribution has set.
+    /// Before them what the distribution has set, where the oslo.config of those that set something (RDO) looks.
     fn files(&self) -> Vec<PathBuf> {
         let project = self.project.name();
-        let distribution = PathBuf::from(format!("/usr/share/{project}/{project}-dist.conf"));
-        let distribution = distribution.exists().then_some(distribution);
-        distribution.into_iter().chain(self.found(".conf")).collect()
+        let directory = Path::new("/usr/share").join(project);
+        let names = [Some(project), self.program].into_iter().flatten();
+        let distribution = names.map(|name| directory.join(format!("{name}-dist.conf")));
+        distribution.filter(|path| path.exists()).chain(self.found(".conf")).collect()
     }
 
     /// `~/` is the user's home.
