@@ -174,8 +174,7 @@ pub fn markdown(findings: &Findings) -> String {
     };
     let mut text = String::new();
     for Table { title, headings, rows } in &findings.tables {
-        text += &format!("{title}\n\n{}", line(headings));
-        text += &line(&vec!["---".to_owned(); headings.len()]);
+        text.extend([title, "\n\n", &line(headings), &line(&vec!["---".to_owned(); headings.len()])]);
         text.extend(rows.iter().map(|row| line(row)));
         text.push('\n');
     }

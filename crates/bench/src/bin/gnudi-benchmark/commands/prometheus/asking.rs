@@ -214,7 +214,7 @@ fn tell(questions: &[Question], is_range: bool, servers: &[Asked], findings: &mu
     }
     let rows = of_form().map(|(place, question)| {
         let mut row =
-            vec![question.operation.to_owned(), question.series.to_string(), question.reach.to_owned()];
+            vec![question.operation.to_owned(), question.series.to_string(), question.reach.clone()];
         for asked in servers {
             let seconds = median(asked, place);
             row.push(seconds.map_or_else(|| "-".to_owned(), |seconds| span(1e6 * seconds)));

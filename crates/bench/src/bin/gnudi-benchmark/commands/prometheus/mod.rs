@@ -18,6 +18,7 @@ use super::{check_peers, report};
 use crate::{
     context::Context,
     findings::Findings,
+    load::Requests,
     peers::{Peer, Server},
     rows::{Bench, setup},
     table,
@@ -71,6 +72,8 @@ enum Part {
 
 /// A server without work uses less of a processor than this.
 const IDLE_SHARE: f64 = 0.05;
+/// VictoriaMetrics has on disk what it took so long ago.
+const WRITE_BACK_MAX: Duration = Duration::from_secs(6);
 /// It is not waited for longer.
 const SETTLE_MAX: Duration = Duration::from_mins(2);
 
@@ -105,10 +108,10 @@ fn ask(bench: &Bench, server: &Server, path: &str) -> Result<(Answer, Duration)>
     Ok((Answer::read(&body)?, elapsed))
 }
 
-fn get(server: &Server, path: &str) -> crate::load::Requests {
+fn get(server: &Server, path: &str) -> Requests {
     // It would answer the second round from memory.
     let uncached = if server.peer == Peer::VictoriaMetrics { "&nocache=1" } else { "" };
-    crate::load::Requests::Listed(vec![server.headers.bare("GET", &format!("{path}{uncached}"))])
+    Requests::Listed(vec![server.headers.bare("GET", &format!("{path}{uncached}"))])
 }
 
 /// Memory and disk of a server without work.
@@ -121,6 +124,9 @@ struct Footprint {
 impl Footprint {
     /// Waits until the server has nothing left to do in the background.
     fn take(bench: &Bench, server: &Server) -> Self {
+        if server.peer == Peer::VictoriaMetrics {
+            std::thread::sleep(WRITE_BACK_MAX);
+        }
         let start = Instant::now();
         while start.elapsed() < SETTLE_MAX && !bench.context.stop.is_set() {
             let (before, second) = (server.probe.cpu_seconds(), Instant::now());
