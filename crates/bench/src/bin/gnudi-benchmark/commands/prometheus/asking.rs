@@ -91,6 +91,9 @@ pub fn run(options: &Options, bench: &Bench, findings: &mut Findings) -> Result<
         if bench.context.stop.is_set() {
             break;
         }
+        if bench.context.verbose {
+            eprintln!("{}: {}", question.reach, question.query);
+        }
         ask_all(question, rounds, &mut servers, bench, findings);
     }
     tell_history(&servers, &history, bench, findings);
