@@ -189,6 +189,12 @@ fn tell_history(servers: &[Asked], history: &History, bench: &Bench, findings: &
         ]
     });
     let rows: Vec<_> = rows.collect();
+    for busy in servers.iter().filter(|asked| asked.before.is_busy) {
+        let name = busy.peer().name();
+        findings.note(format!(
+            "{name}: still busy with the history when it was asked: its queries are slower than they could be"
+        ));
+    }
     let title = format!(
         "The history that is queried: {series} series, {samples} samples, by one connection. 100 series have a sample a minute for \
          {days} days, the others for a day and before that one of {SPARSE_MINUTES} minutes"

@@ -75,7 +75,7 @@ const IDLE_SHARE: f64 = 0.05;
 /// VictoriaMetrics has on disk what it took so long ago.
 const WRITE_BACK_MAX: Duration = Duration::from_secs(6);
 /// It is not waited for longer.
-const SETTLE_MAX: Duration = Duration::from_mins(2);
+const SETTLE_MAX: Duration = Duration::from_mins(5);
 
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     check_peers(&options.peers, &PEERS, "takes no remote writes")?;
@@ -119,6 +119,8 @@ fn get(server: &Server, path: &str) -> Requests {
 struct Footprint {
     memory_bytes: f64,
     disk_bytes: f64,
+    /// It had still work in the background when it was not waited for any longer.
+    is_busy: bool,
 }
 
 impl Footprint {
@@ -127,18 +129,17 @@ impl Footprint {
         if server.peer == Peer::VictoriaMetrics {
             std::thread::sleep(WRITE_BACK_MAX);
         }
-        let start = Instant::now();
-        while start.elapsed() < SETTLE_MAX && !bench.context.stop.is_set() {
+        let (start, mut is_busy) = (Instant::now(), true);
+        while is_busy && start.elapsed() < SETTLE_MAX && !bench.context.stop.is_set() {
             let (before, second) = (server.probe.cpu_seconds(), Instant::now());
             std::thread::sleep(Duration::from_secs(1));
             let used = server.probe.cpu_seconds().zip(before).map_or(0.0, |(after, before)| after - before);
-            if used < IDLE_SHARE * second.elapsed().as_secs_f64() {
-                break;
-            }
+            is_busy = used >= IDLE_SHARE * second.elapsed().as_secs_f64();
         }
         Footprint {
             memory_bytes: server.probe.memory_bytes().unwrap_or(0) as f64,
             disk_bytes: server.data_bytes().unwrap_or(0) as f64,
+            is_busy,
         }
     }
 }

@@ -111,7 +111,7 @@ fn tell(plan: &Plan, batch: usize, all: &[Written], findings: &mut Findings) {
             },
             cpu.map_or_else(|| "-".to_owned(), |us| format!("{us:.2} us")),
         ];
-        let Some(Footprint { memory_bytes, disk_bytes }) = *footprint else {
+        let Some(Footprint { memory_bytes, disk_bytes, .. }) = *footprint else {
             row.extend(["-"; 3].map(str::to_owned));
             return row;
         };
