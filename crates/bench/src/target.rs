@@ -60,10 +60,10 @@ impl TargetOptions {
                 noop: Some(noop),
             });
         }
-        let Endpoint { host, prefix, is_secure } = parse(endpoint)?;
+        let parsed = Endpoint::parse(endpoint)?;
+        let address = parsed.address().with_context(|| endpoint.to_owned())?;
+        let Endpoint { host, prefix, is_secure } = parsed;
         let secured = if is_secure { Some(secured(&host, &options.trust)?) } else { None };
-        let mut addresses = host.to_socket_addrs().with_context(|| format!("{endpoint}: {host}"))?;
-        let address = addresses.next().with_context(|| format!("{endpoint}: {host} has no address"))?;
         let headers = Headers { identity, ..Headers::new(host, prefix) };
         TcpStream::connect_timeout(&address, CONNECT_DELAY_MAX)
             .with_context(|| format!("{endpoint}: no connection to {address}"))?;
@@ -90,33 +90,41 @@ fn lines(options: &ClientOptions) -> Result<String> {
 
 /// A URL, taken apart.
 #[derive(Debug, PartialEq, Eq)]
-struct Endpoint {
+pub struct Endpoint {
     /// With its port.
-    host: String,
+    pub host: String,
     /// The path before `/v1`.
-    prefix: String,
-    is_secure: bool,
+    pub prefix: String,
+    pub is_secure: bool,
 }
 
-fn parse(url: &str) -> Result<Endpoint> {
-    let plain = url.strip_prefix("http://");
-    let rest = plain
-        .or_else(|| url.strip_prefix("https://"))
-        .with_context(|| format!("{url}: not a URL such as {ENDPOINT}"))?;
-    let is_secure = plain.is_none();
-    ensure!(
-        !rest.contains(['?', '#', '@']) && rest.bytes().all(|byte| byte.is_ascii_graphic()),
-        "{url}: neither a user nor a query can be part of an endpoint"
-    );
-    let (host, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    ensure!(!host.is_empty(), "{url}: no host");
-    // An IPv6 address has its colons in brackets.
-    let port_follows = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
-    let host =
-        if port_follows { host.to_owned() } else { format!("{host}:{}", if is_secure { 443 } else { 80 }) };
-    let prefix = prefix.trim_end_matches('/');
-    let prefix = prefix.strip_suffix("/v1").unwrap_or(prefix).to_owned();
-    Ok(Endpoint { host, prefix, is_secure })
+impl Endpoint {
+    pub fn parse(url: &str) -> Result<Self> {
+        let plain = url.strip_prefix("http://");
+        let rest = plain
+            .or_else(|| url.strip_prefix("https://"))
+            .with_context(|| format!("{url}: not a URL such as {ENDPOINT}"))?;
+        let is_secure = plain.is_none();
+        ensure!(
+            !rest.contains(['?', '#', '@']) && rest.bytes().all(|byte| byte.is_ascii_graphic()),
+            "{url}: neither a user nor a query can be part of an endpoint"
+        );
+        let (host, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        ensure!(!host.is_empty(), "{url}: no host");
+        // An IPv6 address has its colons in brackets.
+        let port_follows = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+        let port = if is_secure { 443 } else { 80 };
+        let host = if port_follows { host.to_owned() } else { format!("{host}:{port}") };
+        let prefix = prefix.trim_end_matches('/');
+        let prefix = prefix.strip_suffix("/v1").unwrap_or(prefix).to_owned();
+        Ok(Endpoint { host, prefix, is_secure })
+    }
+
+    /// The first that the host has.
+    pub fn address(&self) -> Result<SocketAddr> {
+        let mut addresses = self.host.to_socket_addrs().with_context(|| self.host.clone())?;
+        addresses.next().with_context(|| format!("{} has no address", self.host))
+    }
 }
 
 impl Target {
@@ -178,11 +186,11 @@ mod tests {
             ("http://[::1]:8041", "[::1]:8041", "", false),
         ] {
             let expected = Endpoint { host: host.to_owned(), prefix: prefix.to_owned(), is_secure };
-            assert_eq!(parse(url).unwrap(), expected, "{url}");
+            assert_eq!(Endpoint::parse(url).unwrap(), expected, "{url}");
         }
         for url in ["", "h:80", "http://", "http:///x", "http://a@h", "http://h/?a", "ftp://h", "http://h h"]
         {
-            assert!(parse(url).is_err(), "{url}");
+            assert!(Endpoint::parse(url).is_err(), "{url}");
         }
     }
 

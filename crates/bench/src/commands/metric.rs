@@ -209,13 +209,14 @@ impl<'a> Batch<'a> {
         let whole = self.target.headers.bare("DELETE", &prefix);
         let at = whole.windows(9).position(|part| part == b" HTTP/1.1").expect("a request has a version");
         let (head, tail) = (whole[..at].to_vec(), whole[at..].to_vec());
-        if let Requests::Named { names, .. } = self.requests {
-            let indices = std::mem::take(&mut finished.outcome.indices);
-            let names = indices.into_iter().map(|index| names[index as usize].clone()).collect();
-            return Deletions(Requests::Named { heads: vec![head], names, bodies: vec![tail] });
-        }
-        let ids = std::mem::take(&mut finished.outcome.ids);
-        Deletions(Requests::Ids { head, ids, tail })
+        let Outcome { indices, ids, .. } = &mut finished.outcome;
+        let names = match &self.requests {
+            Requests::Named { names, .. } => {
+                std::mem::take(indices).into_iter().map(|index| names[index as usize].clone()).collect()
+            }
+            _ => std::mem::take(ids).into_iter().map(Vec::from).collect(),
+        };
+        Deletions(Requests::Named { heads: vec![head], names, bodies: vec![tail] })
     }
 }
 

@@ -17,11 +17,9 @@ pub enum Requests {
     /// As `Grid`, where the metric is named inside the body: `heads[step]` (whole), `names[metric]` (all of one length),
     /// `bodies[step]`.
     Named { heads: Vec<Vec<u8>>, names: Vec<Vec<u8>>, bodies: Vec<Vec<u8>> },
-    /// One request for each id: `head` up to the id, `tail` behind it.
-    Ids { head: Vec<u8>, ids: Vec<IdText>, tail: Vec<u8> },
 }
 
-/// A metric's id as it stands in a path.
+/// A metric's id as it stands in an answer.
 pub type IdText = [u8; 36];
 
 impl Requests {
@@ -31,7 +29,6 @@ impl Requests {
             Requests::Listed(requests) => requests.len() as u64,
             Requests::Grid { heads, bodies } => (heads.len() * bodies.len()) as u64,
             Requests::Named { names, bodies, .. } => (names.len() * bodies.len()) as u64,
-            Requests::Ids { ids, .. } => ids.len() as u64,
         }
     }
 
@@ -46,7 +43,6 @@ impl Requests {
                 let step = index / names.len();
                 [&heads[step], &names[index % names.len()], &bodies[step]]
             }
-            Requests::Ids { head, ids, tail } => [head, &ids[index], tail],
         }
     }
 
@@ -152,9 +148,9 @@ mod tests {
         assert_eq!(named.distinct(), 6);
         let listed = Requests::Listed(bytes(&["x", "y"]));
         assert_eq!((text(&listed, 1), text(&listed, 2)), ("y".to_owned(), "x".to_owned()));
-        let ids = vec![[b'a'; 36], [b'b'; 36]];
-        let ids = Requests::Ids { head: b"DELETE /".to_vec(), ids, tail: b" HTTP/1.1\r\n\r\n".to_vec() };
-        assert_eq!(ids.line(3), format!("DELETE /{}", "b".repeat(36)));
+        let (heads, names) = (bytes(&["DELETE /"]), bytes(&["a", "b"]));
+        let deletions = Requests::Named { heads, names, bodies: bytes(&[" HTTP/1.1\r\n\r\n"]) };
+        assert_eq!(deletions.line(3), "DELETE /b");
     }
 
     #[test]

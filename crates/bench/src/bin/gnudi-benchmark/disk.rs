@@ -8,16 +8,8 @@ const BLOCK_BYTES: u64 = 512;
 /// The blocks of everything under the path; what disappears meanwhile is not counted.
 pub fn used_bytes(path: &Path) -> io::Result<u64> {
     let metadata = fs::symlink_metadata(path)?;
-    let mut bytes = metadata.blocks() * BLOCK_BYTES;
-    if metadata.is_dir() {
-        for entry in fs::read_dir(path)? {
-            match used_bytes(&entry?.path()) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                below => bytes += below.unwrap_or(0),
-            }
-        }
-    }
-    Ok(bytes)
+    let of_entries = if metadata.is_dir() { below(path, used_bytes)? } else { 0 };
+    Ok(metadata.blocks() * BLOCK_BYTES + of_entries)
 }
 
 /// The bytes of every file under the path up to its last that is not zero: without the room that was laid out in advance.
@@ -26,7 +18,16 @@ pub fn written_bytes(path: &Path) -> io::Result<u64> {
         let content = fs::read(path)?;
         return Ok(content.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1));
     }
-    fs::read_dir(path)?.map(|entry| written_bytes(&entry?.path())).sum()
+    below(path, written_bytes)
+}
+
+/// The sum over a directory's entries; what disappears meanwhile is not counted.
+fn below(path: &Path, bytes: fn(&Path) -> io::Result<u64>) -> io::Result<u64> {
+    let of_entry = |entry: io::Result<fs::DirEntry>| match bytes(&entry?.path()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        bytes => bytes,
+    };
+    fs::read_dir(path)?.map(of_entry).sum()
 }
 
 #[cfg(test)]

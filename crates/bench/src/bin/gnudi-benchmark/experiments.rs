@@ -42,6 +42,9 @@ notification --messages 1000000 --seconds 600
 R3: shared engines, with Gnocchi on the same
 engines --only redis --metrics 5000 --gnocchi-divisor 50 --seconds 1
 engines
+prometheus: Prometheus' API: remote write and queries
+prometheus --quick
+prometheus
 growth: growth: metrics and workers; at full scale also stored points and sacks
 growth --only metrics,workers
 growth --scale full --only metrics,points,sacks,workers

@@ -19,6 +19,7 @@ mod process;
 mod rados;
 mod results;
 mod rows;
+mod spread;
 mod table;
 mod versions;
 

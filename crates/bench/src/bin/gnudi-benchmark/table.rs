@@ -3,6 +3,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use crate::{
+    findings::{Findings, Table},
     measurement::{Measurement, Row, Unit},
     peers::Peer,
 };
@@ -36,7 +37,7 @@ fn digits(value: f64) -> String {
 }
 
 /// A duration in the unit that suits it: `85 µs`, `1.20 ms`, `3.00 s`.
-fn span(us: f64) -> String {
+pub fn span(us: f64) -> String {
     match us {
         us if us < 999.5 => format!("{} µs", digits(us)),
         us if us < 999_500.0 => format!("{} ms", digits(us / 1e3)),
@@ -165,6 +166,23 @@ pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
     text
 }
 
+/// Tables and notes in Markdown.
+pub fn markdown(findings: &Findings) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let mut text = String::new();
+    for Table { title, headings, rows } in &findings.tables {
+        text.extend([title, "\n\n", &line(headings), &line(&vec!["---".to_owned(); headings.len()])]);
+        text.extend(rows.iter().map(|row| line(row)));
+        text.push('\n');
+    }
+    let partial = findings.partial.iter().map(|reason| format!("- partial: {reason}\n"));
+    text.extend(findings.notes.iter().map(|note| format!("- {note}\n")).chain(partial));
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +207,19 @@ mod tests {
         }
         assert_eq!([span(85.0), span(1200.0), span(3e6)], ["85.0 µs", "1.20 ms", "3.00 s"]);
         assert_eq!((times(123.4), times(f64::INFINITY)), ("123x".into(), "-".into()));
+    }
+
+    #[test]
+    fn tables_are_markdown() {
+        let mut findings = Findings::default();
+        findings.tables.push(Table::new(
+            "Speed",
+            "server | rate",
+            [vec!["a|b".to_owned(), "1/s".to_owned()]],
+        ));
+        findings.note("noted");
+        let text = markdown(&findings);
+        assert_eq!(text, "Speed\n\n| server | rate |\n| --- | --- |\n| a\\|b | 1/s |\n\n- noted\n");
     }
 
     #[test]

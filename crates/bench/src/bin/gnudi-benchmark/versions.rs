@@ -31,6 +31,7 @@ pub fn all(programs: &Programs) -> Vec<Version> {
             told_by(&programs.victoria_metrics, &["--version"]).or_else(|| package("victoria-metrics")),
         ),
         version("InfluxDB", told_by(&programs.influxdb, &["version"])),
+        version("Prometheus", told_by(&programs.prometheus, &["--version"])),
         version("Ceph", told_by(Path::new("ceph-osd"), &["--version"])),
     ]
 }

@@ -22,8 +22,9 @@ use crate::{
     findings::{Better, Figure, Findings, Table, Value},
     load::{Headers, Load, Requests, Until},
     noop::{self, NoopServer},
-    peers::Server,
+    peers::{Peer, Server},
     rows::{Bench, setup},
+    spread::Spread,
     table::short,
 };
 
@@ -57,9 +58,10 @@ struct RequestPair {
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     let validations = Arc::new(AtomicU64::new(0));
     let keystone = NoopServer::start_with(|address| Keystone::new(address.port(), validations.clone()))?;
-    let mut with_token = Server::start_configured(&configuration(keystone.address.port()), context)?;
+    let configuration = configuration(keystone.address.port());
+    let mut with_token = Server::start_configured(Peer::Gnudi, &configuration, context)?;
     with_token.headers.identity = format!("X-Auth-Token: {}\r\n", token());
-    let servers = [Server::start_configured("", context)?, with_token];
+    let servers = [Server::start_configured(Peer::Gnudi, "", context)?, with_token];
     let kinds = kinds(&servers, context)?;
     let Options { rounds, turn_ms } = options;
     let title = format!("keystone with a known token against basic: {rounds} rounds of {turn_ms} ms each");
@@ -71,17 +73,13 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         [],
     );
     for kind in &kinds {
-        let Some(Measured { mut rates, microseconds }) = measured(kind, &servers, options, context)? else {
+        let Some(Measured { rates, microseconds }) = measured(kind, &servers, options, context)? else {
             findings.partial = Some("interrupted".to_owned());
             break;
         };
-        let mut ratios: Vec<f64> = rates.iter().map(|[basic, keystone]| keystone / basic).collect();
-        ratios.sort_by(f64::total_cmp);
-        let mut median = |side: usize| {
-            rates.sort_by(|one, other| one[side].total_cmp(&other[side]));
-            rates[rates.len() / 2][side]
-        };
-        let (basic, keystone, ratio) = (median(0), median(1), ratios[ratios.len() / 2]);
+        let spread = |of: &dyn Fn(&[f64; 2]) -> f64| Spread::of(rates.iter().map(of)).context("no rates");
+        let (basic, keystone) = (spread(&|rates| rates[0])?.median, spread(&|rates| rates[1])?.median);
+        let Spread { least, median: ratio, greatest } = spread(&|[basic, keystone]| keystone / basic)?;
         let name = kind.name;
         findings.compare(format!("{name}, basic"), Value::Rate(basic, "request"));
         findings.compare(format!("{name}, keystone"), Value::Rate(keystone, "request"));
@@ -93,8 +91,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
             value: Value::Percent(100.0 * (keystone_us / basic_us - 1.0)),
             better: Some(Better::Lower),
         });
-        let row =
-            [basic, keystone, ratio, ratios[0], ratios[ratios.len() - 1], basic_us, keystone_us].map(short);
+        let row = [basic, keystone, ratio, least, greatest, basic_us, keystone_us].map(short);
         table.rows.push(std::iter::once(name.to_owned()).chain(row).collect());
     }
     findings.tables.push(table);

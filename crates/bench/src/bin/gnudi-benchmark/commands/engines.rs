@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
-use super::{check_peers, processing, report};
+use super::{check_peers, in_turn, processing, report};
 use crate::{
     context::Context,
     findings::{Findings, Table, Value},
@@ -68,26 +68,16 @@ struct Done {
 }
 
 pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
-    check_peers(&options.peers, "does not use shared engines")?;
+    check_peers(&options.peers, &[Peer::Gnudi, Peer::Gnocchi], "does not use shared engines")?;
     let mut findings = Findings::new("measures pushed and processed on shared engines");
-    let (mut done, mut limits) = (Vec::new(), Vec::new());
-    for &engine in &options.only {
-        for &peer in &options.peers {
-            if context.stop.is_set() {
-                break;
-            }
-            eprintln!("{}: {}", peer.name(), engine.title());
-            match measure(options, engine, peer, context, &mut limits) {
-                Ok(measured) => done.push(measured),
-                Err(_) if context.stop.is_set() => {}
-                Err(error) => findings.note_failure(format!(
-                    "{} on {}: not measured: {error:#}",
-                    peer.name(),
-                    engine.name()
-                )),
-            }
-        }
-    }
+    let mut limits = Vec::new();
+    let turns = options.only.iter().flat_map(|&engine| options.peers.iter().map(move |&peer| (engine, peer)));
+    let failed =
+        |(engine, peer): (Engine, Peer)| format!("{} on {}: not measured", peer.name(), engine.name());
+    let done = in_turn(turns, context, &mut findings, failed, |(engine, peer)| {
+        eprintln!("{}: {}", peer.name(), engine.title());
+        measure(options, engine, peer, context, &mut limits)
+    });
     ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
     context.mark_partial(&mut findings, "interrupted");
     tell(&mut findings, &done, &limits);

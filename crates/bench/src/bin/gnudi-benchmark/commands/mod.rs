@@ -6,6 +6,7 @@ pub mod growth;
 pub mod notification;
 pub mod pg_split;
 pub mod processing;
+pub mod prometheus;
 pub mod rados;
 pub mod report;
 pub mod sack_split;
@@ -21,6 +22,7 @@ use crate::{
     context::Context,
     findings::Findings,
     peers::{Peer, Programs},
+    table,
 };
 
 /// Measures gnudi beside other servers, repeats published benchmarks, and writes the report.
@@ -31,6 +33,9 @@ pub struct Benchmark {
     command: Command,
     #[command(flatten)]
     printing: Printing,
+    /// Print the tables and notes alone, as Markdown.
+    #[arg(long, global = true, conflicts_with = "format")]
+    markdown: bool,
     #[command(flatten)]
     programs: Programs,
 }
@@ -45,6 +50,7 @@ enum Command {
     Notification(notification::Options),
     Processing(processing::Options),
     PgSplit(pg_split::Options),
+    Prometheus(prometheus::Options),
     Rados(rados::Options),
     Report(report::Options),
     SackSplit(sack_split::Options),
@@ -62,7 +68,11 @@ impl Benchmark {
             return Ok(if context.stop.is_set() { gnudi_bench::context::EXIT_INTERRUPTED } else { 0 });
         };
         let exit_code = findings.exit_code();
-        self.printing.print(findings)?;
+        if self.markdown {
+            print!("{}", table::markdown(&findings));
+        } else {
+            self.printing.print(findings)?;
+        }
         Ok(exit_code)
     }
 }
@@ -82,6 +92,7 @@ impl Command {
             Command::Samples(options) => samples::run(options, context)?,
             Command::Processing(options) => processing::run(options, context)?,
             Command::PgSplit(options) => pg_split::run(options, context)?,
+            Command::Prometheus(options) => prometheus::run(options, context)?,
             Command::Rados(options) => rados::run(options, context)?,
             Command::Versus(options) => versus::run(options, context)?,
             // It prints row by row, and writes files.
@@ -91,12 +102,35 @@ impl Command {
 }
 
 /// An error where a server was chosen that this work does not suit; `why` follows its name.
-fn check_peers(peers: &[Peer], why: &str) -> Result<()> {
+fn check_peers(peers: &[Peer], suited: &[Peer], why: &str) -> Result<()> {
     for peer in peers {
-        let fit = matches!(peer, Peer::Gnudi | Peer::Gnocchi);
-        ensure!(fit, "{} {why}: choose gnudi, gnocchi", peer.name());
+        let names = || suited.iter().map(|peer| peer.name()).collect::<Vec<_>>().join(", ");
+        ensure!(suited.contains(peer), "{} {why}: choose {}", peer.name(), names());
     }
     Ok(())
+}
+
+/// Does this for one after the other, until the run is told to stop. What fails is noted behind these words, and the others go on.
+fn in_turn<T: Copy, R>(
+    items: impl IntoIterator<Item = T>,
+    context: &Context,
+    findings: &mut Findings,
+    failed: impl Fn(T) -> String,
+    mut work: impl FnMut(T) -> Result<R>,
+) -> Vec<R> {
+    let mut done = Vec::new();
+    for item in items {
+        if context.stop.is_set() {
+            break;
+        }
+        match work(item) {
+            Ok(result) => done.push(result),
+            // What a stop cuts short fails its checks.
+            Err(_) if context.stop.is_set() => {}
+            Err(error) => findings.note_failure(format!("{}: {error:#}", failed(item))),
+        }
+    }
+    done
 }
 
 /// Options as these words give them; the words are right.

@@ -7,12 +7,13 @@
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
-use super::{check_peers, report};
+use super::{check_peers, in_turn, report};
 use crate::{
     backlog::{self, Watched},
     body::{START_MS, Span, Values},
     context::Context,
     findings::{Axis, Findings, Line, Mark, Plot, Table, Value},
+    load::Requests,
     peers::{Peer, Server},
     rows::{
         Bench,
@@ -70,8 +71,6 @@ pub enum Workload {
 const MEASURES_MAX: u64 = 20_000_000;
 
 const POLICY: &str = "medium";
-const FOLD_BATCH_METRICS: usize = 100;
-const STREAM_BATCH_METRICS: usize = 1_000;
 
 /// Gnocchi 2's policy medium, by which the worst case was published: with a granularity of a day, all measures of the day are raw
 /// points that each pass carries.
@@ -150,15 +149,10 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     }
     let mut findings = Findings::new("measures pushed until the backlog is empty, and the backlog meanwhile");
     let mut done = Vec::new();
-    for &peer in &peers {
-        if context.stop.is_set() {
-            break;
-        }
-        // What a stop cuts short fails its checks.
-        if let (Err(error), false) = (measure(options, peer, context, &mut done), context.stop.is_set()) {
-            findings.note_failure(format!("{}: not measured, or not all of it: {error:#}", peer.name()));
-        }
-    }
+    let failed = |peer: Peer| format!("{}: not measured, or not all of it", peer.name());
+    in_turn(peers.iter().copied(), context, &mut findings, failed, |peer| {
+        measure(options, peer, context, &mut done)
+    });
     ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
     context.mark_partial(&mut findings, "interrupted");
     tell(&done, peers.len() > 1, &mut findings);
@@ -177,7 +171,7 @@ fn check(options: &Options) -> Result<Vec<Peer>> {
     if options.endpoint.is_some() {
         return Ok(vec![Peer::Gnudi]);
     }
-    check_peers(&options.peers, "tells of no backlog")?;
+    check_peers(&options.peers, &[Peer::Gnudi, Peer::Gnocchi], "tells of no backlog")?;
     Ok(options.peers.clone())
 }
 
@@ -203,8 +197,7 @@ fn measure(options: &Options, peer: Peer, context: &Context, done: &mut Vec<Done
 /// Gives each metric all of its points, many metrics a call.
 pub fn fold(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
     let metrics = batch::metrics(bench, server, POLICY, counts.metrics)?;
-    let span = Span::minutes(0, counts.points);
-    let requests = metrics.requests(server, FOLD_BATCH_METRICS, span, &mut Values::new(1));
+    let requests = process::fold_requests(&metrics, server, counts.points);
     let load = (requests, counts.connections, counts.metrics * counts.points);
     let done = push(bench, server, Workload::Fold, text, load)?;
     check_counts(bench, server, &metrics, counts.points)?;
@@ -215,21 +208,7 @@ pub fn fold(bench: &Bench, server: &Server, counts: Counts, text: String) -> Res
 pub fn stream(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
     let metrics = batch::metrics(bench, server, POLICY, counts.metrics)?;
     let connections = counts.connections.min(counts.metrics);
-    // The batches of a round are a multiple of the connections, so that a metric's measures always come by the same one.
-    let batches = counts.metrics.div_ceil(STREAM_BATCH_METRICS * connections) * connections;
-    let batches = batches.min(counts.metrics / connections * connections);
-    let mut values = Values::new(1);
-    let mut requests = Vec::with_capacity(counts.points * batches);
-    for round in 0..counts.points {
-        // An interrupted run would not send the rest.
-        if round > 0 && bench.context.stop.is_set() {
-            break;
-        }
-        let bound = |index: usize| index * counts.metrics / batches;
-        requests.extend((0..batches).map(|index| {
-            metrics.request(server, bound(index)..bound(index + 1), Span::minutes(round, 1), &mut values)
-        }));
-    }
+    let requests = process::stream_requests(&metrics, bench, server, counts.points, connections);
     let load = (requests, connections, counts.metrics * counts.points);
     let done = push(bench, server, Workload::Stream, text, load)?;
     check_counts(bench, server, &metrics, counts.points)?;
@@ -248,8 +227,8 @@ fn worst(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result
     };
     let held = (0..counts.held).step_by(HELD_CALL);
     let held: Vec<_> = held.map(|first| post(first, HELD_CALL.min(counts.held - first))).collect();
-    process::until_processed(bench, server, held, 1, counts.held)?;
-    let requests = (0..counts.batches).map(|index| post(counts.held + index, 1)).collect();
+    process::until_processed(bench, server, &Requests::Listed(held), 1, counts.held)?;
+    let requests = Requests::Listed((0..counts.batches).map(|index| post(counts.held + index, 1)).collect());
     let done = push(bench, server, Workload::Worst, text, (requests, counts.connections, counts.batches))?;
     check_counts(bench, server, &metrics, counts.held + counts.batches)?;
     Ok(done)
@@ -261,10 +240,10 @@ fn push(
     server: &Server,
     part: Workload,
     text: String,
-    (requests, connections, measures): (Vec<Vec<u8>>, usize, usize),
+    (requests, connections, measures): (Requests, usize, usize),
 ) -> Result<Done> {
     let (work, watched) = backlog::watch(bench.context, server, || {
-        process::processed(bench, server, requests, connections, measures)
+        process::processed(bench, server, &requests, connections, measures)
     })?;
     Ok(Done { part, peer: server.peer, text, work, watched })
 }

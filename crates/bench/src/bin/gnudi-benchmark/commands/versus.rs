@@ -14,6 +14,7 @@ use crate::{
     findings::{Axis, Better, Figure, Findings, Line, Plot, Table, Value},
     format,
     peers::{Peer, Server},
+    spread::Spread,
     table::short,
 };
 
@@ -221,22 +222,17 @@ fn tell(pairs: &[[Findings; 2]], findings: &mut Findings) {
     let mut plot = Plot::new("How many times better A is, round by round", x, y, Vec::new());
     for figure in compared(pairs) {
         let by_round = figure.ratios();
-        let mut ratios = by_round.clone();
-        ratios.sort_by(f64::total_cmp);
+        let spread = Spread::of(by_round.iter().copied());
         let (a, b) = (figure.median(0), figure.median(1));
-        let times = |ratio: Option<&f64>| ratio.map_or("-".to_owned(), |ratio| short(*ratio));
-        let median = median_of(&ratios);
-        table.rows.push(vec![
-            figure.name.to_owned(),
-            format::shown(&a),
-            format::shown(&b),
-            times(median.as_ref()),
-            times(ratios.first()),
-            times(ratios.last()),
-        ]);
+        let mut row = vec![figure.name.to_owned(), format::shown(&a), format::shown(&b)];
+        row.extend(match spread {
+            Some(Spread { least, median, greatest }) => [median, least, greatest].map(short),
+            None => ["-"; 3].map(str::to_owned),
+        });
+        table.rows.push(row);
         findings.tell(format!("{}, A", figure.name), a);
         findings.tell(format!("{}, B", figure.name), b);
-        if let Some(median) = median {
+        if let Some(Spread { median, .. }) = spread {
             findings.compare(format!("{}, A to B", figure.name), Value::Percent(100.0 * median));
         }
         // Only rates: with latencies too the plot would be unreadable.
@@ -253,12 +249,6 @@ fn tell(pairs: &[[Findings; 2]], findings: &mut Findings) {
     if pairs.len() > 1 && !plot.lines.is_empty() {
         findings.plots.push(plot);
     }
-}
-
-/// Of sorted values: the middle one, or the mean of the two in the middle.
-fn median_of(sorted: &[f64]) -> Option<f64> {
-    let upper = *sorted.get(sorted.len() / 2)?;
-    Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[sorted.len() / 2 - 1], upper) })
 }
 
 #[cfg(test)]
@@ -303,11 +293,6 @@ mod tests {
         let pairs = [[run_of(1.0, 1.0), other]];
         assert_eq!(compared(&pairs).iter().map(|found| found.name).collect::<Vec<_>>(), ["create runtime"]);
         assert!(compared(&[]).is_empty());
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!((median_of(&[]), median_of(&[3.0]), median_of(&[1.0, 2.0])), (None, Some(3.0), Some(1.5)));
     }
 
     #[test]

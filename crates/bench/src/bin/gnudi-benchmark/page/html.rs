@@ -133,55 +133,11 @@ pub fn plain_table(Table { title, headings, rows }: &Table) -> String {
     table(title, &headings, &rows.iter().map(line).collect::<Vec<_>>())
 }
 
-/// Checks that every element is closed, every attribute quoted and every `&` an entity.
+/// Checks that a page, or a piece of one, is XML: every element is closed, every attribute quoted and every `&` an entity.
 #[cfg(test)]
-pub(crate) fn well_formed(text: &str) -> Result<(), String> {
-    let mut open: Vec<&str> = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find('<') {
-        check_text(&rest[..start])?;
-        let end = rest[start..].find('>').ok_or("a tag without its end")? + start;
-        let tag = &rest[start + 1..end];
-        rest = &rest[end + 1..];
-        let name = tag.split([' ', '/']).find(|part| !part.is_empty()).unwrap_or_default();
-        if tag.starts_with('!') {
-            continue;
-        }
-        if tag.starts_with('/') {
-            let opened = open.pop().ok_or_else(|| format!("</{name}> closes nothing"))?;
-            if opened != name {
-                return Err(format!("</{name}> closes <{opened}>"));
-            }
-            continue;
-        }
-        let attributes = tag[name.len()..].trim_end_matches('/');
-        if !attributes.matches('"').count().is_multiple_of(2) || attributes.contains('<') {
-            return Err(format!("quotes of <{tag}>"));
-        }
-        check_text(attributes)?;
-        if name == "style" {
-            rest = &rest[rest.find("</style>").ok_or("<style> stays open")?..];
-        }
-        if !tag.ends_with('/') {
-            open.push(name);
-        }
-    }
-    check_text(rest)?;
-    if open.is_empty() { Ok(()) } else { Err(format!("left open: {open:?}")) }
-}
-
-#[cfg(test)]
-fn check_text(text: &str) -> Result<(), String> {
-    if text.contains('>') {
-        return Err(format!("> in {text:?}"));
-    }
-    for after in text.split('&').skip(1) {
-        let entity = after.split(';').next().unwrap_or_default();
-        if !["amp", "lt", "gt", "quot", "#39"].contains(&entity) {
-            return Err(format!("&{entity} is no entity"));
-        }
-    }
-    Ok(())
+pub(crate) fn well_formed(text: &str) -> Result<(), roxmltree::Error> {
+    let content = text.strip_prefix("<!doctype html>").unwrap_or(text);
+    roxmltree::Document::parse(&format!("<page>{content}</page>")).map(drop)
 }
 
 #[cfg(test)]
@@ -205,16 +161,6 @@ mod tests {
             well_formed(&html).unwrap_or_else(|error| panic!("{error}: {html}"));
             assert!(!html.contains("<script"), "{html}");
         }
-    }
-
-    #[test]
-    fn what_is_not_well_formed_is_found() {
-        for text in
-            ["<p>", "<p></b>", "</p>", "<p class=\"a></p>", "a & b", "a > b", "<p", "<p title=\"&x\"></p>"]
-        {
-            assert!(well_formed(text).is_err(), "{text}");
-        }
-        assert_eq!(well_formed("<!doctype html><p class=\"a\">a &amp; b<br/></p>"), Ok(()));
     }
 
     #[test]

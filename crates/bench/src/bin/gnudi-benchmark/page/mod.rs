@@ -36,17 +36,22 @@ pub fn render(results: &Results) -> String {
     for published in &published::ALL {
         out += &repeated(published, results);
     }
-    let others: Vec<&Experiment> = results
-        .experiments
-        .iter()
-        .filter(|experiment| published::ALL.iter().all(|published| published.table != experiment.table))
-        .collect();
+    out += "<h2 id=\"prometheus\">Prometheus' API</h2>\n";
+    out += &experiments(results, |table| table == PROMETHEUS);
     out += "<h2 id=\"further\">Growth</h2>\n";
-    if others.is_empty() {
-        out += &element("p", "Not measured in this run.");
-    }
-    out.extend(others.into_iter().map(section_of));
+    let is_published = |table: &str| published::ALL.iter().any(|published| published.table == table);
+    out += &experiments(results, |table| table != PROMETHEUS && !is_published(table));
     out + "</body>\n</html>\n"
+}
+
+/// What its experiments have in place of a published table.
+const PROMETHEUS: &str = "prometheus";
+
+/// The experiments of some tables.
+fn experiments(results: &Results, is_wanted: impl Fn(&str) -> bool) -> String {
+    let wanted = results.experiments.iter().filter(|experiment| is_wanted(&experiment.table));
+    let sections: String = wanted.map(section_of).collect();
+    if sections.is_empty() { element("p", "Not measured in this run.") } else { sections }
 }
 
 /// What the run was, whether it is whole, and what it says.
@@ -111,7 +116,7 @@ fn contents() -> String {
         let (anchor, title) = (published.table, published.title);
         format!("<a href=\"#{anchor}\">{anchor}: {}</a>\n", escape(title))
     }));
-    out + "<a href=\"#further\">Growth</a>\n</nav>\n"
+    out + "<a href=\"#prometheus\">Prometheus' API</a>\n<a href=\"#further\">Growth</a>\n</nav>\n"
 }
 
 /// The servers of the run that are known to this program, in their order.
@@ -195,17 +200,10 @@ fn repeated(published: &Published, results: &Results) -> String {
     if published.figures.is_empty() && !published.rows.is_empty() {
         out += &commands(&[&format!("gnudi-benchmark report --only {}", published.rows)]);
     }
-    let experiments: Vec<&Experiment> =
-        results.experiments.iter().filter(|experiment| experiment.table == published.table).collect();
-    if published.table == "R4" {
-        out += &element(
-            "p",
-            "Not repeated yet: gnudi's telemetry agent comes later, and its benchmark with it.",
-        );
-    } else if experiments.is_empty() && published.figures.is_empty() {
-        out += &element("p", "Not measured in this run.");
+    let is_own = |table: &str| table == published.table;
+    if published.figures.is_empty() || results.experiments.iter().any(|found| is_own(&found.table)) {
+        out += &experiments(results, is_own);
     }
-    out.extend(experiments.into_iter().map(section_of));
     out
 }
 
@@ -346,8 +344,9 @@ mod tests {
         for part in ["gnudi-benchmark rados write-omap", "<td>7</td>", "<td>11.7k/s</td>", "<svg", "noted"] {
             assert!(r3.contains(part), "{part}: {r3}");
         }
-        assert!(between(&page, "R4", "R5").contains("comes later"));
-        assert!(between(&page, "R5", "further").contains("Not measured in this run."));
+        for (from, to) in [("R4", "R5"), ("R5", "prometheus"), ("prometheus", "further")] {
+            assert!(between(&page, from, to).contains("Not measured in this run."));
+        }
         assert!(between(&page, "side", "R1").contains("measures a second by measures a call"));
         let head = &page[..page.find("id=\"words\"").unwrap()];
         // Of the peers, which the run has, but not of the server that does nothing.

@@ -4,7 +4,9 @@
 use crate::{
     measurement::{Measurement, Row, Unit},
     peers::Peer,
-    rows, table,
+    rows,
+    spread::Spread,
+    table,
 };
 
 /// Figures closer to each other than this are called level.
@@ -70,19 +72,11 @@ fn standing(ours: Peer, peer: Peer, pairs: &[Pair]) -> Option<String> {
         (0, 1) => format!("{ours} is not ahead of {name} in the one row that both did"),
         (0, all) => format!("{ours} is ahead of {name} in none of {all} rows"),
         (count, all) => {
-            let mut times: Vec<f64> = ahead.iter().map(|pair| pair.times).collect();
-            times.sort_by(f64::total_cmp);
-            let (least, greatest) = (times[0], times[count - 1]);
-            let range = if count == 1 {
-                format!("{} times", table::short(least))
-            } else {
-                let median = times[count / 2];
-                format!(
-                    "{} to {} times (median {})",
-                    table::short(least),
-                    table::short(greatest),
-                    table::short(median)
-                )
+            let Spread { least, median, greatest } = Spread::of(ahead.iter().map(|pair| pair.times))?;
+            let [least, median, greatest] = [least, median, greatest].map(table::short);
+            let range = match count {
+                1 => format!("{least} times"),
+                _ => format!("{least} to {greatest} times (median {median})"),
             };
             format!("{ours} is ahead of {name} in {count} of {all} rows, by {range}")
         }

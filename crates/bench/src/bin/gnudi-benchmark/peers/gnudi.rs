@@ -1,12 +1,13 @@
 //! gnudi itself: `gnudi serve` on an empty data directory.
 
 use std::{
-    net::{SocketAddr, ToSocketAddrs as _},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context as _, Result, ensure};
+use gnudi_bench::target::Endpoint;
 
 use super::{
     DATA, Programs, Site, answers,
@@ -61,21 +62,7 @@ fn serve(site: &Site, configure: impl FnOnce(&mut Command, &Path)) -> Result<Vec
 
 /// The address and the path prefix of a URL.
 pub(super) fn resolve(url: &str) -> Result<(SocketAddr, String)> {
-    let rest = url.strip_prefix("http://").with_context(|| format!("{url}: the scheme must be http"))?;
-    let (host, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
-    let address = host.to_socket_addrs().with_context(|| host.clone())?.next().context("no address")?;
-    Ok((address, prefix.trim_end_matches('/').to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_url_gives_address_and_prefix() {
-        let (address, prefix) = super::resolve("http://127.0.0.1:8041/gnocchi/").unwrap();
-        assert_eq!((address.to_string().as_str(), prefix.as_str()), ("127.0.0.1:8041", "/gnocchi"));
-        let (address, prefix) = super::resolve("http://127.0.0.1").unwrap();
-        assert_eq!((address.port(), prefix.as_str()), (80, ""));
-        assert!(super::resolve("https://127.0.0.1").is_err());
-    }
+    let endpoint = Endpoint::parse(url)?;
+    ensure!(!endpoint.is_secure, "{url}: the scheme must be http");
+    Ok((endpoint.address()?, endpoint.prefix))
 }

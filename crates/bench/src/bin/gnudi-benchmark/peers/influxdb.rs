@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::Path, process::Command};
 
 use anyhow::{Result, ensure};
+use gnudi_model::python::quote;
 
 use super::{
     DATA, Site, answers_to,
@@ -29,8 +30,7 @@ pub fn read_path(index: usize, start_ms: Option<i64>) -> String {
 }
 
 fn query_path(statement: &str) -> String {
-    let escaped = statement.replace(' ', "%20").replace('=', "%3D").replace('>', "%3E").replace('\'', "%27");
-    format!("/query?db={DATABASE}&epoch=ms&q={escaped}")
+    format!("/query?db={DATABASE}&epoch=ms&q={}", quote(statement, ""))
 }
 
 /// How many points an answer to `read_path` holds: `{"results": [{"series": [{"values": [[time, value], ...]}]}]}`.

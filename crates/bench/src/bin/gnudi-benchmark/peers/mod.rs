@@ -7,6 +7,7 @@ mod gnocchi;
 mod gnudi;
 pub mod influxdb;
 pub mod postgres;
+mod prometheus;
 pub mod rabbitmq;
 mod victoria_metrics;
 
@@ -51,6 +52,7 @@ pub enum Peer {
     #[serde(rename = "influxdb")]
     #[value(name = "influxdb")]
     InfluxDb,
+    Prometheus,
 }
 
 impl Peer {
@@ -86,6 +88,10 @@ impl Peer {
                 "influxdb",
                 "every accepted measure is in the log on disk (fsync, wal-fsync-delay 0s) before its 204",
             ),
+            Peer::Prometheus => (
+                "prometheus",
+                "accepted samples outlive the process, and the machine once the system has written them",
+            ),
         }
     }
 
@@ -96,6 +102,7 @@ impl Peer {
             Peer::Gnocchi => 1,
             Peer::VictoriaMetrics => 2,
             Peer::InfluxDb => 3,
+            Peer::Prometheus => 4,
             Peer::GnudiOs => 5,
             Peer::Limit => 6,
         }
@@ -108,7 +115,7 @@ impl Peer {
 
     /// Whether it speaks Gnocchi's API.
     pub fn speaks_gnocchi(self) -> bool {
-        !matches!(self, Peer::VictoriaMetrics | Peer::InfluxDb)
+        !matches!(self, Peer::VictoriaMetrics | Peer::InfluxDb | Peer::Prometheus)
     }
 
     /// Where its aggregates lie in its directory.
@@ -116,7 +123,7 @@ impl Peer {
         match self {
             Peer::Gnudi | Peer::GnudiOs => gnudi::AGGREGATES,
             Peer::Gnocchi => gnocchi::STORE,
-            Peer::Limit | Peer::VictoriaMetrics | Peer::InfluxDb => DATA,
+            Peer::Limit | Peer::VictoriaMetrics | Peer::InfluxDb | Peer::Prometheus => DATA,
         }
     }
 
@@ -127,6 +134,7 @@ impl Peer {
             Peer::Gnocchi => gnocchi::start(site),
             Peer::VictoriaMetrics => victoria_metrics::start(site),
             Peer::InfluxDb => influxdb::start(site),
+            Peer::Prometheus => prometheus::start(site),
             Peer::Limit => unreachable!("the no-op server has no process"),
         }
     }
@@ -154,6 +162,9 @@ pub struct Programs {
     /// InfluxDB's program.
     #[arg(long, global = true, value_name = "FILE", default_value = "/usr/bin/influxd")]
     pub influxdb: PathBuf,
+    /// Prometheus' program.
+    #[arg(long, global = true, value_name = "FILE", default_value = "target/bench/prometheus")]
+    pub prometheus: PathBuf,
 }
 
 /// A running server with a store of its own.
@@ -184,18 +195,15 @@ impl Server {
             let (address, prefix) = gnudi::resolve(url)?;
             return Ok(Server::new(peer, address, &prefix, Probe::Unknown, Running::Elsewhere));
         }
-        Server::start_in(peer, (peer == Peer::GnudiOs).then_some(gnudi::UNSYNCED), context)
+        Server::start_configured(peer, "", context)
     }
 
-    /// Starts a gnudi of its own with these lines of gnocchi.conf, even where a running one is to be measured.
-    pub fn start_configured(configuration: &str, context: &Context) -> Result<Self> {
-        Server::start_in(Peer::Gnudi, Some(configuration), context)
-    }
-
-    fn start_in(peer: Peer, configuration: Option<&str>, context: &Context) -> Result<Self> {
+    /// Starts a server of its own, even where a running one is to be measured; gnudi with these lines of gnocchi.conf.
+    pub fn start_configured(peer: Peer, configuration: &str, context: &Context) -> Result<Self> {
         let directory = directory(&context.leftovers)?;
-        if let Some(configuration) = configuration {
-            std::fs::write(directory.path().join(gnudi::CONFIGURATION), configuration)?;
+        if peer.is_gnudi() {
+            let own = if peer == Peer::GnudiOs { gnudi::UNSYNCED } else { "" };
+            std::fs::write(directory.path().join(gnudi::CONFIGURATION), own.to_owned() + configuration)?;
         }
         let site = Site::new(directory.path(), context)?;
         let (address, processes) = (site.address, peer.start_processes(&site)?);
@@ -276,6 +284,11 @@ impl Server {
     /// What its aggregates take on disk, without the backlog; `None` where it is unknown.
     pub fn disk_bytes(&self) -> Option<u64> {
         disk::used_bytes(&self.directory()?.join(self.peer.store())).ok()
+    }
+
+    /// What it has written of any kind; `None` where it is unknown.
+    pub fn data_bytes(&self) -> Option<u64> {
+        disk::written_bytes(&self.directory()?.join(DATA)).ok()
     }
 
     /// What gnudi's store of aggregates has written, without what its log keeps reserved; `None` where it is unknown.

@@ -48,7 +48,8 @@ pub fn svg(plot: &Plot) -> String {
     let xs = points().map(|(x, _)| x).chain(plot.marks.iter().map(|mark| mark.x));
     let x = Scale::new(xs, plot.x.logarithmic, (LEFT, WIDTH - RIGHT));
     let styles = styles(&plot.lines);
-    let (legend, legend_rows) = legend(&plot.lines, &styles);
+    let named = plot.lines.iter().map(|line| line.name.as_str()).zip(styles.iter().copied());
+    let (legend, legend_rows) = legend(named, (LEFT, WIDTH - RIGHT), ROW);
     let (marks, mark_rows) = match &x {
         Some(x) => place_marks(plot, x),
         None => (Vec::new(), 0),
@@ -111,24 +112,28 @@ fn stroke(number: usize) -> (String, &'static str) {
     (format!("var(--line-{number}, {colour})"), dash)
 }
 
-/// The samples of all lines with their names, in rows: the text, and how many rows. One line alone needs no legend but its name.
-fn legend(lines: &[Line], styles: &[usize]) -> (String, usize) {
+/// A sample of each line with its name, between `left` and `right` in rows of this height: the text, and how many rows.
+fn legend<'a>(
+    lines: impl Iterator<Item = (&'a str, usize)>,
+    (left, right): (f64, f64),
+    row_height: f64,
+) -> (String, usize) {
     const SAMPLE: f64 = 34.0;
-    let (mut out, mut left, mut row) = (String::new(), LEFT, 0);
-    for (line, &number) in lines.iter().zip(styles) {
-        let width = SAMPLE + 8.0 + width_of(&line.name) + 18.0;
-        if left > LEFT && left + width > WIDTH - RIGHT {
-            (left, row) = (LEFT, row + 1);
+    let (mut out, mut at, mut rows) = (String::new(), left, 0);
+    for (name, number) in lines {
+        let width = SAMPLE + 8.0 + width_of(name) + 18.0;
+        if rows == 0 || at > left && at + width > right {
+            (at, rows) = (left, rows + 1);
         }
-        let middle = 8.0 + ROW * row as f64 + 10.0;
+        let middle = 8.0 + row_height * (rows - 1) as f64 + 10.0;
         let (colour, dash) = stroke(number);
         let style = format!(" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\"");
-        out += &stroke_between("line", &style, (left, middle), (left + SAMPLE, middle));
-        out += &dot(number, left + SAMPLE / 2.0, middle, "");
-        out += &text(left + SAMPLE + 8.0, middle + 4.0, "start", "label", &line.name);
-        left += width;
+        out += &stroke_between("line", &style, (at, middle), (at + SAMPLE, middle));
+        out += &dot(number, at + SAMPLE / 2.0, middle, "");
+        out += &text(at + SAMPLE + 8.0, middle + 4.0, "start", "label", name);
+        at += width;
     }
-    (out, if lines.is_empty() { 0 } else { row + 1 })
+    (out, rows)
 }
 
 /// A point in the shape of its line; what it says is shown when pointed at.

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Scale, dot, line_title, stroke, stroke_between, text, width_of};
+use super::{Scale, dot, legend, line_title, stroke, stroke_between, text, width_of};
 use crate::page::html::escape;
 
 const WIDTH: f64 = 520.0;
@@ -30,7 +30,8 @@ pub type NamedRow = (&'static str, &'static str);
 pub fn svg(title: &str, axis: &str, rows: &[NamedRow], servers: &[Standing]) -> String {
     let title = escape(title);
     let left = rows.iter().map(|(key, _)| width_of(key)).fold(0.0, f64::max) + 14.0;
-    let (legend, legend_rows) = legend(servers, left);
+    let named = servers.iter().map(|server| (server.name, server.style));
+    let (legend, legend_rows) = legend(named, (left, WIDTH - RIGHT), ROW);
     let top = 8.0 + ROW * legend_rows as f64 + 8.0;
     let bottom = top + ROW * rows.len() as f64;
     let ratios = servers.iter().flat_map(|server| server.ratios.iter().flatten().copied());
@@ -86,22 +87,6 @@ fn draw(server: &Standing, rows: &[NamedRow], x: &Scale, middle: impl Fn(usize) 
     )
 }
 
-/// A dot and a name for each server: the text, and in how many rows.
-fn legend(servers: &[Standing], left: f64) -> (String, usize) {
-    let (mut out, mut at, mut row) = (String::new(), left, 0);
-    for server in servers {
-        let width = 14.0 + width_of(server.name) + 14.0;
-        if at > left && at + width > WIDTH - RIGHT {
-            (at, row) = (left, row + 1);
-        }
-        let middle = 8.0 + ROW * row as f64 + 9.0;
-        out += &dot(server.style, at + 5.0, middle, "");
-        out += &text(at + 14.0, middle + 4.0, "start", "label", server.name);
-        at += width;
-    }
-    (out, row + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,7 +99,7 @@ mod tests {
         let svg = svg("servers & rows", "times", &rows, &[Standing { name: "peer", style: 2, ratios }]);
         well_formed(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
         assert!(!svg.contains("NaN"), "{svg}");
-        let path = svg.split("class=\"line\"").nth(1).unwrap().split(" d=\"M").nth(1).unwrap();
+        let path = svg.split("<path class=\"line\"").nth(1).unwrap().split(" d=\"M").nth(1).unwrap();
         let numbers: Vec<f64> = path[..path.find('"').unwrap()]
             .split(['L', 'M', ' '])
             .map(|number| number.parse().unwrap())

@@ -45,8 +45,7 @@ fn check_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<(
     if server.peer == Peer::Limit {
         return Ok(());
     }
-    let answer: serde_json::Value = serde_json::from_slice(&setup::first_answer(bench, server, requests)?.0)?;
-    let found = answer["measures"]["aggregated"].as_array().map_or(0, Vec::len);
-    ensure!(found == POINTS * 60 / GROUP_SECONDS, "{found} points aggregated");
+    let found = setup::aggregated_points(&setup::first_answer(bench, server, requests)?.0)?;
+    ensure!(found == [POINTS * 60 / GROUP_SECONDS], "{found:?} points aggregated");
     Ok(())
 }

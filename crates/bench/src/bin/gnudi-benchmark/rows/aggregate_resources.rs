@@ -1,9 +1,8 @@
 //! Aggregation across the metrics of all resources that a search finds, each of which has former revisions: the mean of a day by five
 //! minutes of one metric each, over all of them and by a group.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use gnudi_model::MetricId;
-use uuid::Uuid;
 
 use super::{
     Bench,
@@ -13,7 +12,7 @@ use super::{
 };
 use crate::{
     body::{Span, Values},
-    load::{Keep, Load, Requests, Until},
+    load::{Requests, Until},
     measurement::{Row, Unit, Work},
     peers::{Peer, Server},
 };
@@ -44,9 +43,8 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     create_resources(bench, server, resources)?;
     let metrics = Metrics::Ids(create_metrics(bench, server, resources)?);
     let span = Span { step_ms: i64::from(GRANULARITY_SECONDS) * 1000, ..Span::minutes(0, POINTS) };
-    let filled = Requests::Listed(metrics.requests(server, BATCH_METRICS, span, &mut Values::new(1)));
-    let calls = resources.div_ceil(BATCH_METRICS) as u64;
-    setup::check(&bench.load(server, &filled, 4, Until::Count(calls)).run())?;
+    let filled = metrics.requests(server, BATCH_METRICS, span, &mut Values::new(1));
+    setup::send(bench, server, filled, 4)?;
     setup::wait_processed(bench, server)?;
     for (row, groupby) in ROWS.iter().zip(["", "&groupby=flavor"]) {
         if !bench.options.wants(row.key) {
@@ -74,21 +72,15 @@ fn create_resources(bench: &Bench, server: &Server, resources: usize) -> Result<
     create_type(bench, server)?;
     let path = format!("/v1/resource/{TYPE}");
     let post = |index| server.headers.post(&path, resource(index, resources).as_bytes());
-    send(bench, server, (0..resources).map(post).collect())?;
+    setup::send(bench, server, (0..resources).map(post).collect(), setup::METADATA_CONNECTIONS)?;
     for revision in 0..REVISIONS {
         let patch = |index: usize| {
             let body = serde_json::json!({ "display_name": format!("instance-{index}-{revision}") });
             server.headers.patch(&format!("{path}/{}", id(index)), body.to_string().as_bytes())
         };
-        send(bench, server, (0..resources).map(patch).collect())?;
+        setup::send(bench, server, (0..resources).map(patch).collect(), setup::METADATA_CONNECTIONS)?;
     }
     Ok(())
-}
-
-fn send(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>) -> Result<()> {
-    let until = Until::Count(requests.len() as u64);
-    let requests = Requests::Listed(requests);
-    setup::check(&bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run())
 }
 
 /// A metric of each resource.
@@ -99,25 +91,14 @@ fn create_metrics(bench: &Bench, server: &Server, resources: usize) -> Result<Ve
         server.headers.post("/v1/metric", body.to_string().as_bytes())
     };
     let requests = Requests::Listed((0..resources).map(post).collect());
-    let until = Until::Count(resources as u64);
-    let load = Load { keep: Keep::Ids, ..bench.load(server, &requests, setup::METADATA_CONNECTIONS, until) };
-    let outcome = load.run();
-    setup::check(&outcome)?;
-    let ids = outcome.ids.iter().map(|id| Ok(MetricId(Uuid::try_parse_ascii(id)?)));
-    ids.collect::<Result<_>>().context("an answer to the creation of a metric")
+    Ok(setup::create_metrics_by(bench, server, &requests, resources)?.0)
 }
 
 fn check_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<()> {
     if server.peer == Peer::Limit {
         return Ok(());
     }
-    let answer: serde_json::Value = serde_json::from_slice(&setup::first_answer(bench, server, requests)?.0)?;
-    let measures =
-        |answer: &serde_json::Value| answer["measures"]["aggregated"].as_array().map_or(0, Vec::len);
-    let found: Vec<usize> = match answer.as_array() {
-        Some(groups) => groups.iter().map(|group| measures(&group["measures"])).collect(),
-        None => vec![measures(&answer)],
-    };
+    let found = setup::aggregated_points(&setup::first_answer(bench, server, requests)?.0)?;
     ensure!(!found.is_empty() && found.iter().all(|found| *found == POINTS), "{found:?} points aggregated");
     Ok(())
 }

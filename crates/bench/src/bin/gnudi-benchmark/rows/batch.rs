@@ -8,7 +8,6 @@ use gnudi_model::MetricId;
 use super::{Bench, setup};
 use crate::{
     body::{Span, Values},
-    load::{Requests, Until},
     peers::{Peer, Server, influxdb},
 };
 
@@ -80,8 +79,7 @@ impl Metrics {
     pub fn fill(&self, bench: &Bench, server: &Server, spans: &[Span]) -> Result<()> {
         let mut values = Values::new(1);
         for span in spans {
-            let requests = Requests::Listed(self.requests(server, 1, *span, &mut values));
-            setup::check(&bench.load(server, &requests, 1, Until::Count(self.len() as u64)).run())?;
+            setup::send(bench, server, self.requests(server, 1, *span, &mut values), 1)?;
         }
         setup::wait_processed(bench, server)?;
         Ok(())

@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::{Bench, batch, process, setup};
 use crate::{
     body::{Span, Values},
+    load::Requests,
     measurement::{Row, Unit},
     peers::Server,
 };
@@ -39,11 +40,11 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         let mut round = |round: usize| {
             metrics.requests(server, BATCH, Span::minutes(round * POINTS, POINTS), &mut values)
         };
-        process::until_processed(bench, server, round(0), CONNECTIONS, count * POINTS)?;
-        let requests: Vec<Vec<u8>> = (1..=rounds).flat_map(round).collect();
+        process::until_processed(bench, server, &Requests::Listed(round(0)), CONNECTIONS, count * POINTS)?;
+        let requests = Requests::Listed((1..=rounds).flat_map(round).collect());
         let measures = count * POINTS * rounds;
         let measurement = bench.measure(server, row, None, |bench| {
-            let work = process::until_processed(bench, server, requests, CONNECTIONS, measures)?;
+            let work = process::until_processed(bench, server, &requests, CONNECTIONS, measures)?;
             Ok(work.note(format!("{measures} measures over {count} metrics")))
         })?;
         rates.push(measurement.figure());

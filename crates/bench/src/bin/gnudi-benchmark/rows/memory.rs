@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::{Bench, batch, process};
 use crate::{
     body::{START_MS, Span, Values},
+    load::Requests,
     measurement::{Row, Unit, Work},
     peers::Server,
 };
@@ -25,7 +26,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let metrics = batch::metrics(bench, server, "medium", bench.counts(server.peer).memory_metrics)?;
     let span = Span { start_ms: START_MS, step_ms: 1, count: 1 };
     let requests = metrics.requests(server, BATCH, span, &mut Values::new(1));
-    process::until_processed(bench, server, requests, 1, metrics.len())?;
+    process::until_processed(bench, server, &Requests::Listed(requests), 1, metrics.len())?;
     std::thread::sleep(REST);
     let note = format!("{} metrics", metrics.len());
     measure(bench, server, idle, &note)?;

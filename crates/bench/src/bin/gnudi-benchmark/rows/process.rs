@@ -3,9 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use gnudi_model::MetricId;
 
-use super::{Bench, batch, setup};
+use super::{
+    Bench,
+    batch::{self, Metrics},
+    setup,
+};
 use crate::{
     body::{Span, Values},
     load::{Order, Requests, Until},
@@ -42,10 +45,10 @@ const SINGLE_CONNECTIONS: usize = 64;
 
 pub fn run_fold(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let metrics = batch::metrics(bench, server, POLICY, bench.counts(server.peer).process_metrics)?;
-    let requests = metrics.requests(server, FOLD_BATCH, Span::minutes(0, POINTS), &mut Values::new(1));
+    let requests = fold_requests(&metrics, server, POINTS);
     let measures = metrics.len() * POINTS;
     bench.measure(server, &FOLD_ROWS[0], None, |bench| {
-        let work = until_processed(bench, server, requests, CONNECTIONS, measures)?;
+        let work = until_processed(bench, server, &requests, CONNECTIONS, measures)?;
         Ok(work.note(format!("{} metrics", metrics.len())))
     })?;
     setup::check_counts(bench, server, metrics.ids(), POINTS)
@@ -54,25 +57,20 @@ pub fn run_fold(bench: &mut Bench, server: &mut Server) -> Result<()> {
 pub fn run_stream(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
     let [batched, single] = &STREAM_ROWS;
-    for (row, rounds, batch, connections) in [
-        (batched, counts.stream_rounds, STREAM_BATCH, CONNECTIONS),
-        (single, counts.stream_single_rounds, 1, SINGLE_CONNECTIONS),
+    for (row, rounds, connections) in [
+        (batched, counts.stream_rounds, CONNECTIONS),
+        (single, counts.stream_single_rounds, SINGLE_CONNECTIONS),
     ] {
         if !bench.options.wants(row.key) {
             continue;
         }
         let metrics = batch::metrics(bench, server, POLICY, counts.stream_metrics)?;
-        let mut values = Values::new(1);
-        let requests = (0..rounds)
-            .flat_map(|round| match (batch, &metrics) {
-                (1, batch::Metrics::Ids(ids)) => {
-                    single_calls(server, ids, Span::minutes(round, 1), &mut values)
-                }
-                _ => metrics.requests(server, batch, Span::minutes(round, 1), &mut values),
-            })
-            .collect();
+        let requests = match row.key {
+            "stream" => stream_requests(&metrics, bench, server, rounds, connections),
+            _ => single_requests(&metrics, server, rounds),
+        };
         bench.measure(server, row, None, |bench| {
-            let work = until_processed(bench, server, requests, connections, metrics.len() * rounds)?;
+            let work = until_processed(bench, server, &requests, connections, metrics.len() * rounds)?;
             Ok(work.note(format!("{} measures over {} metrics", metrics.len() * rounds, metrics.len())))
         })?;
         setup::check_counts(bench, server, metrics.ids(), rounds)?;
@@ -80,14 +78,54 @@ pub fn run_stream(bench: &mut Bench, server: &mut Server) -> Result<()> {
     Ok(())
 }
 
-/// A POST to each metric's own URL.
-fn single_calls(server: &Server, ids: &[MetricId], span: Span, values: &mut Values) -> Vec<Vec<u8>> {
-    let call = |id| {
-        let mut body = Vec::new();
-        span.write_gnocchi(values, &mut body);
-        server.headers.post(&format!("/v1/metric/{id}/measures"), &body)
-    };
-    ids.iter().map(call).collect()
+/// All points of a metric in one call, of many metrics each.
+pub fn fold_requests(metrics: &Metrics, server: &Server, points: usize) -> Requests {
+    Requests::Listed(metrics.requests(server, FOLD_BATCH, Span::minutes(0, points), &mut Values::new(1)))
+}
+
+/// A measure of each metric after the other, many metrics a call.
+pub fn stream_requests(
+    metrics: &Metrics,
+    bench: &Bench,
+    server: &Server,
+    rounds: usize,
+    connections: usize,
+) -> Requests {
+    let count = metrics.len();
+    // The batches of a round are a multiple of the connections, so that a metric's measures always come by the same one.
+    let batches = count.div_ceil(STREAM_BATCH * connections) * connections;
+    let batches = batches.min(count / connections * connections);
+    let mut values = Values::new(1);
+    let mut requests = Vec::with_capacity(rounds * batches);
+    for round in 0..rounds {
+        // An interrupted run would not send the rest.
+        if round > 0 && bench.context.stop.is_set() {
+            break;
+        }
+        let bound = |index: usize| index * count / batches;
+        requests.extend((0..batches).map(|index| {
+            metrics.request(server, bound(index)..bound(index + 1), Span::minutes(round, 1), &mut values)
+        }));
+    }
+    Requests::Listed(requests)
+}
+
+/// The same, each measure a call of its own: to the metric's own URL, where it has one.
+fn single_requests(metrics: &Metrics, server: &Server, rounds: usize) -> Requests {
+    let mut values = Values::new(1);
+    let requests = (0..rounds).flat_map(|round| {
+        let span = Span::minutes(round, 1);
+        let mut call = |id| {
+            let mut body = Vec::new();
+            span.write_gnocchi(&mut values, &mut body);
+            server.headers.post(&format!("/v1/metric/{id}/measures"), &body)
+        };
+        match metrics {
+            Metrics::Ids(ids) => ids.iter().map(&mut call).collect(),
+            Metrics::Numbered(_) => metrics.requests(server, 1, span, &mut values),
+        }
+    });
+    Requests::Listed(requests.collect())
 }
 
 /// Measures that were pushed until nothing waited, and what that cost.
@@ -124,7 +162,7 @@ impl Processed {
 pub fn processed(
     bench: &Bench,
     server: &Server,
-    requests: Vec<Vec<u8>>,
+    requests: &Requests,
     connections: usize,
     measures: usize,
 ) -> Result<Processed> {
@@ -139,12 +177,11 @@ pub fn processed(
 pub fn until_processed(
     bench: &Bench,
     server: &Server,
-    requests: Vec<Vec<u8>>,
+    requests: &Requests,
     connections: usize,
     measures: usize,
 ) -> Result<Work> {
-    let requests = Requests::Listed(requests);
-    let mut load = bench.load(server, &requests, connections, Until::Count(requests.distinct()));
+    let mut load = bench.load(server, requests, connections, Until::Count(requests.distinct()));
     // A measure that a later one overtakes may be too late to count.
     load.order = Order::Lanes;
     let start = Instant::now();
@@ -155,7 +192,7 @@ pub fn until_processed(
     let share = outcome.calls as f64 / requests.distinct() as f64;
     let work = Work { done: measures as f64 * share, elapsed: start.elapsed(), outcome, notes: Vec::new() };
     Ok(work.note(match server.peer {
-        Peer::InfluxDb => format!("accepted in {pushed}: nothing is processed"),
+        Peer::InfluxDb | Peer::Prometheus => format!("accepted in {pushed}: nothing is processed"),
         Peer::VictoriaMetrics => {
             format!("accepted in {pushed}, made searchable {waited} later: nothing is processed")
         }

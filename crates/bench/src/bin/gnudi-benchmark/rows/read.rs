@@ -1,7 +1,7 @@
 //! Reading one metric by the minute: a month, a year, and the last day of many metrics.
 
 use anyhow::{Context as _, Result, ensure};
-use gnudi_model::Timestamp;
+use gnudi_model::{Timestamp, python::quote};
 
 use super::{Bench, arrow, batch, batch::Metrics, setup};
 use crate::{
@@ -145,8 +145,7 @@ fn requests(server: &Server, shape: &Shape, metrics: &Metrics, form: Form) -> Re
         Metrics::Numbered(numbers) => {
             let start = start_ms.map_or_else(String::new, |start_ms| format!("&start={}", start_ms / 1000));
             let path = |metric| {
-                let name =
-                    setup::series_name(metric).replace('{', "%7B").replace('}', "%7D").replace('"', "%22");
+                let name = quote(&setup::series_name(metric), "");
                 format!("/api/v1/export?match[]={name}{start}")
             };
             numbers.clone().map(|metric| get(path(metric))).collect()
@@ -162,6 +161,7 @@ fn points(peer: Peer, answer: &[u8]) -> Result<usize> {
             serde_json::from_slice::<Vec<serde_json::Value>>(answer)?.len()
         }
         Peer::InfluxDb => influxdb::points(&serde_json::from_slice(answer)?),
+        Peer::Prometheus => unreachable!("no row asks it"),
         // Lines, one for each block of the series' points.
         Peer::VictoriaMetrics => answer
             .split(|&byte| byte == b'\n')

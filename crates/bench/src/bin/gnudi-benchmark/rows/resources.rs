@@ -83,9 +83,7 @@ pub(super) fn create_type(bench: &Bench, server: &Server) -> Result<()> {
         "flavor": { "type": "uuid", "required": false },
         "memory_mb": { "type": "number", "required": false },
     }});
-    let requests =
-        Requests::Listed(vec![server.headers.post("/v1/resource_type", body.to_string().as_bytes())]);
-    setup::check(&bench.load(server, &requests, 1, Until::Count(1)).run())
+    setup::send(bench, server, vec![server.headers.post("/v1/resource_type", body.to_string().as_bytes())], 1)
 }
 
 pub(super) fn id(index: usize) -> uuid::Uuid {

@@ -32,8 +32,18 @@ pub fn create_metrics(
 ) -> Result<(Vec<MetricId>, Outcome)> {
     let body = serde_json::json!({ "archive_policy_name": policy }).to_string();
     let requests = Requests::Listed(vec![server.headers.post("/v1/metric", body.as_bytes())]);
+    create_metrics_by(bench, server, &requests, count)
+}
+
+/// Creates so many metrics by these requests: their ids in the order of creation, and how it went.
+pub fn create_metrics_by(
+    bench: &Bench,
+    server: &Server,
+    requests: &Requests,
+    count: usize,
+) -> Result<(Vec<MetricId>, Outcome)> {
     let until = Until::Count(count as u64);
-    let load = Load { keep: Keep::Ids, ..bench.load(server, &requests, METADATA_CONNECTIONS, until) };
+    let load = Load { keep: Keep::Ids, ..bench.load(server, requests, METADATA_CONNECTIONS, until) };
     let outcome = load.run();
     check(&outcome)?;
     let ids = outcome.ids.iter().map(|id| Ok(MetricId(Uuid::try_parse_ascii(id)?)));
@@ -81,6 +91,22 @@ pub fn create_policy_with_raw(
     }
 }
 
+/// Sends each of these requests once, all of which must succeed.
+pub fn send(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>, connections: usize) -> Result<()> {
+    let requests = Requests::Listed(requests);
+    check(&bench.load(server, &requests, connections, Until::Count(requests.distinct())).run())
+}
+
+/// How many points an answer of `/v1/aggregates` has: of each group.
+pub fn aggregated_points(answer: &[u8]) -> Result<Vec<usize>> {
+    let answer: serde_json::Value = serde_json::from_slice(answer)?;
+    let points = |answer: &serde_json::Value| answer["measures"]["aggregated"].as_array().map_or(0, Vec::len);
+    Ok(match answer.as_array() {
+        Some(groups) => groups.iter().map(|group| points(&group["measures"])).collect(),
+        None => vec![points(&answer)],
+    })
+}
+
 /// The body of the answer to the first request, and how long it took: what is fast and wrong is not measured.
 pub fn first_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<(Vec<u8>, Duration)> {
     let load = Load { keep: Keep::Bodies, ..bench.load(server, requests, 1, Until::Count(1)) };
@@ -103,12 +129,11 @@ pub fn wait_processed(bench: &Bench, server: &Server) -> Result<Duration> {
     let start = Instant::now();
     match server.peer {
         Peer::VictoriaMetrics => {
-            let requests = Requests::Listed(vec![server.headers.bare("GET", "/internal/force_flush")]);
-            check(&bench.load(server, &requests, 1, Until::Count(1)).run())?;
+            send(bench, server, vec![server.headers.bare("GET", "/internal/force_flush")], 1)?;
             Ok(start.elapsed())
         }
         // What it has answered can be searched.
-        Peer::InfluxDb => Ok(Duration::ZERO),
+        Peer::InfluxDb | Peer::Prometheus => Ok(Duration::ZERO),
         Peer::Limit | Peer::Gnudi | Peer::GnudiOs | Peer::Gnocchi => wait_backlog(bench.context, server),
     }
 }

@@ -51,7 +51,7 @@ impl Trial {
 
     /// On a server with these lines of configuration.
     pub fn configured(&self, bench: &Bench, configuration: &str) -> Result<Sample> {
-        let server = Server::start_configured(configuration, bench.context)?;
+        let server = Server::start_configured(Peer::Gnudi, configuration, bench.context)?;
         let metrics = batch::metrics(bench, &server, "medium", self.metrics)?;
         let mut clock = 0;
         let mut values = Values::new(1);
@@ -59,7 +59,7 @@ impl Trial {
             clock += 1;
             metrics.requests(&server, batch_of(self.metrics), Span::minutes(clock - 1, 1), &mut values)
         };
-        process::until_processed(bench, &server, round(), CONNECTIONS, self.metrics)?;
+        process::until_processed(bench, &server, &Requests::Listed(round()), CONNECTIONS, self.metrics)?;
         let rounds = self.measures.div_ceil(self.metrics);
         let requests = (0..rounds).flat_map(|_| round()).collect();
         let sample = timed(bench, &server, requests, self.metrics * rounds)?;
@@ -92,8 +92,14 @@ impl Store {
         const FILL: usize = 1_000;
         while self.points < points {
             let count = FILL.min(points - self.points);
-            let requests = self.requests(1, count);
-            process::until_processed(bench, &self.server, requests, CONNECTIONS, count * self.metrics.len())?;
+            let requests = Requests::Listed(self.requests(1, count));
+            process::until_processed(
+                bench,
+                &self.server,
+                &requests,
+                CONNECTIONS,
+                count * self.metrics.len(),
+            )?;
         }
         let rounds = self.trial.measures.div_ceil(self.metrics.len());
         let requests = (0..rounds).flat_map(|_| self.requests(batch_of(self.metrics.len()), 1)).collect();
@@ -132,7 +138,7 @@ fn batch_of(metrics: usize) -> usize {
 
 /// Does the work against the clock, then reads memory and disk once the server is idle.
 fn timed(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>, measures: usize) -> Result<Sample> {
-    let work = process::processed(bench, server, requests, CONNECTIONS, measures)?;
+    let work = process::processed(bench, server, &Requests::Listed(requests), CONNECTIONS, measures)?;
     ensure!(!bench.context.stop.is_set(), "cut short");
     std::thread::sleep(REST);
     Ok(Sample {
@@ -177,8 +183,8 @@ pub fn history_bytes(bench: &Bench, history: &History, metrics: usize) -> Result
         for from in (0..measures).step_by(PIECE) {
             let span = Span { start_ms, step_ms: step_s * 1_000, count: PIECE.min(measures - from) };
             start_ms += span.count as i64 * span.step_ms;
-            let requests = metrics.requests(&server, 1, span, &mut values);
-            process::until_processed(bench, &server, requests, 1, span.count * metrics.len())?;
+            let requests = Requests::Listed(metrics.requests(&server, 1, span, &mut values));
+            process::until_processed(bench, &server, &requests, 1, span.count * metrics.len())?;
         }
     }
     std::thread::sleep(REST);

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 
+use super::in_turn;
 use crate::{
     context::Context,
     findings::{Findings, Table, Value},
@@ -138,28 +139,18 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         plan.samples()
     );
     let mut findings = Findings::new(title);
-    let mut measured = Vec::new();
-    for kind in &options.stores {
-        if context.stop.is_set() {
-            break;
-        }
+    let failed = |kind: SampleStore| format!("{}: not measured", kind.name());
+    let mut measured = in_turn(options.stores.iter().copied(), context, &mut findings, failed, |kind| {
         let instances = match kind {
             SampleStore::Gnocchi => plan.instances.min(options.gnocchi_instances as usize),
             SampleStore::Postgresql | SampleStore::Gnudi => plan.instances,
         };
-        let failure = match measure(*kind, &Plan { instances, ..plan }, options.reads as usize, context) {
-            Ok(mut store) => {
-                let failure = store.failure.take();
-                measured.push(store);
-                if failure.is_some() {
-                    findings.partial = Some(format!("{} failed", kind.name()));
-                }
-                failure
-            }
-            Err(error) => Some(format!("not measured: {error:#}")),
-        };
-        if let Some(failure) = failure {
-            findings.note_failure(format!("{}: {failure}", kind.name()));
+        measure(kind, &Plan { instances, ..plan }, options.reads as usize, context)
+    });
+    for store in &mut measured {
+        if let Some(failure) = store.failure.take() {
+            findings.partial = Some(format!("{} failed", store.kind.name()));
+            findings.note_failure(format!("{}: {failure}", store.kind.name()));
         }
     }
     context.mark_partial(&mut findings, "interrupted");

@@ -1,0 +1,289 @@
+//! What is written: classic histograms of many instances, as remote writes. The same samples for every server.
+
+use std::ops::Range;
+
+use anyhow::Result;
+use gnudi_bench::random::{xorshift, xorshift_state};
+
+use crate::{
+    body::START_MS,
+    load::{Requests, requests::with_length},
+    peers::Server,
+};
+
+/// Upper bounds of a histogram's buckets: a series each.
+const BOUNDS: [&str; 10] = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "+Inf"];
+pub const BUCKETS: usize = BOUNDS.len();
+
+/// Instances of a group, which has a hundred series.
+const GROUP_INSTANCES: usize = 10;
+
+/// The minute from which all data are counted, in seconds since the epoch.
+const START_S: i64 = START_MS / 60_000 * 60;
+
+/// Seconds since the epoch.
+pub fn time_of(minute: i64) -> i64 {
+    START_S + minute * 60
+}
+
+pub fn instance(number: usize) -> String {
+    format!("host-{number:05}:9100")
+}
+
+pub fn group(number: usize) -> String {
+    format!("g{number:04}")
+}
+
+/// The histogram of an instance: how much it counts a minute at most, and what it has counted in each bucket.
+struct Histogram {
+    state: u64,
+    rate: u64,
+    counted: [u64; BUCKETS],
+}
+
+impl Histogram {
+    fn new(instance: usize) -> Self {
+        let mut state = xorshift_state(instance as u64 + 1);
+        let mut below = |bound| (xorshift(&mut state) >> 32) % bound;
+        let rate = 100 + below(1_000);
+        let counted = [(); BUCKETS].map(|()| 10_000_000 + below(1_000_000));
+        Histogram { state, rate, counted }
+    }
+
+    /// The buckets' cumulative counters some minutes later.
+    fn advance(&mut self, minutes: u64) -> [f64; BUCKETS] {
+        let mut below = 0;
+        self.counted.each_mut().map(|counted| {
+            *counted += minutes * ((xorshift(&mut self.state) >> 32) % self.rate);
+            below += *counted;
+            below as f64
+        })
+    }
+}
+
+/// Instances whose histograms go on from message to message.
+pub struct Instances {
+    histograms: Vec<Histogram>,
+    /// Of each series, as they stand in messages.
+    labels: Vec<Vec<u8>>,
+}
+
+impl Instances {
+    /// So many series of a name.
+    pub fn new(name: &str, series: usize) -> Self {
+        let instances = series / BUCKETS;
+        let labels = (0..instances).flat_map(|number| {
+            BOUNDS.map(|bound| {
+                encoded_labels(&[
+                    ("__name__", name),
+                    ("group", &group(number / GROUP_INSTANCES)),
+                    ("instance", &instance(number)),
+                    ("job", "bench"),
+                    ("le", bound),
+                ])
+            })
+        });
+        Instances { labels: labels.collect(), histograms: (0..instances).map(Histogram::new).collect() }
+    }
+
+    /// A remote write of these minutes of these instances, of each only every so many minutes; and how many samples it has.
+    fn message(
+        &mut self,
+        instances: Range<usize>,
+        minutes: &Range<i64>,
+        interval: impl Fn(usize) -> i64,
+    ) -> Result<(Vec<u8>, usize)> {
+        let (mut message, mut samples) = (Vec::new(), 0);
+        for instance in instances {
+            let interval = interval(instance);
+            let times: Vec<i64> = minutes.clone().filter(|minute| minute % interval == 0).collect();
+            let histogram = &mut self.histograms[instance];
+            let values: Vec<[f64; BUCKETS]> =
+                times.iter().map(|_| histogram.advance(interval as u64)).collect();
+            for bucket in 0..BUCKETS {
+                let of_series = times.iter().zip(&values).map(|(minute, values)| (*minute, values[bucket]));
+                write_series(&self.labels[instance * BUCKETS + bucket], of_series, &mut message);
+            }
+            samples += times.len() * BUCKETS;
+        }
+        Ok((snap::raw::Encoder::new().compress_vec(&message)?, samples))
+    }
+}
+
+/// Remote writes that any of the servers takes, one behind the other.
+pub struct Writes {
+    /// All but the head, which names the server.
+    requests: Requests,
+    pub samples: usize,
+    pub bytes: usize,
+}
+
+impl Writes {
+    fn new(messages: impl Iterator<Item = Result<(Vec<u8>, usize)>>) -> Result<Self> {
+        let (mut samples, mut bytes, mut bodies) = (0, 0, Vec::new());
+        for message in messages {
+            let (body, of_message) = message?;
+            samples += of_message;
+            bytes += body.len();
+            bodies.push(with_length(&body, 0));
+        }
+        Ok(Writes { requests: Requests::Grid { heads: vec![Vec::new()], bodies }, samples, bytes })
+    }
+
+    /// The next minutes of all instances, in messages of about `batch` samples; a series always comes by the same of the connections.
+    pub fn spread(
+        instances: &mut Instances,
+        minutes: Range<i64>,
+        batch: usize,
+        connections: usize,
+    ) -> Result<Self> {
+        let all = instances.histograms.len();
+        let parts = connections * (all * BUCKETS).div_ceil(connections * batch);
+        let at_once = (batch * parts / (all * BUCKETS)).max(1);
+        let spans = minutes.clone().step_by(at_once);
+        let spans = spans.map(|start| start..minutes.end.min(start + at_once as i64));
+        let bound = |part: usize| part * all / parts;
+        let places = spans.flat_map(|span| (0..parts).map(move |part| (span.clone(), part)));
+        Writes::new(places.map(|(span, part)| instances.message(bound(part)..bound(part + 1), &span, |_| 1)))
+    }
+
+    /// The minutes of all instances in order of time, for one connection: of the first group each, of the others before `dense_from` only
+    /// one of `interval`.
+    pub fn history(instances: &mut Instances, end: i64, dense_from: i64, interval: i64) -> Result<Self> {
+        const SPARSE_AT_ONCE: i64 = 5;
+        const DENSE_AT_ONCE: i64 = 5;
+        let all = instances.histograms.len();
+        let mut spans = Vec::new();
+        let mut start = 0;
+        while start < end {
+            let minutes = if start < dense_from { SPARSE_AT_ONCE * interval } else { DENSE_AT_ONCE };
+            let bound = if start < dense_from { dense_from } else { end };
+            spans.push(start..bound.min(start + minutes));
+            start = bound.min(start + minutes);
+        }
+        Writes::new(spans.into_iter().map(|span| {
+            let is_dense = span.start >= dense_from;
+            let of = |instance: usize| if is_dense || instance < GROUP_INSTANCES { 1 } else { interval };
+            instances.message(0..all, &span, of)
+        }))
+    }
+
+    /// The requests, for this server.
+    pub fn to(&mut self, server: &Server) -> &Requests {
+        let mut head = server.headers.open_head("POST", "/api/v1/write");
+        head.extend_from_slice(
+            b"Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\
+              X-Prometheus-Remote-Write-Version: 0.1.0\r\n",
+        );
+        if let Requests::Grid { heads, .. } = &mut self.requests {
+            *heads = vec![head];
+        }
+        &self.requests
+    }
+}
+
+/// Fields of the message `TimeSeries`.
+const LABELS: u8 = 1;
+const SAMPLES: u8 = 2;
+/// The field of `WriteRequest`.
+const SERIES: u8 = 1;
+/// Protobuf's wire types.
+const VARINT: u8 = 0;
+const FIXED64: u8 = 1;
+const BYTES: u8 = 2;
+
+fn write_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn write_bytes(field: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(field << 3 | BYTES);
+    write_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+fn encoded_labels(labels: &[(&str, &str)]) -> Vec<u8> {
+    let (mut out, mut label) = (Vec::new(), Vec::new());
+    for (name, value) in labels {
+        label.clear();
+        write_bytes(1, name.as_bytes(), &mut label);
+        write_bytes(2, value.as_bytes(), &mut label);
+        write_bytes(LABELS, &label, &mut out);
+    }
+    out
+}
+
+/// A series with its samples: (minute, value).
+fn write_series(labels: &[u8], samples: impl Iterator<Item = (i64, f64)>, out: &mut Vec<u8>) {
+    let (mut series, mut sample) = (labels.to_vec(), Vec::new());
+    for (minute, value) in samples {
+        sample.clear();
+        sample.push(1 << 3 | FIXED64);
+        sample.extend_from_slice(&value.to_le_bytes());
+        sample.push(2 << 3 | VARINT);
+        write_varint(1_000 * time_of(minute) as u64, &mut sample);
+        write_bytes(SAMPLES, &sample, &mut series);
+    }
+    if series.len() > labels.len() {
+        write_bytes(SERIES, &series, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inflated(requests: &Requests, index: u64) -> Vec<u8> {
+        let parts = requests.parts(index).concat();
+        let start = parts.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+        snap::raw::Decoder::new().decompress_vec(&parts[start..]).unwrap()
+    }
+
+    #[test]
+    fn a_series_is_a_message_of_prometheus() {
+        let mut out = Vec::new();
+        write_series(&encoded_labels(&[("__name__", "up")]), [(0, 1.5)].into_iter(), &mut out);
+        // By protoc --decode: timeseries { labels { name: "__name__" value: "up" } samples { value: 1.5 timestamp: ... } }.
+        let expected = [
+            &b"\x0a\x22\x0a\x0e\x0a\x08__name__\x12\x02up\x12\x10\x09"[..],
+            &1.5f64.to_le_bytes(),
+            b"\x10\x80\xfe\xf7\xa9\xaa\x29",
+        ];
+        let mut timestamp = Vec::new();
+        write_varint(1_420_070_400_000, &mut timestamp);
+        assert_eq!(out[..out.len() - timestamp.len()], expected.concat()[..out.len() - timestamp.len()]);
+        assert_eq!(out[out.len() - timestamp.len()..], timestamp);
+        assert_eq!(time_of(0), 1_420_070_400);
+    }
+
+    #[test]
+    fn every_sample_is_written_once_and_batches_are_of_one_size() {
+        let mut instances = Instances::new("m", 400);
+        let writes = Writes::spread(&mut instances, 0..10, 100, 2).unwrap();
+        assert_eq!(writes.samples, 4_000);
+        // Four parts of a hundred series, a minute each.
+        assert_eq!(writes.requests.distinct(), 40);
+        let of_two_minutes = Writes::spread(&mut Instances::new("m", 400), 0..10, 400, 2).unwrap();
+        assert_eq!((of_two_minutes.samples, of_two_minutes.requests.distinct()), (4_000, 10));
+        let text = String::from_utf8_lossy(&inflated(&writes.requests, 5)).into_owned();
+        assert!(text.contains(&instance(10)) && !text.contains(&instance(9)), "the second part");
+    }
+
+    #[test]
+    fn a_history_is_dense_at_its_end_and_in_the_first_group() {
+        let history = Writes::history(&mut Instances::new("m", 200), 120, 60, 30).unwrap();
+        assert_eq!(history.samples, 100 * 120 + 100 * (2 + 60));
+    }
+
+    #[test]
+    fn buckets_are_cumulative_and_go_on() {
+        let mut histogram = Histogram::new(3);
+        let (first, second) = (histogram.advance(1), histogram.advance(30));
+        assert!(first.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(first.iter().zip(&second).all(|(before, after)| before <= after));
+    }
+}
