@@ -13,7 +13,10 @@ use crate::{
     definitions::LookupError,
     event::Event,
     events::EventDefinitions,
-    messaging::envelope::{self, EnvelopeError},
+    messaging::{
+        compression::{self, CompressionError},
+        envelope::{self, EnvelopeError},
+    },
     meters::MeterDefinitions,
     pipeline::Pipelines,
     publishers::{Publisher, Receipt},
@@ -47,15 +50,21 @@ pub struct Handler {
 impl Handler {
     /// Publishes what a message holds. `number` is the message's among the agent's figures.
     pub fn attempt(&self, body: &[u8], number: u64) -> Attempt {
-        if let Some(Scanned { timestamp, unique_id, samples }) = scan(body, &self.metadata) {
+        let body = match compression::decompressed(body) {
+            Ok(body) => body,
+            Err(CompressionError::TooLarge) => {
+                return Attempt::Malformed(Malformed(CompressionError::TooLarge.to_string()));
+            }
+            Err(error) => return Attempt::Undecodable(error.to_string()),
+        };
+        if let Some(Scanned { timestamp, unique_id, samples }) = scan(&body, &self.metadata) {
             return self.once(number, &timestamp, unique_id.as_deref(), || {
                 Ok((self.publish_polled(&Polled { samples, bad: None }), None))
             });
         }
-        let message = match envelope::open(body) {
+        let message = match envelope::open(&body) {
             Ok(message) => message,
-            // Somebody may still want to look into these.
-            Err(error @ (EnvelopeError::TooLarge(_) | EnvelopeError::Compressed)) => {
+            Err(error @ EnvelopeError::TooLarge(_)) => {
                 return Attempt::Malformed(Malformed(error.to_string()));
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
