@@ -311,6 +311,7 @@ mod tests {
         let handler = Handler {
             pipelines: taking.clone(),
             meters: None,
+            names: None,
             events: None,
             figures: Arc::default(),
             duplicates: Mutex::default(),

@@ -17,8 +17,9 @@ use crate::{
         compression::{self, CompressionError},
         envelope::{self, EnvelopeError},
     },
-    meters::MeterDefinitions,
+    meters::{MadeSamples, MeterDefinitions},
     pipeline::Pipelines,
+    polling::names::Names,
     publishers::{Publisher, Receipt},
     sample::Sample,
 };
@@ -40,6 +41,8 @@ pub struct Handler {
     pub pipelines: Arc<dyn Publisher>,
     /// `None`: no samples are wanted but those that polling agents send.
     pub meters: Option<MeterDefinitions>,
+    /// Who knows the names of users and projects; `None`: samples of definitions go without.
+    pub names: Option<Arc<Names>>,
     /// `None`: no events are wanted.
     pub events: Option<EventDefinitions>,
     pub figures: Arc<Figures>,
@@ -103,6 +106,23 @@ impl Handler {
         self.pipelines.samples(samples)
     }
 
+    /// Publishes what definitions have made, once the names are known that belong to it.
+    fn publish_made(&self, MadeSamples { mut samples, looked_up }: MadeSamples) -> Receipt {
+        let Some(names) = self.names.clone().filter(|_| !looked_up.is_empty()) else {
+            return self.pipelines.samples(&samples);
+        };
+        let pipelines = self.pipelines.clone();
+        Receipt::of(async move {
+            for range in looked_up {
+                names.complete(&mut samples[range]).await;
+            }
+            // Without the samples, which need not be kept until they are stored.
+            let receipt = pipelines.samples(&samples);
+            drop(samples);
+            receipt.await
+        })
+    }
+
     fn publish(&self, notification: &Notification<'_>) -> Result<(Receipt, Option<BadSamples>), Malformed> {
         let (is_sample, is_info, is_error) = match &*notification.priority {
             "sample" => (true, false, false),
@@ -128,13 +148,13 @@ impl Handler {
         // Both are made before either is published: what cannot be converted is set aside whole.
         let document = notification.document();
         let unusable = |error: LookupError| Malformed(error.0);
-        let samples =
+        let made =
             meters.map(|meters| meters.samples(notification, &document)).transpose().map_err(unusable)?;
         let event =
             events.map(|events| events.event(notification, &document)).transpose().map_err(unusable)?;
-        if let Some(samples) = samples.filter(|samples| !samples.is_empty()) {
-            self.figures.samples.add(samples.len());
-            receipts.push(self.pipelines.samples(&samples));
+        if let Some(made) = made.filter(|made| !made.samples.is_empty()) {
+            self.figures.samples.add(made.samples.len());
+            receipts.push(self.publish_made(made));
         }
         if let Some(event) = event.flatten() {
             self.figures.events.add(1);

@@ -22,7 +22,7 @@ use gnudi_telemetry::{
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
-use super::{broker, credentials, metrics};
+use super::{broker, credentials, metrics, polling};
 use crate::{
     args::AgentArgs,
     commands::collectors::{Sink, until_told_to_stop},
@@ -65,6 +65,7 @@ impl NotificationAgent {
         registry.register_collector(Box::new(FiguresCollector(figures.clone())));
         let handler = Handler {
             meters: meters(config, &pipelines)?,
+            names: polling::names(config, polling::cloud(config)?),
             events: events(config, &pipelines)?,
             pipelines: Arc::new(pipelines),
             figures: figures.clone(),

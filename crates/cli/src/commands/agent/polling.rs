@@ -265,7 +265,7 @@ fn nova(config: &Config) -> &str {
 }
 
 /// `None` where nobody says who logs in.
-fn cloud(config: &Config) -> Result<Option<Cloud>> {
+pub fn cloud(config: &Config) -> Result<Option<Cloud>> {
     let Some(keystone) = credentials::keystone(config, "service_credentials")? else { return Ok(None) };
     let timeout = keystone.timeout;
     let options = gnudi_http::HttpOptions {
@@ -280,7 +280,7 @@ fn cloud(config: &Config) -> Result<Option<Cloud>> {
 }
 
 /// Who looks names up, where that is asked for.
-fn names(config: &Config, cloud: Option<Cloud>) -> Option<Arc<Names>> {
+pub fn names(config: &Config, cloud: Option<Cloud>) -> Option<Arc<Names>> {
     if !config.bool(POLLING, "identity_name_discovery") {
         return None;
     }
