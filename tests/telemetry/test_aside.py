@@ -114,6 +114,19 @@ def test_the_queue_has_a_length_and_an_age(queue, agent):
     assert young.stop() == 0
 
 
+def test_a_quorum_queue_keeps_what_is_looked_at(rabbitmq, agent):
+    """Each look counts as a delivery, of which RabbitMQ 4 allows 20 where nobody says otherwise."""
+    ours = agent(rabbitmq, config=f"{QUICK}aside_queue = quorum.aside\nnotification_control_exchanges = quorum\n"
+                 "[oslo_messaging_notifications]\ntopics = quorum\n[oslo_messaging_rabbit]\nrabbit_quorum_queue = true\n").start()
+    raw_bus(rabbitmq, [("quorum.sample", b"\xff")])
+    wait_until(lambda: ours.figure("aside") == 1, TIMEOUT_S, "the message")
+    assert rabbitmq.kinds()["quorum.aside"] == ("quorum", True)
+    rows = [listed(ours) for _ in range(25)]
+    assert len(rows[0]) == 1 and rows == rows[:1] * 25
+    assert aside(ours, "drop", rows[0][0]["id"]) == "1 dropped\n"
+    assert ours.stop() == 0
+
+
 def test_an_event_that_the_store_refuses_is_set_aside(queue, gnudi, agent):
     store = gnudi()
     ours = agent(queue, store=store, config=QUICK).start()

@@ -234,7 +234,7 @@ mod tests {
             context: serde_json::Map::new(),
             unique_id: None,
         };
-        meters.samples(&notification, &notification.document()).unwrap()
+        meters.samples(&notification, &notification.document()).unwrap().samples
     }
 
     #[test]

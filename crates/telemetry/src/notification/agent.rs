@@ -193,14 +193,13 @@ impl Message {
 
     async fn published(&self, unique_id: Option<String>, bad: Option<String>, tries: u32) -> Outcome {
         // One that goes back, or is set aside, is no duplicate when it comes again: its bad part lies nowhere else.
-        let outcome = match bad {
-            Some(reason) => self.set_aside(&reason, tries).await,
-            None => {
-                if let Some(id) = unique_id {
-                    self.shared.handler.duplicates.lock().remember(id);
-                }
-                Outcome::Done
+        let outcome = if let Some(reason) = bad {
+            self.set_aside(&reason, tries).await
+        } else {
+            if let Some(id) = unique_id {
+                self.shared.handler.duplicates.lock().remember(id);
             }
+            Outcome::Done
         };
         if outcome == Outcome::Done {
             self.shared.figures.acknowledged.add(1);

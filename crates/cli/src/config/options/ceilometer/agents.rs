@@ -109,7 +109,8 @@ pub const OPTIONS: &[Spec] = &options! {
 
     [coordination]
     secret backend_url(Kind::Text,
-        "Where polling agents find each other: etcd's or Redis' URL. Unset: each polls everything.");
+        "Where polling agents find each other, Ceilometer's included: etcd's or Redis' URL. Unset: each polls \
+         everything.");
     option lease_seconds(Kind::Seconds, "30",
         "gnudi: a polling agent without a heartbeat for so long has died, and the others take over.");
 
