@@ -1,6 +1,6 @@
 """A broker that speaks AMQP 1.0, as small as it can be: a queue per address, in memory, anonymous logins.
 
-    python -m inputs.broker PORT
+    python -m inputs.broker PORT [CERTIFICATE KEY]
 
 Receivers say their address as the source of their link, senders as the target of theirs. A message that a receiver takes along
 without accepting it goes to the next one. Each that is accepted is a line of the output.
@@ -16,9 +16,9 @@ from proton.reactor import Container
 class Broker(MessagingHandler):
     """Hands each message to one receiver of its address, when there is one with credit."""
 
-    def __init__(self, url):
+    def __init__(self, url, credentials):
         super().__init__(auto_accept=True)
-        self.url = url
+        self.url, self.credentials = url, credentials
         self.messages = collections.defaultdict(collections.deque)
         self.receivers = collections.defaultdict(list)
         # By tag: the link, the address and the message.
@@ -26,6 +26,8 @@ class Broker(MessagingHandler):
         self.sent = 0
 
     def on_start(self, event):
+        if self.credentials:
+            event.container.ssl.server.set_credentials(*self.credentials, None)
         self.acceptor = event.container.listen(self.url)
 
     def on_link_opening(self, event):
@@ -83,4 +85,5 @@ class Broker(MessagingHandler):
 
 
 if __name__ == "__main__":
-    Container(Broker(f"127.0.0.1:{sys.argv[1]}")).run()
+    port, *credentials = sys.argv[1:]
+    Container(Broker(f"{'amqps' if credentials else 'amqp'}://127.0.0.1:{port}", credentials)).run()

@@ -9,9 +9,10 @@ import pathlib
 
 import pytest
 from inputs.stored import points, values, wait_for_metrics
-from proton import Message
+from proton import Message, SSLDomain
 from proton.utils import BlockingConnection
 from support import gnudi as program
+from support.certificates import Certificates
 from support.http import create_policy
 from support.process import Process, free_port, wait_until
 
@@ -19,8 +20,8 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 ADDRESS = "u/collectd/telemetry"
 CONFIG = """\
 [amqp1d]
-url = 127.0.0.1:{port}/u/collectd/telemetry
-creator = collectd-user
+url = {scheme}127.0.0.1:{port}/u/collectd/telemetry
+{more}creator = collectd-user
 flush_delay = 0.3
 """
 COLLECTD = """\
@@ -51,11 +52,13 @@ def listens(port):
 
 
 class Broker:
-    def __init__(self, directory):
+    def __init__(self, directory, certificates=None):
         self.port, self.log_path, self.process = free_port(), directory / "broker.log", None
+        self.certificates = certificates
 
     def start(self):
-        self.process = Process([sys.executable, "-m", "inputs.broker", self.port], self.log_path, cwd=TESTS)
+        credentials = [self.certificates.certificate, self.certificates.key] if self.certificates else []
+        self.process = Process([sys.executable, "-m", "inputs.broker", self.port, *credentials], self.log_path, cwd=TESTS)
         self.process.wait_ready(lambda: listens(self.port), 15)
         return self
 
@@ -63,7 +66,11 @@ class Broker:
         return self.process.log().count("accepted")
 
     def send(self, *bodies):
-        connection = BlockingConnection(f"127.0.0.1:{self.port}", timeout=10)
+        url, domain = f"amqp://127.0.0.1:{self.port}", None
+        if self.certificates:
+            url, domain = f"amqps://127.0.0.1:{self.port}", SSLDomain(SSLDomain.MODE_CLIENT)
+            domain.set_peer_authentication(SSLDomain.ANONYMOUS_PEER)
+        connection = BlockingConnection(url, timeout=10, ssl_domain=domain)
         sender = connection.create_sender(ADDRESS)
         for body in bodies:
             sender.send(Message(body=body))
@@ -89,15 +96,15 @@ def server(gnudi):
     return server
 
 
-def start_collector(directory, broker, endpoint):
+def start_collector(directory, broker, endpoint, more="", ready="receiving from the broker"):
     config = directory / "amqpd.conf"
-    config.write_text(CONFIG.format(port=broker.port))
+    config.write_text(CONFIG.format(port=broker.port, scheme="amqps://" if broker.certificates else "", more=more))
     link = directory / "gnocchi-amqpd"
     if not link.is_symlink():
         link.symlink_to(program.binary())
     log = directory / f"amqpd-{len(list(directory.glob('amqpd-*.log')))}.log"
     process = Process([link, "--config-file", config, "--endpoint", endpoint], log)
-    process.wait_ready(lambda: "receiving from the broker" in process.log(), 15)
+    process.wait_ready(lambda: ready in process.log(), 15)
     return process
 
 
@@ -204,3 +211,17 @@ def test_a_real_collectd(gnudi, broker, tmp_path):
     finally:
         if process.running():
             process.terminate()
+
+
+def test_a_broker_that_speaks_tls(server, tmp_path):
+    """Only one is trusted whose certificate is vouched for."""
+    certificates = Certificates(tmp_path / "certificates")
+    broker = Broker(tmp_path, certificates).start()
+    endpoint = f"http://127.0.0.1:{server.port}"
+    start_collector(tmp_path, broker, endpoint, ready="invalid peer certificate").kill()
+    collector = start_collector(tmp_path, broker, endpoint, more=f"ssl_ca_file = {certificates.root}\n")
+    broker.send(json.dumps([value_list("safe", "load", [4])]))
+    metrics = wait_for_metrics(server.client("collectd-user"), "collectd_amqp1d", "collectd_amqp1d:safe", ["load@load"])
+    assert values(server.client("collectd-user"), metrics["load@load"]) == [4]
+    assert collector.terminate() == 0
+    broker.process.kill()

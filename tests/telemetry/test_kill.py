@@ -118,7 +118,7 @@ def test_no_sample_is_lost(rabbitmq, gnudi, agent, seed, rounds, tmp_path):
     all_there(store, wanted)
     # Between the two it listens, for a moment that so few kills may miss.
     assert stages["starting"] and stages["storing"], stages
-    assert ours.figure("set_aside") == ours.figure("rejected") == 0
+    assert ours.figure("set_aside") == ours.figure("undecodable") == 0
     assert ours.stop() == 0
 
 
@@ -148,5 +148,5 @@ def test_a_store_and_a_broker_that_die_lose_nothing(rabbitmq, gnudi, agent, tmp_
     wait_until(lambda: ours.figure("connected") == 1, TIMEOUT_S, "a new connection")
     rabbitmq.wait_empty(["durable.sample"], TIMEOUT_S)
     all_there(store, wanted)
-    assert ours.figure("set_aside") == ours.figure("rejected") == 0 and ours.figure("connections") >= 2
+    assert ours.figure("set_aside") == ours.figure("undecodable") == 0 and ours.figure("connections") >= 2
     assert ours.stop() == 0

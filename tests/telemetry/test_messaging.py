@@ -3,10 +3,12 @@
 import functools
 import re
 import socket
+import zlib
 
 from support.certificates import Certificates
 from support.process import free_port, wait_until
 from support.rabbitmq import Rabbitmq
+from telemetry import polling
 from telemetry.agents import QUEUE, bare, envelope, notify, polled, raw_bus, sample, stored
 
 TIMEOUT_S = 120
@@ -174,3 +176,35 @@ def test_tls(tmp_path, shared_dir, agent, gnudi):
         wait_until(lambda: "not connected to the broker" in stranger.log_path.read_text(), TIMEOUT_S, "a refusal")
     finally:
         broker.stop()
+
+
+def test_compressed_messages_are_read(rabbitmq, gnudi, agent):
+    """As kombu compresses them; what would fill the memory is set aside."""
+    store = gnudi()
+    ours = agent(rabbitmq, store=store).start()
+    resources = {how: f"00000000-0000-0000-0000-00000000070{number}" for number, how in enumerate(["gzip", "bzip2", "lzma"])}
+    for how, resource in resources.items():
+        notify(rabbitmq.url(), [polled([sample(resource, volume=7)])], kombu_compression=how)
+    raw_bus(rabbitmq, [(QUEUE, zlib.compress(b" " * (17 << 20)))])
+    for how in ("gzip", "bzip2"):
+        wait_until(lambda name=resources[how]: set(stored(store.client(), name).values()) == {7}, TIMEOUT_S, how)
+    wait_until(lambda: ours.figure("set_aside") == 2, TIMEOUT_S, "what is not understood")
+    rabbitmq.wait_empty([QUEUE])
+    reasons = [headers["reason"] for _, headers in raw_bus(rabbitmq, drain=["gnudi.aside"])["gnudi.aside"]]
+    assert ["which is not understood" in reasons[0], "compressed, and more than" in reasons[1]] == [True, True], reasons
+    assert ours.stop() == 0
+
+
+def test_what_is_published_is_compressed_where_that_is_wanted(bus, reader, tmp_path):
+    for how in ("gzip", "bz2"):
+        topic = f"compressed-{how}"
+        conf = polling.configure(tmp_path / how, bus, topic, [polling.source("power.state")], {
+            "DEFAULT": {"libvirt_uri": polling.libvirt(tmp_path, [polling.domain(1)])},
+            "oslo_messaging_rabbit": {"kombu_compression": how}})
+        polling.poll_once(conf)
+        # kombu has undone it.
+        (found,) = polling.samples(reader.until(topic, bool))
+        assert found["resource_id"] == polling.instance_id(1)
+        (body, headers), = raw_bus(bus, drain=[f"{topic}.sample"])[f"{topic}.sample"]
+        assert headers["compression"] == {"gzip": "application/x-gzip", "bz2": "application/x-bz2"}[how]
+        assert b"power.state" not in body

@@ -1,11 +1,16 @@
 """Names of users and projects in samples: both polling agents ask the same Keystone, through a proxy that counts."""
 
+import json
+
 import pytest
 
 from support.keystone import unique
+from support.process import wait_until
 from support.proxy import CountingProxy
 from telemetry import polling
+from telemetry.agents import notify
 from telemetry.polling import by_meter_and_resource, samples, source
+from telemetry.receivers import Requests
 from telemetry.services import PATHS, Services, image, volume
 
 NOBODY = "n0b0dy"
@@ -140,3 +145,35 @@ def test_no_names_without_anybody_to_ask(reader, configure):
     conf = configure("names-none", {"service_credentials": {"auth_url": ""}})
     told = polling.poll_once(conf, "central")
     assert "[polling] identity_name_discovery: " in told and "samples go without names" in told
+
+
+def test_samples_that_definitions_look_up_have_names(bus, agent, world):
+    """As in Ceilometer, those of definitions with `lookup` alone; each id is asked for once."""
+    sink, topic = Requests(), "names-notified"
+    credentials = "".join(f"{name} = {value}\n" for name, value in world.credentials().items())
+    pipeline = f"sources: [{{name: s, meters: ['storage.*', image.size], sinks: [k]}}]\n" \
+               f"sinks: [{{name: k, publishers: ['http://127.0.0.1:{sink.port}/']}}]\n"
+    ours = agent(bus, pipeline=pipeline, config=f"[service_credentials]\n{credentials}[polling]\nidentity_name_discovery = true\n"
+                 f"[oslo_messaging_notifications]\ntopics = {topic}\n[notification]\npipelines = meter\n").start()
+    world.proxy.requests.clear()
+    user, project = world.users[0], world.projects[0]
+
+    def request(user_id):
+        measurements = [{"metric": {"name": f"storage.objects.{way}.bytes", "unit": "B"}, "result": 28} for way in ("incoming", "outgoing")]
+        return {"exchange": "swift", "publisher_id": "s", "event_type": "objectstore.http.request", "priority": "info",
+                "payload": {"target": {"id": "container"}, "initiator": {"id": user_id, "project_id": project.id},
+                            "measurements": [{"metric": [one["metric"]], "result": one["result"]} for one in measurements]}}
+
+    notify(bus.url(), [request(user.id), request(NOBODY), request(user.id)], topic=topic)
+    wait_until(lambda: len(sink.seen) == 3, 60, "three messages")
+    found = [sample for _, _, _, body in sink.take() for sample in json.loads(body)]
+    assert sorted((one["user_id"], one["user_name"], one["project_name"]) for one in found if one["user_id"] == user.id) == \
+        [(user.id, user.name, project.name)] * 4
+    assert [(one["user_name"], one["project_name"]) for one in found if one["user_id"] == NOBODY] == [(None, project.name)] * 2
+    assert world.questions() == sorted([f"/v3/users/{user.id}", f"/v3/users/{NOBODY}", f"/v3/projects/{project.id}"])
+    image = {"exchange": "glance", "publisher_id": "g", "event_type": "image.upload", "priority": "info",
+             "payload": {"id": "i", "owner": project.id, "size": 1, "name": "n"}}
+    notify(bus.url(), [image], topic=topic)
+    wait_until(lambda: sink.seen, 60, "the image")
+    assert [one["project_name"] for one in json.loads(sink.take()[0][3])] == [None]
+    assert ours.stop() == 0

@@ -1,5 +1,5 @@
-"""Several polling agents that find each other by a real Redis and a real etcd: each instance is polled by one of them, once a
-round; when one leaves or dies, the others take over."""
+"""Several polling agents, gnudi's and Ceilometer's, that find each other by a real Redis and a real etcd: each instance is polled by one
+of them, once a round; when one leaves or dies, the others take over."""
 
 import time
 
@@ -25,15 +25,15 @@ class Group:
         self.directory, self.broker, self.topic, self.reader, self.url = directory, broker, topic, reader, url
         self.agents = {}
 
-    def start(self, name, host="cmp1"):
+    def start(self, name, host="cmp1", agent=polling.ours):
         uri = polling.libvirt(self.directory, [domain(number) for number in range(1, INSTANCES + 1)])
         conf = polling.configure(
             self.directory / f"{self.topic}-{name}", self.broker, self.topic, [source("power.state", interval=INTERVAL_S)], {
                 "DEFAULT": {"libvirt_uri": uri, "host": host, "sample_source": name},
                 "polling": {"jitter": 0.01},
-                "coordination": {"backend_url": self.url, "lease_seconds": LEASE_S},
+                "coordination": {"backend_url": f"{self.url}?membership_timeout={LEASE_S}"},
             })
-        self.agents[name] = polling.ours(conf, self.directory / f"{self.topic}-{name}.log")
+        self.agents[name] = agent(conf, self.directory / f"{self.topic}-{name}.log")
 
     def since(self, moment):
         """{agent: {moment: [instances]}} of the rounds that began after a moment."""
@@ -126,6 +126,25 @@ def test_agents_share_the_work_and_take_over(groups):
         left = time.monotonic()
         assert group.agents["b"].terminate() == 0
         assert group.taken_over(["c"], LEASE_S, left) < LEASE_S
+
+
+def test_ceilometers_agents_are_in_the_same_group(groups):
+    """Each instance is polled by one of them, whosever agent it is, while Ceilometer's agents make place for gnudi's."""
+    for group in groups:
+        group.start("theirs", agent=polling.theirs)
+        group.start("also theirs", agent=polling.theirs)
+        group.start("ours")
+    for group in groups:
+        before = group.settled(["theirs", "also theirs", "ours"])
+        assert all(len(share) >= 2 for share in before.values()), before
+    for group in groups:
+        group.agents["theirs"].terminate()
+        group.start("also ours")
+    for group in groups:
+        group.settled(["also theirs", "ours", "also ours"])
+        group.agents["also theirs"].kill()
+    for group in groups:
+        group.settled(["ours", "also ours"])
 
 
 def test_an_agent_that_never_found_the_others_polls_everything(bus, reader, tmp_path):

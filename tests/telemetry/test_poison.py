@@ -1,4 +1,4 @@
-"""Messages that nobody can use: each is counted, and set aside or dropped; its neighbours are stored, and the agent goes on."""
+"""Messages that nobody can use: each is counted and set aside; its neighbours are stored, and the agent goes on."""
 
 import json
 import uuid
@@ -95,11 +95,13 @@ def test_each_is_counted_and_none_stops_the_others(rabbitmq, gnudi, agent):
     # Good ones in between, and at the end.
     mixed = [one for pair in zip(bodies, [*goods, *goods * 2]) for one in pair]
     raw_bus(rabbitmq, [(QUEUE, body) for body in [*mixed, *goods]])
-    found = aside(rabbitmq, len(malformed) + len(with_good))
+    found = aside(rabbitmq, len(malformed) + len(with_good) + len(UNDECODABLE))
     rabbitmq.wait_empty([QUEUE])
     for name, body in malformed.items():
         headers = found[body[:1 << 20]]
         assert MALFORMED[name][1] in headers["reason"] and headers["queue"] == QUEUE and headers["tries"] == "1", (name, headers)
+    for body in UNDECODABLE:
+        assert found[body]["reason"] and (found[body]["queue"], found[body]["tries"]) == (QUEUE, "1"), body
     for name, body in with_good.items():
         headers = found[body]
         tries = "1" if name in BAD_SAMPLES else "2"
@@ -109,9 +111,9 @@ def test_each_is_counted_and_none_stops_the_others(rabbitmq, gnudi, agent):
     for number in numbers:
         arrived(client, number)
     assert not stored(client, resource_id(1)) and not stored(client, resource_id(2))
-    figures = {name: ours.figure(name) for name in ("malformed", "rejected", "bad_samples", "set_aside", "in_flight")}
-    assert figures == {"malformed": len(MALFORMED), "rejected": len(UNDECODABLE), "bad_samples": len(BAD_SAMPLES),
-                       "set_aside": len(malformed) + len(with_good), "in_flight": 0}
+    figures = {name: ours.figure(name) for name in ("malformed", "undecodable", "bad_samples", "set_aside", "in_flight")}
+    assert figures == {"malformed": len(MALFORMED), "undecodable": len(UNDECODABLE), "bad_samples": len(BAD_SAMPLES),
+                       "set_aside": len(malformed) + len(with_good) + len(UNDECODABLE), "in_flight": 0}
     assert ours.stop() == 0
 
 

@@ -87,7 +87,7 @@ def test_ceilometers_polling_comes_to_the_store(bus, reader, gnudi, agent, agent
     polled = samples(reader.silent(topic, 1.5))
     wait_until(lambda: ours.figure("samples") >= len(polled), TIMEOUT_S, f"{len(polled)} samples taken")
     assert_kept(store.client(), polled)
-    assert ours.figure("rejected") == ours.figure("malformed") == ours.figure("set_aside") == 0
+    assert ours.figure("undecodable") == ours.figure("malformed") == ours.figure("set_aside") == 0
     assert ours.stop() == 0
 
 

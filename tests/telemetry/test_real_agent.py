@@ -120,7 +120,7 @@ def test_both_agents_leave_the_same_in_the_store(rabbitmq, gnudi, agent, ceilome
     last = our_content[INSTANCES[5]]
     assert (last[0]["host"], last[0]["display_name"], last[0]["type"]) == ("h2", "web 5 é", "instance")
     assert [value for _, _, value in last[2]["cpu"][2]] == [5 * 10.0 ** 9, 5 * 10.0 ** 9]
-    assert ours.figure("rejected") == ours.figure("malformed") == ours.figure("set_aside") == 0
+    assert ours.figure("undecodable") == ours.figure("malformed") == ours.figure("set_aside") == 0
     assert ours.stop() == 0
 
 

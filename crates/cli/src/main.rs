@@ -81,6 +81,7 @@ fn main() -> ExitCode {
         Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),
         Command::Agent(AgentCommand::Polling(args)) => commands::agent::polling::run(&args),
         Command::Agent(AgentCommand::Upgrade(args)) => commands::agent::upgrade::run(&args),
+        Command::Agent(AgentCommand::Aside(command)) => commands::agent::aside::run(&command),
         Command::Config(args) => commands::config::run(&args),
         Command::ConfigGenerator(args) => commands::config::generate(&args),
         Command::Inject(args) => commands::inject::run(&args),

@@ -24,7 +24,7 @@ use gnudi_telemetry::{
     definitions::{Field, JsonPath, LookupError},
     event::{Event, TraitValue},
     events::{EventDefinitions, EventOptions},
-    meters::{MeterDefinitions, SampleOptions},
+    meters::{MadeSamples, MeterDefinitions, SampleOptions},
     notification::Notification,
     sample::Sample,
 };
@@ -142,7 +142,7 @@ impl Definitions {
         let document = notification.document();
         let mut answer = Map::new();
         match self.meters.samples(&notification, &document) {
-            Ok(samples) => {
+            Ok(MadeSamples { samples, .. }) => {
                 assert!(samples.is_empty() || self.meters.matches(&notification.event_type));
                 answer.insert("samples".to_owned(), samples.iter().map(sample).collect());
             }
@@ -165,7 +165,7 @@ impl Definitions {
                 let message: Message = serde_json::from_str(text)?;
                 let notification = message.notification("info");
                 let document = notification.document();
-                samples += self.meters.samples(&notification, &document).map_or(0, |samples| samples.len());
+                samples += self.meters.samples(&notification, &document).map_or(0, |made| made.samples.len());
                 events += usize::from(
                     self.events.event(&notification, &document).is_ok_and(|event| event.is_some()),
                 );

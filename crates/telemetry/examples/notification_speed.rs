@@ -49,6 +49,7 @@ fn nanoseconds<'a>(messages: impl Fn(u32) -> &'a Vec<Vec<u8>>) -> f64 {
     let handler = Handler {
         pipelines: Arc::new(Nobody),
         meters: None,
+        names: None,
         events: None,
         figures: Arc::new(Figures::default()),
         duplicates: Duplicates::default().into(),

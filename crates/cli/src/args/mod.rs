@@ -11,6 +11,7 @@ use gnudi_model::SackCount;
 
 use crate::{
     commands::{
+        agent::aside,
         client::{
             aggregates::Aggregates, completion::Completion, measures, metric, output::Output, resource,
         },
@@ -116,6 +117,9 @@ pub enum AgentCommand {
     Polling(PollingArgs),
     /// Create the resource types of Ceilometer's resources in the store, and the attributes that they lack (also: ceilometer-upgrade).
     Upgrade(AgentUpgradeArgs),
+    /// Look into what the notification agent could not publish and set aside: list, show, replay, drop.
+    #[command(subcommand)]
+    Aside(aside::Command),
 }
 
 /// What `ceilometer-upgrade` takes.

@@ -1,10 +1,11 @@
 //! `gnudi statsd` and `gnudi amqpd`, and the same within `gnudi serve --with ...`: what takes measures by other ways than
 //! HTTP and posts them to the API, over HTTP.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use gnudi_client::{Client, ClientOptions, Trust};
+use gnudi_http::ClientIdentity;
 use gnudi_telemetry::{amqp1, statsd};
 use prometheus_client::registry::Registry;
 use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
@@ -99,6 +100,7 @@ pub async fn until_told_to_stop() {
 
 /// Whether the collectors could start, as far as options tell.
 pub fn check(config: &Config) -> Result<()> {
+    amqp_tls(config)?;
     amqp_address(config).map(drop)
 }
 
@@ -124,12 +126,25 @@ fn amqp_address(config: &Config) -> Result<amqp1::Address> {
     url.parse().with_context(|| config.place("amqp1d", "url"))
 }
 
+fn amqp_tls(config: &Config) -> Result<amqp1::TlsOptions> {
+    let file = |name| config.text("amqp1d", name).map(PathBuf::from);
+    let (certificate, key) = (file("ssl_cert_file"), file("ssl_key_file"));
+    if certificate.is_none() && key.is_some() {
+        bail!("{}: needs ssl_cert_file beside it", config.place("amqp1d", "ssl_key_file"));
+    }
+    Ok(amqp1::TlsOptions {
+        trust: Trust::asked(file("ssl_ca_file"), false),
+        identity: certificate.map(|certificate| ClientIdentity { certificate, key }),
+    })
+}
+
 fn amqp_server(config: &Config, sink: &Sink) -> Result<amqp1::Server> {
     let client = sink.client(config, "amqp1d")?;
     let options = amqp1::ServerOptions {
         address: amqp_address(config)?,
         resource_type: config.text("amqp1d", "resource_type").unwrap_or_default().to_owned(),
         flush_delay: config.seconds("amqp1d", "flush_delay"),
+        tls: amqp_tls(config)?,
     };
     Ok(amqp1::Server::new(client, options))
 }

@@ -9,6 +9,7 @@ pub mod etcd;
 pub mod memory;
 pub mod redis;
 pub mod sql;
+pub mod tooz;
 
 use std::time::Duration;
 

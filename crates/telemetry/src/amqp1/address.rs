@@ -1,14 +1,19 @@
-//! `[amqp1d] url`: `[amqp://][user[:password]@]host[:port]/address`.
+//! `[amqp1d] url`: `[amqp[s]://][user[:password]@]host[:port]/address`.
 
 use std::str::FromStr;
 
-use crate::messaging::url::host_and_port;
+use crate::messaging::url::{PORT, host_and_port};
+
+/// Where brokers listen for TLS.
+const TLS_PORT: u16 = 5671;
 
 /// Where to receive: a broker, and the address of a queue, a topic or a peer on it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     pub host: String,
     pub port: u16,
+    /// `amqps`: TLS from the first byte on.
+    pub is_secure: bool,
     /// What the link's source is called.
     pub source: String,
     /// A user's name and password; without them the login is anonymous.
@@ -18,23 +23,24 @@ pub struct Address {
 /// A password is nobody's business, the log's included.
 impl std::fmt::Debug for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "amqp://{}:{}/{}", self.host, self.port, self.source)
+        let scheme = if self.is_secure { "amqps" } else { "amqp" };
+        write!(f, "{scheme}://{}:{}/{}", self.host, self.port, self.source)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not of the form [amqp://][user[:password]@]host[:port]/address: {0}")]
+#[error("not of the form [amqp[s]://][user[:password]@]host[:port]/address: {0}")]
 pub struct BadAddress(&'static str);
 
 impl FromStr for Address {
     type Err = BadAddress;
 
     fn from_str(text: &str) -> Result<Self, BadAddress> {
-        let rest = match text.split_once("://") {
-            Some(("amqp", rest)) => rest,
-            Some(("amqps", _)) => return Err(BadAddress("TLS is not supported")),
-            Some(_) => return Err(BadAddress("the scheme must be amqp")),
-            None => text,
+        let (is_secure, rest) = match text.split_once("://") {
+            Some(("amqp", rest)) => (false, rest),
+            Some(("amqps", rest)) => (true, rest),
+            Some(_) => return Err(BadAddress("the scheme must be amqp or amqps")),
+            None => (false, text),
         };
         let (authority, source) = rest.split_once('/').ok_or(BadAddress("no address"))?;
         if source.is_empty() {
@@ -48,7 +54,8 @@ impl FromStr for Address {
             None => (None, authority),
         };
         let (host, port) = host_and_port(place).map_err(BadAddress)?;
-        Ok(Address { host: host.to_owned(), port, source: source.to_owned(), login })
+        let port = port.unwrap_or(if is_secure { TLS_PORT } else { PORT });
+        Ok(Address { host: host.to_owned(), port, is_secure, source: source.to_owned(), login })
     }
 }
 
@@ -79,12 +86,14 @@ mod tests {
             "/x",
             "h:x/y",
             "h:70000/y",
-            "amqps://h/x",
+            "amqps://h",
             "http://h/x",
         ] {
             assert!(address(text).is_err(), "{text}");
         }
         let shown = format!("{:?}", "u:secret@h/x".parse::<Address>().unwrap());
         assert_eq!(shown, "amqp://h:5672/x");
+        let secure = "amqps://u:secret@h/x".parse::<Address>().unwrap();
+        assert_eq!((secure.is_secure, format!("{secure:?}").as_str()), (true, "amqps://h:5671/x"));
     }
 }

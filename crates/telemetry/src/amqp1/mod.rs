@@ -9,4 +9,4 @@ mod server;
 
 pub use address::{Address, BadAddress};
 pub use collectd::{NotCollectd, Reading, read};
-pub use server::{Server, ServerOptions};
+pub use server::{Server, ServerOptions, TlsOptions};

@@ -3,7 +3,12 @@
 //! A message is accepted once the store has its values: what is lost with this process comes again from the broker. Values
 //! that come twice change nothing, since they have the times that collectd gave them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::{Debug, Display},
+    sync::Arc,
+    time::Duration,
+};
 
 use fe2o3_amqp::{
     Connection, Receiver, Session,
@@ -15,12 +20,15 @@ use fe2o3_amqp::{
     },
 };
 use gnudi_client::{Client, ResourceTypeSpec, StringAttribute};
+use gnudi_http::{ClientIdentity, Trust};
 use gnudi_model::Measure;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     sync::{mpsc, oneshot},
     time::MissedTickBehavior,
 };
+use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
 use super::{
     address::Address,
@@ -65,6 +73,15 @@ pub struct ServerOptions {
     /// The type of the resources; created where there is none.
     pub resource_type: String,
     pub flush_delay: Duration,
+    /// Where the address asks for TLS.
+    pub tls: TlsOptions,
+}
+
+/// Whom to trust, and who to be, in TLS.
+#[derive(Clone, Debug, Default)]
+pub struct TlsOptions {
+    pub trust: Trust,
+    pub identity: Option<ClientIdentity>,
 }
 
 pub struct Server {
@@ -126,7 +143,7 @@ impl Server {
         flushes.tick().await;
         let (sender, mut messages) = mpsc::channel(MESSAGES_AHEAD);
         let (close, closing) = oneshot::channel();
-        let receiving = tokio::spawn(receive_until(self.options.address.clone(), sender, closing));
+        let receiving = tokio::spawn(receive_until(self.options.clone(), sender, closing));
         let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
@@ -242,14 +259,15 @@ impl Flush {
 
 /// Receives messages until `closing`; where the connection fails, connects again after a while.
 async fn receive_until(
-    address: Address,
+    options: ServerOptions,
     messages: mpsc::Sender<Message>,
     mut closing: oneshot::Receiver<()>,
 ) {
     let mut pause = RETRY_MIN;
+    let address = &options.address;
     loop {
         let error = tokio::select! {
-            connected = connect_in_time(&address) => match connected {
+            connected = connect_in_time(&options) => match connected {
                 Ok(mut link) => {
                     tracing::info!(?address, "receiving from the broker");
                     pause = RETRY_MIN;
@@ -272,8 +290,8 @@ async fn receive_until(
     }
 }
 
-async fn connect_in_time(address: &Address) -> Result<Link, String> {
-    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, connect(address));
+async fn connect_in_time(options: &ServerOptions) -> Result<Link, String> {
+    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, connect(options));
     connecting.await.unwrap_or_else(|_| Err("no answer".to_owned()))
 }
 
@@ -310,11 +328,28 @@ impl Link {
     }
 }
 
-async fn connect(address: &Address) -> Result<Link, String> {
-    fn text(error: impl std::fmt::Display) -> String {
-        error.to_string()
-    }
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+async fn connect(options: &ServerOptions) -> Result<Link, String> {
+    let address = &options.address;
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(text)?;
+    if !address.is_secure {
+        return attach(address, stream).await;
+    }
+    // Read anew for each connection: certificates are renewed while this runs.
+    let TlsOptions { trust, identity } = &options.tls;
+    let config = trust.config_as(identity.as_ref()).map_err(text)?;
+    let name = ServerName::try_from(address.host.clone()).map_err(text)?;
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(text)?;
+    attach(address, stream).await
+}
+
+async fn attach<S>(address: &Address, stream: S) -> Result<Link, String>
+where
+    S: AsyncRead + AsyncWrite + Debug + Send + Unpin + 'static,
+{
     let profile = match &address.login {
         None => SaslProfile::Anonymous,
         Some((username, password)) => {

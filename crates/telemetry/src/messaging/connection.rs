@@ -8,7 +8,7 @@ use lapin::{
     uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism},
 };
 
-use super::{Host, MessagingError, QueueOptions, TransportUrl};
+use super::{Host, MessagingError, QueueOptions, TransportUrl, compression::Compression};
 
 /// How long connecting to one host may take, the login included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,6 +74,8 @@ pub struct BrokerOptions {
     pub shuffled: bool,
     pub pauses: Pauses,
     pub queues: QueueOptions,
+    /// What is published is compressed.
+    pub compression: Option<Compression>,
     /// Shown in the broker's list of connections.
     pub name: String,
 }
@@ -89,6 +91,7 @@ impl BrokerOptions {
             shuffled: false,
             pauses: Pauses::default(),
             queues: QueueOptions::default(),
+            compression: None,
             name: name.to_owned(),
         }
     }

@@ -324,7 +324,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Acknowledges or rejects a delivery of this session.
+    /// Acknowledges or gives back a delivery of this session.
     async fn apply(
         &mut self,
         channel: &Channel,
@@ -336,9 +336,9 @@ impl Worker {
         }
         match outcome {
             Outcome::Done => self.ledger.done(ticket.tag, Instant::now()),
-            Outcome::Rejected | Outcome::Returned => {
+            Outcome::Returned => {
                 if self.ledger.remove(ticket.tag) {
-                    let options = BasicRejectOptions { requeue: outcome == Outcome::Returned };
+                    let options = BasicRejectOptions { requeue: true };
                     channel.basic_reject(ticket.tag, options).await.map_err(error)?;
                 }
             }

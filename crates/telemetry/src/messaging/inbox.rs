@@ -13,8 +13,6 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 pub enum Outcome {
     /// It is dealt with: acknowledge it.
     Done,
-    /// It is of no use to anybody: drop it.
-    Rejected,
     /// Let it be delivered again.
     Returned,
 }

@@ -53,7 +53,7 @@ impl Ledger {
         }
     }
 
-    /// Takes a delivery out that is answered by itself: rejected or returned. Whether it was there.
+    /// Takes a delivery out that is answered by itself: one that goes back. Whether it was there.
     pub fn remove(&mut self, tag: u64) -> bool {
         let removed = self.open.remove(&tag);
         self.bytes -= removed.map_or(0, |open| open.bytes);

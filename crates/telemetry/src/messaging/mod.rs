@@ -2,9 +2,11 @@
 //!
 //! `url` reads `transport_url`, `connection` connects to one of its hosts, `topology` declares exchanges and queues, `inbox`
 //! is what a reader of messages sees (any source may fill it, a test too), `consumer` fills it from the broker, `ledger`
-//! decides which acknowledgements to send, `outbox` publishes, and `envelope` opens and seals oslo's envelopes. Nothing here
-//! knows what messages mean.
+//! decides which acknowledgements to send, `outbox` publishes, `browser` looks into a queue, `compression` undoes what senders
+//! have compressed, and `envelope` opens and seals oslo's envelopes. Nothing here knows what messages mean.
 
+pub mod browser;
+pub mod compression;
 mod connection;
 mod consumer;
 pub mod envelope;

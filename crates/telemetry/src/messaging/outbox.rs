@@ -1,6 +1,6 @@
 //! Publishes to the broker, and returns when it has confirmed.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -12,13 +12,16 @@ use lapin::{
 use tokio::sync::Mutex;
 
 use super::{
-    BrokerOptions, MessagingError, QueueOptions,
+    BrokerOptions, MessagingError, QueueOptions, QuorumOptions, compression,
     connection::{error, random_fraction},
     topology::{Declarer, check_name},
 };
 
 /// Messages that outlive a restart of the broker, in durable queues.
-const PERSISTENT: u8 = 2;
+pub(super) const PERSISTENT: u8 = 2;
+
+/// So often a message of a quorum queue may be looked at before the broker drops it (unlimited to all intents).
+const LOOKS_MAX: u32 = 1_000_000_000;
 
 /// A message to publish.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub struct Outgoing {
     pub body: Bytes,
     /// Texts beside the message.
     pub headers: Vec<(String, String)>,
+    /// After which the broker drops the message, in whole milliseconds; `None`: never.
+    pub lifetime: Option<Duration>,
 }
 
 /// Where messages are published.
@@ -86,26 +91,45 @@ impl AmqpOutbox {
         line: &mut Line,
         message: &Outgoing,
     ) -> Result<PublisherConfirm, MessagingError> {
+        let open = self.connected(line).await?;
+        self.declare(open, message).await?;
+        let (mut headers, mut body) = (table(&message.headers), message.body.clone());
+        if let Some(compression) = self.broker.compression.filter(|_| !message.exchange.is_empty()) {
+            let word = AMQPValue::LongString(compression.content_type().into());
+            headers.insert(compression::HEADER.into(), word);
+            body = compression.compress(&body).into();
+        }
+        let mut properties = BasicProperties::default()
+            .with_content_type("application/json".into())
+            .with_content_encoding("utf-8".into())
+            .with_delivery_mode(PERSISTENT)
+            .with_headers(headers);
+        if let Some(lifetime) = message.lifetime {
+            properties = properties.with_expiration(lifetime.as_millis().to_string().into());
+        }
+        // Otherwise the broker would confirm what no queue takes.
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let (exchange, key) = (message.exchange.as_str().into(), message.routing_key.as_str().into());
+        open.channel.basic_publish(exchange, key, options, &body, properties).await.map_err(error)
+    }
+
+    async fn connected<'a>(&self, line: &'a mut Line) -> Result<&'a mut Open, MessagingError> {
         if line.open.as_ref().is_none_or(|open| !open.channel.status().connected()) {
             line.open = None;
             line.turn += 1;
             line.open = Some(self.connect(line.turn - 1).await?);
         }
-        let open = line.open.as_mut().expect("just connected");
-        self.declare(open, message).await?;
-        let mut headers = FieldTable::default();
-        for (name, value) in &message.headers {
-            headers.insert(name.as_str().into(), AMQPValue::LongString(value.as_str().into()));
+        Ok(line.open.as_mut().expect("just connected"))
+    }
+
+    /// A channel of its own on this connection.
+    pub(super) async fn channel(&self) -> Result<Channel, MessagingError> {
+        let mut line = self.line.lock().await;
+        let created = self.connected(&mut line).await?.connection.create_channel().await;
+        if created.is_err() {
+            line.open = None;
         }
-        let properties = BasicProperties::default()
-            .with_content_type("application/json".into())
-            .with_content_encoding("utf-8".into())
-            .with_delivery_mode(PERSISTENT)
-            .with_headers(headers);
-        // Otherwise the broker would confirm what no queue takes.
-        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let (exchange, key) = (message.exchange.as_str().into(), message.routing_key.as_str().into());
-        open.channel.basic_publish(exchange, key, options, &message.body, properties).await.map_err(error)
+        created.map_err(error)
     }
 
     async fn connect(&self, turn: usize) -> Result<Open, MessagingError> {
@@ -123,8 +147,10 @@ impl AmqpOutbox {
         }
         let mut declarer = Declarer::new(&open.connection, self.broker.queues).await?;
         if message.exchange.is_empty() {
-            let durable =
-                QueueOptions { durable: true, auto_delete: false, quorum: self.broker.queues.quorum };
+            // Whoever looks into the queue gives messages back, which counts as a delivery.
+            let quorum = self.broker.queues.quorum;
+            let quorum = quorum.map(|quorum| QuorumOptions { delivery_limit: LOOKS_MAX, ..quorum });
+            let durable = QueueOptions { durable: true, auto_delete: false, quorum };
             declarer.queue_of(&message.routing_key, durable).await?;
         } else {
             declarer.exchange(&message.exchange).await?;
@@ -150,6 +176,15 @@ impl AmqpOutbox {
             let _ = open.connection.close(200, "goodbye".into()).await;
         }
     }
+}
+
+/// Texts as the broker takes them.
+pub(super) fn table(headers: &[(String, String)]) -> FieldTable {
+    let mut table = FieldTable::default();
+    for (name, value) in headers {
+        table.insert(name.as_str().into(), AMQPValue::LongString(value.as_str().into()));
+    }
+    table
 }
 
 #[async_trait]

@@ -4,7 +4,8 @@ use std::{fmt, str::FromStr};
 
 use gnudi_model::python::unquote;
 
-const PORT: u16 = 5672;
+/// Of brokers that speak AMQP without TLS.
+pub(crate) const PORT: u16 = 5672;
 
 /// What `RabbitMQ` has from the start.
 const USER: &str = "guest";
@@ -80,15 +81,15 @@ fn host(text: &str) -> Result<Host, BadUrl> {
     let (user, password) = login.split_once(':').unwrap_or((login, if login.is_empty() { USER } else { "" }));
     let (name, port) = host_and_port(place).map_err(BadUrl)?;
     let user = if user.is_empty() { USER.to_owned() } else { decode(user)? };
-    Ok(Host { name: name.to_owned(), port, user, password: decode(password)? })
+    Ok(Host { name: name.to_owned(), port: port.unwrap_or(PORT), user, password: decode(password)? })
 }
 
 /// `host[:port]`, with an IPv6 address in brackets.
-pub(crate) fn host_and_port(place: &str) -> Result<(&str, u16), &'static str> {
+pub(crate) fn host_and_port(place: &str) -> Result<(&str, Option<u16>), &'static str> {
     let (host, port) = match place.rsplit_once(':') {
         // The colons of an IPv6 address stand within brackets.
-        Some((host, port)) if !port.contains(']') => (host, port.parse().map_err(|_| "no such port")?),
-        _ => (place, PORT),
+        Some((host, port)) if !port.contains(']') => (host, Some(port.parse().map_err(|_| "no such port")?)),
+        _ => (place, None),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     if host.is_empty() { Err("no host") } else { Ok((host, port)) }

@@ -95,6 +95,11 @@ impl MeterDefinition {
         })
     }
 
+    /// Whether one notification may make several samples.
+    pub fn has_lookup(&self) -> bool {
+        self.lookup.is_some()
+    }
+
     /// Adds the samples that a notification makes.
     pub fn samples(
         &self,

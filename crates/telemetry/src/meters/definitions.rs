@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     collections::HashMap,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -30,6 +31,14 @@ const DIRECTORY: &str = "/etc/ceilometer/meters.d";
 
 /// How the folder of Ceilometer's own files ends, which old configurations name and which is not there any more.
 const SHIPPED_FOLDER: &str = "ceilometer/data/meters.d";
+
+/// What a notification makes.
+#[derive(Debug, Default)]
+pub struct MadeSamples {
+    pub samples: Vec<Sample<'static>>,
+    /// The places of those that a definition with `lookup` has made: they are to have the names of their users and projects.
+    pub looked_up: Vec<Range<usize>>,
+}
 
 /// Compiled meter definitions.
 #[derive(Debug)]
@@ -114,18 +123,22 @@ impl MeterDefinitions {
         &self,
         notification: &Notification<'_>,
         document: &Value,
-    ) -> Result<Vec<Sample<'static>>, LookupError> {
+    ) -> Result<MadeSamples, LookupError> {
         let meters = self.meters_of(&notification.event_type)?;
+        let mut made = MadeSamples::default();
         if meters.is_empty() {
-            return Ok(Vec::new());
+            return Ok(made);
         }
         let found = |field: &Field| Ok(field.first(document)?.map(Cow::into_owned).unwrap_or_default());
         let sender = Sender { user_id: found(&self.user_id)?, project_id: found(&self.project_id)? };
-        let mut samples = Vec::with_capacity(meters.len());
         for at in meters.iter() {
-            self.meters[*at].samples(notification, document, &sender, &self.options, &mut samples)?;
+            let (meter, before) = (&self.meters[*at], made.samples.len());
+            meter.samples(notification, document, &sender, &self.options, &mut made.samples)?;
+            if meter.has_lookup() && made.samples.len() > before {
+                made.looked_up.push(before..made.samples.len());
+            }
         }
-        Ok(samples)
+        Ok(made)
     }
 
     fn meters_of(&self, event_type: &str) -> Result<Arc<[usize]>, LookupError> {
@@ -221,7 +234,7 @@ mod tests {
             context: serde_json::Map::new(),
             unique_id: None,
         };
-        meters.samples(&notification, &notification.document()).unwrap()
+        meters.samples(&notification, &notification.document()).unwrap().samples
     }
 
     #[test]

@@ -7,5 +7,5 @@ mod definition;
 mod definitions;
 mod metadata;
 
-pub use definitions::MeterDefinitions;
+pub use definitions::{MadeSamples, MeterDefinitions};
 pub use metadata::{ReservedMetadata, SampleOptions};

@@ -14,10 +14,13 @@ use futures_util::{FutureExt as _, future::join_all};
 use tokio::task::JoinSet;
 
 use super::{
-    Figures,
+    AsideOptions, Figures, aside,
     handler::{Attempt, Handler},
 };
-use crate::messaging::{Consumer, Delivery, Inbox, Outbox, Outcome, Outgoing, Settler};
+use crate::{
+    messaging::{Consumer, Delivery, Inbox, Outbox, Outcome, Outgoing, Settler},
+    time::now,
+};
 
 /// Before a message is tried again: this long after the first failure, twice as long after the second.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -26,15 +29,12 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// each cost as much as reading it.
 const TAKEN_MAX: usize = 16;
 
-/// Characters of a reason that are kept.
-const REASON_CHARACTERS_MAX: usize = 500;
-
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     /// How often a message that cannot be published is tried.
     pub tries_max: u32,
-    /// The queue where it goes then.
-    pub aside_queue: String,
+    /// Where it goes then.
+    pub aside: AsideOptions,
     /// How long what is in flight gets when the agent is told to stop.
     pub graceful_timeout: Duration,
 }
@@ -162,13 +162,8 @@ impl Message {
         for tries in 1.. {
             let reason = match attempt {
                 Ok(Attempt::Undecodable(reason)) => {
-                    tracing::warn!(
-                        queue = &*self.delivery.queue,
-                        reason,
-                        "a message that cannot be decoded: dropped"
-                    );
-                    figures.rejected.add(1);
-                    return Outcome::Rejected;
+                    figures.undecodable.add(1);
+                    return self.set_aside(&reason, tries).await;
                 }
                 Ok(Attempt::Malformed(malformed)) => {
                     figures.malformed.add(1);
@@ -197,15 +192,16 @@ impl Message {
     }
 
     async fn published(&self, unique_id: Option<String>, bad: Option<String>, tries: u32) -> Outcome {
-        let outcome = match bad {
-            Some(reason) => self.set_aside(&reason, tries).await,
-            None => Outcome::Done,
-        };
-        // One that goes back is no duplicate when it comes again: its bad part lies nowhere else.
-        if outcome == Outcome::Done {
+        // One that goes back, or is set aside, is no duplicate when it comes again: its bad part lies nowhere else.
+        let outcome = if let Some(reason) = bad {
+            self.set_aside(&reason, tries).await
+        } else {
             if let Some(id) = unique_id {
                 self.shared.handler.duplicates.lock().remember(id);
             }
+            Outcome::Done
+        };
+        if outcome == Outcome::Done {
             self.shared.figures.acknowledged.add(1);
         }
         outcome
@@ -213,17 +209,14 @@ impl Message {
 
     /// The message is done with once it lies in the queue for such.
     async fn set_aside(&self, reason: &str, tries: u32) -> Outcome {
-        let reason: String = reason.chars().take(REASON_CHARACTERS_MAX).collect();
+        let options = &self.shared.options.aside;
         tracing::warn!(queue = &*self.delivery.queue, reason, tries, "a message is set aside");
         let aside = Outgoing {
             exchange: String::new(),
-            routing_key: self.shared.options.aside_queue.clone(),
+            routing_key: options.queue.clone(),
             body: self.delivery.body.clone(),
-            headers: vec![
-                ("reason".to_owned(), reason),
-                ("queue".to_owned(), self.delivery.queue.to_string()),
-                ("tries".to_owned(), tries.to_string()),
-            ],
+            headers: aside::headers(reason, &self.delivery.queue, tries, now()),
+            lifetime: options.age_max,
         };
         match self.shared.outbox.publish(&aside).await {
             Ok(()) => {
@@ -317,6 +310,7 @@ mod tests {
         let handler = Handler {
             pipelines: taking.clone(),
             meters: None,
+            names: None,
             events: None,
             figures: Arc::default(),
             duplicates: Mutex::default(),
@@ -324,7 +318,7 @@ mod tests {
         };
         let options = AgentOptions {
             tries_max: 5,
-            aside_queue: "aside".to_owned(),
+            aside: AsideOptions { queue: "aside".to_owned(), messages_max: None, age_max: None },
             graceful_timeout: Duration::from_secs(1),
         };
         let agent = Agent::new(handler, aside.clone(), options);
@@ -346,10 +340,25 @@ mod tests {
     async fn a_message_is_no_duplicate_before_it_is_safe() {
         let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
         *aside.failures.lock() = 1;
-        let body = body(&[good(), json!({ "counter_name": "" })]);
-        let outcomes = outcomes(&taking, &aside, &body, 3).await;
-        assert_eq!(outcomes, [Outcome::Returned, Outcome::Done, Outcome::Done]);
-        assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (2, 1));
+        let partly = body(&[good(), json!({ "counter_name": "" })]);
+        let outcome = outcomes(&taking, &aside, &partly, 3).await;
+        assert_eq!(outcome, [Outcome::Returned, Outcome::Done, Outcome::Done]);
+        // The third may be one that somebody has replayed.
+        assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (3, 2));
+        assert_eq!(outcomes(&taking, &aside, &body(&[good()]), 2).await, [Outcome::Done; 2]);
+        assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (4, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_decoded_is_set_aside_with_the_reason() {
+        let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
+        assert_eq!(outcomes(&taking, &aside, &Bytes::from_static(b"\xff"), 1).await, [Outcome::Done]);
+        let messages = aside.messages.lock();
+        let headers = [("reason", "not UTF-8"), ("queue", "q.sample"), ("tries", "1")];
+        for (name, value) in headers {
+            assert!(messages[0].headers.contains(&(name.to_owned(), value.to_owned())), "{name}");
+        }
+        assert_eq!(&*messages[0].body, b"\xff");
     }
 
     #[tokio::test(start_paused = true)]

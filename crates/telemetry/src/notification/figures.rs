@@ -13,6 +13,7 @@ use gnudi_model::{Timestamp, python::timestamp_of_text};
 use parking_lot::Mutex;
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
+use super::AsideFigures;
 use crate::{
     figures::{counter, gauge},
     messaging::ConsumerFigures,
@@ -43,14 +44,15 @@ pub struct Figures {
     pub acknowledged: Count,
     pub duplicates: Count,
     pub redelivered: Count,
-    /// In no envelope that could be opened: dropped.
-    pub rejected: Count,
+    /// In no envelope that could be opened.
+    pub undecodable: Count,
     /// With fields missing or of the wrong type.
     pub malformed: Count,
     /// Samples that are none, within messages that hold others.
     pub bad_samples: Count,
     pub retries: Count,
     pub set_aside: Count,
+    pub aside: AsideFigures,
     /// When the messages in flight were sent, by their number.
     in_flight: Mutex<BTreeMap<u64, Option<Timestamp>>>,
     numbers: AtomicU64,
@@ -101,7 +103,7 @@ impl Figures {
             ("acknowledged", "Notifications whose contents are where they belong", &self.acknowledged),
             ("duplicates", "Notifications that came twice in short time, left out", &self.duplicates),
             ("redelivered", "Notifications that the broker delivers again", &self.redelivered),
-            ("rejected", "Notifications that could not be decoded, dropped", &self.rejected),
+            ("undecodable", "Notifications that could not be decoded", &self.undecodable),
             ("malformed", "Notifications with missing or wrong fields", &self.malformed),
             ("bad_samples", "Samples with missing or wrong fields among good ones", &self.bad_samples),
             ("retries", "Notifications that were tried again", &self.retries),
@@ -135,17 +137,24 @@ impl Collector for FiguresCollector {
                 acknowledgements,
             ),
             ("pauses", "How often nothing was taken for too many bytes in flight", pauses),
+            (
+                "aside_dropped",
+                "Notifications dropped since too many were set aside",
+                load(&self.0.aside.dropped),
+            ),
         ] {
             counter(&mut encoder, &name(own), help, count)?;
         }
         let in_flight = self.0.in_flight.lock().len() as f64;
         let in_flight_bytes = sum(&|one| one.in_flight_bytes.load(Ordering::Relaxed)) as f64;
         let connected = sum(&|one| u64::from(one.is_connected.load(Ordering::Relaxed))) as f64;
+        let aside = load(&self.0.aside.waiting) as f64;
         for (own, help, value) in [
             ("oldest_seconds", "Age of the oldest notification in flight", self.0.oldest_seconds()),
             ("in_flight", "Notifications taken and not acknowledged", in_flight),
             ("in_flight_bytes", "Their bytes", in_flight_bytes),
             ("connected", "Brokers that are connected", connected),
+            ("aside", "Notifications that wait in the queue for what cannot be published", aside),
         ] {
             gauge(&mut encoder, &name(own), help, value)?;
         }

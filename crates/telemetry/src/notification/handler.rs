@@ -13,9 +13,13 @@ use crate::{
     definitions::LookupError,
     event::Event,
     events::EventDefinitions,
-    messaging::envelope::{self, EnvelopeError},
-    meters::MeterDefinitions,
+    messaging::{
+        compression::{self, CompressionError},
+        envelope::{self, EnvelopeError},
+    },
+    meters::{MadeSamples, MeterDefinitions},
     pipeline::Pipelines,
+    polling::names::Names,
     publishers::{Publisher, Receipt},
     sample::Sample,
 };
@@ -37,6 +41,8 @@ pub struct Handler {
     pub pipelines: Arc<dyn Publisher>,
     /// `None`: no samples are wanted but those that polling agents send.
     pub meters: Option<MeterDefinitions>,
+    /// Who knows the names of users and projects; `None`: samples of definitions go without.
+    pub names: Option<Arc<Names>>,
     /// `None`: no events are wanted.
     pub events: Option<EventDefinitions>,
     pub figures: Arc<Figures>,
@@ -47,15 +53,21 @@ pub struct Handler {
 impl Handler {
     /// Publishes what a message holds. `number` is the message's among the agent's figures.
     pub fn attempt(&self, body: &[u8], number: u64) -> Attempt {
-        if let Some(Scanned { timestamp, unique_id, samples }) = scan(body, &self.metadata) {
+        let body = match compression::decompressed(body) {
+            Ok(body) => body,
+            Err(CompressionError::TooLarge) => {
+                return Attempt::Malformed(Malformed(CompressionError::TooLarge.to_string()));
+            }
+            Err(error) => return Attempt::Undecodable(error.to_string()),
+        };
+        if let Some(Scanned { timestamp, unique_id, samples }) = scan(&body, &self.metadata) {
             return self.once(number, &timestamp, unique_id.as_deref(), || {
                 Ok((self.publish_polled(&Polled { samples, bad: None }), None))
             });
         }
-        let message = match envelope::open(body) {
+        let message = match envelope::open(&body) {
             Ok(message) => message,
-            // Somebody may still want to look into these.
-            Err(error @ (EnvelopeError::TooLarge(_) | EnvelopeError::Compressed)) => {
+            Err(error @ EnvelopeError::TooLarge(_)) => {
                 return Attempt::Malformed(Malformed(error.to_string()));
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
@@ -94,6 +106,23 @@ impl Handler {
         self.pipelines.samples(samples)
     }
 
+    /// Publishes what definitions have made, once the names are known that belong to it.
+    fn publish_made(&self, MadeSamples { mut samples, looked_up }: MadeSamples) -> Receipt {
+        let Some(names) = self.names.clone().filter(|_| !looked_up.is_empty()) else {
+            return self.pipelines.samples(&samples);
+        };
+        let pipelines = self.pipelines.clone();
+        Receipt::of(async move {
+            for range in looked_up {
+                names.complete(&mut samples[range]).await;
+            }
+            // Without the samples, which need not be kept until they are stored.
+            let receipt = pipelines.samples(&samples);
+            drop(samples);
+            receipt.await
+        })
+    }
+
     fn publish(&self, notification: &Notification<'_>) -> Result<(Receipt, Option<BadSamples>), Malformed> {
         let (is_sample, is_info, is_error) = match &*notification.priority {
             "sample" => (true, false, false),
@@ -119,13 +148,13 @@ impl Handler {
         // Both are made before either is published: what cannot be converted is set aside whole.
         let document = notification.document();
         let unusable = |error: LookupError| Malformed(error.0);
-        let samples =
+        let made =
             meters.map(|meters| meters.samples(notification, &document)).transpose().map_err(unusable)?;
         let event =
             events.map(|events| events.event(notification, &document)).transpose().map_err(unusable)?;
-        if let Some(samples) = samples.filter(|samples| !samples.is_empty()) {
-            self.figures.samples.add(samples.len());
-            receipts.push(self.pipelines.samples(&samples));
+        if let Some(made) = made.filter(|made| !made.samples.is_empty()) {
+            self.figures.samples.add(made.samples.len());
+            receipts.push(self.publish_made(made));
         }
         if let Some(event) = event.flatten() {
             self.figures.events.add(1);

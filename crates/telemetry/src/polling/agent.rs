@@ -172,6 +172,12 @@ impl Agent {
         source: &PollingSource,
         pollster: &dyn Pollster,
     ) {
+        if let Some(group) = &source.group
+            && !self.partition.is_mine(group, pollster.name())
+        {
+            tracing::debug!(meter = pollster.name(), source = source.name, "another agent polls it");
+            return;
+        }
         let mut resources = self.resources(cycle, source, pollster).await;
         {
             let mut seen = seen.lock();
@@ -212,7 +218,7 @@ impl Agent {
         source: &PollingSource,
         pollster: &dyn Pollster,
     ) -> Vec<Resource> {
-        let named = source.resources.iter().filter(|name| self.partition.is_mine(Group::Everywhere, name));
+        let named = source.resources.iter().filter(|name| self.partition.is_mine(&Group::Everywhere, name));
         let mut resources: Vec<Resource> = named.map(|name| Resource::named(name)).collect();
         for url in &source.discovery {
             resources.extend(self.discover(cycle, url).await.iter().cloned());
@@ -241,7 +247,7 @@ impl Agent {
         let discovery = discovery.ok_or_else(|| DiscoveryError("there is no such discovery".to_owned()))?;
         let mut resources = discovery.discover(cycle, parameter).await?;
         let group = discovery.group();
-        resources.retain(|resource| self.partition.is_mine(group, &resource.id));
+        resources.retain(|resource| self.partition.is_mine(&group, &discovery.key(resource)));
         Ok(resources)
     }
 }

@@ -1,5 +1,7 @@
 //! What finds resources.
 
+use std::{borrow::Cow, sync::Arc};
+
 use async_trait::async_trait;
 
 use super::{cloud::CloudError, cycle::Cycle, resource::Resource};
@@ -25,18 +27,26 @@ pub trait Discovery: Send + Sync {
         Group::Everywhere
     }
 
+    /// By what a resource is shared out: the same for all agents of the group.
+    fn key<'a>(&self, resource: &'a Resource) -> Cow<'a, str> {
+        Cow::Borrowed(&resource.id)
+    }
+
     /// All resources there are, whoever polls them. `parameter` is what stands behind the name's colon.
     async fn discover(&self, cycle: &Cycle, parameter: Option<&str>)
     -> Result<Vec<Resource>, DiscoveryError>;
 }
 
 /// Who finds the same resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
-    /// Every agent of the cloud.
+    /// gnudi's agents of the cloud. Ceilometer's share out what its client libraries print of an object, which differs from release to
+    /// release: agents that disagree about that would leave some resources to nobody.
     Everywhere,
-    /// The agents of this machine.
+    /// The agents of this machine, Ceilometer's too.
     ThisHost,
+    /// The agents whose polling file says so, Ceilometer's too.
+    Named(Arc<str>),
 }
 
 /// `name`, or `name:parameter`, or `name://parameter`.

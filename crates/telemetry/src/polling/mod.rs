@@ -12,6 +12,7 @@ pub mod cycle;
 pub mod discovery;
 pub mod dynamic;
 pub mod figures;
+mod group_expression;
 pub mod names;
 pub mod notifier;
 pub mod outlet;

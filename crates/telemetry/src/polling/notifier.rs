@@ -74,7 +74,7 @@ impl Sender for Notifier {
                 exchange: self.options.exchange.clone(),
                 routing_key: format!("{topic}.{}", PRIORITY.to_lowercase()),
                 body: body.clone(),
-                headers: Vec::new(),
+                ..Outgoing::default()
             };
             let late =
                 |_| PollError(format!("the broker has not confirmed {} samples in time", samples.len()));

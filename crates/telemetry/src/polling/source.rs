@@ -2,6 +2,10 @@
 
 use std::{path::Path, time::Duration};
 
+use super::{
+    discovery::Group,
+    group_expression::{self, Scope},
+};
 use crate::{
     located::{Located, Node},
     pipeline::Selection,
@@ -18,26 +22,28 @@ pub struct PollingSource {
     pub resources: Vec<String>,
     /// Instead of those that the pollsters suggest.
     pub discovery: Vec<String>,
+    /// Agents of this group share out the source's pollsters.
+    pub group: Option<Group>,
 }
 
-/// Reads a polling file.
-pub fn load(path: &Path) -> Result<Vec<PollingSource>, YamlError> {
-    parse(path, &yaml::text(path)?)
+/// Reads a polling file, on the machine of this name.
+pub fn load(path: &Path, host: &str) -> Result<Vec<PollingSource>, YamlError> {
+    parse(path, &yaml::text(path)?, host)
 }
 
 /// Reads a text; `path` is for errors.
-pub fn parse(path: &Path, text: &str) -> Result<Vec<PollingSource>, YamlError> {
+pub fn parse(path: &Path, text: &str, host: &str) -> Result<Vec<PollingSource>, YamlError> {
     let file = Located::parse(path, text)?;
     let list = file.get("sources").ok_or_else(|| wrong(path, &file, "sources", "required"))?;
     let sources = list.list().ok_or_else(|| wrong(path, list, "sources", "should be a list of sources"))?;
-    sources.iter().map(|source| parse_source(path, source)).collect()
+    sources.iter().map(|source| parse_source(path, source, host)).collect()
 }
 
 fn wrong(path: &Path, at: &Located, key: &str, problem: &str) -> YamlError {
     YamlError::at(path, at.line, key, problem)
 }
 
-fn parse_source(path: &Path, source: &Located) -> Result<PollingSource, YamlError> {
+fn parse_source(path: &Path, source: &Located, host: &str) -> Result<PollingSource, YamlError> {
     let needed = |key: &str| source.get(key).ok_or_else(|| wrong(path, source, key, "missing in a source"));
     let name = match &needed("name")?.node {
         Node::Text(text) => text.clone(),
@@ -57,20 +63,35 @@ fn parse_source(path: &Path, source: &Located) -> Result<PollingSource, YamlErro
     .ok_or_else(|| wrong(path, interval, "interval", "should be a number of seconds"))?;
     let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
     let seconds = seconds.ok_or_else(|| wrong(path, interval, "interval", "should be greater than 0"))?;
-    if let Some(expression) =
-        source.get("group_id_coordination_expression").filter(|expression| !expression.is_empty())
-    {
-        let problem = "Python expressions are not evaluated; agents share resources by their namespaces, hosts and \
-                       [polling] partitioning_group_prefix";
-        return Err(wrong(path, expression, "group_id_coordination_expression", problem));
+    let resources = texts(path, source, "resources")?;
+    let group = group(path, source, &Scope { source: &name, host })?;
+    if group.is_some() && !resources.is_empty() {
+        tracing::warn!(
+            source = name,
+            "group_id_coordination_expression counts for sources without resources alone"
+        );
     }
+    let group = group.filter(|_| resources.is_empty());
     Ok(PollingSource {
         name,
         interval: Duration::from_secs(seconds),
         meters,
-        resources: texts(path, source, "resources")?,
+        resources,
         discovery: texts(path, source, "discovery")?,
+        group,
     })
+}
+
+/// The group that a source names, as Ceilometer does: its own name, a hyphen, and the value of the expression.
+fn group(path: &Path, source: &Located, scope: &Scope<'_>) -> Result<Option<Group>, YamlError> {
+    const KEY: &str = "group_id_coordination_expression";
+    let Some(expression) = source.get(KEY).filter(|expression| !expression.is_empty()) else {
+        return Ok(None);
+    };
+    let text = expression.text().ok_or_else(|| wrong(path, expression, KEY, "should be a text"))?;
+    let value =
+        group_expression::value(text, scope).map_err(|problem| wrong(path, expression, KEY, &problem))?;
+    Ok(Some(Group::Named(format!("{}-{value}", scope.source).into())))
 }
 
 fn texts(path: &Path, source: &Located, key: &str) -> Result<Vec<String>, YamlError> {
@@ -86,7 +107,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Vec<PollingSource>, YamlError> {
-        super::parse(Path::new("polling.yaml"), text)
+        super::parse(Path::new("polling.yaml"), text, "cmp1")
     }
 
     #[test]
@@ -101,6 +122,12 @@ mod tests {
         assert!(sources[0].meters.takes("disk.root.size") && !sources[0].meters.takes("memory"));
         assert_eq!(sources[1].resources, ["a", "b"]);
         assert_eq!(sources[1].discovery, ["endpoint:x"]);
+        assert_eq!(sources[0].group, None);
+        let with = |more: &str| format!("sources: [{{name: s, interval: 1, meters: [a], {more}}}]");
+        let expression = "group_id_coordination_expression: \"'x' + self.conf.host\"";
+        let group = |more: &str| parse(&with(more)).unwrap()[0].group.clone();
+        assert_eq!(group(expression), Some(Group::Named("s-xcmp1".into())));
+        assert_eq!(group(&format!("{expression}, resources: [r]")), None);
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Bus for OutboxBus {
             exchange: self.options.exchange.clone(),
             routing_key: format!("{topic}.sample"),
             body: body.into(),
-            headers: Vec::new(),
+            ..Outgoing::default()
         };
         self.outbox.try_publish(&message).await.map_err(|error| error.to_string())
     }

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use gnudi_telemetry::messaging::{
     BrokerOptions, Listening, Login, Pauses, QueueOptions, QuorumOptions, TlsFiles, TransportUrl,
+    compression::Compression,
 };
 
 use crate::config::Config;
@@ -65,6 +66,11 @@ fn broker(config: &Config, url: TransportUrl, name: &str) -> Result<BrokerOption
                 memory_length_max: number("rabbit_quorum_max_memory_length"),
                 memory_bytes_max: number("rabbit_quorum_max_memory_bytes"),
             }),
+        },
+        compression: match config.text(RABBIT, "kombu_compression") {
+            Some("gzip" | "zlib") => Some(Compression::Zlib),
+            Some("bz2" | "bzip2" | "bzip") => Some(Compression::Bzip2),
+            _ => None,
         },
         ..BrokerOptions::new(url, name)
     })

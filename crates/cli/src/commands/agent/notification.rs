@@ -8,7 +8,10 @@ use gnudi_telemetry::{
     events::{EventDefinitions, EventOptions},
     messaging::{AmqpOutbox, Consumer, Inbox, envelope::Version},
     meters::{MeterDefinitions, SampleOptions},
-    notification::{Agent, AgentOptions, Duplicates, Figures, FiguresCollector, Handler, MetadataMemory},
+    notification::{
+        Agent, AgentOptions, AsideOptions, Duplicates, Figures, FiguresCollector, Handler, MetadataMemory,
+        aside,
+    },
     pipeline::{Origin, PipelineFigures, Pipelines},
     publishers::{
         BusOptions, NotifierOptions, OpenError, PublisherContext, PublisherFigures, Publishers, bus_opener,
@@ -19,7 +22,7 @@ use gnudi_telemetry::{
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
-use super::{broker, credentials, metrics};
+use super::{broker, credentials, metrics, polling};
 use crate::{
     args::AgentArgs,
     commands::collectors::{Sink, until_told_to_stop},
@@ -49,6 +52,8 @@ pub struct NotificationAgent {
     /// One for each broker that is listened to.
     consumers: Vec<(Consumer, Inbox)>,
     outbox: Arc<AmqpOutbox>,
+    aside: AsideOptions,
+    figures: Arc<Figures>,
 }
 
 impl NotificationAgent {
@@ -60,16 +65,18 @@ impl NotificationAgent {
         registry.register_collector(Box::new(FiguresCollector(figures.clone())));
         let handler = Handler {
             meters: meters(config, &pipelines)?,
+            names: polling::names(config, polling::cloud(config)?),
             events: events(config, &pipelines)?,
             pipelines: Arc::new(pipelines),
-            figures,
+            figures: figures.clone(),
             duplicates: Duplicates::default().into(),
             metadata: MetadataMemory::default(),
         };
         let name = format!("gnudi agent notification on {}", super::host(config));
+        let aside = aside_options(config)?;
         let options = AgentOptions {
             tries_max: u32::try_from(config.size("notification", "tries_max")).unwrap_or(u32::MAX),
-            aside_queue: aside_queue(config)?,
+            aside: aside.clone(),
             graceful_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
         };
         let outbox = Arc::new(AmqpOutbox::new(broker::main_broker(config, &name)?));
@@ -79,7 +86,7 @@ impl NotificationAgent {
             let consumer = Consumer::start(broker, broker::listening(config)).context("what to listen to")?;
             consumers.push(consumer);
         }
-        Ok(NotificationAgent { agent, consumers, outbox })
+        Ok(NotificationAgent { agent, consumers, outbox, aside, figures })
     }
 
     /// Takes notifications until `stop`, and ends what is in flight.
@@ -96,14 +103,16 @@ impl NotificationAgent {
             tracing::info!("stopping");
             let _ = told.send(true);
         };
+        let keeping = tokio::spawn(aside::keep(self.outbox.clone(), self.aside, self.figures));
         tokio::join!(join_all(running), stopping);
+        keeping.abort();
         self.outbox.close().await;
     }
 }
 
 /// Whether the files and options are such that the agent could start, those of the pipelines apart.
 pub fn check(config: &Config) -> Result<()> {
-    aside_queue(config)?;
+    aside_options(config)?;
     check_pipelines(config)?;
     for option in ["pipeline_cfg_file", "event_pipeline_cfg_file"] {
         config.named_file("DEFAULT", option)?;
@@ -144,12 +153,17 @@ fn pipelines(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Re
 }
 
 /// What has no place to be set aside in would be tried for ever.
-fn aside_queue(config: &Config) -> Result<String> {
+pub fn aside_options(config: &Config) -> Result<AsideOptions> {
     let name = config.text("notification", "aside_queue").unwrap_or_default();
     if name.is_empty() || name.len() > 255 {
         bail!("{} = {name}: a queue's name has 1 to 255 bytes", config.place("notification", "aside_queue"));
     }
-    Ok(name.to_owned())
+    let limit = |option| Some(config.size("notification", option)).filter(|limit| *limit > 0);
+    Ok(AsideOptions {
+        queue: name.to_owned(),
+        messages_max: limit("aside_length_max").map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+        age_max: limit("aside_age_max").map(|seconds| Duration::from_secs(seconds as u64)),
+    })
 }
 
 /// A file that somebody names must be there; without one the defaults count.

@@ -1,7 +1,11 @@
 //! How polling agents share their resources: each knows who is there from a coordinator, and all of them compute alike
-//! whose a resource is, by the ring that shares out sacks.
+//! whose a resource is, by the groups and the ring of tooz, so that Ceilometer's agents are among them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, bail};
 use async_trait::async_trait;
@@ -9,26 +13,19 @@ use gnudi_drivers::{
     OpenError,
     clients::redis::{RedisOptions, RedisUrl},
     coordination::{
-        CoordinationError, Coordinator, Session,
-        etcd::{EtcdCoordinator, EtcdOptions},
-        redis::RedisCoordinator,
+        CoordinationError,
+        etcd::EtcdOptions,
+        tooz::{EtcdGroups, GroupMember, Groups, RedisGroups, ring::Ring},
     },
 };
-use gnudi_engine::metricd::ring::Ring;
-use gnudi_model::{MetricId, SackCount};
-use gnudi_telemetry::polling::{discovery::Group, partition::Partition};
-use tokio::{
-    sync::{Mutex, OnceCell},
-    task::JoinHandle,
-};
+use gnudi_telemetry::polling::{discovery::Group, partition::Partition, source::PollingSource};
+use tokio::{sync::OnceCell, task::JoinHandle};
 use uuid::Uuid;
 
 use crate::config::Config;
 
 /// How long the coordinator may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Parts into which resources are shared out.
-const PARTS: u16 = 4096;
 
 /// Where agents find each other.
 enum Place {
@@ -37,75 +34,58 @@ enum Place {
 }
 
 impl Place {
-    async fn open(&self, cluster: Uuid) -> Result<Arc<dyn Coordinator>, OpenError> {
+    async fn open(&self, id: &str, lease: Duration) -> Result<Arc<dyn Groups>, OpenError> {
         Ok(match self {
-            Place::Redis(options) => Arc::new(RedisCoordinator::open((**options).clone(), cluster).await?),
-            Place::Etcd(options) => Arc::new(EtcdCoordinator::open(options.clone(), cluster).await?),
+            Place::Redis(options) => Arc::new(RedisGroups::open((**options).clone(), id, lease).await?),
+            Place::Etcd(options) => Arc::new(EtcdGroups::open(options, id, lease)?),
         })
     }
 }
 
-/// The membership of an agent in its group.
+/// The membership of an agent in its groups.
 pub struct Members {
     place: Place,
-    /// What the group's sessions lie under.
-    cluster: Uuid,
     /// Opened when it is first reached: one that is away keeps nobody from polling.
-    coordinator: OnceCell<Arc<dyn Coordinator>>,
+    groups: OnceCell<Arc<dyn Groups>>,
     /// How long an agent counts as alive that has not said so: its resources move then.
     lease: Duration,
-    /// The machine, a slash, and what is only this process's.
-    name: String,
+    /// A UUID, as Ceilometer's agents have one.
+    id: String,
+    names: GroupNames,
+    rings: std::sync::RwLock<HashMap<String, Ring>>,
+}
+
+/// What groups are called, as Ceilometer calls them.
+struct GroupNames {
+    /// The namespaces, and `[polling] partitioning_group_prefix`.
+    prefix: String,
     host: String,
-    session: Mutex<Option<Session>>,
-    rings: std::sync::RwLock<Rings>,
+    /// Those that polling files name.
+    named: HashSet<Arc<str>>,
 }
 
-/// Who owns what: for everything, and for what only the agents of this machine see.
-#[derive(Default)]
-struct Rings {
-    everywhere: Option<Owners>,
-    this_host: Option<Owners>,
-}
+impl GroupNames {
+    fn of(&self, group: &Group) -> String {
+        match group {
+            Group::Everywhere => format!("{}-gnudi", self.prefix),
+            Group::ThisHost => format!("{}-{}", self.prefix, self.host),
+            Group::Named(name) => name.to_string(),
+        }
+    }
 
-struct Owners {
-    ring: Ring,
-    /// This agent's place among the members.
-    own: usize,
-}
-
-impl Owners {
-    /// `None` where this agent is not among the members.
-    fn new(members: &[String], own: &str) -> Option<Self> {
-        let own = members.iter().position(|member| member == own)?;
-        Some(Owners { ring: Ring::new(members, parts()), own })
+    fn all(&self) -> Vec<String> {
+        let named = self.named.iter().cloned().map(Group::Named);
+        [Group::Everywhere, Group::ThisHost].into_iter().chain(named).map(|group| self.of(&group)).collect()
     }
 }
 
-fn parts() -> SackCount {
-    SackCount(PARTS.try_into().expect("not zero"))
-}
-
-impl Rings {
-    fn new(members: &[String], own: &str, host: &str) -> Self {
-        let here = |member: &&String| member.strip_prefix(host).is_some_and(|rest| rest.starts_with('/'));
-        let neighbours: Vec<String> = members.iter().filter(here).cloned().collect();
-        Rings { everywhere: Owners::new(members, own), this_host: Owners::new(&neighbours, own) }
-    }
-
-    /// An agent that knows of nobody, itself included, polls everything: nothing is lost that way.
-    fn is_mine(&self, group: Group, id: &str) -> bool {
-        let owners = match group {
-            Group::Everywhere => &self.everywhere,
-            Group::ThisHost => &self.this_host,
-        };
-        let part = parts().sack_of(MetricId(Uuid::new_v5(&Uuid::NAMESPACE_OID, id.as_bytes())));
-        owners.as_ref().is_none_or(|owners| owners.ring.owner(part) == owners.own)
-    }
-}
-
-/// What `[coordination] backend_url` asks for; `None` where it says nothing. Agents of one `group` share their work.
-pub fn members(config: &Config, group: &str, host: &str) -> Result<Option<Arc<Members>>> {
+/// What `[coordination] backend_url` asks for; `None` where it says nothing. Agents of one `prefix` share their work.
+pub fn members(
+    config: &Config,
+    prefix: String,
+    host: &str,
+    sources: &[PollingSource],
+) -> Result<Option<Arc<Members>>> {
     let Some(url) = config.text("coordination", "backend_url") else { return Ok(None) };
     let at = || config.place("coordination", "backend_url");
     let place = match url.split(':').next() {
@@ -120,16 +100,33 @@ pub fn members(config: &Config, group: &str, host: &str) -> Result<Option<Arc<Me
         }
         _ => bail!("{}: redis:// and etcd3+http:// coordinate polling agents", at()),
     };
+    let named = |source: &PollingSource| match &source.group {
+        Some(Group::Named(name)) => Some(name.clone()),
+        _ => None,
+    };
+    let named = sources.iter().filter_map(named).collect();
     Ok(Some(Arc::new(Members {
         place,
-        cluster: Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("gnudi agent polling {group}").as_bytes()),
-        coordinator: OnceCell::new(),
-        lease: config.seconds("coordination", "lease_seconds"),
-        name: format!("{host}/{}", Uuid::new_v4()),
-        host: host.to_owned(),
-        session: Mutex::default(),
+        groups: OnceCell::new(),
+        lease: lease(config, url),
+        id: Uuid::new_v4().to_string(),
+        names: GroupNames { prefix, host: host.to_owned(), named },
         rings: std::sync::RwLock::default(),
     })))
+}
+
+/// How long a member counts as alive: what the option says, or tooz' own options in the URL.
+fn lease(config: &Config, url: &str) -> Duration {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let seconds = |wanted: &str| {
+        let mut named = query.split('&').filter_map(|option| option.split_once('='));
+        let (_, value) = named.find(|(name, _)| *name == wanted)?;
+        value.parse().ok().filter(|seconds| (1.0..=1e6).contains(seconds))
+    };
+    match seconds("membership_timeout").or_else(|| seconds("timeout")) {
+        Some(seconds) if !config.is_set("coordination", "lease_seconds") => Duration::from_secs_f64(seconds),
+        _ => config.seconds("coordination", "lease_seconds"),
+    }
 }
 
 impl Members {
@@ -138,7 +135,7 @@ impl Members {
         let members = Arc::clone(self);
         tokio::spawn(async move {
             loop {
-                if let Err(error) = members.renew().await {
+                if let Err(error) = members.beat().await {
                     tracing::warn!(%error, "polling agents cannot be coordinated for now");
                 }
                 tokio::time::sleep(members.lease / 3).await;
@@ -146,41 +143,39 @@ impl Members {
         })
     }
 
-    async fn coordinator(&self) -> Result<&dyn Coordinator, CoordinationError> {
-        let opened = self.coordinator.get_or_try_init(|| self.place.open(self.cluster)).await;
+    async fn groups(&self) -> Result<&dyn Groups, CoordinationError> {
+        let opened = self.groups.get_or_try_init(|| self.place.open(&self.id, self.lease)).await;
         opened.map(AsRef::as_ref).map_err(|error| CoordinationError::Unavailable(error.to_string()))
     }
 
-    /// Joins, or says that the agent is still there.
-    async fn renew(&self) -> Result<(), CoordinationError> {
-        const ABOUT: &str = "{}";
-        let coordinator = self.coordinator().await?;
-        let mut session = self.session.lock().await;
-        if let Some(joined) = *session {
-            match coordinator.renew(joined, ABOUT).await {
-                Err(CoordinationError::Expired) => {}
-                renewed => return renewed,
-            }
-        }
-        *session = Some(coordinator.join(&self.name, ABOUT, self.lease).await?);
-        Ok(())
+    async fn beat(&self) -> Result<(), CoordinationError> {
+        self.groups().await?.beat().await
     }
 
     /// Has others take over at once.
     pub async fn leave(&self) {
-        if let Some(session) = self.session.lock().await.take()
-            && let Ok(coordinator) = self.coordinator().await
-            && let Err(error) = coordinator.leave(session).await
+        if let Some(groups) = self.groups.get()
+            && let Err(error) = groups.leave(&self.names.all()).await
         {
             tracing::debug!(%error, "others will notice later that this agent is gone");
         }
     }
 
-    async fn look(&self) -> Result<Rings, CoordinationError> {
-        self.renew().await?;
-        let members = self.coordinator().await?.members().await?;
-        let names: Vec<String> = members.into_iter().map(|member| member.name).collect();
-        Ok(Rings::new(&names, &self.name, &self.host))
+    async fn look(&self) -> Result<HashMap<String, Ring>, CoordinationError> {
+        let groups = self.groups().await?;
+        groups.beat().await?;
+        let mut rings = HashMap::new();
+        for name in self.names.all() {
+            let is_own = |member: &GroupMember| member.id == self.id.as_bytes();
+            let mut members = groups.members(&name).await?;
+            // Not yet, or others have thought it dead.
+            if !members.iter().any(is_own) {
+                groups.join(&name).await?;
+                members = groups.members(&name).await?;
+            }
+            rings.insert(name, Ring::new(&members));
+        }
+        Ok(rings)
     }
 }
 
@@ -195,8 +190,11 @@ impl Partition for Members {
         }
     }
 
-    fn is_mine(&self, group: Group, id: &str) -> bool {
-        self.rings.read().expect("nobody panics with it").is_mine(group, id)
+    /// An agent that knows of nobody, itself included, polls everything: nothing is lost that way.
+    fn is_mine(&self, group: &Group, key: &str) -> bool {
+        let rings = self.rings.read().expect("nobody panics with it");
+        let owner = rings.get(&self.names.of(group)).and_then(|ring| ring.owner(key));
+        owner.is_none_or(|owner| owner == self.id.as_bytes())
     }
 }
 
@@ -205,28 +203,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_resource_is_one_agents_and_few_move() {
-        let names: Vec<String> = ["a/1", "a/2", "b/3"].map(str::to_owned).to_vec();
-        let ids: Vec<String> = (0..1000).map(|number| format!("resource {number}")).collect();
-        let owner = |names: &[String], group, id: &str| {
-            let mine = names.iter().filter(|name| {
-                let host = name.split('/').next().unwrap();
-                Rings::new(names, name, host).is_mine(group, id)
-            });
-            mine.cloned().collect::<Vec<_>>()
-        };
-        let rest: Vec<String> = names[..2].to_vec();
-        let mut moved = 0;
-        for id in &ids[..100] {
-            let before = owner(&names, Group::Everywhere, id);
-            let after = owner(&rest, Group::Everywhere, id);
-            assert_eq!((before.len(), after.len()), (1, 1));
-            moved += usize::from(before != after);
-            // Each machine polls its own, and shares that only with the agents beside.
-            assert_eq!(owner(&names, Group::ThisHost, id).len(), 2);
-        }
-        assert!((15..=60).contains(&moved), "{moved} of 100 moved");
-        // Who is not (any more) a member polls everything.
-        assert!(ids.iter().all(|id| Rings::new(&rest, "b/3", "b").is_mine(Group::Everywhere, id)));
+    fn groups_are_called_as_ceilometer_calls_them() {
+        let names =
+            GroupNames { prefix: "compute-east".into(), host: "cmp1".into(), named: ["s-x".into()].into() };
+        assert_eq!(names.all(), ["compute-east-gnudi", "compute-east-cmp1", "s-x"]);
     }
 }

@@ -84,7 +84,8 @@ impl PollingAgent {
         let cloud = cloud(config)?;
         let (pollsters, discoveries) = parts(config, &namespaces, &host, cloud.as_ref())?;
         let group = group(config, &namespaces);
-        let members = partition::members(config, &group, &host)?;
+        let sources = sources(config, &host)?;
+        let members = partition::members(config, group, &host, &sources)?;
         let outbox = outbox(config, &host)?;
         let counts = Counts::default();
         registry.register_collector(Box::new(PollingFigures(counts.clone())));
@@ -95,7 +96,7 @@ impl PollingAgent {
                 jitter_max: config.seconds(POLLING, "jitter"),
                 sample_source: config.text("DEFAULT", "sample_source").unwrap_or("openstack").to_owned(),
             },
-            sources: sources(config)?,
+            sources,
             pollsters,
             discoveries,
             partition: match &members {
@@ -149,7 +150,7 @@ impl PollingAgent {
 /// Whether the files and options are such that the agent could start.
 pub fn check(config: &Config) -> Result<()> {
     namespaces_of(config, &[])?;
-    sources(config).map(drop)
+    sources(config, &super::host(config)).map(drop)
 }
 
 fn new_id() -> String {
@@ -265,7 +266,7 @@ fn nova(config: &Config) -> &str {
 }
 
 /// `None` where nobody says who logs in.
-fn cloud(config: &Config) -> Result<Option<Cloud>> {
+pub fn cloud(config: &Config) -> Result<Option<Cloud>> {
     let Some(keystone) = credentials::keystone(config, "service_credentials")? else { return Ok(None) };
     let timeout = keystone.timeout;
     let options = gnudi_http::HttpOptions {
@@ -280,7 +281,7 @@ fn cloud(config: &Config) -> Result<Option<Cloud>> {
 }
 
 /// Who looks names up, where that is asked for.
-fn names(config: &Config, cloud: Option<Cloud>) -> Option<Arc<Names>> {
+pub fn names(config: &Config, cloud: Option<Cloud>) -> Option<Arc<Names>> {
     if !config.bool(POLLING, "identity_name_discovery") {
         return None;
     }
@@ -317,13 +318,13 @@ fn central_options(config: &Config) -> CentralOptions {
     }
 }
 
-fn sources(config: &Config) -> Result<Vec<PollingSource>> {
+fn sources(config: &Config, host: &str) -> Result<Vec<PollingSource>> {
     if let Some(path) = config.named_file(POLLING, "cfg_file")? {
-        return Ok(source::load(&path)?);
+        return Ok(source::load(&path, host)?);
     }
     let name = config.text(POLLING, "cfg_file").unwrap_or("polling.yaml");
     tracing::info!(file = name, "there is none: instances and volumes are polled, every 5 minutes");
-    Ok(source::parse(Path::new(name), DEFAULT_FILE)?)
+    Ok(source::parse(Path::new(name), DEFAULT_FILE, host)?)
 }
 
 fn outbox(config: &Config, host: &str) -> Result<Option<Arc<AmqpOutbox>>> {

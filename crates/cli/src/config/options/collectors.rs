@@ -16,7 +16,10 @@ pub const OPTIONS: &[Spec] = &options! {
 
     [amqp1d]
     text url("localhost:5672/u/collectd/telemetry",
-        "Where to receive: [amqp://][user[:password]@]host[:port]/address.");
+        "Where to receive: [amqp[s]://][user[:password]@]host[:port]/address.");
+    text ssl_ca_file("", "gnudi: certificates, in PEM, that vouch for the broker of amqps://. Unset: the system's.");
+    text ssl_cert_file("", "gnudi: certificate of this program for the broker, in PEM.");
+    text ssl_key_file("", "gnudi: its key, in PEM. Unset: it stands in ssl_cert_file.");
     option data_source(Kind::Choice(&["collectd"]), "collectd", "What the messages are.");
     text resource_type("collectd_amqp1d", "Type of the hosts' resources; created where there is none.");
     text creator("", "User as whom measures are posted. Unset: admin.");

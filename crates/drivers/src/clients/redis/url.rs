@@ -10,8 +10,16 @@ const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 /// What clients of other languages understand and this one has no use for.
-const WITHOUT_EFFECT: [&str; 4] =
-    ["encoding", "retry_on_timeout", "socket_keepalive", "health_check_interval"];
+const WITHOUT_EFFECT: [&str; 7] = [
+    "encoding",
+    "retry_on_timeout",
+    "socket_keepalive",
+    "health_check_interval",
+    // tooz' own, which its callers read.
+    "timeout",
+    "lock_timeout",
+    "membership_timeout",
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {

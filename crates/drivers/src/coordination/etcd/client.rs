@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::EtcdOptions;
 use crate::{coordination::CoordinationError, objects::http::Http};
 
-pub(super) struct Client {
+pub(in crate::coordination) struct Client {
     http: Http,
     endpoints: Vec<String>,
     /// Which endpoint answered last.
@@ -19,7 +19,7 @@ pub(super) struct Client {
 
 /// A key as it is now.
 #[derive(Clone, Debug, Default)]
-pub(super) struct KeyValue {
+pub(in crate::coordination) struct KeyValue {
     pub key: String,
     pub value: String,
     /// 0 where there is no such key.
@@ -27,18 +27,22 @@ pub(super) struct KeyValue {
 }
 
 impl Client {
-    pub(super) fn new(options: &EtcdOptions) -> Result<Self, String> {
+    pub(in crate::coordination) fn new(options: &EtcdOptions) -> Result<Self, String> {
         let is_secure = options.endpoints.iter().any(|endpoint| endpoint.starts_with("https:"));
         let http = Http::new(&options.http, is_secure)?;
         Ok(Client { http, endpoints: options.endpoints.clone(), current: AtomicUsize::new(0) })
     }
 
-    pub(super) fn place(&self) -> String {
+    pub(in crate::coordination) fn place(&self) -> String {
         format!("etcd at {}", self.endpoints.join(", "))
     }
 
     /// `None` where etcd knows nothing of what is named, such as a lease. What was asked for may be done twice.
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Option<Value>, CoordinationError> {
+    pub(in crate::coordination) async fn post(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<Option<Value>, CoordinationError> {
         let place = self.place();
         let unavailable = |reason: String| CoordinationError::Unavailable(format!("{place}: {reason}"));
         let mut tries = self.http.tries();
@@ -68,7 +72,7 @@ impl Client {
     }
 
     /// A transaction: whether the comparisons held, and what the operations of that case found.
-    pub(super) async fn transact(
+    pub(in crate::coordination) async fn transact(
         &self,
         compare: Vec<Value>,
         success: Vec<Value>,
@@ -95,7 +99,7 @@ fn decode(key: &Value) -> KeyValue {
 }
 
 /// Numbers are texts in the gateway's JSON, and absent where they are 0.
-pub(super) fn number(value: &Value) -> u64 {
+pub(in crate::coordination) fn number(value: &Value) -> u64 {
     value.as_str().and_then(|text| text.parse().ok()).or_else(|| value.as_u64()).unwrap_or(0)
 }
 

@@ -5,7 +5,7 @@
 //! of tokens in the same transaction, and only where nobody else has written it since all owners were read: of several that
 //! try at once one succeeds, and the others look again.
 
-mod client;
+pub(super) mod client;
 mod runs;
 
 use std::{collections::HashMap, time::Duration};
@@ -51,7 +51,7 @@ impl EtcdOptions {
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("ca_cert", file)) => http.ca_file = Some(file.into()),
-                Some(("api_version" | "timeout", _)) => {}
+                Some(("api_version" | "timeout" | "lock_timeout" | "membership_timeout", _)) => {}
                 _ => return Err("an option of etcd's URL is not supported: only ca_cert is".to_owned()),
             }
         }

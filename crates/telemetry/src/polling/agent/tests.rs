@@ -93,7 +93,7 @@ fn agent(sources: &str, numbers: &Arc<Numbers>, kept: &Arc<Kept>) -> Agent {
             jitter_max: Duration::ZERO,
             sample_source: "here".to_owned(),
         },
-        sources: source::parse(Path::new("polling.yaml"), sources).unwrap(),
+        sources: source::parse(Path::new("polling.yaml"), sources, "here").unwrap(),
         pollsters: vec![pollster("a", Some("numbers")), pollster("b", Some("numbers")), pollster("c", None)],
         discoveries: vec![Arc::clone(numbers) as _],
         partition: Arc::new(Alone),
@@ -201,7 +201,7 @@ struct Third(usize, Arc<Mutex<Vec<usize>>>);
 impl Partition for Third {
     async fn refresh(&self) {}
 
-    fn is_mine(&self, _: Group, id: &str) -> bool {
+    fn is_mine(&self, _: &Group, id: &str) -> bool {
         let alive = self.1.lock();
         let turn = id.bytes().map(usize::from).sum::<usize>() % alive.len();
         alive[turn] == self.0
@@ -230,4 +230,27 @@ async fn agents_share_resources_and_take_over_those_of_the_dead() {
     agents[0].poll_once().await;
     agents[2].poll_once().await;
     assert_eq!(kept.resources("a"), all);
+}
+
+/// Has this one of what a named group shares out, and all of what others do.
+struct OneOf(&'static str);
+
+#[async_trait]
+impl Partition for OneOf {
+    async fn refresh(&self) {}
+
+    fn is_mine(&self, group: &Group, key: &str) -> bool {
+        assert!(matches!(group, Group::Everywhere) || *group == Group::Named("s-g".into()));
+        matches!(group, Group::Everywhere) || key == self.0
+    }
+}
+
+#[tokio::test]
+async fn agents_of_a_named_group_share_pollsters() {
+    let (numbers, kept) = parts(10);
+    let sources =
+        "sources: [{name: s, interval: 10, meters: ['*'], group_id_coordination_expression: \"'g'\"}]";
+    let agent = Agent { partition: Arc::new(OneOf("b")), ..agent(sources, &numbers, &kept) };
+    agent.poll_once().await;
+    assert_eq!((kept.resources("a").len(), kept.resources("b").len()), (0, 10));
 }

@@ -1,6 +1,6 @@
 //! The instances on this machine, as libvirt has them.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use async_trait::async_trait;
 
@@ -32,6 +32,10 @@ impl Discovery for LocalInstances {
         Group::ThisHost
     }
 
+    fn key<'a>(&self, resource: &'a Resource) -> Cow<'a, str> {
+        key("NovaLikeServer", resource)
+    }
+
     async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {
         let domains = self.inspector.domains().await.map_err(|error| DiscoveryError(error.to_string()))?;
         let mut instances = Vec::with_capacity(domains.len());
@@ -50,6 +54,11 @@ impl Discovery for LocalInstances {
         }
         Ok(instances.into_iter().filter_map(resource).collect())
     }
+}
+
+/// As Python prints one of Nova's servers in Ceilometer's agent, by which that shares instances out.
+pub(super) fn key<'a>(class: &str, instance: &'a Resource) -> Cow<'a, str> {
+    format!("<{class}: {}>", instance.text("name").unwrap_or("unknown-name")).into()
 }
 
 /// A flavor whose id nobody knows goes by its name.

@@ -3,7 +3,7 @@
 //! Nova is asked once a round at most, whatever is polled; flavors and images are asked for once each. Hosts that begin at the
 //! same moment are kept apart by the rounds' jitter.
 
-use std::{collections::HashMap, time::Duration};
+use std::{borrow::Cow, collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -177,6 +177,10 @@ impl Discovery for NovaInstances {
 
     fn group(&self) -> Group {
         Group::ThisHost
+    }
+
+    fn key<'a>(&self, resource: &'a Resource) -> Cow<'a, str> {
+        super::discovery::key("Server", resource)
     }
 
     async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {

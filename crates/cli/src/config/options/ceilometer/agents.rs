@@ -9,6 +9,9 @@ const CACHE: &str = "caches are in the process";
 const NOT_SHOWN: &str = "samples go to the broker; a pipeline with prometheus:// shows them";
 const DRIVEN: &str = "publishers gather by themselves";
 
+/// Seconds: a broker counts milliseconds in 32 bits.
+const EXPIRATION: Kind = Kind::Int { min: 0, max: 4_294_967 };
+
 pub const OPTIONS: &[Spec] = &options! {
     [notification]
     option workers(POSITIVE, "",
@@ -25,6 +28,10 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: how often a notification that cannot be published is tried before it is set aside.");
     text aside_queue("gnudi.aside",
         "gnudi: queue of the notifications that were set aside, each with the reason in its headers.");
+    option aside_length_max(ANY, "10000",
+        "gnudi: notifications that are kept there; beyond them the oldest are dropped. 0 for any number.");
+    option aside_age_max(EXPIRATION, "2592000",
+        "gnudi: seconds that they are kept, 30 days; 0 for any time.");
     option in_flight_bytes_max(POSITIVE, "50331648",
         "gnudi: bytes of notifications that are taken and not yet acknowledged; beyond them none is taken.");
     idle ack_on_event_error("true", "what cannot be published is set aside after tries_max tries");
@@ -102,7 +109,8 @@ pub const OPTIONS: &[Spec] = &options! {
 
     [coordination]
     secret backend_url(Kind::Text,
-        "Where polling agents find each other: etcd's or Redis' URL. Unset: each polls everything.");
+        "Where polling agents find each other, Ceilometer's included: etcd's or Redis' URL. Unset: each polls \
+         everything.");
     option lease_seconds(Kind::Seconds, "30",
         "gnudi: a polling agent without a heartbeat for so long has died, and the others take over.");
 

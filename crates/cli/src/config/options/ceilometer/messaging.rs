@@ -42,7 +42,8 @@ pub const RABBIT: &[Spec] = &options! {
     idle kombu_reconnect_delay("1.0", "rabbit_retry_interval counts");
     idle kombu_reconnect_splay("0.0", "a quarter of each pause is random");
     idle kombu_missing_consumer_retry_timeout("60", RPC);
-    idle kombu_compression("", "messages are published as they are; those that come compressed are set aside");
+    option kombu_compression(Kind::Choice(&["gzip", "zlib", "bz2", "bzip2", "bzip"]), "",
+        "What messages are compressed with that are published; those that come are read, compressed or not.");
     idle rabbit_ha_queues("false", "RabbitMQ mirrors queues by its own policies since 3.0");
     idle rabbit_transient_quorum_queue("false", RPC);
     idle rabbit_transient_queues_ttl("1800", RPC);

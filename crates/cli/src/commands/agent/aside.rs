@@ -1,0 +1,200 @@
+//! `gnudi agent aside ...`: the notifications that the agent could not publish, in the broker's queue for them.
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use gnudi_telemetry::{
+    messaging::{AmqpOutbox, browser::Browser},
+    notification::aside::Aside,
+};
+
+use super::{broker, notification};
+use crate::{
+    commands::client::output::{Cell, Listing, Output, Record},
+    config::{Config, Project},
+    logging,
+    program_args::ProgramArgs,
+};
+
+/// Bytes of a message that `show` prints.
+const SHOWN_BYTES_MAX: usize = 1 << 20;
+
+/// `gnudi agent aside`
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// List what was set aside, with the reasons, the oldest first.
+    List(List),
+    /// Show a message that was set aside.
+    Show(Show),
+    /// Bring messages back to the queues that they came from, so that the agent takes them again.
+    Replay(Chosen),
+    /// Drop messages for good.
+    Drop(Chosen),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    program: ProgramArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Show {
+    /// Id of the message, as `list` shows it.
+    #[arg(value_name = "ID")]
+    id: String,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    program: ProgramArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Chosen {
+    /// Ids of messages, as `list` shows them.
+    #[arg(value_name = "ID", required_unless_present_any = ["all", "reason", "queue"], conflicts_with = "all")]
+    ids: Vec<String>,
+    /// All of them.
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    program: ProgramArgs,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+struct Which {
+    /// Only those whose reason has this text in it.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Only those that came from this queue.
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+}
+
+impl Which {
+    fn is_meant(&self, aside: &Aside) -> bool {
+        self.reason.as_ref().is_none_or(|text| aside.reason.contains(text.as_str()))
+            && self.queue.as_ref().is_none_or(|queue| aside.queue == *queue)
+    }
+}
+
+pub fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::List(list) => list.run(),
+        Command::Show(show) => show.run(),
+        Command::Replay(chosen) => chosen.run(Deed::Replay),
+        Command::Drop(chosen) => chosen.run(Deed::Drop),
+    }
+}
+
+impl List {
+    fn run(&self) -> Result<()> {
+        let mut rows = Vec::new();
+        walk(&self.program, async |_, aside| {
+            if self.which.is_meant(&aside) {
+                rows.push(row(&aside));
+            }
+            Ok(())
+        })?;
+        let columns = COLUMNS.map(str::to_owned).to_vec();
+        self.output.print_listing(Listing { columns, rows })
+    }
+}
+
+const COLUMNS: [&str; 7] = ["id", "time", "queue", "event_type", "bytes", "tries", "reason"];
+
+fn row(aside: &Aside) -> Vec<Cell> {
+    let event_type = aside.event_type().unwrap_or_default();
+    let bytes = Cell::from(aside.held.body.len() as u64);
+    let [id, time, queue] = [&aside.id, &aside.time, &aside.queue].map(|text| Cell::from(text.as_str()));
+    let [event_type, tries, reason] =
+        [&event_type, &aside.tries, &aside.reason].map(|text| Cell::from(text.as_str()));
+    vec![id, time, queue, event_type, bytes, tries, reason]
+}
+
+impl Show {
+    fn run(&self) -> Result<()> {
+        let mut found = None;
+        walk(&self.program, async |_, aside| {
+            if aside.id == self.id {
+                found.get_or_insert(aside);
+            }
+            Ok(())
+        })?;
+        let Some(aside) = found else { bail!("no message {} was set aside", self.id) };
+        let mut record: Record = COLUMNS.map(str::to_owned).into_iter().zip(row(&aside)).collect();
+        let mut text = aside.text();
+        if text.len() > SHOWN_BYTES_MAX {
+            text.truncate(text.floor_char_boundary(SHOWN_BYTES_MAX));
+            text.push_str("...");
+        }
+        record.push(("message".to_owned(), text.as_str().into()));
+        self.output.print_record(record)
+    }
+}
+
+/// What is done to those that are chosen.
+#[derive(Clone, Copy)]
+enum Deed {
+    Replay,
+    Drop,
+}
+
+impl Chosen {
+    fn run(&self, deed: Deed) -> Result<()> {
+        let (mut done, mut failures) = (0, Vec::new());
+        let mut missing: Vec<&String> = self.ids.iter().collect();
+        walk(&self.program, async |browser, aside| {
+            let is_named = self.ids.is_empty() || self.ids.contains(&aside.id);
+            if !is_named || !self.which.is_meant(&aside) {
+                return Ok(());
+            }
+            missing.retain(|id| **id != aside.id);
+            match deed {
+                Deed::Drop => browser.remove(&aside.held).await?,
+                Deed::Replay => {
+                    if let Err(error) = aside.replay(browser).await {
+                        failures.push(format!("{}: {error}", aside.id));
+                        return Ok(());
+                    }
+                }
+            }
+            done += 1;
+            Ok(())
+        })?;
+        let word = match deed {
+            Deed::Replay => "replayed",
+            Deed::Drop => "dropped",
+        };
+        println!("{done} {word}");
+        failures.extend(missing.iter().map(|id| format!("{id}: no such message was set aside")));
+        if failures.is_empty() { Ok(()) } else { bail!("{}", failures.join("\n")) }
+    }
+}
+
+/// Looks at each message that was set aside; those that `visit` neither removes nor replays stay where they are.
+fn walk(program: &ProgramArgs, mut visit: impl AsyncFnMut(&Browser, Aside) -> Result<()>) -> Result<()> {
+    let config = Config::load_project(Project::Ceilometer, program)?;
+    logging::start_quietly(program, &config);
+    let queue = notification::aside_options(&config)?.queue;
+    let broker = broker::main_broker(&config, &format!("gnudi agent aside on {}", super::host(&config)))?;
+    crate::commands::runtime(&config, "aside", Some(1))?.block_on(async {
+        let outbox = AmqpOutbox::new(broker);
+        let Some(mut browser) = Browser::open(&outbox, &queue).await? else { return Ok(()) };
+        let outcome = async {
+            while let Some(held) = browser.next().await? {
+                visit(&browser, Aside::new(held)).await?;
+            }
+            anyhow::Ok(())
+        };
+        let outcome = outcome.await;
+        browser.close().await;
+        outbox.close().await;
+        outcome
+    })
+}

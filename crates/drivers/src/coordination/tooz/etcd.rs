@@ -1,0 +1,117 @@
+//! tooz' groups on etcd: a key for each group, and below it a key for each member, which goes with the member's lease.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use super::{CAPABILITIES, GroupMember, Groups};
+use crate::{
+    OpenError,
+    coordination::{
+        CoordinationError,
+        etcd::{
+            EtcdOptions,
+            client::{Client, number},
+        },
+    },
+};
+
+const PREFIX: &str = "tooz/groups/";
+
+pub struct EtcdGroups {
+    client: Client,
+    id: String,
+    lease_length: Duration,
+    /// 0 while there is none.
+    lease: Mutex<u64>,
+}
+
+impl EtcdGroups {
+    /// `id` is this member's; `lease` is how long it counts as alive without a beat, in whole seconds. Asks nobody yet.
+    pub fn open(options: &EtcdOptions, id: &str, lease: Duration) -> Result<Self, OpenError> {
+        let failed = |reason| OpenError::Engine { engine: options.endpoints.join(", "), reason };
+        let client = Client::new(options).map_err(failed)?;
+        Ok(EtcdGroups { client, id: id.to_owned(), lease_length: lease, lease: Mutex::default() })
+    }
+
+    fn member_key(&self, group: &str) -> String {
+        STANDARD.encode(format!("{PREFIX}{group}/{}", self.id))
+    }
+
+    async fn new_lease(&self) -> Result<u64, CoordinationError> {
+        let seconds = self.lease_length.as_millis().div_ceil(1000).max(1);
+        let granted = self.client.post("/v3/lease/grant", &json!({ "TTL": seconds.to_string() })).await?;
+        match number(&granted.unwrap_or_default()["ID"]) {
+            0 => Err(CoordinationError::Unavailable(format!("{}: no lease", self.client.place()))),
+            lease => Ok(lease),
+        }
+    }
+}
+
+fn group_key(group: &str) -> String {
+    STANDARD.encode(format!("{PREFIX}{group}/"))
+}
+
+#[async_trait]
+impl Groups for EtcdGroups {
+    async fn beat(&self) -> Result<(), CoordinationError> {
+        let mut lease = self.lease.lock().await;
+        if *lease != 0 {
+            let kept = self.client.post("/v3/lease/keepalive", &json!({ "ID": lease.to_string() })).await?;
+            if number(&kept.unwrap_or_default()["result"]["TTL"]) != 0 {
+                return Ok(());
+            }
+        }
+        // What went with the lease before is gone: whoever looks sees that this member is missing, and joins again.
+        *lease = self.new_lease().await?;
+        Ok(())
+    }
+
+    async fn join(&self, group: &str) -> Result<(), CoordinationError> {
+        let lease = *self.lease.lock().await;
+        if lease == 0 {
+            return Err(CoordinationError::Expired);
+        }
+        let group_key = group_key(group);
+        let is_missing = json!({ "target": "VERSION", "result": "EQUAL", "key": group_key, "version": "0" });
+        // tooz writes the key as its value.
+        let create = json!({ "request_put": { "key": group_key, "value": group_key } });
+        self.client.transact(vec![is_missing], vec![create], Vec::new()).await?;
+        let (key, value) = (self.member_key(group), STANDARD.encode(CAPABILITIES));
+        let enter = json!({ "request_put": { "key": key, "value": value, "lease": lease.to_string() } });
+        self.client.transact(Vec::new(), vec![enter], Vec::new()).await.map(drop)
+    }
+
+    async fn leave(&self, groups: &[String]) -> Result<(), CoordinationError> {
+        for group in groups {
+            let delete = json!({ "request_delete_range": { "key": self.member_key(group) } });
+            self.client.transact(Vec::new(), vec![delete], Vec::new()).await?;
+        }
+        let lease = std::mem::take(&mut *self.lease.lock().await);
+        if lease != 0 {
+            self.client.post("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await?;
+        }
+        Ok(())
+    }
+
+    async fn members(&self, group: &str) -> Result<Vec<GroupMember>, CoordinationError> {
+        let prefix = format!("{PREFIX}{group}/");
+        // The slash's successor: all keys that begin so.
+        let end = format!("{PREFIX}{group}0");
+        let range = json!({ "key": STANDARD.encode(&prefix), "range_end": STANDARD.encode(end) });
+        let found = self.client.post("/v3/kv/range", &range).await?.unwrap_or_default();
+        let member = |found: &Value| {
+            let bytes = |name: &str| STANDARD.decode(found[name].as_str().unwrap_or_default()).ok();
+            let id = bytes("key")?.strip_prefix(prefix.as_bytes())?.to_vec();
+            // The group's own key.
+            (!id.is_empty()).then_some(GroupMember::new(id, &bytes("value")?))
+        };
+        let found = found["kvs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut members: Vec<GroupMember> = found.iter().filter_map(member).collect();
+        members.sort();
+        Ok(members)
+    }
+}

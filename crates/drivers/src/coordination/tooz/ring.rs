@@ -1,0 +1,70 @@
+//! tooz' hash ring (`tooz/hashring.py`): each member has 32 places for each share of its weight on a ring of MD5 sums, and what is shared
+//! out belongs to the member behind its own sum.
+
+use std::collections::BTreeMap;
+
+use md5::{Digest as _, Md5};
+
+use super::GroupMember;
+
+/// Of a member with weight 1.
+const PLACES: u32 = 32;
+
+/// A heavier member has no more shares than this one: whoever writes weights decides how much is computed here.
+const WEIGHT_MAX: u32 = 1000;
+
+/// Members on their places.
+#[derive(Clone, Debug, Default)]
+pub struct Ring {
+    places: BTreeMap<[u8; 16], Vec<u8>>,
+}
+
+impl Ring {
+    pub fn new(members: &[GroupMember]) -> Self {
+        let mut places = BTreeMap::new();
+        for member in members {
+            let mut hash = Md5::new_with_prefix(&member.id);
+            for _ in 0..PLACES * member.weight.min(WEIGHT_MAX) {
+                hash.update(&member.id);
+                places.insert(hash.clone().finalize().into(), member.id.clone());
+            }
+        }
+        Ring { places }
+    }
+
+    /// Whose it is; `None` on a ring of nobody.
+    pub fn owner(&self, key: &str) -> Option<&[u8]> {
+        let sum: [u8; 16] = Md5::digest(key).into();
+        let behind = (std::ops::Bound::Excluded(sum), std::ops::Bound::Unbounded);
+        let place = self.places.range(behind).next().or_else(|| self.places.first_key_value());
+        place.map(|(_, member)| member.as_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(id: &str, weight: u32) -> GroupMember {
+        GroupMember { id: id.as_bytes().to_vec(), weight }
+    }
+
+    /// What tooz 9.1 says of the same members: `HashRing([]).add_node(id, weight)`, `get_nodes(str(number).encode())`.
+    #[test]
+    fn shares_are_those_of_tooz() {
+        let ring = Ring::new(&[member("a", 1), member("b", 1), member("\u{e9}", 2)]);
+        let owner =
+            |number: usize| String::from_utf8_lossy(ring.owner(&number.to_string()).unwrap()).into_owned();
+        let owners: String = (0..100).map(owner).collect();
+        let expected = "aébééééééaabééébbééééaéaééééaéaéééééééaaaabéaééébb\
+                        éééaéébééaééaééaaéaéééaaéaaéaaéaéabéébéébabébééééé";
+        assert_eq!(owners, expected);
+    }
+
+    #[test]
+    fn nobody_owns_on_an_empty_ring() {
+        assert_eq!(Ring::new(&[]).owner("x"), None);
+        let ring = Ring::new(&[member("a", 0), member("b", u32::MAX)]);
+        assert_eq!(ring.owner("x"), Some(&b"b"[..]));
+    }
+}

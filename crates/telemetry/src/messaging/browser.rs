@@ -1,0 +1,148 @@
+//! Walks through a queue: each message is held while it is looked at, and removed, sent on to another queue, or given back.
+//!
+//! What is held belongs to this browser's channel: when that ends, also by the end of the process, the broker has it again.
+
+use bytes::Bytes;
+use lapin::{
+    BasicProperties, Channel, Confirmation, ErrorKind,
+    options::{
+        BasicAckOptions, BasicGetOptions, BasicPublishOptions, BasicRejectOptions, ConfirmSelectOptions,
+        QueueDeclareOptions,
+    },
+    types::{AMQPValue, FieldTable, ShortString},
+};
+
+use super::{
+    AmqpOutbox, MessagingError,
+    connection::error,
+    outbox::{PERSISTENT, table},
+};
+
+/// The broker's code for a queue that is not there.
+const NOT_FOUND: u16 = 404;
+
+/// A message that is held.
+#[derive(Clone, Debug)]
+pub struct Held {
+    tag: u64,
+    pub body: Bytes,
+    /// Those that are texts.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Held {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// A queue on its way from its first message to the one that was its last when the browser came.
+pub struct Browser {
+    queue: ShortString,
+    channel: Channel,
+    left: u32,
+}
+
+impl Browser {
+    /// `None` where there is no such queue.
+    pub async fn open(outbox: &AmqpOutbox, queue: &str) -> Result<Option<Self>, MessagingError> {
+        let Some(left) = depth(outbox, queue).await? else { return Ok(None) };
+        let channel = outbox.channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(error)?;
+        Ok(Some(Browser { queue: queue.into(), channel, left }))
+    }
+
+    /// The next message. `None` at the end: what has come meanwhile, sent on by this browser or not, is not looked at.
+    pub async fn next(&mut self) -> Result<Option<Held>, MessagingError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        let got = self.channel.basic_get(self.queue.clone(), BasicGetOptions::default()).await;
+        Ok(got.map_err(error)?.map(|got| Held {
+            tag: got.delivery.delivery_tag,
+            headers: texts(&got.delivery.properties),
+            body: got.delivery.data.into(),
+        }))
+    }
+
+    /// Takes a message out of the queue for good.
+    pub async fn remove(&self, held: &Held) -> Result<(), MessagingError> {
+        self.channel.basic_ack(held.tag, BasicAckOptions::default()).await.map_err(error)
+    }
+
+    /// Brings a message into another queue, and takes it out of this one when the broker has it there. An error where there is no
+    /// such queue: the message is held on.
+    pub async fn forward(
+        &self,
+        held: &Held,
+        queue: &str,
+        headers: &[(String, String)],
+    ) -> Result<(), MessagingError> {
+        let properties = BasicProperties::default()
+            .with_content_type("application/json".into())
+            .with_content_encoding("utf-8".into())
+            .with_delivery_mode(PERSISTENT)
+            .with_headers(table(headers));
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let sent = self.channel.basic_publish("".into(), queue.into(), options, &held.body, properties).await;
+        match sent.map_err(error)?.await.map_err(error)? {
+            Confirmation::Ack(None) => self.remove(held).await,
+            Confirmation::Ack(Some(_)) => Err(MessagingError(format!("there is no queue {queue}"))),
+            Confirmation::Nack(_) | Confirmation::NotRequested => {
+                Err(MessagingError("the broker does not take the message".to_owned()))
+            }
+        }
+    }
+
+    /// Gives back what is held, in its old place.
+    pub async fn close(self) {
+        // Where the goodbye fails the connection is gone, and with it all that is held.
+        let _ = self.channel.close(200, "looked".into()).await;
+    }
+}
+
+/// How many messages wait in a queue. `None` where there is no such queue.
+pub async fn depth(outbox: &AmqpOutbox, queue: &str) -> Result<Option<u32>, MessagingError> {
+    let channel = outbox.channel().await?;
+    let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    match channel.queue_declare(queue.into(), options, FieldTable::default()).await {
+        Ok(declared) => {
+            let _ = channel.close(200, "counted".into()).await;
+            Ok(Some(declared.message_count()))
+        }
+        // The broker closes the channel to say no.
+        Err(failure) => match failure.kind() {
+            ErrorKind::ProtocolError(reason) if reason.get_id() == NOT_FOUND => Ok(None),
+            _ => Err(error(failure)),
+        },
+    }
+}
+
+/// Removes the oldest messages of a queue until no more than these are left; answers how many were removed. Several may do it at once:
+/// each removes a message only while enough others wait.
+pub async fn trim(outbox: &AmqpOutbox, queue: &str, messages_max: u32) -> Result<usize, MessagingError> {
+    let channel = outbox.channel().await?;
+    let mut removed = 0;
+    while let Some(got) = channel.basic_get(queue.into(), BasicGetOptions::default()).await.map_err(error)? {
+        let tag = got.delivery.delivery_tag;
+        if got.message_count < messages_max {
+            channel.basic_reject(tag, BasicRejectOptions { requeue: true }).await.map_err(error)?;
+            break;
+        }
+        channel.basic_ack(tag, BasicAckOptions::default()).await.map_err(error)?;
+        removed += 1;
+    }
+    let _ = channel.close(200, "trimmed".into()).await;
+    Ok(removed)
+}
+
+fn texts(properties: &BasicProperties) -> Vec<(String, String)> {
+    let headers = properties.headers().iter().flat_map(FieldTable::inner);
+    let text = |(name, value): (&ShortString, &AMQPValue)| match value {
+        AMQPValue::LongString(value) => Some((name.to_string(), value.to_string())),
+        AMQPValue::ShortString(value) => Some((name.to_string(), value.to_string())),
+        _ => None,
+    };
+    headers.filter_map(text).collect()
+}

@@ -1,0 +1,147 @@
+//! Bodies that their senders have compressed (`kombu_compression`): kombu's `gzip`, which is zlib, and `bz2`.
+//!
+//! A compressed body is known by how it begins, as no JSON does, whatever its headers say.
+
+use std::{
+    borrow::Cow,
+    io::{self, Read, Write as _},
+};
+
+use bzip2::{read::BzDecoder, write::BzEncoder};
+use flate2::{
+    read::{GzDecoder, ZlibDecoder},
+    write::ZlibEncoder,
+};
+
+use super::envelope::MESSAGE_BYTES_MAX;
+
+/// The header that names what kombu has compressed a body with.
+pub const HEADER: &str = "compression";
+
+/// How bodies begin.
+const BEGINNINGS: [(&[u8], Found); 7] = [
+    (b"x\x9c", Found::Known(Compression::Zlib)),
+    (b"x\x01", Found::Known(Compression::Zlib)),
+    (b"x\xda", Found::Known(Compression::Zlib)),
+    (b"\x1f\x8b", Found::Gzip),
+    (b"BZh", Found::Known(Compression::Bzip2)),
+    (b"\xfd7zXZ\0", Found::Unknown("xz")),
+    (b"\x28\xb5\x2f\xfd", Found::Unknown("zstd")),
+];
+
+#[derive(Clone, Copy)]
+enum Found {
+    Known(Compression),
+    /// Read, and never written: kombu has no word for it.
+    Gzip,
+    Unknown(&'static str),
+}
+
+/// What messages are published with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    Zlib,
+    Bzip2,
+}
+
+impl Compression {
+    /// Of a body; `None` where it is none that kombu would have a word for.
+    pub fn of(body: &[u8]) -> Option<Self> {
+        match found(body) {
+            Some(Found::Known(compression)) => Some(compression),
+            _ => None,
+        }
+    }
+
+    /// kombu's word for it in [`HEADER`].
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Compression::Zlib => "application/x-gzip",
+            Compression::Bzip2 => "application/x-bz2",
+        }
+    }
+
+    pub fn compress(self, body: &[u8]) -> Vec<u8> {
+        let written = match self {
+            Compression::Zlib => {
+                let mut encoder = ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+                encoder.write_all(body).and_then(|()| encoder.finish())
+            }
+            Compression::Bzip2 => {
+                let mut encoder = BzEncoder::new(Vec::new(), bzip2::Compression::best());
+                encoder.write_all(body).and_then(|()| encoder.finish())
+            }
+        };
+        written.expect("memory takes all")
+    }
+}
+
+fn found(body: &[u8]) -> Option<Found> {
+    BEGINNINGS.iter().find(|(beginning, _)| body.starts_with(beginning)).map(|(_, found)| *found)
+}
+
+/// Why a compressed body cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompressionError {
+    #[error("compressed, and more than {MESSAGE_BYTES_MAX} bytes without that")]
+    TooLarge,
+    #[error("compressed with {0}, which is not understood")]
+    Unknown(&'static str),
+    #[error("compressed and damaged: {0}")]
+    Damaged(String),
+}
+
+/// The body as it was before somebody compressed it; as it is where nobody did.
+pub fn decompressed(body: &[u8]) -> Result<Cow<'_, [u8]>, CompressionError> {
+    let plain = match found(body) {
+        None => return Ok(Cow::Borrowed(body)),
+        Some(Found::Unknown(name)) => return Err(CompressionError::Unknown(name)),
+        Some(Found::Known(Compression::Zlib)) => limited(ZlibDecoder::new(body)),
+        Some(Found::Known(Compression::Bzip2)) => limited(BzDecoder::new(body)),
+        Some(Found::Gzip) => limited(GzDecoder::new(body)),
+    };
+    let plain = plain.map_err(|error| CompressionError::Damaged(error.to_string()))?;
+    if plain.len() > MESSAGE_BYTES_MAX { Err(CompressionError::TooLarge) } else { Ok(Cow::Owned(plain)) }
+}
+
+/// All of it, or so much that it is seen to be too large.
+fn limited(decoder: impl Read) -> io::Result<Vec<u8>> {
+    let mut plain = Vec::new();
+    decoder.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut plain)?;
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_python_has_compressed_is_read() {
+        // zlib.compress(b"{}") and bz2.compress(b"{}")
+        let zlib = b"x\x9c\xab\xae\x05\x00\x01u\x00\xf9";
+        assert_eq!(&*decompressed(zlib).unwrap(), b"{}");
+        assert_eq!(Compression::of(zlib), Some(Compression::Zlib));
+    }
+
+    #[test]
+    fn what_is_too_large_or_damaged_is_told_in_little_memory() {
+        let bomb = Compression::Zlib.compress(&vec![b' '; 4 * MESSAGE_BYTES_MAX]);
+        assert_eq!(decompressed(&bomb), Err(CompressionError::TooLarge));
+        assert!(matches!(decompressed(&bomb[..100]), Err(CompressionError::Damaged(_))));
+        assert!(matches!(decompressed(b"BZh91AY"), Err(CompressionError::Damaged(_))));
+        assert_eq!(decompressed(b"\xfd7zXZ\0\0"), Err(CompressionError::Unknown("xz")));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_compressed_comes_back(body: Vec<u8>) {
+            for compression in [Compression::Zlib, Compression::Bzip2] {
+                let compressed = compression.compress(&body);
+                prop_assert_eq!(&*decompressed(&compressed).unwrap(), &body[..]);
+                prop_assert_eq!(Compression::of(&compressed), Some(compression));
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Messages that were set aside: what is known of each, how they go back, and how many are kept.
+//!
+//! They lie in a queue of the broker, so that neither a restart nor a kill of an agent loses one. A message is in that queue before it is
+//! acknowledged where it came from, and back in its own queue before it leaves this one: what is cut short happens twice.
+
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use gnudi_model::Timestamp;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use super::{Figures, read};
+use crate::{
+    messaging::{
+        AmqpOutbox, MessagingError,
+        browser::{Browser, Held, depth, trim},
+        compression::{Compression, HEADER, decompressed},
+        envelope,
+    },
+    time::naive_iso,
+};
+
+/// Characters of a reason that are kept.
+const REASON_CHARACTERS_MAX: usize = 500;
+
+/// Of an id, which is shown in hexadecimal digits.
+const ID_BYTES: usize = 6;
+
+/// How often the queue is looked at, and how often where nothing was set aside.
+const LOOK: Duration = Duration::from_secs(1);
+const IDLE_LOOK: Duration = Duration::from_secs(10);
+
+const REASON: &str = "reason";
+const QUEUE: &str = "queue";
+const TRIES: &str = "tries";
+const TIME: &str = "time";
+
+/// The queue for what cannot be published, and what it keeps.
+#[derive(Clone, Debug)]
+pub struct AsideOptions {
+    pub queue: String,
+    /// Beyond it the oldest messages are dropped; `None` for any number.
+    pub messages_max: Option<u32>,
+    /// Older messages are dropped; `None`: none for its age.
+    pub age_max: Option<Duration>,
+}
+
+/// The headers of a message that is set aside.
+pub(super) fn headers(reason: &str, queue: &str, tries: u32, now: Timestamp) -> Vec<(String, String)> {
+    let reason: String = reason.chars().take(REASON_CHARACTERS_MAX).collect();
+    [(REASON, reason), (QUEUE, queue.to_owned()), (TRIES, tries.to_string()), (TIME, naive_iso(now))]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec()
+}
+
+/// A message that was set aside, held.
+#[derive(Clone, Debug)]
+pub struct Aside {
+    /// Of the queue that it came from and of its bytes: the same message has it again when it is set aside again.
+    pub id: String,
+    /// ISO 8601, UTC; empty where it is not known.
+    pub time: String,
+    /// Where it came from.
+    pub queue: String,
+    pub tries: String,
+    pub reason: String,
+    pub held: Held,
+}
+
+impl Aside {
+    pub fn new(held: Held) -> Self {
+        let text = |name| held.header(name).unwrap_or_default().to_owned();
+        let (queue, time, tries, reason) = (text(QUEUE), text(TIME), text(TRIES), text(REASON));
+        Aside { id: id(&queue, &held.body), time, queue, tries, reason, held }
+    }
+
+    /// What a message says that it tells of; `None` where that cannot be read.
+    pub fn event_type(&self) -> Option<String> {
+        let body = decompressed(&self.held.body).ok()?;
+        let message = envelope::open(&body).ok()?;
+        read(&message).ok().map(|notification| notification.event_type.into_owned())
+    }
+
+    /// The message out of its envelope; as it came where it has none that can be opened.
+    pub fn text(&self) -> String {
+        let body = decompressed(&self.held.body).unwrap_or(Cow::Borrowed(&self.held.body));
+        envelope::open(&body).map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), Cow::into_owned)
+    }
+
+    /// Brings it back to the queue that it came from.
+    pub async fn replay(&self, browser: &Browser) -> Result<(), MessagingError> {
+        if self.queue.is_empty() {
+            return Err(MessagingError("it does not say which queue it came from".to_owned()));
+        }
+        // Other agents of that queue know a compressed message by its header alone.
+        let compression = Compression::of(&self.held.body);
+        let header = compression.map(|one| (HEADER.to_owned(), one.content_type().to_owned()));
+        browser.forward(&self.held, &self.queue, header.as_slice()).await
+    }
+}
+
+fn id(queue: &str, body: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(queue);
+    hash.update([0]);
+    hash.update(body);
+    let mut first = [0; 8];
+    first[8 - ID_BYTES..].copy_from_slice(&hash.finalize()[..ID_BYTES]);
+    format!("{:0width$x}", u64::from_be_bytes(first), width = 2 * ID_BYTES)
+}
+
+/// The queue as an agent sees it, for `/metrics`.
+#[derive(Debug, Default)]
+pub struct AsideFigures {
+    /// Messages that wait there, of all agents.
+    pub waiting: AtomicU64,
+    /// How many this agent has dropped since there were too many.
+    pub dropped: AtomicU64,
+}
+
+/// Counts what waits in the queue and keeps it within its length. Never ends.
+pub async fn keep(outbox: Arc<AmqpOutbox>, options: AsideOptions, figures: Arc<Figures>) {
+    let mut looked: Option<(u64, Instant)> = None;
+    let mut is_away = false;
+    loop {
+        let set_aside = figures.set_aside.get();
+        if looked.is_none_or(|(before, at)| before != set_aside || at.elapsed() >= IDLE_LOOK) {
+            let outcome = look(&outbox, &options, &figures.aside).await;
+            if let Err(error) = &outcome
+                && !is_away
+            {
+                tracing::debug!(%error, queue = options.queue, "what was set aside cannot be counted for now");
+            }
+            is_away = outcome.is_err();
+            looked = Some((set_aside, Instant::now()));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn look(
+    outbox: &AmqpOutbox,
+    options: &AsideOptions,
+    figures: &AsideFigures,
+) -> Result<(), MessagingError> {
+    let mut waiting = depth(outbox, &options.queue).await?.unwrap_or(0);
+    if let Some(most) = options.messages_max.filter(|most| waiting > *most) {
+        let dropped = trim(outbox, &options.queue, most).await?;
+        figures.dropped.fetch_add(dropped as u64, Ordering::Relaxed);
+        waiting = most;
+        let queue = &options.queue;
+        tracing::warn!(queue, dropped, "more was set aside than aside_length_max: the oldest is dropped");
+    }
+    figures.waiting.store(u64::from(waiting), Ordering::Relaxed);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_known_by_its_bytes_and_its_queue() {
+        assert_eq!(id("q", b"body").len(), 2 * ID_BYTES);
+        assert_ne!(id("q", b"body"), id("q", b"other"));
+        assert_ne!(id("q", b"body"), id("qb", b"ody"));
+    }
+
+    #[test]
+    fn reasons_are_cut() {
+        let headers = headers(&"é".repeat(9000), "q", 3, Timestamp(0));
+        assert_eq!(headers[0].1.chars().count(), REASON_CHARACTERS_MAX);
+        assert_eq!(headers[3], ("time".to_owned(), "1970-01-01T00:00:00".to_owned()));
+    }
+}
