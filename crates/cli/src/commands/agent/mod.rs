@@ -1,7 +1,7 @@
 //! `gnudi agent ...`: what takes the place of Ceilometer's agents, with their own configuration files.
 //!
 //! One file per agent; `broker` turns options into what connects to the message bus, `credentials` into who calls
-//! services, `metrics` shows an agent's figures, `upgrade` is what precedes the agents' first start.
+//! services, `metrics` shows an agent's figures, `shown` what the polling agent polls, `upgrade` is what precedes the agents' first start.
 
 pub mod broker;
 pub mod credentials;
@@ -9,6 +9,7 @@ mod metrics;
 pub mod notification;
 mod partition;
 pub mod polling;
+mod shown;
 pub mod upgrade;
 
 use anyhow::Result;
