@@ -125,13 +125,14 @@ def poll_once(conf, namespace="compute"):
     return ended.stdout
 
 
-def theirs(conf, log_path, namespace="compute"):
-    """`ceilometer-polling`, with as much of libvirt's binding as it needs."""
+def theirs(conf, log_path, namespace="compute", path=()):
+    """`ceilometer-polling`, with as much of libvirt's binding as it needs. `path`: where programs are looked for first."""
     program = [cloud_venv.program("ceilometer-polling")]
-    if namespace == "central":
-        program = [cloud_venv.python(), TESTS / "oracle" / "central.py"]
+    if namespace in ("central", "ipmi"):
+        program = [cloud_venv.python(), TESTS / "oracle" / f"{namespace}.py"]
     command = [*program, "--config-file", conf, "--polling-namespaces", namespace]
-    return Process(command, log_path, env={"PYTHONPATH": str(TESTS / "oracle" / "shims")})
+    programs = os.pathsep.join([*map(str, path), os.environ["PATH"]])
+    return Process(command, log_path, env={"PYTHONPATH": str(TESTS / "oracle" / "shims"), "PATH": programs})
 
 
 class Reader:

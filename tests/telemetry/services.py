@@ -1,6 +1,8 @@
 """Small stand-ins for Nova, Glance, Cinder, Neutron, Swift and a service of one's own: what they answer, and in pages where the
 real ones would. They lie under paths of one server, as many clouds have them behind one proxy."""
 
+import hashlib
+import hmac
 import http.server
 import json
 import threading
@@ -85,7 +87,7 @@ FLAVOR = {"id": "42", "name": "m1.small", "ram": 2048, "vcpus": 2, "disk": 20, "
 
 def thing(number, **more):
     return {"id": f"thing-{number}", "name": f"t{number}", "status": "up", "figures": {"count": 7 * number, "kind": "k"},
-            "owner": {"id": "p-9"}, "maker": "u-9", "user_id": "u-7", "project_id": "p-7",
+            "owner": {"id": "p-9"}, "maker": "u-9", "title": "x", "user_id": "u-7", "project_id": "p-7",
             "parts": [{"kind": "left", "size": number}, {"kind": "right", "size": number + 0.5}, {"kind": "none", "size": 0}],
             **more}
 
@@ -93,7 +95,33 @@ def thing(number, **more):
 XML = "<stats xmlns='x'><node id='n1' zone='z'><load>0.5</load></node><node id='n2' zone='y'><load>1.5</load></node></stats>"
 #: A catalogue's types, and the paths below which they lie.
 PATHS = {"compute": "/compute/v2.1", "image": "/image", "volumev3": "/volume/v3/$(project_id)s", "network": "/network",
-         "object-store": "/object-store/v1/AUTH_$(project_id)s", "custom": "/custom/v1"}
+         "object-store": "/object-store/v1/AUTH_$(project_id)s", "custom": "/custom/v1", "radosgw": "/rgw/v1"}
+#: Of radosgw's administrator.
+ACCESS_KEY, SECRET_KEY = "an access key", "a secret/key+"
+BUCKETS = [{"bucket": "photos", "usage": {"rgw.main": {"num_objects": 3, "size_kb": 12345678}}},
+           {"bucket": "caf\u00e9 1", "usage": {"rgw.main": {"num_objects": 1, "size_kb": 0}}},
+           {"bucket": "empty", "usage": {}}]
+USAGE = {"entries": [], "summary": [{"user": "u", "categories": [], "total": {"ops": 17, "bytes_sent": 1}},
+                                    {"user": "v", "categories": [], "total": {"ops": 5, "bytes_sent": 0}}]}
+
+
+def is_signed(headers, target):
+    """Whether a GET has the signature that Amazon's services ask for (AWS Signature Version 4)."""
+    algorithm, _, rest = headers.get("Authorization", "").partition(" ")
+    if algorithm != "AWS4-HMAC-SHA256":
+        return False
+    fields = dict(field.strip().split("=", 1) for field in rest.split(","))
+    access, date, region, service, end = fields["Credential"].split("/")
+    path, _, query = target.partition("?")
+    names = fields["SignedHeaders"].split(";")
+    canonical = "\n".join(["GET", path, "&".join(sorted(query.split("&"))), *(f"{name}:{headers[name]}" for name in names), "",
+                           fields["SignedHeaders"], hashlib.sha256(b"").hexdigest()])
+    scope = f"{date}/{region}/{service}/{end}"
+    text = "\n".join([algorithm, headers["x-amz-date"], scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    key = f"AWS4{SECRET_KEY}".encode()
+    for part in (date, region, service, end):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return access == ACCESS_KEY and hmac.digest(key, text.encode(), "sha256").hex() == fields["Signature"]
 
 
 #: Under which name answers have their lists, where that is not the end of the path.
@@ -149,7 +177,7 @@ class Services:
                     services.most_under_way = max(services.most_under_way, services.under_way)
                     services.asked.append(f"{self.command} {self.path}")
                 time.sleep(services.delay_s)
-                status, headers, body = services.answer(self.path, "X-Auth-Token" in self.headers)
+                status, headers, body = services.answer(self.path, self.headers)
                 # Before the answer: who has it may ask again at once.
                 with services.lock:
                     services.under_way -= 1
@@ -167,14 +195,16 @@ class Services:
 
         return Handler
 
-    def answer(self, target, has_token):
+    def answer(self, target, headers):
         """Status, headers, body."""
         path, _, query = target.partition("?")
         query = dict(urllib.parse.parse_qsl(query))
         _, service, *rest = path.rstrip("/").split("/")
         if versions := self._versions(service, rest):
             return 200, {}, json.dumps(versions).encode()
-        if not has_token:
+        if service == "admin":
+            return self._radosgw(rest, query, is_signed(headers, target))
+        if "X-Auth-Token" not in headers:
             return 401, {}, b"{}"
         if service == "object-store":
             return self._account(rest)
@@ -183,7 +213,9 @@ class Services:
         ones = {("compute", "v2.1", "servers", "detail"): {"servers": self.servers},
                 ("compute", "v2.1", "flavors"): {"flavors": [{"id": "41", "name": "m1.tiny"}, {"id": "42", "name": "m1.small"}]},
                 ("compute", "v2.1", "flavors", "42"): {"flavor": FLAVOR},
-                ("image", "v2", "images", image(1)["id"]): image(1)}
+                ("image", "v2", "images", image(1)["id"]): image(1),
+                ("custom", "v1", "makers", "u-9"): {"maker": {"id": "u-9", "name": "Ada", "room": "r1", "title": None}},
+                ("custom", "v1", "rooms", "r1"): {"room": {"id": "r1", "size": 4}}}
         ones |= {("compute", "v2.1", "servers", one["id"]): {"server": one} for one in [*self.servers, *self.elsewhere]}
         if self.is_broken and service == "compute":
             return 503, {}, b""
@@ -201,6 +233,14 @@ class Services:
         if project not in self.accounts:
             return 404, {}, b""
         return 200, ACCOUNT, json.dumps(CONTAINERS).encode()
+
+    def _radosgw(self, rest, query, is_signed):
+        if not is_signed:
+            return 403, {}, b'{"Code": "SignatureDoesNotMatch"}'
+        is_known = query["uid"] in self.accounts
+        if rest == ["bucket"] and query.get("stats") == "true":
+            return 200, {}, json.dumps(BUCKETS if is_known else []).encode()
+        return 200, {}, json.dumps(USAGE if is_known else {"entries": [], "summary": []}).encode()
 
     def _page(self, service, name, pages, number, path):
         key = KEYS.get(name, name.rsplit("/", 1)[-1].replace("-", "_"))

@@ -5,9 +5,9 @@ import pytest
 from support.keystone import unique
 from telemetry import polling
 from telemetry.polling import by_meter_and_resource, domain, instance_id, samples, source
-from telemetry.services import PATHS, Services, server
+from telemetry.services import ACCESS_KEY, PATHS, SECRET_KEY, Services, server
 
-METERS = ["image.size", "volume.*", "ip.floating", "network.services.*", "storage.*", "dynamic.*"]
+METERS = ["image.size", "volume.*", "ip.floating", "network.services.*", "storage.*", "dynamic.*", "radosgw.*"]
 
 DYNAMIC = """
 - name: dynamic.count
@@ -56,12 +56,46 @@ DYNAMIC = """
   response_handlers: [json, xml]
   resource_id_attribute: "@id"
   metadata_fields: ["@zone"]
+- name: dynamic.operated
+  sample_type: gauge
+  unit: x
+  endpoint_type: custom
+  url_path: "'thi' + 'ngs'"
+  value_attribute: "figures.count | value * 2 | round(value / 4, 1)"
+  response_entries_key: ". | value['things']"
+  next_sample_url_attribute: ". | value.get('links', {}).get('next')"
+  project_id_attribute: "owner | value['id'].upper()"
+  resource_id_attribute: "name | value + '-x'"
+  metadata_fields: ["figures.kind | value * 3", ". | '%s:%d' % (value['id'], len(value['parts']))"]
+- name: dynamic.extra
+  sample_type: gauge
+  unit: x
+  endpoint_type: custom
+  url_path: things
+  value_attribute: figures.count
+  response_entries_key: things
+  metadata_fields: [name, title]
+  extra_metadata_fields_skip: [{metadata: {name: t2}}, {}]
+  extra_metadata_fields:
+    - name: maker_name
+      endpoint_type: custom
+      url_path: "'makers/' + str(sample['maker'])"
+      value: name
+      metadata_fields: [room, title]
+    - name: room_size
+      endpoint_type: custom
+      url_path: "'rooms/' + str(extra_metadata_captured['room'])"
+      value: "size | value * 10"
+    - name: host_said
+      host_command: "'echo ' + extra_metadata_by_name['maker_name']['metadata']['room'] + ' ' + str(sample['value'])"
+      response_handlers: [text]
+      value: out
 - name: dynamic.refused
   sample_type: gauge
   unit: x
   endpoint_type: custom
   url_path: things
-  value_attribute: "figures.count | value * 2"
+  value_attribute: "figures.count | value.__add__(2)"
 """
 
 
@@ -104,6 +138,8 @@ def configure(bus, tmp_path, keystone, region, user, services):
         return polling.configure(tmp_path / topic, bus, topic, [source(*meters)], {
             # Where Ceilometer 27 reads it, though it lists it among those of [polling] too.
             "DEFAULT": {"pollsters_definitions_dirs": dynamic},
+            "service_types": {"radosgw": "radosgw"},
+            "rgw_admin_credentials": {"access_key": ACCESS_KEY, "secret_key": SECRET_KEY},
             "service_credentials": credentials, "polling": options}, *more)
 
     return configured
@@ -137,10 +173,15 @@ def test_services_tell_both_agents_the_same(reader, configure, services, tmp_pat
               "volume.provider.pool.capacity.virtual_free": 1, "ip.floating": 3, "network.services.vpn": 1,
               "network.services.firewall": 2, "network.services.firewall.policy": 1, "storage.objects": 2,
               "storage.containers.objects.size": 4, "dynamic.count": 3, "dynamic.status": 2, "dynamic.part.left": 2,
-              "dynamic.part.right": 2, "dynamic.load": 2}
+              "dynamic.part.right": 2, "dynamic.load": 2, "dynamic.operated": 3, "dynamic.extra": 2,
+              "radosgw.containers.objects": 4}
     assert {name: sum(one["counter_name"] == name for one in ours) for name in wanted} == wanted
     assert "dynamic.refused" not in names
-    assert f"{tmp_path}/pollsters.d/some.yaml: " in told and "operations on values are Python" in told
+    assert f"{tmp_path}/pollsters.d/some.yaml: " in told and "there is no method __add__ here" in told
+    extra = {sample["resource_metadata"]["name"]: sample["resource_metadata"] for sample in ours
+             if sample["counter_name"] == "dynamic.extra"}
+    assert extra["t1"] == {"name": "t1", "title": "x", "maker_name": "Ada", "room": "r1", "room_size": 40, "host_said": "r1 7"}
+    assert extra["t2"] == {"name": "t2", "title": "x"}
 
 
 def test_nova_tells_both_agents_the_same(reader, configure, services, tmp_path):

@@ -158,3 +158,14 @@ def test_an_agent_that_comes_before_its_user(keystone, world, rabbitmq, gnudi, a
     rabbitmq.wait_empty([QUEUE])
     assert client.get(f"/v1/resource/image/{loud}").status == 404
     assert ours.stop() == 0
+
+
+def test_a_server_that_logs_in_to_the_system(keystone, gnudi):
+    """`[keystone_authtoken] system_scope`: the token with which gnudi asks for others' is of no project."""
+    user = keystone.user(unique("system"))
+    keystone.system_token(user)
+    config = "\n".join(line for line in keystone.authtoken(user, keystone.admin_project()).splitlines() if "project_" not in line)
+    store = gnudi(config=f"[api]\nauth_mode = keystone\n{config}\nsystem_scope = all\n")
+    client = TokenClient(store, keystone.token(keystone.admin(), keystone.admin_project()))
+    assert client.get("/v1/metric").status == 200
+    assert TokenClient(store, "nonsense").get("/v1/metric").status == 401

@@ -198,7 +198,7 @@ def points(request):
 
 
 @pytest.mark.parametrize("url, reason", [
-    ("zaqar://?queue=x", "not supported"),
+    ("kafka://h", "RabbitMQ"),
     ("nonsense://user:secret@host", "no such kind of publisher"),
     ("file://", "names no file"),
     ("file:///nowhere/at/all", "/nowhere/at/all"),

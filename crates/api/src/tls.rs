@@ -46,7 +46,8 @@ impl Tls {
         Ok(Tls { certificate: certificate.to_owned(), key: key.to_owned(), config, followed })
     }
 
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+    /// What makes a connection with the present certificate out of a plain one.
+    pub fn acceptor(&self) -> TlsAcceptor {
         self.config.read().clone().into()
     }
 

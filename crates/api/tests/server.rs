@@ -230,6 +230,7 @@ async fn silent_keystone() -> Validator {
         region_name: None,
         interface: Interface::Public,
         trust: Trust::default(),
+        identity: None,
         timeout: Duration::from_secs(3),
     };
     tokio::spawn(async move {

@@ -1,11 +1,12 @@
 //! What `[keystone_authtoken]` says, as `gnudi_keystone` and the API take it. Asks nobody.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_api::{KeystoneAuth, KeystoneAuthOptions, Own};
+use gnudi_http::ClientIdentity;
 use gnudi_keystone::{
-    Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Session, UserRef, Validator,
+    Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef, Validator,
     ValidatorOptions,
 };
 
@@ -49,8 +50,33 @@ fn options(config: &Config) -> Result<KeystoneOptions> {
             text(config, "cafile").map(Into::into),
             config.bool(SECTION, "insecure"),
         ),
+        identity: identity(config, SECTION)?,
         timeout,
     })
+}
+
+/// As whom servers at https:// are answered that ask for a certificate: `certfile` and `keyfile` of a section.
+pub fn identity(config: &Config, section: &str) -> Result<Option<ClientIdentity>> {
+    let path = |name| config.text(section, name).map(PathBuf::from);
+    match (path("certfile"), path("keyfile")) {
+        (Some(certificate), key) => Ok(Some(ClientIdentity { certificate, key })),
+        (None, Some(_)) => bail!("{}: keyfile needs it", config.place(section, "certfile")),
+        (None, None) => Ok(None),
+    }
+}
+
+/// What a token is for: a section's `system_scope`, or its project.
+pub fn scope(config: &Config, section: &str, project: Option<ProjectRef>) -> Result<Option<Scope>> {
+    match (config.text(section, "system_scope"), project) {
+        (None, project) => Ok(project.map(Scope::Project)),
+        (Some(_), None) => Ok(Some(Scope::System)),
+        (Some(_), Some(_)) => {
+            bail!(
+                "{}: a token is for the system or for a project, not both",
+                config.place(section, "system_scope")
+            )
+        }
+    }
 }
 
 fn credentials(config: &Config) -> Result<Credentials> {
@@ -69,15 +95,20 @@ fn credentials(config: &Config) -> Result<Credentials> {
         }
     };
     let project = match (text(config, "project_id"), text(config, "project_name")) {
-        (Some(id), _) => ProjectRef::Id(id.to_owned()),
-        (None, Some(name)) => ProjectRef::Name { name: name.to_owned(), domain: domain(config, "project")? },
-        (None, None) => bail!(
-            "{}: auth_type = password needs it, or project_id: who is in no project may not validate tokens",
+        (Some(id), _) => Some(ProjectRef::Id(id.to_owned())),
+        (None, Some(name)) => {
+            Some(ProjectRef::Name { name: name.to_owned(), domain: domain(config, "project")? })
+        }
+        (None, None) => None,
+    };
+    let Some(scope) = scope(config, SECTION, project)? else {
+        bail!(
+            "{}: auth_type = password needs it, or project_id, or system_scope: who has no scope may not validate tokens",
             config.place(SECTION, "project_name")
-        ),
+        );
     };
     let password = needed(config, "password", "auth_type = password")?;
-    Ok(Credentials::Password { user, password, project: Some(project) })
+    Ok(Credentials::Password { user, password, scope: Some(scope) })
 }
 
 /// The domain of the user or of the project, which are named by a name.
@@ -135,19 +166,27 @@ mod tests {
 
     #[test]
     fn a_user_logs_in_by_names_or_ids() {
-        let Credentials::Password { user, password, project } = credentials(&load(PASSWORD)).unwrap() else {
+        let Credentials::Password { user, password, scope } = credentials(&load(PASSWORD)).unwrap() else {
             panic!("a password was configured");
         };
         let domain = DomainRef::Name("Default".to_owned());
         assert_eq!(user, UserRef::Name { name: "gnocchi".to_owned(), domain });
         let domain = DomainRef::Id("default".to_owned());
-        assert_eq!(project, Some(ProjectRef::Name { name: "service".to_owned(), domain }));
+        assert_eq!(scope, Some(Scope::Project(ProjectRef::Name { name: "service".to_owned(), domain })));
         assert_eq!(password, "hunter22");
         let ids = load("auth_url = http://h\nuser_id = u\nproject_id = p\npassword = hunter22\n");
-        let Credentials::Password { user, project, .. } = credentials(&ids).unwrap() else {
+        let Credentials::Password { user, scope, .. } = credentials(&ids).unwrap() else {
             panic!("a password was configured");
         };
-        assert_eq!((user, project), (UserRef::Id("u".to_owned()), Some(ProjectRef::Id("p".to_owned()))));
+        let project = Scope::Project(ProjectRef::Id("p".to_owned()));
+        assert_eq!((user, scope), (UserRef::Id("u".to_owned()), Some(project)));
+        let of_system = "auth_url = http://h\nuser_id = u\npassword = hunter22\nsystem_scope = all\n";
+        let Credentials::Password { scope, .. } = credentials(&load(of_system)).unwrap() else {
+            panic!("a password was configured");
+        };
+        assert_eq!(scope, Some(Scope::System));
+        let error = credentials(&load(&format!("{of_system}project_id = p\n"))).unwrap_err().to_string();
+        assert!(error.contains("not both"), "{error}");
         let default = load(
             "auth_url = http://h\nusername = u\nproject_name = p\npassword = hunter22\ndefault_domain_id = default\n",
         );

@@ -5,7 +5,9 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use gnudi_client::{AssertedIdentity, Client, ClientOptions, Trust};
-use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Session, UserRef};
+use gnudi_keystone::{
+    Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef,
+};
 use tokio::runtime::Builder;
 
 /// The server that is asked where none is named.
@@ -136,7 +138,8 @@ struct Login {
 impl Login {
     fn session(self, trust: Trust, timeout: Duration) -> Result<Session> {
         let Login { auth_url, credentials, region_name, interface } = self;
-        let options = KeystoneOptions { auth_url, credentials, region_name, interface, trust, timeout };
+        let options =
+            KeystoneOptions { auth_url, credentials, region_name, interface, trust, identity: None, timeout };
         Ok(Session::new(options)?)
     }
 }
@@ -332,7 +335,7 @@ impl KeystoneArgs {
         };
         let password =
             of(&self.os_password, "OS_PASSWORD").context("OS_PASSWORD is needed to log in at Keystone")?;
-        Ok(Credentials::Password { user, password, project })
+        Ok(Credentials::Password { user, password, scope: project.map(Scope::Project) })
     }
 }
 
@@ -385,8 +388,8 @@ mod tests {
         let Caller::Keystone(login) = caller(&nobody, &variables).unwrap() else { panic!("a login") };
         let user = UserRef::Name { name: "demo".to_owned(), domain: DomainRef::Name("Users".to_owned()) };
         let domain = DomainRef::Id("projects".to_owned());
-        let project = Some(ProjectRef::Name { name: "demo project".to_owned(), domain });
-        let credentials = Credentials::Password { user, password: "secret".to_owned(), project };
+        let scope = Some(Scope::Project(ProjectRef::Name { name: "demo project".to_owned(), domain }));
+        let credentials = Credentials::Password { user, password: "secret".to_owned(), scope };
         let (auth_url, interface) = ("http://k:5000".to_owned(), Interface::Internal);
         assert_eq!(login, Login { auth_url, credentials, region_name: None, interface });
         // The same, where something is missing or unknown.

@@ -19,6 +19,6 @@ mod validator;
 pub use access_rule::AccessRule;
 pub use error::KeystoneError;
 pub use identity::Identity;
-pub use options::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, UserRef};
+pub use options::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, UserRef};
 pub use session::Session;
 pub use validator::{TOKEN_BYTES_MAX, Validator, ValidatorOptions};

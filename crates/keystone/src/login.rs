@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::{Credentials, DomainRef, Interface, ProjectRef, UserRef, token_document::Endpoint};
+use crate::{Credentials, DomainRef, Interface, ProjectRef, Scope, UserRef, token_document::Endpoint};
 
 /// A token is renewed this long before its end, so that a request which it goes with still finds it valid ...
 const RENEWAL_MARGIN: Duration = Duration::from_mins(2);
@@ -41,21 +41,21 @@ pub fn v3_url(url: &str) -> String {
 /// The body of `POST /v3/auth/tokens`.
 pub fn request_body(credentials: &Credentials) -> Value {
     match credentials {
-        Credentials::Password { user, password, project } => {
+        Credentials::Password { user, password, scope } => {
             let mut named = match user {
                 UserRef::Id(id) => json!({ "id": id }),
                 UserRef::Name { name, domain: owner } => json!({ "name": name, "domain": domain(owner) }),
             };
             named["password"] = password.as_str().into();
             let mut auth = json!({ "identity": { "methods": ["password"], "password": { "user": named } } });
-            if let Some(project) = project {
-                let scope = match project {
-                    ProjectRef::Id(id) => json!({ "id": id }),
-                    ProjectRef::Name { name, domain: owner } => {
-                        json!({ "name": name, "domain": domain(owner) })
+            if let Some(scope) = scope {
+                auth["scope"] = match scope {
+                    Scope::Project(ProjectRef::Id(id)) => json!({ "project": { "id": id } }),
+                    Scope::Project(ProjectRef::Name { name, domain: owner }) => {
+                        json!({ "project": { "name": name, "domain": domain(owner) } })
                     }
+                    Scope::System => json!({ "system": { "all": true } }),
                 };
-                auth["scope"] = json!({ "project": scope });
             }
             json!({ "auth": auth })
         }
@@ -73,10 +73,17 @@ fn domain(domain: &DomainRef) -> Value {
     }
 }
 
+/// Which service is meant, by its type, its name or both.
+#[derive(Clone, Copy, Debug)]
+pub struct Service<'a> {
+    pub kind: Option<&'a str>,
+    pub name: Option<&'a str>,
+}
+
 /// The service's endpoint in a catalogue, in the region if there is one to look for.
 pub fn find_endpoint<'a>(
     catalog: &'a [Endpoint],
-    service_type: &str,
+    service: Service<'_>,
     interface: Interface,
     region: Option<&str>,
 ) -> Option<&'a Endpoint> {
@@ -86,7 +93,8 @@ pub fn find_endpoint<'a>(
         Interface::Admin => "admin",
     };
     catalog.iter().find(|endpoint| {
-        &*endpoint.service_type == service_type
+        service.kind.is_none_or(|kind| &*endpoint.service_type == kind)
+            && service.name.is_none_or(|name| endpoint.service_name.as_deref() == Some(name))
             && &*endpoint.interface == interface
             && region.is_none_or(|region| endpoint.region.as_deref() == Some(region))
     })
@@ -128,10 +136,10 @@ mod tests {
         let by_name = Credentials::Password {
             user: UserRef::Name { name: "gnocchi".into(), domain: DomainRef::Name("Default".into()) },
             password: "hunter22".into(),
-            project: Some(ProjectRef::Name {
+            scope: Some(Scope::Project(ProjectRef::Name {
                 name: "service".into(),
                 domain: DomainRef::Id("default".into()),
-            }),
+            })),
         };
         assert_eq!(
             request_body(&by_name),
@@ -143,11 +151,17 @@ mod tests {
         let by_id = Credentials::Password {
             user: UserRef::Id("u".into()),
             password: "hunter22".into(),
-            project: Some(ProjectRef::Id("p".into())),
+            scope: Some(Scope::Project(ProjectRef::Id("p".into()))),
         };
         let body = request_body(&by_id);
         assert_eq!(body["auth"]["identity"]["password"]["user"], json!({"id": "u", "password": "hunter22"}));
         assert_eq!(body["auth"]["scope"], json!({"project": {"id": "p"}}));
+        let of_system = Credentials::Password {
+            user: UserRef::Id("u".into()),
+            password: "hunter22".into(),
+            scope: Some(Scope::System),
+        };
+        assert_eq!(request_body(&of_system)["auth"]["scope"], json!({"system": {"all": true}}));
         let credential = Credentials::ApplicationCredential { id: "a".into(), secret: "s".into() };
         let body = request_body(&credential);
         assert_eq!(body["auth"]["identity"]["application_credential"], json!({"id": "a", "secret": "s"}));
@@ -159,6 +173,7 @@ mod tests {
     fn an_endpoint_is_one_of_the_region_and_the_interface() {
         let endpoint = |service_type: &str, interface: &str, region: Option<&str>, url: &str| Endpoint {
             service_type: service_type.into(),
+            service_name: Some(format!("the {service_type}").into()),
             interface: interface.into(),
             region: region.map(Into::into),
             url: url.into(),
@@ -170,8 +185,16 @@ mod tests {
             endpoint("compute", "internal", None, "4"),
         ];
         let find = |service_type, interface, region| {
-            find_endpoint(&catalog, service_type, interface, region).map(|endpoint| &*endpoint.url)
+            let service = Service { kind: Some(service_type), name: None };
+            find_endpoint(&catalog, service, interface, region).map(|endpoint| &*endpoint.url)
         };
+        let named = |kind, name| {
+            let found =
+                find_endpoint(&catalog, Service { kind, name: Some(name) }, Interface::Internal, None);
+            found.map(|endpoint| &*endpoint.url)
+        };
+        assert_eq!(named(None, "the compute"), Some("4"));
+        assert_eq!(named(Some("metric"), "the compute"), None);
         assert_eq!(find("metric", Interface::Public, None), Some("1"));
         assert_eq!(find("metric", Interface::Internal, None), Some("2"));
         assert_eq!(find("metric", Interface::Internal, Some("R2")), Some("3"));

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use gnudi_http::Trust;
+use gnudi_http::{ClientIdentity, Trust};
 
 /// A user, project or domain by its id, or by its name within a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,28 +23,34 @@ pub enum ProjectRef {
     Name { name: String, domain: DomainRef },
 }
 
+/// What a token is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Project(ProjectRef),
+    /// The cloud as a whole: `system_scope = all`.
+    System,
+}
+
 /// With what a token is asked for. Secrets are never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     Password {
         user: UserRef,
         password: String,
-        project: Option<ProjectRef>,
+        /// `None`: what the user has of their own.
+        scope: Option<Scope>,
     },
     /// Scoped by itself.
-    ApplicationCredential {
-        id: String,
-        secret: String,
-    },
+    ApplicationCredential { id: String, secret: String },
 }
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Credentials::Password { user, project, .. } => formatter
+            Credentials::Password { user, scope, .. } => formatter
                 .debug_struct("Password")
                 .field("user", user)
-                .field("project", project)
+                .field("scope", scope)
                 .finish_non_exhaustive(),
             Credentials::ApplicationCredential { id, .. } => {
                 formatter.debug_struct("ApplicationCredential").field("id", id).finish_non_exhaustive()
@@ -72,6 +78,8 @@ pub struct KeystoneOptions {
     pub region_name: Option<String>,
     pub interface: Interface,
     pub trust: Trust,
+    /// As whom to answer servers at https:// that ask for a certificate.
+    pub identity: Option<ClientIdentity>,
     /// Of a request to Keystone.
     pub timeout: Duration,
 }

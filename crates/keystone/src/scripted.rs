@@ -16,7 +16,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Session, UserRef};
+use crate::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef};
 
 /// What was asked.
 #[derive(Clone, Debug)]
@@ -105,11 +105,12 @@ impl Script {
             credentials: Credentials::Password {
                 user: UserRef::Name { name: "gnocchi".into(), domain: DomainRef::Name("Default".into()) },
                 password: "the password".into(),
-                project: Some(ProjectRef::Id("p".into())),
+                scope: Some(Scope::Project(ProjectRef::Id("p".into()))),
             },
             region_name: Some("R1".into()),
             interface: Interface::Internal,
             trust: Trust::System,
+            identity: None,
             timeout: Duration::from_mins(1),
         }
     }

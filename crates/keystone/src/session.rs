@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use crate::{
     KeystoneError, KeystoneOptions,
     login::{
-        CATALOG_PAUSE, FAILED_PAUSE, REFUSED_PAUSE, find_endpoint, may_again, renew_after, request_body,
-        v3_url,
+        CATALOG_PAUSE, FAILED_PAUSE, REFUSED_PAUSE, Service, find_endpoint, may_again, renew_after,
+        request_body, v3_url,
     },
     token_document::{self, Endpoint},
 };
@@ -110,6 +110,7 @@ impl Session {
         let client = |trust: Trust| {
             HttpClient::new(&HttpOptions {
                 trust,
+                identity: options.identity.clone(),
                 timeout: options.timeout,
                 connect_timeout: options.timeout,
                 idle_connections_max: IDLE_CONNECTIONS_MAX,
@@ -211,10 +212,20 @@ impl Session {
     /// The address of a service by its type (`metric`, `compute`, `volumev3` ...), without a slash at its end, from the
     /// catalogue: looked up once, and again after [`Session::forget_endpoints`]. `Ok(None)` where the catalogue has none.
     pub async fn endpoint(&self, service_type: &str) -> Result<Option<Arc<str>>, KeystoneError> {
+        self.endpoint_named(Some(service_type), None).await
+    }
+
+    /// As [`Session::endpoint`], by the service's type, its name in the catalogue, or both.
+    pub async fn endpoint_named(
+        &self,
+        service_type: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Option<Arc<str>>, KeystoneError> {
         let catalog = self.catalog().await?;
+        let service = Service { kind: service_type, name };
         let options = &self.0.options;
         let region = options.region_name.as_deref();
-        let found = find_endpoint(&catalog, service_type, options.interface, region);
+        let found = find_endpoint(&catalog, service, options.interface, region);
         Ok(found.map(|endpoint| endpoint.url.clone()))
     }
 

@@ -30,7 +30,7 @@ struct NewToken<'a> {
     expires_at: String,
     issued_at: Option<String>,
     #[serde(borrow)]
-    catalog: Option<Vec<Service<'a>>>,
+    catalog: Option<Vec<CatalogEntry<'a>>>,
 }
 
 /// A user or a project.
@@ -61,13 +61,15 @@ struct ApplicationCredential {
 #[derive(Deserialize)]
 struct Catalog<'a> {
     #[serde(borrow)]
-    catalog: Vec<Service<'a>>,
+    catalog: Vec<CatalogEntry<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Service<'a> {
+struct CatalogEntry<'a> {
     #[serde(rename = "type", borrow)]
     service_type: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     endpoints: Vec<ServiceEndpoint<'a>>,
 }
@@ -87,6 +89,7 @@ struct ServiceEndpoint<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub service_type: Box<str>,
+    pub service_name: Option<Box<str>>,
     pub interface: Box<str>,
     pub region: Option<Box<str>>,
     /// Without a slash at its end.
@@ -156,12 +159,13 @@ fn instant(text: &str) -> Result<i64, String> {
     seconds_since_epoch(text).ok_or_else(|| "a point in time cannot be read".to_owned())
 }
 
-fn endpoints(services: Vec<Service<'_>>) -> Vec<Endpoint> {
+fn endpoints(services: Vec<CatalogEntry<'_>>) -> Vec<Endpoint> {
     let mut found = Vec::new();
     for service in services {
         for endpoint in service.endpoints {
             found.push(Endpoint {
                 service_type: service.service_type.as_ref().into(),
+                service_name: service.name.as_deref().map(Into::into),
                 // Catalogues that were brought over from version 2 say publicURL.
                 interface: endpoint.interface.trim_end_matches("URL").into(),
                 region: endpoint.region.as_deref().map(Into::into),

@@ -140,7 +140,7 @@ pub struct AgentUpgradeArgs {
 pub struct PollingArgs {
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// What is polled: compute, central [default: `polling_namespaces`, else both].
+    /// What is polled: compute, central, ipmi [default: `polling_namespaces`, else compute and central].
     #[arg(long, value_name = "NAMESPACE", num_args = 1.., value_delimiter = ',')]
     pub polling_namespaces: Vec<String>,
     /// Poll everything once and end.

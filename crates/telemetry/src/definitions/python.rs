@@ -31,7 +31,7 @@ impl Numeric {
         }
     }
 
-    fn float(self) -> f64 {
+    pub fn float(self) -> f64 {
         match self {
             Numeric::Int(number) => number as f64,
             Numeric::Float(number) => number,

@@ -18,6 +18,8 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     cycle::Cycle,
     discovery::{Discovery, DiscoveryError, Group, split_url},
+    exporter::{Exporter, Series},
+    heartbeat::Heartbeats,
     names::Names,
     outlet::{Outlet, Sender},
     partition::Partition,
@@ -73,6 +75,10 @@ pub struct Agent {
     pub sender: Arc<dyn Sender>,
     /// Who gives samples the names of their users and projects, where anybody does.
     pub names: Option<Arc<Names>>,
+    /// Where samples are shown, too.
+    pub exporter: Option<Arc<Exporter>>,
+    /// Told when a pollster has something to poll.
+    pub heartbeats: Option<Arc<Heartbeats>>,
     pub chance: Chance,
     pub counts: Counts,
 }
@@ -185,29 +191,42 @@ impl Agent {
             resources.retain(|resource| seen.insert(Arc::clone(&resource.id)));
         }
         if resources.is_empty() {
+            self.show(source, pollster, Vec::new());
             tracing::debug!(meter = pollster.name(), source = source.name, "no resources in this round");
             return;
+        }
+        let timestamp = naive_iso((self.chance.now)());
+        if let Some(heartbeats) = &self.heartbeats {
+            heartbeats.beat(pollster.name(), &timestamp);
         }
         let mut outlet = Outlet {
             sender: self.sender.as_ref(),
             names: self.names.as_deref(),
-            timestamp: naive_iso((self.chance.now)()),
+            timestamp,
             source: self.options.sample_source.clone(),
             new_id: self.chance.new_id.as_ref(),
             batch_size: self.options.batch_size,
             waiting: Vec::new(),
             samples: 0,
+            shown: self.exporter.as_ref().map(|_| Vec::new()),
         };
         let polled = pollster.poll(cycle, &resources, &mut outlet).await;
         let polled = match outlet.flush().await {
             Ok(()) => polled,
             Err(error) => polled.and(Err(error)),
         };
+        self.show(source, pollster, outlet.shown.take().unwrap_or_default());
         let mut counts = self.counts.lock();
         counts.samples += outlet.samples;
         if let Err(error) = polled {
             counts.failures += 1;
             tracing::error!(%error, meter = pollster.name(), source = source.name, "cannot be polled in this round");
+        }
+    }
+
+    fn show(&self, source: &PollingSource, pollster: &dyn Pollster, series: Vec<Series>) {
+        if let Some(exporter) = &self.exporter {
+            exporter.replace(&source.name, pollster.name(), series);
         }
     }
 

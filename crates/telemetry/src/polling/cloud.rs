@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use gnudi_http::{Answer, Bytes, HttpClient, Method, Request, StatusCode, Uri};
 use gnudi_keystone::Session;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// More pages has no list that ends.
 const PAGES_MAX: usize = 10_000;
@@ -58,6 +58,22 @@ impl Cloud {
         endpoint.ok_or_else(|| CloudError::NoService(service.to_owned()))
     }
 
+    /// The same of a service by its type, its name in the catalogue, or both.
+    pub async fn endpoint_named(
+        &self,
+        service: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Arc<str>, CloudError> {
+        let endpoint = self.session.endpoint_named(service, name).await;
+        let endpoint = endpoint.map_err(|error| CloudError::Failed(error.to_string()))?;
+        endpoint.ok_or_else(|| CloudError::NoService(service.or(name).unwrap_or_default().to_owned()))
+    }
+
+    /// Waits until one more request may be under way, for as long as what it returns is kept.
+    pub async fn place(&self) -> SemaphorePermit<'_> {
+        self.places.acquire().await.expect("it is never closed")
+    }
+
     /// The same with the version in its path, where the catalogue leaves that out.
     pub async fn versioned(&self, service: &str, version: &str) -> Result<String, CloudError> {
         let endpoint = self.endpoint(service).await?;
@@ -77,7 +93,7 @@ impl Cloud {
         timeout: Duration,
     ) -> Result<Answer, CloudError> {
         let failed = |error: String| CloudError::Failed(format!("{url}: {error}"));
-        let _place = self.places.acquire().await.expect("it is never closed");
+        let _place = self.place().await;
         let mut is_renewed = false;
         loop {
             let token = self.session.token().await.map_err(|error| CloudError::Failed(error.to_string()))?;

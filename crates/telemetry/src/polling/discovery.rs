@@ -43,8 +43,10 @@ pub enum Group {
     /// gnudi's agents of the cloud. Ceilometer's share out what its client libraries print of an object, which differs from release to
     /// release: agents that disagree about that would leave some resources to nobody.
     Everywhere,
-    /// The agents of this machine, Ceilometer's too.
+    /// The agents of this machine, Ceilometer's too, for what runs on it.
     ThisHost,
+    /// The same, for the machine itself: Ceilometer has a group of its own for it.
+    LocalNode,
     /// The agents whose polling file says so, Ceilometer's too.
     Named(Arc<str>),
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 
-use super::{names::Names, pollster::PollError};
+use super::{exporter::Series, names::Names, pollster::PollError};
 use crate::sample::Sample;
 
 /// Takes messages of samples: signs, wraps and publishes them. It tries again by itself for as long as that makes sense.
@@ -26,6 +26,8 @@ pub struct Outlet<'a> {
     pub(super) batch_size: usize,
     pub(super) waiting: Vec<Sample<'static>>,
     pub(super) samples: u64,
+    /// What the exporter shows; `None` where there is none.
+    pub(super) shown: Option<Vec<Series>>,
 }
 
 impl Outlet<'_> {
@@ -48,6 +50,9 @@ impl Outlet<'_> {
             names.complete(&mut samples).await;
         }
         self.samples += samples.len() as u64;
+        if let Some(shown) = &mut self.shown {
+            shown.extend(samples.iter().filter_map(Series::of));
+        }
         self.sender.send(&samples).await
     }
 }

@@ -19,6 +19,7 @@ mod test;
 mod trouble;
 mod udp;
 mod url;
+mod zaqar;
 
 use std::{
     future::Future,
@@ -37,6 +38,7 @@ pub use notifier::{Bus, BusOpener, NotifierOptions};
 pub use open::{OpenError, Opened, Opener, Publishers};
 pub use test::TestPublisher;
 pub use url::PublisherUrl;
+pub use zaqar::ZaqarPublisher;
 
 /// Why something was not published, although the publisher tried again for as long as that made sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -23,7 +23,6 @@ pub struct Publishers(BTreeMap<&'static str, Opener>);
 
 /// Schemes that Ceilometer has, or had, and what takes their place.
 const GONE: &[(&str, &str)] = &[
-    ("zaqar", "Zaqar's queues are not supported; use notifier:// or http://"),
     ("database", "it went with Ceilometer's own database; use gnocchi://"),
     ("direct", "it went with Ceilometer's own database; use gnocchi://"),
     ("rpc", "it is called notifier:// now"),
@@ -72,6 +71,6 @@ mod tests {
         assert!(publishers.open("test://", Purpose::Events).is_ok());
         let error = |url| publishers.open(url, Purpose::Samples).err().unwrap().to_string();
         assert_eq!(error("x://u:secret@h"), "x://: no such kind of publisher; there are: test");
-        assert!(error("zaqar://?queue=x").contains("not supported"));
+        assert!(error("kafka://h").contains("RabbitMQ"));
     }
 }

@@ -6,7 +6,12 @@ use anyhow::{Context as _, Result, bail};
 use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Session, UserRef};
 use gnudi_telemetry::publishers::gnocchi::{Access, GnocchiLimits, GnocchiOptions};
 
-use crate::{args::TrustArgs, commands::collectors::Sink, config::Config};
+use crate::{
+    args::TrustArgs,
+    commands::collectors::Sink,
+    config::Config,
+    keystone::{identity, scope},
+};
 
 /// How long a request to Keystone may take where no time is configured.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -24,6 +29,7 @@ pub fn keystone(config: &Config, section: &str) -> Result<Option<KeystoneOptions
             _ => Interface::Public,
         },
         trust: trust(config, section),
+        identity: identity(config, section)?,
         timeout: config.text(section, "timeout").map_or(TIMEOUT, |_| config.seconds(section, "timeout")),
     }))
 }
@@ -66,7 +72,7 @@ fn credentials(config: &Config, section: &str) -> Result<Credentials> {
         }
         (None, None) => None,
     };
-    Ok(Credentials::Password { user, password: needed("password")?, project })
+    Ok(Credentials::Password { user, password: needed("password")?, scope: scope(config, section, project)? })
 }
 
 /// Where the store is and who posts: what `[gnocchi]` says; where it says nothing, `own`, the server in this process.

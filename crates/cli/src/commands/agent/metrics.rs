@@ -1,14 +1,14 @@
-//! An agent's figures at `http://HOST:PORT/metrics`, and nothing else: the smallest server that Prometheus can ask.
+//! The smallest server that Prometheus can ask: an agent's figures at `http://HOST:PORT/metrics`, and what its exporter shows.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
+use gnudi_api::Tls;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::TcpListener,
     sync::Semaphore,
-    task::JoinHandle,
 };
 
 use crate::{args::AgentArgs, config::Config};
@@ -22,37 +22,73 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests at the same time; others wait.
 const CONNECTIONS_MAX: usize = 16;
 
-/// Listens where the command line or ceilometer.conf says, if they do, as long as the runtime is there.
-pub async fn serve_where_asked(args: &AgentArgs, config: &Config, registry: Registry) -> Result<()> {
-    match args.metrics_listen.as_deref().or(config.text("agent", "metrics_listen")) {
-        Some(address) => serve(address, registry).await.map(drop),
-        None => Ok(()),
+/// The path at which figures are.
+const PATH: &str = "/metrics";
+
+/// What is shown, and where.
+pub trait Page: Send + Sync + 'static {
+    const CONTENT_TYPE: &'static str;
+
+    /// `None` for a path at which there is nothing.
+    fn text(&self, path: &str) -> Option<Result<String, String>>;
+}
+
+impl Page for Registry {
+    const CONTENT_TYPE: &'static str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+    fn text(&self, path: &str) -> Option<Result<String, String>> {
+        let mut text = String::new();
+        let encoded = || encode(&mut text, self).map_err(|error| error.to_string()).map(|()| text);
+        (path == PATH).then(encoded)
     }
 }
 
-async fn serve(address: &str, registry: Registry) -> Result<JoinHandle<()>> {
+/// Listens where the command line or ceilometer.conf says, if they do, as long as the runtime is there.
+pub async fn serve_where_asked(args: &AgentArgs, config: &Config, registry: Registry) -> Result<()> {
+    let Some(address) = args.metrics_listen.as_deref().or(config.text("agent", "metrics_listen")) else {
+        return Ok(());
+    };
     let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "showing figures at /metrics");
-    let registry = Arc::new(registry);
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    Ok(tokio::spawn(async move {
-        loop {
-            let place = places.clone().acquire_owned().await.expect("never closed");
-            let Ok((stream, _)) = listener.accept().await else {
-                // Out of file descriptors, perhaps: others get time to close theirs.
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            };
-            let registry = registry.clone();
-            tokio::spawn(async move {
-                let _ = tokio::time::timeout(TIMEOUT, answer(stream, &registry)).await;
-                drop(place);
-            });
-        }
-    }))
+    tokio::spawn(serve(listener, None, Arc::new(registry)));
+    Ok(())
 }
 
-async fn answer(mut stream: TcpStream, registry: &Registry) -> std::io::Result<()> {
+/// A listener that is served later.
+pub fn bound(address: &str) -> Result<(TcpListener, SocketAddr)> {
+    let within = || format!("listening on {address}");
+    let listener = std::net::TcpListener::bind(address).with_context(within)?;
+    listener.set_nonblocking(true).with_context(within)?;
+    let listener = TcpListener::from_std(listener).with_context(within)?;
+    let at = listener.local_addr().with_context(within)?;
+    Ok((listener, at))
+}
+
+/// Answers for ever.
+pub async fn serve<P: Page>(listener: TcpListener, tls: Option<Arc<Tls>>, page: Arc<P>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = places.clone().acquire_owned().await.expect("never closed");
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of file descriptors, perhaps: others get time to close theirs.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let (page, tls) = (page.clone(), tls.clone());
+        tokio::spawn(async move {
+            let answered = async {
+                match tls {
+                    None => answer(stream, page.as_ref()).await,
+                    Some(tls) => answer(tls.acceptor().accept(stream).await?, page.as_ref()).await,
+                }
+            };
+            let _ = tokio::time::timeout(TIMEOUT, answered).await;
+            drop(place);
+        });
+    }
+}
+
+async fn answer<P: Page>(mut stream: impl AsyncRead + AsyncWrite + Unpin, page: &P) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() >= REQUEST_BYTES_MAX || stream.read_buf(&mut request).await? == 0 {
@@ -60,15 +96,12 @@ async fn answer(mut stream: TcpStream, registry: &Registry) -> std::io::Result<(
         }
     }
     let mut words = request.split(u8::is_ascii_whitespace);
-    let (status, kind, body) = match (words.next(), words.next()) {
-        (Some(b"GET" | b"HEAD"), Some(b"/metrics")) => {
-            let mut text = String::new();
-            match encode(&mut text, registry) {
-                Ok(()) => ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", text),
-                Err(error) => ("500 Internal Server Error", "text/plain", error.to_string()),
-            }
-        }
-        _ => ("404 Not Found", "text/plain", "figures are at /metrics\n".to_owned()),
+    let is_read = matches!(words.next(), Some(b"GET" | b"HEAD"));
+    let target = words.next().filter(|_| is_read).and_then(|target| str::from_utf8(target).ok());
+    let (status, kind, body) = match target.and_then(|target| page.text(target)) {
+        Some(Ok(text)) => ("200 OK", P::CONTENT_TYPE, text),
+        Some(Err(error)) => ("500 Internal Server Error", "text/plain", error),
+        None => ("404 Not Found", "text/plain", "figures are at /metrics\n".to_owned()),
     };
     let length = body.len();
     let head = format!(

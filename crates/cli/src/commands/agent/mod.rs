@@ -1,8 +1,8 @@
 //! `gnudi agent ...`: what takes the place of Ceilometer's agents, with their own configuration files.
 //!
 //! One file per agent; `broker` turns options into what connects to the message bus, `credentials` into who calls
-//! services, `metrics` shows an agent's figures, `upgrade` is what precedes the agents' first start, `aside` looks after what could not be
-//! published.
+//! services, `metrics` shows an agent's figures, `shown` what the polling agent polls, `upgrade` is what precedes the agents' first start,
+//! `aside` looks after what could not be published.
 
 pub mod aside;
 pub mod broker;
@@ -11,6 +11,7 @@ mod metrics;
 pub mod notification;
 mod partition;
 pub mod polling;
+mod shown;
 pub mod upgrade;
 
 use anyhow::Result;

@@ -14,8 +14,8 @@ use gnudi_telemetry::{
     },
     pipeline::{Origin, PipelineFigures, Pipelines},
     publishers::{
-        BusOptions, NotifierOptions, OpenError, PublisherContext, PublisherFigures, Publishers, bus_opener,
-        gnocchi,
+        BusOptions, NotifierOptions, OpenError, PublisherContext, PublisherFigures, Publishers,
+        ZaqarPublisher, bus_opener, gnocchi,
     },
     wire::Signer,
 };
@@ -190,6 +190,7 @@ fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> R
         },
         host: host.clone(),
     };
+    let zaqar_counts = figures.of("zaqar");
     let mut publishers = Publishers::built_in(PublisherContext {
         host,
         signer: Signer::new(config.text("publisher", "telemetry_secret").unwrap_or_default()),
@@ -199,6 +200,17 @@ fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> R
             open: bus_opener(broker, bus),
         },
         figures,
+    });
+    // Only where a pipeline wants it, it matters.
+    let section = config.text("zaqar", "auth_section").unwrap_or("service_credentials");
+    let zaqar = credentials::keystone(config, section)
+        .and_then(|keystone| {
+            keystone.with_context(|| format!("[{section}] auth_url is not set: nobody logs in"))
+        })
+        .map_err(|error| OpenError(gnudi_bench::complaint::of(&error)));
+    publishers.add("zaqar", move |url, _| {
+        let keystone = zaqar.as_ref().map_err(Clone::clone)?;
+        ZaqarPublisher::open(url, keystone, zaqar_counts.clone())
     });
     let figures = gnocchi::Figures::default();
     figures.register(registry);

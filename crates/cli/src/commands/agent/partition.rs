@@ -69,20 +69,25 @@ impl GroupNames {
         match group {
             Group::Everywhere => format!("{}-gnudi", self.prefix),
             Group::ThisHost => format!("{}-{}", self.prefix, self.host),
+            Group::LocalNode => format!("{}-LocalNode-{}", self.prefix, self.host),
             Group::Named(name) => name.to_string(),
         }
     }
 
     fn all(&self) -> Vec<String> {
         let named = self.named.iter().cloned().map(Group::Named);
-        [Group::Everywhere, Group::ThisHost].into_iter().chain(named).map(|group| self.of(&group)).collect()
+        [Group::Everywhere, Group::ThisHost, Group::LocalNode]
+            .into_iter()
+            .chain(named)
+            .map(|group| self.of(&group))
+            .collect()
     }
 }
 
 /// What `[coordination] backend_url` asks for; `None` where it says nothing. Agents of one `prefix` share their work.
 pub fn members(
     config: &Config,
-    prefix: String,
+    prefix: &str,
     host: &str,
     sources: &[PollingSource],
 ) -> Result<Option<Arc<Members>>> {
@@ -110,7 +115,7 @@ pub fn members(
         groups: OnceCell::new(),
         lease: lease(config, url),
         id: Uuid::new_v4().to_string(),
-        names: GroupNames { prefix, host: host.to_owned(), named },
+        names: GroupNames { prefix: prefix.to_owned(), host: host.to_owned(), named },
         rings: std::sync::RwLock::default(),
     })))
 }

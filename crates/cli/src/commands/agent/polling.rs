@@ -12,12 +12,14 @@ use gnudi_telemetry::{
     messaging::{AmqpOutbox, envelope::Version},
     polling::{
         agent::{Agent, Chance, Counts, PollingOptions},
-        central::{self, CentralOptions},
+        central::{self, CentralOptions, Keys, RadosgwOptions},
         cloud::{Cloud, CloudOptions},
         compute::{self, Inspector, LibvirtInspector, LibvirtOptions, LocalInstances, NovaExtra},
         discovery::Discovery,
         dynamic,
         figures::PollingFigures,
+        ipmi::{self, IpmiOptions},
+        local_node::LocalNode,
         names::{KeystoneDirectory, Names, NamesOptions},
         notifier::{Notifier, NotifierOptions, Nowhere},
         outlet::Sender,
@@ -35,6 +37,7 @@ use uuid::Uuid;
 use super::{
     broker, credentials, metrics,
     partition::{self, Members},
+    shown::Shown,
 };
 use crate::{args::PollingArgs, commands::collectors::until_told_to_stop, config::Config};
 
@@ -74,6 +77,7 @@ pub struct PollingAgent {
     agent: Agent,
     members: Option<Arc<Members>>,
     outbox: Option<Arc<AmqpOutbox>>,
+    shown: Shown,
 }
 
 impl PollingAgent {
@@ -85,7 +89,8 @@ impl PollingAgent {
         let (pollsters, discoveries) = parts(config, &namespaces, &host, cloud.as_ref())?;
         let group = group(config, &namespaces);
         let sources = sources(config, &host)?;
-        let members = partition::members(config, group, &host, &sources)?;
+        let shown = Shown::new(config, &namespaces)?;
+        let members = partition::members(config, &group, &host, &sources)?;
         let outbox = outbox(config, &host)?;
         let counts = Counts::default();
         registry.register_collector(Box::new(PollingFigures(counts.clone())));
@@ -105,6 +110,8 @@ impl PollingAgent {
             },
             sender: sender(config, outbox.clone()),
             names: names(config, cloud),
+            exporter: shown.exporter.clone(),
+            heartbeats: shown.heartbeats.clone(),
             chance: Chance {
                 now: Box::new(now),
                 new_id: Box::new(new_id),
@@ -112,11 +119,13 @@ impl PollingAgent {
             },
             counts,
         };
-        Ok(PollingAgent { agent, members, outbox })
+        Ok(PollingAgent { agent, members, outbox, shown })
     }
 
     /// Polls until `stop`.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        // Ends with this function.
+        let _serving = std::mem::take(&mut self.shown).serve();
         let keeping = self.members.as_ref().map(Members::keep);
         let (told, stopped) = watch::channel(false);
         let stopping = async {
@@ -167,11 +176,8 @@ fn namespaces_of(config: &Config, asked: &[String]) -> Result<Vec<String>> {
     namespaces.dedup();
     for namespace in &namespaces {
         match namespace.as_str() {
-            "compute" | "central" => {}
-            "ipmi" => {
-                bail!("polling namespace ipmi: sensors are not polled; leave them to Ceilometer's agent")
-            }
-            other => bail!("polling namespace {other}: there are compute and central"),
+            "compute" | "central" | "ipmi" => {}
+            other => bail!("polling namespace {other}: there are compute, central and ipmi"),
         }
     }
     Ok(namespaces)
@@ -195,18 +201,23 @@ fn parts(config: &Config, namespaces: &[String], host: &str, cloud: Option<&Clou
         pollsters.extend(more_pollsters);
         discoveries.push(discovery);
     }
-    let Some(cloud) = cloud else {
-        if has("central") {
+    if has("ipmi") {
+        pollsters.extend(ipmi::pollsters(ipmi_options(config, host)));
+    }
+    if has("compute") || has("ipmi") {
+        discoveries.push(Arc::new(LocalNode(host.to_owned())));
+    }
+    match cloud {
+        Some(cloud) if has("central") => {
+            let options = central_options(config)?;
+            pollsters.extend(central::pollsters(cloud, &options));
+            discoveries.extend(central::discoveries(cloud, &options));
+        }
+        Some(cloud) => discoveries.push(Arc::new(central::listing::Endpoints(cloud.clone()))),
+        None if has("central") => {
             tracing::warn!("[service_credentials] auth_url is not set: no service is polled");
         }
-        return Ok((pollsters, discoveries));
-    };
-    let options = central_options(config);
-    if has("central") {
-        pollsters.extend(central::pollsters(cloud, &options));
-        discoveries.extend(central::discoveries(cloud, &options));
-    } else {
-        discoveries.push(Arc::new(central::listing::Endpoints(cloud.clone())));
+        None => {}
     }
     let directories = config.list(POLLING, "pollsters_definitions_dirs");
     let directories: Vec<PathBuf> = directories.into_iter().map(PathBuf::from).collect();
@@ -297,7 +308,40 @@ pub fn names(config: &Config, cloud: Option<Cloud>) -> Option<Arc<Names>> {
     Some(Arc::new(Names::new(Arc::new(KeystoneDirectory(cloud)), options)))
 }
 
-fn central_options(config: &Config) -> CentralOptions {
+fn ipmi_options(config: &Config, host: &str) -> IpmiOptions {
+    let command = config.text("ipmi", "ipmitool_command").unwrap_or("ipmitool");
+    IpmiOptions {
+        command: command.split_whitespace().map(str::to_owned).collect(),
+        timeout: config.seconds("ipmi", "ipmitool_timeout"),
+        failures_max: config.int("ipmi", "polling_retry").expect("has a default"),
+        host: host.to_owned(),
+    }
+}
+
+/// `None` where nothing says how the gateway is found.
+fn radosgw(config: &Config) -> Result<Option<RadosgwOptions>> {
+    let text = |section, name| config.text(section, name).map(str::to_owned);
+    let (service_type, service_name) =
+        (text("service_types", "radosgw"), text("rgw_client", "rgw_service_name"));
+    if service_type.is_none() && service_name.is_none() {
+        return Ok(None);
+    }
+    let key = |name| text("rgw_admin_credentials", name).unwrap_or_default();
+    let trust = gnudi_http::Trust::asked(
+        text("rgw_client", "cafile").map(PathBuf::from),
+        config.bool("rgw_client", "insecure"),
+    );
+    let options = gnudi_http::HttpOptions { trust, ..gnudi_http::HttpOptions::default() };
+    Ok(Some(RadosgwOptions {
+        service_type,
+        service_name,
+        keys: Keys { access: key("access_key"), secret: key("secret_key") },
+        implicit_tenants: config.bool("rgw_client", "implicit_tenants"),
+        http: gnudi_http::HttpClient::new(&options).context("[rgw_client] cafile")?,
+    }))
+}
+
+fn central_options(config: &Config) -> Result<CentralOptions> {
     let types = [
         ("image", "glance"),
         ("volumev3", "cinder"),
@@ -311,11 +355,12 @@ fn central_options(config: &Config) -> CentralOptions {
     let service_type = |(usual, option): (&str, &str)| {
         config.text("service_types", option).map(|instead| (usual.to_owned(), instead.to_owned()))
     };
-    CentralOptions {
+    Ok(CentralOptions {
         service_types: types.into_iter().filter_map(service_type).collect(),
         reseller_prefix: config.text("DEFAULT", "reseller_prefix").unwrap_or("AUTH_").to_owned(),
         ignore_disabled_projects: config.bool(POLLING, "ignore_disabled_projects"),
-    }
+        radosgw: radosgw(config)?,
+    })
 }
 
 fn sources(config: &Config, host: &str) -> Result<Vec<PollingSource>> {

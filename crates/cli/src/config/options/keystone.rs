@@ -4,8 +4,7 @@ use super::{Kind, POSITIVE, Spec};
 
 const SECTION: &str = "keystone_authtoken";
 const MEMCACHE: &str = "tokens are remembered within the process";
-const SCOPE: &str = "gnudi logs in to a project";
-const CLIENT_CERTIFICATE: &str = "gnudi shows Keystone no certificate";
+const SCOPE: &str = "gnudi logs in to a project, or to the system";
 
 pub const OPTIONS: &[Spec] = &options! {
     [keystone_authtoken]
@@ -35,6 +34,9 @@ pub const OPTIONS: &[Spec] = &options! {
         "Which of Keystone's endpoints in the catalogue is asked; where there is none, auth_url.");
     text cafile("", "File of certificates, in PEM, that vouch for Keystone. Unset: the system's.");
     option insecure(Kind::Bool, "false", "Do not check Keystone's certificate.");
+    text certfile("", "File of gnudi's own certificate, in PEM, for a Keystone that asks for one.");
+    text keyfile("", "Its key. Unset: it stands in certfile.");
+    option system_scope(Kind::Choice(&["all"]), "", "Log in to the whole cloud instead of a project: all.");
     option http_connect_timeout(POSITIVE, "10",
         "Seconds that a request to Keystone may take; where it takes longer, callers whose token is not \
          remembered get 503.");
@@ -54,9 +56,6 @@ pub const OPTIONS: &[Spec] = &options! {
     idle http_request_max_retries("3", "a request is repeated once, within http_connect_timeout");
     idle include_service_catalog("true", "nobody reads the caller's catalogue here");
     idle enforce_token_bind("permissive", "Keystone binds no tokens");
-    idle certfile("", CLIENT_CERTIFICATE);
-    idle keyfile("", CLIENT_CERTIFICATE);
-    idle system_scope("", SCOPE);
     idle domain_id("", SCOPE);
     idle domain_name("", SCOPE);
     idle trust_id("", SCOPE);

@@ -99,6 +99,8 @@ fn agent(sources: &str, numbers: &Arc<Numbers>, kept: &Arc<Kept>) -> Agent {
         partition: Arc::new(Alone),
         sender: Arc::clone(kept) as _,
         names: None,
+        exporter: None,
+        heartbeats: None,
         chance: Chance {
             now: Box::new(|| Timestamp(1_769_860_800_123_456_000)),
             new_id: Box::new(|| uuid::Uuid::new_v4().to_string()),

@@ -55,11 +55,6 @@ fn of_element(element: &Element) -> Value {
     }
 }
 
-/// What lies at the end of a way; `None` where the way ends before.
-pub fn look<'a>(document: &'a Value, steps: &[String]) -> Option<&'a Value> {
-    steps.iter().try_fold(document, |value, step| value.get(step.as_str()))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -75,7 +70,5 @@ mod tests {
         assert_eq!(read(b"{\"a\": 1}", &[Handler::Json, Handler::Text]).unwrap(), json!({"a": 1}));
         assert_eq!(read(b"7", &[Handler::Text]).unwrap(), json!([{"out": "7"}]));
         assert!(read(b"<", &[Handler::Json, Handler::Xml]).unwrap_err().contains("; "));
-        assert_eq!(look(&document, &["a".to_owned(), "@x".to_owned()]), Some(&json!("1")));
-        assert_eq!(look(&document, &["a".to_owned(), "z".to_owned()]), None);
     }
 }

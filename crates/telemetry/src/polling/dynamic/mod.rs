@@ -1,26 +1,41 @@
 //! Dynamic pollsters: meters of any service that speaks JSON, XML or plain text, as files describe them.
 //!
-//! What evaluates Python in Ceilometer is refused with the file, the line and the key: operations on values, expressions in
-//! paths, authentication by modules. So are commands on the host, and metadata that further requests would have to bring.
+//! [`file`] reads the files, [`gather`] asks services and commands, [`reading`] and [`extra`] make values and metadata of what they
+//! answer. What is Python in Ceilometer (operations on values, expressions in paths and commands) is evaluated as far as
+//! [`expression`] knows it, and refused with the file, the line and the key where it does not; so is authentication by modules.
 
 mod definition;
 mod document;
+mod expression;
+mod extra;
+mod file;
+mod gather;
 mod pollster;
+mod reading;
+mod template;
+mod way;
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-pub use definition::{Definition, parse};
+pub use definition::Definition;
+pub use expression::{Expression, ExpressionError};
+pub use file::parse;
 pub use pollster::DynamicPollster;
 
+use self::gather::Gatherer;
 use super::{cloud::Cloud, pollster::Pollster};
 use crate::yaml;
 
 /// All pollsters of the directories' files (`*.yaml`, by name) for these namespaces. What cannot be used is logged and left
-/// out, as are names that come twice.
-pub fn pollsters(directories: &[PathBuf], namespaces: &[String], cloud: &Cloud) -> Vec<Arc<dyn Pollster>> {
+/// out, as are names that come twice. `cloud`: `None` where nobody says who logs in to services.
+pub fn pollsters(
+    directories: &[PathBuf],
+    namespaces: &[String],
+    cloud: Option<&Cloud>,
+) -> Vec<Arc<dyn Pollster>> {
     let mut all: Vec<Arc<dyn Pollster>> = Vec::new();
     for path in directories.iter().flat_map(|directory| files(directory)) {
         let definitions = match yaml::text(&path).and_then(|text| parse(&path, &text)) {
@@ -39,7 +54,17 @@ pub fn pollsters(directories: &[PathBuf], namespaces: &[String], cloud: &Cloud) 
                 Ok(definition) if all.iter().any(|other| other.name() == definition.name) => {
                     tracing::warn!(name = definition.name, file = %path.display(), "a dynamic pollster is defined before");
                 }
-                Ok(definition) => all.push(Arc::new(DynamicPollster::new(definition, cloud.clone()))),
+                Ok(definition) if cloud.is_none() && definition.asks_services() => {
+                    tracing::warn!(
+                        name = definition.name,
+                        "[service_credentials] auth_url is not set: a dynamic pollster that asks services is left out"
+                    );
+                }
+                Ok(definition) => {
+                    // Each remembers for itself, so that none waits for another or takes its place.
+                    let gatherer = Arc::new(Gatherer::new(cloud.cloned()));
+                    all.push(Arc::new(DynamicPollster::new(definition, gatherer)));
+                }
             }
         }
     }

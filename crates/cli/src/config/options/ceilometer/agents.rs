@@ -6,7 +6,6 @@ use super::{ANY, Kind, POSITIVE, Spec};
 /// Those that Ceilometer listens to.
 const EXCHANGES: &str = "nova\nglance\nneutron\ncinder\nheat\nkeystone\ntrove\nzaqar\nswift\nceilometer\nmagnum\ndns\nironic\naodh";
 const CACHE: &str = "caches are in the process";
-const NOT_SHOWN: &str = "samples go to the broker; a pipeline with prometheus:// shows them";
 const DRIVEN: &str = "publishers gather by themselves";
 
 /// Seconds: a broker counts milliseconds in 32 bits.
@@ -79,11 +78,13 @@ pub const OPTIONS: &[Spec] = &options! {
     option enable_notifications(Kind::Bool, "true", "Publish samples to the broker.");
     option ignore_disabled_projects(Kind::Bool, "false", "Leave out projects that are disabled.");
     option threads_to_process_pollsters(ANY, "1", "Pollsters of a source that run at the same time; 0 for all.");
-    idle enable_prometheus_exporter("false", NOT_SHOWN);
-    idle prometheus_listen_addresses("127.0.0.1:9101", NOT_SHOWN);
-    idle prometheus_tls_enable("false", NOT_SHOWN);
-    idle prometheus_tls_certfile("", NOT_SHOWN);
-    idle prometheus_tls_keyfile("", NOT_SHOWN);
+    option enable_prometheus_exporter(Kind::Bool, "false",
+        "Show what was polled last to Prometheus, at prometheus_listen_addresses.");
+    option prometheus_listen_addresses(Kind::List, "127.0.0.1:9101",
+        "Addresses, each with a port, where that is shown.");
+    option prometheus_tls_enable(Kind::Bool, "false", "Show it over TLS.");
+    text prometheus_tls_certfile("", "File of the certificate, in PEM, for prometheus_tls_enable.");
+    text prometheus_tls_keyfile("", "File of its key.");
     option jitter(Kind::Pause, "30",
         "gnudi: the first round begins within this many seconds, so that agents that start together do not ask \
          together; with 0 at once, as Ceilometer's.");
@@ -92,7 +93,8 @@ pub const OPTIONS: &[Spec] = &options! {
     option libvirt_timeout(Kind::Seconds, "10", "gnudi: seconds that libvirt may take for one instance.");
     option publish_timeout(Kind::Seconds, "60",
         "gnudi: seconds after which samples are given up that the broker has not confirmed.");
-    idle heartbeat_socket_dir("", "look at /metrics");
+    text heartbeat_socket_dir("",
+        "Directory of a socket that tells when each meter was polled last. Unset: there is none.");
 
     [compute]
     option instance_discovery_method(Kind::Choice(&["naive", "workload_partitioning", "libvirt_metadata"]),
@@ -105,7 +107,11 @@ pub const OPTIONS: &[Spec] = &options! {
         "Ask Nova for users' own metadata of the instances that libvirt has found.");
 
     [ipmi]
-    idle polling_retry("3", "sensors are not polled");
+    option polling_retry(Kind::Int { min: i64::MIN, max: i64::MAX }, "3",
+        "Failures of a meter one after the other, after which it is not polled any more; negative for never.");
+    text ipmitool_command("ipmitool",
+        "gnudi: program that asks the sensors, with what stands before its arguments: sudo -n ipmitool.");
+    option ipmitool_timeout(Kind::Seconds, "60", "gnudi: seconds that one run of it may take.");
 
     [coordination]
     secret backend_url(Kind::Text,

@@ -1,4 +1,4 @@
-//! As whom services are called: `[service_credentials]`, `[gnocchi]`, `[service_types]`, `[rgw_admin_credentials]`,
+//! As whom services are called: `[service_credentials]`, `[gnocchi]`, `[zaqar]`, `[service_types]`, `[rgw_admin_credentials]`,
 //! `[rgw_client]`.
 
 use super::{Kind, Spec, inheriting};
@@ -35,9 +35,9 @@ pub const SERVICE: &[Spec] = &options! {
     text user("", "With gnocchi-basic: the user.");
     text roles("admin", "With gnocchi-noauth: the roles.");
     text endpoint("", "With gnocchi-basic and gnocchi-noauth: where Gnocchi is.");
-    idle certfile("", "services are called without a certificate of one's own");
-    idle keyfile("", "services are called without a certificate of one's own");
-    idle system_scope("", "tokens are for a project");
+    text certfile("", "File of a certificate, in PEM, for services that ask for one.");
+    text keyfile("", "Its key. Unset: it stands in certfile.");
+    option system_scope(Kind::Choice(&["all"]), "", "Log in to the whole cloud instead of a project: all.");
     idle collect_timing("false", "look at /metrics");
     idle split_loggers("false", "look at /metrics");
 };
@@ -49,6 +49,9 @@ pub const SERVICE_ONLY: &[Spec] = &options! {
 
 /// In `[gnocchi]`: what is unset there is as in `[service_credentials]`, unless `auth_type` says that it stands for itself.
 pub const GNOCCHI: [Spec; SERVICE.len()] = inheriting(SERVICE, "gnocchi", "service_credentials");
+
+/// In `[zaqar]`, likewise.
+pub const ZAQAR: [Spec; SERVICE.len()] = inheriting(SERVICE, "zaqar", "service_credentials");
 
 pub const GNOCCHI_ONLY: &[Spec] = &options! {
     [gnocchi]
@@ -85,5 +88,6 @@ pub const OTHERS: &[Spec] = &options! {
     idle tls_max_version("", "TLS 1.2 and 1.3");
 
     [zaqar]
-    idle auth_section("", "there is no zaqar publisher");
+    option auth_section(Kind::Choice(&["service_credentials", "zaqar"]), "service_credentials",
+        "Section that says as whom Zaqar is called.");
 };

@@ -18,6 +18,7 @@ pub const GROUPS: &[&[Spec]] = &[
     credentials::SERVICE,
     credentials::SERVICE_ONLY,
     &credentials::GNOCCHI,
+    &credentials::ZAQAR,
     credentials::GNOCCHI_ONLY,
     credentials::OTHERS,
 ];

@@ -1,0 +1,96 @@
+//! What the polling agent shows of itself: the exporter for Prometheus and the socket of heartbeats, as ceilometer.conf asks for them.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::{Context as _, Result, bail};
+use gnudi_api::Tls;
+use gnudi_telemetry::polling::{
+    exporter::Exporter,
+    heartbeat::{HeartbeatSocket, Heartbeats},
+};
+use tokio::{net::TcpListener, task::JoinSet};
+
+use super::metrics::{self, Page};
+use crate::config::Config;
+
+const POLLING: &str = "polling";
+
+/// Bound when the agent is made, so that what cannot be had stops its start.
+#[derive(Default)]
+pub struct Shown {
+    pub exporter: Option<Arc<Exporter>>,
+    pub heartbeats: Option<Arc<Heartbeats>>,
+    listeners: Vec<TcpListener>,
+    tls: Option<Arc<Tls>>,
+    socket: Option<HeartbeatSocket>,
+}
+
+/// At every path, as with Prometheus' client for Python.
+struct Polled(Arc<Exporter>);
+
+impl Page for Polled {
+    const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
+
+    fn text(&self, path: &str) -> Option<Result<String, String>> {
+        (path != "/favicon.ico").then(|| Ok(self.0.text()))
+    }
+}
+
+impl Shown {
+    /// Must be called within a Tokio runtime.
+    pub fn new(config: &Config, namespaces: &[String]) -> Result<Self> {
+        let mut shown = Shown::default();
+        if config.bool(POLLING, "enable_prometheus_exporter") {
+            shown.exporter = Some(Arc::default());
+            shown.tls = tls(config)?.map(Arc::new);
+            for address in config.list(POLLING, "prometheus_listen_addresses") {
+                let (listener, at) = metrics::bound(&address)
+                    .with_context(|| config.place(POLLING, "prometheus_listen_addresses"))?;
+                tracing::info!(address = %at, "showing what is polled to Prometheus");
+                shown.listeners.push(listener);
+            }
+        }
+        if let Some(directory) = config.text(POLLING, "heartbeat_socket_dir") {
+            let socket = HeartbeatSocket::bind(Path::new(directory), namespaces).with_context(|| {
+                format!("{} = {directory}", config.place(POLLING, "heartbeat_socket_dir"))
+            })?;
+            tracing::info!(socket = %socket.path().display(), "telling heartbeats");
+            shown.socket = Some(socket);
+            shown.heartbeats = Some(Arc::default());
+        }
+        Ok(shown)
+    }
+
+    /// Answers those who ask, as long as what it returns is kept.
+    pub fn serve(self) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        if let Some(exporter) = self.exporter {
+            let page = Arc::new(Polled(exporter));
+            for listener in self.listeners {
+                tasks.spawn(metrics::serve(listener, self.tls.clone(), page.clone()));
+            }
+        }
+        if let (Some(socket), Some(heartbeats)) = (self.socket, self.heartbeats) {
+            tasks.spawn(async move {
+                if let Err(error) = socket.serve(heartbeats).await {
+                    tracing::error!(%error, "heartbeats are told no more");
+                }
+            });
+        }
+        tasks
+    }
+}
+
+fn tls(config: &Config) -> Result<Option<Tls>> {
+    if !config.bool(POLLING, "prometheus_tls_enable") {
+        return Ok(None);
+    }
+    let file = |name| config.text(POLLING, name).map(Path::new);
+    match (file("prometheus_tls_certfile"), file("prometheus_tls_keyfile")) {
+        (Some(certificate), Some(key)) => Ok(Some(Tls::load(certificate, key)?)),
+        _ => bail!(
+            "{}: needs prometheus_tls_certfile and prometheus_tls_keyfile",
+            config.place(POLLING, "prometheus_tls_enable")
+        ),
+    }
+}

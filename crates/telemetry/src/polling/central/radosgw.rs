@@ -1,0 +1,262 @@
+//! What Ceph's object gateway tells of each project's buckets and requests, by its administrators' API.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use gnudi_http::{Bytes, HttpClient, Request, StatusCode, Uri};
+use serde_json::{Map, Value};
+
+use super::aws_signature::{self, Keys};
+use crate::{
+    polling::{
+        cloud::{Cloud, CloudError},
+        cycle::Cycle,
+        outlet::Outlet,
+        pollster::{Meter, Polled, Pollster, owned},
+        resource::Resource,
+    },
+    time::now,
+};
+
+/// Sizes are told in these.
+const SIZE_UNIT_BYTES: i64 = 1024;
+
+/// How the gateway is found and asked.
+#[derive(Clone)]
+pub struct RadosgwOptions {
+    /// Its type in the catalogue.
+    pub service_type: Option<String>,
+    /// Its name there: there may be Swift beside it, of the same type.
+    pub service_name: Option<String>,
+    /// Of the gateway's administrator.
+    pub keys: Keys,
+    /// Whether each project has a tenant of its own in the gateway.
+    pub implicit_tenants: bool,
+    pub http: HttpClient,
+}
+
+#[derive(Clone, Copy)]
+enum Figure {
+    Objects,
+    Bytes,
+    Buckets,
+    BucketObjects,
+    BucketBytes,
+    Requests,
+}
+
+/// The polling file's name, and the meter.
+const METERS: [(&str, Meter, Figure); 6] = [
+    ("radosgw.objects", Meter::gauge("radosgw.objects", "object"), Figure::Objects),
+    ("radosgw.objects.size", Meter::gauge("radosgw.objects.size", "B"), Figure::Bytes),
+    ("radosgw.objects.containers", Meter::gauge("radosgw.objects.containers", "object"), Figure::Buckets),
+    (
+        "radosgw.containers.objects",
+        Meter::gauge("radosgw.containers.objects", "object"),
+        Figure::BucketObjects,
+    ),
+    (
+        "radosgw.containers.objects.size",
+        Meter::gauge("radosgw.containers.objects.size", "B"),
+        Figure::BucketBytes,
+    ),
+    ("radosgw.usage", Meter::gauge("radosgw.api.request", "request"), Figure::Requests),
+];
+
+struct Account {
+    name: &'static str,
+    meter: Meter,
+    figure: Figure,
+    cloud: Cloud,
+    options: Arc<RadosgwOptions>,
+}
+
+/// A bucket's part of one kind of its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Bucket {
+    name: String,
+    objects: i64,
+    bytes: i64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Buckets {
+    count: usize,
+    parts: Vec<Bucket>,
+}
+
+pub(super) fn pollsters(cloud: &Cloud, options: &RadosgwOptions) -> Vec<Arc<dyn Pollster>> {
+    let options = Arc::new(options.clone());
+    let account = |(name, meter, figure)| Account {
+        name,
+        meter,
+        figure,
+        cloud: cloud.clone(),
+        options: Arc::clone(&options),
+    };
+    METERS.into_iter().map(|meter| Arc::new(account(meter)) as Arc<dyn Pollster>).collect()
+}
+
+impl Account {
+    /// What the gateway answers to `GET /admin/WHAT` for a project; `None` for a project that it does not know.
+    async fn asked(
+        &self,
+        what: &str,
+        project: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Option<Value>, CloudError> {
+        let RadosgwOptions { service_type, service_name, keys, implicit_tenants, http } = &*self.options;
+        let endpoint = self.cloud.endpoint_named(service_type.as_deref(), service_name.as_deref()).await?;
+        let failed = |error: String| CloudError::Failed(format!("{endpoint}: {error}"));
+        let uri: Uri = endpoint.parse().map_err(|_| failed("not an address".to_owned()))?;
+        let (scheme, authority) = (uri.scheme_str().unwrap_or("http"), uri.authority());
+        let authority = authority.ok_or_else(|| failed("not an address".to_owned()))?.as_str();
+        let user = if *implicit_tenants { format!("{project}${project}") } else { project.to_owned() };
+        let mut query = query.to_vec();
+        query.push(("uid", &user));
+        let path = format!("/admin/{what}");
+        let url = format!("{scheme}://{authority}{path}?{}", aws_signature::encoded(&query));
+        let host = match (scheme, authority.rsplit_once(':')) {
+            ("http", Some((host, "80"))) | ("https", Some((host, "443"))) => host,
+            _ => authority,
+        };
+        let mut request = Request::get(&url).header("accept", "application/json").header("host", host);
+        for (name, value) in aws_signature::headers(keys, host, &path, &query, now()) {
+            request = request.header(name, value);
+        }
+        let request = request.body(Bytes::new()).map_err(|error| failed(error.to_string()))?;
+        let _place = self.cloud.place().await;
+        let answer = http.send(request).await.map_err(|error| failed(error.to_string()))?;
+        match answer.status {
+            StatusCode::OK if answer.body.is_empty() => Ok(Some(Value::Object(Map::new()))),
+            StatusCode::OK => {
+                let read = serde_json::from_slice(&answer.body);
+                read.map(Some).map_err(|error| CloudError::Failed(format!("{url}: {error}")))
+            }
+            StatusCode::NOT_FOUND => Ok(None),
+            status => Err(CloudError::Refused { url, status: status.as_u16(), text: answer.text() }),
+        }
+    }
+
+    async fn buckets(&self, project: &str) -> Result<Option<Buckets>, CloudError> {
+        let answer = self.asked("bucket", project, &[("stats", "true")]).await?;
+        let read = answer.as_ref().map(|answer| {
+            buckets(answer).ok_or_else(|| CloudError::Failed(format!("{project}: not a list of buckets")))
+        });
+        read.transpose()
+    }
+
+    async fn requests(&self, project: &str) -> Result<Option<i64>, CloudError> {
+        let answer = self.asked("usage", project, &[]).await?;
+        let read = answer.as_ref().map(|answer| {
+            requests(answer)
+                .ok_or_else(|| CloudError::Failed(format!("{project}: not a summary of requests")))
+        });
+        read.transpose()
+    }
+
+    /// Resources with their volumes; `None` for a project that the gateway does not know.
+    async fn volumes(&self, cycle: &Cycle, project: &str) -> Result<Option<Vec<(String, i64)>>, CloudError> {
+        if let Figure::Requests = self.figure {
+            let requests = self.requests(project).await?;
+            return Ok(requests.map(|requests| vec![(project.to_owned(), requests)]));
+        }
+        let found = cycle.shared(format!("radosgw buckets {project}"), || self.buckets(project)).await;
+        let Some(buckets) = found.as_ref().as_ref().map_err(Clone::clone)? else { return Ok(None) };
+        let sum = |of: fn(&Bucket) -> i64| buckets.parts.iter().map(of).fold(0, i64::saturating_add);
+        let own = |volume: i64| vec![(project.to_owned(), volume)];
+        let each = |of: fn(&Bucket) -> i64| {
+            buckets.parts.iter().map(|bucket| (format!("{project}/{}", bucket.name), of(bucket))).collect()
+        };
+        Ok(Some(match self.figure {
+            Figure::Objects => own(sum(|bucket| bucket.objects)),
+            Figure::Bytes => own(sum(|bucket| bucket.bytes)),
+            Figure::Buckets => own(buckets.count as i64),
+            Figure::BucketObjects => each(|bucket| bucket.objects),
+            Figure::BucketBytes => each(|bucket| bucket.bytes),
+            Figure::Requests => Vec::new(),
+        }))
+    }
+}
+
+/// `[{"bucket": "b", "usage": {"rgw.main": {"num_objects": 1, "size_kb": 2}}}]`
+fn buckets(answer: &Value) -> Option<Buckets> {
+    let list = match answer {
+        Value::Object(map) if map.is_empty() => return Some(Buckets::default()),
+        answer => answer.as_array()?,
+    };
+    let mut buckets = Buckets { count: list.len(), parts: Vec::new() };
+    for bucket in list {
+        let name = bucket.get("bucket")?.as_str()?;
+        for part in bucket.get("usage")?.as_object()?.values() {
+            let objects = part.get("num_objects")?.as_i64()?;
+            let bytes = part.get("size_kb")?.as_i64()?.saturating_mul(SIZE_UNIT_BYTES);
+            buckets.parts.push(Bucket { name: name.to_owned(), objects, bytes });
+        }
+    }
+    Some(buckets)
+}
+
+/// `{"summary": [{"total": {"ops": 1}}]}`
+fn requests(answer: &Value) -> Option<i64> {
+    let summary = answer.get("summary")?.as_array()?;
+    summary
+        .iter()
+        .try_fold(0_i64, |sum, user| Some(sum.saturating_add(user.pointer("/total/ops")?.as_i64()?)))
+}
+
+#[async_trait]
+impl Pollster for Account {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn default_discovery(&self) -> Option<&str> {
+        Some("tenant")
+    }
+
+    async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
+        for project in resources {
+            let volumes = match self.volumes(cycle, &project.id).await {
+                Ok(Some(volumes)) => volumes,
+                Ok(None) => {
+                    tracing::debug!(project = %project.id, "radosgw does not know the project");
+                    continue;
+                }
+                Err(CloudError::NoService(service)) => {
+                    tracing::warn!(service, meter = self.name, "the catalogue has no such service");
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            };
+            for (id, volume) in volumes {
+                let mut sample = self.meter.sample(id, volume.into(), Map::new());
+                sample.project_id = owned(Some(&project.id));
+                outlet.push(sample).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_read() {
+        let answer = json!([
+            {"bucket": "b", "usage": {"rgw.main": {"num_objects": 3, "size_kb": 2}, "rgw.multimeta": {"num_objects": 1, "size_kb": 0}}},
+            {"bucket": "empty", "usage": {}},
+        ]);
+        let found = buckets(&answer).unwrap();
+        assert_eq!((found.count, found.parts.len()), (2, 2));
+        assert_eq!(found.parts[0], Bucket { name: "b".to_owned(), objects: 3, bytes: 2048 });
+        assert_eq!(buckets(&json!({})), Some(Buckets::default()));
+        assert_eq!(buckets(&json!([{"bucket": "b"}])), None);
+        assert_eq!(requests(&json!({"summary": [{"total": {"ops": 5}}, {"total": {"ops": 7}}]})), Some(12));
+        assert_eq!(requests(&json!({"entries": []})), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! Commands of this machine that pollsters run: with a limit of time, and of what they may print.
+
+use std::{
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::AsyncReadExt as _,
+    net::unix::pipe,
+    time::{Instant, sleep, timeout_at},
+};
+
+/// A command that prints more is ended.
+const OUTPUT_BYTES_MAX: usize = 16 << 20;
+/// Between two looks whether a command that has printed everything has ended.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Why a command gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CommandError(pub String);
+
+/// What a command has printed, and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    /// Empty where it went into `stdout`.
+    pub stderr: Vec<u8>,
+}
+
+/// Where its errors go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errors {
+    Apart,
+    /// Among its output.
+    Within,
+}
+
+/// Runs a command to its end, without input. A command that is not waited for, or too slow, is killed with all that it started.
+pub async fn run(mut command: Command, errors: Errors, timeout: Duration) -> Result<Ran, CommandError> {
+    use std::os::unix::process::CommandExt as _;
+
+    let name = command.get_program().to_string_lossy().into_owned();
+    let failed = |error: std::io::Error| CommandError(format!("{name}: {error}"));
+    let (out_reader, out_writer) = std::io::pipe().map_err(failed)?;
+    let (error_reader, error_writer) = std::io::pipe().map_err(failed)?;
+    match errors {
+        Errors::Apart => command.stderr(error_writer),
+        Errors::Within => {
+            drop(error_writer);
+            command.stderr(out_writer.try_clone().map_err(failed)?)
+        }
+    };
+    let spawned = command.stdin(Stdio::null()).stdout(out_writer).process_group(0).spawn();
+    // It holds the ends that are written to.
+    drop(command);
+    let mut group = Group(Some(spawned.map_err(failed)?));
+    let reader = |reader: std::io::PipeReader| pipe::Receiver::from_owned_fd(reader.into()).map_err(failed);
+    let (mut out_reader, mut error_reader) = (reader(out_reader)?, reader(error_reader)?);
+    let deadline = Instant::now() + timeout;
+    let late = |_| CommandError(format!("{name}: it takes more than {} s", timeout.as_secs_f64()));
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let both = async {
+        tokio::try_join!(whole(&mut out_reader, &mut stdout), whole(&mut error_reader, &mut stderr))
+    };
+    timeout_at(deadline, both).await.map_err(late)?.map_err(failed)?;
+    let status = timeout_at(deadline, group.ended()).await.map_err(late)?.map_err(failed)?;
+    Ok(Ran { status, stdout, stderr })
+}
+
+async fn whole(reader: &mut pipe::Receiver, out: &mut Vec<u8>) -> std::io::Result<()> {
+    reader.take(OUTPUT_BYTES_MAX as u64 + 1).read_to_end(out).await?;
+    if out.len() > OUTPUT_BYTES_MAX {
+        return Err(std::io::Error::other(format!("it prints more than {OUTPUT_BYTES_MAX} bytes")));
+    }
+    Ok(())
+}
+
+/// A command with all that it has started; `None` once it has ended.
+struct Group(Option<Child>);
+
+impl Group {
+    async fn ended(&mut self) -> std::io::Result<ExitStatus> {
+        loop {
+            let status = self.0.as_mut().map(Child::try_wait).transpose()?.flatten();
+            if let Some(status) = status {
+                self.0 = None;
+                return Ok(status);
+            }
+            sleep(LOOK_PAUSE).await;
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let Some(mut child) = self.0.take() else { return };
+        if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        // One that hangs in the kernel ends when that lets it.
+        std::thread::spawn(move || child.wait());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(text: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", text]);
+        command
+    }
+
+    #[tokio::test]
+    async fn commands_are_run_to_their_end() {
+        let limit = Duration::from_secs(20);
+        let ran = run(shell("echo a; echo b >&2; exit 3"), Errors::Apart, limit).await.unwrap();
+        assert_eq!((ran.status.code(), ran.stdout, ran.stderr), (Some(3), b"a\n".to_vec(), b"b\n".to_vec()));
+        let ran = run(shell("echo a; echo b >&2"), Errors::Within, limit).await.unwrap();
+        assert_eq!((ran.stdout, ran.stderr), (b"a\nb\n".to_vec(), Vec::new()));
+        let error = run(Command::new("/nowhere/at/all"), Errors::Apart, limit).await.unwrap_err();
+        assert!(error.0.starts_with("/nowhere/at/all: "), "{error}");
+        let error = run(shell("yes"), Errors::Apart, limit).await.unwrap_err();
+        assert!(error.0.contains("prints more"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn slow_commands_are_killed_with_what_they_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mark");
+        let text = format!("(sleep 1; echo x > {}) & wait", mark.display());
+        let error = run(shell(&text), Errors::Within, Duration::from_millis(100)).await.unwrap_err();
+        assert!(error.0.contains("more than 0.1 s"), "{error}");
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert!(!mark.exists(), "what it started goes on");
+    }
+}

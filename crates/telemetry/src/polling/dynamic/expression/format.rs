@@ -1,0 +1,109 @@
+//! Values within texts: `%s`, `{}`, and how many digits they have behind the point.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::{ExpressionError, error};
+use crate::definitions::python::{self, Numeric};
+
+/// `text % values`: marks `%s`, `%d`, `%f` with digits, and `%%`. `is_alone`: the value stands for itself, not in a tuple.
+pub fn percent(text: &str, values: &[Value], is_alone: bool) -> Result<String, ExpressionError> {
+    let mut values = values.iter();
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('%') {
+        out.push_str(before);
+        let end = behind.find(|letter: char| letter.is_ascii_alphabetic() || letter == '%');
+        let (spec, mark) = end.map(|end| (&behind[..end], &behind[end..=end])).unwrap_or_default();
+        rest = &behind[(spec.len() + mark.len()).min(behind.len())..];
+        if mark == "%" {
+            out.push('%');
+            continue;
+        }
+        let value = values.next().ok_or_else(|| error("not enough values for a text with %"))?;
+        match (mark, spec, Numeric::of(value)) {
+            ("s", "", _) => out.push_str(&python::text(value)),
+            ("d" | "i", "", Some(_)) => {
+                let whole = python::int(value).map_err(|_| error("%d of what is no number"))?;
+                let _ = write!(out, "{whole}");
+            }
+            ("f", "", Some(_)) => out.push_str(&fixed(value, 6)?),
+            ("f", spec, Some(_)) => out.push_str(&fixed(value, digits(spec)?)?),
+            _ => return Err(error(format!("%{spec}{mark} of {value} is not supported"))),
+        }
+    }
+    out.push_str(rest);
+    match values.next() {
+        // Python lets a list or a map be all that is left, since marks may name its parts.
+        None => Ok(out),
+        Some(Value::Array(_) | Value::Object(_)) if is_alone => Ok(out),
+        Some(_) => Err(error("not all values have a mark in a text with %")),
+    }
+}
+
+/// `text.format(...)`: braces that are empty, or have the number of a value.
+pub fn braces(text: &str, values: &[Value]) -> Result<String, ExpressionError> {
+    let mut out = String::new();
+    let mut rest = text;
+    let mut next = 0;
+    while let Some(at) = rest.find(['{', '}']) {
+        out.push_str(&rest[..at]);
+        let brace = &rest[at..=at];
+        rest = &rest[at + 1..];
+        if let Some(behind) = rest.strip_prefix(brace) {
+            out.push_str(brace);
+            rest = behind;
+            continue;
+        }
+        let end =
+            rest.find('}').filter(|_| brace == "{").ok_or_else(|| error("a brace without its other"))?;
+        let (number, digits) = digits_of(&rest[..end])?;
+        rest = &rest[end + 1..];
+        let index = match number {
+            "" => {
+                next += 1;
+                next - 1
+            }
+            number => number.parse().map_err(|_| error(format!("{{{number}}} is not supported")))?,
+        };
+        let value = values.get(index).ok_or_else(|| error("not enough values for a text with braces"))?;
+        out.push_str(&shown(value, digits)?);
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// What stands between braces, and the digits that it asks for: `value:.2f`.
+pub fn digits_of(inner: &str) -> Result<(&str, Option<usize>), ExpressionError> {
+    let Some((value, spec)) = inner.rsplit_once(':').filter(|(value, _)| is_closed(value)) else {
+        return Ok((inner, None));
+    };
+    let spec = spec.strip_suffix('f').ok_or_else(|| error(format!("the format {spec} is not supported")))?;
+    Ok((value, Some(digits(spec)?)))
+}
+
+/// Whether a colon behind this belongs to no subscript.
+fn is_closed(text: &str) -> bool {
+    text.matches(['[', '{', '(']).count() == text.matches([']', '}', ')']).count()
+}
+
+/// `.2`
+fn digits(spec: &str) -> Result<usize, ExpressionError> {
+    let digits =
+        spec.strip_prefix('.').and_then(|digits| digits.parse().ok()).filter(|digits| *digits <= 100);
+    digits.ok_or_else(|| error(format!("the format {spec}f is not supported")))
+}
+
+/// A value within a text.
+pub fn shown(value: &Value, digits: Option<usize>) -> Result<String, ExpressionError> {
+    match digits {
+        Some(digits) => fixed(value, digits),
+        None => Ok(python::text(value).into_owned()),
+    }
+}
+
+fn fixed(value: &Value, digits: usize) -> Result<String, ExpressionError> {
+    let number = Numeric::of(value).ok_or_else(|| error("digits of what is no number"))?;
+    Ok(format!("{:.digits$}", number.float()))
+}

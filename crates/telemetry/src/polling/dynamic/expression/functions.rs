@@ -1,0 +1,166 @@
+//! Python's functions that expressions may call.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::{ExpressionError, error, numbers};
+use crate::definitions::{
+    path::Arithmetic,
+    python::{self, Numeric},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    Abs,
+    All,
+    Any,
+    Bool,
+    Float,
+    Int,
+    JsonLoads,
+    Len,
+    List,
+    Max,
+    Min,
+    Next,
+    Round,
+    Sorted,
+    Str,
+    Sum,
+}
+
+/// Each with how many arguments it takes.
+const FUNCTIONS: [(&str, Function, (usize, usize)); 16] = [
+    ("abs", Function::Abs, (1, 1)),
+    ("all", Function::All, (1, 1)),
+    ("any", Function::Any, (1, 1)),
+    ("bool", Function::Bool, (0, 1)),
+    ("float", Function::Float, (0, 1)),
+    ("int", Function::Int, (0, 1)),
+    ("json.loads", Function::JsonLoads, (1, 1)),
+    ("len", Function::Len, (1, 1)),
+    ("list", Function::List, (0, 1)),
+    ("max", Function::Max, (1, usize::MAX)),
+    ("min", Function::Min, (1, usize::MAX)),
+    ("next", Function::Next, (1, 2)),
+    ("round", Function::Round, (1, 2)),
+    ("sorted", Function::Sorted, (1, 1)),
+    ("str", Function::Str, (0, 1)),
+    ("sum", Function::Sum, (1, 2)),
+];
+
+impl Function {
+    pub fn named(name: &str) -> Option<Self> {
+        FUNCTIONS.iter().find(|(known, ..)| *known == name).map(|(_, function, _)| *function)
+    }
+
+    /// The fewest and the most.
+    pub fn arguments(self) -> (usize, usize) {
+        let known = FUNCTIONS.iter().find(|(_, function, _)| *function == self);
+        known.map_or((0, 0), |(.., arguments)| *arguments)
+    }
+
+    pub fn call(self, arguments: &[Value]) -> Result<Value, ExpressionError> {
+        let first = arguments.first();
+        Ok(match (self, first) {
+            (Function::Str, None) => "".into(),
+            (Function::Bool, None) => false.into(),
+            (Function::Int, None) => 0.into(),
+            (Function::Float, None) => 0.0.into(),
+            (Function::List, None) => Value::Array(Vec::new()),
+            (_, None) => return Err(error("an argument is missing")),
+            (Function::Str, Some(value)) => python::text(value).into(),
+            (Function::Bool, Some(value)) => python::is_true(value).into(),
+            (Function::Int, Some(value)) => {
+                let whole =
+                    python::int(value).map_err(|_| error(format!("int of {}", python::text(value))))?;
+                finite(Numeric::Int(whole))?
+            }
+            (Function::Float, Some(value)) => {
+                let number =
+                    python::float(value).map_err(|_| error(format!("float of {}", python::text(value))))?;
+                finite(Numeric::Float(number))?
+            }
+            (Function::Abs, Some(value)) => finite(match Numeric::of(value) {
+                Some(Numeric::Int(number)) => Numeric::Int(number.abs()),
+                Some(Numeric::Float(number)) => Numeric::Float(number.abs()),
+                None => return Err(error("abs: what is no number")),
+            })?,
+            (Function::Round, Some(value)) => numbers::round(value, arguments.get(1))?,
+            (Function::Len, Some(value)) => length(value)?.into(),
+            (Function::All, Some(value)) => items(value)?.iter().all(python::is_true).into(),
+            (Function::Any, Some(value)) => items(value)?.iter().any(python::is_true).into(),
+            (Function::List, Some(value)) => Value::Array(items(value)?),
+            (Function::Sorted, Some(value)) => Value::Array(sorted(items(value)?)?),
+            (Function::Sum, Some(value)) => sum(&items(value)?, arguments.get(1))?,
+            (Function::Max, _) => extreme(arguments, Ordering::Greater)?,
+            (Function::Min, _) => extreme(arguments, Ordering::Less)?,
+            (Function::Next, Some(value)) => {
+                let next = items(value)?.into_iter().next().or_else(|| arguments.get(1).cloned());
+                next.ok_or_else(|| error("next: there is none"))?
+            }
+            (Function::JsonLoads, Some(value)) => {
+                let text = value.as_str().ok_or_else(|| error("json.loads: what is no text"))?;
+                serde_json::from_str(text).map_err(|why| error(format!("json.loads: {why}")))?
+            }
+        })
+    }
+}
+
+fn finite(number: Numeric) -> Result<Value, ExpressionError> {
+    number.value().ok_or_else(|| error("no finite number"))
+}
+
+fn length(value: &Value) -> Result<usize, ExpressionError> {
+    match value {
+        Value::String(text) => Ok(text.chars().count()),
+        Value::Array(items) => Ok(items.len()),
+        Value::Object(entries) => Ok(entries.len()),
+        _ => Err(error("len of what has no length")),
+    }
+}
+
+/// What Python iterates over.
+pub fn items(value: &Value) -> Result<Vec<Value>, ExpressionError> {
+    match value {
+        Value::Array(items) => Ok(items.clone()),
+        Value::String(text) => Ok(text.chars().map(|letter| letter.to_string().into()).collect()),
+        Value::Object(entries) => Ok(entries.keys().map(|key| key.as_str().into()).collect()),
+        _ => Err(error("what has no items")),
+    }
+}
+
+/// Of numbers, or of texts.
+fn sorted(mut items: Vec<Value>) -> Result<Vec<Value>, ExpressionError> {
+    let is_ordered =
+        items.iter().all(|item| Numeric::of(item).is_some()) || items.iter().all(Value::is_string);
+    if !is_ordered {
+        return Err(error("sorted: neither numbers nor texts"));
+    }
+    items.sort_by(|left, right| python::compare(left, right).unwrap_or(Ordering::Equal));
+    Ok(items)
+}
+
+fn sum(items: &[Value], start: Option<&Value>) -> Result<Value, ExpressionError> {
+    let start = start.cloned().unwrap_or_else(|| 0.into());
+    items.iter().try_fold(start, |sum, item| {
+        let both = Numeric::of(&sum).is_some() && Numeric::of(item).is_some();
+        let added = both.then(|| python::arithmetic(&sum, Arithmetic::Add, item).ok()).flatten();
+        added.ok_or_else(|| error("sum: what is no number"))
+    })
+}
+
+/// The first of the greatest or least, of one list's items or of several arguments.
+fn extreme(arguments: &[Value], wanted: Ordering) -> Result<Value, ExpressionError> {
+    let items = match arguments {
+        [list] => items(list)?,
+        several => several.to_vec(),
+    };
+    let mut items = items.into_iter();
+    let first = items.next().ok_or_else(|| error("min or max of nothing"))?;
+    items.try_fold(first, |best, item| {
+        let order = python::compare(&item, &best).ok_or_else(|| error("min or max of different types"))?;
+        Ok(if order == wanted { item } else { best })
+    })
+}

@@ -1,0 +1,284 @@
+//! Methods of texts, lists and maps that expressions may call.
+
+use serde_json::Value;
+
+use super::{ExpressionError, error, format};
+use crate::definitions::python;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Capitalize,
+    Count,
+    EndsWith,
+    Find,
+    Format,
+    Get,
+    Index,
+    IsDigit,
+    Items,
+    Join,
+    Keys,
+    Lower,
+    LStrip,
+    RemovePrefix,
+    RemoveSuffix,
+    Replace,
+    RSplit,
+    RStrip,
+    Split,
+    SplitLines,
+    StartsWith,
+    Strip,
+    Upper,
+    Values,
+    ZFill,
+}
+
+/// Each with how many arguments it takes.
+const METHODS: [(&str, Method, (usize, usize)); 25] = [
+    ("capitalize", Method::Capitalize, (0, 0)),
+    ("count", Method::Count, (1, 1)),
+    ("endswith", Method::EndsWith, (1, 1)),
+    ("find", Method::Find, (1, 1)),
+    ("format", Method::Format, (0, usize::MAX)),
+    ("get", Method::Get, (1, 2)),
+    ("index", Method::Index, (1, 1)),
+    ("isdigit", Method::IsDigit, (0, 0)),
+    ("items", Method::Items, (0, 0)),
+    ("join", Method::Join, (1, 1)),
+    ("keys", Method::Keys, (0, 0)),
+    ("lower", Method::Lower, (0, 0)),
+    ("lstrip", Method::LStrip, (0, 1)),
+    ("removeprefix", Method::RemovePrefix, (1, 1)),
+    ("removesuffix", Method::RemoveSuffix, (1, 1)),
+    ("replace", Method::Replace, (2, 3)),
+    ("rsplit", Method::RSplit, (0, 2)),
+    ("rstrip", Method::RStrip, (0, 1)),
+    ("split", Method::Split, (0, 2)),
+    ("splitlines", Method::SplitLines, (0, 0)),
+    ("startswith", Method::StartsWith, (1, 1)),
+    ("strip", Method::Strip, (0, 1)),
+    ("upper", Method::Upper, (0, 0)),
+    ("values", Method::Values, (0, 0)),
+    ("zfill", Method::ZFill, (1, 1)),
+];
+
+/// A text is not filled to more than this.
+const FILLED_LENGTH_MAX: usize = 1 << 16;
+
+impl Method {
+    pub fn named(name: &str) -> Option<Self> {
+        METHODS.iter().find(|(known, ..)| *known == name).map(|(_, method, _)| *method)
+    }
+
+    /// The fewest and the most.
+    pub fn arguments(self) -> (usize, usize) {
+        let known = METHODS.iter().find(|(_, method, _)| *method == self);
+        known.map_or((0, 0), |(.., arguments)| *arguments)
+    }
+
+    pub fn call(self, of: &Value, arguments: &[Value]) -> Result<Value, ExpressionError> {
+        match of {
+            Value::String(text) => of_text(self, text, arguments),
+            Value::Array(items) => of_list(self, items, arguments),
+            Value::Object(entries) => of_map(self, entries, arguments),
+            _ => Err(error(format!("{self:?}: neither a text, a list nor a map"))),
+        }
+    }
+}
+
+fn of_map(
+    method: Method,
+    entries: &serde_json::Map<String, Value>,
+    arguments: &[Value],
+) -> Result<Value, ExpressionError> {
+    Ok(match (method, arguments) {
+        (Method::Get, [key, rest @ ..]) => {
+            let found = key.as_str().and_then(|key| entries.get(key));
+            found.or_else(|| rest.first()).cloned().unwrap_or_default()
+        }
+        (Method::Keys, []) => entries.keys().map(String::as_str).collect(),
+        (Method::Values, []) => entries.values().cloned().collect(),
+        (Method::Items, []) => entries
+            .iter()
+            .map(|(key, value)| Value::Array(vec![key.as_str().into(), value.clone()]))
+            .collect(),
+        _ => return Err(error(format!("{method:?}: no method of maps"))),
+    })
+}
+
+fn of_list(method: Method, items: &[Value], arguments: &[Value]) -> Result<Value, ExpressionError> {
+    Ok(match (method, arguments) {
+        (Method::Count, [wanted]) => {
+            items.iter().filter(|item| python::is_equal(item, wanted)).count().into()
+        }
+        (Method::Index, [wanted]) => {
+            let place = items.iter().position(|item| python::is_equal(item, wanted));
+            place.ok_or_else(|| error("index: not in the list"))?.into()
+        }
+        _ => return Err(error(format!("{method:?}: no method of lists"))),
+    })
+}
+
+fn text_of(method: Method, value: &Value) -> Result<&str, ExpressionError> {
+    value.as_str().ok_or_else(|| error(format!("{method:?}: an argument that is no text")))
+}
+
+fn of_text(method: Method, text: &str, arguments: &[Value]) -> Result<Value, ExpressionError> {
+    let argument = |index: usize| text_of(method, &arguments[index]);
+    Ok(match method {
+        Method::Lower => text.to_lowercase().into(),
+        Method::Upper => text.to_uppercase().into(),
+        Method::Capitalize => {
+            let mut letters = text.chars();
+            let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+            format!("{first}{}", letters.as_str().to_lowercase()).into()
+        }
+        Method::IsDigit => (!text.is_empty() && text.chars().all(|letter| letter.is_ascii_digit())).into(),
+        Method::Strip | Method::LStrip | Method::RStrip => stripped(method, text, arguments)?.into(),
+        Method::Split | Method::RSplit => split(method, text, arguments)?,
+        Method::SplitLines => lines(text),
+        Method::Format => format::braces(text, arguments)?.into(),
+        Method::Join => joined(text, &arguments[0])?,
+        Method::Count => match argument(0)? {
+            "" => (text.chars().count() + 1).into(),
+            wanted => text.matches(wanted).count().into(),
+        },
+        Method::Find => {
+            let at = text.find(argument(0)?).map(|at| text[..at].chars().count());
+            at.map_or_else(|| (-1).into(), Value::from)
+        }
+        Method::Index => {
+            let at = text.find(argument(0)?).map(|at| text[..at].chars().count());
+            at.ok_or_else(|| error("index: not in the text"))?.into()
+        }
+        Method::StartsWith | Method::EndsWith => ends(method, text, &arguments[0])?.into(),
+        Method::RemovePrefix => text.strip_prefix(argument(0)?).unwrap_or(text).into(),
+        Method::RemoveSuffix => text.strip_suffix(argument(0)?).unwrap_or(text).into(),
+        Method::Replace => replaced(text, argument(0)?, argument(1)?, times(arguments.get(2))?)?.into(),
+        Method::ZFill => filled(text, &arguments[0])?.into(),
+        Method::Get | Method::Items | Method::Keys | Method::Values => {
+            return Err(error(format!("{method:?}: no method of texts")));
+        }
+    })
+}
+
+/// How often at most; `None` for ever.
+fn times(argument: Option<&Value>) -> Result<Option<usize>, ExpressionError> {
+    let Some(argument) = argument else { return Ok(None) };
+    let times = argument.as_i64().ok_or_else(|| error("how often: no whole number"))?;
+    Ok(usize::try_from(times).ok())
+}
+
+fn stripped<'a>(method: Method, text: &'a str, arguments: &[Value]) -> Result<&'a str, ExpressionError> {
+    let letters = match arguments.first() {
+        None | Some(Value::Null) => None,
+        Some(letters) => Some(text_of(method, letters)?),
+    };
+    let fits = |letter: char| letters.map_or_else(|| is_space(letter), |letters| letters.contains(letter));
+    Ok(match method {
+        Method::LStrip => text.trim_start_matches(fits),
+        Method::RStrip => text.trim_end_matches(fits),
+        _ => text.trim_matches(fits),
+    })
+}
+
+/// Python counts four more separators of old among the spaces.
+fn is_space(letter: char) -> bool {
+    letter.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&letter)
+}
+
+fn split(method: Method, text: &str, arguments: &[Value]) -> Result<Value, ExpressionError> {
+    let parts_max = times(arguments.get(1))?.map_or(usize::MAX, |times| times.saturating_add(1));
+    let is_reversed = method == Method::RSplit;
+    let separator = match arguments.first() {
+        None | Some(Value::Null) => return Ok(words(text, parts_max, is_reversed)),
+        Some(separator) => text_of(method, separator)?,
+    };
+    if separator.is_empty() {
+        return Err(error("split: an empty separator"));
+    }
+    let parts: Vec<&str> = if is_reversed {
+        let mut parts: Vec<&str> = text.rsplitn(parts_max, separator).collect();
+        parts.reverse();
+        parts
+    } else {
+        text.splitn(parts_max, separator).collect()
+    };
+    Ok(parts.into_iter().collect())
+}
+
+/// What spaces separate; the last (or first) of them keeps those within.
+fn words(text: &str, parts_max: usize, is_reversed: bool) -> Value {
+    let mut parts = Vec::new();
+    let mut rest = text.trim_matches(is_space);
+    while !rest.is_empty() {
+        let at = if is_reversed { rest.rfind(is_space) } else { rest.find(is_space) };
+        let Some(at) = at.filter(|_| parts.len() + 1 < parts_max) else {
+            parts.push(rest);
+            break;
+        };
+        if is_reversed {
+            let space = rest[at..].chars().next().map_or(0, char::len_utf8);
+            parts.push(&rest[at + space..]);
+            rest = rest[..at].trim_end_matches(is_space);
+        } else {
+            parts.push(&rest[..at]);
+            rest = rest[at..].trim_start_matches(is_space);
+        }
+    }
+    if is_reversed {
+        parts.reverse();
+    }
+    parts.into_iter().collect()
+}
+
+fn lines(text: &str) -> Value {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    if text.is_empty() { Value::Array(Vec::new()) } else { text.split('\n').collect() }
+}
+
+fn joined(separator: &str, items: &Value) -> Result<Value, ExpressionError> {
+    let items = super::functions::items(items)?;
+    let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+    Ok(texts.ok_or_else(|| error("join: an item that is no text"))?.join(separator).into())
+}
+
+/// One text, or any of several.
+fn ends(method: Method, text: &str, wanted: &Value) -> Result<bool, ExpressionError> {
+    let one = |wanted: &str| {
+        if method == Method::StartsWith { text.starts_with(wanted) } else { text.ends_with(wanted) }
+    };
+    match wanted {
+        Value::Array(several) => {
+            several.iter().try_fold(false, |found, wanted| Ok(found || one(text_of(method, wanted)?)))
+        }
+        wanted => Ok(one(text_of(method, wanted)?)),
+    }
+}
+
+/// Longer texts are not made.
+const REPLACED_BYTES_MAX: usize = 1 << 20;
+
+fn replaced(text: &str, from: &str, to: &str, times: Option<usize>) -> Result<String, ExpressionError> {
+    let matches = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
+    if text.len().saturating_add(matches.saturating_mul(to.len())) > REPLACED_BYTES_MAX {
+        return Err(error("replace: a result that is too long"));
+    }
+    Ok(times.map_or_else(|| text.replace(from, to), |times| text.replacen(from, to, times)))
+}
+
+/// Zeros behind the sign.
+fn filled(text: &str, width: &Value) -> Result<String, ExpressionError> {
+    let width = width.as_i64().ok_or_else(|| error("zfill: no whole number"))?;
+    let width = usize::try_from(width).unwrap_or_default();
+    if width > FILLED_LENGTH_MAX {
+        return Err(error("zfill: a result that is too long"));
+    }
+    let zeros = "0".repeat(width.saturating_sub(text.chars().count()));
+    Ok(match text.strip_prefix(['+', '-']) {
+        Some(rest) => format!("{}{zeros}{rest}", &text[..1]),
+        None => format!("{zeros}{text}"),
+    })
+}

@@ -1,0 +1,457 @@
+//! Tokens as a tree, by the precedence of Python's operators.
+
+use serde_json::Value;
+
+use super::{
+    ExpressionError, error, format,
+    functions::Function,
+    lexer::{Token, tokens},
+    methods::Method,
+    tree::{Comparison, Operator, Piece, Tree},
+};
+
+/// Deeper nesting is refused.
+const DEPTH_MAX: usize = 64;
+/// Longer expressions are refused.
+const TOKENS_MAX: usize = 500;
+
+type Parsed = Result<Tree, ExpressionError>;
+
+pub fn parse(text: &str, names: &[&str]) -> Parsed {
+    let names = names.iter().map(|&name| name.to_owned()).collect();
+    let tokens = tokens(text)?;
+    if tokens.len() > TOKENS_MAX {
+        return Err(error(format!("an expression of more than {TOKENS_MAX} words and signs")));
+    }
+    Parser { tokens, at: 0, names, depth: 0 }.whole()
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    at: usize,
+    /// All that are known here: those of comprehensions come and go.
+    names: Vec<String>,
+    depth: usize,
+}
+
+/// Operators of one precedence, from left to right.
+const SUMS: [(&str, Operator); 2] = [("+", Operator::Add), ("-", Operator::Subtract)];
+const PRODUCTS: [(&str, Operator); 4] = [
+    ("*", Operator::Multiply),
+    ("/", Operator::Divide),
+    ("//", Operator::FloorDivide),
+    ("%", Operator::Modulo),
+];
+const COMPARISONS: [(&str, Comparison); 6] = [
+    ("==", Comparison::Equal),
+    ("!=", Comparison::NotEqual),
+    ("<", Comparison::Less),
+    ("<=", Comparison::LessOrEqual),
+    (">", Comparison::Greater),
+    (">=", Comparison::GreaterOrEqual),
+];
+const WORDS: [&str; 10] = ["and", "or", "not", "if", "else", "in", "is", "for", "lambda", "await"];
+
+impl Parser {
+    fn whole(&mut self) -> Parsed {
+        let tree = self.expression()?;
+        match self.tokens.get(self.at) {
+            None => Ok(tree),
+            Some(token) => Err(error(format!("{} is not expected here", shown(token)))),
+        }
+    }
+
+    fn is_symbol(&self, symbol: &str) -> bool {
+        matches!(self.tokens.get(self.at), Some(Token::Symbol(next)) if *next == symbol)
+    }
+
+    fn is_word(&self, ahead: usize, word: &str) -> bool {
+        matches!(self.tokens.get(self.at + ahead), Some(Token::Word(next)) if next == word)
+    }
+
+    fn symbol(&mut self, symbol: &str) -> bool {
+        let found = self.is_symbol(symbol);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn word(&mut self, word: &str) -> bool {
+        let found = self.is_word(0, word);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn needed(&mut self, symbol: &str) -> Result<(), ExpressionError> {
+        if self.symbol(symbol) {
+            return Ok(());
+        }
+        let instead = self.tokens.get(self.at).map_or_else(|| "the end".to_owned(), shown);
+        Err(error(format!("{symbol} is missing before {instead}")))
+    }
+
+    fn expression(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(error(format!("more than {DEPTH_MAX} levels")));
+        }
+        let then = self.either()?;
+        let tree = if self.word("if") {
+            let condition = Box::new(self.either()?);
+            if !self.word("else") {
+                return Err(error("else is missing"));
+            }
+            let otherwise = Box::new(self.expression()?);
+            Tree::Choice { condition, then: Box::new(then), otherwise }
+        } else {
+            then
+        };
+        self.depth -= 1;
+        Ok(tree)
+    }
+
+    fn either(&mut self) -> Parsed {
+        let mut tree = self.both()?;
+        while self.word("or") {
+            tree = Tree::Or(Box::new(tree), Box::new(self.both()?));
+        }
+        Ok(tree)
+    }
+
+    fn both(&mut self) -> Parsed {
+        let mut tree = self.inverse()?;
+        while self.word("and") {
+            tree = Tree::And(Box::new(tree), Box::new(self.inverse()?));
+        }
+        Ok(tree)
+    }
+
+    fn inverse(&mut self) -> Parsed {
+        let mut nots = 0;
+        while self.word("not") {
+            nots += 1;
+        }
+        let tree = self.comparison()?;
+        Ok((0..nots).fold(tree, |tree, _| Tree::Not(Box::new(tree))))
+    }
+
+    fn comparison(&mut self) -> Parsed {
+        let first = self.sum()?;
+        let mut others = Vec::new();
+        while let Some(comparison) = self.comparison_word() {
+            others.push((comparison, self.sum()?));
+        }
+        Ok(if others.is_empty() { first } else { Tree::Compare(Box::new(first), others) })
+    }
+
+    fn comparison_word(&mut self) -> Option<Comparison> {
+        if let Some((_, comparison)) = COMPARISONS.into_iter().find(|(symbol, _)| self.is_symbol(symbol)) {
+            self.at += 1;
+            return Some(comparison);
+        }
+        if self.is_word(0, "not") && self.is_word(1, "in") {
+            self.at += 2;
+            return Some(Comparison::NotIn);
+        }
+        if self.word("in") {
+            return Some(Comparison::In);
+        }
+        if !self.word("is") {
+            return None;
+        }
+        Some(if self.word("not") { Comparison::IsNot } else { Comparison::Is })
+    }
+
+    fn operator(&mut self, operators: &[(&str, Operator)]) -> Option<Operator> {
+        let (_, operator) = operators.iter().find(|(symbol, _)| self.is_symbol(symbol))?;
+        self.at += 1;
+        Some(*operator)
+    }
+
+    fn sum(&mut self) -> Parsed {
+        let mut tree = self.product()?;
+        while let Some(operator) = self.operator(&SUMS) {
+            tree = Tree::Arithmetic(operator, Box::new(tree), Box::new(self.product()?));
+        }
+        Ok(tree)
+    }
+
+    fn product(&mut self) -> Parsed {
+        let mut tree = self.signed()?;
+        while let Some(operator) = self.operator(&PRODUCTS) {
+            tree = match (operator, self.signed()?) {
+                (Operator::Modulo, Tree::Tuple(values)) => Tree::Percent(Box::new(tree), values),
+                (operator, right) => Tree::Arithmetic(operator, Box::new(tree), Box::new(right)),
+            };
+        }
+        Ok(tree)
+    }
+
+    fn signed(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(error(format!("more than {DEPTH_MAX} levels")));
+        }
+        let tree = if self.symbol("-") {
+            Tree::Negative(Box::new(self.signed()?))
+        } else if self.symbol("+") {
+            Tree::Positive(Box::new(self.signed()?))
+        } else {
+            let base = self.postfixed()?;
+            // Binds tighter than a sign before it, and less than one behind.
+            if self.symbol("**") {
+                Tree::Arithmetic(Operator::Power, Box::new(base), Box::new(self.signed()?))
+            } else {
+                base
+            }
+        };
+        self.depth -= 1;
+        Ok(tree)
+    }
+
+    /// What has subscripts and calls behind it.
+    fn postfixed(&mut self) -> Parsed {
+        let mut tree = self.primary()?;
+        loop {
+            if self.symbol("[") {
+                tree = self.subscript(tree)?;
+            } else if self.symbol(".") {
+                let Some(Token::Word(name)) = self.tokens.get(self.at).cloned() else {
+                    return Err(error("a method's name is missing behind the dot"));
+                };
+                self.at += 1;
+                let method = Method::named(&name).filter(|_| self.is_symbol("("));
+                let method = method.ok_or_else(|| error(format!("there is no method {name} here")))?;
+                self.at += 1;
+                let arguments = self.arguments(&name, method.arguments())?;
+                tree = Tree::Method(Box::new(tree), method, arguments);
+            } else if self.is_symbol("(") {
+                return Err(error("a value is no function"));
+            } else {
+                return Ok(tree);
+            }
+        }
+    }
+
+    fn subscript(&mut self, of: Tree) -> Parsed {
+        let of = Box::new(of);
+        let from = if self.is_symbol(":") { None } else { Some(Box::new(self.expression()?)) };
+        let tree = if self.symbol(":") {
+            let to = if self.is_symbol("]") { None } else { Some(Box::new(self.expression()?)) };
+            Tree::Slice(of, from, to)
+        } else {
+            Tree::Item(of, from.ok_or_else(|| error("an index is missing"))?)
+        };
+        if self.is_symbol(":") {
+            return Err(error("slices with a step are not supported"));
+        }
+        self.needed("]")?;
+        Ok(tree)
+    }
+
+    /// What stands between the brackets of a call, the first of which is taken.
+    fn arguments(&mut self, name: &str, (least, most): (usize, usize)) -> Result<Vec<Tree>, ExpressionError> {
+        let mut arguments = Vec::new();
+        while !self.is_symbol(")") {
+            arguments.push(self.item()?);
+            if self.is_symbol("=") {
+                return Err(error(format!("{name}: arguments by name are not supported")));
+            }
+            if !self.symbol(",") {
+                break;
+            }
+        }
+        self.needed(")")?;
+        if arguments.len() < least || arguments.len() > most {
+            return Err(error(format!("{name}: {} arguments are not what it takes here", arguments.len())));
+        }
+        Ok(arguments)
+    }
+
+    fn primary(&mut self) -> Parsed {
+        let token = self.tokens.get(self.at).cloned().ok_or_else(|| error("it ends too early"))?;
+        self.at += 1;
+        match token {
+            Token::Constant(Value::String(mut text)) => {
+                // Texts that follow each other are one.
+                while let Some(Token::Constant(Value::String(more))) = self.tokens.get(self.at) {
+                    text.push_str(more);
+                    self.at += 1;
+                }
+                Ok(Tree::Constant(text.into()))
+            }
+            Token::Constant(value) => Ok(Tree::Constant(value)),
+            Token::Formatted(text) => self.formatted(&text),
+            Token::Word(word) => self.named(word),
+            Token::Symbol("(") => self.bracketed(),
+            Token::Symbol("[") => self.list(),
+            Token::Symbol("{") => self.map(),
+            Token::Symbol(symbol) => Err(error(format!("{symbol} is not expected here"))),
+        }
+    }
+
+    fn named(&mut self, word: String) -> Parsed {
+        match word.as_str() {
+            "True" => return Ok(Tree::Constant(true.into())),
+            "False" => return Ok(Tree::Constant(false.into())),
+            "None" => return Ok(Tree::Constant(Value::Null)),
+            word if WORDS.contains(&word) => return Err(error(format!("{word} is not expected here"))),
+            _ => {}
+        }
+        if self.names.contains(&word) {
+            return Ok(Tree::Name(word));
+        }
+        let name = if word == "json" && self.symbol(".") {
+            self.word("loads").then(|| "json.loads".to_owned())
+        } else {
+            Some(word.clone())
+        };
+        let function = name.as_deref().and_then(Function::named).filter(|_| self.is_symbol("("));
+        let function = function.ok_or_else(|| error(format!("there is no {word} here")))?;
+        self.at += 1;
+        let arguments = self.arguments(&word, function.arguments())?;
+        Ok(Tree::Call(function, arguments))
+    }
+
+    /// Brackets around a value, or a tuple.
+    fn bracketed(&mut self) -> Parsed {
+        if self.symbol(")") {
+            return Ok(Tree::Tuple(Vec::new()));
+        }
+        let first = self.item()?;
+        if self.symbol(")") {
+            return Ok(first);
+        }
+        self.needed(",")?;
+        let mut items = self.items(")")?;
+        items.insert(0, first);
+        Ok(Tree::Tuple(items))
+    }
+
+    /// The items up to the bracket that ends them.
+    fn items(&mut self, end: &str) -> Result<Vec<Tree>, ExpressionError> {
+        let mut items = Vec::new();
+        while !self.symbol(end) {
+            items.push(self.item()?);
+            if !self.symbol(",") {
+                self.needed(end)?;
+                break;
+            }
+        }
+        Ok(items)
+    }
+
+    fn list(&mut self) -> Parsed {
+        let mut items = self.items("]")?;
+        let is_comprehension = items.len() == 1 && matches!(items[0], Tree::Each { .. });
+        Ok(if is_comprehension { items.remove(0) } else { Tree::List(items) })
+    }
+
+    /// A value between brackets, or a comprehension.
+    fn item(&mut self) -> Parsed {
+        match self.clause() {
+            Some(clause) => self.each(clause),
+            None => self.expression(),
+        }
+    }
+
+    /// Where a `for` belongs to the item that begins here.
+    fn clause(&self) -> Option<usize> {
+        let mut open = 0_usize;
+        for (at, token) in self.tokens.iter().enumerate().skip(self.at) {
+            match token {
+                Token::Symbol("(" | "[" | "{") => open += 1,
+                Token::Symbol(")" | "]" | "}") => open = open.checked_sub(1)?,
+                Token::Symbol(",") if open == 0 => return None,
+                Token::Word(word) if open == 0 && word == "for" => return Some(at),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// A comprehension whose `for` stands at `clause`: read first, since it says what the names of its item are.
+    fn each(&mut self, clause: usize) -> Parsed {
+        let start = std::mem::replace(&mut self.at, clause + 1);
+        let mut names = Vec::new();
+        while let Some(Token::Word(name)) = self.tokens.get(self.at).cloned() {
+            self.at += 1;
+            names.push(name);
+            if !self.symbol(",") {
+                break;
+            }
+        }
+        if names.is_empty() || !self.word("in") {
+            return Err(error("for NAME in ... is expected"));
+        }
+        let over = Box::new(self.either()?);
+        let known = self.names.len();
+        self.names.extend(names.iter().cloned());
+        let mut conditions = Vec::new();
+        while self.word("if") {
+            conditions.push(self.either()?);
+        }
+        if self.is_word(0, "for") {
+            return Err(error("one for in a comprehension is supported"));
+        }
+        let end = std::mem::replace(&mut self.at, start);
+        let item = Box::new(self.expression()?);
+        if self.at != clause {
+            return Err(error("for is not expected here"));
+        }
+        self.names.truncate(known);
+        self.at = end;
+        Ok(Tree::Each { item, names, over, conditions })
+    }
+
+    /// The pieces of `f"..."`.
+    fn formatted(&mut self, text: &str) -> Parsed {
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            plain.push_str(&rest[..at]);
+            let brace = &rest[at..=at];
+            rest = &rest[at + 1..];
+            if let Some(behind) = rest.strip_prefix(brace) {
+                plain.push_str(brace);
+                rest = behind;
+                continue;
+            }
+            let end =
+                rest.find('}').filter(|_| brace == "{").ok_or_else(|| error("a brace without its other"))?;
+            let (inner, digits) = format::digits_of(&rest[..end])?;
+            rest = &rest[end + 1..];
+            let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+            pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            pieces.push(Piece::Value(parse(inner, &names)?, digits));
+        }
+        plain.push_str(rest);
+        pieces.push(Piece::Text(plain));
+        Ok(Tree::Pieces(pieces))
+    }
+
+    fn map(&mut self) -> Parsed {
+        let mut entries = Vec::new();
+        while !self.symbol("}") {
+            let key = self.expression()?;
+            if !self.symbol(":") {
+                return Err(error("sets are not supported"));
+            }
+            entries.push((key, self.expression()?));
+            if !self.symbol(",") {
+                self.needed("}")?;
+                break;
+            }
+        }
+        Ok(Tree::Map(entries))
+    }
+}
+
+fn shown(token: &Token) -> String {
+    match token {
+        Token::Constant(value) => value.to_string(),
+        Token::Formatted(text) => format!("f{text:?}"),
+        Token::Word(word) => word.clone(),
+        Token::Symbol(symbol) => (*symbol).to_owned(),
+    }
+}

@@ -1,0 +1,132 @@
+//! Metadata that further requests bring: `extra_metadata_fields`.
+
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+use super::{
+    definition::{Definition, Extra, Source},
+    file::EXTRA_NAMES,
+    gather::Gatherer,
+    reading::{self, Reading},
+};
+use crate::{definitions::python, polling::pollster::PollError};
+
+/// The entry with a reading of it, as what brings metadata may refer to it, and the metadata that it has so far.
+pub fn with_reading(mut entry: Value, reading: &Reading) -> Value {
+    if let Some(fields) = entry.as_object_mut() {
+        fields.insert("value".to_owned(), reading.volume.clone());
+    }
+    entry
+}
+
+/// All metadata of an entry's reading: those that it has, and those that are asked for. What cannot be asked for is logged and
+/// lacks. The error says what the entry lacks.
+pub fn metadata<'a>(
+    gatherer: &'a Gatherer,
+    definition: &'a Definition,
+    entry: &'a Value,
+) -> BoxFuture<'a, Result<Map<String, Value>, String>> {
+    Box::pin(async move {
+        let mut metadata = reading::metadata(definition, entry)?;
+        if definition.extra.is_empty() {
+            return Ok(metadata);
+        }
+        for (key, value) in captured(gatherer, definition, entry, &metadata).await {
+            if metadata.contains_key(&key) {
+                tracing::warn!(
+                    key,
+                    meter = definition.name,
+                    "an entry has metadata of a name that was asked for"
+                );
+            } else {
+                metadata.insert(key, value);
+            }
+        }
+        Ok(metadata)
+    })
+}
+
+async fn captured(
+    gatherer: &Gatherer,
+    definition: &Definition,
+    entry: &Value,
+    metadata: &Map<String, Value>,
+) -> Map<String, Value> {
+    let mut sample = entry.clone();
+    if let Some(fields) = sample.as_object_mut() {
+        fields.insert("metadata".to_owned(), Value::Object(metadata.clone()));
+    }
+    let (mut captured, mut by_name) = (Map::new(), Map::new());
+    for extra in &definition.extra {
+        if extra.skip.iter().any(|skip| agrees(skip, &sample)) {
+            continue;
+        }
+        let values = [captured.clone().into(), by_name.clone().into(), sample.clone()];
+        let names: Map<String, Value> = EXTRA_NAMES.map(str::to_owned).into_iter().zip(values).collect();
+        let found = match asked(gatherer, extra, &names).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, meter = definition.name, extra = extra.definition.name, "metadata lack");
+                continue;
+            }
+        };
+        for (reading, metadata) in found {
+            captured.insert(reading.name.clone(), reading.volume.clone());
+            for (key, value) in &metadata {
+                if !value.is_null() || !captured.contains_key(key) {
+                    captured.insert(key.clone(), value.clone());
+                }
+            }
+            by_name.insert(reading.name, json!({ "value": reading.volume, "metadata": metadata }));
+        }
+    }
+    captured
+}
+
+async fn asked(
+    gatherer: &Gatherer,
+    extra: &Extra,
+    names: &Map<String, Value>,
+) -> Result<Vec<(Reading, Map<String, Value>)>, PollError> {
+    let definition = &extra.definition;
+    let endpoint = match &definition.source {
+        Source::Endpoint { service, .. } => gatherer.endpoint(service).await?,
+        Source::Command(_) => "".into(),
+    };
+    let mut pages = gatherer.pages(definition, names, &endpoint, extra.lifetime)?;
+    let mut found = Vec::new();
+    while let Some(entries) = pages.next().await? {
+        for entry in entries {
+            for reading in reading::readings(definition, &entry).map_err(PollError)? {
+                let entry = with_reading(entry.clone(), &reading);
+                let metadata = metadata(gatherer, definition, &entry).await.map_err(PollError)?;
+                found.push((reading, metadata));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether an entry has all that this says, and with the same values.
+fn agrees(skip: &Value, entry: &Value) -> bool {
+    if python::is_equal(skip, entry) {
+        return true;
+    }
+    let (Value::Object(skip), Value::Object(entry)) = (skip, entry) else { return false };
+    skip.iter().all(|(key, value)| entry.get(key).is_some_and(|other| agrees(value, other)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_agree_with_what_is_left_out() {
+        let entry = json!({"value": 1, "metadata": {"id": "a", "name": "n"}});
+        assert!(agrees(&json!({"value": 1.0}), &entry));
+        assert!(agrees(&json!({"metadata": {"id": "a"}}), &entry));
+        assert!(!agrees(&json!({"metadata": {"id": "b"}}), &entry));
+        assert!(!agrees(&json!({"value": "1"}), &entry));
+        assert!(!agrees(&json!({"other": null}), &entry));
+    }
+}

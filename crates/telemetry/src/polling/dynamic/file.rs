@@ -1,0 +1,466 @@
+//! Reads dynamic pollsters out of their file.
+
+use std::{path::Path, time::Duration};
+
+use serde_json::{Map, Value};
+
+use super::{
+    definition::{Definition, Extra, Handler, Several, Source},
+    template::Template,
+    way::Way,
+};
+use crate::{
+    located::{Located, Node},
+    sample::SampleKind,
+    yaml::YamlError,
+};
+
+/// Keys that need Python's modules, and what to say of them.
+const REFUSED: [(&str, &str); 4] = [
+    ("module", "Python modules are not loaded"),
+    ("authentication_object", "Python modules are not loaded"),
+    ("authentication_parameters", "Python modules are not loaded"),
+    ("barbican_secret_id", "credentials are those of [service_credentials]"),
+];
+
+/// Of one answer.
+const DEFAULT_TIMEOUT_S: u64 = 30;
+/// How long what was asked for metadata is remembered.
+const DEFAULT_LIFETIME_S: u64 = 3600;
+/// Metadata of metadata of metadata.
+const EXTRA_DEPTH_MAX: usize = 3;
+/// What the texts of those that bring metadata may refer to: what was captured so far, the same by the pollsters' names, and
+/// the entry.
+pub const EXTRA_NAMES: [&str; 3] = ["extra_metadata_captured", "extra_metadata_by_name", "sample"];
+
+/// Reads a file's text: a list of pollsters, each of which may be wrong for itself.
+pub fn parse(path: &Path, text: &str) -> Result<Vec<Result<Definition, YamlError>>, YamlError> {
+    let file = Located::parse(path, text)?;
+    if file.is_empty() {
+        return Ok(Vec::new());
+    }
+    let list = file.list().ok_or_else(|| {
+        let problem = format!("line {}: should be a list of pollsters", file.line);
+        YamlError::Malformed { path: path.to_owned(), problem }
+    })?;
+    Ok(list.iter().map(|map| Entry { path, map, names: base_names(map), of: None }.definition()).collect())
+}
+
+/// What a pollster's own texts may refer to: what its `base_metadata` have.
+fn base_names(map: &Located) -> Vec<&str> {
+    match map.get("base_metadata").map(|base| &base.node) {
+        Some(Node::Map(entries)) => entries.iter().map(|(name, _)| name.value.as_str()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// One pollster in a file, or one that brings metadata to another.
+struct Entry<'a> {
+    path: &'a Path,
+    map: &'a Located,
+    /// What its paths and commands may refer to.
+    names: Vec<&'a str>,
+    /// The pollster that it brings metadata to, which has what it does not say.
+    of: Option<&'a Entry<'a>>,
+}
+
+impl<'a> Entry<'a> {
+    fn wrong(&self, at: &Located, key: &str, problem: &str) -> YamlError {
+        YamlError::at(self.path, at.line, key, problem)
+    }
+
+    /// `None` for null too.
+    fn get(&self, key: &str) -> Option<&'a Located> {
+        self.map.get(key).filter(|value| value.node != Node::Null)
+    }
+
+    fn text(&self, key: &str) -> Result<Option<&'a str>, YamlError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        value.text().map(Some).ok_or_else(|| self.wrong(value, key, "should be a text"))
+    }
+
+    fn needed(&self, key: &str) -> Result<&'a str, YamlError> {
+        let text = self.text(key)?.filter(|text| !text.is_empty());
+        text.ok_or_else(|| self.wrong(self.map, key, "missing in a pollster"))
+    }
+
+    fn parsed(&self, at: &Located, key: &str, text: &str) -> Result<Way, YamlError> {
+        Way::parse(text).map_err(|problem| self.wrong(at, key, &problem))
+    }
+
+    /// A way; `None` where the file says none and there is no default.
+    fn way(&self, key: &str, default: Option<&str>) -> Result<Option<Way>, YamlError> {
+        match self.map.get(key).filter(|at| !at.is_empty()) {
+            Some(at) => {
+                let text = at.text().ok_or_else(|| self.wrong(at, key, "should be a text"))?;
+                self.parsed(at, key, text).map(Some)
+            }
+            None => Ok(default.map(Way::to)),
+        }
+    }
+
+    /// The way to one of an entry's owners or its id; `None` where it lies under the usual name already.
+    fn id(&self, key: &str, usual: &str) -> Result<Option<Way>, YamlError> {
+        Ok(self.way(key, None)?.filter(|way| *way != Way::to(usual)))
+    }
+
+    /// How many pollsters it brings metadata to, one through the other.
+    fn depth(&self) -> usize {
+        self.of.map_or(0, |of| 1 + of.depth())
+    }
+
+    fn definition(&self) -> Result<Definition, YamlError> {
+        for (key, why) in REFUSED {
+            if let Some(value) = self.get(key).filter(|value| !value.is_empty()) {
+                return Err(self.wrong(value, key, &format!("not supported: {why}")));
+            }
+        }
+        let name = self.needed("name")?;
+        let name_at = self.get("name").unwrap_or(self.map);
+        if !is_name(name) {
+            return Err(self.wrong(
+                name_at,
+                "name",
+                "should be words of letters, digits, _ and - with dots between",
+            ));
+        }
+        let kind = self.inherited("sample_type")?;
+        let kind = SampleKind::named(kind).ok_or_else(|| {
+            let at = self.get("sample_type").unwrap_or(self.map);
+            self.wrong(at, "sample_type", "should be gauge, delta or cumulative")
+        })?;
+        let (value, several) = self.value(name)?;
+        Ok(Definition {
+            name: name.to_owned(),
+            kind,
+            unit: self.inherited("unit")?.to_owned(),
+            source: self.source()?,
+            base_metadata: self.base_metadata()?,
+            value,
+            several,
+            metadata_fields: self.metadata_fields()?,
+            metadata_mapping: self.text_pairs("metadata_mapping")?,
+            preserve_mapped_metadata: self
+                .get("preserve_mapped_metadata")
+                .is_none_or(|value| !value.is_empty()),
+            skip_sample_values: self.list("skip_sample_values")?.iter().map(Located::json).collect(),
+            value_mapping: self.value_mapping()?,
+            default_value: self.get("default_value").map_or(Value::from(-1), Located::json),
+            response_entries: self.way("response_entries_key", None)?,
+            next_url: self.way("next_sample_url_attribute", None)?,
+            user_id: self.id("user_id_attribute", "user_id")?,
+            project_id: self.id("project_id_attribute", "project_id")?,
+            resource_id: self.id("resource_id_attribute", "id")?,
+            headers: self.headers()?,
+            timeout: self.seconds("timeout", DEFAULT_TIMEOUT_S)?,
+            handlers: self.handlers()?,
+            namespaces: self.namespaces()?,
+            extra: self.extra()?,
+        })
+    }
+
+    /// A text that a pollster for metadata has from its own one, where it does not say it itself.
+    fn inherited(&self, key: &str) -> Result<&'a str, YamlError> {
+        match self.of.filter(|_| self.get(key).is_none()) {
+            Some(of) => of.inherited(key),
+            None => self.needed(key),
+        }
+    }
+
+    /// Where the value lies.
+    fn value_text(&self) -> Result<(&'a str, &'a Located), YamlError> {
+        let keys: &[&str] =
+            if self.of.is_some() { &["value_attribute", "value"] } else { &["value_attribute"] };
+        let said = keys.iter().find_map(|key| self.get(key));
+        match (said, self.of) {
+            (Some(at), _) => {
+                let text = at.text().filter(|text| !text.is_empty());
+                text.map(|text| (text, at))
+                    .ok_or_else(|| self.wrong(at, "value_attribute", "should be a text"))
+            }
+            (None, Some(of)) => of.value_text(),
+            (None, None) => Err(self.wrong(self.map, "value_attribute", "missing in a pollster")),
+        }
+    }
+
+    fn value(&self, name: &str) -> Result<(Way, Option<Several>), YamlError> {
+        let (text, at) = self.value_text()?;
+        let key = "value_attribute";
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let Some(attribute) = last.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
+            return Ok((self.parsed(at, key, text)?, None));
+        };
+        let wrong = || self.wrong(at, key, "should be [LIST].ATTRIBUTE, as the name ends with {...}");
+        let (list, rest) = text.strip_prefix('[').and_then(|rest| rest.split_once("].")).ok_or_else(wrong)?;
+        if list.is_empty() || rest.is_empty() || rest.contains('|') {
+            return Err(wrong());
+        }
+        let several =
+            Several { placeholder: last.to_owned(), attribute: attribute.to_owned(), list: list.to_owned() };
+        Ok((self.parsed(at, key, rest)?, Some(several)))
+    }
+
+    /// A command where there is one, whatever else is said.
+    fn source(&self) -> Result<Source, YamlError> {
+        if self.get("host_command").is_some_and(|command| !command.is_empty()) {
+            return Ok(Source::Command(self.template("host_command")?));
+        }
+        let service = self.needed("endpoint_type")?.to_owned();
+        Ok(Source::Endpoint { service, path: self.template("url_path")? })
+    }
+
+    fn template(&self, key: &str) -> Result<Template, YamlError> {
+        let text = self.needed(key)?;
+        let at = self.get(key).unwrap_or(self.map);
+        let wrong = |problem: &str| self.wrong(at, key, problem);
+        let template = Template::parse(text, &self.names).map_err(|problem| wrong(&problem))?;
+        let is_quoted = text.starts_with(['\'', '"']) || text.starts_with("f'") || text.starts_with("f\"");
+        if key == "url_path" && template == Template::Text(text.to_owned()) && is_quoted {
+            // Ceilometer asks for the expression itself, which no service has.
+            return Err(wrong("an expression that is not understood here"));
+        }
+        Ok(template)
+    }
+
+    fn base_metadata(&self) -> Result<Map<String, Value>, YamlError> {
+        let pairs = self.pairs("base_metadata")?;
+        Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value.json())).collect())
+    }
+
+    /// One, or a list.
+    fn extra(&self) -> Result<Vec<Extra>, YamlError> {
+        const KEY: &str = "extra_metadata_fields";
+        let Some(value) = self.get(KEY).filter(|value| !value.is_empty()) else { return Ok(Vec::new()) };
+        if self.depth() >= EXTRA_DEPTH_MAX {
+            return Err(self.wrong(value, KEY, "more levels than are supported"));
+        }
+        let maps = match &value.node {
+            Node::List(maps) => maps.iter().collect(),
+            _ => vec![value],
+        };
+        let extra = maps.into_iter().map(|map| {
+            if !matches!(map.node, Node::Map(_)) {
+                return Err(self.wrong(map, KEY, "should be maps"));
+            }
+            let entry = Entry { path: self.path, map, names: EXTRA_NAMES.to_vec(), of: Some(self) };
+            Ok(Extra { definition: entry.definition()?, skip: entry.skip()?, lifetime: entry.lifetime()? })
+        });
+        extra.collect()
+    }
+
+    /// Of metadata; what the pollster says counts for all that it has.
+    fn skip(&self) -> Result<Vec<Value>, YamlError> {
+        const KEY: &str = "extra_metadata_fields_skip";
+        let of = self.of.filter(|_| self.get(KEY).is_none());
+        if let Some(of) = of {
+            return of.skip();
+        }
+        let skip = self.list(KEY)?;
+        if let Some(other) = skip.iter().find(|entry| !matches!(entry.node, Node::Map(_))) {
+            return Err(self.wrong(other, KEY, "should be a list of maps"));
+        }
+        Ok(skip.iter().filter(|entry| !entry.is_empty()).map(Located::json).collect())
+    }
+
+    fn lifetime(&self) -> Result<Duration, YamlError> {
+        const KEY: &str = "extra_metadata_fields_cache_seconds";
+        let of = self.of.filter(|_| self.get(KEY).is_none());
+        let Some(of) = of else {
+            return match self.get(KEY).map(|value| &value.node) {
+                Some(Node::Integer(0)) => Ok(Duration::ZERO),
+                _ => self.seconds(KEY, DEFAULT_LIFETIME_S),
+            };
+        };
+        of.lifetime()
+    }
+
+    fn list(&self, key: &str) -> Result<&'a [Located], YamlError> {
+        let Some(value) = self.get(key).filter(|value| !value.is_empty()) else { return Ok(&[]) };
+        value.list().ok_or_else(|| self.wrong(value, key, "should be a list"))
+    }
+
+    fn metadata_fields(&self) -> Result<Vec<(String, Way)>, YamlError> {
+        let fields = self.list("metadata_fields")?.iter().map(|field| {
+            let text = field.text().ok_or_else(|| self.wrong(field, "metadata_fields", "should be texts"))?;
+            Ok((text.to_owned(), self.parsed(field, "metadata_fields", text)?))
+        });
+        fields.collect()
+    }
+
+    fn pairs(&self, key: &str) -> Result<Vec<(&'a str, &'a Located)>, YamlError> {
+        let Some(value) = self.get(key).filter(|value| !value.is_empty()) else { return Ok(Vec::new()) };
+        let Node::Map(entries) = &value.node else { return Err(self.wrong(value, key, "should be a map")) };
+        Ok(entries.iter().map(|(name, value)| (name.value.as_str(), value)).collect())
+    }
+
+    fn text_pairs(&self, key: &str) -> Result<Vec<(String, String)>, YamlError> {
+        let pairs = self.pairs(key)?.into_iter().map(|(name, value)| {
+            let text = value.text().ok_or_else(|| self.wrong(value, key, "should be texts"))?;
+            Ok((name.to_owned(), text.to_owned()))
+        });
+        pairs.collect()
+    }
+
+    /// The keys of YAML's maps are texts here; those that look like another value stand for that too.
+    fn value_mapping(&self) -> Result<Vec<(Value, Value)>, YamlError> {
+        Ok(self
+            .pairs("value_mapping")?
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.json()))
+            .collect())
+    }
+
+    /// A map, or a list of maps.
+    fn headers(&self) -> Result<Vec<(String, String)>, YamlError> {
+        let Some(value) = self.get("headers").filter(|value| !value.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let maps = match &value.node {
+            Node::List(maps) => maps.iter().collect(),
+            _ => vec![value],
+        };
+        let mut headers = Vec::new();
+        for map in maps {
+            let Node::Map(entries) = &map.node else {
+                return Err(self.wrong(map, "headers", "should be a map"));
+            };
+            for (name, value) in entries {
+                let text = match value.json() {
+                    Value::String(text) => text,
+                    value => value.to_string(),
+                };
+                headers.push((name.value.to_lowercase(), text));
+            }
+        }
+        Ok(headers)
+    }
+
+    fn seconds(&self, key: &str, default: u64) -> Result<Duration, YamlError> {
+        let Some(value) = self.get(key) else { return Ok(Duration::from_secs(default)) };
+        let seconds = match value.node {
+            Node::Integer(seconds) => Some(seconds as f64),
+            Node::Float(seconds) => Some(seconds),
+            _ => None,
+        };
+        let span = seconds.filter(|seconds| *seconds > 0.0).map(Duration::try_from_secs_f64);
+        let span = span.and_then(Result::ok);
+        span.ok_or_else(|| self.wrong(value, key, "should be a number of seconds"))
+    }
+
+    fn handlers(&self) -> Result<Vec<Handler>, YamlError> {
+        let list = self.list("response_handlers")?;
+        if list.is_empty() {
+            return Ok(vec![Handler::Json]);
+        }
+        let handlers = list.iter().map(|item| match item.text() {
+            Some("json") => Ok(Handler::Json),
+            Some("xml") => Ok(Handler::Xml),
+            Some("text") => Ok(Handler::Text),
+            _ => Err(self.wrong(item, "response_handlers", "should be json, xml or text")),
+        });
+        handlers.collect()
+    }
+
+    /// One, or a list.
+    fn namespaces(&self) -> Result<Vec<String>, YamlError> {
+        let Some(value) = self.get("namespaces") else { return Ok(vec!["central".to_owned()]) };
+        if let Node::Text(namespace) = &value.node {
+            return Ok(vec![namespace.clone()]);
+        }
+        let namespaces = self.list("namespaces")?.iter().map(|item| {
+            let text = item.text().map(str::to_owned);
+            text.ok_or_else(|| self.wrong(item, "namespaces", "should be texts"))
+        });
+        namespaces.collect()
+    }
+}
+
+fn is_word(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '-')
+}
+
+/// Words with dots between, the last of which may stand in braces.
+fn is_name(name: &str) -> bool {
+    let words: Vec<&str> = name.split('.').collect();
+    let last = words.len() - 1;
+    words.iter().enumerate().all(|(index, word)| {
+        let braced = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
+        is_word(word) || (index > 0 && index == last && braced.is_some_and(is_word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "- name: a.b\n  sample_type: gauge\n  unit: x\n  endpoint_type: t\n  url_path: v1/x\n  value_attribute: a.b\n";
+
+    fn one(text: &str) -> Result<Definition, YamlError> {
+        parse(Path::new("p.yaml"), text).unwrap().remove(0)
+    }
+
+    #[test]
+    fn a_pollster_is_read() {
+        let definition = one(&format!(
+            "{GOOD}  metadata_fields: [c, d.e]\n  value_mapping: {{up: 1}}\n  headers: [{{X-A: b}}]\n  response_handlers: [xml, json]\n"
+        ))
+        .unwrap();
+        assert_eq!(definition.value, Way::parse("a.b").unwrap());
+        assert_eq!(definition.metadata_fields[1], ("d.e".to_owned(), Way::parse("d.e").unwrap()));
+        assert_eq!(definition.value_mapping, [(Value::from("up"), Value::from(1))]);
+        assert_eq!(definition.headers, [("x-a".to_owned(), "b".to_owned())]);
+        assert_eq!(definition.handlers, [Handler::Xml, Handler::Json]);
+        assert!(definition.is_for(&["central".to_owned()]) && !definition.is_for(&["compute".to_owned()]));
+        let several = one(&GOOD
+            .replace("a.b\n  sample", "a.{kind}\n  sample")
+            .replace("value_attribute: a.b", "value_attribute: '[list].x.y'"))
+        .unwrap();
+        assert_eq!(several.value, Way::parse("x.y").unwrap());
+        assert_eq!(several.several.unwrap().attribute, "kind");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_line_and_key() {
+        for (text, line, key) in [
+            (GOOD.replace("  unit: x\n", ""), 1, "unit"),
+            (GOOD.replace("gauge", "some"), 2, "sample_type"),
+            (GOOD.replace("name: a.b", "name: a..b"), 1, "name"),
+            (GOOD.replace("v1/x", "\"'v1/' + sample['id']\""), 5, "url_path"),
+            (GOOD.replace("attribute: a.b", "attribute: a | open(value)"), 6, "value_attribute"),
+            (GOOD.replace("attribute: a.b", "attribute: a | 7"), 6, "value_attribute"),
+            (format!("{GOOD}  module: some\n"), 7, "module"),
+            (format!("{GOOD}  host_command: [ls]\n"), 7, "host_command"),
+            (format!("{GOOD}  extra_metadata_fields: [x]\n"), 7, "extra_metadata_fields"),
+            (format!("{GOOD}  extra_metadata_fields:\n    name: x\n"), 8, "endpoint_type"),
+            (
+                format!(
+                    "{GOOD}  extra_metadata_fields_skip: [x]\n  extra_metadata_fields: {{name: x, host_command: z}}\n"
+                ),
+                7,
+                "extra_metadata_fields_skip",
+            ),
+            (format!("{GOOD}  response_handlers: [yaml]\n"), 7, "response_handlers"),
+            (format!("{GOOD}  timeout: soon\n"), 7, "timeout"),
+        ] {
+            let error = one(&text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("p.yaml: line {line}: {key}: ")), "{text}{error}");
+        }
+    }
+
+    #[test]
+    fn metadata_of_others_have_what_their_pollster_says() {
+        let text = format!(
+            "{GOOD}  extra_metadata_fields_cache_seconds: 7\n  extra_metadata_fields_skip: [{{value: 1}}, {{}}]\n\
+             \x20 extra_metadata_fields:\n\
+             \x20   - {{name: p, endpoint_type: identity, url_path: \"'/v3/' + str(sample['id'])\", value: name}}\n\
+             \x20   - {{name: q, host_command: date, extra_metadata_fields_cache_seconds: 0, extra_metadata_fields_skip: [{{a: 2}}]}}\n"
+        );
+        let definition = one(&text).unwrap();
+        let [first, second] = &definition.extra[..] else { panic!("{definition:?}") };
+        assert_eq!((first.definition.unit.as_str(), &first.definition.value), ("x", &Way::to("name")));
+        assert_eq!((first.lifetime.as_secs(), &first.skip[..]), (7, &[serde_json::json!({"value": 1})][..]));
+        assert_eq!(second.definition.value, definition.value);
+        assert_eq!((second.lifetime.as_secs(), &second.skip[..]), (0, &[serde_json::json!({"a": 2})][..]));
+        assert_eq!(second.definition.source, Source::Command(Template::Text("date".to_owned())));
+    }
+}

@@ -1,0 +1,113 @@
+//! What a definition makes of one entry: its values, under the meters' names.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::definition::Definition;
+use crate::{
+    definitions::python,
+    sample::{Metadata, Sample},
+};
+
+/// One value of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    pub name: String,
+    pub volume: Value,
+}
+
+/// All values of an entry that are not skipped. The error says what it lacks.
+pub fn readings(definition: &Definition, entry: &Value) -> Result<Vec<Reading>, String> {
+    let is_skipped =
+        |value: &Value| definition.skip_sample_values.iter().any(|skipped| python::is_equal(skipped, value));
+    let Some(several) = &definition.several else {
+        let value = definition.value.look(entry)?;
+        if is_skipped(&value) {
+            return Ok(Vec::new());
+        }
+        return Ok(vec![Reading { name: definition.name.clone(), volume: mapped(definition, &value) }]);
+    };
+    let list = entry.get(&several.list).and_then(Value::as_array);
+    let list = list.ok_or_else(|| format!("{} is no list", several.list))?;
+    let mut readings = Vec::new();
+    for item in list {
+        let part = item.get(&several.attribute).filter(|part| part.is_string());
+        let part = part.ok_or_else(|| format!("an item without {}", several.attribute))?;
+        let value = definition.value.look(item)?;
+        if is_skipped(&value) || is_skipped(part) {
+            continue;
+        }
+        let name = definition.name.replace(&several.placeholder, part.as_str().unwrap_or_default());
+        readings.push(Reading { name, volume: value.into_owned() });
+    }
+    Ok(readings)
+}
+
+fn mapped(definition: &Definition, value: &Value) -> Value {
+    let mapping = &definition.value_mapping;
+    if mapping.is_empty() {
+        return value.clone();
+    }
+    let found = mapping.iter().find(|(from, _)| python::is_equal(from, value) || is_written(from, value));
+    found.map_or_else(
+        || {
+            tracing::warn!(%value, meter = definition.name, "a value that is not mapped: the default is told");
+            definition.default_value.clone()
+        },
+        |(_, to)| to.clone(),
+    )
+}
+
+/// Whether a name in a file stands for this value: keys of maps are texts there.
+fn is_written(name: &Value, value: &Value) -> bool {
+    match value {
+        Value::String(_) | Value::Array(_) | Value::Object(_) => false,
+        value => name.as_str().is_some_and(|name| name.eq_ignore_ascii_case(&value.to_string())),
+    }
+}
+
+/// What the entry itself says, under the names that samples have.
+pub fn metadata(definition: &Definition, entry: &Value) -> Result<Map<String, Value>, String> {
+    let mut metadata = Map::new();
+    for (field, way) in &definition.metadata_fields {
+        metadata.insert(field.clone(), way.look(entry)?.into_owned());
+    }
+    for (field, mapped) in &definition.metadata_mapping {
+        if let Some(value) = metadata.get(field).cloned() {
+            metadata.insert(mapped.clone(), value);
+            if !definition.preserve_mapped_metadata {
+                metadata.remove(field);
+            }
+        }
+    }
+    Ok(metadata)
+}
+
+pub fn sample(
+    definition: &Definition,
+    reading: Reading,
+    entry: &Value,
+    metadata: Map<String, Value>,
+) -> Result<Sample<'static>, String> {
+    let id = |usual: &str| entry.get(usual).and_then(text);
+    Ok(Sample {
+        name: Cow::Owned(reading.name),
+        kind: definition.kind,
+        unit: Cow::Owned(definition.unit.clone()),
+        volume: reading.volume,
+        user_id: id("user_id").map(Cow::Owned),
+        project_id: id("project_id").map(Cow::Owned),
+        resource_id: Cow::Owned(id("id").ok_or("no id of a resource")?),
+        resource_metadata: Metadata::Parsed(metadata),
+        ..Sample::default()
+    })
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        value => Some(value.to_string()),
+    }
+}

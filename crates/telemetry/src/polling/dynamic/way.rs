@@ -1,0 +1,68 @@
+//! A way into a document, and what is made of what lies at its end: `a.b | value * 2`.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::expression::Expression;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Way {
+    /// Names one after the other; none for the document itself.
+    steps: Vec<String>,
+    /// Each takes what the one before it has made.
+    operations: Vec<Expression>,
+}
+
+impl Way {
+    /// Reads what stands in a file. The error says what is wrong with an operation.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = text.split('|');
+        let place = parts.next().unwrap_or_default().trim();
+        let steps = if place == "." { Vec::new() } else { place.split('.').map(str::to_owned).collect() };
+        let operations = parts.map(|operation| {
+            let operation = operation.trim();
+            if !operation.contains("value") {
+                return Err(format!("the operation {operation} should use value"));
+            }
+            Expression::parse(operation, &["value"])
+                .map_err(|error| format!("the operation {operation}: {error}"))
+        });
+        Ok(Way { steps, operations: operations.collect::<Result<_, _>>()? })
+    }
+
+    /// The way to a field.
+    pub fn to(name: &str) -> Self {
+        Way { steps: vec![name.to_owned()], operations: Vec::new() }
+    }
+
+    /// What is found. The error says what the document lacks, or why an operation fails on it.
+    pub fn look<'a>(&self, document: &'a Value) -> Result<Cow<'a, Value>, String> {
+        let found = self.steps.iter().try_fold(document, |value, step| value.get(step.as_str()));
+        let found = found.ok_or_else(|| format!("there is no {}", self.steps.join(".")))?;
+        self.operations.iter().try_fold(Cow::Borrowed(found), |value, operation| {
+            let made = operation.evaluate(&[("value", &value)]);
+            made.map(Cow::Owned).map_err(|error| error.to_string())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ways_end_with_operations() {
+        let document = json!({"a": {"b": "x$y"}, "n": 3});
+        let look = |text: &str| Way::parse(text).unwrap().look(&document).map(Cow::into_owned);
+        assert_eq!(look("a.b"), Ok(json!("x$y")));
+        assert_eq!(look(" n | value * 2 | value + 1"), Ok(json!(7)));
+        assert_eq!(look(". | value['a']['b'].split('$')[0]"), Ok(json!("x")));
+        assert_eq!(look("a.c | value"), Err("there is no a.c".to_owned()));
+        assert!(look("a | value * 2").is_err());
+        assert!(Way::parse("n | 2").unwrap_err().contains("should use value"));
+        assert!(Way::parse("n | open(value)").unwrap_err().contains("there is no open here"));
+    }
+}

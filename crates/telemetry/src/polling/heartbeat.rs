@@ -1,0 +1,119 @@
+//! When each meter was polled last, told to whoever connects to a socket: as the heartbeat of Ceilometer's polling agent.
+
+use std::{
+    io,
+    os::unix::{fs::FileTypeExt as _, net::UnixListener},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::io::AsyncWriteExt as _;
+
+/// Whoever does not read is left alone.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// After an error of accepting: others get time to close their files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Meters in the order in which they were first polled, each with its last time.
+#[derive(Debug, Default)]
+pub struct Heartbeats(Mutex<Vec<(String, String)>>);
+
+impl Heartbeats {
+    pub fn beat(&self, meter: &str, timestamp: &str) {
+        let mut all = self.0.lock();
+        match all.iter_mut().find(|(known, _)| known == meter) {
+            Some((_, last)) => timestamp.clone_into(last),
+            None => all.push((meter.to_owned(), timestamp.to_owned())),
+        }
+    }
+
+    /// A line for each meter: its name and its time.
+    pub fn text(&self) -> String {
+        let lines: Vec<String> =
+            self.0.lock().iter().map(|(meter, last)| format!("{meter} {last}")).collect();
+        lines.join("\n")
+    }
+}
+
+/// A socket that tells heartbeats; its file goes with it.
+#[derive(Debug)]
+pub struct HeartbeatSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl HeartbeatSocket {
+    /// Takes the place of a socket that another agent has left behind: `DIRECTORY/ceilometer-NAMESPACES.socket`.
+    pub fn bind(directory: &Path, namespaces: &[String]) -> io::Result<Self> {
+        let mut namespaces = namespaces.to_vec();
+        namespaces.sort();
+        let path = directory.join(format!("ceilometer-{}.socket", namespaces.join("-")));
+        if std::fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
+            std::fs::remove_file(&path)?;
+        }
+        let listener = UnixListener::bind(&path)?;
+        listener.set_nonblocking(true)?;
+        Ok(HeartbeatSocket { listener, path })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Answers as long as the future is there.
+    pub async fn serve(&self, heartbeats: Arc<Heartbeats>) -> io::Result<()> {
+        let listener = tokio::net::UnixListener::from_std(self.listener.try_clone()?)?;
+        loop {
+            let Ok((mut stream, _)) = listener.accept().await else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            let text = heartbeats.text();
+            let told = async { stream.write_all(text.as_bytes()).await };
+            let _ = tokio::time::timeout(TIMEOUT, told).await;
+        }
+    }
+}
+
+impl Drop for HeartbeatSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn heartbeats_are_told_to_who_connects() {
+        let folder = tempfile::tempdir().unwrap();
+        let namespaces = ["compute".to_owned(), "central".to_owned()];
+        let left = HeartbeatSocket::bind(folder.path(), &namespaces).unwrap();
+        std::mem::forget(left);
+        let socket = HeartbeatSocket::bind(folder.path(), &namespaces).unwrap();
+        let path = folder.path().join("ceilometer-central-compute.socket");
+        assert_eq!(socket.path(), path);
+        let heartbeats = Arc::new(Heartbeats::default());
+        heartbeats.beat("cpu", "1");
+        heartbeats.beat("memory", "2");
+        heartbeats.beat("cpu", "3");
+        let serving = {
+            let heartbeats = heartbeats.clone();
+            tokio::spawn(async move { socket.serve(heartbeats).await })
+        };
+        let mut told = String::new();
+        let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
+        stream.read_to_string(&mut told).await.unwrap();
+        assert_eq!(told, "cpu 3\nmemory 2");
+        serving.abort();
+        assert!(serving.await.unwrap_err().is_cancelled());
+        assert!(!path.exists());
+        std::fs::write(&path, "a file").unwrap();
+        assert!(HeartbeatSocket::bind(folder.path(), &namespaces).is_err(), "it is none of ours");
+    }
+}

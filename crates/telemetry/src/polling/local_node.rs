@@ -1,0 +1,29 @@
+//! `local_node`: this machine, for what is asked of it alone.
+
+use async_trait::async_trait;
+
+use super::{
+    cycle::Cycle,
+    discovery::{Discovery, DiscoveryError, Group},
+    resource::Resource,
+};
+
+pub const NAME: &str = "local_node";
+
+/// The name of this machine.
+pub struct LocalNode(pub String);
+
+#[async_trait]
+impl Discovery for LocalNode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn group(&self) -> Group {
+        Group::LocalNode
+    }
+
+    async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {
+        Ok(vec![Resource::named(&self.0)])
+    }
+}

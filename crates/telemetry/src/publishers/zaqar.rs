@@ -1,0 +1,216 @@
+//! `zaqar://?queue=NAME`: posts samples and events to a queue of Zaqar, as whom `[zaqar]` says.
+//!
+//! Options: `queue`, and `ttl`, the seconds that a message lives (3600). What Zaqar does not take now is posted again until it
+//! does; what it refuses is refused.
+
+use std::{sync::Arc, time::Duration};
+
+use gnudi_http::{Bytes, HttpClient, HttpOptions, Request, StatusCode, Trust};
+use gnudi_keystone::{KeystoneOptions, Session};
+use gnudi_model::python::quote;
+use uuid::Uuid;
+
+use super::{
+    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
+    figures::Counts,
+    http::begin,
+    trouble::{Pauses, Trouble},
+};
+use crate::{
+    event::Event,
+    sample::Sample,
+    wire::{event_message, python_json, sample_record_json},
+};
+
+/// Unless `ttl` says otherwise.
+const TTL_S: i64 = 3600;
+/// Zaqar's type in the catalogue.
+const SERVICE: &str = "messaging";
+/// Zaqar takes 256 KiB of messages at once, unless it is configured otherwise.
+const POST_BYTES_MAX: usize = 240 << 10;
+const TIMEOUT: Duration = Duration::from_secs(30);
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+pub struct ZaqarPublisher(Arc<Queue>);
+
+struct Queue {
+    session: Session,
+    http: HttpClient,
+    name: String,
+    ttl_s: i64,
+    /// By which Zaqar knows who posts.
+    client_id: String,
+    trouble: Trouble,
+    counts: Counts,
+}
+
+/// How a try ended.
+enum Tried {
+    Taken,
+    Refused(String),
+    Again(String),
+}
+
+impl ZaqarPublisher {
+    /// `keystone`: who posts; what they trust is trusted of Zaqar, too.
+    pub fn open(url: &PublisherUrl, keystone: &KeystoneOptions, counts: Counts) -> Opened {
+        let mut query = url.query.clone();
+        let ttl_s = query.integer("ttl")?.unwrap_or(TTL_S);
+        let name = query.take("queue").filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| OpenError("names no queue: zaqar://?queue=NAME".to_owned()))?;
+        let session = Session::new(keystone.clone()).map_err(|error| OpenError(error.to_string()))?;
+        let mut options = HttpOptions {
+            trust: keystone.trust.clone(),
+            identity: keystone.identity.clone(),
+            timeout: TIMEOUT,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+            ..HttpOptions::default()
+        };
+        let http = HttpClient::new(&options).or_else(|error| {
+            // A machine without certificates can still speak plain HTTP, as the session does.
+            if options.trust != Trust::System || !keystone.auth_url.starts_with("http://") {
+                return Err(error);
+            }
+            options.trust = Trust::Anyone;
+            HttpClient::new(&options)
+        });
+        Ok(Arc::new(ZaqarPublisher(Arc::new(Queue {
+            session,
+            http: http.map_err(|error| OpenError(error.to_string()))?,
+            name: quote(&name, ""),
+            ttl_s,
+            client_id: Uuid::new_v4().simple().to_string(),
+            trouble: Trouble::new(url),
+            counts,
+        }))))
+    }
+
+    fn post(&self, records: Vec<String>) -> Receipt {
+        if records.is_empty() {
+            return Receipt::done();
+        }
+        let queue = Arc::clone(&self.0);
+        begin(async move {
+            for (body, items) in bodies(&records, queue.ttl_s) {
+                queue.post(&body, items).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// `{"messages": [...]}` with as many records as Zaqar takes at once, and how many these are.
+fn bodies(records: &[String], ttl_s: i64) -> Vec<(Bytes, usize)> {
+    let mut bodies = Vec::new();
+    let (mut messages, mut items) = (String::new(), 0);
+    let body = |messages: &str| Bytes::from(format!("{{\"messages\": [{messages}]}}"));
+    for record in records {
+        let message = format!("{{\"body\": {record}, \"ttl\": {ttl_s}}}");
+        if items > 0 && messages.len() + message.len() > POST_BYTES_MAX {
+            bodies.push((body(&messages), items));
+            messages.clear();
+            items = 0;
+        }
+        if items > 0 {
+            messages.push_str(", ");
+        }
+        messages.push_str(&message);
+        items += 1;
+    }
+    bodies.push((body(&messages), items));
+    bodies
+}
+
+impl Queue {
+    /// Posts until Zaqar takes it or refuses it.
+    async fn post(&self, body: &Bytes, items: usize) -> Result<(), PublishError> {
+        let mut pauses = Pauses::default();
+        loop {
+            match self.attempt(body.clone()).await {
+                Tried::Taken => {
+                    self.trouble.ends();
+                    self.counts.published.inc_by(items as u64);
+                    return Ok(());
+                }
+                Tried::Refused(answer) => {
+                    return Err(PublishError::new(format!("queue {} refuses: {answer}", self.name)));
+                }
+                Tried::Again(error) => self.trouble.begins(&error),
+            }
+            pauses.wait().await;
+            self.counts.retries.inc();
+        }
+    }
+
+    async fn attempt(&self, body: Bytes) -> Tried {
+        let (endpoint, token) = match self.access().await {
+            Ok(access) => access,
+            Err(error) => return Tried::Again(error),
+        };
+        let url = format!("{}/v2/queues/{}/messages", endpoint.trim_end_matches("/v2"), self.name);
+        let request = Request::post(&url)
+            .header("content-type", "application/json")
+            .header("client-id", &self.client_id)
+            .header("x-auth-token", &*token)
+            .body(body);
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => return Tried::Refused(format!("{url}: {error}")),
+        };
+        let answer = match self.http.send(request).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                // It may have moved.
+                self.session.forget_endpoints();
+                return Tried::Again(format!("{url}: {error}"));
+            }
+        };
+        match answer.status {
+            status if status.is_success() => Tried::Taken,
+            StatusCode::UNAUTHORIZED => {
+                self.session.forget_token(&token);
+                Tried::Again(answer.text())
+            }
+            StatusCode::FORBIDDEN | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+                Tried::Again(answer.text())
+            }
+            status if status.is_server_error() => Tried::Again(answer.text()),
+            _ => Tried::Refused(answer.text()),
+        }
+    }
+
+    async fn access(&self) -> Result<(Arc<str>, Arc<str>), String> {
+        let endpoint = self.session.endpoint(SERVICE).await.map_err(|error| error.to_string())?;
+        let endpoint = endpoint.ok_or_else(|| format!("the catalogue has no service {SERVICE}"))?;
+        let token = self.session.token().await.map_err(|error| error.to_string())?;
+        Ok((endpoint, token))
+    }
+}
+
+impl Publisher for ZaqarPublisher {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        self.post(samples.iter().map(sample_record_json).collect())
+    }
+
+    fn events(&self, events: &[Event]) -> Receipt {
+        self.post(events.iter().map(|event| python_json(&event_message(event))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn posts_are_no_larger_than_zaqar_takes() {
+        let records = ["1".to_owned(), "2".to_owned()];
+        let found = bodies(&records, 5);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].1, 2);
+        let wanted: &[u8] = b"{\"messages\": [{\"body\": 1, \"ttl\": 5}, {\"body\": 2, \"ttl\": 5}]}";
+        assert_eq!(&found[0].0[..], wanted);
+        let long = vec![format!("\"{}\"", "x".repeat(POST_BYTES_MAX / 3)); 7];
+        let found = bodies(&long, 5);
+        assert_eq!(found.iter().map(|(_, items)| *items).collect::<Vec<_>>(), [2, 2, 2, 1]);
+    }
+}

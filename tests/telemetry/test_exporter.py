@@ -1,0 +1,104 @@
+"""What polling agents show: the exporter for Prometheus and the socket of heartbeats, ours and Ceilometer's beside each other."""
+
+import http.client
+import re
+import socket
+import ssl
+import subprocess
+import urllib.request
+
+import pytest
+
+from support.certificates import Certificates
+from support.process import free_port, wait_until
+from telemetry import polling
+from telemetry.polling import domain, source
+
+#: Figures that the test driver takes from the clock.
+MOVING = ("ceilometer_network_",)
+
+
+def configure(directory, bus, name, port, **options):
+    uri = polling.libvirt(directory, [domain(1), domain(2)])
+    more = {"enable_notifications": "false", "enable_prometheus_exporter": "true",
+            "prometheus_listen_addresses": f"127.0.0.1:{port}", "jitter": 0, "heartbeat_socket_dir": directory / name, **options}
+    return polling.configure(directory / name, bus, name, [source()], {"DEFAULT": {"libvirt_uri": uri}, "polling": more})
+
+
+def scraped(port, scheme="http", context=None):
+    """Series with their numbers, and what kinds the meters are."""
+    try:
+        with urllib.request.urlopen(f"{scheme}://127.0.0.1:{port}/metrics", timeout=10, context=context) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=")
+            lines = answer.read().decode().splitlines()
+    except (OSError, http.client.HTTPException):
+        return {}
+    return dict(line.rsplit(" ", 1) for line in lines)
+
+
+def labels(series):
+    return dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', series))
+
+
+def heartbeats(path):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(str(path))
+        told = b""
+        while part := client.recv(4096):
+            told += part
+    return dict(line.split(" ") for line in told.decode().split("\n") if line)
+
+
+def test_what_is_shown_is_what_ceilometers_agent_shows(bus, tmp_path):
+    ports = [free_port(), free_port()]
+    agents = [polling.ours(configure(tmp_path, bus, "shown-ours", ports[0]), tmp_path / "ours.log"),
+              polling.theirs(configure(tmp_path, bus, "shown-theirs", ports[1]), tmp_path / "theirs.log")]
+    path = "ceilometer-compute.socket"
+    try:
+        # Ceilometer's meters come one after the other; none comes behind these that polling files have.
+        def beaten(name):
+            return heartbeats(tmp_path / name / path)
+
+        wait_until(lambda: len(scraped(ports[0])) > 20, 40, "ours")
+        wait_until(lambda: scraped(ports[1]).keys() >= scraped(ports[0]).keys(), 40, "theirs")
+        ours, theirs = scraped(ports[0]), scraped(ports[1])
+        beats = beaten("shown-ours"), beaten("shown-theirs")
+    except TimeoutError as error:
+        only = sorted(scraped(ports[0]).keys() ^ scraped(ports[1]).keys())[:10]
+        raise AssertionError(f"{error}: {only}\n{agents[0].log()[-3000:]}\n{agents[1].log()[-3000:]}") from None
+    finally:
+        agents[0].terminate()
+        agents[1].kill()
+    assert ours.keys() == theirs.keys()
+    still = {series: number for series, number in ours.items() if not series.startswith(MOVING)}
+    assert still == {series: number for series, number in theirs.items() if not series.startswith(MOVING)}
+    cpu = next(labels(series) for series in ours if series.startswith("ceilometer_cpu{"))
+    assert cpu["counter"] == "cpu" and cpu["project"] == "project-instance-00000001" and cpu["flavor_name"] == "m1.small"
+    assert beats[0].keys() == beats[1].keys() and re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+", beats[0]["cpu"])
+    assert not (tmp_path / "shown-ours" / path).exists(), "it goes with the agent"
+
+
+def test_it_is_shown_over_tls(bus, tmp_path):
+    certificates, port = Certificates(tmp_path / "certificates"), free_port()
+    options = {"prometheus_tls_enable": "true", "prometheus_tls_certfile": certificates.certificate,
+               "prometheus_tls_keyfile": certificates.key}
+    agent = polling.ours(configure(tmp_path, bus, "tls", port, **options), tmp_path / "ours.log")
+    context = ssl.create_default_context(cafile=certificates.root)
+    try:
+        wait_until(lambda: len(scraped(port, "https", context)) > 20, 40, "series")
+        assert scraped(port) == {}
+    finally:
+        agent.kill()
+
+
+@pytest.mark.parametrize("options, told", [
+    ({"prometheus_tls_enable": "true"}, "[polling] prometheus_tls_enable: needs prometheus_tls_certfile and prometheus_tls_keyfile"),
+    ({"prometheus_listen_addresses": "nonsense"}, "[polling] prometheus_listen_addresses"),
+    ({"heartbeat_socket_dir": "/nowhere/at/all"}, "[polling] heartbeat_socket_dir = /nowhere/at/all"),
+])
+def test_what_cannot_be_shown_stops_the_start(bus, tmp_path, options, told):
+    ended = polling.polled(configure(tmp_path, bus, "refused", free_port(), **options))
+    place, _, rest = told.partition("] ")
+    assert ended.returncode != 0 and place in ended.stdout and rest in ended.stdout, ended.stdout
+    assert isinstance(ended, subprocess.CompletedProcess)

@@ -1,0 +1,77 @@
+"""Dynamic pollsters of what commands print: ours and Ceilometer's run the same."""
+
+import os
+import time
+
+from telemetry import polling
+from telemetry.polling import by_meter_and_resource, samples, source
+
+POLLSTERS = r"""
+- name: host.disks
+  sample_type: gauge
+  unit: disk
+  host_command: "printf '{\"all\": [{\"id\": \"h1\", \"n\": \"5\", \"at\": {\"rack\": 1}}, {\"id\": \"h2\", \"n\": \"x\", \"at\": {\"rack\": 2}}]}'"
+  value_attribute: "n | int(value) if value.isdigit() else -1"
+  metadata_fields: [at.rack]
+  namespaces: [compute]
+- name: host.errors
+  sample_type: cumulative
+  unit: line
+  host_command: echo one; echo two >&2; echo; exit 3
+  value_attribute: "out | len(value.splitlines())"
+  resource_id_attribute: "out | 'node-' + value[:3]"
+  response_handlers: [text]
+  namespaces: [compute]
+- name: host.made.{kind}
+  sample_type: gauge
+  unit: B
+  host_command: "'echo ' + '\\'<all><host><id>h</id><part><kind>a</kind><n>1</n></part><part><kind>b</kind><n>2</n></part></host></all>\\''"
+  value_attribute: "[part].n"
+  response_entries_key: all.host | [value]
+  response_handlers: [json, xml]
+  namespaces: [compute]
+"""
+
+
+def configure(directory, bus, topic, pollsters):
+    files = directory / f"{topic}.d"
+    files.mkdir()
+    (files / "some.yaml").write_text(pollsters)
+    return polling.configure(directory / topic, bus, topic, [source("host.*", interval=1 if topic == "slow" else 600)],
+                             {"DEFAULT": {"pollsters_definitions_dirs": files}})
+
+
+def test_commands_tell_both_agents_the_same(bus, reader, tmp_path):
+    their_agent = polling.theirs(configure(tmp_path, bus, "commands-theirs", POLLSTERS), tmp_path / "ceilometer.log")
+    told = ""
+    try:
+        told = polling.poll_once(configure(tmp_path, bus, "commands-ours", POLLSTERS))
+        ours = by_meter_and_resource(reader.silent("commands-ours"))
+        theirs = by_meter_and_resource(reader.until("commands-theirs", lambda got: len(got) >= len(ours)))
+    except AssertionError as error:
+        raise AssertionError(f"{error}\nours: {told}\ntheirs: {their_agent.log()[-4000:]}") from None
+    finally:
+        their_agent.kill()
+    polling.assert_alike(ours, theirs, told=told)
+    assert {key: sample["counter_volume"] for key, sample in ours.items()} == {
+        ("host.disks", "h1"): 5, ("host.disks", "h2"): -1, ("host.errors", "node-one"): 2, ("host.made.a", "h"): "1",
+        ("host.made.b", "h"): "2"}
+
+
+def test_a_command_that_hangs_is_ended(bus, reader, tmp_path):
+    slow = """
+- {name: host.slow, sample_type: gauge, unit: x, timeout: 0.3, namespaces: compute, value_attribute: out, response_handlers: [text],
+   host_command: "sleep 600 & echo $! > DIRECTORY/pid; wait"}
+- {name: host.fast, sample_type: gauge, unit: x, namespaces: compute, value_attribute: "out | float(value)",
+   resource_id_attribute: "out | 'r' + value", host_command: echo 1, response_handlers: [text]}
+"""
+    told = polling.poll_once(configure(tmp_path, bus, "slow", slow.replace("DIRECTORY", str(tmp_path))))
+    assert "it takes more than 0.3 s" in told, told
+    assert [sample["counter_name"] for sample in samples(reader.until("slow", bool))] == ["host.fast"]
+    left = f"/proc/{int((tmp_path / 'pid').read_text())}"
+    for _ in range(50):
+        if not os.path.exists(left) or "Z" in open(f"{left}/stat").read().split(")")[1]:
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError("what it started is still there")
