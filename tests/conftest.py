@@ -31,6 +31,13 @@ MEMORY = "/dev/shm"
 ROOM_BYTES = 6 << 30
 
 
+def pytest_make_parametrize_id(config, val, argname):
+    """Workers must name each test alike, and compressed bytes hold the time: such bytes are named by their length."""
+    if isinstance(val, bytes) and not (val.isascii() and val.decode().isprintable()):
+        return f"{argname}-{len(val)}-bytes"
+    return None
+
+
 def pytest_addoption(parser):
     parser.addoption("--rounds", type=int, default=None, help="rounds of the random tests")
     parser.addoption("--times", type=int, default=1, help="how many times as many rounds as usual; --rounds says how many")

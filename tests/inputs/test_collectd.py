@@ -195,7 +195,7 @@ def test_the_connection_is_renewed(server, collector, broker):
 
 
 def test_a_real_collectd(gnudi, broker, tmp_path):
-    config = CONFIG.format(port=broker.port).replace("creator = collectd-user\n", "")
+    config = CONFIG.format(port=broker.port, scheme="", more="").replace("creator = collectd-user\n", "")
     server = gnudi(config=config, arguments=["--with", "amqpd"])
     collectd = shutil.which("collectd") or shutil.which("collectd", path="/usr/sbin")
     assert collectd, "collectd is missing: run scripts/install-test-deps"

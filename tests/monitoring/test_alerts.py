@@ -57,7 +57,7 @@ CASES = {
     "GnudiAgentDisconnected": ({"gnudi_notification_connected": level(1)}, {"gnudi_notification_connected": level(0)}),
     "GnudiAgentBehind": ({"gnudi_notification_oldest_seconds": level(500)}, {"gnudi_notification_oldest_seconds": level(700)}),
     "GnudiAgentSetsAside": ({"gnudi_notification_set_aside_total": STILL}, {"gnudi_notification_set_aside_total": stepping(1)}),
-    "GnudiAgentDrops": ({"gnudi_notification_rejected_total": STILL, "gnudi_gnocchi_rejected_total": STILL,
+    "GnudiAgentDrops": ({"gnudi_notification_undecodable_total": STILL, "gnudi_gnocchi_rejected_total": STILL,
                          'gnudi_publisher_lost_total publisher="udp"': STILL}, {'gnudi_publisher_lost_total publisher="udp"': stepping(1)}),
     "GnudiAgentStoreFails": ({"gnudi_gnocchi_retries_total": growing(1), "gnudi_gnocchi_samples_total": growing(1)},
                              {"gnudi_gnocchi_samples_total": STILL}),

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from monitoring import files
-from prometheus.oracle import Oracle, ask, differences, http
+from prometheus.oracle import TOLERANCE, Oracle, ask, differences, http
 from support import gnudi as program
 from support.gnudi import Gnudi
 from support.process import Process, free_port, wait_until
@@ -132,10 +132,22 @@ def test_every_panel_has_series_and_both_answer_alike(scraped, name):
     except TimeoutError:
         raise AssertionError(f"without series: {empty}") from None
     end = wait_until(lambda: written_until(server.port), TIMEOUT_S, "remote write")
+    # Before 3.0 Prometheus looked further back from the first of a counter's samples that is near 0.
+    tolerance = TOLERANCE if prometheus.is_current else 0.5
     for title, text in wanted:
-        found = asked(server.port, text, end)
-        assert found["data"]["result"], (title, text)
-        assert not differences(asked(prometheus.port, text, end), found), (title, text)
+        different = []
+
+        def alike(text=text, different=different):
+            # Prometheus writes its series in several queues.
+            found = asked(server.port, text, end)
+            expected = asked(prometheus.port, text, end)
+            different[:] = differences(expected, found, tolerance=tolerance) if found["data"]["result"] else ["no series"]
+            return not different
+
+        try:
+            wait_until(alike, TIMEOUT_S, "the same answers")
+        except TimeoutError:
+            raise AssertionError((title, text, different)) from None
 
 
 def test_every_metric_and_label_that_is_named_exists(scraped, exposed):

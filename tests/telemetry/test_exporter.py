@@ -1,10 +1,12 @@
 """What polling agents show: the exporter for Prometheus and the socket of heartbeats, ours and Ceilometer's beside each other."""
 
 import http.client
+import pathlib
 import re
 import socket
 import ssl
 import subprocess
+import tempfile
 import urllib.request
 
 import pytest
@@ -50,15 +52,22 @@ def heartbeats(path):
     return dict(line.split(" ") for line in told.decode().split("\n") if line)
 
 
-def test_what_is_shown_is_what_ceilometers_agent_shows(bus, tmp_path):
+@pytest.fixture
+def directory():
+    """One with a short name: a socket's path has 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="gnudi-") as path:
+        yield pathlib.Path(path)
+
+
+def test_what_is_shown_is_what_ceilometers_agent_shows(bus, directory):
     ports = [free_port(), free_port()]
-    agents = [polling.ours(configure(tmp_path, bus, "shown-ours", ports[0]), tmp_path / "ours.log"),
-              polling.theirs(configure(tmp_path, bus, "shown-theirs", ports[1]), tmp_path / "theirs.log")]
+    agents = [polling.ours(configure(directory, bus, "shown-ours", ports[0]), directory / "ours.log"),
+              polling.theirs(configure(directory, bus, "shown-theirs", ports[1]), directory / "theirs.log")]
     path = "ceilometer-compute.socket"
     try:
         # Ceilometer's meters come one after the other; none comes behind these that polling files have.
         def beaten(name):
-            return heartbeats(tmp_path / name / path)
+            return heartbeats(directory / name / path)
 
         wait_until(lambda: len(scraped(ports[0])) > 20, 40, "ours")
         wait_until(lambda: scraped(ports[1]).keys() >= scraped(ports[0]).keys(), 40, "theirs")
@@ -76,7 +85,7 @@ def test_what_is_shown_is_what_ceilometers_agent_shows(bus, tmp_path):
     cpu = next(labels(series) for series in ours if series.startswith("ceilometer_cpu{"))
     assert cpu["counter"] == "cpu" and cpu["project"] == "project-instance-00000001" and cpu["flavor_name"] == "m1.small"
     assert beats[0].keys() == beats[1].keys() and re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+", beats[0]["cpu"])
-    assert not (tmp_path / "shown-ours" / path).exists(), "it goes with the agent"
+    assert not (directory / "shown-ours" / path).exists(), "it goes with the agent"
 
 
 def test_it_is_shown_over_tls(bus, tmp_path):

@@ -191,7 +191,8 @@ def test_compressed_messages_are_read(rabbitmq, gnudi, agent):
     wait_until(lambda: ours.figure("set_aside") == 2, TIMEOUT_S, "what is not understood")
     rabbitmq.wait_empty([QUEUE])
     reasons = [headers["reason"] for _, headers in raw_bus(rabbitmq, drain=["gnudi.aside"])["gnudi.aside"]]
-    assert ["which is not understood" in reasons[0], "compressed, and more than" in reasons[1]] == [True, True], reasons
+    # Behind what other tests have left there.
+    assert ["which is not understood" in reasons[-2], "compressed, and more than" in reasons[-1]] == [True, True], reasons
     assert ours.stop() == 0
 
 

@@ -6,9 +6,10 @@ use rusqlite::types::ValueRef;
 
 use crate::{Row, row::decode};
 
-/// A buffer has no more rows, and not many more bytes of texts: so that its memory is used again and again.
-const ROWS_MAX: usize = 1024;
-const BYTES_MAX: usize = 256 << 10;
+/// A buffer has no more rows, and not many more bytes of texts. mimalloc gives larger pieces back to the system, which zeroes their pages
+/// for the next one.
+const ROWS_MAX: usize = 256;
+const BYTES_MAX: usize = 64 << 10;
 
 /// A value of a row; texts and bytes lie in the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -101,13 +102,11 @@ impl BufferedRow {
     }
 
     pub fn text(&self, index: usize) -> Result<Option<&str>, sqlx::Error> {
-        match self.cell(index)? {
-            Cell::Bytes { .. } => Err(decode(format!("column {index} is not a text").into())),
-            _ => {
-                let text = self.bytes(index)?.map(std::str::from_utf8).transpose();
-                text.map_err(|error| decode(error.into()))
-            }
+        if let Cell::Bytes { .. } = self.cell(index)? {
+            return Err(decode(format!("column {index} is not a text").into()));
         }
+        let text = self.bytes(index)?.map(std::str::from_utf8).transpose();
+        text.map_err(|error| decode(error.into()))
     }
 
     fn cell(&self, index: usize) -> Result<Cell, sqlx::Error> {

@@ -211,6 +211,9 @@ mod tests {
     fn groups_are_called_as_ceilometer_calls_them() {
         let names =
             GroupNames { prefix: "compute-east".into(), host: "cmp1".into(), named: ["s-x".into()].into() };
-        assert_eq!(names.all(), ["compute-east-gnudi", "compute-east-cmp1", "s-x"]);
+        assert_eq!(
+            names.all(),
+            ["compute-east-gnudi", "compute-east-cmp1", "compute-east-LocalNode-cmp1", "s-x"]
+        );
     }
 }

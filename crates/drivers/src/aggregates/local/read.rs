@@ -269,9 +269,10 @@ impl Shared {
     }
 }
 
-/// How far apart items may lie that are read at once, and how much is read at once, in bytes. A call costs as much as copying a page.
+/// How far apart items may lie that are read at once, and how much is read at once, in bytes. A call costs as much as copying a page;
+/// mimalloc gives larger pieces back to the system, which zeroes their pages for the next one.
 const GAP_BYTES: usize = 4 << 10;
-const SPAN_BYTES: usize = 256 << 10;
+const SPAN_BYTES: usize = 64 << 10;
 
 impl Value {
     fn end(&self) -> usize {

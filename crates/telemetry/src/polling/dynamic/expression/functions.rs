@@ -131,8 +131,11 @@ pub fn items(value: &Value) -> Result<Vec<Value>, ExpressionError> {
     }
 }
 
-/// Of numbers, or of texts.
+/// Of numbers, or of texts; one item is compared with nothing.
 fn sorted(mut items: Vec<Value>) -> Result<Vec<Value>, ExpressionError> {
+    if items.len() < 2 {
+        return Ok(items);
+    }
     let is_ordered =
         items.iter().all(|item| Numeric::of(item).is_some()) || items.iter().all(Value::is_string);
     if !is_ordered {

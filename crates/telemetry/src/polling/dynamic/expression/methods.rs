@@ -208,11 +208,21 @@ fn split(method: Method, text: &str, arguments: &[Value]) -> Result<Value, Expre
     Ok(parts.into_iter().collect())
 }
 
-/// What spaces separate; the last (or first) of them keeps those within.
+/// What spaces separate; where there may be no more parts, the last (or first) keeps its spaces.
 fn words(text: &str, parts_max: usize, is_reversed: bool) -> Value {
     let mut parts = Vec::new();
-    let mut rest = text.trim_matches(is_space);
-    while !rest.is_empty() {
+    let trimmed = |rest: &str| {
+        let end =
+            if is_reversed { rest.trim_end_matches(is_space) } else { rest.trim_start_matches(is_space) };
+        end.len()
+    };
+    let mut rest = text;
+    loop {
+        let length = trimmed(rest);
+        rest = if is_reversed { &rest[..length] } else { &rest[rest.len() - length..] };
+        if rest.is_empty() {
+            break;
+        }
         let at = if is_reversed { rest.rfind(is_space) } else { rest.find(is_space) };
         let Some(at) = at.filter(|_| parts.len() + 1 < parts_max) else {
             parts.push(rest);
@@ -221,10 +231,10 @@ fn words(text: &str, parts_max: usize, is_reversed: bool) -> Value {
         if is_reversed {
             let space = rest[at..].chars().next().map_or(0, char::len_utf8);
             parts.push(&rest[at + space..]);
-            rest = rest[..at].trim_end_matches(is_space);
+            rest = &rest[..at];
         } else {
             parts.push(&rest[..at]);
-            rest = rest[at..].trim_start_matches(is_space);
+            rest = &rest[at..];
         }
     }
     if is_reversed {
