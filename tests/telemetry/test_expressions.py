@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import random
-import re
 
 import pytest
 
@@ -28,7 +27,7 @@ METHODS = ["{}.split()", "{}.split({})", "{}.split('$')[0]", "{}.split(',', 1)",
            "{}.split(None, 1)", "{}.strip()", "{}.strip({})", "{}.lstrip('a')", "{}.rstrip()", "{}.lower()", "{}.upper()",
            "{}.capitalize()", "{}.replace({}, {})", "{}.replace('a', 'b', 1)", "{}.startswith({})", "{}.endswith(('a', 'z '))",
            "{}.join({})", "{}.find({})", "{}.count({})", "{}.index({})", "{}.zfill(6)", "{}.isdigit()", "{}.splitlines()",
-           "{}.get({})", "{}.get('k', {})", "{}.keys()", "{}.values()", "{}.items()", "{}.removeprefix({})", "{}.removesuffix({})",
+           "{}.get({})", "{}.get('k', {})", "list(({}).keys())", "sum(({}).values())", "[[k, v] for k, v in ({}).items()]", "{}.removeprefix({})", "{}.removesuffix({})",
            "'{{}}-{{}}'.format({}, {})", "'{{0}}{{{{x}}}}'.format({})"]
 OTHERS = ["-{}", "not {}", "({})", "({} if {} else {})", "[{}, {}]", "{{'a': {}}}", "{}[{}]", "{}[{}:{}]", "'%s-%s' % ({}, {})",
           "'%s' % {}", "'%d%%' % ({},)", "'%.2f' % {}", "f'{{{}}}/{{{}}}'", "f'{{{}:.1f}}'", "[x for x in {}]", "[x for x in {} if x]",
@@ -51,7 +50,7 @@ def expression(rng, depth=0):
 
 def document(rng):
     texts = ["a", "b$c", "x y  z ", "a,b,,c", "ÄbÇ", "12", "3.5", ""]
-    return {"n": rng.choice([0, 3, -7, 2.5, 10**12, 1e22, True]), "t": rng.choice(texts), "none": None,
+    return {"n": rng.choice([0, 3, -7, 2.5, 10**12, 1e17, True]), "t": rng.choice(texts), "none": None,
             "l": [rng.choice([1, 2.5, -3, 0]) for _ in range(rng.randrange(4))], "m": {"k": rng.choice(texts), "a": 1},
             "rows": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}][:rng.randrange(3)]}
 
@@ -69,9 +68,7 @@ def plain(value):
 
 
 def is_foreign(value):
-    """What JSON, or gnudi, has not: numbers that are infinite, complex, of more than 64 bits; the text of a view of a dict, which is a list here."""
-    if isinstance(value, str):
-        return re.search(r"dict_(items|keys|values)\(", value) is not None
+    """Numbers that JSON, or gnudi, has not: infinite, complex, of more than 64 bits."""
     if isinstance(value, complex):
         return True
     if isinstance(value, float):
@@ -106,7 +103,9 @@ def test_expressions_are_those_of_python(ours, seed, rounds):
             expected = error
         # No finite number within: Python goes on with what gnudi has not.
         is_unknown = any(part in answer.get("error", "") for part in ("is not supported", "no finite number"))
-        if "refused" in answer or is_unknown or is_foreign(expected):
+        # Tuples are lists here, so that lists are taken where Python wants tuples.
+        is_list = isinstance(expected, TypeError) and "tuple of str, not list" in str(expected)
+        if "refused" in answer or is_unknown or is_list or is_foreign(expected):
             continue
         if isinstance(expected, Exception):
             same = "error" in answer

@@ -290,6 +290,9 @@ fn contains(all: &Value, one: &Value) -> Result<bool, ExpressionError> {
     match (all, one) {
         (Value::String(text), Value::String(part)) => Ok(text.contains(part.as_str())),
         (Value::Array(items), one) => Ok(items.iter().any(|item| python::is_equal(item, one))),
+        (Value::Object(_), Value::Array(_) | Value::Object(_)) => {
+            Err(error("in: neither a list nor a dict can be a key"))
+        }
         (Value::Object(entries), one) => Ok(one.as_str().is_some_and(|key| entries.contains_key(key))),
         _ => Err(error("in: what has no items")),
     }

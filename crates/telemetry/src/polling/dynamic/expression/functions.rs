@@ -131,18 +131,32 @@ pub fn items(value: &Value) -> Result<Vec<Value>, ExpressionError> {
     }
 }
 
-/// Of numbers, or of texts; one item is compared with nothing.
+/// So many items that are neither numbers nor texts are sorted.
+const LISTS_SORTED_MAX: usize = 1000;
+
 fn sorted(mut items: Vec<Value>) -> Result<Vec<Value>, ExpressionError> {
-    if items.len() < 2 {
+    if items.iter().all(|item| Numeric::of(item).is_some()) || items.iter().all(Value::is_string) {
+        items.sort_by(|left, right| python::compare(left, right).unwrap_or(Ordering::Equal));
         return Ok(items);
     }
-    let is_ordered =
-        items.iter().all(|item| Numeric::of(item).is_some()) || items.iter().all(Value::is_string);
-    if !is_ordered {
-        return Err(error("sorted: neither numbers nor texts"));
+    if items.len() > LISTS_SORTED_MAX {
+        return Err(error("sorted: too many items that are neither numbers nor texts"));
     }
-    items.sort_by(|left, right| python::compare(left, right).unwrap_or(Ordering::Equal));
-    Ok(items)
+    // By insertion: some may not be comparable, and a library's sort demands that all are.
+    let mut sorted: Vec<Value> = Vec::with_capacity(items.len());
+    for item in items {
+        let (mut low, mut high) = (0, sorted.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let order = python::compare(&sorted[middle], &item);
+            match order.ok_or_else(|| error("sorted: items of different types"))? {
+                Ordering::Greater => high = middle,
+                _ => low = middle + 1,
+            }
+        }
+        sorted.insert(low, item);
+    }
+    Ok(sorted)
 }
 
 fn sum(items: &[Value], start: Option<&Value>) -> Result<Value, ExpressionError> {

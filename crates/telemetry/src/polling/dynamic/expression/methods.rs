@@ -93,6 +93,9 @@ fn of_map(
     arguments: &[Value],
 ) -> Result<Value, ExpressionError> {
     Ok(match (method, arguments) {
+        (Method::Get, [Value::Array(_) | Value::Object(_), ..]) => {
+            return Err(error("get: neither a list nor a dict can be a key"));
+        }
         (Method::Get, [key, rest @ ..]) => {
             let found = key.as_str().and_then(|key| entries.get(key));
             found.or_else(|| rest.first()).cloned().unwrap_or_default()
@@ -244,9 +247,11 @@ fn words(text: &str, parts_max: usize, is_reversed: bool) -> Value {
 }
 
 fn lines(text: &str) -> Value {
+    if text.is_empty() {
+        return Value::Array(Vec::new());
+    }
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let text = text.strip_suffix('\n').unwrap_or(&text);
-    if text.is_empty() { Value::Array(Vec::new()) } else { text.split('\n').collect() }
+    text.strip_suffix('\n').unwrap_or(&text).split('\n').collect()
 }
 
 fn joined(separator: &str, items: &Value) -> Result<Value, ExpressionError> {
