@@ -63,21 +63,6 @@ impl DatabaseOptions {
         }
     }
 
-    pub fn readers_max(&self) -> u32 {
-        match self {
-            DatabaseOptions::Sqlite(options) => options.readers_max,
-            DatabaseOptions::Server(options) => options.readers_max,
-        }
-    }
-
-    /// How long a statement may take, or a file may be locked.
-    pub fn limit(&self) -> Duration {
-        match self {
-            DatabaseOptions::Sqlite(options) => options.busy_timeout,
-            DatabaseOptions::Server(options) => options.timeout,
-        }
-    }
-
     /// What errors call it.
     pub fn place(&self) -> String {
         match self {
@@ -94,7 +79,7 @@ pub struct SqliteOptions {
     pub path: PathBuf,
     /// How many reads run at once.
     pub readers_max: u32,
-    /// How long a write waits for another process's.
+    /// How long a write waits for another process's, and a read for a connection.
     pub busy_timeout: Duration,
     /// Memory for pages, per connection.
     pub page_cache_bytes: u32,

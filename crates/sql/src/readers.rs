@@ -3,7 +3,7 @@
 //! A statement goes to a thread for blocking calls once, and all its rows come back together; sqlx, which writes, wakes the reader for
 //! each row and copies each value.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 
 use parking_lot::Mutex;
 use rusqlite::{CachedStatement, Connection, OpenFlags};
@@ -39,7 +39,7 @@ impl SqliteReaders {
 
     /// The first `rows_max` rows.
     pub async fn fetch(&self, statement: Statement, rows_max: usize) -> Result<Vec<Row>, sqlx::Error> {
-        let permit = timeout(self.limit(), self.permits.clone().acquire_owned()).await;
+        let permit = timeout(self.options.busy_timeout, self.permits.clone().acquire_owned()).await;
         let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
         let (options, idle) = (self.options.clone(), self.idle.clone());
         blocking(move || {
@@ -51,11 +51,6 @@ impl SqliteReaders {
             Ok(rows?.into_iter().flat_map(Buffer::into_rows).collect())
         })
         .await
-    }
-
-    /// How long a statement waits for a connection.
-    fn limit(&self) -> Duration {
-        self.options.busy_timeout
     }
 
     /// Waits for the reads that run, and refuses others.
@@ -188,6 +183,8 @@ impl DatabaseError for SqliteFailure {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tempfile::TempDir;
 
     use super::*;

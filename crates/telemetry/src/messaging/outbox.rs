@@ -147,7 +147,7 @@ impl AmqpOutbox {
         }
         let mut declarer = Declarer::new(&open.connection, self.broker.queues).await?;
         if message.exchange.is_empty() {
-            // Whoever looks into the queue gives messages back, which counts as a delivery.
+            // A look into the queue requeues its messages, which counts as a delivery.
             let quorum = self.broker.queues.quorum;
             let quorum = quorum.map(|quorum| QuorumOptions { delivery_limit: LOOKS_MAX, ..quorum });
             let durable = QueueOptions { durable: true, auto_delete: false, quorum };

@@ -125,7 +125,7 @@ pub struct AsideFigures {
     pub dropped: AtomicU64,
 }
 
-/// Counts what waits in the queue and keeps it within its length. Never ends.
+/// Counts the messages in the queue and drops the oldest beyond its length. Never ends.
 pub async fn keep(outbox: Arc<AmqpOutbox>, options: AsideOptions, figures: Arc<Figures>) {
     let mut looked: Option<(u64, Instant)> = None;
     let mut is_away = false;

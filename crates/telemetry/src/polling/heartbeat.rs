@@ -1,4 +1,4 @@
-//! When each meter was polled last, told to whoever connects to a socket: as the heartbeat of Ceilometer's polling agent.
+//! The heartbeat socket of Ceilometer's polling agent: each client gets the time of the last poll of every meter.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt as _;
 
-/// Whoever does not read is left alone.
+/// A client that does not read in this time is disconnected.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// After an error of accepting: others get time to close their files.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! `local_node`: this machine, for what is asked of it alone.
+//! `local_node`: discovers this machine, for pollsters that read the machine itself.
 
 use async_trait::async_trait;
 

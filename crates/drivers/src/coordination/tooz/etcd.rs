@@ -65,7 +65,7 @@ impl Groups for EtcdGroups {
                 return Ok(());
             }
         }
-        // What went with the lease before is gone: whoever looks sees that this member is missing, and joins again.
+        // The keys of the expired lease are gone: `members` shows that this member is missing, and it joins again.
         *lease = self.new_lease().await?;
         Ok(())
     }

@@ -49,7 +49,7 @@ pub trait Groups: Send + Sync {
     /// Ends the membership of these groups, which are all that were joined.
     async fn leave(&self, groups: &[String]) -> Result<(), CoordinationError>;
 
-    /// Who is in a group, by id; nobody where there is no such group. This member is missing where others had to believe that it is dead.
+    /// The ids of a group's members; none where there is no such group. This member is missing where another one has removed it as dead.
     async fn members(&self, group: &str) -> Result<Vec<GroupMember>, CoordinationError>;
 }
 

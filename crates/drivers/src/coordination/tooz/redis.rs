@@ -27,7 +27,7 @@ end
 redis.call('HSET', KEYS[1], ARGV[3], ARGV[4])
 ";
 
-/// Whoever has no beat is gone, and taken out by whoever looks first. The reader alone is never taken for dead by itself.
+/// A member without a heartbeat is dead, and removed by the first reader that sees it. A reader never removes itself.
 const MEMBERS: &str = "
 local found = redis.call('HGETALL', KEYS[1])
 local alive = {}

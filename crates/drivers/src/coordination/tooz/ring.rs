@@ -10,7 +10,7 @@ use super::GroupMember;
 /// Of a member with weight 1.
 const PLACES: u32 = 32;
 
-/// A heavier member has no more shares than this one: whoever writes weights decides how much is computed here.
+/// The greatest weight that is honoured: members write their weights themselves, and each share costs computing here.
 const WEIGHT_MAX: u32 = 1000;
 
 /// Members on their places.

@@ -1,4 +1,4 @@
-//! What is asked: queries as dashboards have them, over few and many series, short and long times.
+//! The queries: as dashboards have them, over few and many series, short and long times.
 
 use gnudi_model::python::quote;
 
@@ -128,7 +128,7 @@ fn selections(series: usize) -> [Selection; 3] {
 #[derive(Clone, Debug)]
 pub struct Question {
     pub is_range: bool,
-    /// What is asked, in a word.
+    /// Names the kind of query in the tables.
     pub operation: &'static str,
     pub series: usize,
     /// How far back.
