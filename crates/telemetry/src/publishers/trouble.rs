@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use super::figures::Counts;
+
 /// The first pause.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 
@@ -40,6 +42,15 @@ impl Pauses {
     }
 }
 
+/// How a try ended.
+pub enum Tried {
+    Taken,
+    /// With the peer's reason: it would refuse the same again.
+    Refused(String),
+    /// With what failed: a later try may succeed.
+    Again(String),
+}
+
 /// Whether a peer is in trouble, so that it is told once.
 #[derive(Debug)]
 pub struct Trouble {
@@ -51,6 +62,40 @@ pub struct Trouble {
 impl Trouble {
     pub fn new(name: impl fmt::Display) -> Self {
         Trouble { name: name.to_string(), is_failing: AtomicBool::new(false) }
+    }
+
+    /// Tries until the peer takes so many items or refuses them, or `retries_max` more tries have failed: the items are counted as lost
+    /// then, and that is no error.
+    ///
+    /// # Errors
+    /// The reason of a refusal.
+    pub async fn deliver<F: Future<Output = Tried>>(
+        &self,
+        counts: &Counts,
+        items: usize,
+        retries_max: Option<u64>,
+        attempt: impl Fn() -> F,
+    ) -> Result<(), String> {
+        let mut pauses = Pauses::default();
+        loop {
+            match attempt().await {
+                Tried::Taken => {
+                    self.ends();
+                    counts.published.inc_by(items as u64);
+                    return Ok(());
+                }
+                Tried::Refused(answer) => return Err(answer),
+                Tried::Again(error) => {
+                    self.begins(&error);
+                    if retries_max.is_some_and(|max| pauses.count() >= max) {
+                        counts.lost.inc_by(items as u64);
+                        return Ok(());
+                    }
+                }
+            }
+            pauses.wait().await;
+            counts.retries.inc();
+        }
     }
 
     /// Tells what is wrong, unless that was told.

@@ -14,7 +14,7 @@ use super::{
     OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
     figures::Counts,
     http::begin,
-    trouble::{Pauses, Trouble},
+    trouble::{Tried, Trouble},
 };
 use crate::{
     event::Event,
@@ -42,13 +42,6 @@ struct Queue {
     client_id: String,
     trouble: Trouble,
     counts: Counts,
-}
-
-/// How a try ended.
-enum Tried {
-    Taken,
-    Refused(String),
-    Again(String),
 }
 
 impl ZaqarPublisher {
@@ -124,22 +117,8 @@ fn bodies(records: &[String], ttl_s: i64) -> Vec<(Bytes, usize)> {
 impl Queue {
     /// Posts until Zaqar takes it or refuses it.
     async fn post(&self, body: &Bytes, items: usize) -> Result<(), PublishError> {
-        let mut pauses = Pauses::default();
-        loop {
-            match self.attempt(body.clone()).await {
-                Tried::Taken => {
-                    self.trouble.ends();
-                    self.counts.published.inc_by(items as u64);
-                    return Ok(());
-                }
-                Tried::Refused(answer) => {
-                    return Err(PublishError::new(format!("queue {} refuses: {answer}", self.name)));
-                }
-                Tried::Again(error) => self.trouble.begins(&error),
-            }
-            pauses.wait().await;
-            self.counts.retries.inc();
-        }
+        let delivered = self.trouble.deliver(&self.counts, items, None, || self.attempt(body.clone())).await;
+        delivered.map_err(|answer| PublishError::new(format!("queue {} refuses: {answer}", self.name)))
     }
 
     async fn attempt(&self, body: Bytes) -> Tried {

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::super::{
     OpenError, PublishError, PublisherUrl,
     figures::Counts,
-    trouble::{Pauses, Trouble},
+    trouble::{Tried, Trouble},
     url::Query,
 };
 
@@ -39,13 +39,6 @@ pub struct Endpoint {
     posts: Semaphore,
     trouble: Trouble,
     counts: Counts,
-}
-
-/// How a try ended.
-enum Tried {
-    Taken,
-    Refused(String),
-    Again(String),
 }
 
 impl Endpoint {
@@ -106,28 +99,9 @@ impl Endpoint {
     /// what was asked for is done. `sub_path` goes behind the path.
     pub async fn post(&self, sub_path: &str, body: Bytes, items: usize) -> Result<(), PublishError> {
         let _place = self.posts.acquire().await.expect("never closed");
-        let mut pauses = Pauses::default();
-        loop {
-            match self.attempt(sub_path, body.clone()).await {
-                Tried::Taken => {
-                    self.trouble.ends();
-                    self.counts.published.inc_by(items as u64);
-                    return Ok(());
-                }
-                Tried::Refused(answer) => {
-                    return Err(PublishError::new(format!("{}{sub_path} refuses: {answer}", self.base)));
-                }
-                Tried::Again(error) => {
-                    self.trouble.begins(&error);
-                    if self.retries_max.is_some_and(|max| pauses.count() >= max) {
-                        self.counts.lost.inc_by(items as u64);
-                        return Ok(());
-                    }
-                }
-            }
-            pauses.wait().await;
-            self.counts.retries.inc();
-        }
+        let attempt = || self.attempt(sub_path, body.clone());
+        let delivered = self.trouble.deliver(&self.counts, items, self.retries_max, attempt).await;
+        delivered.map_err(|answer| PublishError::new(format!("{}{sub_path} refuses: {answer}", self.base)))
     }
 
     async fn attempt(&self, sub_path: &str, body: Bytes) -> Tried {
