@@ -120,6 +120,17 @@ def keystone(shared_dir):
     yield from running(Keystone(shared_dir / "keystone"))
 
 
+@pytest.fixture(scope="module")
+def module_path(tmp_path_factory, request):
+    """A directory for what the tests of a module share. It is gone with the module, since each server lays out 200 MB, unless one
+    of its tests failed. (pytest removes what `mktemp` made only when the whole run is over.)"""
+    failed_before = request.session.testsfailed
+    path = tmp_path_factory.mktemp(request.module.__name__.rsplit(".", 1)[-1])
+    yield path
+    if request.session.testsfailed == failed_before:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 @pytest.fixture
 def seed(pytestconfig):
     """Of a random test; that of a failure is told, so that `--seed` repeats it."""

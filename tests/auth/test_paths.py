@@ -37,16 +37,16 @@ NO_ROUTE = {"/v1/metric/%ff", "//v1//no/such/path", "/v1/%2e%2e/metric", "/./v1/
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory):
+def guarded(module_path):
     """A server that asks a Keystone."""
-    with Identity() as identity, Gnudi(tmp_path_factory.mktemp("guarded"), identity.config()) as server:
+    with Identity() as identity, Gnudi(module_path / "guarded", identity.config()) as server:
         yield server, identity
 
 
 @pytest.fixture(scope="module")
-def protected(tmp_path_factory):
+def protected(module_path):
     """A server with a file of passwords."""
-    directory = tmp_path_factory.mktemp("protected")
+    directory = module_path
     passwords = directory / "passwords"
     passwords.write_text(f"admin:{SECRET}\n")
     with Gnudi(directory, f"[api]\npassword_file = {passwords}\n") as server:

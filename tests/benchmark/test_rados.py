@@ -28,9 +28,9 @@ def own_tmp(shared_dir):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def unreachable(tmp_path_factory):
+def unreachable(module_path):
     """A run with a cluster where nobody listens, and its ceph.conf: it gives up after a while, so it starts before the others."""
-    conf = tmp_path_factory.mktemp("unreachable") / "ceph.conf"
+    conf = module_path / "ceph.conf"
     conf.write_text(f"[global]\nmon host = 127.0.0.1:{free_port()}\nauth client required = none\n")
     command = [benchmark_binary(), "rados", "--ceph-conf", conf, "--pool", "p"]
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -15,9 +15,9 @@ NAMED = re.compile(r"(?<![\w/.-])((?:docs|deploy|scripts|tests)/[\w./-]*\w)")
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(module_path):
     """The built site."""
-    place = tmp_path_factory.mktemp("site")
+    place = module_path
     builder = ROOT / ".docs-venv" / "bin" / "sphinx-build"
     assert builder.exists(), "run `make docs` first"
     done = subprocess.run([builder, "-q", "-W", "--keep-going", "-n", "-d", place / "doctrees", ROOT / "docs", place / "html"],

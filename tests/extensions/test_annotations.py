@@ -15,8 +15,8 @@ ROUNDS = 300
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("gnudi"), config="[api]\nmax_limit = 7\n") as server:
+def server(module_path):
+    with Gnudi(module_path, config="[api]\nmax_limit = 7\n") as server:
         yield server
 
 

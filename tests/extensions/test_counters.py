@@ -15,8 +15,8 @@ ALL = "increase", "rate_reset"
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("gnudi")) as server:
+def client(module_path):
+    with Gnudi(module_path) as server:
         client = server.client()
         create_policy(client, "counter", [("1s", None)], aggregation_methods=["last", "max"])
         yield client

@@ -54,8 +54,8 @@ def place(value):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("gnudi")) as server:
+def world(module_path):
+    with Gnudi(module_path) as server:
         yield World(server, 7)
 
 

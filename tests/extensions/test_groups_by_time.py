@@ -43,8 +43,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("gnudi")) as server:
+def world(module_path):
+    with Gnudi(module_path) as server:
         yield World(server, random.Random(7))
 
 

@@ -64,8 +64,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("gnudi"), config="[api]\nmax_limit = 50\n") as server:
+def world(module_path):
+    with Gnudi(module_path, config="[api]\nmax_limit = 50\n") as server:
         yield World(server, random.Random(7))
 
 

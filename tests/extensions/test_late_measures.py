@@ -20,8 +20,8 @@ POLICY = {"name": "patient", "definition": DEFINITION, "aggregation_methods": li
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("gnudi")) as server:
+def client(module_path):
+    with Gnudi(module_path) as server:
         yield server.client()
 
 

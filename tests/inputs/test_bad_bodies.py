@@ -68,9 +68,9 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(module_path):
     from support.gnudi import Gnudi
-    with Gnudi(tmp_path_factory.mktemp("gnudi"), arguments=["--skip-archive-policies-creation"]) as server:
+    with Gnudi(module_path, arguments=["--skip-archive-policies-creation"]) as server:
         create_policy(server.client(), "all", [("1s", 3600)])
         server.client().post("/v1/archive_policy_rule",
                              {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)

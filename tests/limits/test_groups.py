@@ -16,9 +16,9 @@ START = 1_600_000_000
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(module_path):
     """Groups of one resource each, whose metric has as many points with the group's number."""
-    with Gnudi(tmp_path_factory.mktemp("groups"), CONFIG) as server:
+    with Gnudi(module_path, CONFIG) as server:
         client = server.client(timeout_s=120)
         create_policy(client, "groups", [("1s", None)], aggregation_methods=["mean"])
         attribute = {"type": "string", "min_length": 1, "max_length": 20, "required": True}

@@ -21,10 +21,10 @@ def exchange(server, request):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(module_path):
     from support.gnudi import Gnudi
 
-    with Gnudi(tmp_path_factory.mktemp("hostile")) as server:
+    with Gnudi(module_path) as server:
         yield server
 
 

@@ -27,10 +27,10 @@ TYPE = "application/json"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(module_path):
     from support.gnudi import Gnudi
 
-    with Gnudi(tmp_path_factory.mktemp("scaling"), CONFIG, ["--skip-archive-policies-creation"]) as server:
+    with Gnudi(module_path, CONFIG, ["--skip-archive-policies-creation"]) as server:
         client = server.client()
         create_policy(client, "all", [("1s", 3600)], aggregation_methods=["mean"])
         client.post("/v1/archive_policy_rule",

@@ -18,9 +18,9 @@ KILLS = 8
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory, postgres):
+def world(module_path, postgres):
     """A filled Gnocchi, which no test changes."""
-    with Gnocchi(tmp_path_factory.mktemp("gnocchi"), postgres) as server:
+    with Gnocchi(module_path, postgres) as server:
         made = World(server.client(), random.Random("faults"))
         made.make()
         made.post([server.client()], made.requests(REQUESTS))

@@ -48,9 +48,9 @@ def load(server, ended):
 
 
 @pytest.fixture(scope="module")
-def scraped(tmp_path_factory):
+def scraped(module_path):
     """A server with both agents, and a Prometheus that scrapes all of them."""
-    directory = tmp_path_factory.mktemp("scraped")
+    directory = module_path
     config = f"[api]\nproject_figures = true\n[incoming]\njournal = {directory}/journal\n"
     server = Gnudi(directory / "gnudi", config=config)
     server.start()

@@ -28,9 +28,9 @@ SPEED = 1000
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory):
+def cloud(module_path):
     """A server that has been sent an hour of rounds; and the time of the last one."""
-    directory = tmp_path_factory.mktemp("instances")
+    directory = module_path
     with Gnudi(directory) as server:
         config = directory / "ceilometer.conf"
         config.write_text(f"[gnocchi]\nauth_type = gnocchi-basic\nuser = admin\nendpoint = http://127.0.0.1:{server.port}\n")

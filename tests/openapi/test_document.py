@@ -36,8 +36,8 @@ expected-statuses = ["2xx", "3xx", "4xx", "501"]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("openapi") / "gnudi") as server:
+def server(module_path):
+    with Gnudi(module_path / "gnudi") as server:
         yield server
 
 

@@ -120,9 +120,9 @@ def test_kollas_words_start_gnudi(kolla, tmp_path, words, ready):
 
 
 @pytest.fixture(scope="module")
-def kolla(tmp_path_factory):
+def kolla(module_path):
     """A tree that has what deploy/kolla/Dockerfile puts into one of Kolla's images."""
-    with of_this_host(tmp_path_factory.mktemp("kolla") / "system") as tree:
+    with of_this_host(module_path / "system") as tree:
         copy_in(tree, image.stages((DEPLOY / "kolla" / "Dockerfile").read_text())[-1].steps)
         tree.write("/etc/gnocchi/gnocchi.conf", "[storage]\ndriver = file\nfile_basepath = /var/lib/gnocchi\n")
         tree.write("/etc/ceilometer/ceilometer.conf", "[DEFAULT]\n")

@@ -19,9 +19,9 @@ BLIND_IMAGES = 60
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
+def recorded(module_path):
     """A recording that tests share: its seed need not be that of the images."""
-    directory = tmp_path_factory.mktemp("recorded")
+    directory = module_path
     found = record(directory / "run", 1, "disk", False, run.REQUESTS)
     found.save(directory / "recording")
     return directory

@@ -12,9 +12,9 @@ IDS = ["11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-22222222
 
 
 @pytest.fixture(scope="module")
-def buckets(tmp_path_factory):
+def buckets(module_path):
     """Two instances with four hours of `cpu.util`, a value a minute, and a metric without a resource."""
-    with Gnudi(tmp_path_factory.mktemp("buckets")) as server:
+    with Gnudi(module_path) as server:
         client = server.client()
         create_policy(client, "levels", [("5m", 10_000), ("1h", 10_000)],
                       aggregation_methods=["mean", "max", "min", "sum", "count", "last"])

@@ -17,11 +17,11 @@ RANGE = ("/api/v1/query_range", {"start": START + 1500, "end": START + 6000, "st
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
+def pair(module_path):
     if not BUILT.exists():
         pytest.skip("missing: make target/tools/bin/prometheus")
     written = demo()
-    with filled_oracle(tmp_path_factory.mktemp("oracle"), written) as oracle, filled_server(tmp_path_factory.mktemp("gnudi"), written) as server:
+    with filled_oracle(module_path / "oracle", written) as oracle, filled_server(module_path / "gnudi", written) as server:
         yield oracle, server
 
 

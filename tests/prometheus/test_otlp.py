@@ -19,8 +19,8 @@ RESOURCE = "web%5Cx2fshop@a1"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("gnudi") / "data") as server:
+def server(module_path):
+    with Gnudi(module_path / "data") as server:
         yield server
 
 

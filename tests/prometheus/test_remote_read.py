@@ -15,8 +15,8 @@ remote_read:
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory, server):
-    oracle = Oracle(tmp_path_factory.mktemp("reader"), CONFIG.format(port=server.port))
+def reader(module_path, server):
+    oracle = Oracle(module_path, CONFIG.format(port=server.port))
     try:
         yield oracle
     finally:

@@ -19,8 +19,8 @@ CALLS = [
 
 
 @pytest.fixture(scope="module")
-def tenants(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("tenants")
+def tenants(module_path):
+    directory = module_path
     # Without a rule of an operator callers by name see all in lists, as in Gnocchi.
     rules = directory / "rules.yaml"
     rules.write_text('"list metric": "rule:admin_or_creator or rule:metric_owner"\n')

@@ -21,8 +21,8 @@ WRITTEN = ["x-prometheus-remote-write-samples-written", "x-prometheus-remote-wri
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Gnudi(tmp_path_factory.mktemp("gnudi") / "data") as server:
+def server(module_path):
+    with Gnudi(module_path / "data") as server:
         yield server
 
 

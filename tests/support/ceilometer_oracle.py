@@ -23,6 +23,7 @@ class Side:
     """A process that answers lines."""
 
     def __init__(self, command, directory):
+        directory.mkdir(exist_ok=True)
         self.log = open(directory / f"{pathlib.Path(command[0]).name}.log", "w+")
         environment = {**os.environ, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         self.process = subprocess.Popen(

@@ -9,15 +9,15 @@ from telemetry.polling import Reader
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory):
-    side = ceilometer_oracle.ours(tmp_path_factory.mktemp("ours"))
+def ours(module_path):
+    side = ceilometer_oracle.ours(module_path / "ours")
     yield side
     side.stop()
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory):
-    side = ceilometer_oracle.theirs(tmp_path_factory.mktemp("theirs"))
+def theirs(module_path):
+    side = ceilometer_oracle.theirs(module_path / "theirs")
     yield side
     side.stop()
 

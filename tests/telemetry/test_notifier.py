@@ -17,8 +17,8 @@ TIMEOUT_S = 120
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    server = Rabbitmq(tmp_path_factory.mktemp("rabbitmq"))
+def broker(module_path):
+    server = Rabbitmq(module_path)
     try:
         yield server.start()
     finally:

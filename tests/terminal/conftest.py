@@ -13,9 +13,9 @@ from support.gnudi import Gnudi
 from terminal.store import HOUR, make_hosts, server_variables
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(module_path):
     """Two hosts, each with a metric `cpu`, and `room.temperature` with an hour of measures."""
-    with Gnudi(tmp_path_factory.mktemp("terminal")) as started:
+    with Gnudi(module_path) as started:
         client = started.client()
         make_hosts(client)
         room = {"name": "room.temperature", "unit": "C", "archive_policy_name": "medium"}
