@@ -1,8 +1,11 @@
-"""/metrics: well-formed Prometheus text whose figures move."""
+"""/metrics: well-formed Prometheus text whose figures move, at the API's address or at one of its own."""
 
 import re
+import socket
 
-from support.http import create_metric, create_policy
+from support import gnudi as program
+from support.http import Client, create_metric, create_policy
+from support.process import Process, free_port, wait_until
 
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})? (\S+)( \S+)?$')
 
@@ -37,3 +40,46 @@ def test_metrics_page(gnudi):
     requests = sum(value for name, value in moved.items() if "request" in name and "_total" in name)
     assert requests >= 4, moved
     assert any(value == 7 for name, value in moved.items() if "measures" in name), moved
+
+
+def test_figures_have_an_address_of_their_own(gnudi):
+    port = free_port()
+    client = gnudi(config=f"[api]\nmetrics_listen = 127.0.0.1:{port}\n").client()
+    figures = Client("127.0.0.1", port)
+    assert scrape(figures)["gnudi_backlog_measures"] == 0
+    client.get("/metrics").expect(404)
+    counted = 'gnudi_api_requests_total{method="GET",route="/metrics",status="404"}'
+    assert scrape(figures)[counted] == 1
+    for path in ("/", "/v1/status", "/metrics/", "/metric"):
+        figures.get(path).expect(404)
+
+
+def test_workers_show_figures(tmp_path):
+    port = free_port()
+    command = [program.binary(), "metricd", "--data-dir", tmp_path / "data", "--metrics-listen", f"127.0.0.1:{port}"]
+    workers = Process(command, tmp_path / "log")
+    try:
+        workers.wait_ready(lambda: accepts(port), 30)
+        # The address listens before the store is open.
+        figures = wait_until(lambda: scrape(Client("127.0.0.1", port)), 30, "figures")
+        assert figures['gnudi_runtime_threads{runtime="metricd"}'] >= 1
+        assert {"gnudi_metricd_passes_total", "gnudi_incoming_segments", "gnudi_process_threads"} <= set(figures)
+    finally:
+        assert workers.terminate() == 0
+
+
+def test_an_address_that_is_taken_leaves_nothing_behind(tmp_path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        for command in (["serve", "--listen", "127.0.0.1:0"], ["metricd"]):
+            done = program.run(*command, "--data-dir", tmp_path / "data", "--metrics-listen", taken, directory=tmp_path)
+            assert done.returncode == 1
+            assert f"listening on {taken}" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def accepts(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -145,7 +145,15 @@ impl App {
     }
 
     /// All figures, in Prometheus' text format.
-    pub(crate) fn figures_text(&self) -> String {
+    pub async fn figures_text(&self) -> String {
+        // The other figures are of most use when a store does not answer.
+        match self.engine.backlog().await {
+            Ok(backlog) => {
+                self.figures.backlog_measures.set(backlog.measures as i64);
+                self.figures.backlog_bytes.set(backlog.bytes as i64);
+            }
+            Err(error) => tracing::warn!(%error, "the backlog is not known"),
+        }
         let mut text = String::new();
         // Writing to a string fails never.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry.lock());

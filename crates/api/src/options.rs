@@ -34,6 +34,8 @@ pub struct ApiOptions {
     pub enable_proxy_headers_parsing: bool,
     /// The path under which everything is served: empty, or a slash and a name without a slash at its end.
     pub path_prefix: String,
+    /// Whether the API shows figures at `/metrics`; false where they have an address of their own (`[api] metrics_listen`).
+    pub shows_figures: bool,
     /// `[archive_policy] default_aggregation_methods`.
     pub default_aggregation_methods: BTreeSet<AggregationMethod>,
     /// `[api] prometheus_labels`: which labels of Prometheus' series are part of the names of metrics.
@@ -64,6 +66,7 @@ impl Default for ApiOptions {
             policy: Arc::default(),
             enable_proxy_headers_parsing: false,
             path_prefix: String::new(),
+            shows_figures: true,
             default_aggregation_methods: ArchivePolicy::default_methods(),
             prometheus_labels: Labels::default(),
             prometheus_archive_policy: Some("raw".to_owned()),

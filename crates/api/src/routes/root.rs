@@ -107,15 +107,9 @@ fn reasons_as_html(reasons: &[String]) -> String {
 
 /// `/metrics`, for Prometheus.
 pub async fn figures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    let figures = &call.app.figures;
-    // The other figures are of most use when a store does not answer.
-    match call.app.engine().backlog().await {
-        Ok(backlog) => {
-            figures.backlog_measures.set(backlog.measures as i64);
-            figures.backlog_bytes.set(backlog.bytes as i64);
-        }
-        Err(error) => tracing::warn!(%error, "the backlog is not known"),
+    if !call.app.options().shows_figures {
+        return Err(ApiError::no_such_path());
     }
     let content_type = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    Ok(reply::with_body(StatusCode::OK, content_type, call.app.figures_text().into_bytes()))
+    Ok(reply::with_body(StatusCode::OK, content_type, call.app.figures_text().await.into_bytes()))
 }

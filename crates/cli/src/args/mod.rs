@@ -248,6 +248,9 @@ pub struct ServeArgs {
     /// Listen on an address that others can reach although authentication `basic` trusts every caller.
     #[arg(long)]
     pub allow_open_access: bool,
+    /// Show figures at http://HOST:PORT/metrics, and not where the API is [default: `[api] metrics_listen`, else at the API's address].
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
+    pub metrics_listen: Option<String>,
     /// Do not create the archive policies bool, low, medium, high and the rule `default`.
     #[arg(long)]
     pub skip_archive_policies_creation: bool,
@@ -375,6 +378,9 @@ pub struct MetricdArgs {
     /// Stop once nothing waits; Gnocchi's number of metrics is taken, and 0 is not to stop.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     pub stop_after_processing_metrics: Option<u64>,
+    /// Show the workers' figures at http://HOST:PORT/metrics [default: `[metricd] metrics_listen`, else nowhere].
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
+    pub metrics_listen: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Args)]

@@ -9,15 +9,18 @@ use gnudi_api::{
 };
 use gnudi_model::AggregationMethod;
 use prometheus_client::registry::Registry;
-use tokio::runtime::Handle;
+use tokio::{net::TcpListener, runtime::Handle};
 
+use super::metrics;
 use crate::{
     args::ServeArgs, config::Config, figures::StoreFigures, process_figures::ProcessFigures, store::Store,
 };
 
-/// Serves until `stop` and until the requests in progress have ended, or their time has.
+/// Serves until `stop` and until the requests in progress have ended, or their time has. `figures` is where those are shown, if not at the
+/// API's own address.
 pub async fn serve(
     listener: Listener,
+    figures: Option<TcpListener>,
     store: &Store,
     options: ApiOptions,
     workers: &Handle,
@@ -27,8 +30,11 @@ pub async fn serve(
     registry.register_collector(Box::new(StoreFigures::of(store)));
     let runtimes = vec![("api", Handle::current()), ("metricd", workers.clone())];
     registry.register_collector(Box::new(ProcessFigures::of(runtimes)));
-    let app = App::new(store.engine.clone(), options, registry, super::now);
-    gnudi_api::serve(listener, Arc::new(app), stop).await.context("serving the API")
+    let app = Arc::new(App::new(store.engine.clone(), options, registry, super::now));
+    if let Some(figures) = figures {
+        tokio::spawn(metrics::serve(figures, None, app.clone()));
+    }
+    gnudi_api::serve(listener, app, stop).await.context("serving the API")
 }
 
 pub fn options(
@@ -45,6 +51,7 @@ pub fn options(
         auth_mode,
         enable_proxy_headers_parsing: config.bool("api", "enable_proxy_headers_parsing"),
         path_prefix: path_prefix(&args.path_prefix),
+        shows_figures: metrics::address(args.metrics_listen.as_deref(), config, "api").is_none(),
         default_aggregation_methods: methods,
         prometheus_labels: match config.text("api", "prometheus_labels") {
             Some("none") => PrometheusLabels::None,

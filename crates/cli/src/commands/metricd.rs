@@ -1,13 +1,18 @@
 //! `gnudi metricd`: the workers without the API.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
+use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 
+use super::metrics;
 use crate::{
     args::MetricdArgs,
     config::Config,
+    figures::StoreFigures,
     logging,
+    process_figures::ProcessFigures,
     store::{Patience, Store},
 };
 
@@ -19,10 +24,17 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     logging::start_service(&config, "metricd")?;
     super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
         super::ignore_hangup()?;
+        let figures = match metrics::address(args.metrics_listen.as_deref(), &config, "metricd") {
+            Some(address) => Some(metrics::listen(address).await?),
+            None => None,
+        };
         let store = Store::open(&args.store, &config, None, Patience::configured(&config)).await?;
         store.take_over().await?;
         let metricd = super::start_metricd(&store, &config);
         super::end_with_lost_tasks(store.engine.clone());
+        if let Some(listener) = figures {
+            tokio::spawn(metrics::serve(listener, None, Arc::new(registry(&store))));
+        }
         tokio::select! {
             stop = super::told_to_stop() => stop?,
             () = nothing_waits(&store, args.stop_after_processing_metrics.is_some_and(|metrics| metrics > 0)) => {}
@@ -31,6 +43,14 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         store.close().await;
         Ok(())
     })
+}
+
+/// What the workers show of themselves.
+fn registry(store: &Store) -> Registry {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(StoreFigures::of(store)));
+    registry.register_collector(Box::new(ProcessFigures::of(vec![("metricd", Handle::current())])));
+    registry
 }
 
 /// Returns once the backlog is empty; never where that is not asked for.

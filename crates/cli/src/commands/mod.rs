@@ -13,6 +13,7 @@ pub mod import_verify;
 pub mod inject;
 pub mod man;
 pub mod metricd;
+pub mod metrics;
 pub mod moving;
 pub mod passwd;
 pub mod policy;

@@ -15,7 +15,10 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use super::collectors::{Collectors, Sink};
+use super::{
+    collectors::{Collectors, Sink},
+    metrics,
+};
 use crate::{
     args::ServeArgs,
     config::Config,
@@ -78,6 +81,10 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let options = super::api::options(config, args, auth_mode, methods.clone())?;
     // Before anything is written: where the port is taken, nothing is left behind.
     let socket = bind(address)?;
+    let figures = match metrics::address(args.metrics_listen.as_deref(), config, "api") {
+        Some(address) => Some(metrics::listen(address).await?),
+        None => None,
+    };
     let store = Store::open_for_measures(&args.store, config, Patience::configured(config)).await?;
     store.take_over().await?;
     if !args.skip_archive_policies_creation {
@@ -116,7 +123,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
         super::collectors::until_told_to_stop().await;
         collectors.finish().await;
     };
-    let served = super::api::serve(listener, &store, options, workers, registry, stop).await;
+    let served = super::api::serve(listener, figures, &store, options, workers, registry, stop).await;
     tracing::info!("stopping");
     if let Some(host) = host {
         host.abort();

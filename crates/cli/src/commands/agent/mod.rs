@@ -1,13 +1,12 @@
 //! `gnudi agent ...`: what takes the place of Ceilometer's agents, with their own configuration files.
 //!
 //! One file per agent; `broker` turns options into what connects to the message bus, `credentials` into who calls
-//! services, `metrics` shows an agent's figures, `shown` what the polling agent polls, `upgrade` is what precedes the agents' first start,
+//! services, `shown` is what the polling agent shows of what it polls, `upgrade` what precedes the agents' first start,
 //! `aside` looks after what could not be published.
 
 pub mod aside;
 pub mod broker;
 pub mod credentials;
-mod metrics;
 pub mod notification;
 mod partition;
 pub mod polling;

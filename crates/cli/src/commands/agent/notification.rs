@@ -22,10 +22,13 @@ use gnudi_telemetry::{
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
-use super::{broker, credentials, metrics, polling};
+use super::{broker, credentials, polling};
 use crate::{
     args::AgentArgs,
-    commands::collectors::{Sink, until_told_to_stop},
+    commands::{
+        collectors::{Sink, until_told_to_stop},
+        metrics,
+    },
     config::Config,
 };
 
@@ -38,7 +41,7 @@ pub fn run(args: &AgentArgs) -> Result<()> {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = NotificationAgent::new(&config, None, &mut registry)?;
-        metrics::serve_where_asked(args, &config, registry).await?;
+        metrics::serve_agent(args.metrics_listen.as_deref(), &config, registry).await?;
         // Among the workers: this thread would have to be woken for every message.
         tokio::spawn(agent.run(until_told_to_stop())).await?;
         tracing::info!("stopped");

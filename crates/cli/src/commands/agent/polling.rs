@@ -35,11 +35,15 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
-    broker, credentials, metrics,
+    broker, credentials,
     partition::{self, Members},
     shown::Shown,
 };
-use crate::{args::PollingArgs, commands::collectors::until_told_to_stop, config::Config};
+use crate::{
+    args::PollingArgs,
+    commands::{collectors::until_told_to_stop, metrics},
+    config::Config,
+};
 
 /// What is polled where nobody says.
 const NAMESPACES: [&str; 2] = ["compute", "central"];
@@ -61,7 +65,7 @@ pub fn run(args: &PollingArgs) -> Result<()> {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = PollingAgent::new(&config, &args.polling_namespaces, &mut registry)?;
-        metrics::serve_where_asked(&args.agent, &config, registry).await?;
+        metrics::serve_agent(args.agent.metrics_listen.as_deref(), &config, registry).await?;
         if args.once {
             agent.poll_once().await;
         } else {

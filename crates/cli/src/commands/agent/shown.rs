@@ -10,8 +10,10 @@ use gnudi_telemetry::polling::{
 };
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::metrics::{self, Page};
-use crate::config::Config;
+use crate::{
+    commands::metrics::{self, Page},
+    config::Config,
+};
 
 const POLLING: &str = "polling";
 
@@ -31,7 +33,7 @@ struct Polled(Arc<Exporter>);
 impl Page for Polled {
     const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
 
-    fn text(&self, path: &str) -> Option<Result<String, String>> {
+    async fn text(&self, path: &str) -> Option<Result<String, String>> {
         (path != "/favicon.ico").then(|| Ok(self.0.text()))
     }
 }

@@ -72,6 +72,9 @@ pub const OPTIONS: &[Spec] = &options! {
     text limits_file("",
         "gnudi: YAML file of limits of single projects in place of these: `id: {metrics_max: .., \
          measures_per_second: .., request_cost_per_second: ..}`; read at the start.");
+    text metrics_listen("",
+        "gnudi: host:port where figures are shown, at /metrics. Unset: at /metrics of the API's own address, where \
+         whoever reaches the API sees them.");
     option project_figures(Kind::Bool, "false",
         "gnudi: show at /metrics what each project does, also where none is limited. Whoever reaches /metrics \
          sees the projects' ids.");

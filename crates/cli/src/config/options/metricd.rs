@@ -13,6 +13,9 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: how often aggregates are made durable and the log of measures is trimmed.");
     option metric_reporting_delay(Kind::Int { min: -1, max: i64::MAX }, "120",
         "Seconds between log lines about the backlog; -1 for none.");
+    text metrics_listen("",
+        "gnudi: host:port where `gnudi metricd` shows figures, at /metrics. Unset: nowhere. Workers within \
+         `gnudi serve` show theirs with the API's.");
     option metric_cleanup_delay(POSITIVE, "300", "Seconds between removals of deleted metrics.");
     option cleanup_batch_size(POSITIVE, "10000", "Most metrics that are removed at once.");
     option lease_seconds(Kind::Seconds, "10",

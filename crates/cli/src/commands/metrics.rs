@@ -1,9 +1,10 @@
-//! The smallest server that Prometheus can ask: an agent's figures at `http://HOST:PORT/metrics`, and what its exporter shows.
+//! A minimal HTTP server for Prometheus: figures at `/metrics` of an address of their own, and the polling agent's exporter. The API's own
+//! server, with its limits and policies, is in `gnudi_api`.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use gnudi_api::Tls;
+use gnudi_api::{App, Tls};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -11,7 +12,7 @@ use tokio::{
     sync::Semaphore,
 };
 
-use crate::{args::AgentArgs, config::Config};
+use crate::config::Config;
 
 /// A longer request is none of Prometheus'.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
@@ -30,27 +31,45 @@ pub trait Page: Send + Sync + 'static {
     const CONTENT_TYPE: &'static str;
 
     /// `None` for a path at which there is nothing.
-    fn text(&self, path: &str) -> Option<Result<String, String>>;
+    fn text(&self, path: &str) -> impl Future<Output = Option<Result<String, String>>> + Send;
 }
 
 impl Page for Registry {
     const CONTENT_TYPE: &'static str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    fn text(&self, path: &str) -> Option<Result<String, String>> {
+    async fn text(&self, path: &str) -> Option<Result<String, String>> {
         let mut text = String::new();
         let encoded = || encode(&mut text, self).map_err(|error| error.to_string()).map(|()| text);
         (path == PATH).then(encoded)
     }
 }
 
-/// Listens where the command line or ceilometer.conf says, if they do, as long as the runtime is there.
-pub async fn serve_where_asked(args: &AgentArgs, config: &Config, registry: Registry) -> Result<()> {
-    let Some(address) = args.metrics_listen.as_deref().or(config.text("agent", "metrics_listen")) else {
-        return Ok(());
-    };
+/// The figures of a server's API, with those that were registered beside them.
+impl Page for App {
+    const CONTENT_TYPE: &'static str = Registry::CONTENT_TYPE;
+
+    async fn text(&self, path: &str) -> Option<Result<String, String>> {
+        if path == PATH { Some(Ok(self.figures_text().await)) } else { None }
+    }
+}
+
+/// The address of `--metrics-listen`, or of `[section] metrics_listen`.
+pub fn address<'a>(argument: Option<&'a str>, config: &'a Config, section: &str) -> Option<&'a str> {
+    argument.or(config.text(section, "metrics_listen"))
+}
+
+/// Listens at an address, and answers nobody yet.
+pub async fn listen(address: &str) -> Result<TcpListener> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "showing figures at /metrics");
-    tokio::spawn(serve(listener, None, Arc::new(registry)));
+    Ok(listener)
+}
+
+/// Shows an agent's figures where the command line or ceilometer.conf asks for it, as long as the runtime lives.
+pub async fn serve_agent(argument: Option<&str>, config: &Config, registry: Registry) -> Result<()> {
+    if let Some(address) = address(argument, config, "agent") {
+        tokio::spawn(serve(listen(address).await?, None, Arc::new(registry)));
+    }
     Ok(())
 }
 
@@ -98,7 +117,11 @@ async fn answer<P: Page>(mut stream: impl AsyncRead + AsyncWrite + Unpin, page: 
     let mut words = request.split(u8::is_ascii_whitespace);
     let is_read = matches!(words.next(), Some(b"GET" | b"HEAD"));
     let target = words.next().filter(|_| is_read).and_then(|target| str::from_utf8(target).ok());
-    let (status, kind, body) = match target.and_then(|target| page.text(target)) {
+    let found = match target {
+        Some(target) => page.text(target).await,
+        None => None,
+    };
+    let (status, kind, body) = match found {
         Some(Ok(text)) => ("200 OK", P::CONTENT_TYPE, text),
         Some(Err(error)) => ("500 Internal Server Error", "text/plain", error),
         None => ("404 Not Found", "text/plain", "figures are at /metrics\n".to_owned()),
