@@ -1,10 +1,10 @@
-// Builds the page into crates/page/dist: one script, one style sheet, one icon, each with its compressed forms; names hold a hash of
+// Builds the page into crates/page/dist: two scripts, one style sheet, one icon, each with its compressed forms; names hold a hash of
 // the content, so that browsers keep a file for ever and never have an old one.
 
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
@@ -13,7 +13,7 @@ const dist = process.argv[2] ?? join(here, "../crates/page/dist");
 
 const bundled = await build({
   absWorkingDir: here,
-  entryPoints: { app: "src/main.tsx", style: "src/style/main.css" },
+  entryPoints: { begin: "src/begin.ts", app: "src/main.tsx", style: "src/style/main.css" },
   bundle: true,
   minify: true,
   write: false,
@@ -26,7 +26,7 @@ const bundled = await build({
   logLevel: "warning",
 });
 
-const contents = new Map(bundled.outputFiles.map((file) => [file.path.endsWith(".js") ? "app.js" : "style.css", Buffer.from(file.contents)]));
+const contents = new Map(bundled.outputFiles.map((file) => [basename(file.path), Buffer.from(file.contents)]));
 /** What is in the script that others wrote, with their terms. */
 const licences = ["preact", "uplot", "@uwdata/flechette"].map((name) => `${name}\n\n${readFileSync(join(here, "node_modules", name, "LICENSE"), "utf8").trim()}\n`);
 contents.set("licences.txt", Buffer.from(licences.join("\n\n")));
@@ -53,6 +53,7 @@ const index = readFileSync(join(here, "index.html"), "utf8")
   .replace("@LICENCES@", names["licences.txt"])
   .replace("@ICON@", names["icon.svg"])
   .replace("@STYLE@", names["style.css"])
+  .replace("@BEGIN@", names["begin.js"])
   .replace("@SCRIPT@", names["app.js"]);
 writeFileSync(join(dist, "index.html"), index);
 total += gzipSync(index).length;

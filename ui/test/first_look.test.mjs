@@ -55,3 +55,15 @@ test("while live the charts stay, and only what is new is asked for", async () =
   }
   await close(page);
 });
+
+test("the metrics are asked for once, and nothing on the page moves by itself", async () => {
+  const page = await open(browser, server.url, { motion: "no-preference" });
+  await waitDrawn(page, 2);
+  const lists = page.requests.filter((url) => url.includes("/v1/metric?"));
+  assert.equal(lists.length, 1, lists.join(" "));
+  assert.equal(await page.evaluate(() => window.gnudiEarly), null, "the request that left before the page's script was there is taken");
+  // An animation without an end has the browser draw sixty times a second, which took more than all charts do.
+  assert.equal(await page.getByRole("button", { name: "Live" }).getAttribute("aria-pressed"), "true");
+  assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
+  await close(page);
+});

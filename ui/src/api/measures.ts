@@ -4,6 +4,7 @@ import { HttpError, isRecord } from "../http/errors";
 import { type Cost, requestArrow } from "../http/client";
 import type { Columns } from "../series/columns";
 import { WideTable } from "../series/wide";
+import { aTask } from "../state/task";
 
 export interface Wanted {
   id: string;
@@ -22,10 +23,9 @@ interface Asked extends Wanted {
   reject: (error: unknown) => void;
 }
 
-const GATHER_MS = 5;
 /** What one request names, and about how many points it may get: what has come is drawn while the next is on its way. */
 const REFERENCES_MAX = 100;
-const POINTS_MAX = 30_000;
+const POINTS_MAX = 40_000;
 const REFERENCES_MIN = 8;
 /** So many charts of an answer are drawn and shown before the others. */
 const SHOWN_FIRST = 4;
@@ -41,7 +41,8 @@ export const costs = { requests: 0, last: null as Cost | null };
 
 export function measuresOf(wanted: Wanted): Promise<Found> {
   return new Promise((resolve, reject) => {
-    if (gathered.length === 0) window.setTimeout(askAll, GATHER_MS);
+    // Charts ask for their points one after the other, without a pause.
+    if (gathered.length === 0) queueMicrotask(askAll);
     gathered.push({ ...wanted, resolve, reject });
   });
 }
@@ -102,18 +103,6 @@ async function ask(all: Asked[]): Promise<void> {
     for (const asked of all) if (bad.has(asked.id)) asked.reject(error);
     void ask(rest);
   }
-}
-
-/** The next task of the browser's, without the delay that timers have. */
-function aTask(): Promise<void> {
-  return new Promise((resolve) => {
-    const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => {
-      port1.close();
-      resolve();
-    };
-    port2.postMessage(null);
-  });
 }
 
 function halves(all: Asked[]): void {

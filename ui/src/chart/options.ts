@@ -21,7 +21,8 @@ let family = "";
 /** A drag of fewer pixels is a click. */
 const DRAG_MIN_PX = 4;
 
-export function optionsOf(shape: Shape, width: number, height: number, props: () => PlotProps): uPlot.Options {
+/** `onDrawn` is called once, when the plot has been drawn for the first time. */
+export function optionsOf(shape: Shape, width: number, height: number, props: () => PlotProps, onDrawn: (self: uPlot) => void): uPlot.Options {
   const axis = colour("muted");
   const grid = { stroke: colour("grid"), width: 1 };
   family ||= getComputedStyle(document.body).fontFamily;
@@ -67,8 +68,10 @@ export function optionsOf(shape: Shape, width: number, height: number, props: ()
     hooks: {
       setSelect: [(self) => selected(self, isMarking, props())],
       setCursor: [(self) => tell(self, props())],
+      // Of thin lines nobody sees how their corners are joined, and round ones take longest; uPlot sets this before it draws the axes.
+      drawAxes: [({ ctx }) => shape.isSmall && (ctx.lineJoin = "bevel")],
       drawClear: [(self) => drawMark(self, props().mark ?? null)],
-      ready: [(self) => followWheel(self, props)],
+      ready: [(self) => followWheel(self, props), onDrawn],
     },
   };
 }

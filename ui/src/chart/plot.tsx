@@ -68,21 +68,24 @@ export function Plot(props: PlotProps) {
     const parent = box.current;
     if (!parent || shape.lines.length === 0) return;
     const width = Math.round(latest.current.width ?? parent.clientWidth) || 300;
-    const made = new uPlot(optionsOf(shape, width, height, () => latest.current), data, parent);
+    // It comes into the page once it is drawn: a canvas in the page has all styles worked out anew for each font that it is given.
+    const show = (self: uPlot) => plot.current === self && parent.appendChild(self.root);
+    const made = new uPlot(optionsOf(shape, width, height, () => latest.current, show), data, (_self, begin) => begin());
     made.setScale("x", scaleOf(latest.current.range));
     drawnMark.current = latest.current.mark ?? null;
     plot.current = made;
-    const observer = new ResizeObserver(([entry]) => {
-      const next = Math.round(entry?.contentRect.width ?? 0);
-      if (next > 0 && next !== made.width) made.setSize({ width: next, height: latest.current.height });
-    });
-    observer.observe(parent);
+    const observer = latest.current.width === undefined ? new ResizeObserver(([entry]) => fit(made, entry?.contentRect.width ?? 0, latest.current.height)) : null;
+    observer?.observe(parent);
     return () => {
-      observer.disconnect();
+      observer?.disconnect();
       made.destroy();
       plot.current = null;
     };
   }, [shapeKey, height]);
+
+  useLayoutEffect(() => {
+    if (plot.current && props.width !== undefined) fit(plot.current, props.width, height);
+  }, [props.width]);
 
   useEffect(() => {
     const made = plot.current;
@@ -104,6 +107,11 @@ export function Plot(props: PlotProps) {
   }, [mark?.from, mark?.to]);
 
   return <div ref={box} class={`plot${isSmall ? " small" : ""}${props.isMarking ? " marking" : ""}`} role="img" aria-label={props.label} style={{ height: `${height}px` }} />;
+}
+
+function fit(plot: uPlot, width: number, height: number): void {
+  const next = Math.round(width);
+  if (next > 0 && next !== plot.width) plot.setSize({ width: next, height });
 }
 
 const scaleOf = ({ from, to }: Range) => ({ min: from, max: to });

@@ -2,7 +2,9 @@
 
 import { Cell } from "../state/cell";
 import { GoneError, errorOf, isAborted } from "./errors";
+import { ACCEPT_JSON, early } from "./early";
 import { identity, refused, settings, someone } from "./session";
+import { type Query, urlOf } from "./url";
 
 /** Browsers open six connections to a host; one more would wait there, where it cannot be taken back. */
 const RUNNING_MAX = 6;
@@ -22,7 +24,7 @@ export interface Reply<T> {
 }
 
 export interface Options {
-  query?: Record<string, string | number | string[] | null | undefined>;
+  query?: Query | undefined;
   /** Sent as JSON. */
   body?: unknown;
   signal?: AbortSignal | undefined;
@@ -74,16 +76,6 @@ function leave(): void {
   else running -= 1;
 }
 
-/** The path of a request below the page's own place, so that any prefix is kept. */
-export function urlOf(path: string, query: Options["query"] = {}): string {
-  const params = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    for (const one of Array.isArray(value) ? value : [value]) if (one != null && one !== "") params.append(name, String(one));
-  }
-  const text = params.toString();
-  return text ? `${path}?${text}` : path;
-}
-
 export async function request<T>(method: string, path: string, options: Options = {}): Promise<Reply<T>> {
   const reply = await requestText(method, path, options);
   const before = performance.now();
@@ -93,7 +85,7 @@ export async function request<T>(method: string, path: string, options: Options 
 }
 
 export const requestText = (method: string, path: string, options: Options = {}): Promise<Reply<string>> =>
-  asked(method, path, options, "application/json, */*;q=0.1", (answer) => answer.text(), (text) => text.length);
+  asked(method, path, options, ACCEPT_JSON, (answer) => answer.text(), (text) => text.length);
 
 /** An answer of one media type, as it comes. */
 export const requestBlob = (method: string, path: string, accept: string, options: Options = {}): Promise<Reply<Blob>> =>
@@ -126,6 +118,7 @@ async function asked<T>(
         ...(signal && { signal }),
       });
       const waitedMs = performance.now() - began;
+      signal?.throwIfAborted();
       if (answer.status === 401) {
         refused(who, identity.value ? "Your log-in has ended." : "");
         if (settings.auth.mode !== "remoteuser") continue;
@@ -142,7 +135,7 @@ async function asked<T>(
 
 async function sent(url: string, init: RequestInit): Promise<Response> {
   try {
-    const answer = await fetch(url, init);
+    const answer = await (early(url, init) ?? fetch(url, init));
     answered();
     return answer;
   } catch (error) {

@@ -2,16 +2,9 @@
 
 import { Cell } from "../state/cell";
 import { GoneError, HttpError, errorOf } from "./errors";
+import { type Identity, basic, firstIdentity, settings } from "./settings";
 
-export type Auth =
-  | { mode: "basic"; passwords: boolean }
-  | { mode: "remoteuser" }
-  | { mode: "keystone"; uri: string };
-
-export interface Settings {
-  version: string;
-  auth: Auth;
-}
+export { settings };
 
 export interface KeystoneLogin {
   uri: string;
@@ -22,43 +15,11 @@ export interface KeystoneLogin {
   projectDomain: string;
 }
 
-/** What the server wrote into the page. */
-export function settingsOf(page: Document): Settings {
-  const text = page.querySelector('meta[name="gnudi"]')?.getAttribute("content") ?? "";
-  try {
-    return JSON.parse(text) as Settings;
-  } catch {
-    return { version: "", auth: { mode: "basic", passwords: true } };
-  }
-}
-
-export const settings = settingsOf(document);
-
-interface Identity {
-  name: string;
-  headers: Record<string, string>;
-}
-
-/** Without passwords a name is enough, and this one sees everything. */
-const FIRST_USER = "admin";
-
-const first = (): Identity | null => {
-  if (settings.auth.mode === "remoteuser") return { name: "", headers: {} };
-  const free = settings.auth.mode === "basic" && !settings.auth.passwords;
-  return free ? basic(FIRST_USER, "") : null;
-};
-
 /** Who asks now; `null` until he has logged in. */
-export const identity = new Cell<Identity | null>(first());
+export const identity = new Cell<Identity | null>(firstIdentity());
 
 /** Why the user is asked again, if he is: the page stays as it is meanwhile. */
 export const asked = new Cell<string | null>(identity.value ? null : "");
-
-function basic(user: string, password: string): Identity {
-  const bytes = new TextEncoder().encode(`${user}:${password}`);
-  const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
-  return { name: user, headers: { Authorization: `Basic ${btoa(binary)}` } };
-}
 
 function become(next: Identity): void {
   identity.set(next);

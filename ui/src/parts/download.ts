@@ -1,7 +1,8 @@
 // What a chart shows, as files and as a command.
 
 import { identity, settings } from "../http/session";
-import { urlOf, type Options } from "../http/client";
+import type { Options } from "../http/client";
+import { urlOf } from "../http/url";
 import type { Columns } from "../series/columns";
 import { joined } from "../series/columns";
 

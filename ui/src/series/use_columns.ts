@@ -39,7 +39,7 @@ export function useColumns(id: string, methods: string[], grain: number, range: 
     const own: Work = { key, found: isTail ? state.found : null, isBusy: true };
     work.current = own;
     const from = isTail ? tailFrom(own.found as Found, range, grain) : range.from - grain;
-    if (!isTail) setLoaded((before) => ({ ...before, isLoading: true }));
+    if (!isTail) setLoaded((before) => (before.isLoading ? before : { ...before, isLoading: true }));
     measuresOf({ id, methods, grain, from, to: range.to }).then(
       (next) => {
         own.isBusy = false;

@@ -1,37 +1,11 @@
 // What the page shows is in its address, behind the `#`: a link shows to others what I see, and the browser's own "back" goes back.
 
 import { Cell, useCell } from "./cell";
+import { type Address, parse, print } from "./hash";
 
-export interface Address {
-  /** The segments, decoded: `resource`, a type, an id. */
-  path: string[];
-  params: URLSearchParams;
-}
+export { type Address, parse, print };
 
 export type Changes = Record<string, string | string[] | null | undefined>;
-
-export function parse(hash: string): Address {
-  const text = hash.replace(/^#?\/?/, "");
-  const mark = text.indexOf("?");
-  const path = mark < 0 ? text : text.slice(0, mark);
-  return {
-    path: path.split("/").filter(Boolean).map(decoded),
-    params: new URLSearchParams(mark < 0 ? "" : text.slice(mark + 1)),
-  };
-}
-
-function decoded(segment: string): string {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return segment; // Somebody cut the link in the middle of a character.
-  }
-}
-
-export function print(address: Address): string {
-  const query = address.params.toString().replace(/%2C/g, ",").replace(/%3A/g, ":");
-  return `#/${address.path.map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`;
-}
 
 export const address = new Cell<Address>(parse(location.hash));
 

@@ -50,7 +50,7 @@ function tick(): void {
   window.setTimeout(tick, period);
   if (isLive.value && !document.hidden) update();
 }
-window.setTimeout(tick, 1000);
+window.setTimeout(tick, livePeriod.value);
 document.addEventListener("visibilitychange", () => {
   if (isLive.value && !document.hidden) update();
 });

@@ -27,18 +27,20 @@ export const launch = () => chromium.launch({ executablePath: executable(), args
 
 /** A page that fails the test on any error, refused script or request to elsewhere. */
 export async function open(browser, url, options = {}) {
-  const { width = 1280, height = 800, scheme = "light", mayFail = false, permissions = [] } = options;
+  const { width = 1280, height = 800, scheme = "light", mayFail = false, permissions = [], motion = "reduce" } = options;
   const context = await browser.newContext({
-    viewport: { width, height }, colorScheme: scheme, timezoneId: "UTC", reducedMotion: "reduce", permissions, acceptDownloads: true,
+    viewport: { width, height }, colorScheme: scheme, timezoneId: "UTC", reducedMotion: motion, permissions, acceptDownloads: true,
   });
   const page = await context.newPage();
   page.problems = [];
+  page.requests = [];
   page.on("pageerror", (error) => page.problems.push(`${error.message}\n${error.stack}`));
   page.on("console", (message) => {
     if (message.type() === "error" && !(mayFail && /Failed to load resource/.test(message.text()))) page.problems.push(message.text());
   });
   const origins = [new URL(url).origin, ...(options.origins ?? [])];
   page.on("request", (request) => {
+    page.requests.push(request.url());
     const { origin, protocol } = new URL(request.url());
     if (!origins.includes(origin) && protocol !== "blob:") page.problems.push(`a request to ${request.url()}`);
   });

@@ -4,6 +4,8 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Metric } from "../../api/types";
 import type { Settings } from "../../chart/settings";
 import { formatCount } from "../../series/format";
+import { steady } from "../../state/steady";
+import { aTask } from "../../state/task";
 import { CARD_HEIGHT, Card } from "./card";
 import { type Row, rowsOf, sectionsOf } from "./groups";
 
@@ -12,6 +14,11 @@ const GAP = 12;
 const HEADING_HEIGHT = 44;
 /** Rows beyond the edges of the screen, in pixels, so that a scroll finds them drawn. */
 const AHEAD_PX = 300;
+
+/** So many cards ask for their points before the others are there. */
+const CARDS_FIRST = 8;
+
+const SteadyCard = steady(Card);
 
 const heightOf = (row: Row): number => (row.kind === "heading" ? HEADING_HEIGHT : CARD_HEIGHT + GAP);
 
@@ -61,16 +68,31 @@ export function Grid({ metrics, settings, isMarking, hasSections = true, noteOf,
     };
   }, []);
 
-  const isAtEnd = sight.bottom + AHEAD_PX >= tops.height;
-  useLayoutEffect(() => {
-    if (isAtEnd && width > 0) onEnd?.();
-  }, [isAtEnd, metrics.length, width > 0]);
-
   const cardWidth = (width - GAP * (columns - 1)) / columns;
   const isSeen = (at: number) => {
     const top = tops.all[at] as number;
     return top + heightOf(rows[at] as Row) > sight.top - AHEAD_PX && top < sight.bottom + AHEAD_PX;
   };
+  let seen = 0;
+  const [cardsMax, setCardsMax] = useState(CARDS_FIRST);
+  const shown = rows.map((row, at) => {
+    if (width === 0 || !isSeen(at)) return false;
+    if (row.kind === "cards") seen += row.metrics.length;
+    return seen <= cardsMax;
+  });
+  const isMore = seen > cardsMax;
+  useLayoutEffect(() => {
+    if (!isMore) return;
+    let isThere = true;
+    void aTask().then(() => isThere && setCardsMax(Infinity));
+    return () => void (isThere = false);
+  }, [isMore]);
+
+  const isAtEnd = sight.bottom + AHEAD_PX >= tops.height;
+  useLayoutEffect(() => {
+    if (isAtEnd && width > 0 && !isMore) onEnd?.();
+  }, [isAtEnd, metrics.length, width > 0, isMore]);
+
   const toggle = (name: string) => {
     const next = new Set(folded);
     if (!next.delete(name)) next.add(name);
@@ -78,30 +100,29 @@ export function Grid({ metrics, settings, isMarking, hasSections = true, noteOf,
   };
   return (
     <div class="grid" ref={box} style={{ height: `${tops.height}px` }}>
-      {width > 0 &&
-        rows.map((row, at) => {
-          if (!isSeen(at)) return null;
-          const top = tops.all[at] as number;
-          if (row.kind === "heading") {
-            const { name, metrics: members } = row.section;
-            return (
-              <h2 key={`heading ${name}`} class="section" style={{ transform: `translateY(${top}px)` }}>
-                <button type="button" aria-expanded={!folded.has(name)} onClick={() => toggle(name)}>
-                  <span class="fold" aria-hidden="true" /> {name} <small>{formatCount(members.length, "metric")}</small>
-                </button>
-              </h2>
-            );
-          }
-          return row.metrics.map((metric, column) => (
-            <div
-              key={metric.id}
-              class="cell"
-              style={{ width: `${cardWidth}px`, transform: `translate(${column * (cardWidth + GAP)}px, ${top}px)` }}
-            >
-              <Card metric={metric} settings={settings} pixels={cardWidth} isMarking={isMarking} note={noteOf?.(metric) ?? null} />
-            </div>
-          ));
-        })}
+      {rows.map((row, at) => {
+        if (!shown[at]) return null;
+        const top = tops.all[at] as number;
+        if (row.kind === "heading") {
+          const { name, metrics: members } = row.section;
+          return (
+            <h2 key={`heading ${name}`} class="section" style={{ transform: `translateY(${top}px)` }}>
+              <button type="button" aria-expanded={!folded.has(name)} onClick={() => toggle(name)}>
+                <span class="fold" aria-hidden="true" /> {name} <small>{formatCount(members.length, "metric")}</small>
+              </button>
+            </h2>
+          );
+        }
+        return row.metrics.map((metric, column) => (
+          <div
+            key={metric.id}
+            class="cell"
+            style={{ width: `${cardWidth}px`, transform: `translate(${column * (cardWidth + GAP)}px, ${top}px)` }}
+          >
+            <SteadyCard metric={metric} settings={settings} pixels={cardWidth} isMarking={isMarking} note={noteOf?.(metric) ?? null} />
+          </div>
+        ));
+      })}
     </div>
   );
 }

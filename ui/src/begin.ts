@@ -1,0 +1,18 @@
+// Runs before the page's other script is there: asks for the first metrics, which most visitors come for.
+
+import { pageQuery } from "./api/metric_list";
+import { ACCEPT_JSON, askEarly } from "./http/early";
+import { firstIdentity, settings } from "./http/settings";
+import { urlOf } from "./http/url";
+import { parse } from "./state/hash";
+
+const { path, params } = parse(location.hash);
+const who = firstIdentity();
+if (who && (path[0] ?? "metrics") === "metrics" && !params.get("mark")) {
+  askEarly(urlOf("v1/metric", pageQuery({ text: params.get("q") ?? "" })), {
+    method: "GET",
+    headers: { Accept: ACCEPT_JSON, ...who.headers },
+    credentials: settings.auth.mode === "remoteuser" ? "same-origin" : "omit",
+    cache: "no-store",
+  });
+}

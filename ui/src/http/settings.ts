@@ -1,0 +1,43 @@
+// What the server wrote into the page, and who asks before anybody has logged in.
+
+export type Auth =
+  | { mode: "basic"; passwords: boolean }
+  | { mode: "remoteuser" }
+  | { mode: "keystone"; uri: string };
+
+export interface Settings {
+  version: string;
+  auth: Auth;
+}
+
+/** What the server wrote into the page. */
+export function settingsOf(page: Document): Settings {
+  const text = page.querySelector('meta[name="gnudi"]')?.getAttribute("content") ?? "";
+  try {
+    return JSON.parse(text) as Settings;
+  } catch {
+    return { version: "", auth: { mode: "basic", passwords: true } };
+  }
+}
+
+export const settings = settingsOf(document);
+
+export interface Identity {
+  name: string;
+  headers: Record<string, string>;
+}
+
+/** Without passwords a name is enough, and this one sees everything. */
+const FIRST_USER = "admin";
+
+export const firstIdentity = (): Identity | null => {
+  if (settings.auth.mode === "remoteuser") return { name: "", headers: {} };
+  const free = settings.auth.mode === "basic" && !settings.auth.passwords;
+  return free ? basic(FIRST_USER, "") : null;
+};
+
+export function basic(user: string, password: string): Identity {
+  const bytes = new TextEncoder().encode(`${user}:${password}`);
+  const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+  return { name: user, headers: { Authorization: `Basic ${btoa(binary)}` } };
+}
