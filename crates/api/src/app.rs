@@ -1,14 +1,17 @@
-//! The API as a value: a request in, an answer out. `server` puts it on sockets; tests call it directly.
+//! The API as a value: a request in, an answer out. `gnudi_server` puts it on sockets; tests call it directly.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{io, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
 use gnudi_drivers::incoming::Batch;
 use gnudi_engine::Engine;
 use gnudi_model::Timestamp;
+use gnudi_server::{
+    Application, BodyBudget, HttpLimits, LongWork, RequestBody, Response, Watch, head, reply,
+};
 use hyper::{
     Method, Request, StatusCode,
-    body::{Body, Incoming},
+    body::Incoming,
     header::{
         ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, DATE, EXPECT, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
     },
@@ -20,22 +23,18 @@ use prometheus_client::registry::Registry;
 use crate::{
     audit::Audit,
     auth::Peer,
-    body::{BodyBudget, RequestBody},
     buffers::MeasureBuffers,
-    connection::Watch,
     document::{self, RequestFacts},
     error::ApiError,
     figures::Figures,
-    head, http_date,
+    http_date,
     links::Secure,
-    long_work::LongWork,
     measures::document::AnswerBudget,
     options::ApiOptions,
     policy::Caller,
     prometheus::{ExemplarStore, KnownSeries, MetadataStore, catalogue::Catalogue},
     provision::KnownResources,
     quota::{QuotaFigures, Quotas},
-    reply::{self, Response},
     router::{RouteMatch, Router, dispatch, is_version_1},
 };
 
@@ -152,49 +151,6 @@ impl App {
         text
     }
 
-    /// Answers a request; never fails and never panics. `watch` is told how the request proceeds.
-    pub async fn answer(&self, request: Request<Incoming>, watch: Option<Arc<Watch>>) -> Response {
-        let (mut parts, incoming) = request.into_parts();
-        if let Some(watch) = &watch {
-            if self.options.auth_mode.asks_for_peers() {
-                parts.extensions.insert(Peer(watch.peer()));
-            }
-            if watch.is_secure() {
-                parts.extensions.insert(Secure);
-            }
-            watch.begin_handling();
-        }
-        let limits = &self.options.limits;
-        let mut body = RequestBody {
-            incoming,
-            watch: watch.clone(),
-            budget: &self.bodies,
-            limits,
-            long_work: &self.long_work,
-            reserved: None,
-        };
-        let found = self.router.find(&parts, &self.options.path_prefix);
-        let route = found.as_ref().map_or("", |found| found.route);
-        let result = self.handle(found, &parts, &mut body).await;
-        let mut response = match result {
-            Ok(response) => response,
-            Err(error) => {
-                let peer = watch.as_ref().map(|watch| watch.peer());
-                self.audit.note(&error, &parts, route, peer, self.now());
-                let response = refuse(&error, &parts);
-                self.clear_the_way(&error, &parts, &mut body, response).await
-            }
-        };
-        let cors = &self.options.cors;
-        if parts.method == Method::OPTIONS || !cors.allowed_origin.is_empty() {
-            response = cors.apply(&parts.method, &parts.headers, response);
-        }
-        // The server's own stands still while the clock is set back.
-        response.headers_mut().insert(DATE, http_date::header(self.now()));
-        self.figures.answered(method_name(&parts.method), route, response.status().as_u16());
-        response
-    }
-
     /// Reads what is left of a refused body, so that the client sees the answer and the connection can go on; where
     /// the body must not come at all, the connection closes.
     async fn clear_the_way(
@@ -202,12 +158,13 @@ impl App {
         error: &ApiError,
         parts: &Parts,
         body: &mut RequestBody<'_>,
+        watch: Option<&Watch>,
         mut response: Response,
     ) -> Response {
-        if body.incoming.is_end_stream() {
+        if body.is_read() {
             return response;
         }
-        let length = body.incoming.size_hint().exact();
+        let length = body.bytes_left();
         let is_long = length.is_none_or(|bytes| bytes > UNKNOWN_DRAINED_BYTES_MAX);
         let is_not_worth_reading = error.status == StatusCode::UNAUTHORIZED && is_long;
         if error.status == StatusCode::PAYLOAD_TOO_LARGE
@@ -215,7 +172,7 @@ impl App {
             || parts.headers.contains_key(EXPECT)
         {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            if let Some(watch) = &body.watch {
+            if let Some(watch) = watch {
                 watch.will_close_early();
             }
         } else {
@@ -230,7 +187,7 @@ impl App {
         parts: &Parts,
         body: &mut RequestBody<'_>,
     ) -> Result<Response, ApiError> {
-        head::check(parts, &self.options.limits)?;
+        head::check(parts, &self.options.http_limits)?;
         let auth_mode = &self.options.auth_mode;
         let leads_to_version_1 = || match &found {
             Ok(found) => found.is_version_1(),
@@ -250,6 +207,51 @@ impl App {
             self.figures.panics.inc();
             Err(ApiError::internal())
         })
+    }
+}
+
+impl Application for App {
+    fn limits(&self) -> &HttpLimits {
+        &self.options.http_limits
+    }
+
+    async fn answer(&self, request: Request<Incoming>, watch: Option<Arc<Watch>>) -> Response {
+        let (mut parts, incoming) = request.into_parts();
+        if let Some(watch) = &watch {
+            if self.options.auth_mode.asks_for_peers() {
+                parts.extensions.insert(Peer(watch.peer()));
+            }
+            if watch.is_secure() {
+                parts.extensions.insert(Secure);
+            }
+            watch.begin_handling();
+        }
+        let limits = &self.options.http_limits;
+        let mut body = RequestBody::new(incoming, watch.clone(), &self.bodies, limits, &self.long_work);
+        let found = self.router.find(&parts, &self.options.path_prefix);
+        let route = found.as_ref().map_or("", |found| found.route);
+        let result = self.handle(found, &parts, &mut body).await;
+        let mut response = match result {
+            Ok(response) => response,
+            Err(error) => {
+                let peer = watch.as_ref().map(|watch| watch.peer());
+                self.audit.note(&error, &parts, route, peer, self.now());
+                let response = refuse(&error, &parts);
+                self.clear_the_way(&error, &parts, &mut body, watch.as_deref(), response).await
+            }
+        };
+        let cors = &self.options.cors;
+        if parts.method == Method::OPTIONS || !cors.allowed_origin.is_empty() {
+            response = cors.apply(&parts.method, &parts.headers, response);
+        }
+        // The server's own stands still while the clock is set back.
+        response.headers_mut().insert(DATE, http_date::header(self.now()));
+        self.figures.answered(method_name(&parts.method), route, response.status().as_u16());
+        response
+    }
+
+    async fn follow(&self) -> io::Result<()> {
+        self.options.auth_mode.follow().await
     }
 }
 

@@ -3,6 +3,7 @@
 //! The order of the questions is that of RFC 9110; headers are read as `WebOb` reads them.
 
 use gnudi_model::{Resource, Timestamp};
+use gnudi_server::Response;
 use hyper::{
     HeaderMap, Method, StatusCode,
     header::{
@@ -12,7 +13,7 @@ use hyper::{
     http::request::Parts,
 };
 
-use crate::{error::ApiError, http_date, reply::Response};
+use crate::{error::ApiError, http_date};
 
 /// How one version of a thing is told from the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +137,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::reply;
+    use gnudi_server::reply;
 
     /// From a real Gnocchi.
     fn version() -> Version {

@@ -4,10 +4,10 @@
 //! none: then it gets what Gnocchi gives it, plain text in the latter case. (Gnocchi answers HTML to `*/*`, which programs
 //! send that read JSON.)
 
+use gnudi_server::acceptable;
 use hyper::StatusCode;
 
 use crate::{
-    accept::acceptable,
     error::{ApiError, Challenge},
     json::Value,
 };

@@ -9,6 +9,7 @@ use gnudi_drivers::{aggregates::StoreError, incoming::IncomingError};
 use gnudi_engine::{CrossMeasuresError, EngineError};
 use gnudi_indexer::IndexerError;
 use gnudi_series::cross::{CrossError, Unaggregable};
+use gnudi_server::{HttpRefusal, Response};
 use hyper::StatusCode;
 
 use crate::{
@@ -18,6 +19,9 @@ use crate::{
 
 /// After how many seconds a client that was turned away should come back.
 pub const RETRY_AFTER_SECONDS: u64 = 1;
+
+/// What a handler comes to.
+pub type Answer = Result<Response, ApiError>;
 
 /// A request that was not served.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,6 +150,12 @@ impl ApiError {
     /// Whether the client should come back, and is told when.
     pub fn is_retryable(&self) -> bool {
         matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+    }
+}
+
+impl From<HttpRefusal> for ApiError {
+    fn from(refusal: HttpRefusal) -> Self {
+        ApiError::new(refusal.status, refusal.text)
     }
 }
 

@@ -1,36 +1,28 @@
 //! Gnocchi's REST API over the engine.
 //!
-//! [`App`] answers requests; [`serve`] puts it on a socket. `router` lists every route and who may use it, `routes` has
+//! [`App`] answers requests; `gnudi_server` puts it on sockets. `router` lists every route and who may use it, `routes` has
 //! the handlers, `measures` the hot paths in and out. This crate decides nothing about storage: it calls
 //! [`gnudi_engine::Engine`].
 
-mod accept;
 mod app;
 mod arrow;
 mod audit;
 pub mod auth;
-mod body;
 mod buffers;
 mod by_key;
 mod call;
 mod conditions;
-mod connection;
-pub mod cors;
 mod document;
 mod error;
 mod figures;
 mod file;
 pub mod filter;
-mod followed;
-mod gunzip;
-mod head;
 mod http_date;
 pub mod influxdb;
 pub mod json;
 mod last_measure;
 mod limits;
 mod links;
-mod long_work;
 pub mod measures;
 mod openapi;
 pub mod operations;
@@ -44,23 +36,17 @@ mod provision;
 pub mod python;
 mod query;
 mod quota;
-mod reply;
 mod request;
 mod resource_id;
 mod router;
 mod routes;
 mod schema;
-mod server;
 mod shortened;
-mod stream;
-mod tls;
 
 pub use app::App;
 pub use auth::{
     AuthMode, KeystoneAuth, KeystoneAuthOptions, Own, Passwords, PasswordsError, RemoteUser, RemoteUserError,
 };
-pub use connection::Watch;
-pub use cors::CorsOptions;
 pub use error::ApiError;
 pub use file::FileError;
 pub use limits::Limits;
@@ -73,6 +59,3 @@ pub use profile::{
 };
 pub use prometheus::Labels as PrometheusLabels;
 pub use quota::{Overrides, ProjectLimits, QuotaOptions};
-pub use reply::{ReplyBody, Response};
-pub use server::{Listener, serve};
-pub use tls::{Tls, TlsError};

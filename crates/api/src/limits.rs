@@ -1,38 +1,14 @@
-//! Every limit of the HTTP side, by name.
-
-use std::time::Duration;
+//! Every limit of what a request asks, by name. Those of HTTP as such are [`gnudi_server::HttpLimits`].
 
 use crate::error::ApiError;
 
-/// What a client may ask of the server. Each default is far above what Gnocchi's clients do.
+/// What a request may ask. Each default is far above what Gnocchi's clients do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections; above it a new one is answered 503 and closed.
-    pub connections_max: usize,
-    /// Bytes of a request's line and headers.
-    pub header_bytes_max: usize,
-    /// Headers of a request.
-    pub headers_max: usize,
     /// Arguments of a query string (400).
     pub query_arguments_max: usize,
-    /// From the first byte of a request (or the opening of the connection) to the end of its headers.
-    pub header_timeout: Duration,
-    /// How long a connection may rest between requests.
-    pub idle_timeout: Duration,
-    /// Bytes of a request's body (413).
-    pub body_bytes_max: usize,
-    /// Bytes of all bodies that are being read, or belong to requests that are not answered yet (503).
-    pub bodies_bytes_max: usize,
-    /// How long a client may send nothing of a body. One that sends less than `body_bytes_per_second_min` uses this time up.
-    pub body_grace: Duration,
-    /// The slowest client that is waited for.
-    pub body_bytes_per_second_min: u64,
     /// Bytes of points in answers that their clients have not read yet, of all requests (503).
     pub answers_bytes_max: usize,
-    /// How long a client may read nothing of an answer. One that reads less than `body_bytes_per_second_min` uses this time up.
-    pub write_timeout: Duration,
-    /// How long a client may go on sending a body that has been refused.
-    pub linger_timeout: Duration,
     /// Measures of a request (413).
     pub measures_max: usize,
     /// Metrics of a batch, or of a resource in a request (413).
@@ -41,8 +17,6 @@ pub struct Limits {
     pub inflated_bytes_max: usize,
     /// Resources, and series of their metrics, of an aggregation across metrics (413).
     pub aggregate_references_max: usize,
-    /// How long requests in progress may go on when the server stops.
-    pub drain_timeout: Duration,
 }
 
 impl Limits {
@@ -61,24 +35,12 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            connections_max: 10_000,
-            header_bytes_max: 64 << 10,
-            headers_max: 100,
             query_arguments_max: 256,
-            header_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(75),
-            body_bytes_max: 32 << 20,
-            bodies_bytes_max: 512 << 20,
-            body_grace: Duration::from_secs(10),
-            body_bytes_per_second_min: 8 << 10,
             answers_bytes_max: 512 << 20,
-            write_timeout: Duration::from_secs(30),
-            linger_timeout: Duration::from_secs(2),
             measures_max: 500_000,
             batch_metrics_max: 50_000,
             inflated_bytes_max: 64 << 20,
             aggregate_references_max: 200_000,
-            drain_timeout: Duration::from_secs(30),
         }
     }
 }

@@ -3,11 +3,9 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use gnudi_model::{AggregationMethod, ArchivePolicy};
+use gnudi_server::{CorsOptions, HttpLimits};
 
-use crate::{
-    auth::AuthMode, cors::CorsOptions, limits::Limits, policy::Policy, prometheus::Labels,
-    quota::QuotaOptions,
-};
+use crate::{auth::AuthMode, limits::Limits, policy::Policy, prometheus::Labels, quota::QuotaOptions};
 
 /// How queries of `PromQL` treat the names of metrics.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +43,8 @@ pub struct ApiOptions {
     pub empty_answers: bool,
     /// `[cors]`.
     pub cors: CorsOptions,
+    /// Of HTTP as such.
+    pub http_limits: HttpLimits,
     pub limits: Limits,
     /// Limits per project.
     pub quotas: QuotaOptions,
@@ -70,6 +70,7 @@ impl Default for ApiOptions {
             promql: PromqlOptions { ceilometer_names: true, delayed_name_removal: false },
             empty_answers: false,
             cors: CorsOptions::default(),
+            http_limits: HttpLimits::default(),
             limits: Limits::default(),
             quotas: QuotaOptions::default(),
             symbols_program: None,

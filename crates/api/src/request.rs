@@ -1,10 +1,10 @@
 //! What handlers share: reading a JSON body.
 
 use bytes::Bytes;
+use gnudi_server::RequestBody;
 use hyper::{StatusCode, header::CONTENT_TYPE, http::request::Parts};
 
 use crate::{
-    body::RequestBody,
     error::ApiError,
     json::{self, ParseError, Value},
 };
@@ -36,7 +36,7 @@ pub fn expect_json(parts: &Parts) -> Result<(), ApiError> {
 /// 415 where it says otherwise, and what [`RequestBody::read`] refuses.
 pub async fn json_bytes(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Bytes, ApiError> {
     expect_json(parts)?;
-    body.read().await
+    Ok(body.read().await?)
 }
 
 /// The document in the body of a request.

@@ -8,18 +8,13 @@ pub(crate) mod measures;
 pub(crate) mod series;
 
 use gnudi_arrow::{Compression, MEDIA_TYPE, read::ReadError};
+use gnudi_server::{ReplyBody, Response, acceptable, reply};
 use hyper::{
     header::{ACCEPT, CONTENT_TYPE, HeaderValue},
     http::request::Parts,
 };
 
-use crate::{
-    accept::acceptable,
-    error::ApiError,
-    json::Value,
-    query::Query,
-    reply::{self, ReplyBody, Response},
-};
+use crate::{error::ApiError, json::Value, query::Query};
 
 /// What answers may be, the usual one first.
 pub const OFFERS: [&str; 2] = ["application/json", MEDIA_TYPE];

@@ -10,13 +10,13 @@ use gnudi_arrow::{
 use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
 use gnudi_model::Timestamp;
 use gnudi_series::resample::Resample;
+use gnudi_server::Response;
 
 use super::{compression, ok};
 use crate::{
     error::ApiError,
     measures::document::{AnswerBudget, Share},
     query::Query,
-    reply::Response,
 };
 
 /// Answers up to this many points are one piece, with their length.
@@ -136,5 +136,5 @@ fn body(
             whole
         }));
     }
-    ok(crate::reply::ReplyBody::Pieces(Box::new(Held { pieces, _share: share })))
+    ok(gnudi_server::ReplyBody::Pieces(Box::new(Held { pieces, _share: share })))
 }

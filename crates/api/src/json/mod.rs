@@ -9,6 +9,8 @@ mod parse;
 mod print;
 mod repr;
 
+use gnudi_server::ReplyBody;
+
 pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse};
 pub use print::write_string;
 pub use repr::repr_str;
@@ -49,6 +51,14 @@ impl Value {
     /// The same with a reason.
     pub fn cause_and_reason(cause: &str, reason: impl Into<Value>, detail: impl Into<Value>) -> Value {
         Value::object([("cause", cause.into()), ("reason", reason.into()), ("detail", detail.into())])
+    }
+}
+
+impl From<&Value> for ReplyBody {
+    fn from(document: &Value) -> Self {
+        let mut text = Vec::with_capacity(256);
+        document.write_json(&mut text);
+        text.into()
     }
 }
 

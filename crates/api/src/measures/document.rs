@@ -11,10 +11,11 @@ use std::{
 use bytes::Bytes;
 use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
 use gnudi_model::Timestamp;
+use gnudi_server::ReplyBody;
 use tokio::sync::Notify;
 
 use super::write::{Column, ROW_BYTES_MAX, Rows};
-use crate::{error::ApiError, json::Value, reply::ReplyBody};
+use crate::{error::ApiError, json::Value};
 
 /// How large a piece of an answer gets.
 const PIECE_BYTES: usize = 64 << 10;

@@ -8,9 +8,10 @@ use std::{future::ready, io, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, future::Either, stream};
 use gnudi_engine::{CrossMeasuresError, Engine, cross::POINTS_MAX};
+use gnudi_server::ReplyBody;
 
 use super::document::{AnswerBudget, Document};
-use crate::{app::App, error::ApiError, reply::ReplyBody};
+use crate::{app::App, error::ApiError};
 
 /// Bytes of the groups of an answer that are held as they were computed first: a million points.
 const HELD_BYTES_MAX: usize = 16 << 20;

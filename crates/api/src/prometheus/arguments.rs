@@ -2,10 +2,11 @@
 
 use gnudi_prometheus::times::{parse_duration, parse_time};
 use gnudi_promql::{Limits, Matcher, parse_selector};
+use gnudi_server::RequestBody;
 use hyper::Method;
 
 use super::failure::Failure;
-use crate::{body::RequestBody, call::Call, query::Query, request};
+use crate::{call::Call, error::ApiError, query::Query, request};
 
 /// What a request was given. A form's parameters come before those of the address.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ impl Arguments {
         if call.parts.method == Method::GET || !request::is_form(call.parts) {
             return Ok(Arguments { form: Query::default(), address });
         }
-        let form = body.read_small().await?;
+        let form = body.read_small().await.map_err(ApiError::from)?;
         let form = std::str::from_utf8(&form)
             .map_err(|_| Failure::bad_data("error parsing form values: it is not UTF-8"))?;
         let arguments_max = call.app.options().limits.query_arguments_max;

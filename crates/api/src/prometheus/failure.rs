@@ -3,14 +3,11 @@
 use gnudi_engine::CrossMeasuresError;
 use gnudi_prometheus::answer;
 use gnudi_promql::ErrorKind;
+use gnudi_server::{Response, reply};
 use hyper::StatusCode;
 
 use super::catalogue::CatalogueError;
-use crate::{
-    error::ApiError,
-    json::Value,
-    reply::{self, Response},
-};
+use crate::{error::ApiError, json::Value};
 
 /// Why a request is not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +47,7 @@ impl Failure {
     }
 
     pub fn response(&self) -> Response {
-        reply::json_bytes(self.status, answer::error(self.error_type, &self.text))
+        reply::json(self.status, answer::error(self.error_type, &self.text))
     }
 }
 

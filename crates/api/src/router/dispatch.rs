@@ -4,19 +4,17 @@ use std::sync::Arc;
 
 use gnudi_indexer::IndexerError;
 use gnudi_model::{Metric, MetricId, ResourceType, python::parse_uuid};
+use gnudi_server::{RequestBody, Response, acceptable};
 use hyper::{StatusCode, body::Body as _, header::ACCEPT, http::request::Parts};
 use uuid::Uuid;
 
 use super::{Guard, Lookup, RouteMatch};
 use crate::{
-    accept::acceptable,
     app::App,
-    body::RequestBody,
     call::{Call, Named},
     error::ApiError,
     json::Value,
     policy::{Caller, Target},
-    reply::Response,
     resource_id,
 };
 

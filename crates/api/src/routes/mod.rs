@@ -21,12 +21,11 @@ pub mod status;
 /// What most handlers need.
 mod prelude {
     pub(crate) use crate::{
-        body::RequestBody,
         call::Call,
-        error::ApiError,
+        error::{Answer, ApiError},
         json::Value,
         policy::{Rule, Target},
-        reply::{self, Answer, Response},
         request,
     };
+    pub(crate) use gnudi_server::{RequestBody, Response, reply};
 }

@@ -4,11 +4,12 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use gnudi_api::{ApiOptions, App, serve};
+use gnudi_api::{ApiOptions, App};
 use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
 use gnudi_engine::Engine;
 use gnudi_indexer::memory::MemoryIndexer;
 use gnudi_model::{SackCount, Timestamp};
+use gnudi_server::serve;
 use prometheus_client::registry::Registry;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

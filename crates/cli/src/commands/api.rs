@@ -4,10 +4,11 @@ use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Du
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_api::{
-    ApiOptions, App, AuthMode, CorsOptions, Limits, Listener, Own, Passwords, PrometheusLabels,
-    PromqlOptions, RemoteUser, RemoteUserError, Tls,
+    ApiOptions, App, AuthMode, Limits, Own, Passwords, PrometheusLabels, PromqlOptions, RemoteUser,
+    RemoteUserError,
 };
 use gnudi_model::AggregationMethod;
+use gnudi_server::{CorsOptions, HttpLimits, Listener, Tls};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
@@ -28,7 +29,7 @@ pub async fn serve(
     let runtimes = vec![("api", Handle::current()), ("metricd", workers.clone())];
     registry.register_collector(Box::new(ProcessFigures::of(runtimes)));
     let app = App::new(store.engine.clone(), options, registry, super::now);
-    gnudi_api::serve(listener, Arc::new(app), stop).await.context("serving the API")
+    gnudi_server::serve(listener, Arc::new(app), stop).await.context("serving the API")
 }
 
 pub fn options(
@@ -64,15 +65,18 @@ pub fn options(
             allow_methods: config.list("cors", "allow_methods"),
             allow_headers: config.list("cors", "allow_headers"),
         },
-        limits: Limits {
+        http_limits: HttpLimits {
             connections_max: config.size("api", "connections_max"),
             header_timeout: Duration::from_millis(config.size("api", "header_timeout_ms") as u64),
             body_bytes_max: config.size("api", "body_bytes_max"),
             bodies_bytes_max: config.size("api", "bodies_bytes_max"),
             body_grace: Duration::from_millis(config.size("api", "body_grace_ms") as u64),
+            drain_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
+            ..HttpLimits::default()
+        },
+        limits: Limits {
             answers_bytes_max: config.size("api", "answers_bytes_max"),
             measures_max: config.size("api", "request_measures_max"),
-            drain_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
             ..Limits::default()
         },
         // What runs, also where the file has been replaced meanwhile.

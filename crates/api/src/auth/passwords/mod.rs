@@ -17,6 +17,7 @@ use std::{
     time::Instant,
 };
 
+use gnudi_server::Followed;
 use parking_lot::RwLock;
 
 use self::queue::{Asker, CheckQueue, network};
@@ -26,7 +27,6 @@ pub use self::{
     queue::Busy,
 };
 use super::Own;
-use crate::followed::Followed;
 
 /// How many credentials are remembered; beyond that all are forgotten, and checked again.
 const REMEMBERED_MAX: usize = 100_000;

@@ -122,7 +122,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{measures::document::AnswerBudget, reply::ReplyBody};
+    use crate::measures::document::AnswerBudget;
+    use gnudi_server::ReplyBody;
 
     fn reference(id: u128, aggregation: &str) -> Reference {
         Reference {

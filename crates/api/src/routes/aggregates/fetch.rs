@@ -71,7 +71,7 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
             }
         }
     };
-    Ok(reply::ok_bytes(answer))
+    Ok(reply::ok(answer))
 }
 
 /// Refuses (400) what a table cannot be, before anything is read for it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gnudi_model::Timestamp;
 use gnudi_series::cross::CrossMeasures;
+use gnudi_server::Response;
 
 use super::references::Reference;
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
     error::ApiError,
     json::Value,
     query::Query,
-    reply::Response,
 };
 
 const METRIC_KEYS: [&str; 2] = ["metric_id", "aggregation"];

@@ -51,5 +51,5 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Answer {
     let mut document = Document::new(&call.app.answers);
     let reading = across::reading(call, &asked, &metrics?).await?;
     document.rows(reading.columns(call.app.engine()).await?)?;
-    Ok(reply::ok_bytes(document.into_body()))
+    Ok(reply::ok(document.into_body()))
 }

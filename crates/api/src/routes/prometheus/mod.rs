@@ -38,7 +38,7 @@ use crate::prometheus::Failure;
 /// The answer of a handler that fails as Prometheus does.
 #[expect(clippy::unnecessary_wraps, reason = "handlers return it")]
 fn answer(answered: Result<Vec<u8>, Failure>) -> Answer {
-    Ok(answered.map_or_else(|failure| failure.response(), reply::ok_bytes))
+    Ok(answered.map_or_else(|failure| failure.response(), reply::ok))
 }
 
 /// Whether a caller sees what a creator said of its own series.

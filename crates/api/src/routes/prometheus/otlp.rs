@@ -4,13 +4,13 @@ use gnudi_prometheus::{
     otlp::{self, Encoding, OtlpError, Rejected},
     remote_write::InvalidLabels,
 };
+use gnudi_server::gunzip;
 use hyper::{
     HeaderMap, StatusCode,
     header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue},
 };
 
 use crate::{
-    gunzip::gunzip,
     prometheus::{Gathering, limits},
     routes::prelude::*,
 };

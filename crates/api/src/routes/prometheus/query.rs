@@ -3,6 +3,7 @@
 use gnudi_indexer::MetricScope;
 use gnudi_prometheus::answer::QueryPieces;
 use gnudi_promql::QueryTimes;
+use gnudi_server::ReplyBody;
 
 use crate::{
     prometheus::{
@@ -10,7 +11,6 @@ use crate::{
         arguments::Arguments,
         evaluation::{self, Question},
     },
-    reply::ReplyBody,
     routes::prelude::*,
 };
 
@@ -85,7 +85,7 @@ async fn respond(
     let samples = evaluation::samples_of(&evaluated.result.value);
     let mut pieces = QueryPieces::new(evaluated.result, stats.as_deref());
     if samples <= WHOLE_SAMPLES_MAX {
-        return Ok(reply::ok_bytes(pieces.collect::<Vec<_>>().concat()));
+        return Ok(reply::ok(pieces.collect::<Vec<_>>().concat()));
     }
     let mut share = crate::measures::document::Share::new(&call.app.answers);
     share.grow(samples * size_of::<(i64, f64)>())?;
@@ -93,5 +93,5 @@ async fn respond(
         let _share = &share;
         pieces.next().map(Into::into)
     });
-    Ok(reply::ok_bytes(ReplyBody::Pieces(Box::new(streamed))))
+    Ok(reply::ok(ReplyBody::Pieces(Box::new(streamed))))
 }

@@ -9,6 +9,7 @@ use gnudi_prometheus::{
     remote_write::{inflate, inflated_bytes},
 };
 use gnudi_promql::{Limits, MatchKind, Matcher, Selection, Series};
+use gnudi_server::ReplyBody;
 use hyper::{
     StatusCode,
     header::{CONTENT_ENCODING, HeaderValue},
@@ -17,7 +18,6 @@ use hyper::{
 use crate::{
     measures::document::Share,
     prometheus::{Failure, evaluation::LOOKBACK_MS, selected},
-    reply::ReplyBody,
     routes::prelude::*,
 };
 
@@ -38,7 +38,7 @@ async fn answered(
     body: &mut RequestBody<'_>,
     seen: Option<&MetricScope>,
 ) -> Result<Response, Failure> {
-    let input = body.read_small().await?;
+    let input = body.read_small().await.map_err(ApiError::from)?;
     let limits = &call.app.options().limits;
     inflated_bytes(&input, limits.inflated_bytes_max).map_err(ApiError::from)?;
     let message = inflate(&input).map_err(ApiError::from)?;

@@ -21,7 +21,7 @@ const CENSUS_MAX: i64 = 10_000;
 #[expect(clippy::unnecessary_wraps, reason = "handlers return it")]
 fn fixed(call: &Call<'_>, data: &str) -> Answer {
     call.has_no_items(Rule::ListMetric);
-    Ok(reply::ok_bytes(success(data.as_bytes(), &[], &[])))
+    Ok(reply::ok(success(data.as_bytes(), &[], &[])))
 }
 
 /// `GET /api/v1/status/buildinfo`: no `features`, by which Grafana would take it for another server.

@@ -78,12 +78,12 @@ impl Listing {
         };
         let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
         let response = match &self.annotations {
-            Some(annotations) => reply::ok_bytes(annotated_bytes(&resources, annotations)),
+            Some(annotations) => reply::ok(annotated_bytes(&resources, annotations)),
             None if arrow::is_wanted(call.parts) => {
                 let compression = arrow::compression(&self.query)?;
                 arrow::ok(arrow::list::resources(&resources, &attrs, compression))
             }
-            None => reply::ok_bytes(shown::list_bytes(&resources, &attrs)),
+            None => reply::ok(shown::list_bytes(&resources, &attrs)),
         };
         let marker = match (next, resources.last()) {
             (None, _) => return Ok(response),

@@ -65,7 +65,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let predicate = wanted.predicate;
     let document = Document::new(&call.app.answers);
     let answer = tokio::task::spawn_blocking(move || answer(document, &reads, found, &predicate)).await;
-    Ok(reply::ok_bytes(answer.map_err(|_| ApiError::internal())??.into_body()))
+    Ok(reply::ok(answer.map_err(|_| ApiError::internal())??.into_body()))
 }
 
 /// The measures for which the query holds, as a JSON object by metric.

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use gnudi_api::Tls;
+use gnudi_server::Tls;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},

@@ -6,7 +6,7 @@ use hyper::{
     http::{request::Parts, uri::Authority},
 };
 
-use crate::{error::ApiError, limits::Limits};
+use crate::{limits::HttpLimits, refusal::HttpRefusal};
 
 /// Bytes of a request line that are neither method nor address: two spaces, the version and the line's end.
 const LINE_BYTES: usize = " ".len() * 2 + "HTTP/1.1\r\n".len();
@@ -15,22 +15,22 @@ const HEADER_BYTES: usize = ": \r\n".len();
 
 /// Refuses a head that is too long (431), whose address is no path, or that names no host, two, or what is none (400: RFC 9112,
 /// 3.2).
-pub fn check(parts: &Parts, limits: &Limits) -> Result<(), ApiError> {
+pub fn check(parts: &Parts, limits: &HttpLimits) -> Result<(), HttpRefusal> {
     if bytes(parts) > limits.header_bytes_max {
         let text = format!("The request's line and headers have more than {} bytes", limits.header_bytes_max);
-        return Err(ApiError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, text));
+        return Err(HttpRefusal::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, text));
     }
     // `GET host`, a form for CONNECT only, would be taken for `GET /` (RFC 9112, 3.2.3).
     if parts.uri.scheme().is_none() && parts.uri.authority().is_some() && parts.method != Method::CONNECT {
-        return Err(ApiError::bad_request("The address does not begin with a slash"));
+        return Err(HttpRefusal::bad_request("The address does not begin with a slash"));
     }
     let mut hosts = parts.headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (None, _) if parts.version == Version::HTTP_10 => Ok(()),
-        (None, _) => Err(ApiError::bad_request("The header Host is missing")),
-        (Some(_), Some(_)) => Err(ApiError::bad_request("The header Host is there more than once")),
+        (None, _) => Err(HttpRefusal::bad_request("The header Host is missing")),
+        (Some(_), Some(_)) => Err(HttpRefusal::bad_request("The header Host is there more than once")),
         (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
-        (Some(_), None) => Err(ApiError::bad_request("The header Host names no host")),
+        (Some(_), None) => Err(HttpRefusal::bad_request("The header Host names no host")),
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
         }
         let request = request.header("x", "x".repeat(more_bytes));
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        check(&parts, &Limits::default()).err().map(|error| error.status.as_u16())
+        check(&parts, &HttpLimits::default()).err().map(|error| error.status.as_u16())
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
     fn an_address_is_a_path() {
         let status = |uri: &str| {
             let request = Request::builder().uri(uri).header(HOST, "h").body(()).unwrap();
-            check(&request.into_parts().0, &Limits::default()).err().map(|error| error.status.as_u16())
+            check(&request.into_parts().0, &HttpLimits::default()).err().map(|error| error.status.as_u16())
         };
         for uri in ["/", "/v1", "//v1", "http://h/v1", "*"] {
             assert_eq!(status(uri), None, "{uri}");
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_limit_on_headers_is_the_limit() {
-        let max = Limits::default().header_bytes_max;
+        let max = HttpLimits::default().header_bytes_max;
         assert_eq!(status(&["h"], Version::HTTP_11, max - 100), None);
         assert_eq!(status(&["h"], Version::HTTP_11, max), Some(431));
     }

@@ -4,20 +4,20 @@ use std::io::Read;
 
 use flate2::bufread::GzDecoder;
 
-use crate::error::ApiError;
+use crate::refusal::HttpRefusal;
 
 /// Inflates a body. Memory is taken as bytes come out, and for no more than the bound.
 ///
 /// # Errors
 /// 413 where more than `bytes_max` come out, 400 where it is not of the format.
-pub fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, ApiError> {
+pub fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, HttpRefusal> {
     let mut inflated = Vec::new();
     let mut reader = GzDecoder::new(body).take(bytes_max as u64 + 1);
     reader
         .read_to_end(&mut inflated)
-        .map_err(|error| ApiError::bad_request(format!("Unable to inflate the body: {error}")))?;
+        .map_err(|error| HttpRefusal::bad_request(format!("Unable to inflate the body: {error}")))?;
     if inflated.len() > bytes_max {
-        return Err(ApiError::too_large(format!("The inflated body is larger than {bytes_max} bytes")));
+        return Err(HttpRefusal::too_large(format!("The inflated body is larger than {bytes_max} bytes")));
     }
     Ok(inflated)
 }

@@ -20,7 +20,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::{limits::Limits, stream::Stream};
+use crate::{limits::HttpLimits, stream::Stream};
 
 /// How often the sweeper looks at the connections.
 pub const TICK: Duration = Duration::from_millis(250);
@@ -80,7 +80,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn of(limits: &Limits) -> Self {
+    fn of(limits: &HttpLimits) -> Self {
         Pace {
             body_grace_ms: millis(limits.body_grace),
             write_timeout_ms: millis(limits.write_timeout),
@@ -109,7 +109,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(ticks: Arc<Ticks>, peer: IpAddr, is_secure: bool, limits: &Limits) -> Self {
+    pub fn new(ticks: Arc<Ticks>, peer: IpAddr, is_secure: bool, limits: &HttpLimits) -> Self {
         let watch = Watch {
             ticks,
             peer: peer.to_canonical(),
@@ -180,7 +180,7 @@ impl Watch {
     }
 
     /// Whether the present phase has lasted too long.
-    pub fn is_overdue(&self, limits: &Limits) -> bool {
+    pub fn is_overdue(&self, limits: &HttpLimits) -> bool {
         let (phase, since) = self.phase();
         let elapsed = TICK * self.ticks.now().saturating_sub(since);
         let allowed = match phase {
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn each_phase_has_its_deadline() {
-        let limits = Limits::default();
+        let limits = HttpLimits::default();
         let ticks = Arc::new(Ticks::default());
         let watch = Watch::new(ticks.clone(), [127, 0, 0, 1].into(), false, &limits);
         let overdue_after = |seconds: u32| {

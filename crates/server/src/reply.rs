@@ -15,12 +15,7 @@ use hyper::{
 };
 use parking_lot::Mutex;
 
-use crate::{error::ApiError, json::Value};
-
 pub type Response = hyper::Response<ReplyBody>;
-
-/// What a handler comes to.
-pub type Answer = Result<Response, ApiError>;
 
 /// Pieces that are waited for.
 type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
@@ -102,30 +97,18 @@ pub fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<
 }
 
 /// A JSON document.
-pub fn json(status: StatusCode, document: &Value) -> Response {
-    let mut body = Vec::with_capacity(256);
-    document.write_json(&mut body);
-    json_bytes(status, body)
-}
-
-/// A JSON document that is text already.
-pub fn json_bytes(status: StatusCode, document: impl Into<ReplyBody>) -> Response {
+pub fn json(status: StatusCode, document: impl Into<ReplyBody>) -> Response {
     with_body(status, JSON, document)
 }
 
 /// 200, with a JSON document.
-pub fn ok(document: &Value) -> Response {
+pub fn ok(document: impl Into<ReplyBody>) -> Response {
     json(StatusCode::OK, document)
-}
-
-/// 200, with a JSON document that is text already.
-pub fn ok_bytes(document: impl Into<ReplyBody>) -> Response {
-    json_bytes(StatusCode::OK, document)
 }
 
 /// 202: taken, and durable.
 pub fn accepted() -> Response {
-    json_bytes(StatusCode::ACCEPTED, ReplyBody::empty())
+    json(StatusCode::ACCEPTED, ReplyBody::empty())
 }
 
 /// 204.
@@ -134,7 +117,7 @@ pub fn no_content() -> Response {
 }
 
 /// 201, with the address of what was made.
-pub fn created(location: &str, document: &Value) -> Response {
+pub fn created(location: &str, document: impl Into<ReplyBody>) -> Response {
     with_header(json(StatusCode::CREATED, document), LOCATION, location)
 }
 

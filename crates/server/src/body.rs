@@ -15,7 +15,7 @@ use hyper::body::{Body, Incoming};
 
 use parking_lot::Mutex;
 
-use crate::{connection::Watch, error::ApiError, limits::Limits, long_work::LongWork};
+use crate::{connection::Watch, limits::HttpLimits, long_work::LongWork, refusal::HttpRefusal};
 
 /// Bytes of a body that needs no list: settings, and queries in forms.
 pub const SMALL_BYTES_MAX: usize = 1 << 20;
@@ -35,7 +35,7 @@ pub struct BodyBudget {
 
 /// A part of the budget; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Reserved<'b> {
+struct Reserved<'b> {
     budget: &'b BodyBudget,
     peer: Option<IpAddr>,
     bytes: usize,
@@ -65,12 +65,12 @@ impl<'b> Reserved<'b> {
     ///
     /// # Errors
     /// 503 where there is no more, or no more for the peer.
-    fn grow(&mut self, bytes: usize, max: usize) -> Result<(), ApiError> {
+    fn grow(&mut self, bytes: usize, max: usize) -> Result<(), HttpRefusal> {
         self.bytes += bytes;
         let held = self.budget.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let held_by_peer = self.count();
         if held > max || held_by_peer > max / PEER_PART {
-            return Err(ApiError::unavailable("Too many requests are being read"));
+            return Err(HttpRefusal::unavailable("Too many requests are being read"));
         }
         Ok(())
     }
@@ -88,14 +88,37 @@ impl<'b> Reserved<'b> {
 
 /// A request's body, not read yet. Its connection watches how fast it arrives.
 pub struct RequestBody<'a> {
-    pub(crate) incoming: Incoming,
-    pub(crate) watch: Option<Arc<Watch>>,
-    pub(crate) budget: &'a BodyBudget,
-    pub(crate) limits: &'a Limits,
+    incoming: Incoming,
+    watch: Option<Arc<Watch>>,
+    budget: &'a BodyBudget,
+    limits: &'a HttpLimits,
     /// Where a large body is worked on, once it is there.
-    pub(crate) long_work: &'a LongWork,
+    pub long_work: &'a LongWork,
     /// What it has of the budget: until the request is answered, since it waits to be worked on as a whole.
-    pub(crate) reserved: Option<Reserved<'a>>,
+    reserved: Option<Reserved<'a>>,
+}
+
+impl<'a> RequestBody<'a> {
+    /// `watch` is told how the body comes in.
+    pub fn new(
+        incoming: Incoming,
+        watch: Option<Arc<Watch>>,
+        budget: &'a BodyBudget,
+        limits: &'a HttpLimits,
+        long_work: &'a LongWork,
+    ) -> Self {
+        RequestBody { incoming, watch, budget, limits, long_work, reserved: None }
+    }
+
+    /// Whether nothing of it is left to be read.
+    pub fn is_read(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    /// How many bytes are left, where the client has said so.
+    pub fn bytes_left(&self) -> Option<u64> {
+        self.incoming.size_hint().exact()
+    }
 }
 
 impl RequestBody<'_> {
@@ -103,16 +126,16 @@ impl RequestBody<'_> {
     ///
     /// # Errors
     /// 413 where it is too large, 503 where too many bodies are being read, 400 where the client stops in the middle.
-    pub async fn read(&mut self) -> Result<Bytes, ApiError> {
+    pub async fn read(&mut self) -> Result<Bytes, HttpRefusal> {
         self.read_at_most(self.limits.body_bytes_max).await
     }
 
     /// The whole body, where it holds no list: [`RequestBody::read`] with [`SMALL_BYTES_MAX`].
-    pub async fn read_small(&mut self) -> Result<Bytes, ApiError> {
+    pub async fn read_small(&mut self) -> Result<Bytes, HttpRefusal> {
         self.read_at_most(self.limits.body_bytes_max.min(SMALL_BYTES_MAX)).await
     }
 
-    async fn read_at_most(&mut self, bytes_max: usize) -> Result<Bytes, ApiError> {
+    async fn read_at_most(&mut self, bytes_max: usize) -> Result<Bytes, HttpRefusal> {
         self.tell(Watch::begin_body);
         let body = self.read_frames(bytes_max).await;
         self.tell(Watch::begin_handling);
@@ -125,8 +148,8 @@ impl RequestBody<'_> {
         }
     }
 
-    async fn read_frames(&mut self, bytes_max: usize) -> Result<Bytes, ApiError> {
-        let too_large = || ApiError::too_large(format!("The body is larger than {bytes_max} bytes"));
+    async fn read_frames(&mut self, bytes_max: usize) -> Result<Bytes, HttpRefusal> {
+        let too_large = || HttpRefusal::too_large(format!("The body is larger than {bytes_max} bytes"));
         let limits = self.limits;
         let expected = self.incoming.size_hint().lower() as usize;
         if expected > bytes_max {
@@ -138,7 +161,7 @@ impl RequestBody<'_> {
         let mut joined: Vec<u8> = Vec::new();
         let mut length = 0;
         while let Some(frame) = self.incoming.frame().await {
-            let frame = frame.map_err(|_| ApiError::bad_request("The body ended early"))?;
+            let frame = frame.map_err(|_| HttpRefusal::bad_request("The body ended early"))?;
             let Ok(data) = frame.into_data() else { continue };
             self.tell(|watch| watch.received(data.len()));
             length += data.len();
@@ -163,7 +186,7 @@ impl RequestBody<'_> {
     }
 
     /// Reads the rest and forgets it, so that the client gets to read the answer.
-    pub(crate) async fn drain(&mut self) {
+    pub async fn drain(&mut self) {
         self.tell(Watch::begin_body);
         let mut left = self.limits.body_bytes_max;
         while let Some(Ok(frame)) = self.incoming.frame().await {

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap, convert::Infallible, future::Future, io, net::IpAddr, sync::Arc, time::Duration,
 };
 
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -13,8 +13,9 @@ use tokio::{
 };
 
 use crate::{
-    app::App,
     connection::{TICK, Ticks, Watch, Watched},
+    limits::HttpLimits,
+    reply::Response,
     stream::Stream,
     tls::Tls,
 };
@@ -28,6 +29,22 @@ const SWEEP_TICKS: u32 = 4;
 /// The answer to a connection above the limit.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// What answers the requests of all connections.
+pub trait Application: Send + Sync + 'static {
+    fn limits(&self) -> &HttpLimits;
+
+    /// Answers a request; never fails and never panics. `watch` is told how the request proceeds.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        watch: Option<Arc<Watch>>,
+    ) -> impl Future<Output = Response> + Send;
+
+    /// Reads again what is in files when they change, as long as the server runs. Returns at once where there is nothing to
+    /// read again.
+    fn follow(&self) -> impl Future<Output = io::Result<()>> + Send;
+}
 
 /// Where connections come from.
 #[derive(Debug)]
@@ -55,9 +72,9 @@ struct Connections {
 ///
 /// # Errors
 /// Where the listener has no address. A connection's errors end that connection.
-pub async fn serve(
+pub async fn serve<A: Application>(
     listener: impl Into<Listener>,
-    app: Arc<App>,
+    app: Arc<A>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let Listener { socket, tls } = listener.into();
@@ -69,7 +86,7 @@ pub async fn serve(
     }
     followers.spawn({
         let app = app.clone();
-        async move { app.options().auth_mode.follow().await }
+        async move { app.follow().await }
     });
     let connections = Arc::new(Connections::default());
     let sweeper = tokio::spawn(sweep(connections.clone(), app.clone()));
@@ -95,7 +112,7 @@ pub async fn serve(
         };
         // One that has ended no longer counts, even where new ones come too fast for the loop to see it.
         while tasks.try_join_next().is_some() {}
-        if tasks.len() >= app.options().limits.connections_max {
+        if tasks.len() >= app.limits().connections_max {
             // Fits every socket's buffer; whoever does not read it sees the connection close. Without a handshake, which
             // would cost more than the answer, TLS can be told nothing.
             if tls.is_none() {
@@ -109,7 +126,7 @@ pub async fn serve(
     }
     drop(socket);
     let _ = stop.send(true);
-    let drain_timeout = app.options().limits.drain_timeout;
+    let drain_timeout = app.limits().drain_timeout;
     let drained = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(drain_timeout, drained).await.is_err() {
         tracing::warn!(connections = tasks.len(), "connections are cut: they did not finish in time");
@@ -157,19 +174,15 @@ impl Accepted {
     }
 }
 
-fn open(
+fn open<A: Application>(
     id: u64,
     accepted: Accepted,
-    app: &Arc<App>,
+    app: &Arc<A>,
     connections: &Arc<Connections>,
     tasks: &mut JoinSet<()>,
 ) {
-    let watch = Arc::new(Watch::new(
-        connections.ticks.clone(),
-        accepted.peer,
-        accepted.tls.is_some(),
-        &app.options().limits,
-    ));
+    let watch =
+        Arc::new(Watch::new(connections.ticks.clone(), accepted.peer, accepted.tls.is_some(), app.limits()));
     let task = {
         let (app, watch, connections) = (app.clone(), watch.clone(), connections.clone());
         async move {
@@ -197,15 +210,20 @@ impl Drop for Entry {
     }
 }
 
-async fn converse(stream: Stream, app: Arc<App>, watch: Arc<Watch>, mut stopping: watch::Receiver<bool>) {
-    let limits = &app.options().limits;
+async fn converse<A: Application>(
+    stream: Stream,
+    app: Arc<A>,
+    watch: Arc<Watch>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let limits = app.limits();
     let mut builder = http1::Builder::new();
     // Not `pipeline_flush`: it holds back an answer while unread input is buffered, and one that closes early is lost.
     builder
         .header_read_timeout(None)
         .max_headers(limits.headers_max)
         .max_buf_size(limits.header_bytes_max.max(8 << 10));
-    let service = service_fn(|request: hyper::Request<Incoming>| {
+    let service = service_fn(|request: Request<Incoming>| {
         let (app, watch) = (&app, &watch);
         async move { Ok::<_, Infallible>(app.answer(request, Some(watch.clone())).await) }
     });
@@ -228,7 +246,7 @@ async fn converse(stream: Stream, app: Arc<App>, watch: Arc<Watch>, mut stopping
 }
 
 /// Ends connections whose phase has lasted too long.
-async fn sweep(connections: Arc<Connections>, app: Arc<App>) {
+async fn sweep<A: Application>(connections: Arc<Connections>, app: Arc<A>) {
     let mut interval = tokio::time::interval(TICK);
     loop {
         interval.tick().await;
@@ -238,7 +256,7 @@ async fn sweep(connections: Arc<Connections>, app: Arc<App>) {
         }
         let open = connections.open.lock();
         for (watch, abort) in open.values() {
-            if watch.is_overdue(&app.options().limits) {
+            if watch.is_overdue(app.limits()) {
                 tracing::debug!("a connection was cut: it was too slow");
                 abort.abort();
             }
