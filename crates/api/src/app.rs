@@ -3,6 +3,7 @@
 use std::{io, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
+use gnudi_access::{Audit, Caller, Peer, QuotaFigures, Quotas};
 use gnudi_drivers::incoming::Batch;
 use gnudi_engine::Engine;
 use gnudi_model::Timestamp;
@@ -21,8 +22,6 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
 use crate::{
-    audit::Audit,
-    auth::Peer,
     buffers::MeasureBuffers,
     document::{self, RequestFacts},
     error::ApiError,
@@ -31,10 +30,8 @@ use crate::{
     links::Secure,
     measures::document::AnswerBudget,
     options::ApiOptions,
-    policy::Caller,
     prometheus::{ExemplarStore, KnownSeries, MetadataStore, catalogue::Catalogue},
     provision::KnownResources,
-    quota::{QuotaFigures, Quotas},
     router::{RouteMatch, Router, dispatch, is_version_1},
 };
 
@@ -235,7 +232,7 @@ impl Application for App {
             Ok(response) => response,
             Err(error) => {
                 let peer = watch.as_ref().map(|watch| watch.peer());
-                self.audit.note(&error, &parts, route, peer, self.now());
+                self.audit.note(&error.refused(&parts, route, peer), self.now());
                 let response = refuse(&error, &parts);
                 self.clear_the_way(&error, &parts, &mut body, watch.as_deref(), response).await
             }

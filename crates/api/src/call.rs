@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use gnudi_access::{Caller, Rule, Target};
 use gnudi_drivers::incoming::Batch;
 use gnudi_indexer::{Filter, IndexerError, MetricScope};
 use gnudi_model::{
@@ -13,13 +14,7 @@ use gnudi_model::{
 use hyper::http::request::Parts;
 use uuid::Uuid;
 
-use crate::{
-    app::App,
-    error::ApiError,
-    links::Links,
-    policy::{Caller, Rule, Target},
-    query::Query,
-};
+use crate::{app::App, error::ApiError, links::Links, query::Query};
 
 /// A request that has passed its guard.
 pub struct Call<'a> {
@@ -129,7 +124,8 @@ impl Call<'_> {
     /// Refuses (429) so many new metrics where the caller's project would have too many.
     pub async fn admit_metrics(&self, new: usize) -> Result<(), ApiError> {
         let (app, quotas) = (self.app, &self.app.options().quotas);
-        app.quotas.admit_metrics(quotas, &self.caller, app.now(), new as u64, app.engine().indexer()).await
+        let indexer = app.engine().indexer();
+        Ok(app.quotas.admit_metrics(quotas, &self.caller, app.now(), new as u64, indexer).await?)
     }
 
     /// Records that the request reads so many metrics' series, which is a part of its cost.

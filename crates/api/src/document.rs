@@ -4,13 +4,11 @@
 //! none: then it gets what Gnocchi gives it, plain text in the latter case. (Gnocchi answers HTML to `*/*`, which programs
 //! send that read JSON.)
 
+use gnudi_access::Challenge;
 use gnudi_server::acceptable;
 use hyper::StatusCode;
 
-use crate::{
-    error::{ApiError, Challenge},
-    json::Value,
-};
+use crate::{error::ApiError, json::Value};
 
 /// How much of a text is shown: a request may be part of it, and be large.
 const TEXT_CHARACTERS_MAX: usize = 8_192;

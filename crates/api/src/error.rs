@@ -3,19 +3,17 @@
 //! `document` turns it into the JSON, HTML or plain text that the client accepts; this file says which error is which
 //! status, and nowhere else does an error of a lower layer become a status.
 
-use std::sync::Arc;
+use std::net::IpAddr;
 
+use gnudi_access::{AccessError, Caller, Challenge, RefusedRequest, Rule};
 use gnudi_drivers::{aggregates::StoreError, incoming::IncomingError};
 use gnudi_engine::{CrossMeasuresError, EngineError};
 use gnudi_indexer::IndexerError;
 use gnudi_series::cross::{CrossError, Unaggregable};
 use gnudi_server::{HttpRefusal, Response};
-use hyper::StatusCode;
+use hyper::{StatusCode, http::request::Parts};
 
-use crate::{
-    json::Value,
-    policy::{Caller, Rule},
-};
+use crate::json::Value;
 
 /// After how many seconds a client that was turned away should come back.
 pub const RETRY_AFTER_SECONDS: u64 = 1;
@@ -39,25 +37,6 @@ pub struct ApiError {
     pub caller: Option<Box<Caller>>,
     /// How a 401 says in `WWW-Authenticate` that callers make themselves known.
     pub challenge: Option<Challenge>,
-}
-
-/// What a caller who is not known is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Challenge {
-    /// Name and password (RFC 7617).
-    Basic,
-    /// A token; the header's value, as keystonemiddleware has it, which also says so in a document of its own.
-    Keystone(Arc<str>),
-}
-
-impl Challenge {
-    /// The value of `WWW-Authenticate`.
-    pub fn header(&self) -> &str {
-        match self {
-            Challenge::Basic => "Basic realm=\"gnudi\", charset=\"UTF-8\"",
-            Challenge::Keystone(header) => header,
-        }
-    }
 }
 
 impl ApiError {
@@ -86,11 +65,6 @@ impl ApiError {
         ApiError::not_found(Value::Null)
     }
 
-    /// A caller who is not known; the detail says what is missing.
-    pub fn unauthorized(detail: &str) -> Self {
-        ApiError::new(StatusCode::UNAUTHORIZED, detail)
-    }
-
     /// What the caller may not do.
     pub fn forbidden_by(rule: Rule) -> Self {
         ApiError { rule: Some(rule), ..ApiError::new(StatusCode::FORBIDDEN, "") }
@@ -99,17 +73,6 @@ impl ApiError {
     /// A list of which the caller sees nothing.
     pub fn insufficient_privileges(rule: Rule) -> Self {
         ApiError { rule: Some(rule), ..ApiError::new(StatusCode::FORBIDDEN, "Insufficient privileges") }
-    }
-
-    /// What has used its share up, and is welcome again after so many seconds.
-    pub fn limit_exceeded(detail: impl Into<Value>, retry_after_seconds: u64) -> Self {
-        let retry_after_seconds = retry_after_seconds.max(RETRY_AFTER_SECONDS);
-        ApiError { retry_after_seconds, ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail) }
-    }
-
-    /// The same with what tells the caller how to make itself known.
-    pub fn with_challenge(self, challenge: Challenge) -> Self {
-        ApiError { challenge: Some(challenge), ..self }
     }
 
     pub fn method_not_allowed(allow: Vec<&'static str>) -> Self {
@@ -147,6 +110,21 @@ impl ApiError {
         self
     }
 
+    /// What the log says of it.
+    pub fn refused<'a>(
+        &'a self,
+        parts: &'a Parts,
+        route: &'a str,
+        peer: Option<IpAddr>,
+    ) -> RefusedRequest<'a> {
+        let reason = match &self.detail {
+            Value::Str(text) if !text.is_empty() => Some(text.as_str()),
+            _ => None,
+        };
+        let (status, caller, rule) = (self.status, self.caller.as_deref(), self.rule);
+        RefusedRequest { status, parts, route, peer, caller, rule, reason }
+    }
+
     /// Whether the client should come back, and is told when.
     pub fn is_retryable(&self) -> bool {
         matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
@@ -156,6 +134,22 @@ impl ApiError {
 impl From<HttpRefusal> for ApiError {
     fn from(refusal: HttpRefusal) -> Self {
         ApiError::new(refusal.status, refusal.text)
+    }
+}
+
+impl From<AccessError> for ApiError {
+    fn from(error: AccessError) -> Self {
+        match error {
+            AccessError::Unknown { detail, challenge } => {
+                ApiError { challenge, ..ApiError::new(StatusCode::UNAUTHORIZED, detail) }
+            }
+            AccessError::Unavailable(detail) => ApiError::unavailable(detail),
+            AccessError::LimitExceeded { detail, retry_after_seconds } => ApiError {
+                retry_after_seconds: retry_after_seconds.max(RETRY_AFTER_SECONDS),
+                ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail)
+            },
+            AccessError::Indexer(error) => error.into(),
+        }
     }
 }
 

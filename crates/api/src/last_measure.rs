@@ -4,13 +4,12 @@
 //! They are read from the metrics' heads, so a request looks at so many metrics at most, and where it looks at more, its answer ends
 //! with a link to go on.
 
+use gnudi_access::Rule;
 use gnudi_engine::{LastMeasure, Measured};
 use gnudi_indexer::SortDirection;
 use gnudi_model::{MetricId, Timestamp};
 
-use crate::{
-    call::Call, error::ApiError, json::Value, pagination::Pagination, policy::Rule, python, query::Query,
-};
+use crate::{call::Call, error::ApiError, json::Value, pagination::Pagination, python, query::Query};
 
 /// A figure of a metric's measures: the argument that shows it, and the key that it sorts by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

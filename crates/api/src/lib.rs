@@ -6,8 +6,6 @@
 
 mod app;
 mod arrow;
-mod audit;
-pub mod auth;
 mod buffers;
 mod by_key;
 mod call;
@@ -15,7 +13,6 @@ mod conditions;
 mod document;
 mod error;
 mod figures;
-mod file;
 pub mod filter;
 mod http_date;
 pub mod influxdb;
@@ -28,14 +25,12 @@ mod openapi;
 pub mod operations;
 mod options;
 mod pagination;
-pub mod policy;
 pub mod predicate;
 mod profile;
 pub mod prometheus;
 mod provision;
 pub mod python;
 mod query;
-mod quota;
 mod request;
 mod resource_id;
 mod router;
@@ -44,18 +39,12 @@ mod schema;
 mod shortened;
 
 pub use app::App;
-pub use auth::{
-    AuthMode, KeystoneAuth, KeystoneAuthOptions, Own, Passwords, PasswordsError, RemoteUser, RemoteUserError,
-};
 pub use error::ApiError;
-pub use file::FileError;
 pub use limits::Limits;
 pub use options::{ApiOptions, PromqlOptions};
-pub use policy::{Policy, PolicyError, PolicyFiles};
 pub use profile::{
     FREQUENCY_HZ_DEFAULT as PROFILE_FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX as PROFILE_FREQUENCY_HZ_MAX,
     SECONDS_DEFAULT as PROFILE_SECONDS_DEFAULT, SECONDS_MAX as PROFILE_SECONDS_MAX,
     symbols::{SUBCOMMAND as SYMBOLS_SUBCOMMAND, look_up as look_up_symbols},
 };
 pub use prometheus::Labels as PrometheusLabels;
-pub use quota::{Overrides, ProjectLimits, QuotaOptions};

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
+use gnudi_access::{AuthMode, Policy, QuotaOptions};
 use gnudi_model::{AggregationMethod, ArchivePolicy};
 use gnudi_server::{CorsOptions, HttpLimits};
 
-use crate::{auth::AuthMode, limits::Limits, policy::Policy, prometheus::Labels, quota::QuotaOptions};
+use crate::{limits::Limits, prometheus::Labels};
 
 /// How queries of `PromQL` treat the names of metrics.
 #[derive(Clone, Copy, Debug)]

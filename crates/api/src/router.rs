@@ -7,13 +7,14 @@ mod find;
 
 use std::pin::Pin;
 
+use gnudi_access::Rule;
 use gnudi_server::{RequestBody, Response};
 use hyper::Method;
 
 pub use dispatch::dispatch;
 pub use find::{RouteMatch, Router, is_version_1};
 
-use crate::{arrow, call::Call, error::ApiError, policy::Rule, routes};
+use crate::{arrow, call::Call, error::ApiError, routes};
 
 /// What a path names, which is looked up before anything else is looked at, the method included, as Gnocchi does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

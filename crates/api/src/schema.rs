@@ -3,7 +3,7 @@
 //! A check is a function of a value; [`entries`] opens an object, whose keys the caller takes in the document's order,
 //! so that the first fault is the one that Gnocchi tells.
 
-use gnudi_model::Timespan;
+use gnudi_model::{STORED_CHARACTERS_MAX, Timespan, is_storable};
 
 use crate::{
     error::ApiError,
@@ -162,15 +162,12 @@ pub fn integer_from(min: u64) -> impl Fn(&Value) -> Checked<u64> {
     }
 }
 
-/// The longest text that Gnocchi's database holds.
-pub const STORED_CHARACTERS_MAX: usize = 255;
-
 /// Whether a text can be stored as a name, by every database.
 ///
 /// # Errors
 /// 400 where it is too long or holds a NUL.
 pub fn storable(text: &str) -> Result<(), ApiError> {
-    if text.chars().count() > STORED_CHARACTERS_MAX || text.contains('\0') {
+    if !is_storable(text) {
         let reason = format!("A name has at most {STORED_CHARACTERS_MAX} characters, and no NUL among them");
         return Err(ApiError::bad_request(reason));
     }

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::schema::STORED_CHARACTERS_MAX;
+use gnudi_model::STORED_CHARACTERS_MAX;
 
 /// Tells names apart that begin alike; it must stay, since names that it made are stored.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f3d_2c08_51b7_4b8e_9a04_d0a4_5f1e_7c93);

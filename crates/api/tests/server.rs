@@ -11,7 +11,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use gnudi_api::{ApiOptions, App, AuthMode, KeystoneAuth, KeystoneAuthOptions, Own};
+use gnudi_access::{AuthMode, KeystoneAuth, KeystoneAuthOptions, Own};
+use gnudi_api::{ApiOptions, App};
 use gnudi_drivers::{
     aggregates::memory::MemoryAggregates,
     incoming::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions},

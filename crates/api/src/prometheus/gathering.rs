@@ -10,6 +10,7 @@ use std::{
     sync::Arc,
 };
 
+use gnudi_access::{Rule, Target};
 use gnudi_drivers::incoming::Batch;
 use gnudi_model::{Measure, MetricId};
 use gnudi_prometheus::{
@@ -25,7 +26,6 @@ use super::{StoredExemplar, exemplar_store::are_short, known_series::SeriesKey, 
 use crate::{
     call::Call,
     error::ApiError,
-    policy::{Rule, Target},
     provision::{self, Destination, Parcels},
 };
 

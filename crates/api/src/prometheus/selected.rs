@@ -5,6 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use gnudi_access::Rule;
 use gnudi_engine::{
     cross::HeldPoints,
     sampled::{Resolution, SampleQuery, SampledMetric, Samples, Stamp, Values},
@@ -15,7 +16,7 @@ use gnudi_promql::{Limits, Matcher, Selection, Series};
 use hyper::StatusCode;
 
 use super::{catalogue::FoundSeries, failure::Failure};
-use crate::{call::Call, error::ApiError, policy::Rule};
+use crate::{call::Call, error::ApiError};
 
 const AGGREGATION: &str = "__aggregation__";
 const GRANULARITY: &str = "__granularity__";

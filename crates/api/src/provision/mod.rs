@@ -10,6 +10,7 @@ mod parcel;
 
 use std::sync::Arc;
 
+use gnudi_access::{Rule, Target};
 use gnudi_drivers::incoming::Batch;
 use gnudi_indexer::{IndexerError, MetricsChange, NewNamedMetric, NewResource, ResourceChange};
 use gnudi_model::{Metric, Resource, ResourceType, Timestamp, resource_type::GENERIC};
@@ -20,12 +21,7 @@ use uuid::Uuid;
 pub use known::KnownResources;
 pub use parcel::{Parcel, Parcels};
 
-use crate::{
-    call::Call,
-    error::ApiError,
-    json::Value,
-    policy::{Rule, Target},
-};
+use crate::{call::Call, error::ApiError, json::Value};
 
 /// How often a request looks again after another one was faster.
 const ATTEMPTS_MAX: usize = 16;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gnudi_access::{Caller, Target};
 use gnudi_indexer::IndexerError;
 use gnudi_model::{Metric, MetricId, ResourceType, python::parse_uuid};
 use gnudi_server::{RequestBody, Response, acceptable};
@@ -14,7 +15,6 @@ use crate::{
     call::{Call, Named},
     error::ApiError,
     json::Value,
-    policy::{Caller, Target},
     resource_id,
 };
 
@@ -42,7 +42,8 @@ pub async fn dispatch(
     let mut call = Call::new(app, parts, caller, found.route, &found.parameters);
     let quotas = &app.options().quotas;
     if !is_open {
-        app.quotas.admit_request(quotas, &call.caller, app.now()).map_err(|error| error.to(&call.caller))?;
+        let admitted = app.quotas.admit_request(quotas, &call.caller, app.now());
+        admitted.map_err(|error| ApiError::from(error).to(&call.caller))?;
     }
     let answered = answer(&mut call, found, body).await;
     if !is_open {

@@ -24,8 +24,8 @@ mod prelude {
         call::Call,
         error::{Answer, ApiError},
         json::Value,
-        policy::{Rule, Target},
         request,
     };
+    pub(crate) use gnudi_access::{Rule, Target};
     pub(crate) use gnudi_server::{RequestBody, Response, reply};
 }

@@ -3,10 +3,8 @@
 use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use gnudi_api::{
-    ApiOptions, App, AuthMode, Limits, Own, Passwords, PrometheusLabels, PromqlOptions, RemoteUser,
-    RemoteUserError,
-};
+use gnudi_access::{AuthMode, Own, Passwords, RemoteUser, RemoteUserError};
+use gnudi_api::{ApiOptions, App, Limits, PrometheusLabels, PromqlOptions};
 use gnudi_model::AggregationMethod;
 use gnudi_server::{CorsOptions, HttpLimits, Listener, Tls};
 use prometheus_client::registry::Registry;

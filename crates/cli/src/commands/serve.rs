@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result};
-use gnudi_api::{AuthMode, Own};
+use gnudi_access::{AuthMode, Own};
 use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_engine::{Metricd, Presence};
 use gnudi_indexer::create_default_archive_policies;

@@ -83,6 +83,7 @@ fn filter(level: &str) -> EnvFilter {
     // Libraries speak up from warnings on: their debug lines drown ours.
     let ours = [
         "gnudi",
+        "gnudi_access",
         "gnudi_api",
         "gnudi_engine",
         "gnudi_drivers",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gnudi_model::{AttributeValue, ResourceType, Text, Timestamp, python::datetime};
+use gnudi_model::{AttributeValue, ResourceType, STORED_CHARACTERS_MAX, Text, Timestamp, python::datetime};
 use uuid::Uuid;
 
 use super::attribute;
@@ -10,7 +10,7 @@ use crate::{
     json::Value,
     python, resource_id,
     routes::metric::definition::{GivenNamed, check_named},
-    schema::{Checked, Invalid, STORED_CHARACTERS_MAX, entries, required, string_up_to},
+    schema::{Checked, Invalid, entries, required, string_up_to},
 };
 
 /// What a request gives; each field is `None` where it is absent.

@@ -7,13 +7,13 @@ use base64::{
     Engine as _, alphabet,
     engine::{GeneralPurpose, general_purpose::PAD},
 };
+use gnudi_model::is_storable;
 use hyper::{HeaderMap, header::AUTHORIZATION};
 
 use super::{Passwords, named, passwords::Busy};
 use crate::{
-    error::{ApiError, Challenge},
+    error::{AccessError, Challenge},
     policy::Caller,
-    schema::storable,
 };
 
 /// What a caller is told who names nobody.
@@ -26,10 +26,10 @@ pub(super) async fn caller(
     headers: &HeaderMap,
     passwords: Option<&Passwords>,
     peer: Option<IpAddr>,
-) -> Result<Caller, ApiError> {
+) -> Result<Caller, AccessError> {
     let (user, password) = credentials(headers).ok_or_else(|| refuse(NOBODY))?;
     if let Some(passwords) = passwords {
-        let busy = |Busy| ApiError::unavailable("Too many passwords are being checked");
+        let busy = |Busy| AccessError::Unavailable("Too many passwords are being checked");
         if !passwords.accept(&user, &password, peer).await.map_err(busy)? {
             return Err(refuse(WRONG));
         }
@@ -37,14 +37,14 @@ pub(super) async fn caller(
     Ok(named(user))
 }
 
-fn refuse(detail: &str) -> ApiError {
-    ApiError::unauthorized(detail).with_challenge(Challenge::Basic)
+fn refuse(detail: &'static str) -> AccessError {
+    AccessError::Unknown { detail, challenge: Some(Challenge::Basic) }
 }
 
 /// Name and password that the headers carry; `None` also where nobody can have such a name.
 pub(super) fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     let found = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()).and_then(parse);
-    found.filter(|(user, _)| storable(user).is_ok())
+    found.filter(|(user, _)| is_storable(user))
 }
 
 /// Name and password of `Basic base64(name:password)`.

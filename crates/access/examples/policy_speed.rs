@@ -4,7 +4,7 @@
 
 use std::{hint::black_box, time::Instant};
 
-use gnudi_api::policy::{Caller, Policy, Rule, Target};
+use gnudi_access::{Caller, Policy, Rule, Target};
 use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Timestamp};
 use uuid::Uuid;
 

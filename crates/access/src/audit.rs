@@ -11,7 +11,7 @@ use hyper::{Method, StatusCode, header::ACCESS_CONTROL_REQUEST_METHOD, http::req
 use parking_lot::Mutex;
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
-use crate::{error::ApiError, json::Value};
+use crate::policy::{Caller, Rule};
 
 /// How many lines are written, once a burst of [`LINES_AT_ONCE_MAX`] is over.
 pub const LINES_PER_SECOND: f64 = 10.0;
@@ -19,6 +19,23 @@ pub const LINES_PER_SECOND: f64 = 10.0;
 pub const LINES_AT_ONCE_MAX: f64 = 100.0;
 /// How much of a path, or of a name, is written.
 const TEXT_CHARACTERS_MAX: usize = 256;
+
+/// A request that was not served.
+#[derive(Debug)]
+pub struct RefusedRequest<'a> {
+    pub status: StatusCode,
+    pub parts: &'a Parts,
+    /// The path of its route; empty where it has none.
+    pub route: &'a str,
+    /// Who sent it, as far as the network tells.
+    pub peer: Option<IpAddr>,
+    /// Who called, where that is known.
+    pub caller: Option<&'a Caller>,
+    /// The rule that the refusal goes back to, if it does.
+    pub rule: Option<Rule>,
+    /// What the caller was told, if anything.
+    pub reason: Option<&'a str>,
+}
 
 /// Writes such lines, with the target `audit`.
 #[derive(Debug)]
@@ -47,10 +64,11 @@ impl Audit {
         Audit { allowance: Mutex::new(allowance), suppressed }
     }
 
-    /// Notes a request that was refused, if that is what the error is.
-    pub fn note(&self, error: &ApiError, parts: &Parts, route: &str, peer: Option<IpAddr>, now: Timestamp) {
+    /// Notes a request that was refused, if that is what its status says.
+    pub fn note(&self, refused: &RefusedRequest<'_>, now: Timestamp) {
+        let RefusedRequest { status, parts, route, peer, caller, rule, reason } = refused;
         let is_refusal = matches!(
-            error.status,
+            *status,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
         );
         // A browser asks before it sends what its user has: it never carries credentials, and says nothing of anybody.
@@ -60,20 +78,19 @@ impl Audit {
             return;
         }
         let Some(suppressed) = self.allow(now) else { return };
-        let who = error.caller.as_deref();
-        let user = who.map_or("-", |who| who.user_id.as_deref().unwrap_or(&who.user));
-        let project = who.and_then(|who| who.project_id.as_deref()).unwrap_or("-");
+        let user = caller.map_or("-", |who| who.user_id.as_deref().unwrap_or(&who.user));
+        let project = caller.and_then(|who| who.project_id.as_deref()).unwrap_or("-");
         tracing::warn!(
             target: "audit",
-            status = error.status.as_u16(),
+            status = status.as_u16(),
             method = %parts.method,
             path = shortened(parts.uri.path()),
             route,
             user = shortened(user),
             project = shortened(project),
             from = %peer.map_or_else(|| "-".to_owned(), |peer| peer.to_string()),
-            rule = error.rule.map_or("-", crate::policy::Rule::name),
-            reason = reason(error),
+            rule = rule.map_or("-", Rule::name),
+            reason = shortened(reason.unwrap_or("the rule denies it")),
             suppressed,
             "refused"
         );
@@ -92,13 +109,6 @@ impl Audit {
         }
         allowance.lines -= 1.0;
         Some(std::mem::take(&mut allowance.suppressed))
-    }
-}
-
-fn reason(error: &ApiError) -> String {
-    match &error.detail {
-        Value::Str(text) if !text.is_empty() => shortened(text),
-        _ => "the rule denies it".to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ use std::{io, net::IpAddr, sync::Arc};
 use gnudi_model::Timestamp;
 use hyper::http::request::Parts;
 
-use crate::{error::ApiError, policy::Caller};
+use crate::{error::AccessError, policy::Caller};
 pub use keystone::{KeystoneAuth, KeystoneAuthOptions};
 pub use own::Own;
 pub use passwords::{Passwords, PasswordsError};
@@ -33,7 +33,7 @@ pub enum AuthMode {
 
 /// The address at the other end of a request's connection: an extension of the request, where the mode asks for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub IpAddr);
+pub struct Peer(pub IpAddr);
 
 impl Default for AuthMode {
     fn default() -> Self {
@@ -53,12 +53,12 @@ impl AuthMode {
 
     /// Whether callers must make themselves known before anything else is said of a path, be it that there is no such thing:
     /// in Gnocchi keystonemiddleware stands before all of version 1, and knows nothing of what lies behind.
-    pub(crate) fn guards_version_1(&self) -> bool {
+    pub fn guards_version_1(&self) -> bool {
         matches!(self, AuthMode::Keystone(_))
     }
 
     /// Whether it matters from where a request comes.
-    pub(crate) fn asks_for_peers(&self) -> bool {
+    pub fn asks_for_peers(&self) -> bool {
         matches!(self, AuthMode::RemoteUser(_) | AuthMode::Basic { passwords: Some(_) })
     }
 
@@ -67,7 +67,7 @@ impl AuthMode {
     /// # Errors
     /// 401 where the headers name none, or with a wrong password; 503 where too many passwords wait to be checked, or
     /// Keystone does not answer.
-    pub async fn caller(&self, parts: &Parts, now: Timestamp) -> Result<Caller, ApiError> {
+    pub async fn caller(&self, parts: &Parts, now: Timestamp) -> Result<Caller, AccessError> {
         match self {
             AuthMode::Basic { passwords } => {
                 let peer = parts.extensions.get().map(|Peer(peer)| *peer);
@@ -79,7 +79,7 @@ impl AuthMode {
     }
 
     /// Reads again what is in files when they change, and on SIGHUP. Returns at once where there is nothing to read again.
-    pub(crate) async fn follow(&self) -> io::Result<()> {
+    pub async fn follow(&self) -> io::Result<()> {
         match self {
             AuthMode::Basic { passwords: Some(passwords) } => passwords.follow().await,
             AuthMode::Basic { passwords: None } | AuthMode::RemoteUser(_) | AuthMode::Keystone(_) => Ok(()),

@@ -5,10 +5,11 @@
 
 use std::net::IpAddr;
 
+use gnudi_model::is_storable;
 use hyper::{header::HeaderName, http::request::Parts};
 
 use super::{Own, Peer, named};
-use crate::{error::ApiError, policy::Caller, schema::storable};
+use crate::{error::AccessError, policy::Caller};
 
 /// What a request is told that names no user. There is no scheme by which its sender could: the proxy does.
 const NOBODY: &str =
@@ -49,7 +50,7 @@ impl RemoteUser {
     ///
     /// # Errors
     /// 401 where another than a proxy asks, or the proxy names nobody, several, or one whose name no index can store.
-    pub(super) fn caller(&self, parts: &Parts) -> Result<Caller, ApiError> {
+    pub(super) fn caller(&self, parts: &Parts) -> Result<Caller, AccessError> {
         let named_by_proxy = || {
             let Peer(peer) = parts.extensions.get()?;
             if !self.proxies.iter().any(|network| network.has(*peer)) {
@@ -58,10 +59,10 @@ impl RemoteUser {
             let mut values = parts.headers.get_all(&self.header).iter();
             // Latin-1, as WSGI has it.
             let name: String = values.next()?.as_bytes().iter().map(|byte| char::from(*byte)).collect();
-            let is_name = !name.is_empty() && storable(&name).is_ok();
+            let is_name = !name.is_empty() && is_storable(&name);
             (is_name && values.next().is_none()).then(|| named(name))
         };
-        let refuse = || ApiError::unauthorized(NOBODY);
+        let refuse = || AccessError::Unknown { detail: NOBODY, challenge: None };
         named_by_proxy().or_else(|| self.own.caller(&parts.headers)).ok_or_else(refuse)
     }
 }

@@ -13,7 +13,7 @@ use hyper::{HeaderMap, Method, http::request::Parts};
 
 use super::Own;
 use crate::{
-    error::{ApiError, Challenge},
+    error::{AccessError, Challenge},
     policy::Caller,
 };
 
@@ -56,7 +56,7 @@ impl KeystoneAuth {
     }
 
     /// Where clients get their tokens.
-    pub(crate) fn www_authenticate_uri(&self) -> &str {
+    pub fn www_authenticate_uri(&self) -> &str {
         &self.options.www_authenticate_uri
     }
 
@@ -64,7 +64,7 @@ impl KeystoneAuth {
     ///
     /// # Errors
     /// 401 where there is none, or a void one, or one that may not make this request; 503 where Keystone does not tell.
-    pub(super) async fn caller(&self, parts: &Parts, now: Timestamp) -> Result<Caller, ApiError> {
+    pub(super) async fn caller(&self, parts: &Parts, now: Timestamp) -> Result<Caller, AccessError> {
         let headers = &parts.headers;
         let now = now.0.div_euclid(NANOSECONDS);
         let service = match token(headers, SERVICE_TOKEN) {
@@ -87,7 +87,7 @@ impl KeystoneAuth {
     }
 
     /// What a token in `X-Service-Token` is; one that is void, or lacks a role that it needs, refuses the request.
-    async fn service(&self, token: &str, now: i64) -> Result<Service, ApiError> {
+    async fn service(&self, token: &str, now: i64) -> Result<Service, AccessError> {
         let found = self.validator.validate(token, now).await;
         let identity = found.map_err(|error| away(&error))?.ok_or_else(|| self.refuse())?;
         if self.options.service_token_roles.iter().any(|role| identity.has_role(role)) {
@@ -99,9 +99,11 @@ impl KeystoneAuth {
         }
     }
 
-    fn refuse(&self) -> ApiError {
-        ApiError::unauthorized("A valid token is required in X-Auth-Token")
-            .with_challenge(Challenge::Keystone(self.challenge.clone()))
+    fn refuse(&self) -> AccessError {
+        AccessError::Unknown {
+            detail: "A valid token is required in X-Auth-Token",
+            challenge: Some(Challenge::Keystone(self.challenge.clone())),
+        }
     }
 }
 
@@ -114,8 +116,8 @@ enum Service {
 }
 
 /// The validator's log tells what is wrong; callers need not know.
-fn away(_: &KeystoneError) -> ApiError {
-    ApiError::unavailable("The Keystone service is temporarily unavailable.")
+fn away(_: &KeystoneError) -> AccessError {
+    AccessError::Unavailable("The Keystone service is temporarily unavailable.")
 }
 
 fn token<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

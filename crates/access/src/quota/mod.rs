@@ -19,7 +19,7 @@ use bucket::Bucket;
 pub use figures::QuotaFigures;
 pub use file::Overrides;
 
-use crate::{error::ApiError, policy::Caller};
+use crate::{error::AccessError, policy::Caller};
 
 /// How many projects are counted apart; more share one count.
 const PROJECTS_MAX: usize = 10_000;
@@ -136,12 +136,12 @@ impl Quotas {
     }
 
     /// Lets a request begin, or refuses it (429).
-    pub(crate) fn admit_request(
+    pub fn admit_request(
         &self,
         options: &QuotaOptions,
         caller: &Caller,
         now: Timestamp,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AccessError> {
         if !options.counts() {
             return Ok(());
         }
@@ -156,7 +156,7 @@ impl Quotas {
     }
 
     /// Takes what a request has cost: it may leave the project in debt.
-    pub(crate) fn charge_request(
+    pub fn charge_request(
         &self,
         options: &QuotaOptions,
         caller: &Caller,
@@ -178,13 +178,13 @@ impl Quotas {
     }
 
     /// Lets measures in, or refuses them (429).
-    pub(crate) fn admit_measures(
+    pub fn admit_measures(
         &self,
         options: &QuotaOptions,
         caller: &Caller,
         now: Timestamp,
         measures: u64,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AccessError> {
         if !options.counts() {
             return Ok(());
         }
@@ -210,14 +210,14 @@ impl Quotas {
 
     /// Lets a project have so many metrics more, or refuses them (429). The index is asked only where what is remembered is too
     /// old.
-    pub(crate) async fn admit_metrics(
+    pub async fn admit_metrics(
         &self,
         options: &QuotaOptions,
         caller: &Caller,
         now: Timestamp,
         new: u64,
         indexer: &dyn Indexer,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AccessError> {
         let Some(max) = options.of(caller.project()).metrics_max else { return Ok(()) };
         if new == 0 {
             return Ok(());
@@ -239,7 +239,7 @@ impl Quotas {
         if let Some(answer) = self.with(caller.project(), now, take) {
             return answer;
         }
-        let count = count(caller, indexer).await?;
+        let count = count(caller, indexer).await.map_err(AccessError::Indexer)?;
         self.with(caller.project(), now, |usage| {
             usage.metrics = Some((count, now));
             take(usage).expect("it has just been counted")
@@ -259,10 +259,13 @@ async fn count(caller: &Caller, indexer: &dyn Indexer) -> Result<u64, IndexerErr
 }
 
 impl Usage {
-    fn refuse(&mut self, limit: Limit, what: &str, wait: Duration) -> ApiError {
+    fn refuse(&mut self, limit: Limit, what: &str, wait: Duration) -> AccessError {
         self.totals.refused[limit as usize] += 1;
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        ApiError::limit_exceeded(format!("The project has more than {what}"), seconds)
+        AccessError::LimitExceeded {
+            detail: format!("The project has more than {what}"),
+            retry_after_seconds: seconds,
+        }
     }
 }
 
@@ -276,6 +279,13 @@ mod tests {
 
     fn named(user: &str) -> Caller {
         Caller { user: user.to_owned(), ..Caller::default() }
+    }
+
+    fn retry_after_seconds(error: AccessError) -> u64 {
+        match error {
+            AccessError::LimitExceeded { retry_after_seconds, .. } => retry_after_seconds,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn limited(limits: ProjectLimits) -> QuotaOptions {
@@ -293,9 +303,7 @@ mod tests {
         options.projects.insert("free".to_owned(), free);
         let quotas = Quotas::default();
         let admit = |user: &str, at: i64, measures: u64| {
-            quotas
-                .admit_measures(&options, &named(user), second(at), measures)
-                .map_err(|error| error.retry_after_seconds)
+            quotas.admit_measures(&options, &named(user), second(at), measures).map_err(retry_after_seconds)
         };
         // Ten seconds' worth at once, and a debt of 20 more.
         assert_eq!(admit("a", 0, 120), Ok(()));
@@ -312,9 +320,7 @@ mod tests {
         let options = limited(ProjectLimits { request_cost_per_second: Some(1), ..ProjectLimits::default() });
         let quotas = Quotas::default();
         let caller = named("a");
-        let admit = |at| {
-            quotas.admit_request(&options, &caller, second(at)).map_err(|error| error.retry_after_seconds)
-        };
+        let admit = |at| quotas.admit_request(&options, &caller, second(at)).map_err(retry_after_seconds);
         for _ in 0..9 {
             assert_eq!(admit(0), Ok(()));
             quotas.charge_request(&options, &caller, second(0), 0, 0);
@@ -347,16 +353,16 @@ mod tests {
         let caller = named("a");
         let admit = async |at, new| {
             let admitted = quotas.admit_metrics(&options, &caller, second(at), new, &indexer).await;
-            admitted.map_err(|error| (error.status.as_u16(), error.retry_after_seconds))
+            admitted.map_err(retry_after_seconds)
         };
-        assert_eq!(admit(0, 2).await, Err((429, 30)));
+        assert_eq!(admit(0, 2).await, Err(30));
         assert_eq!(admit(0, 1).await, Ok(()), "what is refused takes nothing");
-        assert_eq!(admit(0, 1).await, Err((429, 30)), "what was let in is counted at once");
+        assert_eq!(admit(0, 1).await, Err(30), "what was let in is counted at once");
         assert!(indexer.delete_metrics(&[metric(1).id]).await.iter().all(Result::is_ok));
-        assert_eq!(admit(1, 1).await, Err((429, 30)), "not asked again within a second");
+        assert_eq!(admit(1, 1).await, Err(30), "not asked again within a second");
         // The one that was let in has not come: of two, one is left.
         assert_eq!(admit(3, 2).await, Ok(()));
-        assert_eq!(admit(3, 1).await, Err((429, 30)));
+        assert_eq!(admit(3, 1).await, Err(30));
         assert_eq!(admit(40, 2).await, Ok(()), "a count is cached for a while only");
     }
 
