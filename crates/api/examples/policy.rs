@@ -13,7 +13,7 @@ use std::{
 };
 
 use gnudi_access::policy::language::{Facts, Program, Refused, Source, compile};
-use gnudi_api::json::{self, Value};
+use gnudi_app::json::{self, Value};
 use gnudi_model::python::text_of_float;
 
 /// Credentials and a target, as Python's dictionaries.

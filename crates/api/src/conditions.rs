@@ -2,6 +2,7 @@
 //!
 //! The order of the questions is that of RFC 9110; headers are read as `WebOb` reads them.
 
+use gnudi_app::{ApiError, http_date};
 use gnudi_model::{Resource, Timestamp};
 use gnudi_server::Response;
 use hyper::{
@@ -12,8 +13,6 @@ use hyper::{
     },
     http::request::Parts,
 };
-
-use crate::{error::ApiError, http_date};
 
 /// How one version of a thing is told from the others.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use gnudi_access::{AuthMode, KeystoneAuth, KeystoneAuthOptions, Own};
-use gnudi_api::{ApiOptions, App};
+use gnudi_app::ApiOptions;
 use gnudi_drivers::{
     aggregates::memory::MemoryAggregates,
     incoming::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions},
@@ -23,7 +23,6 @@ use gnudi_indexer::memory::MemoryIndexer;
 use gnudi_keystone::{Credentials, Interface, KeystoneOptions, Session, Validator, ValidatorOptions};
 use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount, Timestamp};
 use gnudi_server::{CorsOptions, HttpLimits, serve};
-use prometheus_client::registry::Registry;
 use support::{Connection, NOW, Request, Server};
 use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
 
@@ -461,7 +460,7 @@ async fn a_panic_is_answered_and_the_connection_goes_on() {
         Arc::new(MemoryAggregates::default()),
         || NOW,
     );
-    let app = Arc::new(App::new(Arc::new(engine), ApiOptions::default(), Registry::default(), || NOW));
+    let app = Arc::new(support::app(Arc::new(engine), ApiOptions::default(), || NOW));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(listener, app, std::future::pending()));

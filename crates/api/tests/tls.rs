@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use gnudi_api::{ApiOptions, App};
+use gnudi_app::{ApiOptions, App};
 use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
 use gnudi_engine::Engine;
 use gnudi_indexer::memory::MemoryIndexer;
@@ -84,7 +84,13 @@ async fn start(tls: Tls, http_limits: HttpLimits) -> std::net::SocketAddr {
         || Timestamp(0),
     );
     let options = ApiOptions { http_limits, ..ApiOptions::default() };
-    let app = Arc::new(App::new(Arc::new(engine), options, Registry::default(), || Timestamp(0)));
+    let app = Arc::new(App::new(
+        Arc::new(engine),
+        options,
+        Registry::default(),
+        || Timestamp(0),
+        gnudi_api::routes(),
+    ));
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     tokio::spawn(serve(Listener { socket, tls: Some(Arc::new(tls)) }, app, std::future::pending()));

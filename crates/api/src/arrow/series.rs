@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gnudi_app::{AnswerBudget, ApiError, Share, query::Query};
 use gnudi_arrow::{
     Compression,
     write::{Long, SeriesSet, Wide},
@@ -13,11 +14,6 @@ use gnudi_series::resample::Resample;
 use gnudi_server::Response;
 
 use super::{compression, ok};
-use crate::{
-    error::ApiError,
-    measures::document::{AnswerBudget, Share},
-    query::Query,
-};
 
 /// Answers up to this many points are one piece, with their length.
 const WHOLE_POINTS_MAX: usize = 4_000;

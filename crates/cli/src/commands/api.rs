@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Du
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_access::{AuthMode, Own, Passwords, RemoteUser, RemoteUserError};
-use gnudi_api::{ApiOptions, App, Limits, PrometheusLabels, PromqlOptions};
+use gnudi_app::{ApiOptions, App, Limits};
 use gnudi_model::AggregationMethod;
+use gnudi_prometheus_api::{PrometheusApi, PrometheusLabels, PrometheusOptions};
 use gnudi_server::{CorsOptions, HttpLimits, Listener, Tls};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
@@ -14,11 +15,17 @@ use crate::{
     args::ServeArgs, config::Config, figures::StoreFigures, process_figures::ProcessFigures, store::Store,
 };
 
+/// The options of what is served.
+pub struct ServedOptions {
+    app: ApiOptions,
+    prometheus: PrometheusOptions,
+}
+
 /// Serves until `stop` and until the requests in progress have ended, or their time has.
 pub async fn serve(
     listener: Listener,
     store: &Store,
-    options: ApiOptions,
+    options: ServedOptions,
     workers: &Handle,
     mut registry: Registry,
     stop: impl Future<Output = ()>,
@@ -26,7 +33,10 @@ pub async fn serve(
     registry.register_collector(Box::new(StoreFigures::of(store)));
     let runtimes = vec![("api", Handle::current()), ("metricd", workers.clone())];
     registry.register_collector(Box::new(ProcessFigures::of(runtimes)));
-    let app = App::new(store.engine.clone(), options, registry, super::now);
+    let prometheus = PrometheusApi::new(store.engine.clone(), options.prometheus);
+    let mut routes = gnudi_api::routes();
+    routes.extend(gnudi_prometheus_api::routes(prometheus));
+    let app = App::new(store.engine.clone(), options.app, registry, super::now, routes);
     gnudi_server::serve(listener, Arc::new(app), stop).await.context("serving the API")
 }
 
@@ -35,8 +45,8 @@ pub fn options(
     args: &ServeArgs,
     auth_mode: AuthMode,
     methods: BTreeSet<AggregationMethod>,
-) -> Result<ApiOptions> {
-    Ok(ApiOptions {
+) -> Result<ServedOptions> {
+    let app = ApiOptions {
         policy: Arc::new(super::policy::load(config)?),
         quotas: super::policy::quotas(config)?,
         max_limit: config.size("api", "max_limit"),
@@ -45,15 +55,6 @@ pub fn options(
         enable_proxy_headers_parsing: config.bool("api", "enable_proxy_headers_parsing"),
         path_prefix: path_prefix(&args.path_prefix),
         default_aggregation_methods: methods,
-        prometheus_labels: match config.text("api", "prometheus_labels") {
-            Some("none") => PrometheusLabels::None,
-            _ => PrometheusLabels::All,
-        },
-        prometheus_archive_policy: config.text("api", "prometheus_archive_policy").map(str::to_owned),
-        promql: PromqlOptions {
-            ceilometer_names: config.bool("api", "prometheus_ceilometer_names"),
-            delayed_name_removal: config.bool("api", "prometheus_delayed_name_removal"),
-        },
         empty_answers: config.bool("api", "empty_answers"),
         cors: CorsOptions {
             allowed_origin: config.list("cors", "allowed_origin"),
@@ -80,7 +81,21 @@ pub fn options(
         // What runs, also where the file has been replaced meanwhile.
         symbols_program: Some("/proc/self/exe".into()),
         release_memory: crate::release_memory,
-    })
+    };
+    Ok(ServedOptions { app, prometheus: prometheus_options(config) })
+}
+
+/// The options of Prometheus' API.
+fn prometheus_options(config: &Config) -> PrometheusOptions {
+    PrometheusOptions {
+        labels: match config.text("api", "prometheus_labels") {
+            Some("none") => PrometheusLabels::None,
+            _ => PrometheusLabels::All,
+        },
+        archive_policy: config.text("api", "prometheus_archive_policy").map(str::to_owned),
+        ceilometer_names: config.bool("api", "prometheus_ceilometer_names"),
+        delayed_name_removal: config.bool("api", "prometheus_delayed_name_removal"),
+    }
 }
 
 /// Whether the API could be served so, as far as files and options tell.

@@ -85,9 +85,11 @@ fn filter(level: &str) -> EnvFilter {
         "gnudi",
         "gnudi_access",
         "gnudi_api",
+        "gnudi_app",
         "gnudi_engine",
         "gnudi_drivers",
         "gnudi_indexer",
+        "gnudi_prometheus_api",
         "gnudi_server",
         "gnudi_telemetry",
     ];

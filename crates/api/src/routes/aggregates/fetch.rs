@@ -1,12 +1,13 @@
 //! `POST /v1/aggregates`
 
+use gnudi_app::query::Query;
+
 use super::{
     Arguments, body, by_id, by_resource, by_resource::ResourcesQuery, by_time::ByTime, groupby, history,
 };
 use crate::{
     arrow::{self, series::Form},
     operations,
-    query::Query,
     routes::prelude::*,
 };
 

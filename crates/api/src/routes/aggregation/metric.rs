@@ -2,14 +2,16 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use gnudi_app::{
+    query::Argument,
+    schema::{Checked, Invalid, list},
+};
 use gnudi_model::{Metric, MetricId, python::parse_uuid};
 
 use super::across::{self, AcrossQuery};
 use crate::{
     measures::document::Document,
-    query::Argument,
     routes::{aggregates::check_count, prelude::*},
-    schema::{Checked, Invalid, list},
 };
 
 pub async fn metric(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {

@@ -2,6 +2,10 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
 
+use gnudi_app::{
+    provision::{self, Destination, Parcels},
+    shortened,
+};
 use gnudi_model::{Measure, Timestamp};
 use gnudi_server::{LongWork, SHORT_BYTES_MAX, gunzip};
 use hyper::{StatusCode, header::CONTENT_ENCODING};
@@ -12,9 +16,7 @@ use crate::{
         line::{FieldValue, LineError, SERIES_BYTES_MAX},
     },
     measures,
-    provision::{self, Destination, Parcels},
     routes::prelude::*,
-    shortened::shortened,
 };
 
 /// The resource type where the request names no database.

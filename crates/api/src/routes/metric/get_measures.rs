@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use gnudi_app::{
+    python,
+    query::{Argument, Query},
+};
 use gnudi_engine::{MeasuresQuery, Resample};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Timespan, Timestamp};
 use gnudi_series::calendar::Calendar;
@@ -16,8 +20,6 @@ use crate::{
         document::Document,
         write::{self, Column, Rows},
     },
-    python,
-    query::{Argument, Query},
     routes::prelude::*,
 };
 

@@ -1,5 +1,6 @@
 //! Listings of resources: what their queries ask for, and their answers. Searches answer in the same way.
 
+use gnudi_app::query::{Argument, Query};
 use gnudi_indexer::{Annotation, Filter, ResourceListing};
 use gnudi_model::Timestamp;
 use hyper::header::LINK;
@@ -8,7 +9,6 @@ use super::{annotation::annotated_bytes, shown, silent};
 use crate::{
     arrow, last_measure,
     pagination::{Pagination, RESOURCE_SORTS, next_link},
-    query::{Argument, Query},
     routes::prelude::*,
 };
 

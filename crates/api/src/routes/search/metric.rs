@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use gnudi_app::{
+    json::{self, float},
+    python,
+    query::{Argument, Query},
+};
 use gnudi_engine::{CrossMeasuresError, cross::MetricRead};
 use gnudi_model::{
     Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp, python::parse_uuid,
@@ -9,11 +14,8 @@ use gnudi_model::{
 use gnudi_series::cross::CrossSeries;
 
 use crate::{
-    json::{self, float},
     measures::{document::Document, write::Column},
     predicate::Predicate,
-    python,
-    query::{Argument, Query},
     routes::prelude::*,
 };
 
