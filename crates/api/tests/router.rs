@@ -1,7 +1,12 @@
 //! Which route serves a path, and what is said of paths and methods that none serves.
 
+mod support;
+
+use std::sync::Arc;
+
 use gnudi_api::routes;
 use gnudi_app::{ApiError, Router};
+use gnudi_prometheus_api::{PrometheusApi, PrometheusOptions};
 use hyper::Request;
 
 fn find(method: &str, path: &str, prefix: &str) -> Result<(&'static str, String), ApiError> {
@@ -97,4 +102,32 @@ fn what_a_route_has_not_is_refused_as_pecan_refuses_it() {
     ] {
         assert_eq!(status(method, path, ""), expected, "{method} {path}");
     }
+}
+
+#[test]
+fn prometheus_api_is_also_found_below_its_prefix() {
+    let engine = support::engine(u64::MAX);
+    let prometheus = PrometheusApi::new(Arc::new(engine), PrometheusOptions::default());
+    let router = Router::new(gnudi_prometheus_api::routes(prometheus).into_iter().chain(routes()).collect());
+    let find = |method: &str, path: &str, prefix| {
+        let (parts, ()) = Request::builder().method(method).uri(path).body(()).unwrap().into_parts();
+        let found = router.find(&parts, prefix).map_err(|error| error.status.as_u16())?;
+        let served = found.endpoint.map_err(|error| error.status.as_u16());
+        served.map(|_| (found.route, found.parameters.concat()))
+    };
+    let found = |route, parameter: &str| Ok((route, parameter.to_owned()));
+    for path in ["/api/v1/query", "/prometheus/api/v1/query", "//prometheus//api%2Fv1/query/"] {
+        assert_eq!(find("GET", path, ""), found("/api/v1/query", ""), "{path}");
+        assert_eq!(find("GET", &format!("/p{path}"), "/p"), found("/api/v1/query", ""), "{path}");
+        assert_eq!(find("DELETE", path, ""), Err(405), "{path}");
+    }
+    assert_eq!(find("GET", "/prometheus/federate", ""), found("/federate", ""));
+    let values = "/prometheus/api/v1/label/a%20b/values";
+    assert_eq!(find("GET", values, ""), found("/api/v1/label/:name/values", "a b"));
+    for path in
+        ["/prometheus", "/prometheus/v1/metric", "/prometheus/metrics", "/prometheus/prometheus/api/v1/query"]
+    {
+        assert_eq!(find("GET", path, ""), Err(404), "{path}");
+    }
+    assert_eq!(find("POST", "/prometheus/v1/prometheus/write", ""), Err(404));
 }

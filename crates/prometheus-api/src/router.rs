@@ -11,6 +11,9 @@ use crate::{api::PrometheusApi, call::Call};
 /// Of samples for series whose metrics may have to be made.
 const WRITE: &[Rule] = &[Rule::PostMeasures, Rule::CreateResource];
 
+/// The API is also found below this path, for clients that know services by their prefixes.
+const PREFIX: &str = "/prometheus";
+
 /// What serves an endpoint, with what the API keeps between requests.
 struct ApiHandler {
     api: Arc<PrometheusApi>,
@@ -38,10 +41,8 @@ pub fn routes(api: PrometheusApi) -> Vec<Route> {
             })
         };
     }
-    gnudi_app::routes! {
+    let own = gnudi_app::routes! {
         by handler;
-        // Remote write as Gnocchi takes it, at Gnocchi's address.
-        "/v1/prometheus/write" Nothing [BARE POST Items(WRITE), routes::write];
         "/api/v1/write" Nothing [BARE POST Items(WRITE), routes::remote_write];
         "/api/v1/otlp/v1/metrics" Nothing [BARE POST Items(WRITE), routes::otlp_metrics];
         "/api/v1/read" Nothing [BARE POST Items(&[Rule::GetMeasures]), routes::remote_read];
@@ -83,5 +84,12 @@ pub fn routes(api: PrometheusApi) -> Vec<Route> {
         "/api/v1/admin/tsdb/clean_tombstones" Nothing
             [BARE POST Items(&[Rule::DeleteMetric]), routes::clean_tombstones]
             [BARE PUT Items(&[Rule::DeleteMetric]), routes::clean_tombstones];
-    }
+    };
+    let own = own.into_iter().map(|route| Route { also_below: Some(PREFIX), ..route });
+    // Remote write as Gnocchi takes it, at Gnocchi's address.
+    let gnocchis = gnudi_app::routes! {
+        by handler;
+        "/v1/prometheus/write" Nothing [BARE POST Items(WRITE), routes::write];
+    };
+    own.chain(gnocchis).collect()
 }

@@ -49,7 +49,11 @@ impl Router {
     pub fn new(routes: Vec<Route>) -> Self {
         let mut paths = matchit::Router::new();
         for (index, route) in routes.iter().enumerate() {
-            paths.insert(pattern(route.path), index).expect("no two routes match the same path");
+            let pattern = pattern(route.path);
+            let below = route.also_below.map(|prefix| format!("{prefix}{pattern}"));
+            for pattern in [pattern].into_iter().chain(below) {
+                paths.insert(pattern, index).expect("no two routes match the same path");
+            }
         }
         Router { paths, routes }
     }

@@ -94,6 +94,8 @@ pub struct Route {
     pub path: &'static str,
     pub lookup: Lookup,
     pub endpoints: Vec<Endpoint>,
+    /// A second path's beginning: the route is also found below it. It is one route all the same, with the same guards.
+    pub also_below: Option<&'static str>,
 }
 
 /// The method of what answers whatever the method is, as pecan's index pages do.
@@ -111,6 +113,7 @@ macro_rules! routes {
             path: $path,
             lookup: $crate::Lookup::$lookup,
             endpoints: vec![$($crate::endpoint!($by $($endpoint)*)),*],
+            also_below: None,
         }),*]
     };
 }
