@@ -1,11 +1,8 @@
 //! No text and no document makes the parsers of the filter language and of queries for values fail.
 #![no_main]
 
-use gnudi_api::{
-    filter::{from_json, from_text},
-    json,
-    predicate::Predicate,
-};
+use gnudi_api::{filter::{from_json, from_text}, predicate::Predicate};
+use gnudi_app::json;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

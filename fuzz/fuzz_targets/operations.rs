@@ -1,7 +1,8 @@
 //! Operations as text or JSON are read or refused, and what is read is a list that reads again.
 #![no_main]
 
-use gnudi_api::{json, json::Value, operations};
+use gnudi_api::operations;
+use gnudi_app::json::{self, Value};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -1,10 +1,7 @@
 //! Whatever batch of measures the scanner takes, the slow parser takes with the same metrics and the same bits.
 #![no_main]
 
-use gnudi_api::measures::{
-    scan::{self, MetricMeasures, Scan},
-    slow,
-};
+use gnudi_api::measures::{scan::{self, MetricMeasures, Scan}, slow};
 use gnudi_model::{Measure, Timestamp};
 use libfuzzer_sys::fuzz_target;
 

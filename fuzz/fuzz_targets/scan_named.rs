@@ -1,10 +1,7 @@
 //! Whatever measures by resource and name the scanner takes, the slow parser takes with the same names and the same bits.
 #![no_main]
 
-use gnudi_api::measures::{
-    named::{self, Named},
-    scan::Scan,
-};
+use gnudi_api::measures::{named::{self, Named}, scan::Scan};
 use gnudi_model::{Measure, Timestamp};
 use libfuzzer_sys::fuzz_target;
 

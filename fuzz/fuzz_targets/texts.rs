@@ -1,7 +1,7 @@
 //! No text makes the parsers of JSON, spans and times fail, and what JSON is printed reads as the same document.
 #![no_main]
 
-use gnudi_api::{json, python};
+use gnudi_app::{json, python};
 use gnudi_model::Timestamp;
 use libfuzzer_sys::fuzz_target;
 

@@ -196,9 +196,10 @@ def _ask_prometheus(t):
         ("status/tsdb", {"limit": 100}), ("metadata", {}),
     ])
     encoded = urllib.parse.urlencode(arguments, doseq=True)
+    below = t.any(["", "/prometheus"])
     if "/" in name or name == "metadata" or t.random.random() < 0.7:
-        return "GET", f"/api/v1/{name}?{encoded}", None
-    return "POST", f"/api/v1/{name}?{encoded}", b""
+        return "GET", f"{below}/api/v1/{name}?{encoded}", None
+    return "POST", f"{below}/api/v1/{name}?{encoded}", b""
 
 
 READS = [_list_metrics, _list_resources, _search_resources, _search_metrics, _aggregates, _aggregates_by_resource,
@@ -305,13 +306,13 @@ def _export_metrics(t):
     attributes = [{"key": "service.name", "value": {"stringValue": t.any(["zebra-job", t.new()])}}]
     point = {"timeUnixNano": "1780000000000000000", "asDouble": 5.5}
     metric = {"name": t.new(), "gauge": {"dataPoints": [point]}}
-    return "POST", "/api/v1/otlp/v1/metrics", {"resourceMetrics": [
+    return "POST", t.any(["", "/prometheus"]) + "/api/v1/otlp/v1/metrics", {"resourceMetrics": [
         {"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": [metric]}]}]}
 
 
 def _delete_series(t):
     times = t.any([{}, {"start": "2026-03-01T00:00:00Z", "end": "2026-03-01T00:01:00Z"}])
-    return t.any(["POST", "PUT"]), "/api/v1/admin/tsdb/delete_series" + query(**{"match[]": _selector(t), **times}), b""
+    return t.any(["POST", "PUT"]), t.any(["", "/prometheus"]) + "/api/v1/admin/tsdb/delete_series" + query(**{"match[]": _selector(t), **times}), b""
 
 
 WRITES = [_create_metric, _create_resource, _patch_resource, _give_away, _create_named_metrics, _post_measures, _delete_measures, _move_metric, _post_batch,

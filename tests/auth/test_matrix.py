@@ -3,6 +3,7 @@ whose things are shown. The tables of docs/auth-matrix.md are made here: `pytest
 """
 
 import concurrent.futures
+import dataclasses
 import pathlib
 import re
 
@@ -61,6 +62,12 @@ def test_gnudi_answers_as_gnocchi_does(worlds, pytestconfig):
                 wrong.append(f"{row.method} {row.path or row.route} {row.what} by {caller}: {status} {sorted(shown)}, not "
                              f"{wanted_status} {sorted(wanted_shown or [])}")
     assert not wrong, "\n".join(wrong)
+    # Below its prefix Prometheus' API is the same.
+    below = {row: dataclasses.replace(row, path="/prometheus" + (row.path or row.route)) for row in ROWS
+             if row.route.startswith(("/api/v1/", "/federate"))}
+    got_below = answers(mine, below.values())
+    for row, prefixed in below.items():
+        assert got_below[prefixed] == got[row], prefixed
     for row in compared:
         assert all(status < 500 for status, _ in got[row]), f"{row}: a server's fault is no answer"
 

@@ -28,11 +28,16 @@ SPELLINGS = [
     ("GET", "/v1/metric/%ff", 400),
     ("GET", "/v1/%2e%2e/metric", 404),
     ("GET", "/./v1/metric", 404),
+    ("GET", "/prometheus/api/v1/labels", 200),
+    ("GET", "//prometheus%2Fapi//%761/labels/", 200),
+    ("POST", "/prometheus/api/v1/admin/tsdb/clean_tombstones", 204),
 ]
 # What basic authentication leaves open, as Gnocchi does, and what only gnudi has (docs/auth.md).
 OPEN = ["/", "/v1/", "/healthcheck", "/metrics", "/v1/openapi.json", "/v1/capabilities", "/v1/resource", "/v1/influxdb/ping"]
 OPEN_SPELLINGS = {"//v1/resource", "/%761/resource", "/v1%2Fresource", "/v1%2fresource/", "//v1/capabilities",
                   "/v%31//capabilities"}
+# What is also served below `/prometheus`.
+PROMETHEUS = ("/api/v1/", "/federate")
 NO_ROUTE = {"/v1/metric/%ff", "//v1//no/such/path", "/v1/%2e%2e/metric", "/./v1/metric"}
 
 
@@ -107,8 +112,10 @@ def test_with_passwords_what_is_open_is_what_the_documentation_lists(protected):
             if path in ("/v1", "/v1/influxdb/query", "/page/{file}"):
                 continue
             asked = path.replace("{id}", "00000000-0000-4000-8000-000000000000").replace("{", "").replace("}", "")
-            answer = client.request(method.upper(), asked, headers=NOBODY)
-            assert answer.status == 401, (method, path, answer)
+            below = ["/prometheus"] if path.startswith(PROMETHEUS) else []
+            for prefix in ["", *below]:
+                answer = client.request(method.upper(), prefix + asked, headers=NOBODY)
+                assert answer.status == 401, (method, prefix + path, answer)
 
 
 def test_a_refusal_says_how_to_authenticate(guarded, protected, gnudi):

@@ -31,6 +31,14 @@ def test_binary(directory, name):
     return program
 
 
+def program(name):
+    """The program of the folder of this name; Go compiles only what has changed."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    built = BUILT / name
+    go("build", "-o", built, ".", directory=HERE / name)
+    return built
+
+
 def module(path, version):
     """The folder of a module in the module cache, downloaded where it is missing."""
     told = json.loads(go("mod", "download", "-json", f"{path}@{version}", directory=HERE))

@@ -6,10 +6,12 @@
 use std::io::{self, BufRead, BufWriter, Write};
 
 use gnudi_api::{
-    ApiError,
-    json::{self, Value, float},
     measures,
     operations::{self, Refusal},
+};
+use gnudi_app::{
+    ApiError,
+    json::{self, Value, float},
     python,
 };
 use gnudi_model::{Measure, Timestamp};

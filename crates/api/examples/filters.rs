@@ -7,11 +7,13 @@
 use std::io::{self, BufRead, BufWriter, Write};
 
 use gnudi_api::{
-    ApiError,
     filter::{from_json, from_text},
-    json::{self, Value},
     measures::named::{self, Named},
     predicate::Predicate,
+};
+use gnudi_app::{
+    ApiError,
+    json::{self, Value},
 };
 use gnudi_indexer::{Comparison, Filter, FilterValue};
 use gnudi_model::{Measure, Timestamp};

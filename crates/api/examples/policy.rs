@@ -12,10 +12,8 @@ use std::{
     io::{BufRead as _, Write as _, stdin, stdout},
 };
 
-use gnudi_api::{
-    json::{self, Value},
-    policy::language::{Facts, Program, Refused, Source, compile},
-};
+use gnudi_access::policy::language::{Facts, Program, Refused, Source, compile};
+use gnudi_app::json::{self, Value};
 use gnudi_model::python::text_of_float;
 
 /// Credentials and a target, as Python's dictionaries.

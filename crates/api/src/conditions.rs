@@ -2,7 +2,9 @@
 //!
 //! The order of the questions is that of RFC 9110; headers are read as `WebOb` reads them.
 
+use gnudi_app::{ApiError, http_date};
 use gnudi_model::{Resource, Timestamp};
+use gnudi_server::Response;
 use hyper::{
     HeaderMap, Method, StatusCode,
     header::{
@@ -11,8 +13,6 @@ use hyper::{
     },
     http::request::Parts,
 };
-
-use crate::{error::ApiError, http_date, reply::Response};
 
 /// How one version of a thing is told from the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::reply;
+    use gnudi_server::reply;
 
     /// From a real Gnocchi.
     fn version() -> Version {

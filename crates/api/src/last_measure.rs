@@ -4,13 +4,12 @@
 //! They are read from the metrics' heads, so a request looks at so many metrics at most, and where it looks at more, its answer ends
 //! with a link to go on.
 
+use gnudi_app::{ApiError, json::Value, python, query::Query};
 use gnudi_engine::{LastMeasure, Measured};
 use gnudi_indexer::SortDirection;
-use gnudi_model::{MetricId, Timestamp};
+use gnudi_model::Timestamp;
 
-use crate::{
-    call::Call, error::ApiError, json::Value, pagination::Pagination, policy::Rule, python, query::Query,
-};
+use crate::pagination::Pagination;
 
 /// A figure of a metric's measures: the argument that shows it, and the key that it sorts by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,21 +122,4 @@ pub fn silent_since(query: &Query, now: Timestamp) -> Result<Option<Timestamp>, 
     let refuse = || ApiError::argument(SILENT_SINCE, "Must be a datetime or a timestamp");
     let text = query.single(SILENT_SINCE, refuse)?;
     text.map(|text| python::timestamp(text, now).map_err(|_| refuse())).transpose()
-}
-
-impl Call<'_> {
-    /// When the metrics were measured last, and what was dropped of them.
-    pub(crate) async fn measured(&self, metrics: &[MetricId]) -> Result<Vec<Measured>, ApiError> {
-        self.reads_metrics(metrics.len());
-        Ok(self.app.engine().measured(metrics).await?)
-    }
-
-    /// Refuses (403) a caller who may list metrics whose measures are not to be read.
-    pub(crate) fn reads_what_it_lists(&self) -> Result<(), ApiError> {
-        let read = self.metrics_seen(Rule::GetMeasures)?;
-        if read.is_none() || read == self.metrics_seen(Rule::ListMetric)? {
-            return Ok(());
-        }
-        Err(ApiError::insufficient_privileges(Rule::GetMeasures))
-    }
 }

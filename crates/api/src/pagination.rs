@@ -1,17 +1,16 @@
 //! Pages of listings: `limit`, `marker`, `sort`, and the link to the next page.
 
-use gnudi_indexer::{IndexerError, Page, ResourceMarker, ResourcePage, ResourceSort, SortDirection};
-use gnudi_model::{
-    MetricId, Resource,
-    python::{parse_uuid, quote_plus},
-};
-
-use crate::{
-    error::ApiError,
+use gnudi_app::{
+    ApiError,
     json::Value,
     python,
     query::{Argument, Query},
     schema::Invalid,
+};
+use gnudi_indexer::{IndexerError, Page, ResourceMarker, ResourcePage, ResourceSort, SortDirection};
+use gnudi_model::{
+    MetricId, Resource,
+    python::{parse_uuid, quote_plus},
 };
 
 /// The order of a listing of metrics that asks for none.

@@ -4,8 +4,8 @@
 //! operations themselves. Any result but zero is true. Arithmetic is numpy's on doubles, where a division by zero is infinite or
 //! no number, as long as the value takes part in it. Between constants it is Python's, which fails: such a query is refused.
 
-use crate::{
-    error::ApiError,
+use gnudi_app::{
+    ApiError,
     json::Value,
     python,
     schema::{Checked, Invalid, list, one_entry},
@@ -229,7 +229,7 @@ fn number(value: &Value) -> Option<Checked<Node>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::parse;
+    use gnudi_app::json::parse;
 
     fn read(text: &str) -> Checked<Predicate> {
         Predicate::read(&parse(text.as_bytes()).unwrap())

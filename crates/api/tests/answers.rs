@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::HashMap;
 
-use gnudi_api::{
+use gnudi_app::{
     ApiOptions,
     json::{self, Value},
 };

@@ -5,7 +5,7 @@
 
 mod support;
 
-use gnudi_api::ApiOptions;
+use gnudi_app::ApiOptions;
 use support::{Request, Server};
 
 const CALLERS: [Option<&str>; 4] = [None, Some("other"), Some("creator"), Some("admin")];

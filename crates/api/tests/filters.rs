@@ -5,10 +5,8 @@
 #[path = "../examples/filters.rs"]
 mod program;
 
-use gnudi_api::{
-    filter::from_text,
-    json::{self, Value},
-};
+use gnudi_api::filter::from_text;
+use gnudi_app::json::{self, Value};
 use proptest::prelude::*;
 
 const RECORDED: &str = include_str!("data/filters.jsonl");

@@ -3,14 +3,12 @@
 
 use std::fmt::Write;
 
-use gnudi_api::{
-    influxdb::{
-        Line,
-        line::{FieldValue, LineError},
-        query::database_to_create,
-    },
-    json::{self, Value},
+use gnudi_api::influxdb::{
+    Line,
+    line::{FieldValue, LineError},
+    query::database_to_create,
 };
+use gnudi_app::json::{self, Value};
 use proptest::{collection, option, prelude::*};
 
 const RECORDED: &str = include_str!("data/lines.jsonl");

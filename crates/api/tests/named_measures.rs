@@ -3,7 +3,7 @@
 mod support;
 
 use futures_util::future::join_all;
-use gnudi_api::{
+use gnudi_app::{
     ApiOptions,
     json::{self, Value},
 };

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use gnudi_api::ApiOptions;
+use gnudi_app::ApiOptions;
 use support::{Request, Server};
 use tokio::time::{sleep, timeout};
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use gnudi_api::ApiOptions;
+use gnudi_app::ApiOptions;
 use support::{Answer, Request, Server};
 
 const TYPE: &str = r#"{"name": "inst", "attributes": {

@@ -11,9 +11,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use gnudi_api::{
-    ApiOptions, App, AuthMode, CorsOptions, KeystoneAuth, KeystoneAuthOptions, Limits, Own, serve,
-};
+use gnudi_access::{AuthMode, KeystoneAuth, KeystoneAuthOptions, Own};
+use gnudi_app::ApiOptions;
 use gnudi_drivers::{
     aggregates::memory::MemoryAggregates,
     incoming::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions},
@@ -23,15 +22,15 @@ use gnudi_http::Trust;
 use gnudi_indexer::memory::MemoryIndexer;
 use gnudi_keystone::{Credentials, Interface, KeystoneOptions, Session, Validator, ValidatorOptions};
 use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount, Timestamp};
-use prometheus_client::registry::Registry;
+use gnudi_server::{CorsOptions, HttpLimits, serve};
 use support::{Connection, NOW, Request, Server};
 use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
 
 const SOON: Duration = Duration::from_secs(10);
 
-fn with_limits(change: impl FnOnce(&mut Limits)) -> ApiOptions {
+fn with_limits(change: impl FnOnce(&mut HttpLimits)) -> ApiOptions {
     let mut options = ApiOptions::default();
-    change(&mut options.limits);
+    change(&mut options.http_limits);
     options
 }
 
@@ -171,7 +170,7 @@ async fn a_long_answer_comes_in_pieces() {
 
 #[tokio::test]
 async fn an_unfinished_head_is_cut() {
-    let limits = |limits: &mut Limits| limits.header_timeout = Duration::from_millis(500);
+    let limits = |limits: &mut HttpLimits| limits.header_timeout = Duration::from_millis(500);
     let server = Server::start(with_limits(limits)).await;
     let mut connections = Vec::new();
     for head in ["", "GET", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "] {
@@ -187,7 +186,7 @@ async fn an_unfinished_head_is_cut() {
 
 #[tokio::test]
 async fn an_idle_connection_is_cut_and_one_in_use_is_not() {
-    let limits = |limits: &mut Limits| limits.idle_timeout = Duration::from_millis(1500);
+    let limits = |limits: &mut HttpLimits| limits.idle_timeout = Duration::from_millis(1500);
     let server = Server::start(with_limits(limits)).await;
     let (mut idle, mut used) = (server.connect().await, server.connect().await);
     idle.ask(Request::new("GET", "/v1/archive_policy")).await;
@@ -200,7 +199,7 @@ async fn an_idle_connection_is_cut_and_one_in_use_is_not() {
 
 #[tokio::test]
 async fn a_body_must_arrive_fast_enough() {
-    let limits = |limits: &mut Limits| {
+    let limits = |limits: &mut HttpLimits| {
         limits.body_grace = Duration::from_millis(500);
         limits.body_bytes_per_second_min = 1000;
     };
@@ -253,7 +252,7 @@ async fn a_body_that_is_not_asked_for_yet_is_not_late() {
     let keystone = KeystoneAuth::new(silent_keystone().await, authtoken, Own::new("x".into()));
     let options = ApiOptions { auth_mode: AuthMode::Keystone(keystone.into()), ..ApiOptions::default() };
     let server = Server::start(ApiOptions {
-        limits: Limits { body_grace: Duration::from_millis(500), ..Limits::default() },
+        http_limits: HttpLimits { body_grace: Duration::from_millis(500), ..HttpLimits::default() },
         ..options
     })
     .await;
@@ -267,7 +266,7 @@ async fn a_body_that_is_not_asked_for_yet_is_not_late() {
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_cut() {
     const POINTS: usize = 400_000;
-    let limits = |limits: &mut Limits| limits.write_timeout = Duration::from_millis(500);
+    let limits = |limits: &mut HttpLimits| limits.write_timeout = Duration::from_millis(500);
     let server = Server::start(with_limits(limits)).await;
     let path = create_metric(&server).await;
     assert_eq!(server.ask(Request::new("POST", &path).body(&measures(POINTS))).await.status, 202);
@@ -300,13 +299,13 @@ async fn connections_above_the_limit_are_turned_away() {
 
 #[tokio::test]
 async fn large_requests_are_refused() {
-    let limits = |limits: &mut Limits| {
+    let limits = |limits: &mut HttpLimits| {
         limits.body_bytes_max = 10_000;
         limits.header_bytes_max = 16 << 10;
-        limits.measures_max = 10;
-        limits.batch_metrics_max = 2;
     };
-    let server = Server::start(with_limits(limits)).await;
+    let mut options = with_limits(limits);
+    (options.limits.measures_max, options.limits.batch_metrics_max) = (10, 2);
+    let server = Server::start(options).await;
     let path = create_metric(&server).await;
     let spaces = |count: usize| format!("[{}]", " ".repeat(count - 2));
     let post = |body: &str| Request::new("POST", &path).body(body).to_bytes();
@@ -461,7 +460,7 @@ async fn a_panic_is_answered_and_the_connection_goes_on() {
         Arc::new(MemoryAggregates::default()),
         || NOW,
     );
-    let app = Arc::new(App::new(Arc::new(engine), ApiOptions::default(), Registry::default(), || NOW));
+    let app = Arc::new(support::app(Arc::new(engine), ApiOptions::default(), || NOW));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(listener, app, std::future::pending()));

@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
-use gnudi_api::{ApiOptions, App, Limits, Listener, Tls, serve};
+use gnudi_app::{ApiOptions, App};
 use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
 use gnudi_engine::Engine;
 use gnudi_indexer::memory::MemoryIndexer;
 use gnudi_model::{SackCount, Timestamp};
+use gnudi_server::{HttpLimits, Listener, Tls, serve};
 use prometheus_client::registry::Registry;
 use rustls::{
     ClientConfig, RootCertStore,
@@ -75,15 +76,21 @@ fn openssl(arguments: &str) {
 }
 
 /// A server that speaks HTTPS, and where it is.
-async fn start(tls: Tls, limits: Limits) -> std::net::SocketAddr {
+async fn start(tls: Tls, http_limits: HttpLimits) -> std::net::SocketAddr {
     let engine = Engine::new(
         Arc::new(MemoryIndexer::default()),
         Arc::new(MemoryIncoming::new(SackCount::DEFAULT, u64::MAX)),
         Arc::new(MemoryAggregates::default()),
         || Timestamp(0),
     );
-    let options = ApiOptions { limits, ..ApiOptions::default() };
-    let app = Arc::new(App::new(Arc::new(engine), options, Registry::default(), || Timestamp(0)));
+    let options = ApiOptions { http_limits, ..ApiOptions::default() };
+    let app = Arc::new(App::new(
+        Arc::new(engine),
+        options,
+        Registry::default(),
+        || Timestamp(0),
+        gnudi_api::routes(),
+    ));
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     tokio::spawn(serve(Listener { socket, tls: Some(Arc::new(tls)) }, app, std::future::pending()));
@@ -168,7 +175,8 @@ async fn a_large_body_comes_whole() {
 #[tokio::test]
 async fn a_handshake_that_does_not_end_is_cut_and_holds_a_place_until_then() {
     let certificates = Certificates::new();
-    let limits = Limits { header_timeout: Duration::from_secs(1), connections_max: 1, ..Limits::default() };
+    let limits =
+        HttpLimits { header_timeout: Duration::from_secs(1), connections_max: 1, ..HttpLimits::default() };
     let address = start(certificates.load(), limits).await;
     let mut silent = TcpStream::connect(address).await.unwrap();
     silent.write_all(&[0x16, 3, 1]).await.unwrap();

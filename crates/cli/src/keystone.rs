@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use gnudi_api::{KeystoneAuth, KeystoneAuthOptions, Own};
+use gnudi_access::{KeystoneAuth, KeystoneAuthOptions, Own};
 use gnudi_http::ClientIdentity;
 use gnudi_keystone::{
     Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef, Validator,

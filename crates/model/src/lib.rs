@@ -13,6 +13,7 @@ pub mod resource;
 pub mod resource_type;
 pub mod sack;
 pub mod secret;
+mod stored_name;
 pub mod timespan;
 pub mod timestamp;
 
@@ -25,6 +26,7 @@ pub use resource::{AttributeValue, Resource};
 pub use resource_type::{Attribute, AttributeKind, ResourceType};
 pub use sack::{Numbering, Sack, SackCount, SackId};
 pub use secret::Secret;
+pub use stored_name::{STORED_CHARACTERS_MAX, is_storable};
 pub use timespan::Timespan;
 pub use timestamp::Timestamp;
 

@@ -2,19 +2,15 @@
 
 use std::{borrow::Cow, panic::AssertUnwindSafe};
 
+use gnudi_app::{ApiError, Limits, json::Value, resource_id};
 pub use gnudi_arrow::read::work_bytes;
 use gnudi_arrow::read::{self, ReadLimits};
 use gnudi_model::Measure;
 
-use crate::{
-    error::ApiError,
-    json::Value,
-    limits::Limits,
-    measures::{
-        named::{Named, NamedMetric, NamedResource},
-        scan::MetricMeasures,
-    },
-    resource_id,
+use super::unreadable;
+use crate::measures::{
+    named::{Named, NamedMetric, NamedResource},
+    scan::MetricMeasures,
 };
 
 fn limits_of(limits: &Limits) -> ReadLimits {
@@ -36,7 +32,7 @@ pub fn batch(
     out: &mut Vec<Measure>,
 ) -> Result<(), ApiError> {
     metrics.clear();
-    let parts = guarded(|| Ok(read::metric_measures(input, &limits_of(limits), out)?))?;
+    let parts = guarded(|| read::metric_measures(input, &limits_of(limits), out).map_err(unreadable))?;
     metrics.extend(parts.into_iter().map(|part| MetricMeasures { metric: part.metric, range: part.range }));
     Ok(())
 }
@@ -52,7 +48,7 @@ pub fn named(
     out: &mut Vec<Measure>,
 ) -> Result<Named<'static>, ApiError> {
     let id_of = |text: &str| resource_id::of_text(text, creator).map_err(|invalid| invalid.reason());
-    let parts = guarded(|| Ok(read::named_measures(input, &limits_of(limits), id_of, out)?))?;
+    let parts = guarded(|| read::named_measures(input, &limits_of(limits), id_of, out).map_err(unreadable))?;
     let resource = |resource: read::NamedResource| NamedResource {
         id: resource.id,
         original_id: Cow::Owned(resource.original_id),

@@ -7,18 +7,12 @@ pub(crate) mod list;
 pub(crate) mod measures;
 pub(crate) mod series;
 
+use gnudi_app::{ApiError, json::Value, query::Query};
 use gnudi_arrow::{Compression, MEDIA_TYPE, read::ReadError};
+use gnudi_server::{ReplyBody, Response, acceptable, reply};
 use hyper::{
     header::{ACCEPT, CONTENT_TYPE, HeaderValue},
     http::request::Parts,
-};
-
-use crate::{
-    accept::acceptable,
-    error::ApiError,
-    json::Value,
-    query::Query,
-    reply::{self, ReplyBody, Response},
 };
 
 /// What answers may be, the usual one first.
@@ -52,16 +46,15 @@ pub fn ok(stream: impl Into<ReplyBody>) -> Response {
     reply::with_body(hyper::StatusCode::OK, HeaderValue::from_static(MEDIA_TYPE), stream)
 }
 
-impl From<ReadError> for ApiError {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Malformed(text) => ApiError::bad_request(Value::cause_and_reason(
-                "Unable to decode body",
-                text,
-                Value::Array(Vec::new()),
-            )),
-            ReadError::TooLarge(text) => ApiError::too_large(text),
-        }
+/// A body that is no stream, or too large a one.
+fn unreadable(error: ReadError) -> ApiError {
+    match error {
+        ReadError::Malformed(text) => ApiError::bad_request(Value::cause_and_reason(
+            "Unable to decode body",
+            text,
+            Value::Array(Vec::new()),
+        )),
+        ReadError::TooLarge(text) => ApiError::too_large(text),
     }
 }
 

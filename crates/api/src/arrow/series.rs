@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gnudi_app::{AnswerBudget, ApiError, Share, query::Query};
 use gnudi_arrow::{
     Compression,
     write::{Long, SeriesSet, Wide},
@@ -10,14 +11,9 @@ use gnudi_arrow::{
 use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
 use gnudi_model::Timestamp;
 use gnudi_series::resample::Resample;
+use gnudi_server::Response;
 
 use super::{compression, ok};
-use crate::{
-    error::ApiError,
-    measures::document::{AnswerBudget, Share},
-    query::Query,
-    reply::Response,
-};
 
 /// Answers up to this many points are one piece, with their length.
 const WHOLE_POINTS_MAX: usize = 4_000;
@@ -136,5 +132,5 @@ fn body(
             whole
         }));
     }
-    ok(crate::reply::ReplyBody::Pieces(Box::new(Held { pieces, _share: share })))
+    ok(gnudi_server::ReplyBody::Pieces(Box::new(Held { pieces, _share: share })))
 }

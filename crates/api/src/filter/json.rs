@@ -3,13 +3,12 @@
 //! Refuses what Gnocchi's schema refuses, in its words; ids that are no texts, at which Gnocchi fails, too. It recurses
 //! as deep as a document goes, which is bounded where documents are read.
 
-use gnudi_indexer::{Comparison, Filter, FilterValue};
-
-use crate::{
+use gnudi_app::{
     json::Value,
     resource_id,
     schema::{Checked, Invalid, list, one_entry},
 };
+use gnudi_indexer::{Comparison, Filter, FilterValue};
 
 /// The connective that negates what follows.
 pub const NOT: &str = "not";
@@ -121,7 +120,7 @@ fn scalar(value: &Value) -> Checked<FilterValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::parse;
+    use gnudi_app::json::parse;
 
     fn reason(text: &str) -> String {
         filter(&parse(text.as_bytes()).unwrap(), "foobar").unwrap_err().reason()

@@ -6,9 +6,8 @@
 mod json;
 mod text;
 
+use gnudi_app::{ApiError, json::Value};
 use gnudi_indexer::Filter;
-
-use crate::{error::ApiError, json::Value};
 
 /// Bytes of a filter's text.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;

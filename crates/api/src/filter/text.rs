@@ -7,10 +7,10 @@
 
 use std::fmt;
 
+use gnudi_app::json::Value;
 use gnudi_indexer::filter::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX};
 
 use super::json::NOT;
-use crate::json::Value;
 
 /// What is not understood, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::by_key::ByKey;
+use gnudi_app::ByKey;
 
 /// Bytes of a line's measurement and tags: InfluxDB's own limit.
 pub const SERIES_BYTES_MAX: usize = 65_535;

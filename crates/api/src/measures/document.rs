@@ -1,20 +1,14 @@
 //! Answers that hold points among other things, made piece by piece while the client reads them.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
+use gnudi_app::{AnswerBudget, ApiError, json::Value};
 use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
 use gnudi_model::Timestamp;
-use tokio::sync::Notify;
+use gnudi_server::ReplyBody;
 
 use super::write::{Column, ROW_BYTES_MAX, Rows};
-use crate::{error::ApiError, json::Value, reply::ReplyBody};
 
 /// How large a piece of an answer gets.
 const PIECE_BYTES: usize = 64 << 10;
@@ -24,77 +18,6 @@ const WHOLE_ROWS_MAX: usize = 4_000;
 
 /// What a row takes in memory as long as it is not written.
 const ROW_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
-
-/// How many bytes the rows of all answers take that their clients have not read yet.
-#[derive(Debug)]
-pub struct AnswerBudget {
-    held: AtomicUsize,
-    bytes_max: usize,
-    /// Some were given back.
-    given_back: Notify,
-}
-
-impl AnswerBudget {
-    pub fn new(bytes_max: usize) -> Self {
-        AnswerBudget { held: AtomicUsize::new(0), bytes_max, given_back: Notify::new() }
-    }
-
-    #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
-    }
-
-    /// Takes so many bytes, whether or not that is too much; false where it is.
-    fn take(&self, bytes: usize) -> bool {
-        self.held.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.bytes_max
-    }
-
-    fn give_back(&self, bytes: usize) {
-        self.held.fetch_sub(bytes, Ordering::Relaxed);
-        self.given_back.notify_waiters();
-    }
-
-    /// Takes so many bytes once there is room for them.
-    async fn take_when_free(&self, bytes: usize) {
-        loop {
-            let mut given_back = std::pin::pin!(self.given_back.notified());
-            // What is given back from here on is noticed.
-            given_back.as_mut().enable();
-            let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= self.bytes_max);
-            if self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
-                return;
-            }
-            given_back.await;
-        }
-    }
-}
-
-/// A part of the budget; given back when dropped.
-pub(crate) struct Share {
-    budget: Arc<AnswerBudget>,
-    held: usize,
-}
-
-impl Share {
-    pub fn new(budget: &Arc<AnswerBudget>) -> Self {
-        Share { budget: budget.clone(), held: 0 }
-    }
-
-    /// Takes so many bytes more.
-    ///
-    /// # Errors
-    /// 503 where there are no more.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.held += bytes;
-        if self.budget.take(bytes) { Ok(()) } else { Err(too_much()) }
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.budget.give_back(self.held);
-    }
-}
 
 /// A JSON document: texts, and lists of points.
 pub struct Document {
@@ -146,7 +69,7 @@ impl Document {
     /// 503 where there is no more.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.held += bytes;
-        if self.budget.take(bytes) { Ok(()) } else { Err(too_much()) }
+        self.budget.hold(bytes)
     }
 
     /// Its part of the budget.
@@ -215,8 +138,11 @@ impl Document {
         self.room -= in_room;
         let more = bytes - in_room;
         self.held += more;
-        if more > 0 && !self.budget.take(more) && !self.is_late {
-            return Err(too_much());
+        if more > 0 {
+            let held = self.budget.hold(more);
+            if !self.is_late {
+                held?;
+            }
         }
         self.parts.push_back(DocumentPart::Rows(rows));
         Ok(())
@@ -262,10 +188,6 @@ impl Document {
         }
         piece
     }
-}
-
-fn too_much() -> ApiError {
-    ApiError::unavailable("Too many large answers are being read")
 }
 
 impl Iterator for Document {
@@ -317,7 +239,7 @@ mod tests {
         let mut third = Document::new(&budget);
         third.rows(rows(9_000)).unwrap();
         drop((first, third));
-        assert_eq!(budget.held.load(Ordering::Relaxed), 0);
+        assert_eq!(budget.held(), 0);
     }
 
     #[test]

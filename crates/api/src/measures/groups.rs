@@ -7,10 +7,11 @@
 use std::{future::ready, io, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, future::Either, stream};
+use gnudi_app::{AnswerBudget, ApiError, App};
 use gnudi_engine::{CrossMeasuresError, Engine, cross::POINTS_MAX};
+use gnudi_server::ReplyBody;
 
-use super::document::{AnswerBudget, Document};
-use crate::{app::App, error::ApiError, reply::ReplyBody};
+use super::document::Document;
 
 /// Bytes of the groups of an answer that are held as they were computed first: a million points.
 const HELD_BYTES_MAX: usize = 16 << 20;
@@ -169,7 +170,8 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use super::*;
-    use crate::{json::Value, measures::write::Column};
+    use crate::measures::write::Column;
+    use gnudi_app::json::Value;
 
     const ROW_BYTES: usize = 16;
 

@@ -12,17 +12,25 @@ pub mod write;
 
 use std::collections::HashMap;
 
+use gnudi_app::{ApiError, Figures};
 use gnudi_model::{Measure, Timestamp};
 
 use scan::{MetricMeasures, Scan};
-
-use crate::error::ApiError;
 
 /// Which parser read a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBy {
     Scanner,
     SlowParser,
+}
+
+impl ReadBy {
+    /// Counts bodies of the slow parser.
+    pub fn count(self, figures: &Figures) {
+        if self == ReadBy::SlowParser {
+            figures.irregular_bodies.inc();
+        }
+    }
 }
 
 /// The measures of a list, by whichever parser can; `out` is filled anew.

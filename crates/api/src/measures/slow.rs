@@ -1,14 +1,14 @@
 //! Reads any body of measures, by the rules of Gnocchi's `MeasuresListSchema`: what the scanner leaves.
 
-use gnudi_model::{Measure, MetricId, Timestamp, python::parse_uuid};
-
-use super::scan::MetricMeasures;
-use crate::{
-    error::ApiError,
+use gnudi_app::{
+    ApiError,
     json::{self, Value},
     python::{self, NotTimestamps},
     schema::{Checked, Invalid, entries},
 };
+use gnudi_model::{Measure, MetricId, Timestamp, python::parse_uuid};
+
+use super::scan::MetricMeasures;
 
 /// The measures of a list; appends to `out`.
 ///

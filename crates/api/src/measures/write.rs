@@ -6,10 +6,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gnudi_app::json::float;
 use gnudi_model::Timestamp;
 use gnudi_series::resample::Resample;
-
-use crate::json::float;
 
 /// How large a piece of an answer gets.
 const PIECE_BYTES: usize = 64 << 10;

@@ -6,8 +6,7 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-
-use crate::json::{self, Value};
+use gnudi_app::json::{self, Value};
 
 const BASE: &str = include_str!("base.json");
 
@@ -60,10 +59,30 @@ fn entries(text: &str) -> Vec<(String, Value)> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, sync::Arc};
+
+    use gnudi_app::{Route, Router};
+    use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
+    use gnudi_engine::Engine;
+    use gnudi_indexer::MemoryIndexer;
+    use gnudi_model::{SackCount, Timestamp};
+    use gnudi_prometheus_api::{PrometheusApi, PrometheusOptions};
 
     use super::*;
-    use crate::router::Router;
+
+    /// Also those of the API beside Gnocchi's: the document describes both.
+    fn all_routes() -> Vec<Route> {
+        let engine = Engine::new(
+            Arc::new(MemoryIndexer::default()),
+            Arc::new(MemoryIncoming::new(SackCount::DEFAULT, u64::MAX)),
+            Arc::new(MemoryAggregates::default()),
+            || Timestamp::EPOCH,
+        );
+        let prometheus = PrometheusApi::new(Arc::new(engine), PrometheusOptions::default());
+        let mut routes = crate::routes();
+        routes.extend(gnudi_prometheus_api::routes(prometheus));
+        routes
+    }
 
     /// The keys of a path that are no methods.
     const NO_METHODS: [&str; 1] = ["parameters"];
@@ -90,7 +109,7 @@ mod tests {
             }
         }
         // What answers any method is described by GET.
-        let served: BTreeSet<String> = Router::new()
+        let served: BTreeSet<String> = Router::new(all_routes())
             .endpoints()
             .map(|(method, path)| format!("{} {path}", if method == "*" { "GET" } else { method }))
             .collect();

@@ -5,15 +5,14 @@
 //! and the first schema is that of the metric node. So what is told is a fault in a metric node's names, if the operators
 //! around it are right, and otherwise the metric schema's word on the outermost list.
 
-use gnudi_series::{
-    operations::{MetricName, Metrics, Operation, Operator, Reaggregation},
-    resample::Resample,
-};
-
-use crate::{
+use gnudi_app::{
     json::Value,
     python,
     schema::{Checked, Invalid, integer_from},
+};
+use gnudi_series::{
+    operations::{MetricName, Metrics, Operation, Operator, Reaggregation},
+    resample::Resample,
 };
 
 /// A list of an operator and its operands, or a metric node.
@@ -141,7 +140,7 @@ fn operand(value: &Value) -> Result<Box<Operation>, Option<Invalid>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json;
+    use gnudi_app::json;
 
     fn said(text: &str) -> String {
         let document = json::parse(text.as_bytes()).unwrap();

@@ -6,12 +6,11 @@
 mod check;
 mod text;
 
+use gnudi_app::{ApiError, json::Value, schema::Invalid};
 use gnudi_series::{
     operations::{MetricName, Metrics, Operation},
     resample::Resample,
 };
-
-use crate::{error::ApiError, json::Value, schema::Invalid};
 
 /// Bytes of a text of operations.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;

@@ -3,7 +3,7 @@
 //! Atoms are texts, whatever they look like. A quoted atom keeps its quotes, and may hold blanks and parentheses. What
 //! follows the first list is not looked at, as in Gnocchi, whose grammar is the `nestedExpr` of the package pyparsing.
 
-use crate::json::{Value, repr_str};
+use gnudi_app::json::{Value, repr_str};
 
 /// How deep lists may nest: as deep as a tree of operations, and the lists of names in a metric node.
 pub const DEPTH_MAX: usize = gnudi_series::operations::DEPTH_MAX + 1;

@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use gnudi_app::schema::{
+    Checked, Invalid, addressable, entries, integer_from, list as list_of, required, string, timespan,
+};
 use gnudi_indexer::{IndexerError, PolicyChange};
 use gnudi_model::{
     AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan, archive_policy::InvalidPolicy,
@@ -11,9 +14,6 @@ use hyper::StatusCode;
 use uuid::Uuid;
 
 use super::prelude::*;
-use crate::schema::{
-    Checked, Invalid, addressable, entries, integer_from, list as list_of, required, string, timespan,
-};
 
 /// Granularities of a policy: each costs every metric its own aggregates.
 const ITEMS_MAX: usize = 100;
@@ -112,12 +112,6 @@ fn item(value: &Value) -> Checked<PolicyItemFields> {
 /// Whole items of the given parts.
 fn complete(items: &[PolicyItemFields]) -> Result<Vec<ArchivePolicyItem>, InvalidPolicy> {
     items.iter().map(|item| ArchivePolicyItem::new(item.granularity, item.points, item.timespan)).collect()
-}
-
-impl From<InvalidPolicy> for ApiError {
-    fn from(error: InvalidPolicy) -> Self {
-        ApiError::bad_request(error.to_string())
-    }
 }
 
 /// What a policy does with late measures, in requests and answers.

@@ -1,10 +1,10 @@
 //! `/v1/archive_policy_rule`
 
+use gnudi_app::schema::{Checked, Invalid, addressable, entries, required, storable, string};
 use gnudi_indexer::IndexerError;
 use gnudi_model::ArchivePolicyRule;
 
 use super::{archive_policy::refuse_definition, prelude::*};
-use crate::schema::{Checked, Invalid, addressable, entries, required, storable, string};
 
 /// A rule as the API shows it.
 fn shown(rule: &ArchivePolicyRule) -> Value {

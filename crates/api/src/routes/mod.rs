@@ -11,7 +11,6 @@ pub mod debug;
 pub mod influxdb;
 pub mod metric;
 pub mod page;
-pub mod prometheus;
 pub mod resource;
 pub mod resource_type;
 pub mod root;
@@ -20,13 +19,7 @@ pub mod status;
 
 /// What most handlers need.
 mod prelude {
-    pub(crate) use crate::{
-        body::RequestBody,
-        call::Call,
-        error::ApiError,
-        json::Value,
-        policy::{Rule, Target},
-        reply::{self, Answer, Response},
-        request,
-    };
+    pub(crate) use gnudi_access::{Rule, Target};
+    pub(crate) use gnudi_app::{Answer, ApiError, Call, json::Value, request};
+    pub(crate) use gnudi_server::{RequestBody, Response, reply};
 }

@@ -2,7 +2,9 @@
 //!
 //! What is in the page is `gnudi_page`'s. It talks to this server like any other client.
 
+use gnudi_access::AuthMode;
 use gnudi_page::File;
+use gnudi_server::acceptable;
 use hyper::{
     Method, StatusCode,
     header::{
@@ -12,7 +14,7 @@ use hyper::{
     http::request::Parts,
 };
 
-use crate::{accept::acceptable, auth::AuthMode, routes::prelude::*};
+use crate::routes::prelude::*;
 
 /// The page is asked for anew each time, with its tag, so that a new gnudi shows its own.
 const PAGE_CACHE_CONTROL: &str = "no-cache";

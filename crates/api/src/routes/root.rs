@@ -1,13 +1,14 @@
 //! `/`, `/v1/`, `/v1/openapi.json`, `/healthcheck` and `/metrics`: what needs no authentication.
 
 use gnudi_model::Fault;
+use gnudi_server::acceptable;
 use hyper::{
     Method, StatusCode,
     header::{ACCEPT, HeaderValue, LOCATION},
 };
 
 use super::page;
-use crate::{accept::acceptable, openapi, routes::prelude::*};
+use crate::{openapi, routes::prelude::*};
 
 /// The version of Gnocchi whose API this is: clients look for 4.2.0 or later, below 5.
 pub const GNOCCHI_VERSION: &str = "4.7.1";
@@ -69,7 +70,7 @@ pub async fn index(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 
 /// `/v1/openapi.json`
 pub async fn openapi_document(_: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    Ok(reply::ok_bytes(openapi::text().to_vec()))
+    Ok(reply::ok(openapi::text().to_vec()))
 }
 
 /// `/healthcheck`, as oslo.middleware answers it: 503 with the reasons where a part of this process does not do its work any more.

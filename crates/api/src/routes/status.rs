@@ -1,9 +1,10 @@
 //! `/v1/status`
 
+use gnudi_app::query::flag;
 use gnudi_engine::Engine;
 use hyper::StatusCode;
 
-use crate::{query::flag, routes::prelude::*};
+use crate::routes::prelude::*;
 
 /// The backlog; with `details`, by metric.
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {

@@ -4,11 +4,13 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use gnudi_api::{ApiOptions, App, serve};
+use gnudi_app::{ApiOptions, App};
 use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
 use gnudi_engine::Engine;
 use gnudi_indexer::memory::MemoryIndexer;
 use gnudi_model::{SackCount, Timestamp};
+use gnudi_prometheus_api::{PrometheusApi, PrometheusOptions};
+use gnudi_server::serve;
 use prometheus_client::registry::Registry;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -19,6 +21,24 @@ use tokio::{
 
 /// 2026-11-21T12:34:56.789012345Z.
 pub const NOW: Timestamp = Timestamp(1_795_264_496_789_012_345);
+
+/// An engine that holds nothing yet.
+pub fn engine(backlog_bytes_max: u64) -> Engine {
+    Engine::new(
+        Arc::new(MemoryIndexer::default()),
+        Arc::new(MemoryIncoming::new(SackCount::DEFAULT, backlog_bytes_max)),
+        Arc::new(MemoryAggregates::default()),
+        || NOW,
+    )
+}
+
+/// An application with all routes.
+pub fn app(engine: Arc<Engine>, options: ApiOptions, clock: fn() -> Timestamp) -> App {
+    let prometheus = PrometheusApi::new(engine.clone(), PrometheusOptions::default());
+    let mut routes = gnudi_api::routes();
+    routes.extend(gnudi_prometheus_api::routes(prometheus));
+    App::new(engine, options, Registry::default(), clock, routes)
+}
 
 /// A running server; it stops when told to, or with the test's runtime.
 pub struct Server {
@@ -41,14 +61,7 @@ impl Server {
     }
 
     async fn start_with(options: ApiOptions, backlog_bytes_max: u64, clock: fn() -> Timestamp) -> Self {
-        let incoming = MemoryIncoming::new(SackCount::DEFAULT, backlog_bytes_max);
-        let engine = Engine::new(
-            Arc::new(MemoryIndexer::default()),
-            Arc::new(incoming),
-            Arc::new(MemoryAggregates::default()),
-            || NOW,
-        );
-        let app = Arc::new(App::new(Arc::new(engine), options, Registry::default(), clock));
+        let app = Arc::new(app(Arc::new(engine(backlog_bytes_max)), options, clock));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let (stop, stopped) = oneshot::channel();

@@ -3,11 +3,11 @@
 use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use gnudi_api::{
-    ApiOptions, App, AuthMode, CorsOptions, Limits, Listener, Own, Passwords, PrometheusLabels,
-    PromqlOptions, RemoteUser, RemoteUserError, Tls,
-};
+use gnudi_access::{AuthMode, Own, Passwords, RemoteUser, RemoteUserError};
+use gnudi_app::{ApiOptions, App, Limits};
 use gnudi_model::AggregationMethod;
+use gnudi_prometheus_api::{PrometheusApi, PrometheusLabels, PrometheusOptions};
+use gnudi_server::{CorsOptions, HttpLimits, Listener, Tls};
 use prometheus_client::registry::Registry;
 use tokio::{net::TcpListener, runtime::Handle};
 
@@ -16,13 +16,19 @@ use crate::{
     args::ServeArgs, config::Config, figures::StoreFigures, process_figures::ProcessFigures, store::Store,
 };
 
+/// The options of what is served.
+pub struct ServedOptions {
+    app: ApiOptions,
+    prometheus: PrometheusOptions,
+}
+
 /// Serves until `stop` and until the requests in progress have ended, or their time has. `figures` is where those are shown, if not at the
 /// API's own address.
 pub async fn serve(
     listener: Listener,
     figures: Option<TcpListener>,
     store: &Store,
-    options: ApiOptions,
+    options: ServedOptions,
     workers: &Handle,
     mut registry: Registry,
     stop: impl Future<Output = ()>,
@@ -30,11 +36,14 @@ pub async fn serve(
     registry.register_collector(Box::new(StoreFigures::of(store)));
     let runtimes = vec![("api", Handle::current()), ("metricd", workers.clone())];
     registry.register_collector(Box::new(ProcessFigures::of(runtimes)));
-    let app = Arc::new(App::new(store.engine.clone(), options, registry, super::now));
+    let prometheus = PrometheusApi::new(store.engine.clone(), options.prometheus);
+    let mut routes = gnudi_api::routes();
+    routes.extend(gnudi_prometheus_api::routes(prometheus));
+    let app = Arc::new(App::new(store.engine.clone(), options.app, registry, super::now, routes));
     if let Some(figures) = figures {
         tokio::spawn(metrics::serve(figures, None, app.clone()));
     }
-    gnudi_api::serve(listener, app, stop).await.context("serving the API")
+    gnudi_server::serve(listener, app, stop).await.context("serving the API")
 }
 
 pub fn options(
@@ -42,8 +51,8 @@ pub fn options(
     args: &ServeArgs,
     auth_mode: AuthMode,
     methods: BTreeSet<AggregationMethod>,
-) -> Result<ApiOptions> {
-    Ok(ApiOptions {
+) -> Result<ServedOptions> {
+    let app = ApiOptions {
         policy: Arc::new(super::policy::load(config)?),
         quotas: super::policy::quotas(config)?,
         max_limit: config.size("api", "max_limit"),
@@ -53,15 +62,6 @@ pub fn options(
         path_prefix: path_prefix(&args.path_prefix),
         shows_figures: metrics::address(args.metrics_listen.as_deref(), config, "api").is_none(),
         default_aggregation_methods: methods,
-        prometheus_labels: match config.text("api", "prometheus_labels") {
-            Some("none") => PrometheusLabels::None,
-            _ => PrometheusLabels::All,
-        },
-        prometheus_archive_policy: config.text("api", "prometheus_archive_policy").map(str::to_owned),
-        promql: PromqlOptions {
-            ceilometer_names: config.bool("api", "prometheus_ceilometer_names"),
-            delayed_name_removal: config.bool("api", "prometheus_delayed_name_removal"),
-        },
         empty_answers: config.bool("api", "empty_answers"),
         cors: CorsOptions {
             allowed_origin: config.list("cors", "allowed_origin"),
@@ -71,21 +71,38 @@ pub fn options(
             allow_methods: config.list("cors", "allow_methods"),
             allow_headers: config.list("cors", "allow_headers"),
         },
-        limits: Limits {
+        http_limits: HttpLimits {
             connections_max: config.size("api", "connections_max"),
             header_timeout: Duration::from_millis(config.size("api", "header_timeout_ms") as u64),
             body_bytes_max: config.size("api", "body_bytes_max"),
             bodies_bytes_max: config.size("api", "bodies_bytes_max"),
             body_grace: Duration::from_millis(config.size("api", "body_grace_ms") as u64),
+            drain_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
+            ..HttpLimits::default()
+        },
+        limits: Limits {
             answers_bytes_max: config.size("api", "answers_bytes_max"),
             measures_max: config.size("api", "request_measures_max"),
-            drain_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
             ..Limits::default()
         },
         // What runs, also where the file has been replaced meanwhile.
         symbols_program: Some("/proc/self/exe".into()),
         release_memory: crate::release_memory,
-    })
+    };
+    Ok(ServedOptions { app, prometheus: prometheus_options(config) })
+}
+
+/// The options of Prometheus' API.
+fn prometheus_options(config: &Config) -> PrometheusOptions {
+    PrometheusOptions {
+        labels: match config.text("api", "prometheus_labels") {
+            Some("none") => PrometheusLabels::None,
+            _ => PrometheusLabels::All,
+        },
+        archive_policy: config.text("api", "prometheus_archive_policy").map(str::to_owned),
+        ceilometer_names: config.bool("api", "prometheus_ceilometer_names"),
+        delayed_name_removal: config.bool("api", "prometheus_delayed_name_removal"),
+    }
 }
 
 /// Whether the API could be served so, as far as files and options tell.

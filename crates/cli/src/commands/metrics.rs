@@ -4,7 +4,8 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use gnudi_api::{App, Tls};
+use gnudi_app::App;
+use gnudi_server::Tls;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},

@@ -6,7 +6,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gnudi_api::auth::passwords::{Hash, PasswordFile, SALT_BYTES, check_name};
+use gnudi_access::auth::passwords::{Hash, PasswordFile, SALT_BYTES, check_name};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use uuid::Uuid;
 

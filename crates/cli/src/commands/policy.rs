@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use gnudi_api::{Overrides, Policy, PolicyFiles, ProjectLimits, QuotaOptions};
+use gnudi_access::{Overrides, Policy, PolicyFiles, ProjectLimits, QuotaOptions};
 
 use crate::config::Config;
 

@@ -3,10 +3,11 @@
 use std::{io, net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result};
-use gnudi_api::{AuthMode, Listener, Own};
+use gnudi_access::{AuthMode, Own};
 use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_engine::{Metricd, Presence};
 use gnudi_indexer::create_default_archive_policies;
+use gnudi_server::Listener;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
 use prometheus_client::registry::Registry;
 use tokio::{

@@ -81,7 +81,18 @@ fn level(config: &Config) -> &'static str {
 
 fn filter(level: &str) -> EnvFilter {
     // Libraries speak up from warnings on: their debug lines drown ours.
-    let ours = ["gnudi", "gnudi_api", "gnudi_engine", "gnudi_drivers", "gnudi_indexer", "gnudi_telemetry"];
+    let ours = [
+        "gnudi",
+        "gnudi_access",
+        "gnudi_api",
+        "gnudi_app",
+        "gnudi_engine",
+        "gnudi_drivers",
+        "gnudi_indexer",
+        "gnudi_prometheus_api",
+        "gnudi_server",
+        "gnudi_telemetry",
+    ];
     // It would write whole messages, byte by byte; what becomes of them, our own lines tell.
     let quiet = "warn,lapin::returned_messages=error".to_owned();
     let default = ours.iter().fold(quiet, |filter, target| format!("{filter},{target}={level}"));

@@ -8,6 +8,7 @@ mod slow;
 
 use std::{borrow::Cow, ops::Range};
 
+use gnudi_app::ApiError;
 use gnudi_model::{Measure, Timestamp};
 use uuid::Uuid;
 
@@ -15,7 +16,6 @@ pub use scan::scan;
 pub use slow::slow;
 
 use super::{ReadBy, scan::Scan, too_many};
-use crate::error::ApiError;
 
 /// What a body has, without its measures; each resource and name once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,14 +2,12 @@
 
 use std::{borrow::Cow, collections::HashSet};
 
+use gnudi_app::resource_id;
 use gnudi_model::Measure;
 use uuid::Uuid;
 
 use super::{Named, NamedMetric, NamedResource};
-use crate::{
-    measures::scan::{Scan, Scanner},
-    resource_id,
-};
+use crate::measures::scan::{Scan, Scanner};
 
 /// Up to this many names of one resource are compared one by one.
 const LINEAR_NAMES_MAX: usize = 16;

@@ -2,19 +2,19 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
+use gnudi_app::{
+    ApiError,
+    json::{self, Value},
+    resource_id,
+    schema::{Checked, Invalid, entries, required, string},
+};
 use gnudi_model::{Measure, Timestamp};
 use uuid::Uuid;
 
 use super::{Named, NamedMetric, NamedResource};
-use crate::{
-    error::ApiError,
-    json::{self, Value},
-    measures::{
-        slow::{count, measures},
-        too_many,
-    },
-    resource_id,
-    schema::{Checked, Invalid, entries, required, string},
+use crate::measures::{
+    slow::{count, measures},
+    too_many,
 };
 
 const MEASURES: &str = "measures";

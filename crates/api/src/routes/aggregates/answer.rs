@@ -3,18 +3,16 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
+use gnudi_app::ApiError;
 use gnudi_series::{
     cross::{CrossMeasures, CrossSeries},
     resample::Resample,
 };
 
 use super::references::Reference;
-use crate::{
-    error::ApiError,
-    measures::{
-        document::Document,
-        write::{self, Column},
-    },
+use crate::measures::{
+    document::Document,
+    write::{self, Column},
 };
 
 /// Appends `{"measures": ...}`, with what `more` appends behind the measures.
@@ -122,7 +120,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{measures::document::AnswerBudget, reply::ReplyBody};
+    use gnudi_app::AnswerBudget;
+    use gnudi_server::ReplyBody;
 
     fn reference(id: u128, aggregation: &str) -> Reference {
         Reference {

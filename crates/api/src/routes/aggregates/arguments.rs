@@ -1,14 +1,13 @@
 //! The query arguments of aggregation across metrics.
 
-use gnudi_model::{Timespan, Timestamp};
-use gnudi_series::cross::Fill;
-
-use crate::{
-    error::ApiError,
+use gnudi_app::{
+    ApiError,
     json::Value,
     python,
     query::{Argument, Query},
 };
+use gnudi_model::{Timespan, Timestamp};
+use gnudi_series::cross::Fill;
 
 /// What share of their points series must have in common, in percent, where nothing else is asked for.
 const NEEDED_OVERLAP: f64 = 100.0;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use gnudi_app::schema::{Invalid, entries, required};
 use gnudi_indexer::Filter;
 use gnudi_series::operations::Operation;
 
@@ -13,7 +14,6 @@ use crate::{
     filter,
     operations::{self, Refusal},
     routes::prelude::*,
-    schema::{Invalid, entries, required},
 };
 
 /// What is asked for.

@@ -6,6 +6,7 @@ use gnudi_engine::{CrossMeasuresQuery, Engine};
 use gnudi_indexer::{Filter, IndexerError, ResourceListing, ResourcePage, ResourceSort, SortDirection};
 use gnudi_model::Resource;
 use gnudi_series::{cross::CrossMeasures, operations::Operation};
+use gnudi_server::ReplyBody;
 
 use super::{
     Arguments, answer,
@@ -21,7 +22,6 @@ use crate::{
         groups::{GroupPart, Groups},
     },
     pagination::RESOURCE_SORTS,
-    reply::ReplyBody,
     routes::{prelude::*, resource::write},
 };
 

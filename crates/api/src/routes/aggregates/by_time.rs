@@ -4,12 +4,13 @@
 //! The operations are computed first. Then each bucket belongs to the weekday and the hour that it begins in, by UTC or at an
 //! offset from it; with `reaggregation` all buckets of a series that belong together become one.
 
+use gnudi_app::query::Query;
 use gnudi_series::{
     cross::{Clock, ClockTime, CrossMeasures},
     operations::{CrossStatistic, Reaggregation},
 };
 
-use crate::{measures::document::Document, query::Query, routes::prelude::*};
+use crate::{measures::document::Document, routes::prelude::*};
 
 const WEEKDAY: &str = "time:weekday";
 const HOUR: &str = "time:hour";

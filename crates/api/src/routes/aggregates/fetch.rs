@@ -1,12 +1,13 @@
 //! `POST /v1/aggregates`
 
+use gnudi_app::query::Query;
+
 use super::{
     Arguments, body, by_id, by_resource, by_resource::ResourcesQuery, by_time::ByTime, groupby, history,
 };
 use crate::{
     arrow::{self, series::Form},
     operations,
-    query::Query,
     routes::prelude::*,
 };
 
@@ -71,7 +72,7 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
             }
         }
     };
-    Ok(reply::ok_bytes(answer))
+    Ok(reply::ok(answer))
 }
 
 /// Refuses (400) what a table cannot be, before anything is read for it.

@@ -326,7 +326,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::query::Query;
+    use gnudi_app::query::Query;
 
     /// A resource from second `from` to second `to`, of a flavor.
     type Lived = (&'static str, i64, Option<i64>, Option<&'static str>);

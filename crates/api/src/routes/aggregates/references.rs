@@ -123,7 +123,7 @@ pub(super) fn of_resources(
     Ok(references)
 }
 
-/// Refuses (413) more resources or metrics than [`crate::Limits::aggregate_references_max`].
+/// Refuses (413) more resources or metrics than [`gnudi_app::Limits::aggregate_references_max`].
 pub(crate) fn check_count(call: &Call<'_>, count: usize) -> Result<(), ApiError> {
     let max = call.app.options().limits.aggregate_references_max;
     if count > max {

@@ -3,18 +3,13 @@
 
 use std::sync::Arc;
 
+use gnudi_app::{ApiError, App, json::Value, query::Query};
 use gnudi_model::Timestamp;
 use gnudi_series::cross::CrossMeasures;
+use gnudi_server::Response;
 
 use super::references::Reference;
-use crate::{
-    app::App,
-    arrow::series::{Form, SeriesAnswer, seconds},
-    error::ApiError,
-    json::Value,
-    query::Query,
-    reply::Response,
-};
+use crate::arrow::series::{Form, SeriesAnswer, seconds};
 
 const METRIC_KEYS: [&str; 2] = ["metric_id", "aggregation"];
 const RESOURCE_KEYS: [&str; 3] = ["resource_id", "metric", "aggregation"];

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gnudi_app::query::{Argument, Query};
 use gnudi_engine::{CrossMeasuresQuery, CrossReference, Engine, MeasuresQuery, Resample};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan};
 use gnudi_series::{
@@ -11,7 +12,6 @@ use gnudi_series::{
 
 use crate::{
     measures::write::{self, Column},
-    query::{Argument, Query},
     routes::{
         aggregates::{Arguments, Policies, aggregated},
         metric::{no_such_method, resample},

@@ -2,14 +2,16 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use gnudi_app::{
+    query::Argument,
+    schema::{Checked, Invalid, list},
+};
 use gnudi_model::{Metric, MetricId, python::parse_uuid};
 
 use super::across::{self, AcrossQuery};
 use crate::{
     measures::document::Document,
-    query::Argument,
     routes::{aggregates::check_count, prelude::*},
-    schema::{Checked, Invalid, list},
 };
 
 pub async fn metric(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
@@ -51,5 +53,5 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Answer {
     let mut document = Document::new(&call.app.answers);
     let reading = across::reading(call, &asked, &metrics?).await?;
     document.rows(reading.columns(call.app.engine()).await?)?;
-    Ok(reply::ok_bytes(document.into_body()))
+    Ok(reply::ok(document.into_body()))
 }

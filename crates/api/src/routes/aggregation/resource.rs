@@ -41,7 +41,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         let mut document = Document::new(&call.app.answers);
         let reading = across::reading(call, &asked, &metrics(call, &resources)).await?;
         document.rows(reading.columns(call.app.engine()).await?)?;
-        return Ok(reply::ok_bytes(document.into_body()));
+        return Ok(reply::ok(document.into_body()));
     }
     let mut groups = Groups::new(call.app);
     for (key, resources) in fields.group_by(&resources)? {
@@ -49,7 +49,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         let reading = across::reading(call, &asked, &metrics(call, resources)).await?;
         groups.add(MetricsGroup { key, reading }).await?;
     }
-    Ok(reply::ok_bytes(groups.into_body()))
+    Ok(reply::ok(groups.into_body()))
 }
 
 /// The metrics of resources that have the same in the fields they are grouped by.

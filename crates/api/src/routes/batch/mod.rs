@@ -46,7 +46,7 @@ pub async fn post_metrics_measures(call: &Call<'_>, body: &mut RequestBody<'_>) 
     } else {
         let scan = || measures::read_batch(&input, || app.now(), limits.measures_max, &mut parts, &mut read);
         let by = body.long_work.run(input.len(), scan).await?;
-        app.figures.read_by(by);
+        by.count(&app.figures);
     }
     drop(input);
     limits.check_metrics(parts.len())?;

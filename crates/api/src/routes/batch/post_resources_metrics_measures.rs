@@ -27,7 +27,7 @@ pub async fn post_resources_metrics_measures(call: &Call<'_>, body: &mut Request
     } else {
         let scan = || named::read(&input, creator, || app.now(), limits.measures_max, &mut read);
         let (named, by) = body.long_work.run(input.len(), scan).await?;
-        app.figures.read_by(by);
+        by.count(&app.figures);
         named
     };
     limits.check_metrics(named.metrics.len())?;

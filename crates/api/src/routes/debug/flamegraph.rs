@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gnudi_app::query::Query;
 use hyper::{StatusCode, header::HeaderValue};
 
 use crate::{
@@ -9,7 +10,6 @@ use crate::{
         self, FREQUENCY_HZ_DEFAULT, FREQUENCY_HZ_MAX, ProfileError, ProfileOptions, SECONDS_DEFAULT,
         SECONDS_MAX,
     },
-    query::Query,
     routes::prelude::*,
 };
 

@@ -15,5 +15,5 @@ pub async fn cluster(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     } else {
         engine.cluster().await?
     };
-    Ok(reply::ok_bytes(status.to_json().into_bytes()))
+    Ok(reply::ok(status.to_json().into_bytes()))
 }

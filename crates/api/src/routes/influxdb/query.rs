@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use gnudi_app::{query::Query, schema::addressable};
 use gnudi_indexer::IndexerError;
 use gnudi_model::ResourceType;
 use hyper::StatusCode;
 
-use crate::{influxdb::query::database_to_create, query::Query, routes::prelude::*, schema::addressable};
+use crate::{influxdb::query::database_to_create, routes::prelude::*};
 
 /// 204 where the type exists from now on; 501 for any other query. The query is an argument, or in a form.
 pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {

@@ -2,20 +2,21 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
 
+use gnudi_app::{
+    provision::{self, Destination, Parcels},
+    shortened,
+};
 use gnudi_model::{Measure, Timestamp};
+use gnudi_server::{LongWork, SHORT_BYTES_MAX, gunzip};
 use hyper::{StatusCode, header::CONTENT_ENCODING};
 
 use crate::{
-    gunzip::gunzip,
     influxdb::{
         Line, Precision,
         line::{FieldValue, LineError, SERIES_BYTES_MAX},
     },
-    long_work::{LongWork, SHORT_BYTES_MAX},
     measures,
-    provision::{self, Destination, Parcels},
     routes::prelude::*,
-    shortened::shortened,
 };
 
 /// The resource type where the request names no database.

@@ -1,17 +1,17 @@
 //! What a request says about a metric that is to be made, alone or as one of a resource.
 
+use gnudi_app::{
+    resource_id,
+    schema::{Checked, Invalid, entries, required, storable, string, string_up_to},
+};
 use gnudi_indexer::{MetricsChange, NewNamedMetric};
 use gnudi_model::{MetricId, python::parse_uuid};
 use uuid::Uuid;
 
-use crate::{
-    resource_id,
-    routes::{
-        archive_policy::{self, PolicyFields, new_policy},
-        prelude::*,
-        resource,
-    },
-    schema::{Checked, Invalid, entries, required, storable, string, string_up_to},
+use crate::routes::{
+    archive_policy::{self, PolicyFields, new_policy},
+    prelude::*,
+    resource,
 };
 
 const UNIT_CHARACTERS_MAX: usize = 31;
@@ -213,7 +213,7 @@ async fn check_attached(call: &Call<'_>, id: MetricId) -> Result<(), ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json;
+    use gnudi_app::json;
 
     fn named(text: &str) -> Result<Vec<(String, GivenNamed)>, String> {
         check_named(&json::parse(text.as_bytes()).unwrap(), "u").map_err(|invalid| invalid.reason())

@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
+use gnudi_app::{
+    python,
+    query::{Argument, Query},
+};
 use gnudi_engine::{MeasuresQuery, Resample};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Timespan, Timestamp};
 use gnudi_series::calendar::Calendar;
+use gnudi_server::ReplyBody;
 
 use crate::{
     arrow::{
@@ -15,9 +20,6 @@ use crate::{
         document::Document,
         write::{self, Column, Rows},
     },
-    python,
-    query::{Argument, Query},
-    reply::ReplyBody,
     routes::prelude::*,
 };
 
@@ -75,7 +77,7 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
             Column::new(write::granularity(granularity), Arc::new(answer.timestamps), answer.values)
         })
         .collect();
-    Ok(reply::ok_bytes(body_of(call, columns)?))
+    Ok(reply::ok(body_of(call, columns)?))
 }
 
 /// The points as they came, with a granularity of 0; there is nothing to choose among but their time.
@@ -101,7 +103,7 @@ async fn get_raw_points(
     }
     let granularity = write::granularity(granularity);
     let column = Column::of_raw_points(granularity, points.timestamps, points.values);
-    Ok(reply::ok_bytes(body_of(call, vec![column])?))
+    Ok(reply::ok(body_of(call, vec![column])?))
 }
 
 fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody, ApiError> {

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use gnudi_app::{
+    query::{Argument, Query},
+    schema::{Checked, Invalid},
+};
 use gnudi_engine::Measured;
 use gnudi_indexer::{MetricFilter, MetricListing, Pattern};
 use gnudi_model::{Metric, MetricId, MetricStatus, python::parse_uuid};
@@ -12,9 +16,7 @@ use crate::{
     arrow,
     last_measure::LastMeasures,
     pagination::{METRIC_SORTS, Pagination, next_link},
-    query::{Argument, Query},
     routes::prelude::*,
-    schema::{Checked, Invalid},
 };
 
 /// Shows what belongs to the caller's project; every metric where callers have no projects, as in Gnocchi.

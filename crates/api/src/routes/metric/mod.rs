@@ -10,6 +10,7 @@ pub use list::list;
 
 pub(crate) use get_measures::resample;
 use get_measures::time;
+use gnudi_app::json;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,7 +22,7 @@ use gnudi_series::{points, removal};
 use definition::GivenPolicy;
 
 use super::{archive_policy, prelude::*, resource};
-use crate::{arrow, json, last_measure, measures};
+use crate::{arrow, last_measure, measures};
 
 /// How an answer shows a metric's resource: by its id, or in full.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -165,7 +166,7 @@ pub async fn post_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answe
     let measures_max = app.options().limits.measures_max;
     let scan = || measures::read_list(&input, || app.now(), measures_max, &mut read);
     let by = body.long_work.run(input.len(), scan).await?;
-    app.figures.read_by(by);
+    by.count(&app.figures);
     let count = read.len();
     if count > 0 {
         batch.push(call.metric().id, count as u32, |out| points::encode(&read, out));

@@ -4,6 +4,10 @@
 
 use std::sync::Arc;
 
+use gnudi_app::{
+    python,
+    schema::{Checked, Invalid, entries, required, string_up_to},
+};
 use gnudi_indexer::{Annotation, AnnotationListing, IndexerError};
 use gnudi_model::{
     Resource, Timestamp,
@@ -15,9 +19,7 @@ use uuid::Uuid;
 use super::{find, shown};
 use crate::{
     pagination::{Pagination, next_link},
-    python,
     routes::prelude::*,
-    schema::{Checked, Invalid, entries, required, string_up_to},
 };
 
 /// Characters of a text.

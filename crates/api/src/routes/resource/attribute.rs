@@ -1,14 +1,13 @@
 //! Values of the attributes of a resource type, checked as Gnocchi does and worded as voluptuous does.
 
-use gnudi_model::{
-    AttributeKind, AttributeValue, Timestamp,
-    python::{datetime, parse_uuid},
-};
-
-use crate::{
+use gnudi_app::{
     json::Value,
     python,
     schema::{Checked, Invalid, string},
+};
+use gnudi_model::{
+    AttributeKind, AttributeValue, Timestamp,
+    python::{datetime, parse_uuid},
 };
 
 /// The value of an attribute of this kind. Times may be relative to `now`.
@@ -106,7 +105,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::json;
+    use gnudi_app::json;
 
     const NOW: Timestamp = Timestamp(1_795_262_538_818_469_123);
 

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use gnudi_model::{AttributeValue, ResourceType, Text, Timestamp, python::datetime};
+use gnudi_app::{
+    json::Value,
+    python, resource_id,
+    schema::{Checked, Invalid, entries, required, string_up_to},
+};
+use gnudi_model::{AttributeValue, ResourceType, STORED_CHARACTERS_MAX, Text, Timestamp, python::datetime};
 use uuid::Uuid;
 
 use super::attribute;
-use crate::{
-    json::Value,
-    python, resource_id,
-    routes::metric::definition::{GivenNamed, check_named},
-    schema::{Checked, Invalid, STORED_CHARACTERS_MAX, entries, required, string_up_to},
-};
+use crate::routes::metric::definition::{GivenNamed, check_named};
 
 /// What a request gives; each field is `None` where it is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -120,7 +120,7 @@ mod tests {
     use gnudi_model::{Attribute, AttributeKind};
 
     use super::*;
-    use crate::json;
+    use gnudi_app::json;
 
     fn instance() -> ResourceType {
         let attribute = |kind, required| Attribute { kind, required, fill: None };

@@ -1,5 +1,6 @@
 //! Listings of resources: what their queries ask for, and their answers. Searches answer in the same way.
 
+use gnudi_app::query::{Argument, Query};
 use gnudi_indexer::{Annotation, Filter, ResourceListing};
 use gnudi_model::Timestamp;
 use hyper::header::LINK;
@@ -8,7 +9,6 @@ use super::{annotation::annotated_bytes, shown, silent};
 use crate::{
     arrow, last_measure,
     pagination::{Pagination, RESOURCE_SORTS, next_link},
-    query::{Argument, Query},
     routes::prelude::*,
 };
 
@@ -78,12 +78,12 @@ impl Listing {
         };
         let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
         let response = match &self.annotations {
-            Some(annotations) => reply::ok_bytes(annotated_bytes(&resources, annotations)),
+            Some(annotations) => reply::ok(annotated_bytes(&resources, annotations)),
             None if arrow::is_wanted(call.parts) => {
                 let compression = arrow::compression(&self.query)?;
                 arrow::ok(arrow::list::resources(&resources, &attrs, compression))
             }
-            None => reply::ok_bytes(shown::list_bytes(&resources, &attrs)),
+            None => reply::ok(shown::list_bytes(&resources, &attrs)),
         };
         let marker = match (next, resources.last()) {
             (None, _) => return Ok(response),

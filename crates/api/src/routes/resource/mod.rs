@@ -94,7 +94,7 @@ pub(crate) async fn by_ids(
 fn answer(status: StatusCode, resource: &Resource) -> Response {
     let mut body = Vec::with_capacity(640);
     shown::write(resource, &[], &mut body);
-    reply::json_bytes(status, body)
+    reply::json(status, body)
 }
 
 /// The answer that shows a resource and tells its version.

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use gnudi_app::json::{Value, float, write_string};
 use gnudi_model::{AttributeValue, Metric, Resource, Timestamp};
 use uuid::Uuid;
-
-use crate::json::{Value, float, write_string};
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug)]
@@ -182,7 +181,7 @@ mod tests {
     use gnudi_model::{MetricId, MetricStatus};
 
     use super::*;
-    use crate::json;
+    use gnudi_app::json;
 
     fn resource() -> Resource {
         let metric = |name: &str, id: u128| {

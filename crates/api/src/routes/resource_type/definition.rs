@@ -1,13 +1,13 @@
 //! What a request says about a resource type.
 
-use gnudi_model::{Attribute, AttributeKind, Timestamp};
-
-use crate::{
-    error::ApiError,
+use gnudi_app::{
+    ApiError,
     json::Value,
-    routes::resource::{check_attribute, real},
     schema::{Checked, Invalid, entries, required, string},
 };
+use gnudi_model::{Attribute, AttributeKind, Timestamp};
+
+use crate::routes::resource::{check_attribute, real};
 
 /// The attributes of a type: each resource of it has them all.
 const ATTRIBUTES_MAX: usize = 1_000;
@@ -235,7 +235,7 @@ mod tests {
     use gnudi_model::AttributeValue;
 
     use super::*;
-    use crate::json;
+    use gnudi_app::json;
 
     const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 

@@ -9,11 +9,11 @@ pub use update::update;
 
 use std::sync::Arc;
 
+use gnudi_app::schema::addressable;
 use gnudi_indexer::IndexerError;
 use gnudi_model::{Attribute, AttributeKind, ResourceType};
 
 use super::{prelude::*, resource::bound};
-use crate::schema::addressable;
 use definition::Purpose;
 
 /// A type as the API shows it. Types come and go at once here, so that their state is always the same.

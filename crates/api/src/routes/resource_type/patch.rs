@@ -1,12 +1,13 @@
 //! JSON patches (RFC 6902) of a resource type: `add` and `remove` below `/attributes`. Faults are told in the words of
 //! voluptuous and of Python's `jsonpatch`.
 
-use super::pointer::{LastStep, Pointer};
-use crate::{
-    error::ApiError,
+use gnudi_app::{
+    ApiError,
     json::Value,
     schema::{Checked, Invalid, entries, list},
 };
+
+use super::pointer::{LastStep, Pointer};
 
 /// Operations of a patch.
 const OPERATIONS_MAX: usize = 1_000;
@@ -110,7 +111,7 @@ fn remove(pointer: &Pointer, document: &mut Value) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json;
+    use gnudi_app::json;
 
     fn patched(patch: &str) -> Result<String, String> {
         let document =

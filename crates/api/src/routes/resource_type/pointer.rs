@@ -1,6 +1,6 @@
 //! JSON pointers (RFC 6901) into a document, with the words of Python's `jsonpointer` for what is wrong with one.
 
-use crate::json::Value;
+use gnudi_app::json::Value;
 
 /// The steps from a document to a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

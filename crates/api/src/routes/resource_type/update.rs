@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use gnudi_app::json;
 use gnudi_indexer::ResourceTypeChange;
 use gnudi_model::ResourceType;
 
@@ -9,7 +10,7 @@ use super::{
     definition::{self, GivenAttribute, Purpose},
     patch,
 };
-use crate::{json, routes::prelude::*};
+use crate::routes::prelude::*;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 

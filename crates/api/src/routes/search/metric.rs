@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use gnudi_app::{
+    json::{self, float},
+    python,
+    query::{Argument, Query},
+};
 use gnudi_engine::{CrossMeasuresError, cross::MetricRead};
 use gnudi_model::{
     Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp, python::parse_uuid,
@@ -9,11 +14,8 @@ use gnudi_model::{
 use gnudi_series::cross::CrossSeries;
 
 use crate::{
-    json::{self, float},
     measures::{document::Document, write::Column},
     predicate::Predicate,
-    python,
-    query::{Argument, Query},
     routes::prelude::*,
 };
 
@@ -65,7 +67,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let predicate = wanted.predicate;
     let document = Document::new(&call.app.answers);
     let answer = tokio::task::spawn_blocking(move || answer(document, &reads, found, &predicate)).await;
-    Ok(reply::ok_bytes(answer.map_err(|_| ApiError::internal())??.into_body()))
+    Ok(reply::ok(answer.map_err(|_| ApiError::internal())??.into_body()))
 }
 
 /// The measures for which the query holds, as a JSON object by metric.

@@ -4,13 +4,14 @@ mod metric;
 
 pub use metric::metric;
 
+use gnudi_app::{
+    json,
+    query::{Argument, Query},
+};
 use gnudi_indexer::Filter;
 
 use super::{prelude::*, resource::Listing};
-use crate::{
-    filter, json,
-    query::{Argument, Query},
-};
+use crate::filter;
 
 /// `POST /v1/search/resource/{type}`
 ///

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::{Context as _, Result, bail};
-use gnudi_api::Tls;
+use gnudi_server::Tls;
 use gnudi_telemetry::polling::{
     exporter::Exporter,
     heartbeat::{HeartbeatSocket, Heartbeats},

@@ -1,0 +1,381 @@
+//! Limits per project: metrics, measures a second, and the cost of requests a second. Nobody is limited unless the operator
+//! says so.
+//!
+//! Rates are counted in this process, by buckets that are read with the time as an argument ([`bucket`]); the number of
+//! metrics is the index's, remembered for a while, so that no request that posts measures asks the index. A project is that
+//! of the caller's token, or the caller's name.
+
+mod bucket;
+mod figures;
+mod file;
+
+use std::{collections::HashMap, time::Duration};
+
+use gnudi_indexer::{Creators, Indexer, IndexerError};
+use gnudi_model::Timestamp;
+use parking_lot::Mutex;
+
+use bucket::Bucket;
+pub use figures::QuotaFigures;
+pub use file::Overrides;
+
+use crate::{error::AccessError, policy::Caller};
+
+/// How many projects are counted apart; more share one count.
+const PROJECTS_MAX: usize = 10_000;
+/// How long a number of metrics is cached, apart from those that this process makes.
+const COUNT_AGE_MAX: Duration = Duration::from_secs(30);
+/// How long it is cached once it refuses somebody, who may have deleted some.
+const COUNT_AGE_MAX_REFUSED: Duration = Duration::from_secs(1);
+/// When a project that has too many metrics should ask again.
+const METRICS_RETRY_AFTER_SECONDS: u64 = 30;
+/// What a request costs, and how much more of each makes one more.
+const REQUEST_COST: f64 = 1.0;
+const METRICS_PER_COST: f64 = 100.0;
+const BYTES_PER_COST: f64 = 65_536.0;
+
+/// What a project may do; `None` is without limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProjectLimits {
+    /// `[api] project_metrics_max`: active metrics that the project has created.
+    pub metrics_max: Option<u64>,
+    /// `[api] project_measures_per_second`.
+    pub measures_per_second: Option<u64>,
+    /// `[api] project_request_cost_per_second`: a request costs 1, each 100 metrics that it reads across 1, each 64 KiB that it is
+    /// answered 1.
+    pub request_cost_per_second: Option<u64>,
+}
+
+/// The limits of all projects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuotaOptions {
+    pub limits: ProjectLimits,
+    /// Of single projects, in place of those.
+    pub projects: HashMap<String, ProjectLimits>,
+    /// `[api] project_figures`: whether projects are counted for `/metrics` where none is limited.
+    pub figures: bool,
+}
+
+impl QuotaOptions {
+    /// Whether projects are counted at all.
+    fn counts(&self) -> bool {
+        self.figures || self.limits != ProjectLimits::default() || !self.projects.is_empty()
+    }
+
+    fn of(&self, project: &str) -> ProjectLimits {
+        self.projects.get(project).copied().unwrap_or(self.limits)
+    }
+}
+
+/// What projects have done.
+#[derive(Debug, Default)]
+pub struct Quotas {
+    projects: Mutex<HashMap<String, Usage>>,
+}
+
+/// What a project has done.
+#[derive(Clone, Debug, Default)]
+struct Usage {
+    measures: Option<Bucket>,
+    cost: Option<Bucket>,
+    /// How many metrics it has, and when they were counted.
+    metrics: Option<(u64, Timestamp)>,
+    /// Since the start.
+    totals: Totals,
+    used_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Totals {
+    requests: u64,
+    cost: f64,
+    measures: u64,
+    refused: [u64; 3],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    Metrics,
+    Measures,
+    Cost,
+}
+
+impl Limit {
+    const ALL: [Limit; 3] = [Limit::Metrics, Limit::Measures, Limit::Cost];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Limit::Metrics => "metrics",
+            Limit::Measures => "measures",
+            Limit::Cost => "request_cost",
+        }
+    }
+}
+
+/// Whom those share who are one project too many.
+const OTHERS: &str = "";
+
+impl Quotas {
+    fn with<T>(&self, project: &str, now: Timestamp, work: impl FnOnce(&mut Usage) -> T) -> T {
+        let mut projects = self.projects.lock();
+        if !projects.contains_key(project) {
+            if projects.len() >= PROJECTS_MAX {
+                // Whoever has been quiet for so long has full buckets anyhow.
+                let is_quiet =
+                    |usage: &Usage| now.0.saturating_sub(usage.used_at.0) > QUIET.as_nanos() as i64;
+                projects.retain(|name, usage| name == OTHERS || !is_quiet(usage));
+            }
+            let name = if projects.len() < PROJECTS_MAX { project } else { OTHERS };
+            let usage = projects.entry(name.to_owned()).or_default();
+            usage.used_at = now;
+            return work(usage);
+        }
+        let usage = projects.get_mut(project).expect("was looked up");
+        usage.used_at = now;
+        work(usage)
+    }
+
+    /// Lets a request begin, or refuses it (429).
+    pub fn admit_request(
+        &self,
+        options: &QuotaOptions,
+        caller: &Caller,
+        now: Timestamp,
+    ) -> Result<(), AccessError> {
+        if !options.counts() {
+            return Ok(());
+        }
+        let rate = options.of(caller.project()).request_cost_per_second;
+        self.with(caller.project(), now, |usage| {
+            let Some(rate) = rate else { return Ok(()) };
+            let admitted = usage.cost.get_or_insert_with(|| Bucket::full(rate, now)).admit(rate, now);
+            admitted.map_err(|wait| {
+                usage.refuse(Limit::Cost, &format!("requests that cost {rate} a second"), wait)
+            })
+        })
+    }
+
+    /// Takes what a request has cost: it may leave the project in debt.
+    pub fn charge_request(
+        &self,
+        options: &QuotaOptions,
+        caller: &Caller,
+        now: Timestamp,
+        metrics: u64,
+        bytes: u64,
+    ) {
+        if !options.counts() {
+            return;
+        }
+        let cost = REQUEST_COST + metrics as f64 / METRICS_PER_COST + bytes as f64 / BYTES_PER_COST;
+        self.with(caller.project(), now, |usage| {
+            usage.totals.requests += 1;
+            usage.totals.cost += cost;
+            if let Some(bucket) = &mut usage.cost {
+                bucket.take(cost);
+            }
+        });
+    }
+
+    /// Lets measures in, or refuses them (429).
+    pub fn admit_measures(
+        &self,
+        options: &QuotaOptions,
+        caller: &Caller,
+        now: Timestamp,
+        measures: u64,
+    ) -> Result<(), AccessError> {
+        if !options.counts() {
+            return Ok(());
+        }
+        let rate = options.of(caller.project()).measures_per_second;
+        self.with(caller.project(), now, |usage| {
+            if let Some(rate) = rate {
+                let bucket = usage.measures.get_or_insert_with(|| Bucket::full(rate, now));
+                match bucket.admit(rate, now) {
+                    Ok(()) => bucket.take(measures as f64),
+                    Err(wait) => {
+                        return Err(usage.refuse(
+                            Limit::Measures,
+                            &format!("{rate} measures a second"),
+                            wait,
+                        ));
+                    }
+                }
+            }
+            usage.totals.measures += measures;
+            Ok(())
+        })
+    }
+
+    /// Lets a project have so many metrics more, or refuses them (429). The index is asked only where what is remembered is too
+    /// old.
+    pub async fn admit_metrics(
+        &self,
+        options: &QuotaOptions,
+        caller: &Caller,
+        now: Timestamp,
+        new: u64,
+        indexer: &dyn Indexer,
+    ) -> Result<(), AccessError> {
+        let Some(max) = options.of(caller.project()).metrics_max else { return Ok(()) };
+        if new == 0 {
+            return Ok(());
+        }
+        let take = |usage: &mut Usage| {
+            let (count, at) = usage.metrics?;
+            let age = Duration::from_nanos(now.0.saturating_sub(at.0).max(0).cast_unsigned());
+            let fits = count.saturating_add(new) <= max;
+            if age > if fits { COUNT_AGE_MAX } else { COUNT_AGE_MAX_REFUSED } {
+                return None;
+            }
+            if !fits {
+                let wait = Duration::from_secs(METRICS_RETRY_AFTER_SECONDS);
+                return Some(Err(usage.refuse(Limit::Metrics, &format!("{max} metrics"), wait)));
+            }
+            usage.metrics = Some((count + new, at));
+            Some(Ok(()))
+        };
+        if let Some(answer) = self.with(caller.project(), now, take) {
+            return answer;
+        }
+        let count = count(caller, indexer).await.map_err(AccessError::Indexer)?;
+        self.with(caller.project(), now, |usage| {
+            usage.metrics = Some((count, now));
+            take(usage).expect("it has just been counted")
+        })
+    }
+}
+
+/// How long a project may be quiet before it can be forgotten.
+const QUIET: Duration = Duration::from_mins(1);
+
+async fn count(caller: &Caller, indexer: &dyn Indexer) -> Result<u64, IndexerError> {
+    let creators = match &caller.project_id {
+        Some(project) => Creators::Of(project.clone()),
+        None => Creators::Is(caller.user.clone()),
+    };
+    indexer.count_metrics(Some(&creators)).await
+}
+
+impl Usage {
+    fn refuse(&mut self, limit: Limit, what: &str, wait: Duration) -> AccessError {
+        self.totals.refused[limit as usize] += 1;
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        AccessError::LimitExceeded {
+            detail: format!("The project has more than {what}"),
+            retry_after_seconds: seconds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_indexer::{ArchivePolicies as _, MemoryIndexer, Metrics as _, NewMetric};
+    use gnudi_model::{ArchivePolicy, MetricId};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn named(user: &str) -> Caller {
+        Caller { user: user.to_owned(), ..Caller::default() }
+    }
+
+    fn retry_after_seconds(error: AccessError) -> u64 {
+        match error {
+            AccessError::LimitExceeded { retry_after_seconds, .. } => retry_after_seconds,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn limited(limits: ProjectLimits) -> QuotaOptions {
+        QuotaOptions { limits, ..QuotaOptions::default() }
+    }
+
+    fn second(second: i64) -> Timestamp {
+        Timestamp::from_secs(second)
+    }
+
+    #[test]
+    fn a_project_is_refused_until_its_time_has_come() {
+        let free = ProjectLimits { measures_per_second: None, ..ProjectLimits::default() };
+        let mut options = limited(ProjectLimits { measures_per_second: Some(10), ..free });
+        options.projects.insert("free".to_owned(), free);
+        let quotas = Quotas::default();
+        let admit = |user: &str, at: i64, measures: u64| {
+            quotas.admit_measures(&options, &named(user), second(at), measures).map_err(retry_after_seconds)
+        };
+        // Ten seconds' worth at once, and a debt of 20 more.
+        assert_eq!(admit("a", 0, 120), Ok(()));
+        assert_eq!(admit("a", 0, 1), Err(3));
+        assert_eq!(admit("b", 0, 1), Ok(()), "others have a count of their own");
+        assert_eq!(admit("free", 0, 1_000_000), Ok(()));
+        assert_eq!(admit("free", 0, 1_000_000), Ok(()));
+        assert_eq!(admit("a", 1, 1), Err(2));
+        assert_eq!(admit("a", 3, 1), Ok(()));
+    }
+
+    #[test]
+    fn a_request_costs_what_it_reads_and_answers() {
+        let options = limited(ProjectLimits { request_cost_per_second: Some(1), ..ProjectLimits::default() });
+        let quotas = Quotas::default();
+        let caller = named("a");
+        let admit = |at| quotas.admit_request(&options, &caller, second(at)).map_err(retry_after_seconds);
+        for _ in 0..9 {
+            assert_eq!(admit(0), Ok(()));
+            quotas.charge_request(&options, &caller, second(0), 0, 0);
+        }
+        assert_eq!(admit(0), Ok(()));
+        // 1 for itself, 2 for the metrics, 3 for the answer: five more than there were.
+        quotas.charge_request(&options, &caller, second(0), 200, 3 << 16);
+        assert_eq!(admit(0), Err(6));
+        assert_eq!(admit(6), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn metrics_are_counted_by_the_index_and_remembered() {
+        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
+        let quotas = Quotas::default();
+        let indexer = MemoryIndexer::default();
+        let low = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).swap_remove(1);
+        indexer.create_archive_policy(low.clone()).await.unwrap();
+        let metric = |number| NewMetric {
+            id: MetricId(Uuid::from_u128(number)),
+            creator: "a".to_owned(),
+            name: None,
+            unit: None,
+            archive_policy_name: low.name.clone(),
+            resource_id: None,
+            created_at: second(0),
+            whole_name: None,
+        };
+        assert!(indexer.create_metrics(vec![metric(1), metric(2)]).await.iter().all(Result::is_ok));
+        let caller = named("a");
+        let admit = async |at, new| {
+            let admitted = quotas.admit_metrics(&options, &caller, second(at), new, &indexer).await;
+            admitted.map_err(retry_after_seconds)
+        };
+        assert_eq!(admit(0, 2).await, Err(30));
+        assert_eq!(admit(0, 1).await, Ok(()), "what is refused takes nothing");
+        assert_eq!(admit(0, 1).await, Err(30), "what was let in is counted at once");
+        assert!(indexer.delete_metrics(&[metric(1).id]).await.iter().all(Result::is_ok));
+        assert_eq!(admit(1, 1).await, Err(30), "not asked again within a second");
+        // The one that was let in has not come: of two, one is left.
+        assert_eq!(admit(3, 2).await, Ok(()));
+        assert_eq!(admit(3, 1).await, Err(30));
+        assert_eq!(admit(40, 2).await, Ok(()), "a count is cached for a while only");
+    }
+
+    #[test]
+    fn projects_beyond_the_limit_share_one_count() {
+        let options = limited(ProjectLimits { measures_per_second: Some(1), ..ProjectLimits::default() });
+        let quotas = Quotas::default();
+        for project in 0..PROJECTS_MAX + 5 {
+            let _ = quotas.admit_measures(&options, &named(&format!("p{project}")), second(0), 1);
+        }
+        assert_eq!(quotas.projects.lock().len(), PROJECTS_MAX + 1);
+        // Later, those that have been quiet make room.
+        quotas.admit_measures(&options, &named("new"), second(3600), 1).unwrap();
+        assert!(quotas.projects.lock().len() <= 2);
+    }
+}

@@ -1,0 +1,283 @@
+//! The API as a value: a request in, an answer out. `gnudi_server` puts it on sockets; tests call it directly.
+
+use std::{io, panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::FutureExt;
+use gnudi_access::{Audit, Caller, Peer, QuotaFigures, Quotas};
+use gnudi_drivers::incoming::Batch;
+use gnudi_engine::Engine;
+use gnudi_model::Timestamp;
+use gnudi_server::{
+    Application, BodyBudget, HttpLimits, LongWork, RequestBody, Response, Watch, head, reply,
+};
+use hyper::{
+    Method, Request, StatusCode,
+    body::Incoming,
+    header::{
+        ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, DATE, EXPECT, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+    },
+    http::request::Parts,
+};
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+
+use crate::{
+    answer_budget::AnswerBudget,
+    buffers::MeasureBuffers,
+    document::{self, RequestFacts},
+    error::ApiError,
+    figures::Figures,
+    http_date,
+    links::Secure,
+    options::ApiOptions,
+    provision::KnownResources,
+    router::{Route, RouteMatch, Router, dispatch, is_version_1},
+};
+
+/// A longer body of somebody who is not known is not read, to be forgotten.
+const UNKNOWN_DRAINED_BYTES_MAX: u64 = 64 << 10;
+
+/// Everything that answers requests.
+pub struct App {
+    engine: Arc<Engine>,
+    options: ApiOptions,
+    router: Router,
+    registry: Mutex<Registry>,
+    pub figures: Figures,
+    pub(crate) quotas: Arc<Quotas>,
+    audit: Audit,
+    pub measure_buffers: MeasureBuffers,
+    pub(crate) known_resources: KnownResources,
+    bodies: BodyBudget,
+    long_work: LongWork,
+    /// The memory of answers that are not read yet.
+    pub answers: Arc<AnswerBudget>,
+    clock: fn() -> Timestamp,
+    started: Timestamp,
+}
+
+impl App {
+    /// `registry` holds what else `/metrics` shows; `clock` tells the time, which relative timestamps and creation dates
+    /// need; `routes` are those of all APIs.
+    pub fn new(
+        engine: Arc<Engine>,
+        options: ApiOptions,
+        mut registry: Registry,
+        clock: fn() -> Timestamp,
+        routes: Vec<Route>,
+    ) -> Self {
+        let figures = Figures::new(&mut registry);
+        let audit = Audit::new(&mut registry);
+        let quotas = Arc::new(Quotas::default());
+        let answers = Arc::new(AnswerBudget::new(options.limits.answers_bytes_max));
+        registry.register_collector(Box::new(QuotaFigures(quotas.clone())));
+        App {
+            engine,
+            options,
+            router: Router::new(routes),
+            registry: Mutex::new(registry),
+            figures,
+            quotas,
+            audit,
+            measure_buffers: MeasureBuffers::default(),
+            known_resources: KnownResources::default(),
+            bodies: BodyBudget::default(),
+            long_work: LongWork::default(),
+            answers,
+            clock,
+            started: clock(),
+        }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// For answers that go on computing after their request.
+    pub fn shared_engine(&self) -> Arc<Engine> {
+        self.engine.clone()
+    }
+
+    pub fn options(&self) -> &ApiOptions {
+        &self.options
+    }
+
+    /// When the server was started.
+    pub fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Appends a caller's measures to the log of measures. They are durable once this returns.
+    ///
+    /// # Errors
+    /// 429 where the caller's project, or the whole backlog, has too many; 503 where they cannot be stored.
+    pub(crate) async fn append(&self, caller: &Caller, batch: Batch) -> Result<(), ApiError> {
+        let measures = batch.measures();
+        // A removal of measures brings none.
+        if !batch.entries.is_empty() {
+            self.quotas.admit_measures(&self.options.quotas, caller, self.now(), measures)?;
+            self.engine.append(batch).await?;
+            self.figures.measures.inc_by(measures);
+        }
+        Ok(())
+    }
+
+    /// All figures, in Prometheus' text format.
+    pub async fn figures_text(&self) -> String {
+        // The other figures are of most use when a store does not answer.
+        match self.engine.backlog().await {
+            Ok(backlog) => {
+                self.figures.backlog_measures.set(backlog.measures as i64);
+                self.figures.backlog_bytes.set(backlog.bytes as i64);
+            }
+            Err(error) => tracing::warn!(%error, "the backlog is not known"),
+        }
+        let mut text = String::new();
+        // Writing to a string fails never.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry.lock());
+        text
+    }
+
+    /// Reads what is left of a refused body, so that the client sees the answer and the connection can go on; where
+    /// the body must not come at all, the connection closes.
+    async fn clear_the_way(
+        &self,
+        error: &ApiError,
+        parts: &Parts,
+        body: &mut RequestBody<'_>,
+        watch: Option<&Watch>,
+        mut response: Response,
+    ) -> Response {
+        if body.is_read() {
+            return response;
+        }
+        let length = body.bytes_left();
+        let is_long = length.is_none_or(|bytes| bytes > UNKNOWN_DRAINED_BYTES_MAX);
+        let is_not_worth_reading = error.status == StatusCode::UNAUTHORIZED && is_long;
+        if error.status == StatusCode::PAYLOAD_TOO_LARGE
+            || is_not_worth_reading
+            || parts.headers.contains_key(EXPECT)
+        {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            if let Some(watch) = watch {
+                watch.will_close_early();
+            }
+        } else {
+            body.drain().await;
+        }
+        response
+    }
+
+    async fn handle(
+        &self,
+        found: Result<RouteMatch<'_>, ApiError>,
+        parts: &Parts,
+        body: &mut RequestBody<'_>,
+    ) -> Result<Response, ApiError> {
+        head::check(parts, &self.options.http_limits)?;
+        let auth_mode = &self.options.auth_mode;
+        let leads_to_version_1 = || match &found {
+            Ok(found) => found.is_version_1(),
+            Err(_) => is_version_1(parts.uri.path(), &self.options.path_prefix),
+        };
+        let is_guarded = auth_mode.guards_version_1() && leads_to_version_1();
+        let caller = if is_guarded { Some(auth_mode.caller(parts, self.now()).await?) } else { None };
+        let found = found?;
+        let handled = AssertUnwindSafe(dispatch(self, &found, parts, body, caller)).catch_unwind().await;
+        handled.unwrap_or_else(|panic| {
+            let reason = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("unknown");
+            tracing::error!(reason, method = %parts.method, path = parts.uri.path(), "a handler panicked");
+            self.figures.panics.inc();
+            Err(ApiError::internal())
+        })
+    }
+}
+
+impl Application for App {
+    fn limits(&self) -> &HttpLimits {
+        &self.options.http_limits
+    }
+
+    async fn answer(&self, request: Request<Incoming>, watch: Option<Arc<Watch>>) -> Response {
+        let (mut parts, incoming) = request.into_parts();
+        if let Some(watch) = &watch {
+            if self.options.auth_mode.asks_for_peers() {
+                parts.extensions.insert(Peer(watch.peer()));
+            }
+            if watch.is_secure() {
+                parts.extensions.insert(Secure);
+            }
+            watch.begin_handling();
+        }
+        let limits = &self.options.http_limits;
+        let mut body = RequestBody::new(incoming, watch.clone(), &self.bodies, limits, &self.long_work);
+        let found = self.router.find(&parts, &self.options.path_prefix);
+        let route = found.as_ref().map_or("", |found| found.route);
+        let result = self.handle(found, &parts, &mut body).await;
+        let mut response = match result {
+            Ok(response) => response,
+            Err(error) => {
+                let peer = watch.as_ref().map(|watch| watch.peer());
+                self.audit.note(&error.refused(&parts, route, peer), self.now());
+                let response = refuse(&error, &parts);
+                self.clear_the_way(&error, &parts, &mut body, watch.as_deref(), response).await
+            }
+        };
+        let cors = &self.options.cors;
+        if parts.method == Method::OPTIONS || !cors.allowed_origin.is_empty() {
+            response = cors.apply(&parts.method, &parts.headers, response);
+        }
+        // The server's own stands still while the clock is set back.
+        response.headers_mut().insert(DATE, http_date::header(self.now()));
+        self.figures.answered(method_name(&parts.method), route, response.status().as_u16());
+        response
+    }
+
+    async fn follow(&self) -> io::Result<()> {
+        self.options.auth_mode.follow().await
+    }
+}
+
+/// The label of a method; one that is none of the usual must not make a new time series.
+fn method_name(method: &Method) -> &'static str {
+    for known in ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] {
+        if method.as_str() == known {
+            return known;
+        }
+    }
+    "other"
+}
+
+fn refuse(error: &ApiError, parts: &Parts) -> Response {
+    let header = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or(""));
+    let asked = RequestFacts {
+        method: parts.method.as_str(),
+        accept: header(ACCEPT),
+        content_type: header(CONTENT_TYPE).unwrap_or(""),
+    };
+    let (content_type, text) = document::of(error, asked);
+    let mut response =
+        reply::with_body(error.status, HeaderValue::from_static(content_type), text.into_bytes());
+    let headers = response.headers_mut();
+    if !error.allow.is_empty() {
+        let allow = HeaderValue::from_str(&error.allow.join(", ")).expect("methods are tokens");
+        headers.insert(ALLOW, allow);
+    }
+    if let Some(challenge) = &error.challenge
+        && let Ok(challenge) = HeaderValue::from_str(challenge.header())
+    {
+        headers.insert(WWW_AUTHENTICATE, challenge);
+    }
+    if error.is_retryable() {
+        headers.insert(RETRY_AFTER, error.retry_after_seconds.into());
+    }
+    response
+}

@@ -1,0 +1,278 @@
+//! Measures for resources and metrics that come into being with their first measure: what InfluxDB's and Prometheus'
+//! clients send.
+//!
+//! [`deliver`] finds the metrics, in memory where all of them are known, makes what is missing by the rules of archive policies
+//! unless the destination has one, and hands the measures to the engine. It changes nothing before it has seen that all of the request may be carried out.
+//! Requests that make the same things at the same time all succeed.
+
+mod known;
+mod parcel;
+
+use std::sync::Arc;
+
+use gnudi_access::{Rule, Target};
+use gnudi_drivers::incoming::Batch;
+use gnudi_indexer::{IndexerError, MetricsChange, NewNamedMetric, NewResource, ResourceChange};
+use gnudi_model::{Metric, Resource, ResourceType, Timestamp, resource_type::GENERIC};
+use gnudi_series::points;
+use hyper::StatusCode;
+use uuid::Uuid;
+
+pub use known::KnownResources;
+pub use parcel::{Parcel, Parcels};
+
+use crate::{call::Call, error::ApiError, json::Value};
+
+/// How often a request looks again after another one was faster.
+const ATTEMPTS_MAX: usize = 16;
+
+/// Where measures go to.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The type of the resources.
+    pub resource_type: &'a str,
+    /// What the type is to be where it is missing; `None` refuses the request (404).
+    pub type_to_create: Option<&'a ResourceType>,
+    /// The archive policy of metrics that have to be made; without it, or where there is no such policy, the rules say.
+    pub archive_policy: Option<&'a str>,
+}
+
+/// Takes the measures of a request: all of them, or none.
+///
+/// # Errors
+/// Those of [`find_or_make`].
+pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) -> Result<(), ApiError> {
+    if parcels.iter().next().is_none() {
+        call.has_no_items(Rule::PostMeasures);
+        return Ok(());
+    }
+    let mut batch = Batch::default();
+    let found = find_or_make(call, to, parcels).await?;
+    for (parcel, metrics) in parcels.iter().zip(&found) {
+        for (measures, metric) in parcel.measures().zip(metrics) {
+            batch.push(metric.id, measures.len() as u32, |out| points::encode(measures, out));
+        }
+    }
+    call.append(batch).await
+}
+
+/// The metrics of each parcel, in its order, to which the caller may post.
+///
+/// # Errors
+/// 400 where no rule gives a metric its archive policy, 403 where the caller may not do this to a resource or a metric, 404
+/// where the type is missing, 409 where a resource is of another type, 413 where there are too many metrics.
+pub async fn find_or_make(
+    call: &Call<'_>,
+    to: Destination<'_>,
+    parcels: &Parcels,
+) -> Result<Vec<Vec<Arc<Metric>>>, ApiError> {
+    call.app.options().limits.check_metrics(parcels.metrics())?;
+    let found: Vec<Option<Vec<Arc<Metric>>>> =
+        parcels.iter().map(|parcel| known_metrics(call, to.resource_type, parcel)).collect();
+    match found.iter().cloned().collect::<Option<Vec<_>>>() {
+        Some(all) => Ok(all),
+        None => make(call, to, parcels, found).await,
+    }
+}
+
+/// The metrics of a parcel, in its order, if all of them are in memory and the caller may post to them.
+fn known_metrics(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Option<Vec<Arc<Metric>>> {
+    if !call.app.known_resources.is(parcel.id, resource_type)
+        || call.may_be_refused_for_resource(Rule::PostMeasures)
+    {
+        return None;
+    }
+    let indexer = call.app.engine().indexer();
+    let metric = |name| {
+        indexer
+            .cached_named_metric(parcel.id, name)
+            .filter(|metric| call.allows(Rule::PostMeasures, Target::Metric(metric, None)))
+    };
+    parcel.names().map(metric).collect()
+}
+
+/// What has to be done for a parcel, once all that can refuse it has been asked.
+enum Step {
+    Nothing(Vec<Arc<Metric>>),
+    Create(Vec<(String, MetricsChange)>),
+    AddMetrics(Vec<(String, MetricsChange)>),
+}
+
+async fn make(
+    call: &Call<'_>,
+    to: Destination<'_>,
+    parcels: &Parcels,
+    mut found: Vec<Option<Vec<Arc<Metric>>>>,
+) -> Result<Vec<Vec<Arc<Metric>>>, ApiError> {
+    let indexer = call.app.engine().indexer();
+    let exists = indexer.resource_type(to.resource_type).await?.is_some();
+    let type_to_create = to.type_to_create.filter(|_| !exists);
+    if !exists && type_to_create.is_none() {
+        let error = IndexerError::NoSuchResourceType(to.resource_type.to_owned());
+        return Err(ApiError::not_found(error.to_string()));
+    }
+    if let Some(resource_type) = type_to_create {
+        call.enforce(Rule::CreateResourceType, Target::Given(&[("name", Some(&resource_type.name))]))?;
+    }
+    for _ in 0..ATTEMPTS_MAX {
+        let now = call.resource_now();
+        let mut steps = Vec::new();
+        for (index, parcel) in parcels.iter().enumerate().filter(|(index, _)| found[*index].is_none()) {
+            steps.push((index, step(call, to, parcel).await?));
+        }
+        if let Some(resource_type) = type_to_create {
+            match indexer.create_resource_type(resource_type.clone()).await {
+                Ok(()) | Err(IndexerError::ResourceTypeAlreadyExists(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        carry_out(call, to.resource_type, parcels, steps, now, &mut found).await?;
+        if found.iter().all(Option::is_some) {
+            return Ok(found.into_iter().flatten().collect());
+        }
+    }
+    Err(ApiError::unavailable("Other requests keep changing the same resources"))
+}
+
+/// What a parcel needs; looks, and changes nothing.
+async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<Step, ApiError> {
+    let resource_type = to.resource_type;
+    // Of whatever type it is; the type itself may be made only now.
+    let Some(resource) = call.app.engine().indexer().resource(GENERIC, parcel.id).await? else {
+        let given = [
+            ("resource_type", Some(resource_type)),
+            ("creator", Some(call.caller.user.as_str())),
+            ("original_resource_id", Some(parcel.original_resource_id.as_str())),
+        ];
+        call.enforce(Rule::CreateResource, Target::Given(&given))?;
+        return Ok(Step::Create(new_metrics(call, to, parcel.names().zip(parcel.whole_names())).await?));
+    };
+    if resource.resource_type.as_str() != resource_type {
+        return Err(conflict(parcel.id));
+    }
+    let metrics = resource.metrics_named(parcel.names());
+    call.enforce(Rule::UpdateResource, Target::Resource(&resource))?;
+    call.enforce_all(Rule::PostMeasures, metrics.iter().flatten()).await?;
+    let named = parcel.names().zip(parcel.whole_names()).zip(&metrics);
+    let missing = named.filter(|(_, metric)| metric.is_none()).map(|(names, _)| names);
+    let new = new_metrics(call, to, missing).await?;
+    Ok(match metrics.into_iter().collect() {
+        Some(all) => Step::Nothing(all),
+        None => Step::AddMetrics(new),
+    })
+}
+
+/// Metrics to be made, with their archive policies.
+async fn new_metrics(
+    call: &Call<'_>,
+    to: Destination<'_>,
+    names: impl Iterator<Item = (&str, Option<&str>)>,
+) -> Result<Vec<(String, MetricsChange)>, ApiError> {
+    let mut metrics = Vec::new();
+    let indexer = call.app.engine().indexer();
+    let own_policy = match to.archive_policy {
+        Some(name) => indexer.archive_policy(name).await?.map(|policy| policy.name.clone()),
+        None => None,
+    };
+    for (name, whole_name) in names {
+        let archive_policy_name = match &own_policy {
+            Some(policy) => policy.clone(),
+            None => call.archive_policy_for(Some(name)).await?,
+        };
+        let id = call.new_metric_id();
+        let whole_name = whole_name.map(str::to_owned);
+        let metric = NewNamedMetric { id, unit: None, archive_policy_name, whole_name };
+        metrics.push((name.to_owned(), MetricsChange::Create(metric)));
+    }
+    call.admit_metrics(metrics.len()).await?;
+    Ok(metrics)
+}
+
+/// Makes what is missing; a parcel for which another request was faster stays without its metrics, to be looked at again.
+async fn carry_out(
+    call: &Call<'_>,
+    resource_type: &str,
+    parcels: &Parcels,
+    steps: Vec<(usize, Step)>,
+    now: Timestamp,
+    found: &mut [Option<Vec<Arc<Metric>>>],
+) -> Result<(), ApiError> {
+    let indexer = call.app.engine().indexer();
+    let (mut new, mut new_of) = (Vec::new(), Vec::new());
+    for (index, step) in steps {
+        let parcel = parcels.get(index);
+        match step {
+            Step::Nothing(metrics) => {
+                call.app.known_resources.insert(parcel.id, resource_type);
+                found[index] = Some(metrics);
+            }
+            Step::Create(metrics) => {
+                new.push(new_resource(call, resource_type, parcel, metrics, now));
+                new_of.push(index);
+            }
+            Step::AddMetrics(metrics) => {
+                let change = ResourceChange {
+                    metrics: Some(metrics),
+                    append_metrics: true,
+                    create_revision: false,
+                    now,
+                    ..ResourceChange::default()
+                };
+                let made = indexer.update_resource(resource_type, parcel.id, change).await;
+                found[index] = metrics_of(parcel, made.map(|updated| updated.resource))?;
+            }
+        }
+    }
+    for (index, made) in new_of.into_iter().zip(indexer.create_resources(new).await) {
+        let parcel = parcels.get(index);
+        found[index] = metrics_of(parcel, made)?;
+        if found[index].is_some() {
+            call.app.known_resources.insert(parcel.id, resource_type);
+        }
+    }
+    Ok(())
+}
+
+fn new_resource(
+    call: &Call<'_>,
+    resource_type: &str,
+    parcel: &Parcel,
+    metrics: Vec<(String, MetricsChange)>,
+    now: Timestamp,
+) -> NewResource {
+    NewResource {
+        id: parcel.id,
+        resource_type: resource_type.to_owned(),
+        original_resource_id: parcel.original_resource_id.clone(),
+        creator: call.caller.user.clone(),
+        user_id: None,
+        project_id: None,
+        started_at: now,
+        ended_at: None,
+        attributes: parcel.attributes.clone(),
+        metrics,
+        now,
+    }
+}
+
+/// The metrics of a parcel out of its resource; `None` where it must be looked at again.
+fn metrics_of(
+    parcel: &Parcel,
+    made: Result<Arc<Resource>, IndexerError>,
+) -> Result<Option<Vec<Arc<Metric>>>, ApiError> {
+    match made {
+        Ok(resource) => Ok(resource.metrics_named(parcel.names()).into_iter().collect()),
+        // Somebody else has made, or deleted, the same just now.
+        Err(
+            IndexerError::ResourceAlreadyExists(_)
+            | IndexerError::NamedMetricAlreadyExists(_)
+            | IndexerError::NoSuchResource(_),
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn conflict(id: Uuid) -> ApiError {
+    let detail = Value::cause("Resource already exists", id.to_string());
+    ApiError::new(StatusCode::CONFLICT, detail)
+}

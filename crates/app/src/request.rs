@@ -1,0 +1,59 @@
+//! What handlers share: reading a JSON body.
+
+use bytes::Bytes;
+use gnudi_server::RequestBody;
+use hyper::{StatusCode, header::CONTENT_TYPE, http::request::Parts};
+
+use crate::{
+    error::ApiError,
+    json::{self, ParseError, Value},
+};
+
+/// Refuses (415) a body that does not say that it is of the media type.
+pub fn expect(parts: &Parts, media_type: &str) -> Result<(), ApiError> {
+    let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
+    let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    if content_type == media_type.as_bytes() || media.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes())
+    {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""))
+}
+
+/// Whether a body says that it is a form.
+pub fn is_form(parts: &Parts) -> bool {
+    expect(parts, "application/x-www-form-urlencoded").is_ok()
+}
+
+/// Refuses (415) a body that does not say that it is JSON.
+pub fn expect_json(parts: &Parts) -> Result<(), ApiError> {
+    expect(parts, "application/json")
+}
+
+/// The body of a request that says it is JSON.
+///
+/// # Errors
+/// 415 where it says otherwise, and what [`RequestBody::read`] refuses.
+pub async fn json_bytes(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Bytes, ApiError> {
+    expect_json(parts)?;
+    Ok(body.read().await?)
+}
+
+/// The document in the body of a request.
+///
+/// # Errors
+/// 400 where it is no JSON, and those of [`json_bytes`].
+pub async fn json(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Value, ApiError> {
+    let text = json_bytes(parts, body).await?;
+    Ok(body.long_work.run(text.len(), || json::parse(&text)).await?)
+}
+
+impl From<ParseError> for ApiError {
+    fn from(error: ParseError) -> Self {
+        ApiError::bad_request(Value::cause_and_reason(
+            "Unable to decode body",
+            error.to_string(),
+            Value::Array(Vec::new()),
+        ))
+    }
+}

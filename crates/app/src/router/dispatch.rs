@@ -1,0 +1,155 @@
+//! A request's way to its handler: what its path names is looked up, then the guard is asked.
+
+use std::sync::Arc;
+
+use gnudi_access::{Caller, Target};
+use gnudi_indexer::IndexerError;
+use gnudi_model::{Metric, MetricId, ResourceType, python::parse_uuid};
+use gnudi_server::{RequestBody, Response, acceptable};
+use hyper::{StatusCode, body::Body as _, header::ACCEPT, http::request::Parts};
+use uuid::Uuid;
+
+use super::{Guard, Lookup, RouteMatch};
+use crate::{
+    app::App,
+    call::{Call, Named},
+    error::ApiError,
+    json::Value,
+    resource_id,
+};
+
+/// Asks the guard, then the handler. `caller` is who calls, where that is known already.
+pub async fn dispatch(
+    app: &App,
+    found: &RouteMatch<'_>,
+    parts: &Parts,
+    body: &mut RequestBody<'_>,
+    caller: Option<Caller>,
+) -> Result<Response, ApiError> {
+    let arguments =
+        parts.uri.query().map_or(0, |query| query.bytes().filter(|byte| *byte == b'&').count() + 1);
+    let arguments_max = app.options().limits.query_arguments_max;
+    if arguments > arguments_max {
+        return Err(ApiError::bad_request(format!("There are more than {arguments_max} arguments")));
+    }
+    let guard = found.endpoint.as_ref().map_or(Guard::Open, |endpoint| endpoint.guard);
+    let is_open = matches!(guard, Guard::Open | Guard::Deferred(_)) && found.lookup == Lookup::Nothing;
+    let caller = match caller {
+        Some(caller) => caller,
+        None if is_open => Caller::default(),
+        None => app.options().auth_mode.caller(parts, app.now()).await?,
+    };
+    let mut call = Call::new(app, parts, caller, found.route, &found.parameters);
+    let quotas = &app.options().quotas;
+    if !is_open {
+        let admitted = app.quotas.admit_request(quotas, &call.caller, app.now());
+        admitted.map_err(|error| ApiError::from(error).to(&call.caller))?;
+    }
+    let answered = answer(&mut call, found, body).await;
+    if !is_open {
+        let bytes = answered.as_ref().map_or(0, |answer| answer.body().size_hint().lower());
+        app.quotas.charge_request(quotas, &call.caller, app.now(), call.metrics_read(), bytes);
+    }
+    answered.map_err(|error| error.to(&call.caller))
+}
+
+/// The handler's answer, once the path has been looked up and the guard has been asked.
+async fn answer(
+    call: &mut Call<'_>,
+    found: &RouteMatch<'_>,
+    body: &mut RequestBody<'_>,
+) -> Result<Response, ApiError> {
+    call.named = find_named(call, found.lookup).await?;
+    let endpoint = found.endpoint.as_ref().map_err(Clone::clone)?;
+    if !endpoint.offers.is_empty() {
+        negotiate(call.parts, endpoint.offers)?;
+    }
+    match endpoint.guard {
+        Guard::Caller(rule) => call.enforce(rule, Target::Nothing)?,
+        Guard::Metric(rule) => call.enforce_with_resource(rule, call.metric()).await?,
+        Guard::Items(_) | Guard::Deferred(_) | Guard::Open => {}
+    }
+    let answer = endpoint.handler.handle(call, body).await?;
+    if let Guard::Items(rules) = endpoint.guard {
+        debug_assert!(call.has_asked(rules), "{}: the handler asked for none of {rules:?}", found.route);
+    }
+    Ok(answer)
+}
+
+async fn find_named(call: &Call<'_>, lookup: Lookup) -> Result<Named, ApiError> {
+    let mut named = Named::default();
+    match lookup {
+        Lookup::Nothing => {}
+        Lookup::ArchivePolicyRule => {
+            let name = call.parameter("name");
+            let rule = call.app.engine().indexer().archive_policy_rule(name).await?;
+            rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(name.to_owned()))?;
+        }
+        Lookup::Metric => named.metric = Some(find_metric(call.app, call.parameter("id")).await?),
+        Lookup::ResourceType => named.resource_type = Some(find_resource_type(call).await?),
+        Lookup::ResourceId => {
+            named.resource_type = Some(find_resource_type(call).await?);
+            named.resource_id = Some(find_resource_id(call)?);
+        }
+        Lookup::NamedMetric => {
+            let resource_type = find_resource_type(call).await?;
+            let resource = find_resource_id(call)?;
+            named.metric = Some(find_named_metric(call, &resource_type.name, resource).await?);
+            named.resource_type = Some(resource_type);
+            named.resource_id = Some(resource);
+        }
+    }
+    Ok(named)
+}
+
+async fn find_resource_type(call: &Call<'_>) -> Result<Arc<ResourceType>, ApiError> {
+    let name = call.parameter("type");
+    let found = call.app.engine().indexer().resource_type(name).await?;
+    found.ok_or_else(|| ApiError::not_found(IndexerError::NoSuchResourceType(name.to_owned()).to_string()))
+}
+
+fn find_resource_id(call: &Call<'_>) -> Result<Uuid, ApiError> {
+    let text = call.parameter("id");
+    let unknown = |_| ApiError::not_found(format!("Resource {text} does not exist"));
+    resource_id::check(&text.into(), &call.caller.user).map_err(unknown)
+}
+
+async fn find_named_metric(
+    call: &Call<'_>,
+    resource_type: &str,
+    resource: Uuid,
+) -> Result<Arc<Metric>, ApiError> {
+    let (indexer, name) = (call.app.engine().indexer(), call.parameter("name"));
+    if let Some(metric) = indexer.cached_named_metric(resource, name) {
+        return Ok(metric);
+    }
+    if let Some(metric) = indexer.named_metrics(&[(resource, name)]).await?.pop().flatten() {
+        return Ok(metric);
+    }
+    Err(match indexer.resource(resource_type, resource).await? {
+        Some(_) => ApiError::not_found(format!("Metric {name} does not exist")),
+        None => ApiError::not_found(IndexerError::NoSuchResource(resource).to_string()),
+    })
+}
+
+/// Refuses a client whose `Accept` header has none of the offered media types; JSON is always offered.
+fn negotiate(parts: &Parts, offers: &[&str]) -> Result<(), ApiError> {
+    let accept = parts.headers.get(ACCEPT).map_or("", |accept| accept.to_str().unwrap_or("*/*"));
+    // JSON with parameters is no offer, but pecan lets it pass where it stands first.
+    let with_parameters = |rest: &str| !rest.trim_start().starts_with(['q', 'Q']);
+    if matches!(accept, "" | "*/*" | "application/json")
+        || !acceptable(accept, offers).is_empty()
+        || accept.strip_prefix("application/json;").is_some_and(with_parameters)
+    {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, Value::Null))
+}
+
+/// The metric of an id in any form that Python's `uuid.UUID` takes.
+async fn find_metric(app: &App, text: &str) -> Result<Arc<Metric>, ApiError> {
+    let unknown = || ApiError::not_found(format!("Metric {text} does not exist"));
+    let id = parse_uuid(text).ok_or_else(unknown)?;
+    let found = app.engine().indexer().metrics(&[MetricId(id)]).await?.pop().flatten();
+    found.ok_or_else(unknown)
+}

@@ -1,0 +1,243 @@
+//! Checks documents, and words what is wrong with them as voluptuous does: `expected str for dictionary value @ data['name']`.
+//!
+//! A check is a function of a value; [`entries`] opens an object, whose keys the caller takes in the document's order,
+//! so that the first fault is the one that Gnocchi tells.
+
+use gnudi_model::{STORED_CHARACTERS_MAX, Timespan, is_storable};
+
+use crate::{
+    error::ApiError,
+    json::{Value, repr_str},
+    python,
+};
+
+/// One step from a document to a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// What is wrong with a document, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    message: String,
+    path: Vec<Step>,
+    of_dictionary: bool,
+}
+
+pub type Checked<T> = Result<T, Invalid>;
+
+impl Invalid {
+    pub fn new(message: impl Into<String>) -> Self {
+        Invalid { message: message.into(), path: Vec::new(), of_dictionary: false }
+    }
+
+    /// A key that the object must not have.
+    pub fn extra_key(key: &str) -> Self {
+        Invalid::at_key("extra keys not allowed", key)
+    }
+
+    /// A key whose form is wrong.
+    pub fn bad_key(key: &str) -> Self {
+        Invalid::at_key("not a valid value", key)
+    }
+
+    /// A fault of a key itself, not of its value.
+    pub fn at_key(message: impl Into<String>, key: &str) -> Self {
+        Invalid { path: vec![Step::Key(key.to_owned())], ..Invalid::new(message) }
+    }
+
+    /// The same fault, seen from the object whose key holds the value.
+    pub fn in_key(mut self, key: &str) -> Self {
+        self.of_dictionary |= self.path.is_empty();
+        self.path.insert(0, Step::Key(key.to_owned()));
+        self
+    }
+
+    /// The same fault, seen from the list that holds the value.
+    pub fn in_index(mut self, index: usize) -> Self {
+        self.path.insert(0, Step::Index(index));
+        self
+    }
+
+    /// How many steps the place of the fault is away.
+    pub fn depth(&self) -> usize {
+        self.path.len()
+    }
+
+    /// The text of the fault and of its place.
+    pub fn reason(&self) -> String {
+        let mut text = self.message.clone();
+        if self.of_dictionary {
+            text.push_str(" for dictionary value");
+        }
+        if !self.path.is_empty() {
+            text.push_str(" @ data");
+        }
+        for step in &self.path {
+            match step {
+                Step::Key(key) => text.extend(["[", &repr_str(key), "]"]),
+                Step::Index(index) => text.extend(["[", &index.to_string(), "]"]),
+            }
+        }
+        text
+    }
+}
+
+impl From<Invalid> for ApiError {
+    fn from(invalid: Invalid) -> Self {
+        let path: Vec<String> = invalid
+            .path
+            .iter()
+            .map(|step| match step {
+                Step::Key(key) => key.clone(),
+                Step::Index(index) => index.to_string(),
+            })
+            .collect();
+        ApiError::bad_request(Value::cause_and_reason("Invalid input", invalid.reason(), path))
+    }
+}
+
+/// The entries of an object.
+pub fn entries(value: &Value) -> Checked<&[(String, Value)]> {
+    match value {
+        Value::Object(entries) => Ok(entries),
+        _ => Err(Invalid::new("expected a dictionary")),
+    }
+}
+
+/// The one entry of an object that has at least `min` of them, and at most one.
+pub fn one_entry(value: &Value, min: usize) -> Checked<Option<&(String, Value)>> {
+    let length = match value {
+        Value::Object(entries) => entries.len(),
+        Value::Array(items) => items.len(),
+        Value::Str(text) => text.chars().count(),
+        _ => return Err(Invalid::new("invalid value or type")),
+    };
+    if length < min {
+        return Err(Invalid::new(format!("length of value must be at least {min}")));
+    }
+    if length > 1 {
+        return Err(Invalid::new("length of value must be at most 1"));
+    }
+    Ok(entries(value)?.first())
+}
+
+/// A key that must be there.
+pub fn required<T>(value: Option<T>, key: &str) -> Checked<T> {
+    value.ok_or_else(|| Invalid {
+        path: vec![Step::Key(key.to_owned())],
+        ..Invalid::new("required key not provided")
+    })
+}
+
+/// A string.
+pub fn string(value: &Value) -> Checked<String> {
+    match value {
+        Value::Str(text) => Ok(text.clone()),
+        _ => Err(Invalid::new("expected str")),
+    }
+}
+
+/// A string of up to `max` characters.
+pub fn string_up_to(max: usize) -> impl Fn(&Value) -> Checked<String> {
+    move |value| {
+        let text = string(value)?;
+        if text.chars().count() > max {
+            return Err(Invalid::new(format!("length of value must be at most {max}")));
+        }
+        Ok(text)
+    }
+}
+
+/// An integer of at least `min`, or what Python's `int()` makes one of.
+pub fn integer_from(min: u64) -> impl Fn(&Value) -> Checked<u64> {
+    move |value| {
+        let number = python::int(value).ok_or_else(|| Invalid::new("expected int"))?;
+        u64::try_from(number)
+            .ok()
+            .filter(|number| *number >= min)
+            .ok_or_else(|| Invalid::new(format!("value must be at least {min}")))
+    }
+}
+
+/// Whether a text can be stored as a name, by every database.
+///
+/// # Errors
+/// 400 where it is too long or holds a NUL.
+pub fn storable(text: &str) -> Result<(), ApiError> {
+    if !is_storable(text) {
+        let reason = format!("A name has at most {STORED_CHARACTERS_MAX} characters, and no NUL among them");
+        return Err(ApiError::bad_request(reason));
+    }
+    Ok(())
+}
+
+/// Whether a text can be the name that a path ends in.
+///
+/// # Errors
+/// 400 where it is empty, and those of [`storable`].
+pub fn addressable(text: &str) -> Result<(), ApiError> {
+    if text.is_empty() {
+        return Err(ApiError::bad_request("A name cannot be empty"));
+    }
+    storable(text)
+}
+
+/// A list, each item of which passes the check. Of several faults, one that lies within an item is told before those of
+/// items as such.
+pub fn list<T>(value: &Value, check: impl Fn(&Value) -> Checked<T>) -> Checked<Vec<T>> {
+    let Value::Array(items) = value else {
+        return Err(Invalid::new("expected a list"));
+    };
+    let mut checked = Vec::with_capacity(items.len());
+    let mut fault = None;
+    for (index, item) in items.iter().enumerate() {
+        match check(item) {
+            Ok(item) => checked.push(item),
+            Err(invalid) if invalid.path.is_empty() => {
+                fault.get_or_insert_with(|| invalid.in_index(index));
+            }
+            Err(invalid) => return Err(invalid.in_index(index)),
+        }
+    }
+    fault.map_or(Ok(checked), Err)
+}
+
+/// A span of time: seconds, or words ("5 minutes").
+pub fn timespan(value: &Value) -> Checked<Timespan> {
+    python::timespan(value).map_err(Invalid::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_of_limited_length() {
+        assert!(storable("").is_ok() && storable(&"é".repeat(255)).is_ok());
+        assert!(addressable("").is_err() && addressable("x").is_ok());
+        assert!(storable(&"x".repeat(256)).is_err() && storable("a\0b").is_err());
+    }
+
+    #[test]
+    fn the_place_of_a_fault_is_told() {
+        let value = crate::json::parse(br#"{"definition": [{"points": 1}, {"points": "x"}]}"#).unwrap();
+        let check = |value: &Value| -> Checked<()> {
+            for (key, value) in entries(value)? {
+                let check = |item: &Value| {
+                    let (key, points) = &entries(item)?[0];
+                    integer_from(1)(points).map_err(|invalid| invalid.in_key(key))
+                };
+                list(value, check).map_err(|invalid| invalid.in_key(key))?;
+            }
+            Ok(())
+        };
+        let error = ApiError::from(check(&value).unwrap_err());
+        assert_eq!(
+            error.detail.to_json(),
+            r#"{"cause": "Invalid input", "reason": "expected int for dictionary value @ data['definition'][1]['points']", "detail": ["definition", "1", "points"]}"#
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! The parameters of Prometheus' API: of the address and of a form, in Prometheus' forms and with its errors.
+
+use gnudi_app::{ApiError, query::Query, request};
+use gnudi_prometheus::times::{parse_duration, parse_time};
+use gnudi_promql::{Limits, Matcher, parse_selector};
+use gnudi_server::RequestBody;
+use hyper::Method;
+
+use crate::{call::Call, failure::Failure};
+
+/// What a request was given. A form's parameters come before those of the address.
+#[derive(Debug)]
+pub struct Arguments {
+    form: Query,
+    address: Query,
+}
+
+impl Arguments {
+    pub async fn read(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Self, Failure> {
+        let address = call.query();
+        if call.parts.method == Method::GET || !request::is_form(call.parts) {
+            return Ok(Arguments { form: Query::default(), address });
+        }
+        let form = body.read_small().await.map_err(ApiError::from)?;
+        let form = std::str::from_utf8(&form)
+            .map_err(|_| Failure::bad_data("error parsing form values: it is not UTF-8"))?;
+        let arguments_max = call.app.options().limits.query_arguments_max;
+        if form.bytes().filter(|byte| *byte == b'&').count() >= arguments_max {
+            let text = format!("error parsing form values: there are more than {arguments_max}");
+            return Err(Failure::bad_data(text));
+        }
+        Ok(Arguments { form: Query::parse(Some(form)), address })
+    }
+
+    /// A parameter; the first where it is given several times, "" where it is not given.
+    pub fn get(&self, name: &str) -> &str {
+        let mut values = self.form.values(name).chain(self.address.values(name));
+        values.next().unwrap_or("")
+    }
+
+    /// A time in milliseconds, `None` where it is not given.
+    pub fn time(&self, name: &str) -> Result<Option<i64>, Failure> {
+        let parse = |text: &str| {
+            parse_time(text).map_err(|reason| format!("invalid time value for '{name}': {reason}"))
+        };
+        self.parsed(name, parse)
+    }
+
+    /// A time in milliseconds that must be given.
+    pub fn required_time(&self, name: &str) -> Result<i64, Failure> {
+        parse_time(self.get(name)).map_err(|reason| Failure::parameter(name, reason))
+    }
+
+    /// A duration in nanoseconds, `None` where it is not given.
+    pub fn duration(&self, name: &str) -> Result<Option<i64>, Failure> {
+        self.parsed(name, parse_duration)
+    }
+
+    /// `lookback_delta` in nanoseconds.
+    pub fn lookback(&self) -> Result<Option<i64>, Failure> {
+        match self.get("lookback_delta") {
+            "" => Ok(None),
+            text => parse_duration(text).map(Some).map_err(|reason| {
+                Failure::bad_data(format!("error parsing lookback delta duration: {reason}"))
+            }),
+        }
+    }
+
+    fn parsed<T>(&self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Failure> {
+        match self.get(name) {
+            "" => Ok(None),
+            text => parse(text).map(Some).map_err(|reason| Failure::parameter(name, reason)),
+        }
+    }
+
+    /// How many items of an answer are wanted; `None` for all.
+    pub fn limit(&self) -> Result<Option<usize>, Failure> {
+        let limit = self.number("limit")?;
+        match limit {
+            None | Some(0) => Ok(None),
+            Some(limit) => match usize::try_from(limit) {
+                Ok(limit) => Ok(Some(limit)),
+                Err(_) => Err(Failure::parameter("limit", "limit must be non-negative")),
+            },
+        }
+    }
+
+    /// A whole number.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
+        let syntax = |text: &str| format!("strconv.Atoi: parsing {text:?}: invalid syntax");
+        self.parsed(name, |text| text.parse().map_err(|_| syntax(text)))
+    }
+
+    /// The sets of matchers of `match[]`.
+    pub fn matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
+        self.parsed_matchers().map_err(Failure::bad_data)
+    }
+
+    fn parsed_matchers(&self) -> Result<Vec<Vec<Matcher>>, String> {
+        let texts = self.form.values("match[]").chain(self.address.values("match[]"));
+        let limits = Limits::default();
+        let parse = |text: &str| {
+            let matchers = parse_selector(text, &limits).map_err(|error| error.text)?;
+            if matchers.iter().all(|matcher| matcher.matches("")) {
+                return Err("match[] must contain at least one non-empty matcher".to_owned());
+            }
+            Ok(matchers)
+        };
+        texts.map(parse).collect()
+    }
+
+    /// The sets of matchers of `match[]`, one at least.
+    pub fn required_matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
+        let sets = self.parsed_matchers().map_err(|text| Failure::parameter("match[]", text))?;
+        if sets.is_empty() { Err(Failure::bad_data("no match[] parameter provided")) } else { Ok(sets) }
+    }
+
+    /// `start` and `end` in milliseconds.
+    pub fn times(&self) -> Result<(Option<i64>, Option<i64>), Failure> {
+        Ok((self.time("start")?, self.time("end")?))
+    }
+}

@@ -1,0 +1,25 @@
+//! A request to Prometheus' API as its handlers get it.
+
+use std::ops::Deref;
+
+use crate::api::PrometheusApi;
+
+/// The request, and what the API keeps between requests.
+pub struct Call<'a> {
+    call: &'a gnudi_app::Call<'a>,
+    pub api: &'a PrometheusApi,
+}
+
+impl<'a> Call<'a> {
+    pub fn new(call: &'a gnudi_app::Call<'a>, api: &'a PrometheusApi) -> Self {
+        Call { call, api }
+    }
+}
+
+impl<'a> Deref for Call<'a> {
+    type Target = gnudi_app::Call<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        self.call
+    }
+}

@@ -1,0 +1,209 @@
+//! A query from its text to its value: parsed, its series read, evaluated beside the threads that serve requests, within its time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use gnudi_indexer::MetricScope;
+use gnudi_promql::{
+    Evaluation, Interrupt, Labels, Limits, Matcher, Options, Plan, QueryResult, QueryTimes, STALE_NAN_BITS,
+    Selection, Series, Usage, Value, ValueKind, Windows, parse,
+};
+
+use crate::{call::Call, failure::Failure, selected};
+
+/// How long a query may take, whatever its parameter says. Prometheus' default.
+const TIMEOUT: Duration = Duration::from_mins(2);
+
+/// How far instant vectors look back. Prometheus' default.
+pub const LOOKBACK_MS: i64 = 300_000;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    pub query: &'a str,
+    pub times: QueryTimes,
+    /// Nanoseconds; `None`: as long as any query may take.
+    pub timeout: Option<i64>,
+    /// Nanoseconds; `None`: as far as usual.
+    pub lookback: Option<i64>,
+    /// How many series the answer may have.
+    pub limit: Option<usize>,
+}
+
+/// A query's value, and what it took.
+#[derive(Debug)]
+pub struct Evaluated {
+    pub result: QueryResult,
+    pub stats: Stats,
+}
+
+/// What a query took.
+#[derive(Clone, Copy, Debug)]
+pub struct Stats {
+    reading: Duration,
+    evaluating: Duration,
+    usage: Usage,
+}
+
+impl Stats {
+    /// In Prometheus' form.
+    pub fn write(&self) -> Vec<u8> {
+        let (reading, evaluating) = (self.reading.as_secs_f64(), self.evaluating.as_secs_f64());
+        let total = reading + evaluating;
+        let Usage { queried_samples, read_samples, peak_samples, series } = self.usage;
+        format!(
+            "{{\"timings\":{{\"evalTotalTime\":{total},\"resultSortTime\":0,\"queryPreparationTime\":{reading},\
+             \"innerEvalTime\":{evaluating},\"execQueueTime\":0,\"execTotalTime\":{total}}},\
+             \"samples\":{{\"totalQueryableSamples\":{queried_samples},\"samplesRead\":{read_samples},\
+             \"seriesTouched\":{series},\"peakSamples\":{peak_samples}}}}}"
+        )
+        .into_bytes()
+    }
+}
+
+/// Tells an evaluation that nobody waits for it any more.
+struct Waiting(Arc<AtomicBool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Evaluates a query over the series that the caller sees.
+pub async fn evaluate(
+    call: &Call<'_>,
+    question: &Question<'_>,
+    seen: Option<&MetricScope>,
+) -> Result<Evaluated, Failure> {
+    let timeout = question.timeout.map_or(TIMEOUT, |timeout| Duration::from_nanos(timeout.max(0) as u64));
+    let timeout = timeout.min(TIMEOUT);
+    let deadline = Instant::now() + timeout;
+    let work = evaluate_until(call, question, seen, deadline);
+    tokio::time::timeout_at(deadline.into(), work).await.map_err(|_| Failure::timeout())?
+}
+
+async fn evaluate_until(
+    call: &Call<'_>,
+    question: &Question<'_>,
+    seen: Option<&MetricScope>,
+    deadline: Instant,
+) -> Result<Evaluated, Failure> {
+    let started = Instant::now();
+    let limits = Limits::default();
+    let lookback_ms = question.lookback.map_or(LOOKBACK_MS, |lookback| (lookback / 1_000_000).max(1));
+    let plan = parse(question.query, question.times, &limits)?;
+    let selections = plan.selections(lookback_ms);
+    let selected = if is_possible(&plan) {
+        selected::select(call, &selections, lookback_ms, &limits, seen).await?
+    } else {
+        selected::Selected::none(selections.len())
+    };
+    let reading = started.elapsed();
+    let is_canceled = Arc::new(AtomicBool::new(false));
+    let _waiting = Waiting(is_canceled.clone());
+    let delayed_name_removal = call.api.options.delayed_name_removal;
+    let work = move || {
+        let interrupt = || {
+            if is_canceled.load(Ordering::Relaxed) {
+                Some(Interrupt::Canceled)
+            } else {
+                (Instant::now() >= deadline).then_some(Interrupt::Timeout)
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let options = Options {
+            lookback_ms,
+            delayed_name_removal,
+            limits,
+            threads,
+            interrupt: &interrupt,
+            ..Options::default()
+        };
+        Evaluation { plan: &plan, series: &selected.series, options }.run()
+    };
+    let mut result = call.app.engine().compute(work).await?;
+    if let Some(limit) = question.limit {
+        truncate(&mut result, limit);
+    }
+    let stats = Stats { reading, evaluating: started.elapsed().saturating_sub(reading), usage: result.usage };
+    Ok(Evaluated { result, stats })
+}
+
+/// Range queries have values at each step, so they are numbers or instant vectors.
+fn is_possible(plan: &Plan) -> bool {
+    plan.times().is_instant() || matches!(plan.kind(), ValueKind::Scalar | ValueKind::Vector)
+}
+
+/// What the answer says where it has not all series.
+pub const TRUNCATED: &str = "results truncated due to limit";
+
+fn truncate(result: &mut QueryResult, limit: usize) {
+    let is_longer = match &mut result.value {
+        Value::Vector(samples) => {
+            let is_longer = samples.len() > limit;
+            samples.truncate(limit);
+            is_longer
+        }
+        Value::Matrix(series) => {
+            let is_longer = series.len() > limit;
+            series.truncate(limit);
+            is_longer
+        }
+        Value::Scalar { .. } | Value::String { .. } => false,
+    };
+    if is_longer {
+        result.warnings.push(TRUNCATED.to_owned());
+    }
+}
+
+/// How many samples a value has.
+pub fn samples_of(value: &Value) -> usize {
+    match value {
+        Value::Scalar { .. } | Value::String { .. } => 1,
+        Value::Vector(samples) => samples.len(),
+        Value::Matrix(series) => series.iter().map(|series| series.samples.len()).sum(),
+    }
+}
+
+/// The newest sample of a series.
+#[derive(Clone, Debug)]
+pub struct Newest {
+    pub labels: Labels,
+    pub time_ms: i64,
+    pub value: f64,
+}
+
+/// The newest samples of the series that fulfil all matchers of any of the sets, as far as instant vectors look back.
+pub async fn newest(
+    call: &Call<'_>,
+    sets: &[Vec<Matcher>],
+    seen: Option<&MetricScope>,
+) -> Result<Vec<Newest>, Failure> {
+    let now_ms = call.now_ms();
+    let selection = |matchers| Selection {
+        matchers,
+        start_ms: now_ms - LOOKBACK_MS + 1,
+        end_ms: now_ms,
+        range_ms: 0,
+        is_range: false,
+        windows: Some(Windows { first_end_ms: now_ms, step_ms: 0 }),
+        function: None,
+    };
+    let selections: Vec<Selection<'_>> = sets.iter().map(|matchers| selection(matchers)).collect();
+    let limits = Limits::default();
+    let read = selected::select(call, &selections, LOOKBACK_MS, &limits, seen);
+    let selected = tokio::time::timeout(TIMEOUT, read).await.map_err(|_| Failure::timeout())??;
+    let newest = |series: &Series| {
+        let (time_ms, value) = (*series.times_ms.last()?, *series.values.last()?);
+        let is_young = time_ms > now_ms - series.lookback_ms.unwrap_or(LOOKBACK_MS);
+        let lives = is_young && value.to_bits() != STALE_NAN_BITS;
+        lives.then(|| Newest { labels: series.labels.clone(), time_ms, value })
+    };
+    Ok(selected.series.iter().flatten().filter_map(newest).collect())
+}

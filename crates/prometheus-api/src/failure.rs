@@ -1,0 +1,100 @@
+//! A request to Prometheus' API that was not served: Prometheus' status, type of error and text.
+
+use gnudi_app::{ApiError, json::Value};
+use gnudi_engine::CrossMeasuresError;
+use gnudi_prometheus::answer;
+use gnudi_promql::ErrorKind;
+use gnudi_server::{Response, reply};
+use hyper::StatusCode;
+
+use crate::catalogue::CatalogueError;
+
+/// Why a request is not served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub status: StatusCode,
+    /// The `errorType` of the document.
+    pub error_type: &'static str,
+    pub text: String,
+}
+
+/// What Prometheus answers where a client has given up.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
+
+impl Failure {
+    fn new(status: StatusCode, error_type: &'static str, text: impl Into<String>) -> Self {
+        Failure { status, error_type, text: text.into() }
+    }
+
+    /// What the request asks makes no sense.
+    pub fn bad_data(text: impl Into<String>) -> Self {
+        Failure::new(StatusCode::BAD_REQUEST, "bad_data", text)
+    }
+
+    /// A parameter that does not mean what it must.
+    pub fn parameter(name: &str, reason: impl std::fmt::Display) -> Self {
+        Failure::bad_data(format!("invalid parameter {name:?}: {reason}"))
+    }
+
+    /// What was asked for meets a limit, or cannot be computed.
+    pub fn execution(text: impl Into<String>) -> Self {
+        Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "execution", text)
+    }
+
+    /// The time for the request is over.
+    pub fn timeout() -> Self {
+        Failure::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", "query timed out in query execution")
+    }
+
+    pub fn response(&self) -> Response {
+        reply::json(self.status, answer::error(self.error_type, &self.text))
+    }
+}
+
+impl From<gnudi_promql::Error> for Failure {
+    fn from(error: gnudi_promql::Error) -> Self {
+        let status = match error.kind {
+            ErrorKind::BadData => return Failure::parameter("query", error.text),
+            ErrorKind::Execution => StatusCode::UNPROCESSABLE_ENTITY,
+            ErrorKind::Timeout => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::Canceled => StatusCode::from_u16(CLIENT_CLOSED_REQUEST).expect("it has three digits"),
+        };
+        Failure::new(status, error.kind.name(), error.text)
+    }
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        let error_type = match error.status {
+            StatusCode::NOT_FOUND => "not_found",
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+            StatusCode::INTERNAL_SERVER_ERROR => "internal",
+            _ => "bad_data",
+        };
+        let text = match error.detail {
+            Value::Str(text) => text,
+            other => other.repr(),
+        };
+        Failure::new(error.status, error_type, text)
+    }
+}
+
+impl From<CrossMeasuresError> for Failure {
+    fn from(error: CrossMeasuresError) -> Self {
+        match error {
+            CrossMeasuresError::TooManyPoints => Failure::execution(
+                "query processing would load too many samples into memory in query execution",
+            ),
+            other => ApiError::from(other).into(),
+        }
+    }
+}
+
+impl From<CatalogueError> for Failure {
+    fn from(error: CatalogueError) -> Self {
+        match error {
+            CatalogueError::TooManySeries(_) => Failure::execution(error.to_string()),
+            CatalogueError::Index(error) => ApiError::from(error).into(),
+        }
+    }
+}

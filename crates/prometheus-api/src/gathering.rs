@@ -1,0 +1,329 @@
+//! The samples of a request on their way to metrics.
+//!
+//! Series that are known go straight to their metric; for the others a metric is found by its name, or made, once the whole request has
+//! been read. A series that cannot be stored is told, and the others are stored.
+
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+    ops::Range,
+    sync::Arc,
+};
+
+use gnudi_access::{Rule, Target};
+use gnudi_app::{
+    ApiError,
+    provision::{self, Destination, Parcels},
+};
+use gnudi_drivers::incoming::Batch;
+use gnudi_model::{Measure, MetricId};
+use gnudi_prometheus::{
+    labels::RESOURCE_TYPE,
+    metadata::Metadata,
+    remote_write::{Exemplar, InvalidLabels, Sample, labels, names, names::Labels},
+};
+use gnudi_promql::METRIC_NAME;
+use gnudi_series::points;
+use uuid::Uuid;
+
+use crate::{
+    call::Call,
+    exemplar_store::{StoredExemplar, are_short},
+    known_series::SeriesKey,
+    place,
+};
+
+/// So many faults of a request are told in full.
+const FAULTS_TOLD_MAX: usize = 10;
+/// Characters of a series in the text of a fault.
+const SERIES_CHARACTERS_MAX: usize = 200;
+
+/// What came of a request.
+#[derive(Debug)]
+pub struct Stored {
+    pub samples: u64,
+    pub exemplars: u64,
+    /// Why the rest is not stored; empty where all is.
+    pub faults: String,
+    /// How many reasons there were.
+    pub faults_len: usize,
+}
+
+/// A series that is not known yet, and where it will be.
+struct Newcomer {
+    key: SeriesKey,
+    resource: Uuid,
+    metric_name: String,
+}
+
+/// The series of a request, as far as they have been read.
+pub struct Gathering<'c> {
+    call: &'c Call<'c>,
+    /// Whether series may be known: not where a metric's resource decides who may post to it.
+    is_quick: bool,
+    points: Vec<Measure>,
+    /// Which of the points are a metric's.
+    known: Vec<(MetricId, Range<usize>)>,
+    parcels: Parcels,
+    newcomers: Vec<Newcomer>,
+    exemplars: Vec<StoredExemplar>,
+    samples: u64,
+    faults: Vec<String>,
+    faults_len: usize,
+}
+
+impl<'c> Gathering<'c> {
+    pub fn new(call: &'c Call<'c>) -> Self {
+        Gathering {
+            call,
+            is_quick: !call.may_be_refused_for_resource(Rule::PostMeasures),
+            points: Vec::new(),
+            known: Vec::new(),
+            parcels: Parcels::default(),
+            newcomers: Vec::new(),
+            exemplars: Vec::new(),
+            samples: 0,
+            faults: Vec::new(),
+            faults_len: 0,
+        }
+    }
+
+    /// Adds the samples of a series. `key` are bytes that only its labels have in requests of this form; `labels` and `metadata`
+    /// are asked for where they are needed.
+    pub fn add<'a>(
+        &mut self,
+        (form, key): (u8, &[u8]),
+        samples: &[Sample],
+        labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
+        metadata: impl Fn() -> Result<Option<Metadata<'a>>, InvalidLabels>,
+    ) {
+        let creator = &self.call.caller.user;
+        let key = self.call.api.known_series.key(creator, form, key);
+        let start = self.points.len();
+        if let Some(id) = self.known_metric(key) {
+            self.add_points(samples, || notation(&labels));
+            self.known.push((id, start..self.points.len()));
+            return;
+        }
+        match labels().and_then(|labels| labels::check(&labels).map(|()| labels)) {
+            Err(error) => self.fault(|| format!("{error}: {}", notation(&labels))),
+            Ok(checked) => {
+                match metadata() {
+                    Ok(Some(metadata)) => self.describe(&checked, metadata),
+                    Ok(None) => {}
+                    Err(error) => self.fault(|| format!("{error}: metadata of {}", notation(&labels))),
+                }
+                self.add_points(samples, || notation(&labels));
+                self.add_newcomer(key, &checked, start);
+            }
+        }
+    }
+
+    /// The metric of a known series that the caller may post to.
+    fn known_metric(&self, key: SeriesKey) -> Option<MetricId> {
+        let id = self.is_quick.then(|| self.call.api.known_series.get(key))??;
+        let metric = self.call.app.engine().indexer().cached_metric(id)?;
+        self.call.allows(Rule::PostMeasures, Target::Metric(&metric, None)).then_some(id)
+    }
+
+    fn add_points(&mut self, samples: &[Sample], series: impl Fn() -> String) {
+        let before = self.points.len();
+        for sample in samples {
+            match place::measure(sample) {
+                Some(measure) => self.points.push(measure),
+                None => self.fault(|| format!("timestamp {}: {}", sample.timestamp_ms, series())),
+            }
+        }
+        self.samples += (self.points.len() - before) as u64;
+    }
+
+    /// Moves the points behind `start` to the parcel of their series.
+    fn add_newcomer(&mut self, key: SeriesKey, labels: &[(&str, &str)], start: usize) {
+        let creator = &self.call.caller.user;
+        let points = self.points.drain(start..);
+        if points.len() == 0 {
+            return;
+        }
+        let (measures, resource, metric_name) =
+            place::place(&mut self.parcels, labels, Labels::Exact, creator).expect("the labels are checked");
+        measures.extend(points);
+        self.newcomers.push(Newcomer { key, resource, metric_name });
+    }
+
+    fn describe(&self, labels: &[(&str, &str)], metadata: Metadata<'_>) {
+        let name = labels.iter().find(|(label, _)| *label == METRIC_NAME).map_or("", |(_, name)| name);
+        self.call.api.metadata.put(&self.call.caller.user, metadata.family(name), metadata);
+    }
+
+    /// Adds exemplars of a series whose samples have been added. Those that are not sound are left out, and their request is taken.
+    pub fn add_exemplars<'a>(
+        &mut self,
+        labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
+        exemplars: impl ExactSizeIterator<Item = Result<Exemplar<'a>, InvalidLabels>>,
+    ) {
+        if exemplars.len() == 0 {
+            return;
+        }
+        let Some(series) = labels().ok().filter(|labels| labels::check(labels).is_ok()) else { return };
+        let series = gnudi_promql::Labels::new(series);
+        let creator: Arc<str> = self.call.caller.user.as_str().into();
+        // What is too long is not even copied: many may refer to one long text.
+        let short = exemplars.flatten().filter(|exemplar| are_short(exemplar.labels.iter().copied()));
+        self.exemplars.extend(short.map(|exemplar| StoredExemplar {
+            creator: creator.clone(),
+            series: series.clone(),
+            labels: gnudi_promql::Labels::new(exemplar.labels),
+            value: exemplar.value,
+            time_ms: exemplar.timestamp_ms,
+        }));
+    }
+
+    /// Records why something of a series is not stored.
+    pub fn refuse<'a>(
+        &mut self,
+        why: &str,
+        labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
+    ) {
+        self.fault(|| format!("{why}: {}", notation(&labels)));
+    }
+
+    fn fault(&mut self, text: impl FnOnce() -> String) {
+        self.faults_len += 1;
+        if self.faults.len() < FAULTS_TOLD_MAX {
+            self.faults.push(text());
+        }
+    }
+
+    /// Stores all that has been added.
+    ///
+    /// # Errors
+    /// Those of [`provision::find_or_make`] and of the log of measures; then nothing is stored.
+    pub async fn store(mut self) -> Result<Stored, ApiError> {
+        self.leave_out_unknown_ends().await?;
+        let options = &self.call.api.options;
+        let resource_type = place::resource_type();
+        let to = Destination {
+            resource_type: RESOURCE_TYPE,
+            type_to_create: Some(&resource_type),
+            archive_policy: options.archive_policy.as_deref(),
+        };
+        if self.parcels.metrics() > 0 {
+            let found = provision::find_or_make(self.call, to, &self.parcels).await?;
+            let mut ids = HashMap::new();
+            for (parcel, metrics) in self.parcels.iter().zip(&found) {
+                for ((name, measures), metric) in parcel.names().zip(parcel.measures()).zip(metrics) {
+                    ids.insert((parcel.id, name), metric.id);
+                    let start = self.points.len();
+                    self.points.extend_from_slice(measures);
+                    self.known.push((metric.id, start..self.points.len()));
+                }
+            }
+            let known =
+                |one: &Newcomer| Some((one.key, *ids.get(&(one.resource, one.metric_name.as_str()))?));
+            self.call.api.known_series.insert(self.newcomers.iter().filter_map(known));
+        }
+        if self.known.is_empty() {
+            self.call.has_no_items(Rule::PostMeasures);
+        }
+        let faults = self.told_faults();
+        self.call.append(batch(&self.points, self.known)).await?;
+        let kept = self.exemplars.into_iter().map(|exemplar| self.call.api.exemplars.put(exemplar));
+        let exemplars = kept.filter(|is_kept| *is_kept).count() as u64;
+        Ok(Stored { samples: self.samples, exemplars, faults, faults_len: self.faults_len })
+    }
+
+    /// The end of a series that nobody knows is no reason to make a metric.
+    async fn leave_out_unknown_ends(&mut self) -> Result<(), ApiError> {
+        let is_end = |measures: &[Measure]| measures.iter().all(Measure::is_end_marker);
+        let ends: Vec<(Uuid, &str)> = self
+            .parcels
+            .iter()
+            .flat_map(|parcel| {
+                parcel.names().zip(parcel.measures()).map(|(name, all)| (parcel.id, name, all))
+            })
+            .filter(|(_, _, measures)| is_end(measures))
+            .map(|(resource, name, _)| (resource, name))
+            .collect();
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let found = self.call.app.engine().indexer().named_metrics(&ends).await?;
+        let unknown = ends.iter().zip(found).filter(|(_, metric)| metric.is_none());
+        let unknown: HashSet<(Uuid, String)> =
+            unknown.map(|((resource, name), _)| (*resource, (*name).to_owned())).collect();
+        self.parcels.retain(|resource, name, measures| {
+            !is_end(measures) || !unknown.contains(&(resource, name.to_owned()))
+        });
+        Ok(())
+    }
+
+    fn told_faults(&mut self) -> String {
+        let mut faults = mem::take(&mut self.faults);
+        let untold = self.faults_len - faults.len();
+        if untold > 0 {
+            faults.push(format!("and {untold} more"));
+        }
+        faults.join("\n")
+    }
+}
+
+/// A series in the text of a fault.
+fn notation<'a>(labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>) -> String {
+    let Ok(labels) = labels() else { return "a series".to_owned() };
+    let text = names::notation(&labels, |_, _| true).unwrap_or_else(|| {
+        let nameless = [&[(METRIC_NAME, "?")], labels.as_slice()].concat();
+        names::notation(&nameless, |_, _| true).unwrap_or_default()
+    });
+    match text.char_indices().nth(SERIES_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+/// A batch with each metric once, whose points keep their order.
+fn batch(points: &[Measure], mut metrics: Vec<(MetricId, Range<usize>)>) -> Batch {
+    metrics.retain(|(_, range)| !range.is_empty());
+    metrics.sort_by_key(|(id, _)| *id);
+    let mut batch = Batch::default();
+    let mut joined = Vec::new();
+    for parts in metrics.chunk_by(|(one, _), (other, _)| one == other) {
+        let measures = match parts {
+            [(_, range)] => &points[range.clone()],
+            parts => {
+                joined.clear();
+                for (_, range) in parts {
+                    joined.extend_from_slice(&points[range.clone()]);
+                }
+                joined.as_slice()
+            }
+        };
+        batch.push(parts[0].0, measures.len() as u32, |out| points::encode(measures, out));
+    }
+    batch
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_metric_is_in_a_batch_once() {
+        let id = |number| MetricId(Uuid::from_u128(number));
+        let points: Vec<Measure> =
+            (0..6).map(|number| Measure { timestamp: Timestamp(number), value: number as f64 }).collect();
+        let batch = batch(&points, vec![(id(2), 4..6), (id(1), 0..1), (id(3), 2..2), (id(2), 1..4)]);
+        let read: Vec<(MetricId, Vec<i64>)> = batch
+            .entries
+            .iter()
+            .map(|entry| {
+                let mut measures = Vec::new();
+                points::decode(&batch.bytes[entry.start..entry.end], &mut measures).unwrap();
+                assert_eq!(measures.len(), entry.measures as usize);
+                (entry.metric, measures.iter().map(|measure| measure.timestamp.0).collect())
+            })
+            .collect();
+        assert_eq!(read, [(id(1), vec![0]), (id(2), vec![4, 5, 1, 2, 3])]);
+    }
+}

@@ -1,0 +1,75 @@
+//! `/api/v1/admin/tsdb/delete_series`
+
+use std::collections::HashSet;
+
+use gnudi_drivers::incoming::Batch;
+use gnudi_indexer::{IndexerError, MetricScope};
+use gnudi_model::{MetricId, Timestamp};
+use gnudi_promql::Limits;
+use gnudi_series::removal;
+
+use crate::{
+    arguments::Arguments,
+    failure::Failure,
+    routes::prelude::*,
+    selected::{choice, find},
+};
+
+/// `POST` and `PUT /api/v1/admin/tsdb/delete_series`: of the series that the caller may delete. Without times whole metrics, otherwise their
+/// measures between both times, which are included.
+pub async fn delete_series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let seen = call.metrics_allowed(Rule::DeleteMetric)?;
+    let deleted = delete(call, body, seen.as_ref()).await;
+    Ok(deleted.map_or_else(|failure| failure.response(), |()| reply::no_content()))
+}
+
+/// `POST` and `PUT /api/v1/admin/tsdb/clean_tombstones`: what was deleted is removed without being asked for.
+pub async fn clean_tombstones(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    call.has_no_items(Rule::DeleteMetric);
+    Ok(reply::no_content())
+}
+
+async fn delete(
+    call: &Call<'_>,
+    body: &mut RequestBody<'_>,
+    seen: Option<&MetricScope>,
+) -> Result<(), Failure> {
+    let arguments = Arguments::read(call, body).await?;
+    let sets = arguments.required_matchers()?;
+    let (start_ms, end_ms) = arguments.times()?;
+    if start_ms.zip(end_ms).is_some_and(|(start_ms, end_ms)| end_ms < start_ms) {
+        return Err(Failure::parameter("end", "end timestamp must not be before start time"));
+    }
+    let mut metrics: HashSet<MetricId> = HashSet::new();
+    for matchers in &sets {
+        let (matchers, _) = choice(matchers)?;
+        let found = find(call, Rule::DeleteMetric, &matchers, seen, Limits::default().series_max).await?;
+        metrics.extend(found.into_iter().map(|series| series.metric));
+    }
+    if start_ms.is_none() && end_ms.is_none() {
+        let metrics: Vec<MetricId> = metrics.into_iter().collect();
+        for metrics in metrics.chunks(METRICS_AT_ONCE) {
+            for deleted in call.app.engine().indexer().delete_metrics(metrics).await {
+                match deleted {
+                    // Somebody else was faster.
+                    Ok(()) | Err(IndexerError::NoSuchMetric(_)) => {}
+                    Err(error) => return Err(ApiError::from(error).into()),
+                }
+            }
+        }
+        return Ok(());
+    }
+    let nanoseconds = |milliseconds: i64| Timestamp(milliseconds.saturating_mul(1_000_000).max(0));
+    let stop = end_ms.map_or(Timestamp::MAX, |end_ms| nanoseconds(end_ms.saturating_add(1)));
+    let span = nanoseconds(start_ms.unwrap_or(0))..stop;
+    let mut batch = Batch::default();
+    for metric in metrics {
+        batch.push(metric, 0, |out| removal::encode(&span, out));
+    }
+    if !span.is_empty() {
+        call.append(batch).await?;
+    }
+    Ok(())
+}
+
+const METRICS_AT_ONCE: usize = 1_000;

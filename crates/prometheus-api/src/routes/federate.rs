@@ -1,0 +1,123 @@
+//! `/federate`: the newest samples of series, in Prometheus' text format.
+
+use std::io::Write;
+
+use gnudi_indexer::MetricScope;
+use gnudi_prometheus::{
+    escaped::{escape, is_plain},
+    number::write_value,
+};
+use gnudi_promql::METRIC_NAME;
+use hyper::{
+    StatusCode,
+    header::{ACCEPT, HeaderValue},
+};
+
+use crate::{
+    arguments::Arguments,
+    evaluation::{Newest, newest},
+    failure::Failure,
+    routes::prelude::*,
+};
+
+const INSTANCE: &str = "instance";
+
+/// What becomes of names that were no names before Prometheus 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Escaping {
+    /// They are quoted.
+    None,
+    /// As `U__`.
+    Values,
+    /// Other characters become underscores.
+    Underscores,
+}
+
+impl Escaping {
+    /// What the client says that it takes.
+    fn of(accept: &str) -> Escaping {
+        if accept.contains("escaping=allow-utf-8") {
+            Escaping::None
+        } else if accept.contains("escaping=values") {
+            Escaping::Values
+        } else {
+            Escaping::Underscores
+        }
+    }
+
+    fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Escaping::None => "text/plain; version=1.0.0; charset=utf-8; escaping=allow-utf-8",
+            Escaping::Values => "text/plain; version=0.0.4; charset=utf-8; escaping=values",
+            Escaping::Underscores => "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
+        })
+    }
+
+    fn name(self, name: &str) -> String {
+        match self {
+            _ if is_plain(name) => name.to_owned(),
+            Escaping::None => quoted(name),
+            Escaping::Values => escape(name),
+            Escaping::Underscores => {
+                let is_kept = |at: usize, c: char| {
+                    c == '_' || c == ':' || c.is_ascii_alphanumeric() && (at > 0 || !c.is_ascii_digit())
+                };
+                name.chars().enumerate().map(|(at, c)| if is_kept(at, c) { c } else { '_' }).collect()
+            }
+        }
+    }
+}
+
+/// `GET /federate`
+pub async fn federate(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let seen = call.metrics_allowed(Rule::GetMeasures)?;
+    Ok(federated(call, body, seen.as_ref()).await.unwrap_or_else(|failure| failure.response()))
+}
+
+async fn federated(
+    call: &Call<'_>,
+    body: &mut RequestBody<'_>,
+    seen: Option<&MetricScope>,
+) -> Result<Response, Failure> {
+    let arguments = Arguments::read(call, body).await?;
+    let sets = arguments.matchers()?;
+    let accept = call.parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+    let escaping = Escaping::of(accept);
+    let mut samples = newest(call, &sets, seen).await?;
+    samples.retain(|sample| !sample.labels.metric_name().is_empty());
+    let key = |sample: &Newest| (sample.labels.metric_name().to_owned(), sample.labels.clone());
+    samples.sort_by_cached_key(key);
+    samples.dedup_by(|a, b| a.labels == b.labels);
+    let text = text(&samples, escaping);
+    Ok(reply::with_body(StatusCode::OK, escaping.content_type(), text))
+}
+
+fn text(samples: &[Newest], escaping: Escaping) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut last_name = "";
+    for sample in samples {
+        let name = sample.labels.metric_name();
+        let shown = escaping.name(name);
+        if name != last_name {
+            writeln!(out, "# TYPE {shown} untyped").expect("memory takes it");
+            last_name = name;
+        }
+        let is_quoted = shown.starts_with('"');
+        let mut labels: Vec<String> = if is_quoted { vec![shown.clone()] } else { Vec::new() };
+        if sample.labels.get(INSTANCE).is_empty() {
+            // What is scraped with `honor_labels` keeps that it has none.
+            labels.push(format!("{INSTANCE}=\"\""));
+        }
+        let others = sample.labels.iter().filter(|(label, _)| *label != METRIC_NAME);
+        labels.extend(others.map(|(label, value)| format!("{}={}", escaping.name(label), quoted(value))));
+        let before = if is_quoted { "" } else { &shown };
+        write!(out, "{before}{{{}}} ", labels.join(",")).expect("memory takes it");
+        write_value(sample.value, &mut out);
+        writeln!(out, " {}", sample.time_ms).expect("memory takes it");
+    }
+    out
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('\n', "\\n").replace('"', "\\\""))
+}

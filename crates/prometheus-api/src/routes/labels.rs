@@ -1,0 +1,88 @@
+//! `/api/v1/labels` and `/api/v1/label/{name}/values`
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use gnudi_indexer::MetricScope;
+use gnudi_prometheus::{
+    answer::{success, write_texts},
+    escaped::unescape,
+};
+use gnudi_promql::{Limits, Matcher};
+
+use crate::{
+    arguments::Arguments,
+    evaluation::TRUNCATED,
+    failure::Failure,
+    routes::prelude::*,
+    selected::{choice, find},
+};
+
+/// `GET` and `POST /api/v1/labels`
+pub async fn labels(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let seen = call.metrics_seen(Rule::ListMetric)?;
+    super::answer(listed(call, body, None, seen.as_ref()).await)
+}
+
+/// `GET /api/v1/label/{name}/values`
+pub async fn label_values(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let seen = call.metrics_seen(Rule::ListMetric)?;
+    let name = unescape(call.parameter("name"));
+    super::answer(listed(call, body, Some(&name), seen.as_ref()).await)
+}
+
+/// The names of labels, or the values of one.
+async fn listed(
+    call: &Call<'_>,
+    body: &mut RequestBody<'_>,
+    name: Option<&str>,
+    seen: Option<&MetricScope>,
+) -> Result<Vec<u8>, Failure> {
+    let arguments = Arguments::read(call, body).await?;
+    if name == Some("") {
+        return Err(Failure::bad_data("invalid label name: \"\""));
+    }
+    let limit = arguments.limit()?;
+    let sets = arguments.matchers()?;
+    arguments.times()?;
+    let sets: Vec<Vec<Matcher>> =
+        sets.iter().map(|matchers| Ok(choice(matchers)?.0)).collect::<Result<_, Failure>>()?;
+    let texts = if call.app.options().policy.is_overridden(Rule::ListMetric) {
+        of_permitted(call, name, &sets, seen).await?
+    } else {
+        let sets: Vec<&[Matcher]> = sets.iter().map(Vec::as_slice).collect();
+        let catalogue = &call.api.catalogue;
+        match name {
+            Some(name) => catalogue.label_values(name, &sets, seen).await?,
+            None => catalogue.label_names(&sets, seen).await?,
+        }
+    };
+    let limit = limit.unwrap_or(usize::MAX);
+    let warnings: &[String] = if texts.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };
+    let mut data = Vec::new();
+    write_texts(texts.iter().take(limit).map(AsRef::as_ref), &mut data);
+    Ok(success(&data, warnings, &[]))
+}
+
+/// The same where an operator's rule decides on each metric.
+async fn of_permitted(
+    call: &Call<'_>,
+    name: Option<&str>,
+    sets: &[Vec<Matcher>],
+    seen: Option<&MetricScope>,
+) -> Result<Vec<Arc<str>>, Failure> {
+    let everything = [Vec::new()];
+    let sets = if sets.is_empty() { &everything[..] } else { sets };
+    let mut texts: BTreeSet<Arc<str>> = BTreeSet::new();
+    for matchers in sets {
+        for series in find(call, Rule::ListMetric, matchers, seen, Limits::default().series_max).await? {
+            for (label, value) in series.labels.iter() {
+                match name {
+                    Some(name) if name == label => texts.insert(value.into()),
+                    Some(_) => false,
+                    None => texts.insert(label.into()),
+                };
+            }
+        }
+    }
+    Ok(texts.into_iter().collect())
+}

@@ -1,0 +1,32 @@
+//! `/api/v1/format_query` and `/api/v1/parse_query`: what of a query can be said without its series.
+
+use gnudi_prometheus::answer::{success, write_text};
+use gnudi_promql::{Limits, format, syntax_tree};
+
+use crate::{arguments::Arguments, failure::Failure, routes::prelude::*};
+
+/// `GET` and `POST /api/v1/format_query`
+pub async fn format_query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    call.has_no_items(Rule::ListMetric);
+    super::answer(formatted(call, body).await)
+}
+
+/// `GET` and `POST /api/v1/parse_query`
+pub async fn parse_query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    call.has_no_items(Rule::ListMetric);
+    super::answer(parsed(call, body).await)
+}
+
+async fn formatted(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Vec<u8>, Failure> {
+    let arguments = Arguments::read(call, body).await?;
+    let text = format(arguments.get("query"), &Limits::default())?;
+    let mut data = Vec::with_capacity(text.len() + 2);
+    write_text(&text, &mut data);
+    Ok(success(&data, &[], &[]))
+}
+
+async fn parsed(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Vec<u8>, Failure> {
+    let arguments = Arguments::read(call, body).await?;
+    let tree = syntax_tree(arguments.get("query"), &Limits::default())?;
+    Ok(success(tree.as_bytes(), &[], &[]))
+}

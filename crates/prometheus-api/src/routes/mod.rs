@@ -1,0 +1,56 @@
+//! What Prometheus' clients ask. `write` and its like take samples; the others answer as Prometheus' HTTP API does.
+
+mod delete_series;
+mod exemplars;
+mod federate;
+mod labels;
+mod language;
+mod metadata;
+mod otlp;
+mod query;
+mod remote_read;
+mod remote_write;
+mod series;
+mod status;
+mod targets;
+mod write;
+
+pub use delete_series::{clean_tombstones, delete_series};
+pub use exemplars::query_exemplars;
+pub use federate::federate;
+pub use labels::{label_values, labels};
+pub use language::{format_query, parse_query};
+pub use metadata::metadata;
+pub use otlp::metrics as otlp_metrics;
+pub use query::{query, query_range};
+pub use remote_read::remote_read;
+pub use remote_write::remote_write;
+pub use series::series;
+pub use status::{alerts, build_info, config, flags, rules, runtime_info, tsdb};
+pub use targets::targets;
+pub use write::write;
+
+use crate::failure::Failure;
+use gnudi_indexer::MetricScope;
+
+use prelude::*;
+
+/// The answer of a handler that fails as Prometheus does.
+#[expect(clippy::unnecessary_wraps, reason = "handlers return it")]
+fn answer(answered: Result<Vec<u8>, Failure>) -> Answer {
+    Ok(answered.map_or_else(|failure| failure.response(), reply::ok))
+}
+
+/// Whether a caller sees what a creator said of its own series.
+fn sees_creator(seen: Option<&MetricScope>, creator: &str) -> bool {
+    seen.is_none_or(|scope| scope.includes(creator, None, Some(creator)))
+}
+
+/// What most handlers need.
+mod prelude {
+    pub(crate) use gnudi_access::Rule;
+    pub(crate) use gnudi_app::{Answer, ApiError, json::Value};
+    pub(crate) use gnudi_server::{RequestBody, Response, reply};
+
+    pub(crate) use crate::call::Call;
+}

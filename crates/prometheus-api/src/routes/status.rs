@@ -1,0 +1,116 @@
+//! `/api/v1/status/...`, and what a server says that neither scrapes nor alerts.
+
+use std::sync::Arc;
+
+use gnudi_indexer::MetricScope;
+use gnudi_prometheus::answer::{success, write_list, write_text};
+
+use crate::{arguments::Arguments, failure::Failure, routes::prelude::*};
+
+/// The version of Prometheus whose API this is: clients go by it.
+const PROMETHEUS_VERSION: &str = "3.5.0";
+
+/// Entries of each list of `tsdb`, unless the request says otherwise.
+const CENSUS_DEFAULT: usize = 10;
+const CENSUS_MAX: i64 = 10_000;
+
+/// An answer that is the same for every caller.
+#[expect(clippy::unnecessary_wraps, reason = "handlers return it")]
+fn fixed(call: &Call<'_>, data: &str) -> Answer {
+    call.has_no_items(Rule::ListMetric);
+    Ok(reply::ok(success(data.as_bytes(), &[], &[])))
+}
+
+/// `GET /api/v1/status/buildinfo`: no `features`, by which Grafana would take it for another server.
+pub async fn build_info(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let data = format!(
+        "{{\"version\":\"{PROMETHEUS_VERSION}\",\"revision\":\"gnudi-{}\",\"branch\":\"\",\"buildUser\":\"\",\
+         \"buildDate\":\"\",\"goVersion\":\"\"}}",
+        env!("CARGO_PKG_VERSION")
+    );
+    fixed(call, &data)
+}
+
+/// `GET /api/v1/status/runtimeinfo`
+pub async fn runtime_info(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    let (started, now) = (call.app.started(), call.app.now());
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let data = format!(
+        "{{\"startTime\":\"{0}\",\"CWD\":\"/\",\"hostname\":\"\",\"serverTime\":\"{1}\",\"reloadConfigSuccess\":true,\
+         \"lastConfigTime\":\"{0}\",\"corruptionCount\":0,\"goroutineCount\":0,\"GOMAXPROCS\":{processors},\
+         \"GOMEMLIMIT\":0,\"GOGC\":\"\",\"GODEBUG\":\"\",\"storageRetention\":\"\"}}",
+        started.to_iso(),
+        now.to_iso()
+    );
+    fixed(call, &data)
+}
+
+/// `GET /api/v1/status/flags`: none.
+pub async fn flags(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    fixed(call, "{}")
+}
+
+/// `GET /api/v1/status/config`: none.
+pub async fn config(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    fixed(call, "{\"yaml\":\"\"}")
+}
+
+/// `GET /api/v1/rules`: there are none.
+pub async fn rules(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    fixed(call, "{\"groups\":[]}")
+}
+
+/// `GET /api/v1/alerts`: there are none.
+pub async fn alerts(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
+    fixed(call, "{\"alerts\":[]}")
+}
+
+/// `GET /api/v1/status/tsdb`: how many series the caller sees, and where they are many.
+pub async fn tsdb(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let seen = call.metrics_seen(Rule::ListMetric)?;
+    super::answer(census(call, body, seen.as_ref()).await)
+}
+
+async fn census(
+    call: &Call<'_>,
+    body: &mut RequestBody<'_>,
+    seen: Option<&MetricScope>,
+) -> Result<Vec<u8>, Failure> {
+    let arguments = Arguments::read(call, body).await?;
+    let limit = match arguments.number("limit")? {
+        None => CENSUS_DEFAULT,
+        Some(limit @ 1..=CENSUS_MAX) => limit as usize,
+        Some(_) => return Err(Failure::bad_data("limit must be a positive number up to 10000")),
+    };
+    let census = call.api.catalogue.census(seen, limit).await?;
+    let (series, label_pairs) = (census.series, census.label_pairs);
+    let mut data = format!(
+        "{{\"headStats\":{{\"numSeries\":{series},\"numLabelPairs\":{label_pairs},\"chunkCount\":0,\"minTime\":0,\"maxTime\":0}}"
+    )
+    .into_bytes();
+    let pair =
+        |((name, value), count): &((Arc<str>, Arc<str>), u64)| (format!("{name}={value}").into(), *count);
+    let pairs: Vec<Counted> = census.series_by_label_pair.iter().map(pair).collect();
+    for (name, counted) in [
+        ("seriesCountByMetricName", &census.series_by_metric_name),
+        ("labelValueCountByLabelName", &census.values_by_label),
+        ("memoryInBytesByLabelName", &census.value_bytes_by_label),
+        ("seriesCountByLabelValuePair", &pairs),
+    ] {
+        data.extend_from_slice(format!(",\"{name}\":").as_bytes());
+        write_counted(counted, &mut data);
+    }
+    data.push(b'}');
+    Ok(success(&data, &[], &[]))
+}
+
+/// A name and how many there are of it.
+type Counted = (Arc<str>, u64);
+
+fn write_counted(counted: &[Counted], data: &mut Vec<u8>) {
+    write_list(counted, data, |(name, count), data| {
+        data.extend_from_slice(b"{\"name\":");
+        write_text(name, data);
+        data.extend_from_slice(format!(",\"value\":{count}}}").as_bytes());
+    });
+}

@@ -1,0 +1,82 @@
+//! `POST /v1/prometheus/write`: remote write as Gnocchi takes it.
+
+use gnudi_app::provision::{self, Destination, Parcels};
+use gnudi_model::Measure;
+use gnudi_prometheus::{
+    labels::RESOURCE_TYPE,
+    remote_write::{WriteRequest, inflate, inflated_bytes, v1},
+};
+use hyper::{StatusCode, header::CONTENT_TYPE};
+
+use crate::{
+    PrometheusLabels as Labels, place,
+    routes::prelude::*,
+    unreadable::{self, limits},
+};
+
+/// The parameter of the content type that tells the second version of the protocol.
+const VERSION_2: &str = "io.prometheus.write.v2.Request";
+
+/// Takes the samples of a remote write (1.0): all of them, or none. 202 means that they are durable.
+pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    let content_type = call.parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
+    if String::from_utf8_lossy(content_type).contains(VERSION_2) {
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""));
+    }
+    let options = call.app.options();
+    let input = body.read().await?;
+    let inflated_bytes =
+        inflated_bytes(&input, options.limits.inflated_bytes_max).map_err(unreadable::body)?;
+    let read = || {
+        let message = inflate(&input).map_err(unreadable::body)?;
+        let request = v1::read(&message, limits(&options.limits)).map_err(unreadable::message)?;
+        parcels(&request, call.api.options.labels, &call.caller.user)
+    };
+    let mut parcels = body.long_work.run(inflated_bytes, read).await?;
+    drop(input);
+    // The end of a series that is not known is no reason to make a metric.
+    let is_known =
+        |resource, name: &str| call.app.engine().indexer().cached_named_metric(resource, name).is_some();
+    parcels.retain(|resource, name, measures| {
+        !measures.iter().all(Measure::is_end_marker) || is_known(resource, name)
+    });
+    let resource_type = place::resource_type();
+    let to = Destination {
+        resource_type: RESOURCE_TYPE,
+        type_to_create: Some(&resource_type),
+        archive_policy: None,
+    };
+    provision::deliver(call, to, &parcels).await?;
+    Ok(reply::accepted())
+}
+
+fn parcels(request: &WriteRequest<'_>, keep: Labels, creator: &str) -> Result<Parcels, ApiError> {
+    let mut parcels = Parcels::default();
+    for series in &request.series {
+        let labels = request
+            .labels(series, usize::MAX)
+            .map_err(|error| ApiError::bad_request(format!("Unable to read the body: {error}")))?;
+        let name_is_missing = || ApiError::bad_request("A series has no label __name__");
+        if !labels.iter().any(|(label, value)| *label == "__name__" && !value.is_empty()) {
+            return Err(name_is_missing());
+        }
+        // Also the markers of a series' end, which policies with raw points keep.
+        let measures: Vec<Measure> = request
+            .samples(series)
+            .iter()
+            .map(|sample| {
+                let unexpected = || format!("unexpected timestamp '{}'", sample.timestamp_ms);
+                place::measure(sample).ok_or_else(|| ApiError::bad_request(unexpected()))
+            })
+            .collect::<Result<_, _>>()?;
+        if measures.is_empty() {
+            continue;
+        }
+        let (all, ..) = place::place(&mut parcels, &labels, keep, creator).ok_or_else(name_is_missing)?;
+        match keep {
+            Labels::None => *all = measures,
+            Labels::All | Labels::Exact => all.extend(measures),
+        }
+    }
+    Ok(parcels)
+}

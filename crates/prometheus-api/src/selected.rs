@@ -1,0 +1,205 @@
+//! The series that a query selects, with their samples: which metrics, which of their aggregates, and when.
+//!
+//! Two matchers are no labels: `__aggregation__` and `__granularity__` choose what is read of buckets. They are taken away before the
+//! catalogue is asked.
+
+use std::{collections::HashMap, sync::Arc};
+
+use gnudi_access::Rule;
+use gnudi_app::ApiError;
+use gnudi_engine::{
+    cross::HeldPoints,
+    sampled::{Resolution, SampleQuery, SampledMetric, Samples, Stamp, Values},
+};
+use gnudi_indexer::MetricScope;
+use gnudi_model::{AggregationMethod, ArchivePolicy, Timespan};
+use gnudi_promql::{Limits, Matcher, Selection, Series};
+use hyper::StatusCode;
+
+use crate::{call::Call, catalogue::FoundSeries, failure::Failure};
+
+const AGGREGATION: &str = "__aggregation__";
+const GRANULARITY: &str = "__granularity__";
+
+/// What the matchers that are no labels choose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    pub method: Option<AggregationMethod>,
+    pub granularity: Option<Timespan>,
+}
+
+/// The series of selections, and what counts their samples as long as they are held.
+#[derive(Debug, Default)]
+pub struct Selected {
+    pub series: Vec<Vec<Series>>,
+    held: Vec<HeldPoints>,
+}
+
+impl Selected {
+    /// No series of so many selections.
+    pub fn none(selections: usize) -> Self {
+        Selected { series: vec![Vec::new(); selections], held: Vec::new() }
+    }
+
+    pub fn samples(&self) -> usize {
+        self.series.iter().flatten().map(|series| series.values.len()).sum()
+    }
+}
+
+/// Divides matchers into those of labels and what the others choose.
+pub fn choice(matchers: &[Matcher]) -> Result<(Vec<Matcher>, Choice), Failure> {
+    let mut choice = Choice::default();
+    let mut labels = Vec::with_capacity(matchers.len());
+    for matcher in matchers {
+        let name = matcher.name.as_str();
+        if name != AGGREGATION && name != GRANULARITY {
+            labels.push(matcher.clone());
+            continue;
+        }
+        if matcher.operator() != "=" {
+            return Err(Failure::bad_data(format!("{name} can only be chosen by =")));
+        }
+        if name == AGGREGATION {
+            let method = matcher.value.parse().map_err(|error| Failure::bad_data(format!("{error}")))?;
+            choice.method = Some(method);
+        } else {
+            let granularity = Timespan::parse(&matcher.value).filter(|granularity| granularity.0 > 0);
+            let unknown = || Failure::bad_data(format!("{:?} is no granularity", matcher.value));
+            choice.granularity = Some(granularity.ok_or_else(unknown)?);
+        }
+    }
+    if labels.iter().all(|matcher| matcher.matches("")) {
+        let text = "parse error: vector selector must contain at least one non-empty matcher";
+        return Err(Failure::bad_data(text));
+    }
+    Ok((labels, choice))
+}
+
+/// Reads what some selections of a query need. The rule has been asked for what is `seen`.
+pub async fn select(
+    call: &Call<'_>,
+    selections: &[Selection<'_>],
+    lookback_ms: i64,
+    limits: &Limits,
+    seen: Option<&MetricScope>,
+) -> Result<Selected, Failure> {
+    let mut selected = Selected::default();
+    let (mut series_left, mut samples_left) = (limits.series_max, limits.samples_max);
+    for selection in selections {
+        let (matchers, choice) = choice(selection.matchers)?;
+        let found = find(call, Rule::GetMeasures, &matchers, seen, series_left).await?;
+        series_left -= found.len().min(series_left);
+        let query = sample_query(selection, lookback_ms, choice);
+        let (series, held) = read(call, found, query, samples_left).await?;
+        samples_left -= series.iter().map(|series| series.values.len()).sum::<usize>().min(samples_left);
+        selected.series.push(series);
+        selected.held.push(held);
+    }
+    Ok(selected)
+}
+
+/// The series that fulfil all matchers, and for whose metric the caller passes a rule.
+pub async fn find(
+    call: &Call<'_>,
+    rule: Rule,
+    matchers: &[Matcher],
+    seen: Option<&MetricScope>,
+    series_max: usize,
+) -> Result<Vec<FoundSeries>, Failure> {
+    let found = call.api.catalogue.select(matchers, seen, series_max).await?;
+    call.reads_metrics(found.len());
+    // What is seen follows from Gnocchi's rules as a whole; an operator's may refuse one metric for what it is.
+    if call.app.options().policy.is_overridden(rule) {
+        return Ok(permitted(call, rule, found).await?);
+    }
+    Ok(found)
+}
+
+/// Those of the series for whose metric the caller passes a rule.
+async fn permitted(
+    call: &Call<'_>,
+    rule: Rule,
+    found: Vec<FoundSeries>,
+) -> Result<Vec<FoundSeries>, ApiError> {
+    let ids: Vec<_> = found.iter().map(|series| series.metric).collect();
+    let metrics = call.app.engine().indexer().metrics(&ids).await?;
+    let mut permitted = Vec::with_capacity(found.len());
+    for (series, metric) in found.into_iter().zip(metrics) {
+        let Some(metric) = metric else { continue };
+        match call.enforce_with_resource(rule, &metric).await {
+            Ok(()) => permitted.push(series),
+            Err(error) if error.status == StatusCode::FORBIDDEN => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(permitted)
+}
+
+/// The samples of series; those without any are left out.
+async fn read(
+    call: &Call<'_>,
+    found: Vec<FoundSeries>,
+    query: SampleQuery,
+    samples_max: usize,
+) -> Result<(Vec<Series>, HeldPoints), Failure> {
+    let mut policies: HashMap<Arc<str>, Arc<ArchivePolicy>> = HashMap::new();
+    let (mut metrics, mut labels) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
+    for series in found {
+        let policy = if let Some(policy) = policies.get(&series.archive_policy_name) {
+            policy.clone()
+        } else {
+            let policy = call.policy_of(&series.archive_policy_name).await?;
+            policies.insert(series.archive_policy_name.clone(), policy.clone());
+            policy
+        };
+        if query.fits(&policy) {
+            metrics.push(SampledMetric { metric: series.metric, policy });
+            labels.push(series.labels);
+        }
+    }
+    let engine = call.app.engine();
+    let (samples, held) = engine.samples(metrics, Arc::new(query), samples_max).await?;
+    let series = labels.into_iter().zip(samples).filter(|(_, samples)| !samples.times_ms.is_empty());
+    let series = series.map(|(labels, samples)| {
+        let Samples { times_ms, values, counts, lookback_ms } = samples;
+        Series { labels, times_ms, values, lookback_ms, counts }
+    });
+    Ok((series.collect(), held))
+}
+
+/// What is read for a selection. How buckets are chosen is described in docs/prometheus.md.
+fn sample_query(selection: &Selection<'_>, lookback_ms: i64, choice: Choice) -> SampleQuery {
+    let function = selection.function.filter(|_| selection.is_range);
+    let values = match (choice.method, function) {
+        (Some(method), _) => Values::Exactly(method),
+        (None, Some("max_over_time")) => Values::Maximum,
+        (None, Some("min_over_time")) => Values::Minimum,
+        (None, Some("sum_over_time")) => Values::Sum,
+        (None, Some("count_over_time")) => Values::Count,
+        (None, Some("avg_over_time")) => Values::SumAndCount,
+        (None, Some("first_over_time")) => Values::First,
+        (None, Some("last_over_time")) => Values::Last,
+        (None, _) => Values::Usual,
+    };
+    let is_whole = !matches!(values, Values::Usual | Values::Exactly(_));
+    let resolution = match selection.windows {
+        Some(windows) if is_whole => Resolution::Divides {
+            first_end_ms: windows.first_end_ms,
+            step_ms: windows.step_ms,
+            range_ms: selection.range_ms,
+        },
+        Some(windows) if !selection.is_range && windows.step_ms > 0 => {
+            Resolution::AtMost(Timespan(windows.step_ms.saturating_mul(1_000_000)))
+        }
+        _ => Resolution::Finest,
+    };
+    SampleQuery {
+        start_ms: selection.start_ms,
+        end_ms: selection.end_ms,
+        lookback_ms: (!selection.is_range).then_some(lookback_ms),
+        stamp: if function.is_some() { Stamp::End } else { Stamp::Start },
+        values,
+        granularity: choice.granularity,
+        resolution,
+    }
+}

@@ -1,0 +1,30 @@
+//! Messages that cannot be read: what of a request is read at most, and which status a fault is.
+
+use gnudi_app::ApiError;
+use gnudi_prometheus::remote_write::{InflateError, Limits, ReadError};
+
+/// What of a request is read.
+pub fn limits(limits: &gnudi_app::Limits) -> Limits {
+    Limits { samples_max: limits.measures_max, labels_bytes_max: limits.inflated_bytes_max }
+}
+
+/// A body that cannot be inflated.
+pub fn body(error: InflateError) -> ApiError {
+    match error {
+        InflateError::TooLarge(_) => ApiError::too_large(error.to_string()),
+        InflateError::Malformed(_) => ApiError::bad_request(error.to_string()),
+    }
+}
+
+/// A message that is none, or has too much in it.
+pub fn message(error: ReadError) -> ApiError {
+    let text = format!("Unable to read the body: {error}");
+    match error {
+        ReadError::Malformed(_) => ApiError::bad_request(text),
+        ReadError::TooManySamples(_)
+        | ReadError::TooManySeries(_)
+        | ReadError::TooManyLabels(_)
+        | ReadError::TooManySymbols(_)
+        | ReadError::LabelsTooLarge(_) => ApiError::too_large(text),
+    }
+}

@@ -1,0 +1,351 @@
+//! The catalogue of series against one that is loaded anew after each change, of this process and of others.
+
+#[path = "../../drivers/tests/engines/database.rs"]
+mod database;
+#[path = "../../drivers/tests/engines/server.rs"]
+mod server;
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use database::{Database, Kind};
+use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
+use gnudi_engine::Engine;
+use gnudi_indexer::{
+    CacheOptions, CachedIndexer, Creators, DatabaseOptions, FollowOptions, Indexer, MemoryIndexer,
+    MetricScope, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, ResourceChange,
+    ResourceTypeChange, Resources, SqlIndexer,
+    conformance::{new_metric, new_resource},
+    create_default_archive_policies,
+};
+use gnudi_model::{
+    ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, SackCount, Timestamp,
+};
+use gnudi_prometheus_api::catalogue::{Catalogue, CatalogueError};
+use gnudi_promql::{Limits, Matcher, parse_selector};
+use uuid::Uuid;
+
+const CACHE: CacheOptions = CacheOptions { metrics_cached_max: 1000, resources_cached_max: 1000 };
+const NOW: Timestamp = Timestamp::from_secs(2_000_000_000);
+/// By then everybody must have seen what was changed, on a busy machine, too.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// A process on an index.
+fn catalogue(indexer: Arc<dyn Indexer>) -> Catalogue {
+    let incoming = Arc::new(MemoryIncoming::new(SackCount::DEFAULT, u64::MAX));
+    let engine = Engine::new(indexer, incoming, Arc::new(MemoryAggregates::default()), || NOW);
+    Catalogue::new(Arc::new(engine), true)
+}
+
+fn matchers(text: &str) -> Vec<Matcher> {
+    parse_selector(text, &Limits::default()).unwrap()
+}
+
+async fn select(catalogue: &Catalogue, query: &str, seen: Option<&MetricScope>) -> Vec<String> {
+    let found = catalogue.select(&matchers(query), seen, 1000).await.unwrap();
+    let mut found: Vec<String> =
+        found.iter().map(|series| format!("{} {}", series.labels, series.archive_policy_name)).collect();
+    found.sort();
+    found
+}
+
+/// All series, also those without a name.
+async fn everything(catalogue: &Catalogue) -> Vec<String> {
+    let mut found = select(catalogue, "{__name__!=\"\"}", None).await;
+    found.extend(select(catalogue, "{metric_id!=\"\",__name__=\"\"}", None).await);
+    found
+}
+
+fn metric(number: u128) -> MetricId {
+    MetricId(Uuid::from_u128(number))
+}
+
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::String(value.into())
+}
+
+fn scraped(number: u128, creator: &str, metrics: &[(u128, &str, Option<&str>)]) -> NewResource {
+    let metrics = metrics.iter().map(|(number, name, whole_name)| {
+        let new = NewNamedMetric {
+            id: metric(*number),
+            unit: None,
+            archive_policy_name: "low".to_owned(),
+            whole_name: whole_name.map(str::to_owned),
+        };
+        ((*name).to_owned(), MetricsChange::Create(new))
+    });
+    NewResource {
+        resource_type: "prometheus".to_owned(),
+        creator: creator.to_owned(),
+        attributes: BTreeMap::from([("job".into(), text("node")), ("instance".into(), text("none"))]),
+        metrics: metrics.collect(),
+        ..new_resource(number)
+    }
+}
+
+async fn create_types(indexer: &dyn Indexer) {
+    create_default_archive_policies(indexer, &ArchivePolicy::default_methods()).await.unwrap();
+    for (name, attributes) in [("prometheus", ["job", "instance"]), ("vm", ["host", "flavor"])] {
+        let kind = AttributeKind::String { min_length: 0, max_length: 255 };
+        let attribute = Attribute { kind, required: false, fill: None };
+        let attributes = attributes.into_iter().map(|name| (name.into(), attribute.clone())).collect();
+        indexer.create_resource_type(ResourceType { name: name.into(), attributes }).await.unwrap();
+    }
+}
+
+fn memory() -> Arc<CachedIndexer<MemoryIndexer>> {
+    Arc::new(CachedIndexer::new(MemoryIndexer::default(), &CACHE))
+}
+
+#[tokio::test]
+async fn series_have_the_labels_of_their_metrics() {
+    let indexer = memory();
+    create_types(&*indexer).await;
+    let catalogue = catalogue(indexer.clone());
+    let catalogue = &catalogue;
+    assert!(everything(catalogue).await.is_empty());
+    let long = format!("x{{a=\"{}\"}}", "1".repeat(300));
+    let cut = format!("x{{a=\"{}", "1".repeat(250));
+    let series = [(1, "up", None), (2, "y{code=\"200\"}", None), (3, cut.as_str(), Some(long.as_str()))];
+    let vm = NewResource {
+        resource_type: "vm".to_owned(),
+        project_id: Some("p1".to_owned()),
+        attributes: BTreeMap::from([("host".into(), text("h1"))]),
+        metrics: vec![(
+            "disk.read".to_owned(),
+            MetricsChange::Create(NewNamedMetric {
+                id: metric(4),
+                unit: Some("B".to_owned()),
+                archive_policy_name: "high".to_owned(),
+                whole_name: None,
+            }),
+        )],
+        ..new_resource(2)
+    };
+    let created = indexer.create_resources(vec![scraped(1, "c:p1", &series), vm]).await;
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+    assert_eq!(select(catalogue, "up", None).await, [r#"{__name__="up", job="node"} low"#]);
+    assert_eq!(
+        select(catalogue, "{code=~\"2..\"}", None).await,
+        [r#"{__name__="y", code="200", job="node"} low"#]
+    );
+    let whole = format!(r#"{{__name__="x", a="{}", job="node"}} low"#, "1".repeat(300));
+    assert_eq!(select(catalogue, "x", None).await, [whole]);
+    let id = Uuid::from_u128(2);
+    let vm = |name: &str, host: &str| {
+        format!(
+            "{{__name__=\"{name}\", host=\"{host}\", project=\"p1\", resource=\"{id}\", resource_id=\"{id}\", \
+             type=\"vm\", unit=\"B\"}} high"
+        )
+    };
+    assert_eq!(select(catalogue, "{\"disk.read\"}", None).await, [vm("disk.read", "h1")]);
+    assert_eq!(select(catalogue, "ceilometer_disk_read", None).await, [vm("ceilometer_disk_read", "h1")]);
+    assert!(select(catalogue, "ceilometer_up", None).await.is_empty(), "was written so");
+    assert!(select(catalogue, "{__name__=~\"ceilometer_.*\"}", None).await.is_empty());
+    let names = catalogue.label_values("__name__", &[], None).await.unwrap();
+    assert_eq!(
+        names.iter().map(|name| &**name).collect::<Vec<_>>(),
+        ["ceilometer_disk_read", "disk.read", "up", "x", "y"]
+    );
+
+    let change = ResourceChange {
+        attributes: BTreeMap::from([("host".into(), text("h2"))]),
+        now: NOW,
+        ..ResourceChange::default()
+    };
+    indexer.update_resource("vm", Uuid::from_u128(2), change).await.unwrap();
+    assert_eq!(select(catalogue, "{host!=\"\"}", None).await, [vm("disk.read", "h2")]);
+    indexer.move_metric(metric(1), "medium").await.unwrap();
+    assert_eq!(select(catalogue, "up", None).await, [r#"{__name__="up", job="node"} medium"#]);
+    indexer.delete_metrics(&[metric(1)]).await.remove(0).unwrap();
+    assert!(select(catalogue, "up", None).await.is_empty());
+    let census = catalogue.census(None, 1).await.unwrap();
+    assert_eq!((census.series, census.values_by_label.len()), (3, 1));
+    let refused = catalogue.select(&matchers("{__name__!=\"\"}"), None, 2).await.unwrap_err();
+    assert_eq!(refused, CatalogueError::TooManySeries(2));
+}
+
+#[tokio::test]
+async fn who_sees_what() {
+    let indexer = memory();
+    create_types(&*indexer).await;
+    let catalogue = catalogue(indexer.clone());
+    let new = vec![
+        scraped(1, "c:p1", &[(1, "up", None)]),
+        scraped(2, "c:p2", &[(2, "up", None), (3, "down", None)]),
+        NewResource {
+            project_id: Some("p1".to_owned()),
+            ..scraped(3, "c:service", &[(4, "up{a=\"b\"}", None)])
+        },
+    ];
+    assert!(indexer.create_resources(new).await.iter().all(Result::is_ok));
+    let of = |project: &str| MetricScope {
+        creators: Some(Creators::Of(project.to_owned())),
+        resource_project_id: Some(project.to_owned()),
+        resource_creators: None,
+    };
+    let up = r#"{__name__="up", job="node"} low"#;
+    let labelled = r#"{__name__="up", a="b", job="node"} low"#;
+    for (project, expected) in [("p1", &[labelled, up][..]), ("p2", &[up]), ("p3", &[])] {
+        assert_eq!(select(&catalogue, "up", Some(&of(project))).await, expected);
+    }
+    let sees = async |project: &str| {
+        let names = catalogue.label_values("__name__", &[], Some(&of(project))).await.unwrap();
+        names.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (sees("p1").await, sees("p2").await),
+        (vec!["up".to_owned()], vec!["down".to_owned(), "up".to_owned()])
+    );
+    // Whoever sees the series of several writers sees which is which.
+    let id = |number| format!("{{__name__=\"up\", job=\"node\", metric_id=\"{}\"}} low", metric(number));
+    assert_eq!(select(&catalogue, "up", None).await, [labelled.to_owned(), id(1), id(2)]);
+}
+
+/// Small numbers at random, the same from the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn one(&mut self, of: &[&str]) -> String {
+        of[self.below(of.len() as u64) as usize].to_owned()
+    }
+}
+
+/// One random call; refusals are answers like others.
+async fn play(index: &dyn Indexer, dice: &mut Dice, time: i64) {
+    let resource = Uuid::from_u128(100 + u128::from(dice.below(5)));
+    let id = metric(1 + u128::from(dice.below(12)));
+    let now = Timestamp::from_secs(2_000_000_000 + time);
+    let name = dice.one(&["up", "x{a=\"1\"}", "m"]);
+    let whole_name = (dice.below(3) == 0).then(|| "w{b=\"2\"}".to_owned());
+    let new = NewNamedMetric {
+        id,
+        unit: None,
+        archive_policy_name: "low".to_owned(),
+        whole_name: whole_name.clone(),
+    };
+    let change = ResourceChange { now, ..ResourceChange::default() };
+    match dice.below(12) {
+        0 => drop(index.create_metrics(vec![NewMetric { id, name: Some(name), ..new_metric(1) }]).await),
+        1 | 2 => {
+            let new =
+                NewMetric { id, resource_id: Some(resource), name: Some(name), whole_name, ..new_metric(1) };
+            drop(index.create_metrics(vec![new]).await);
+        }
+        3 => drop(index.delete_metrics(&[id]).await),
+        4 => drop(index.move_metric(id, &dice.one(&["low", "high"])).await),
+        5 | 6 => {
+            let resource_type = dice.one(&["prometheus", "vm"]);
+            let label = if resource_type == "vm" { "host" } else { "job" };
+            let attributes = BTreeMap::from([(label.into(), text(&dice.one(&["none", "a", "b"])))]);
+            let metrics = vec![(name, MetricsChange::Create(new))];
+            let new = NewResource { resource_type, attributes, metrics, ..new_resource(resource.as_u128()) };
+            drop(index.create_resources(vec![new]).await);
+        }
+        7 | 8 => {
+            let attach =
+                if dice.below(2) == 0 { MetricsChange::Attach(id) } else { MetricsChange::Create(new) };
+            let (metrics, append_metrics) = (Some(vec![(name, attach)]), dice.below(2) == 0);
+            let change = ResourceChange { metrics, append_metrics, ..change };
+            drop(index.update_resource("generic", resource, change).await);
+        }
+        9 => {
+            let resource_type = dice.one(&["prometheus", "vm"]);
+            let label = if resource_type == "vm" { "host" } else { "instance" };
+            let attributes = BTreeMap::from([(label.into(), text(&dice.one(&["none", "a", "b"])))]);
+            let project_id = Some(Some(dice.one(&["p1", "p2"])));
+            let change = ResourceChange { attributes, project_id, ..change };
+            drop(index.update_resource(&resource_type, resource, change).await);
+        }
+        10 => drop(index.delete_resources(&[resource]).await),
+        _ => {
+            let kind = AttributeKind::String { min_length: 0, max_length: 255 };
+            let attribute = Attribute { kind, required: false, fill: Some(text("filled")) };
+            let change = if dice.below(2) == 0 {
+                ResourceTypeChange { add: vec![("extra".into(), attribute)], ..ResourceTypeChange::default() }
+            } else {
+                ResourceTypeChange { delete: vec!["extra".into()], ..ResourceTypeChange::default() }
+            };
+            drop(index.update_resource_type("vm", change).await);
+        }
+    }
+}
+
+#[tokio::test]
+async fn own_changes_are_seen_at_once() {
+    for seed in 1..20 {
+        let indexer = memory();
+        create_types(&*indexer).await;
+        let followed = catalogue(indexer.clone());
+        let mut dice = Dice(seed * 0x9e37_79b9);
+        for step in 0..60 {
+            play(&*indexer, &mut dice, step).await;
+            if dice.below(3) == 0 {
+                let truth = everything(&catalogue(indexer.clone())).await;
+                assert_eq!(everything(&followed).await, truth, "seed {seed}, step {step}");
+            }
+        }
+    }
+}
+
+/// Another process on a database.
+async fn process(url: &str) -> Arc<CachedIndexer<SqlIndexer>> {
+    let index = SqlIndexer::open(DatabaseOptions::from_url(url).unwrap()).await.unwrap();
+    let cache = CachedIndexer::new(index, &CACHE);
+    let options = FollowOptions { poll_interval: Duration::from_millis(20), unseen_max: SEEN_WITHIN };
+    cache.follow(options).await.unwrap();
+    Arc::new(cache)
+}
+
+async fn changes_of_others_are_seen(kind: Kind) {
+    let database = Database::start(kind);
+    let url = database.create_database("catalogue");
+    let indexers = [process(&url).await, process(&url).await];
+    create_types(&*indexers[0]).await;
+    let catalogues = [catalogue(indexers[0].clone()), catalogue(indexers[1].clone())];
+    let mut dice = Dice(0x5eed_0003);
+    for round in 0..20 {
+        for step in 0..8 {
+            play(&*indexers[dice.below(2) as usize], &mut dice, round * 100 + step).await;
+            // Also in the middle of changes that were not seen yet.
+            everything(&catalogues[dice.below(2) as usize]).await;
+        }
+        let truth = everything(&catalogue(process(&url).await)).await;
+        for catalogue in &catalogues {
+            let asked = Instant::now();
+            while everything(catalogue).await != truth {
+                assert!(asked.elapsed() < SEEN_WITHIN, "{:?}\n{truth:?}", everything(catalogue).await);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+    // More new ones than the feed names.
+    let new =
+        (0..6000).map(|number| NewMetric { name: Some("many".to_owned()), ..new_metric(1 << 64 | number) });
+    assert!(indexers[0].create_metrics(new.collect()).await.iter().all(Result::is_ok));
+    let asked = Instant::now();
+    while catalogues[1].select(&matchers("many"), None, 10_000).await.unwrap().len() < 6000 {
+        assert!(asked.elapsed() < SEEN_WITHIN);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_other_processes_are_seen_on_postgresql() {
+    changes_of_others_are_seen(Kind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_other_processes_are_seen_on_mariadb() {
+    changes_of_others_are_seen(Kind::MariaDb).await;
+}

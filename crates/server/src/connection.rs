@@ -1,0 +1,375 @@
+//! One connection: what it is doing, since when, and when that is too long.
+//!
+//! Clocks and timers are not touched on the way of a request: the server's sweeper counts ticks, a connection notes the tick at
+//! which its phase began, and the sweeper ends the connections whose phase has lasted too long. Deadlines are therefore
+//! as coarse as the sweeper's interval, [`TICK`].
+
+use std::{
+    io,
+    net::IpAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::{limits::HttpLimits, stream::Stream};
+
+/// How often the sweeper looks at the connections.
+pub const TICK: Duration = Duration::from_millis(250);
+
+/// How much of a refused body is thrown away at most.
+const LINGER_BYTES_MAX: usize = 4 << 20;
+
+/// The sweeper's clock: ticks since the server started.
+#[derive(Debug, Default)]
+pub struct Ticks(AtomicU32);
+
+impl Ticks {
+    pub fn now(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn advance(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    duration.as_millis() as u64
+}
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+enum Phase {
+    /// Between requests.
+    Idle,
+    /// The line and the headers of a request are arriving; a new connection starts here.
+    Head,
+    /// A body is arriving.
+    Body,
+    /// The request is being handled.
+    Handling,
+    /// The client does not take what is written.
+    Blocked,
+    /// All is written, and what the client still sends is thrown away.
+    Lingering,
+}
+
+impl Phase {
+    fn from_code(code: u32) -> Phase {
+        [Phase::Idle, Phase::Head, Phase::Body, Phase::Handling, Phase::Blocked, Phase::Lingering]
+            [code as usize]
+    }
+}
+
+/// How slow a client may be.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    body_grace_ms: u64,
+    write_timeout_ms: u64,
+    bytes_per_second_min: u64,
+}
+
+impl Pace {
+    fn of(limits: &HttpLimits) -> Self {
+        Pace {
+            body_grace_ms: millis(limits.body_grace),
+            write_timeout_ms: millis(limits.write_timeout),
+            bytes_per_second_min: limits.body_bytes_per_second_min.max(1),
+        }
+    }
+}
+
+/// The phase of a connection, written by the connection and read by the sweeper.
+#[derive(Debug)]
+pub struct Watch {
+    ticks: Arc<Ticks>,
+    /// Who is at the other end, as far as the network tells.
+    peer: IpAddr,
+    /// Over TLS.
+    is_secure: bool,
+    pace: Pace,
+    /// The phase in the high half, the tick at which it began in the low half.
+    phase: AtomicU64,
+    /// While a body arrives: the millisecond of the ticks by which more of it must have come.
+    body_due_ms: AtomicU64,
+    /// While a client does not take all that is written: the millisecond by which it must have taken more; 0 before.
+    read_due_ms: AtomicU64,
+    /// The connection will be closed although the client may still be sending.
+    closes_early: AtomicBool,
+}
+
+impl Watch {
+    pub fn new(ticks: Arc<Ticks>, peer: IpAddr, is_secure: bool, limits: &HttpLimits) -> Self {
+        let watch = Watch {
+            ticks,
+            peer: peer.to_canonical(),
+            is_secure,
+            pace: Pace::of(limits),
+            phase: AtomicU64::new(0),
+            body_due_ms: AtomicU64::new(0),
+            read_due_ms: AtomicU64::new(0),
+            closes_early: AtomicBool::new(false),
+        };
+        watch.enter(Phase::Head);
+        watch
+    }
+
+    /// The address at the other end; one of IPv4 is never dressed up as IPv6.
+    pub fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    /// Whether the client speaks HTTPS.
+    pub fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    fn enter(&self, phase: Phase) {
+        let packed = u64::from(phase as u32) << 32 | u64::from(self.ticks.now());
+        self.phase.store(packed, Ordering::Relaxed);
+    }
+
+    fn phase(&self) -> (Phase, u32) {
+        let packed = self.phase.load(Ordering::Relaxed);
+        (Phase::from_code((packed >> 32) as u32), packed as u32)
+    }
+
+    /// The request's body is read from now on.
+    pub fn begin_body(&self) {
+        self.body_due_ms.store(self.now_ms() + self.pace.body_grace_ms, Ordering::Relaxed);
+        self.enter(Phase::Body);
+    }
+
+    /// Some of the body has arrived, which gives the client time for more; never more of it than at the beginning, so that
+    /// one that has sent much at once cannot rest on it.
+    pub fn received(&self, bytes: usize) {
+        self.extend(&self.body_due_ms, bytes, self.pace.body_grace_ms);
+    }
+
+    /// Gives the client the time that so many bytes may take, up to a point so far from now.
+    fn extend(&self, due_ms: &AtomicU64, bytes: usize, ms_max: u64) {
+        let earned_ms = bytes as u64 * 1000 / self.pace.bytes_per_second_min;
+        let latest_ms = self.now_ms() + ms_max;
+        due_ms.store((due_ms.load(Ordering::Relaxed) + earned_ms).min(latest_ms), Ordering::Relaxed);
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::from(self.ticks.now()) * millis(TICK)
+    }
+
+    /// The request is being handled, and what it waits for is not its client.
+    pub fn begin_handling(&self) {
+        self.read_due_ms.store(0, Ordering::Relaxed);
+        self.enter(Phase::Handling);
+    }
+
+    /// The rest of the body will not be read. A socket that is closed with unread input resets the connection, and the client
+    /// may never see the answer; this one lingers.
+    pub fn will_close_early(&self) {
+        self.closes_early.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the present phase has lasted too long.
+    pub fn is_overdue(&self, limits: &HttpLimits) -> bool {
+        let (phase, since) = self.phase();
+        let elapsed = TICK * self.ticks.now().saturating_sub(since);
+        let allowed = match phase {
+            Phase::Idle => limits.idle_timeout,
+            Phase::Head => limits.header_timeout,
+            Phase::Body => return self.now_ms() > self.body_due_ms.load(Ordering::Relaxed),
+            Phase::Handling => return false,
+            Phase::Blocked => return self.now_ms() > self.read_due_ms.load(Ordering::Relaxed),
+            Phase::Lingering => limits.linger_timeout,
+        };
+        elapsed > allowed
+    }
+
+    fn after_read(&self) {
+        if self.phase().0 == Phase::Idle {
+            self.enter(Phase::Head);
+        }
+    }
+
+    /// TLS takes what is written and keeps what the socket does not take, so that only a flush shows that it is blocked.
+    fn after_flush(&self, blocked: bool) {
+        if blocked || self.phase().0 == Phase::Blocked {
+            self.after_write(blocked, 0);
+        }
+    }
+
+    fn after_write(&self, blocked: bool, bytes: usize) {
+        if self.read_due_ms.load(Ordering::Relaxed) > 0 {
+            self.extend(&self.read_due_ms, bytes, self.pace.write_timeout_ms);
+        } else if blocked {
+            self.read_due_ms.store(self.now_ms() + self.pace.write_timeout_ms, Ordering::Relaxed);
+        }
+        match (self.phase().0, blocked) {
+            // An interim answer (`100 Continue`), or one that overtakes the rest of the body.
+            (Phase::Body, _) | (Phase::Blocked, true) => {}
+            (_, true) => self.enter(Phase::Blocked),
+            (_, false) => self.enter(Phase::Idle),
+        }
+    }
+}
+
+/// A stream that tells the watch what happens on it.
+pub struct Watched {
+    stream: TokioIo<Stream>,
+    watch: Arc<Watch>,
+    /// How much more input is thrown away, once lingering.
+    linger_bytes: Option<usize>,
+}
+
+impl Watched {
+    pub fn new(stream: Stream, watch: Arc<Watch>) -> Self {
+        Watched { stream: TokioIo::new(stream), watch, linger_bytes: None }
+    }
+
+    /// Throws input away until the client has seen the end, or has sent too much; the sweeper ends it in time.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.linger_bytes.is_none() {
+            self.watch.enter(Phase::Lingering);
+        }
+        let left = self.linger_bytes.get_or_insert(LINGER_BYTES_MAX);
+        let mut buffer = [0; 4096];
+        loop {
+            let mut unread = ReadBuf::new(&mut buffer);
+            let read = Pin::new(self.stream.inner_mut()).poll_read(cx, &mut unread);
+            match (read, unread.filled().len()) {
+                (Poll::Pending, _) => return Poll::Pending,
+                (Poll::Ready(Ok(())), 1..) if *left > 0 => *left = left.saturating_sub(unread.filled().len()),
+                (Poll::Ready(_), _) => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let bytes = if let Poll::Ready(Ok(bytes)) = &result { *bytes } else { 0 };
+        self.watch.after_write(result.is_pending(), bytes);
+        result
+    }
+}
+
+impl Read for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if result.is_ready() {
+            self.watch.after_read();
+        }
+        result
+    }
+}
+
+impl Write for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.wrote(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.wrote(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.watch.after_flush(flushed.is_pending());
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
+        if self.watch.closes_early.load(Ordering::Relaxed) && matches!(shut, Poll::Ready(Ok(()))) {
+            return self.poll_linger(cx);
+        }
+        shut
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(ticks: &Ticks, seconds: u32) {
+        for _ in 0..seconds * 4 {
+            ticks.advance();
+        }
+    }
+
+    #[test]
+    fn each_phase_has_its_deadline() {
+        let limits = HttpLimits::default();
+        let ticks = Arc::new(Ticks::default());
+        let watch = Watch::new(ticks.clone(), [127, 0, 0, 1].into(), false, &limits);
+        let overdue_after = |seconds: u32| {
+            pass(&ticks, seconds);
+            let before = watch.is_overdue(&limits);
+            pass(&ticks, 1);
+            (before, watch.is_overdue(&limits))
+        };
+        assert_eq!(overdue_after(10), (false, true), "the first byte");
+        watch.after_write(false, 0);
+        assert_eq!(overdue_after(75), (false, true), "idle");
+        watch.after_write(false, 0);
+        watch.after_read();
+        watch.after_read();
+        assert_eq!(overdue_after(10), (false, true), "headers");
+        watch.begin_body();
+        pass(&ticks, 5);
+        watch.received(24 << 10);
+        watch.after_read();
+        watch.after_write(false, 0);
+        assert_eq!(overdue_after(8), (false, true), "body");
+        watch.begin_body();
+        watch.received(32 << 20);
+        assert_eq!(overdue_after(10), (false, true), "a body of which much came at once");
+        watch.begin_handling();
+        assert_eq!(overdue_after(10_000), (false, false), "handling");
+        watch.after_write(true, 0);
+        pass(&ticks, 20);
+        watch.after_write(true, 0);
+        assert_eq!(overdue_after(10), (false, true), "blocked");
+        watch.begin_handling();
+        watch.after_write(true, 0);
+        pass(&ticks, 20);
+        watch.after_write(false, 80 << 10);
+        watch.after_write(true, 0);
+        assert_eq!(overdue_after(20), (false, true), "read slowly");
+        watch.begin_handling();
+        watch.after_write(true, 0);
+        watch.after_write(false, 800 << 20);
+        watch.after_write(true, 0);
+        assert_eq!(overdue_after(30), (false, true), "read fast, and then not at all");
+        watch.after_flush(false);
+        assert_eq!(overdue_after(75), (false, true), "flushed");
+        watch.begin_handling();
+        watch.after_write(false, 0);
+        watch.after_flush(true);
+        assert_eq!(overdue_after(30), (false, true), "not flushed");
+        watch.begin_handling();
+        watch.after_flush(false);
+        assert_eq!(overdue_after(10_000), (false, false), "nothing to flush");
+    }
+}

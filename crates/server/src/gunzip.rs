@@ -1,0 +1,52 @@
+//! Bodies compressed with gzip, with a bound on what comes out.
+
+use std::io::Read;
+
+use flate2::bufread::GzDecoder;
+
+use crate::refusal::HttpRefusal;
+
+/// Inflates a body. Memory is taken as bytes come out, and for no more than the bound.
+///
+/// # Errors
+/// 413 where more than `bytes_max` come out, 400 where it is not of the format.
+pub fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, HttpRefusal> {
+    let mut inflated = Vec::new();
+    let mut reader = GzDecoder::new(body).take(bytes_max as u64 + 1);
+    reader
+        .read_to_end(&mut inflated)
+        .map_err(|error| HttpRefusal::bad_request(format!("Unable to inflate the body: {error}")))?;
+    if inflated.len() > bytes_max {
+        return Err(HttpRefusal::too_large(format!("The inflated body is larger than {bytes_max} bytes")));
+    }
+    Ok(inflated)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::*;
+
+    fn gzip(data: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn no_more_comes_out_than_the_bound() {
+        let body = gzip(b"m,host=h f=1");
+        assert_eq!(gunzip(&body, 12).unwrap(), b"m,host=h f=1");
+        assert_eq!(gunzip(&body, 11).unwrap_err().status.as_u16(), 413);
+        // A thousand to one.
+        let bomb = gzip(&vec![0; 10 << 20]);
+        assert!(bomb.len() < 20_000);
+        assert_eq!(gunzip(&bomb, 1 << 20).unwrap_err().status.as_u16(), 413);
+        for body in [&b""[..], b"m,host=h f=1", &body[..body.len() - 1], &body[..10], b"\x1f\x8b"] {
+            assert_eq!(gunzip(body, 1000).unwrap_err().status.as_u16(), 400, "{body:?}");
+        }
+    }
+}

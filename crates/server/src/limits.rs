@@ -1,0 +1,51 @@
+//! Every limit of HTTP as such, by name.
+
+use std::time::Duration;
+
+/// What a client may do to the server. Each default is far above what Gnocchi's clients do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Open connections; above it a new one is answered 503 and closed.
+    pub connections_max: usize,
+    /// Bytes of a request's line and headers.
+    pub header_bytes_max: usize,
+    /// Headers of a request.
+    pub headers_max: usize,
+    /// From the first byte of a request (or the opening of the connection) to the end of its headers.
+    pub header_timeout: Duration,
+    /// How long a connection may rest between requests.
+    pub idle_timeout: Duration,
+    /// Bytes of a request's body (413).
+    pub body_bytes_max: usize,
+    /// Bytes of all bodies that are being read, or belong to requests that are not answered yet (503).
+    pub bodies_bytes_max: usize,
+    /// How long a client may send nothing of a body. One that sends less than `body_bytes_per_second_min` uses this time up.
+    pub body_grace: Duration,
+    /// The slowest client that is waited for.
+    pub body_bytes_per_second_min: u64,
+    /// How long a client may read nothing of an answer. One that reads less than `body_bytes_per_second_min` uses this time up.
+    pub write_timeout: Duration,
+    /// How long a client may go on sending a body that has been refused.
+    pub linger_timeout: Duration,
+    /// How long requests in progress may go on when the server stops.
+    pub drain_timeout: Duration,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        HttpLimits {
+            connections_max: 10_000,
+            header_bytes_max: 64 << 10,
+            headers_max: 100,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            body_bytes_max: 32 << 20,
+            bodies_bytes_max: 512 << 20,
+            body_grace: Duration::from_secs(10),
+            body_bytes_per_second_min: 8 << 10,
+            write_timeout: Duration::from_secs(30),
+            linger_timeout: Duration::from_secs(2),
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+}

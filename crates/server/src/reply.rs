@@ -1,0 +1,130 @@
+//! Answers.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use hyper::{
+    StatusCode,
+    body::{Body, Frame, SizeHint},
+    header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION},
+};
+use parking_lot::Mutex;
+
+pub type Response = hyper::Response<ReplyBody>;
+
+/// Pieces that are waited for.
+type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// What an answer carries: bytes, or pieces made while the client reads them.
+pub enum ReplyBody {
+    Whole(Option<Bytes>),
+    Pieces(Box<dyn Iterator<Item = Bytes> + Send + Sync>),
+    /// Pieces that are computed. After an error the connection is closed, so that the client sees that the answer is cut short.
+    /// (The lock makes it `Sync`, and is never taken.)
+    Computed(Mutex<Pieces>),
+}
+
+impl ReplyBody {
+    pub fn empty() -> Self {
+        ReplyBody::Whole(None)
+    }
+
+    pub fn stream(pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
+        ReplyBody::Computed(Mutex::new(Box::pin(pieces)))
+    }
+}
+
+impl From<&'static [u8]> for ReplyBody {
+    fn from(bytes: &'static [u8]) -> Self {
+        ReplyBody::Whole((!bytes.is_empty()).then(|| Bytes::from_static(bytes)))
+    }
+}
+
+impl From<Vec<u8>> for ReplyBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        ReplyBody::Whole((!bytes.is_empty()).then(|| bytes.into()))
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let piece = match &mut *self {
+            ReplyBody::Whole(bytes) => bytes.take(),
+            ReplyBody::Pieces(pieces) => pieces.next(),
+            ReplyBody::Computed(pieces) => {
+                let piece = pieces.get_mut().as_mut().poll_next(cx);
+                return piece.map(|piece| piece.map(|piece| piece.map(Frame::data)));
+            }
+        };
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, ReplyBody::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            ReplyBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            ReplyBody::Pieces(_) | ReplyBody::Computed(_) => SizeHint::default(),
+        }
+    }
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// No headers, no body.
+pub fn bare(status: StatusCode) -> Response {
+    let mut response = Response::new(ReplyBody::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// A body of the content type.
+pub fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<ReplyBody>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+/// A JSON document.
+pub fn json(status: StatusCode, document: impl Into<ReplyBody>) -> Response {
+    with_body(status, JSON, document)
+}
+
+/// 200, with a JSON document.
+pub fn ok(document: impl Into<ReplyBody>) -> Response {
+    json(StatusCode::OK, document)
+}
+
+/// 202: taken, and durable.
+pub fn accepted() -> Response {
+    json(StatusCode::ACCEPTED, ReplyBody::empty())
+}
+
+/// 204.
+pub fn no_content() -> Response {
+    bare(StatusCode::NO_CONTENT)
+}
+
+/// 201, with the address of what was made.
+pub fn created(location: &str, document: impl Into<ReplyBody>) -> Response {
+    with_header(json(StatusCode::CREATED, document), LOCATION, location)
+}
+
+/// The same answer with a header, where the text can be one.
+pub fn with_header(mut response: Response, name: HeaderName, text: &str) -> Response {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}

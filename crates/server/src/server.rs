@@ -1,0 +1,265 @@
+//! The HTTP server: accepts connections, within limits, and serves HTTP/1.1 on them, over TLS where asked, until it is told to stop.
+
+use std::{
+    collections::HashMap, convert::Infallible, future::Future, io, net::IpAddr, sync::Arc, time::Duration,
+};
+
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use parking_lot::Mutex;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
+
+use crate::{
+    connection::{TICK, Ticks, Watch, Watched},
+    limits::HttpLimits,
+    reply::Response,
+    stream::Stream,
+    tls::Tls,
+};
+
+/// How long to wait where accepting fails for want of file descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Every how many ticks the connections are looked through.
+const SWEEP_TICKS: u32 = 4;
+
+/// The answer to a connection above the limit.
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// What answers the requests of all connections.
+pub trait Application: Send + Sync + 'static {
+    fn limits(&self) -> &HttpLimits;
+
+    /// Answers a request; never fails and never panics. `watch` is told how the request proceeds.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        watch: Option<Arc<Watch>>,
+    ) -> impl Future<Output = Response> + Send;
+
+    /// Reads again what is in files when they change, as long as the server runs. Returns at once where there is nothing to
+    /// read again.
+    fn follow(&self) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+/// Where connections come from.
+#[derive(Debug)]
+pub struct Listener {
+    pub socket: TcpListener,
+    /// With it connections speak HTTPS, and nothing else.
+    pub tls: Option<Arc<Tls>>,
+}
+
+impl From<TcpListener> for Listener {
+    fn from(socket: TcpListener) -> Self {
+        Listener { socket, tls: None }
+    }
+}
+
+/// The open connections, for the sweeper.
+#[derive(Default)]
+struct Connections {
+    ticks: Arc<Ticks>,
+    open: Mutex<HashMap<u64, (Arc<Watch>, AbortHandle)>>,
+}
+
+/// Serves the app until `shutdown` resolves, then lets the requests in progress finish, for at most
+/// `drain_timeout`. A connection that is idle then is closed at once.
+///
+/// # Errors
+/// Where the listener has no address. A connection's errors end that connection.
+pub async fn serve<A: Application>(
+    listener: impl Into<Listener>,
+    app: Arc<A>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let Listener { socket, tls } = listener.into();
+    let protocol = if tls.is_some() { "HTTPS" } else { "HTTP" };
+    tracing::info!(address = %socket.local_addr()?, "serving {protocol}");
+    let mut followers = JoinSet::new();
+    if let Some(tls) = tls.clone() {
+        followers.spawn(async move { tls.follow().await });
+    }
+    followers.spawn({
+        let app = app.clone();
+        async move { app.follow().await }
+    });
+    let connections = Arc::new(Connections::default());
+    let sweeper = tokio::spawn(sweep(connections.clone(), app.clone()));
+    let (stop, stopping) = watch::channel(false);
+    let mut tasks = JoinSet::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut next_id = 0;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            accepted = socket.accept() => accepted,
+            Some(_) = tasks.join_next() => continue,
+        };
+        let (stream, peer) = match accepted {
+            Ok((stream, address)) => (stream, address.ip()),
+            Err(error) if is_of_one_connection(&error) => continue,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        // One that has ended no longer counts, even where new ones come too fast for the loop to see it.
+        while tasks.try_join_next().is_some() {}
+        if tasks.len() >= app.limits().connections_max {
+            // Fits every socket's buffer; whoever does not read it sees the connection close. Without a handshake, which
+            // would cost more than the answer, TLS can be told nothing.
+            if tls.is_none() {
+                let _ = stream.try_write(FULL);
+            }
+            continue;
+        }
+        next_id += 1;
+        let accepted = Accepted { stream, peer, tls: tls.clone(), stopping: stopping.clone() };
+        open(next_id, accepted, &app, &connections, &mut tasks);
+    }
+    drop(socket);
+    let _ = stop.send(true);
+    let drain_timeout = app.limits().drain_timeout;
+    let drained = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(drain_timeout, drained).await.is_err() {
+        tracing::warn!(connections = tasks.len(), "connections are cut: they did not finish in time");
+        tasks.shutdown().await;
+    }
+    sweeper.abort();
+    Ok(())
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// A connection that nobody has spoken on yet.
+struct Accepted {
+    stream: TcpStream,
+    peer: IpAddr,
+    tls: Option<Arc<Tls>>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Accepted {
+    /// Makes the TLS handshake, where there is one; the time for it is part of that for the first request's headers. `None`
+    /// where it fails, or where the server stops meanwhile.
+    async fn shake_hands(self) -> Option<(Stream, watch::Receiver<bool>)> {
+        let Accepted { stream, tls, mut stopping, .. } = self;
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
+        }
+        let Some(tls) = tls else { return Some((Stream::Plain(stream), stopping)) };
+        let shaken = tokio::select! {
+            shaken = tls.acceptor().accept(stream) => shaken,
+            _ = stopping.wait_for(|stop| *stop) => return None,
+        };
+        match shaken {
+            Ok(stream) => Some((Stream::Tls(Box::new(stream)), stopping)),
+            Err(error) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                None
+            }
+        }
+    }
+}
+
+fn open<A: Application>(
+    id: u64,
+    accepted: Accepted,
+    app: &Arc<A>,
+    connections: &Arc<Connections>,
+    tasks: &mut JoinSet<()>,
+) {
+    let watch =
+        Arc::new(Watch::new(connections.ticks.clone(), accepted.peer, accepted.tls.is_some(), app.limits()));
+    let task = {
+        let (app, watch, connections) = (app.clone(), watch.clone(), connections.clone());
+        async move {
+            // Removes the entry however the task ends.
+            let _entry = Entry { id, connections };
+            if let Some((stream, stopping)) = accepted.shake_hands().await {
+                converse(stream, app, watch, stopping).await;
+            }
+        }
+    };
+    // The entry is there before the task can end and remove it.
+    let mut open = connections.open.lock();
+    let abort = tasks.spawn(task);
+    open.insert(id, (watch, abort));
+}
+
+struct Entry {
+    id: u64,
+    connections: Arc<Connections>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.connections.open.lock().remove(&self.id);
+    }
+}
+
+async fn converse<A: Application>(
+    stream: Stream,
+    app: Arc<A>,
+    watch: Arc<Watch>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let limits = app.limits();
+    let mut builder = http1::Builder::new();
+    // Not `pipeline_flush`: it holds back an answer while unread input is buffered, and one that closes early is lost.
+    builder
+        .header_read_timeout(None)
+        .max_headers(limits.headers_max)
+        .max_buf_size(limits.header_bytes_max.max(8 << 10));
+    let service = service_fn(|request: Request<Incoming>| {
+        let (app, watch) = (&app, &watch);
+        async move { Ok::<_, Infallible>(app.answer(request, Some(watch.clone())).await) }
+    });
+    let connection = builder.serve_connection(Watched::new(stream, watch.clone()), service);
+    let mut connection = std::pin::pin!(connection);
+    let mut told = false;
+    let result = loop {
+        tokio::select! {
+            biased;
+            result = connection.as_mut() => break result,
+            _ = stopping.wait_for(|stop| *stop), if !told => {
+                told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// Ends connections whose phase has lasted too long.
+async fn sweep<A: Application>(connections: Arc<Connections>, app: Arc<A>) {
+    let mut interval = tokio::time::interval(TICK);
+    loop {
+        interval.tick().await;
+        let now = connections.ticks.advance();
+        if !now.is_multiple_of(SWEEP_TICKS) {
+            continue;
+        }
+        let open = connections.open.lock();
+        for (watch, abort) in open.values() {
+            if watch.is_overdue(app.limits()) {
+                tracing::debug!("a connection was cut: it was too slow");
+                abort.abort();
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+"""The OpenTelemetry collector, built of its own modules: what it exports by OTLP over HTTP and by remote write is stored, and read back by
+PromQL."""
+
+import json
+import time
+
+import pytest
+
+from prometheus import golang
+from prometheus.oracle import ask
+from support.gnudi import Gnudi
+from support.http import Client, basic
+from support.process import Process, free_port, wait_until
+
+pytestmark = pytest.mark.long
+
+TIMEOUT_S = 60
+AUTHORIZATION = basic("admin")["Authorization"]
+POINTS = [(0, 1.5, 10), (15, -2.25, 17), (30, 0.1, 17)]
+
+
+@pytest.fixture(scope="module")
+def start():
+    """A whole minute a while ago."""
+    return int(time.time()) // 60 * 60 - 300
+
+
+@pytest.fixture
+def server(tmp_path):
+    with Gnudi(tmp_path / "gnudi") as server:
+        yield server
+
+
+def values(server, query, start):
+    """{labels: [value at each of the points' times]}"""
+    parameters = {"query": query, "start": start, "end": start + 30, "step": 15}
+    status, document = ask(server.port, "/prometheus/api/v1/query_range", parameters)
+    assert status == 200, document
+    return {tuple(sorted(series["metric"].items())): [float(value) for _, value in series["values"]]
+            for series in document["data"]["result"]}
+
+
+def read_back(server, query, start):
+    """The one series that a query finds, once it has all its points."""
+    def complete():
+        found = values(server, query, start)
+        return len(found) == 1 and all(len(one) == len(POINTS) for one in found.values())
+    wait_until(complete, TIMEOUT_S, query)
+    (labels, found), = values(server, query, start).items()
+    return dict(labels), found
+
+
+def exporters(port):
+    """By name: what the collector's configuration says of an exporter that sends to gnudi."""
+    headers = {"headers": {"Authorization": AUTHORIZATION}}
+    return {
+        "otlp_http": {"endpoint": f"http://127.0.0.1:{port}/api/v1/otlp", **headers},
+        "prometheusremotewrite": {"endpoint": f"http://127.0.0.1:{port}/prometheus/api/v1/write", **headers},
+    }
+
+
+def data_points(start, values, **more):
+    return [{"timeUnixNano": str((start + second) * 10**9), "startTimeUnixNano": str((start - 60) * 10**9), **value, **more}
+            for (second, *_), value in zip(POINTS, values)]
+
+
+def message(start):
+    """One resource with a gauge, a counter and a histogram, each with three points."""
+    attributes = [{"key": key, "value": {"stringValue": text}} for key, text in [
+        ("service.name", "shop"), ("service.instance.id", "a1")]]
+    zone = {"attributes": [{"key": "zone.name", "value": {"stringValue": "north"}}]}
+    gauge = data_points(start, [{"asDouble": value} for _, value, _ in POINTS], **zone)
+    counter = data_points(start, [{"asInt": str(count)} for _, _, count in POINTS])
+    histogram = data_points(start, [{"count": str(count), "sum": count / 2, "explicitBounds": [0.5],
+                                     "bucketCounts": [str(count - 3), "3"]} for _, _, count in POINTS])
+    metrics = [
+        {"name": "room.temperature", "unit": "Cel", "gauge": {"dataPoints": gauge}},
+        {"name": "jobs", "sum": {"aggregationTemporality": 2, "isMonotonic": True, "dataPoints": counter}},
+        {"name": "wait", "unit": "s", "histogram": {"aggregationTemporality": 2, "dataPoints": histogram}},
+    ]
+    return {"resourceMetrics": [{"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": metrics}]}]}
+
+
+@pytest.mark.parametrize("exporter", ["otlp_http", "prometheusremotewrite"])
+def test_collector(server, start, tmp_path, exporter):
+    program = golang.program("collector")
+    port = free_port()
+    config = {
+        "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+        "exporters": {exporter: exporters(server.port)[exporter]},
+        "service": {"telemetry": {"metrics": {"level": "none"}},
+                    "pipelines": {"metrics": {"receivers": ["otlp"], "exporters": [exporter]}}},
+    }
+    # JSON is YAML.
+    (tmp_path / "collector.yaml").write_text(json.dumps(config))
+    collector = Process([program, f"--config=file:{tmp_path / 'collector.yaml'}"], tmp_path / "collector.log")
+    try:
+        client = Client("127.0.0.1", port)
+
+        def is_ready():
+            try:
+                return client.get("/").status == 404
+            except OSError:
+                return False
+        collector.wait_ready(is_ready, TIMEOUT_S)
+        client.post("/v1/metrics", message(start)).expect(200)
+        labels, found = read_back(server, "room_temperature_celsius", start)
+        assert found == [value for _, value, _ in POINTS]
+        assert labels["zone_name"] == "north"
+        assert labels["job"] == "shop" and labels["instance"] == "a1"
+        counts = [count for *_, count in POINTS]
+        assert read_back(server, "jobs_total", start)[1] == counts
+        assert read_back(server, "wait_seconds_count", start)[1] == counts
+        assert read_back(server, "wait_seconds_sum", start)[1] == [count / 2 for count in counts]
+        assert read_back(server, 'wait_seconds_bucket{le="0.5"}', start)[1] == [count - 3 for count in counts]
+        assert read_back(server, 'wait_seconds_bucket{le="+Inf"}', start)[1] == counts
+    finally:
+        collector.terminate()
+    assert "error" not in collector.log(), collector.log()
