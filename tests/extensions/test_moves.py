@@ -11,6 +11,7 @@ import time
 import pytest
 
 from support.http import create_metric
+from support.process import wait_until
 
 START = 1_700_000_000 // 86_400 * 86_400
 MINUTE, HOUR = 60, 3600
@@ -18,6 +19,9 @@ METHODS = ["mean", "sum", "count", "min", "max", "first", "last", "std"]
 FINE = {"name": "fine", "definition": [{"granularity": MINUTE}], "aggregation_methods": METHODS}
 COARSE = {"name": "coarse", "definition": [{"granularity": HOUR}, {"granularity": 5 * MINUTE}], "aggregation_methods": METHODS}
 LEASE_LIMIT_S = 60
+# Twice as many as are asked at once, and some.
+IDLE_METRICS = 530
+CONVERTED_TIMEOUT_S = 90
 
 
 def seconds(text):
@@ -134,6 +138,41 @@ def test_a_policy_gets_other_methods(gnudi):
             assert (found.keys() == whole.keys()) == bool(more)
     shown = client.patch("/v1/archive_policy/plain", {"definition": definition}).expect(200).json()
     assert "conversion" not in shown
+
+
+def test_idle_metrics_follow_their_policy(servers):
+    """Of more metrics than are asked at once none gets measures any more; the first process ends while they are converted."""
+    client, restart = servers
+    definition = [{"granularity": MINUTE}]
+    for name, more in (("kept", {"raw": {"timespan": "10 days"}}), ("plain", {})):
+        policy = {"name": name, "definition": definition, "aggregation_methods": ["sum", "count"], **more}
+        client.post("/v1/archive_policy", policy).expect(201)
+    points = {START + 7 * number: float(number % 13) for number in range(40)}
+    measures = [{"timestamp": at, "value": value} for at, value in points.items()]
+    metrics = [create_metric(client, "kept") for _ in range(IDLE_METRICS)]
+    plain = create_metric(client, "plain")
+    for start in range(0, IDLE_METRICS, 100):
+        client.post("/v1/batch/metrics/measures", {metric: measures for metric in metrics[start:start + 100]}).expect(202)
+    post(client, plain, points)
+    for metric in (*metrics, plain):
+        assert rows(client, metric, "sum", MINUTE) == expected(points, "sum", MINUTE)
+    change = {"definition": definition, "aggregation_methods": ["sum", "count", "mean", "std"]}
+    for name in ("kept", "plain"):
+        origin = origins(client.patch(f"/v1/archive_policy/{name}", change).expect(200).json())
+        assert origin["0:01:00", "mean"] == "computed"
+        assert origin["0:01:00", "std"] == ("computed" if name == "kept" else "begins")
+    # What is in the head alone has all methods at once.
+    last = max(expected(points, "std", MINUTE))
+    assert rows(client, metrics[0], "std", MINUTE) == pytest.approx({last: expected(points, "std", MINUTE)[last]})
+    client = restart()
+    expected_stds = pytest.approx(expected(points, "std", MINUTE))
+    # By id: the last one is the last to be asked.
+    wait_until(lambda: rows(client, max(metrics), "std", MINUTE) == expected_stds, CONVERTED_TIMEOUT_S, "the last metric is converted")
+    for metric in metrics:
+        assert rows(client, metric, "std", MINUTE) == expected_stds
+        assert rows(client, metric, "mean", MINUTE) == pytest.approx(expected(points, "mean", MINUTE))
+    assert rows(client, plain, "std", MINUTE).keys() == {last}
+    assert rows(client, plain, "mean", MINUTE) == pytest.approx(expected(points, "mean", MINUTE))
 
 
 def test_a_metric_has_a_definition_of_its_own(gnudi):

@@ -297,6 +297,124 @@ def prometheus():
         yield request(f"prometheus: read {name}", (400, 413), "POST", "/api/v1/read", body, kind=b"Content-Type: application/x-protobuf\r\n")
 
 
+# Values that neither a span of time, nor a word, nor a list of them can be.
+NO_VALUES = ("null", "true", "[]", "{}", "1e999999", '"\\u0000"', '"' + "x" * 5000 + '"')
+
+
+def policies():
+    """What policies and definitions have beside Gnocchi's fields."""
+    raw = [f'"raw": {value}' for value in (*NO_VALUES, "-1", '"1 day"', '{"timespan": null}', '{"timespan": 0}', '{"timespan": -1}',
+                                           '{"timespan": "-1 day"}', '{"timespan": 1e400}', '{"timespan": %s}' % ("9" * 400),
+                                           '{"timespan": "99999999999999999999 days"}', '{"timespan": []}', '{"timespan": {}}', '{"timespan": NaN}',
+                                           '{"timespan": "1 day", "points": 5}', '{"timespan": "1 day", "timespans": 1}')]
+    late = [f'"late": {value}' for value in (*NO_VALUES, "0", "false", '"Recompute"', '"keep"', '["recompute"]', '{"recompute": 1}',
+                                             "9" * 400, '"drop", "raw": {"timespan": "1 day"}', '"recompute", "aggregation_methods": ["last"]',
+                                             '"recompute", "aggregation_methods": ["mean"]', '"recompute", "aggregation_methods": ["95pct", "increase"]',
+                                             '"recompute", "raw": {}')]
+    methods = [f'"aggregation_methods": {value}' for value in ("null", "1", "{}", '[1]', '["increase:mean"]', '["rate:increase"]', '["-increase-"]',
+                                                               '["rate_resets"]', '[[]]', '["%s"]' % ("x" * 5000))]
+    forms = {
+        "policy": ("POST", "/v1/archive_policy", '{"name": "none", "definition": [{"granularity": 60}], %s}'),
+        "policy change": ("PATCH", "/v1/archive_policy/hostile", '{"definition": [{"granularity": 1, "points": 60}], %s}'),
+        "definition": ("POST", "/v1/metric", '{"archive_policy": {"definition": [{"granularity": 60}], %s}}'),
+        "definition of a resource's": ("POST", "/v1/resource/hostile/{resource}/metric",
+                                       '{"x": {"archive_policy": {"definition": [{"granularity": 60}], %s}}}'),
+        "move to a definition": ("PATCH", "/v1/metric/{metric}", '{"archive_policy": {"definition": [{"granularity": 60}], %s}}'),
+    }
+    for form, (method, target, body) in forms.items():
+        for number, fields in enumerate((*raw, *late, *methods)):
+            yield request(f"{form}: {number} {fields[:40]}", 400, method, target, (body % fields).encode())
+    for name, body in {
+        "a name": '{"archive_policy": {"definition": [{"granularity": 60}], "name": "x"}}', "both": '{"archive_policy_name": "hostile", '
+        '"archive_policy": {"definition": [{"granularity": 60}]}}', "a definition's name": f'{{"archive_policy_name": "definition:{MISSING}"}}',
+        "101 granularities": '{"archive_policy": {"definition": %s}}' % json.dumps([{"granularity": n} for n in range(1, 102)]),
+        "no policy": '{"archive_policy": null}', "a text": '{"archive_policy": "low"}',
+        "a long back window": '{"archive_policy": {"definition": [{"granularity": 60}], "back_window": 4294967296}}',
+    }.items():
+        for method, target in (("POST", "/v1/metric"), ("PATCH", "/v1/metric/{metric}")):
+            yield request(f"definition: {name} {method}", 400, method, target, body.encode())
+    name = f"/v1/archive_policy/definition:{MISSING}"
+    for method, body in (("GET", None), ("DELETE", None), ("PATCH", b'{"definition": [{"granularity": 60}]}')):
+        yield request(f"definition: {method} by its name", 404, method, name, body)
+    yield request("definition: a policy of such a name", 400, "POST", "/v1/archive_policy",
+                  f'{{"name": "definition:{MISSING}", "definition": [{{"granularity": 60}}]}}'.encode())
+
+
+def annotations():
+    """Texts about resources."""
+    path = "/v1/resource/hostile/{resource}/annotation"
+    for body in ("[]", "{}", "1", '{"text": null}', '{"text": 1}', '{"text": []}', '{"text": ""}', '{"text": "%s"}' % ("x" * 5000),
+                 '{"text": "\\u0000"}', '{"text": "\\ud800"}', '{"text": "x", "more": 1}', '{"text": "x", "timestamp": "never"}',
+                 '{"text": "x", "timestamp": 1e400}', '{"text": "x", "timestamp": []}', '{"text": "x", "timestamp": "9999999-01-01"}',
+                 '{"timestamp": 1}', '{"text": "x", "id": "x"}', "[" * DEEP):
+        yield request(f"annotation: {body[:40]}", 400, "POST", path, body.encode())
+    yield request("annotation: of nothing", 404, "POST", f"/v1/resource/hostile/{MISSING}/annotation", b'{"text": "x"}')
+    for query in ("start=never", "start=1e400", "stop=%00", "stop=" + "9" * 5000):
+        yield request(f"annotations: {query[:20]}", 400, "GET", f"{path}?{query}")
+    for target in (f"{path}/{MISSING}", f"{path}/x", f"{path}/%00", path + "/" + "x" * 5000):
+        yield request(f"annotation: delete {target[40:70]}", (400, 404), "DELETE", target)
+    for query in ("annotations=perhaps", "annotations=%ff", "annotations=1&annotations=0"):
+        yield request(f"history: {query}", 400, "GET", f"/v1/resource/hostile/{{resource}}/history?{query}")
+
+
+def removals():
+    """Measures of a time that are to be removed."""
+    for path in ("/v1/metric/{metric}/measures", "/v1/resource/hostile/{resource}/metric/cpu/measures"):
+        for query in ("", "start=", "start=never", "start=%00", "start=1e400", "start=-9e99", "stop=" + "9" * 5000, "stop=2020-99-99",
+                      "start=5&stop=5", "start=6&stop=5", "start=9999999-01-01", "start=%ff", "from=1", "aggregation=mean"):
+            yield request(f"removal: {path[4:12]} {query[:20]}", (400, 404), "DELETE", f"{path}?{query}")
+    yield request("removal: of nothing", 404, "DELETE", f"/v1/metric/{MISSING}/measures?start=1")
+
+
+def added_arguments():
+    """Arguments that Gnocchi does not have, of requests that read."""
+    lists = ("/v1/metric", "/v1/resource/hostile", "/v1/resource/hostile/{resource}/metric")
+    for path in lists:
+        for query in ("last_measure=perhaps", "last_measure=%ff", "late_dropped=2", "late_dropped=%00", "silent_since=never", "silent_since=",
+                      "silent_since=1e400", "silent_since=%ff", "silent_since=" + "9" * 5000):
+            if path == lists[0] or (path == lists[1] and query.startswith("silent")):
+                yield request(f"last measure: {path} {query[:24]}", 400, "GET", f"{path}?{query}")
+    for query in ("sort=last_measure:sideways", "sort=late_dropped:desc:asc", "sort=last_measures", "name_like=" + "%25" * 5000):
+        yield request(f"last measure: {query[:30]}", 400, "GET", f"/v1/metric?{query}")
+    for query in ("last_measure=perhaps", "late_dropped=%ff"):
+        yield request(f"metric: {query}", 400, "GET", f"/v1/metric/{{metric}}?{query}")
+    body = json.dumps({"resource_type": "hostile", "search": {}, "operations": "(aggregate mean (metric cpu mean))"}).encode()
+    for query in ("groupby=time:weekdays", "groupby=time:", "groupby=time:minute", "groupby=time:hour&utc_offset=x",
+                  "groupby=time:hour&utc_offset=%2b99:00", "groupby=time:hour&utc_offset=Europe/Berlin", "groupby=time:hour&utc_offset=",
+                  "groupby=time:hour&utc_offset=%2b01:00&utc_offset=%2b02:00", "groupby=time:hour&reaggregation=none",
+                  "groupby=time:hour&reaggregation=rate:mean", "groupby=time:hour&use_history=true",
+                  "groupby=time:hour&groupby=time:hour&" + "groupby=time:weekday&" * 2000, "groupby=time:%00",
+                  "empty=perhaps", "empty=%ff", "empty=", "use_history=perhaps"):
+        yield request(f"aggregates: {query[:60]}", 400, "POST", f"/v1/aggregates?{query}", body)
+
+
+def tables():
+    """Arrow's streams, and what asks for them."""
+    kind, batches = b"Content-Type: application/vnd.apache.arrow.stream\r\n", ("/v1/batch/metrics/measures",
+                                                                              "/v1/batch/resources/metrics/measures?create_metrics=true")
+    marker = b"\xff\xff\xff\xff"
+    for target in batches:
+        for name, body in {
+            "no bytes": b"", "JSON": b"{}", "a file": b"ARROW1\x00\x00" + bytes(64), "a marker": marker, "half a length": marker + b"\x10",
+            "the end alone": marker + bytes(4), "2 GB of metadata": marker + b"\xff\xff\xff\x7f", "a negative length": marker + b"\xff" * 4 + bytes(64),
+            "no table": marker + b"\x10\x00\x00\x00" + bytes(16), "offsets beyond the end": marker + b"\x10\x00\x00\x00" + b"\xff" * 16,
+            "zeros": bytes(65_536), "ones": b"\xff" * 65_536, "a length before version 0.15": b"\x10\x00\x00\x00" + bytes(16),
+        }.items():
+            yield request(f"Arrow: {name} to {target[:20]}", 400, "POST", target, body, kind=kind)
+        yield request(f"Arrow: a bomb to {target[:20]}", (400, 413), "POST", target, gzip.compress(bytes(8 << 20), 9),
+                      head=b"Content-Encoding: gzip\r\n", kind=kind)
+    for target in ("/v1/metric/{metric}/measures", "/v1/archive_policy", "/v1/metric", "/v1/aggregates"):
+        yield request(f"Arrow: not taken by {target}", (400, 415), "POST", target, marker + bytes(4), kind=kind)
+    accept = b"Accept: application/vnd.apache.arrow.stream\r\n"
+    for target in ("/v1/metric/{metric}/measures", "/v1/metric", "/v1/resource/hostile", "/v1/resource/hostile/{resource}/history"):
+        for query in ("compression=gzip", "compression=%ff", "compression=lz4&compression=zstd", "compression="):
+            yield request(f"Arrow: {target} {query}", 400, "GET", f"{target}?{query}", head=accept)
+    body = json.dumps({"resource_type": "hostile", "search": {}, "operations": "(aggregate mean (metric cpu mean))"}).encode()
+    for query in ("form=tall", "form=%00", "form=", "form=long&form=wide", "form=wide&compression=gzip", "form=wide&groupby=%00"):
+        yield request(f"Arrow: aggregates {query}", 400, "POST", f"/v1/aggregates?{query}", body, head=accept)
+    yield request("Arrow: an error is JSON", 404, "GET", f"/v1/metric/{MISSING}/measures", head=accept)
+
+
 def methods():
     """Methods that routes do not have."""
     for target in ("/v1/archive_policy", "/v1/archive_policy/hostile", "/v1/archive_policy_rule",
@@ -334,5 +452,5 @@ def methods():
 
 
 def all_requests():
-    for part in (heads, bodies, chunks, queries, prometheus, methods):
+    for part in (heads, bodies, chunks, queries, prometheus, policies, annotations, removals, added_arguments, tables, methods):
         yield from part()

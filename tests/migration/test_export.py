@@ -119,6 +119,24 @@ class Back:
         client.post(f"/v1/resource/generic/{resource}/metric", {name: {"archive_policy_name": policy}}).expect(200)
         self.world.metrics[client.get(f"/v1/resource/generic/{resource}/metric/{name}").expect(200).json()["id"]] = policy
 
+    def make_defined(self):
+        """Metrics with definitions of their own, two of which are the same: alone and of a resource."""
+        client = self.world.client
+        for number, methods in enumerate((["mean", "count"], ["mean", "count"], ["max"])):
+            own = {"definition": [{"granularity": "1m", "points": 700}], "aggregation_methods": methods, "back_window": 1}
+            name = f"defined {next(self.numbers)}"
+            if number == 1:
+                path = f"/v1/resource/generic/{self.rng.choice(sorted(self.world.resources))}/metric"
+                client.post(path, {name: {"archive_policy": own, "unit": "x"}}).expect(200)
+                made = client.get(f"{path}/{name}").expect(200).json()
+                policy = made["archive_policy"]["name"]
+            else:
+                made = client.post("/v1/metric", {"archive_policy": own, "name": name}).expect(201).json()
+                policy = made["archive_policy_name"]
+            POLICIES[policy] = ([("1m", 700)], methods, 1)
+            self.world.metrics[made["id"]] = policy
+        assert sum(policy.startswith("definition:") for policy in POLICIES) == 2
+
     def change_definitions(self):
         client = self.world.client
         POLICIES["later"] = ([("1m", 500)], ["mean", "count"], 2)
@@ -215,7 +233,11 @@ class Back:
         self.target.stop()
 
     def shown(self, client, ids):
-        answers = json.dumps(metadata(client, self.world))
+        answers = metadata(client, self.world)
+        # A definition has a name like any other in Gnocchi, and is listed there.
+        policies = answers["/v1/archive_policy"]
+        answers["/v1/archive_policy"] = [policy for policy in policies if not policy["name"].startswith("definition-")]
+        answers = json.dumps(answers).replace("definition:", "definition-")
         for ours, theirs in ids.items():
             answers = answers.replace(ours, theirs)
         return unstamped(json.loads(answers))
@@ -255,13 +277,17 @@ def test_a_gnocchi_that_is_gone_back_to_has_all_that_came_in(gnocchi, gnudi, see
     back.crash()
     back.change_definitions()
     back.change()
+    back.make_defined()
     back.measure(6)
     back.export()
     back.post()
     back.compare()
+    policies = {policy["name"] for policy in back.gnocchi.client().get("/v1/archive_policy").expect(200).json()}
+    assert {policy.replace(":", "-") for policy in POLICIES} <= policies
     # Once more, with the same file: Gnocchi has ids of its own for what was made.
     back.serve()
     back.change()
+    back.make_defined()
     back.measure(4)
     back.export()
     back.post()
@@ -275,6 +301,11 @@ def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
     back.import_all()
     back.serve()
     back.measure(3)
+    client = back.world.client
+    own = {"definition": [{"granularity": "1m"}], "aggregation_methods": ["increase", "last"], "raw": {"timespan": "1d"}}
+    made = client.post("/v1/metric", {"archive_policy": own, "name": "extended"}).expect(201).json()["archive_policy_name"]
+    moved = sorted(back.imported)[0]
+    client.patch(f"/v1/metric/{moved}", {"archive_policy_name": "unused"}).expect(200)
     target.stop()
     conf = back.gnocchi.directory / "gnocchi.conf"
 
@@ -299,7 +330,10 @@ def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
     segment.write_bytes(content)
     done = program.run(*back.export_command(), timeout_s=60)
     assert done.returncode == 0, done.stderr
-    assert "1 left out:" in done.stdout and f"{segment}: " in done.stdout and "at offset 4096 are damaged" in done.stdout, done.stdout
+    assert "3 left out:" in done.stdout
+    assert f"archive policy {made.replace(':', '-')}: Gnocchi has no raw points, method increase\n" in done.stdout, done.stdout
+    assert re.search(f"metric {moved}: it moved from archive policy [a-z]+ to unused, which Gnocchi's API cannot say\n", done.stdout), done.stdout
+    assert f"{segment}: " in done.stdout and "at offset 4096 are damaged" in done.stdout, done.stdout
     # What Gnocchi refuses stops the post, with the line.
     lines = back.file.read_text(encoding="utf-8").splitlines()
     (number, line) = next((number, line) for number, line in enumerate(lines, 1) if "/v1/batch/metrics" in line)

@@ -6,7 +6,7 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     thread::JoinHandle,
 };
 
@@ -23,6 +23,15 @@ pub const POINTS: usize = 43_200;
 
 /// The same where a start is asked for: a day by the minute.
 pub const DAY_POINTS: usize = 1_440;
+
+/// The same where [`YEAR_ARGUMENT`] is given.
+pub const YEAR_POINTS: usize = 365 * 24 * 60;
+
+/// An argument that other servers pass over.
+pub const YEAR_ARGUMENT: &str = "&limit_year";
+
+/// A time and a value as Arrow has them.
+const ARROW_POINT_BYTES: usize = 16;
 
 const READ_BYTES: usize = 256 << 10;
 
@@ -152,15 +161,37 @@ struct Answers {
     known: Vec<u8>,
     deleted: Vec<u8>,
     metric: Vec<u8>,
-    measures: Vec<u8>,
-    day: Vec<u8>,
+    month: Points,
+    day: Points,
+    year: Points,
     status: Vec<u8>,
+}
+
+/// Answers with so many points, made when they are asked for first: a year has 23 MB.
+struct Points {
+    count: usize,
+    json: OnceLock<Vec<u8>>,
+    /// As many bytes as the columns have, without their frames, which are a thousandth.
+    arrow: OnceLock<Vec<u8>>,
+}
+
+impl Points {
+    fn new(count: usize) -> Self {
+        Points { count, json: OnceLock::new(), arrow: OnceLock::new() }
+    }
+
+    fn answer(&self, is_arrow: bool) -> &[u8] {
+        if is_arrow {
+            return self.arrow.get_or_init(|| answer("200 OK", &"\0".repeat(self.count * ARROW_POINT_BYTES)));
+        }
+        let point = r#"["2015-01-01T00:00:00+00:00", 60.0, 42.17]"#;
+        self.json.get_or_init(|| answer("200 OK", &format!("[{}]", vec![point; self.count].join(", "))))
+    }
 }
 
 impl Answers {
     fn new() -> Self {
         let metric = r#"{"id": "00000000-0000-4000-8000-000000000000", "creator": "admin", "name": null, "unit": null, "resource_id": null, "archive_policy_name": "low", "created_by_user_id": "admin", "created_by_project_id": ""}"#;
-        let point = r#"["2015-01-01T00:00:00+00:00", 60.0, 42.17]"#;
         let status =
             r#"{"storage": {"summary": {"metrics": 0, "measures": 0}}, "metricd": {"processors": []}}"#;
         Answers {
@@ -169,8 +200,9 @@ impl Answers {
             known: answer("409 Conflict", ""),
             deleted: b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
             metric: answer("200 OK", metric),
-            measures: answer("200 OK", &format!("[{}]", vec![point; POINTS].join(", "))),
-            day: answer("200 OK", &format!("[{}]", vec![point; DAY_POINTS].join(", "))),
+            month: Points::new(POINTS),
+            day: Points::new(DAY_POINTS),
+            year: Points::new(YEAR_POINTS),
             status: answer("200 OK", status),
         }
     }
@@ -186,8 +218,14 @@ impl Choice for Answers {
             (b"POST", path) if path.ends_with(b"/archive_policy") => &self.known,
             (b"POST", _) => &self.accepted,
             (b"DELETE", _) => &self.deleted,
-            (_, path) if has(path, b"/measures") && has(path, b"start=") => &self.day,
-            (_, path) if has(path, b"/measures") => &self.measures,
+            (_, path) if has(path, b"/measures") => {
+                let points = match path {
+                    path if has(path, b"start=") => &self.day,
+                    path if has(path, YEAR_ARGUMENT.as_bytes()) => &self.year,
+                    _ => &self.month,
+                };
+                points.answer(has(head, b"vnd.apache.arrow"))
+            }
             (_, path) if path.starts_with(b"/v1/status") => &self.status,
             _ => &self.metric,
         }
@@ -208,6 +246,27 @@ pub fn answer(status: &str, body: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_are_answered_in_their_size() {
+        let answers = Answers::new();
+        let length = |head: &str| {
+            let answer = answers.choose(head.as_bytes());
+            let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+            let length = answer.len() - end - 4;
+            assert_eq!(content_length(&answer[..end]), length);
+            length
+        };
+        let arrow = "\r\nAccept: application/vnd.apache.arrow.stream";
+        for (path, points) in [
+            ("", POINTS),
+            ("?start=1", DAY_POINTS),
+            (&*format!("?aggregation=raw{YEAR_ARGUMENT}"), YEAR_POINTS),
+        ] {
+            assert_eq!(length(&format!("GET /v1/metric/x/measures{path} HTTP/1.1{arrow}")), points * 16);
+            assert_eq!(length(&format!("GET /v1/metric/x/measures{path} HTTP/1.1")), points * 44);
+        }
+    }
 
     #[test]
     fn a_body_is_as_long_as_its_head_says() {

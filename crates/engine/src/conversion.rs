@@ -57,6 +57,7 @@ impl Processor {
         };
         let head = write.head.clone();
         self.write(fence, vec![write]).await?;
+        Figures::add(&self.figures.metrics_converted, 1);
         Ok(Some((group, Ok(Some(head)))))
     }
 

@@ -25,6 +25,8 @@ pub struct Figures {
     pub measures_set_aside: AtomicU64,
     /// Heads, blocks or records that did not decode and were set aside.
     pub damaged: AtomicU64,
+    /// Heads that were converted to another policy, or to other methods.
+    pub metrics_converted: AtomicU64,
     /// Metrics whose data the janitor removed.
     pub metrics_expunged: AtomicU64,
     /// Resources that the janitor ended, since their metrics got no measures.
@@ -44,7 +46,7 @@ impl Figures {
     }
 
     /// Name, help and value of each counter.
-    pub fn list(&self) -> [(&'static str, &'static str, f64); 15] {
+    pub fn list(&self) -> [(&'static str, &'static str, f64); 16] {
         let value = |counter: &AtomicU64| counter.load(Relaxed) as f64;
         [
             ("passes", "Passes over a sack that found measures", value(&self.passes)),
@@ -69,6 +71,11 @@ impl Figures {
                 value(&self.measures_set_aside),
             ),
             ("damaged", "Heads, blocks or records that did not decode", value(&self.damaged)),
+            (
+                "metrics_converted",
+                "Metrics converted to another policy or other aggregation methods",
+                value(&self.metrics_converted),
+            ),
             ("metrics_expunged", "Deleted metrics whose data is removed", value(&self.metrics_expunged)),
             ("resources_ended", "Resources ended: no measures for long", value(&self.resources_ended)),
             (

@@ -17,6 +17,7 @@ mod last_measure;
 mod late;
 pub mod metricd;
 mod outage;
+pub mod policy_conversion;
 pub mod presence;
 pub mod processor;
 pub mod reader;

@@ -89,6 +89,7 @@ pub(crate) async fn resource_page(
         filter: None,
         history,
         details: false,
+        omits_attributes: false,
         metric_names: None,
         page: ResourcePage { limit: Some(limit), marker, sorts },
         now: Timestamp::EPOCH,

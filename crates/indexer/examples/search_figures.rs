@@ -133,6 +133,7 @@ fn listing(filter: Option<Filter>) -> ResourceListing {
         filter,
         history: false,
         details: false,
+        omits_attributes: false,
         metric_names: None,
         page: ResourcePage { limit: Some(LIMIT), marker: None, sorts: sorts.to_vec() },
         now: now(0),

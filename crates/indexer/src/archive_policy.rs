@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan};
+use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, MetricId, Timespan};
+use uuid::Uuid;
 
 use crate::{IndexerError, Result};
 
@@ -40,6 +41,23 @@ impl PolicyChange {
     }
 }
 
+/// Whether a changed policy has methods whose values for what its metrics have stored are computed anew, of raw points. (Other values
+/// follow from stored ones whenever they are read, or cannot be computed.)
+pub(crate) fn begins_conversion(before: &ArchivePolicy, after: &ArchivePolicy) -> bool {
+    after.raw_timespan.is_some() && !after.aggregation_methods.is_subset(&before.aggregation_methods)
+}
+
+/// That the metrics of a policy are to be converted, since it got other methods. It goes from metric to metric in the order of their ids, and
+/// lasts until it has come to the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyConversion {
+    /// Another one with each change of the methods.
+    pub id: Uuid,
+    pub archive_policy_name: String,
+    /// The last metric that it has come to.
+    pub converted_to: Option<MetricId>,
+}
+
 #[async_trait]
 pub trait ArchivePolicies {
     async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()>;
@@ -49,7 +67,8 @@ pub trait ArchivePolicies {
     /// By name, without those that stand for definitions of metrics ([`ArchivePolicy::is_definition_name`]).
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>>;
 
-    /// Returns the policy as it is then.
+    /// Returns the policy as it is then. Begins a conversion of its metrics, in place of one that is under way, where methods are new whose
+    /// values are computed of raw points.
     async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>>;
 
     /// Refused while a metric or a rule names the policy.
@@ -57,6 +76,20 @@ pub trait ArchivePolicies {
 
     /// Removes the policies that stand for definitions which no metric has any more; how many they were.
     async fn sweep_definitions(&self) -> Result<u64>;
+
+    /// The conversions that are under way, by the policies' names: never of a cache.
+    async fn policy_conversions(&self) -> Result<Vec<PolicyConversion>>;
+
+    /// Up to `limit` metrics of a policy, by id, behind `after`: never of a cache.
+    async fn metrics_of_policy(
+        &self,
+        name: &str,
+        after: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>>;
+
+    /// Notes that a conversion has come to this metric, or with `None` that it has ended. Nothing where another one has taken its place.
+    async fn advance_policy_conversion(&self, id: Uuid, to: Option<MetricId>) -> Result<()>;
 }
 
 fn unsupported(policy: &ArchivePolicy, message: String) -> IndexerError {

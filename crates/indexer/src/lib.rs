@@ -26,7 +26,7 @@ use gnudi_model::{ArchivePolicy, Fault, Metric, MetricId};
 use uuid::Uuid;
 
 pub use annotation::{Annotation, AnnotationListing, Annotations};
-pub use archive_policy::{ArchivePolicies, PolicyChange};
+pub use archive_policy::{ArchivePolicies, PolicyChange, PolicyConversion};
 pub use archive_policy_rule::ArchivePolicyRules;
 pub use cache::{CacheFigures, CacheOptions, CachedIndexer, FollowOptions};
 pub use change_log::{ChangeLog, Changes, Subscription};

@@ -176,6 +176,8 @@ pub struct ResourceListing {
     pub history: bool,
     /// Whether each resource shows the attributes of its own type, whatever the listing's is.
     pub details: bool,
+    /// Whether no resource shows any attributes, whatever `details` says: most of what reading one costs.
+    pub omits_attributes: bool,
     /// The names of the metrics that the resources come with; `None` for all of their metrics.
     pub metric_names: Option<Vec<String>>,
     pub page: ResourcePage,
@@ -191,6 +193,7 @@ impl ResourceListing {
             filter: None,
             history: false,
             details: false,
+            omits_attributes: false,
             metric_names: None,
             page: ResourcePage::default(),
             now,

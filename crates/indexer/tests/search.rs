@@ -181,6 +181,7 @@ async fn listing(world: &World, chance: &mut Chance) -> ResourceListing {
         filter: (!chance.one_in(10)).then(|| filter(chance, &scope, 3)),
         history,
         details: chance.one_in(2),
+        omits_attributes: chance.one_in(4),
         metric_names: None,
         page: ResourcePage { limit: None, marker: None, sorts: sorts(chance, &scope) },
         now: NOW,

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gnudi_app::json::float;
 use gnudi_model::Timestamp;
 use gnudi_series::resample::Resample;
+use parking_lot::Mutex;
 
 /// How large a piece of an answer gets.
 const PIECE_BYTES: usize = 64 << 10;
@@ -95,8 +96,16 @@ impl Rows {
 
     /// Appends rows until `out` holds about `bytes`, at least one where any is left; true while there is more.
     pub fn write(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
+        let mut end = out.len();
+        let more = self.put(bytes, out, &mut end);
+        out.truncate(end);
+        more
+    }
+
+    /// As [`Rows::write`], behind the first `end` bytes of `out`, over what it has there.
+    fn put(&mut self, bytes: usize, out: &mut Vec<u8>, end: &mut usize) -> bool {
         if self.progress == Progress::Before {
-            out.push(b'[');
+            put_byte(b'[', out, end);
             self.progress = Progress::Opened;
         }
         let mut wrote = false;
@@ -104,13 +113,13 @@ impl Rows {
             let timestamps = &column.timestamps[self.row..];
             let values = &column.values[self.row..];
             if !timestamps.is_empty() {
-                if wrote && out.len() >= bytes {
+                if wrote && *end >= bytes {
                     return true;
                 }
                 wrote = true;
                 let first = self.progress == Progress::Opened;
                 let form = (&*column.granularity, column.fraction_digits);
-                self.row += write_rows(timestamps, values, form, first, bytes, out);
+                self.row += put_rows(timestamps, values, form, first, bytes, out, end);
                 self.progress = Progress::InRows;
                 if self.row < column.timestamps.len() {
                     return true;
@@ -120,9 +129,17 @@ impl Rows {
             self.row = 0;
         }
         self.progress = Progress::Closed;
-        out.push(b']');
+        put_byte(b']', out, end);
         false
     }
+}
+
+fn put_byte(byte: u8, out: &mut Vec<u8>, end: &mut usize) {
+    match out.get_mut(*end) {
+        Some(place) => *place = byte,
+        None => out.push(byte),
+    }
+    *end += 1;
 }
 
 impl Iterator for Rows {
@@ -132,9 +149,47 @@ impl Iterator for Rows {
         if self.progress == Progress::Closed {
             return None;
         }
-        let mut piece = Vec::with_capacity(PIECE_BYTES + ROW_BYTES_MAX);
-        self.write(PIECE_BYTES, &mut piece);
-        Some(piece.into())
+        let mut piece = Piece::take();
+        let mut end = 0;
+        self.put(PIECE_BYTES, &mut piece.bytes, &mut end);
+        piece.length = end;
+        Some(Bytes::from_owner(piece))
+    }
+}
+
+/// Memory of pieces that were sent, for the next ones: filled with zeros once, and not for each.
+static PIECES: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// How many wait for their next use: 4 MiB.
+const PIECES_KEPT_MAX: usize = 64;
+
+/// A piece of an answer; its memory is given back when it is dropped.
+struct Piece {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Piece {
+    fn take() -> Self {
+        let kept = PIECES.lock().pop();
+        // What a piece may get long is there from the start: it stays as it is.
+        let bytes = kept.unwrap_or_else(|| vec![0; PIECE_BYTES + 2 * ROW_BYTES_MAX]);
+        Piece { bytes, length: 0 }
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let mut kept = PIECES.lock();
+        if kept.len() < PIECES_KEPT_MAX {
+            kept.push(std::mem::take(&mut self.bytes));
+        }
     }
 }
 
@@ -208,18 +263,19 @@ impl Template {
     }
 }
 
-/// Appends rows until `out` holds `bytes`, and at least one; how many they are.
-fn write_rows(
+/// Puts rows behind the first `up_to` bytes of `out` until these are `bytes`, and at least one; how many they are.
+fn put_rows(
     timestamps: &[Timestamp],
     values: &[f64],
     (granularity, fraction_digits): (&str, usize),
     first: bool,
     bytes: usize,
     out: &mut Vec<u8>,
+    up_to: &mut usize,
 ) -> usize {
     let mut template = Template::new(granularity, fraction_digits);
     let mut printer = float::Printer::default();
-    let (start, mut end) = (out.len(), out.len());
+    let (start, mut end) = (*up_to, *up_to);
     let mut written = 0;
     for (timestamp, value) in timestamps.iter().zip(values) {
         if end >= bytes && written > 0 {
@@ -238,11 +294,12 @@ fn write_rows(
         end += template.length + length + 1;
         written += 1;
     }
-    out.truncate(end);
     if first {
         // No comma stands in front of the list's first row.
-        out.drain(start..start + 2);
+        out.copy_within(start + 2..end, start);
+        end -= 2;
     }
+    *up_to = end;
     written
 }
 

@@ -2,12 +2,14 @@
 //! logged.
 //!
 //! `scheduler` hands sacks to workers in the order of `waiting`, `checkpoint` makes aggregates durable and lets the incoming store
-//! forget, `janitor` cleans up, `reporter` logs. Where processes share a store, `ownership` leases sacks: `ring` says who should own which,
+//! forget, `janitor` cleans up, `converter` follows policies that got
+//! other methods, `reporter` logs. Where processes share a store, `ownership` leases sacks: `ring` says who should own which,
 //! `assignment` what to do about it, `membership` keeps this process among the others, `settler` ends splits. None of them touches
 //! points.
 
 pub mod assignment;
 mod checkpoint;
+mod converter;
 mod janitor;
 pub(crate) mod membership;
 mod ownership;
@@ -88,6 +90,7 @@ impl Parts {
         let mut workers = scheduler::tasks(engine, &queue, options, &stopped);
         workers.push(Box::pin(checkpoint::run(engine.clone(), options.checkpoint_delay, stopped.clone())));
         workers.push(Box::pin(janitor::run(engine.clone(), options.clone(), stopped.clone())));
+        workers.push(Box::pin(converter::run(engine.clone(), stopped.clone())));
         if let Some(delay) = options.reporting_delay {
             workers.push(Box::pin(reporter::run(engine.clone(), delay, stopped.clone())));
         }

@@ -1,4 +1,7 @@
 //! Archive policies, their rules, and resource types: what is new or changed comes before what uses it, what is gone behind.
+//!
+//! Gnocchi's metrics have policies with names: a definition of a metric's own becomes one that is named by what it says, so that metrics with
+//! the same definition share it, and a later export finds it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,12 +9,13 @@ use std::{
 };
 
 use gnudi_client::uri::path;
+use gnudi_indexer::Indexer;
 use gnudi_model::{
     ArchivePolicy, Attribute, AttributeKind, AttributeValue, ResourceType, Text, resource_type::GENERIC,
 };
 use serde_json::{Map, Value, json};
 
-use super::{Export, ExportError, line::Line, resources::value_of};
+use super::{Export, ExportError, Report, line::Line, resources::value_of};
 use crate::{
     index::{Index, SourceType},
     target::resource_page,
@@ -60,30 +64,89 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<Vec<Types>, Exp
 async fn write_policies(export: &mut Export<'_>) -> Result<(), ExportError> {
     let theirs = export.gnocchi.archive_policies().await?;
     for ours in export.gnudi.archive_policies().await? {
-        let ours = of_gnocchi(&ours);
-        let of_policy = path("/v1/archive_policy/", &ours.name);
-        match theirs.iter().find(|theirs| theirs.name == ours.name) {
-            Some(theirs) if *theirs == ours => {}
-            Some(theirs) if is_changeable(theirs, &ours) => {
-                let body = json!({"definition": definition_of(&ours), "back_window": ours.back_window});
-                export.change(&Line::request("PATCH", of_policy, Some(body)))?;
-            }
-            other => {
-                if other.is_some() {
-                    export.change(&Line::request("DELETE", of_policy, None))?;
-                }
-                let methods: Vec<String> = ours.aggregation_methods.iter().map(ToString::to_string).collect();
-                let body = json!({
-                    "name": ours.name,
-                    "back_window": ours.back_window,
-                    "definition": definition_of(&ours),
-                    "aggregation_methods": methods,
-                });
-                export.change(&Line::request("POST", "/v1/archive_policy", Some(body)))?;
-            }
+        for line in policy_lines(&ours, &theirs, &mut export.report) {
+            export.change(&line)?;
         }
     }
     Ok(())
+}
+
+/// The requests that give Gnocchi a policy, none where it has it; the report is told what cannot be said in them.
+fn policy_lines(policy: &ArchivePolicy, theirs: &[ArchivePolicy], report: &mut Report) -> Vec<Line> {
+    let ours = of_gnocchi(policy);
+    let of_policy = path("/v1/archive_policy/", &ours.name);
+    let known = theirs.iter().find(|theirs| theirs.name == ours.name);
+    if known == Some(&ours) {
+        return Vec::new();
+    }
+    let lost = lost(policy);
+    if !lost.is_empty() {
+        report.skipped.push(format!("archive policy {}: Gnocchi has no {}", ours.name, lost.join(", ")));
+    }
+    if known.is_some_and(|theirs| is_changeable(theirs, &ours)) {
+        let body = json!({"definition": definition_of(&ours), "back_window": ours.back_window});
+        return vec![Line::request("PATCH", of_policy, Some(body))];
+    }
+    let methods: Vec<String> = ours.aggregation_methods.iter().map(ToString::to_string).collect();
+    let body = json!({
+        "name": ours.name,
+        "back_window": ours.back_window,
+        "definition": definition_of(&ours),
+        "aggregation_methods": methods,
+    });
+    let deletion = known.map(|_| Line::request("DELETE", of_policy, None));
+    deletion.into_iter().chain([Line::request("POST", "/v1/archive_policy", Some(body))]).collect()
+}
+
+/// The policies that stand for definitions of metrics, each written before its first metric.
+pub(super) struct Definitions {
+    theirs: Vec<ArchivePolicy>,
+    written: BTreeSet<String>,
+}
+
+impl Definitions {
+    pub async fn new(gnocchi: &mut Index) -> Result<Self, ExportError> {
+        Ok(Self { theirs: gnocchi.archive_policies().await?, written: BTreeSet::new() })
+    }
+
+    /// The requests that give Gnocchi the policy of a metric, if that stands for a definition and they were not asked for before.
+    pub async fn lines(
+        &mut self,
+        gnudi: &dyn Indexer,
+        name: &str,
+        report: &mut Report,
+    ) -> Result<Vec<Line>, ExportError> {
+        if !ArchivePolicy::is_definition_name(name) || !self.written.insert(name.to_owned()) {
+            return Ok(Vec::new());
+        }
+        // Where it is gone its metrics are, too.
+        let Some(policy) = gnudi.archive_policy(name).await? else { return Ok(Vec::new()) };
+        Ok(policy_lines(&policy, &self.theirs, report))
+    }
+}
+
+/// How Gnocchi calls a policy: one that stands for a definition has a name like any other there.
+pub(super) fn name_in_gnocchi(name: &str) -> String {
+    if ArchivePolicy::is_definition_name(name) { name.replacen(':', "-", 1) } else { name.to_owned() }
+}
+
+/// The policy of gnudi that has this name in Gnocchi.
+async fn in_gnudi(gnudi: &dyn Indexer, name: &str) -> Result<Option<Arc<ArchivePolicy>>, ExportError> {
+    let definition = name.replacen('-', ":", 1);
+    if ArchivePolicy::is_definition_name(&definition)
+        && let Some(policy) = gnudi.archive_policy(&definition).await?
+    {
+        return Ok(Some(policy));
+    }
+    Ok(gnudi.archive_policy(name).await?)
+}
+
+/// What Gnocchi cannot have of a policy.
+fn lost(policy: &ArchivePolicy) -> Vec<String> {
+    let raw = policy.raw_timespan.map(|_| "raw points".to_owned());
+    let late = policy.recomputes_late.then(|| "\"late\": \"recompute\"".to_owned());
+    let methods = policy.aggregation_methods.iter().filter(|method| method.is_counter());
+    raw.into_iter().chain(late).chain(methods.map(|method| format!("method {method}"))).collect()
 }
 
 /// What of a policy Gnocchi can have: no extensions. One that has none of its methods gets those of its default.
@@ -93,7 +156,8 @@ fn of_gnocchi(policy: &ArchivePolicy) -> ArchivePolicy {
     if aggregation_methods.is_empty() {
         aggregation_methods = ArchivePolicy::default_methods();
     }
-    ArchivePolicy { raw_timespan: None, recomputes_late: false, aggregation_methods, ..policy.clone() }
+    let name = name_in_gnocchi(&policy.name);
+    ArchivePolicy { name, raw_timespan: None, recomputes_late: false, aggregation_methods, ..policy.clone() }
 }
 
 /// Whether Gnocchi's API can make one of the other.
@@ -240,9 +304,8 @@ pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportE
             export.change(&Line::request("DELETE", path, None))?;
         }
     }
-    let ours = export.gnudi.archive_policies().await?;
     for theirs in export.gnocchi.archive_policies().await? {
-        if ours.iter().all(|ours| ours.name != theirs.name) {
+        if in_gnudi(export.gnudi, &theirs.name).await?.is_none() {
             export.change(&Line::request("DELETE", path("/v1/archive_policy/", &theirs.name), None))?;
         }
     }
@@ -276,8 +339,33 @@ mod tests {
         let exported = of_gnocchi(&policy);
         assert_eq!(exported.aggregation_methods, ["last".parse().unwrap()].into());
         assert_eq!((exported.raw_timespan, exported.recomputes_late), (None, false));
+        assert_eq!(lost(&policy), ["raw points", "\"late\": \"recompute\"", "method increase"]);
+        assert!(lost(&exported).is_empty());
         policy.aggregation_methods = ["rate_reset".parse().unwrap()].into();
         assert_eq!(of_gnocchi(&policy).aggregation_methods, ArchivePolicy::default_methods());
+    }
+
+    #[test]
+    fn definitions_get_names_of_policies() {
+        let definition = ArchivePolicy::definition_name(uuid::Uuid::from_u128(5));
+        let name = name_in_gnocchi(&definition);
+        assert_eq!(name, "definition-00000000-0000-0000-0000-000000000005");
+        assert!(!ArchivePolicy::is_definition_name(&name));
+        // Other names stay as they are.
+        assert_eq!(name_in_gnocchi("definition:5"), "definition:5");
+        let policy = ArchivePolicy {
+            name: definition,
+            ..ArchivePolicy::defaults(&ArchivePolicy::default_methods()).remove(1)
+        };
+        let mut report = Report::default();
+        let lines = policy_lines(&policy, &[], &mut report);
+        let [line] = &lines[..] else { panic!("one request") };
+        assert!(line.body.as_ref().unwrap().get().contains(&name));
+        assert!(policy_lines(&policy, &[of_gnocchi(&policy)], &mut report).is_empty());
+        assert!(report.skipped.is_empty());
+        let raw = ArchivePolicy { raw_timespan: Some(gnudi_model::Timespan::from_secs(60)), ..policy };
+        policy_lines(&raw, &[], &mut report);
+        assert_eq!(report.skipped, [format!("archive policy {name}: Gnocchi has no raw points")]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{
     Export, ExportError,
+    definitions::{Definitions, name_in_gnocchi},
     line::Line,
     merge::{self, Listing, Rows},
     post::{NEW_METRIC, Posted},
@@ -104,6 +105,7 @@ pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportE
 /// Makes what Gnocchi lacks, unless an earlier run has; answers all metrics of gnudi whose ids Gnocchi does not know.
 pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricId>, ExportError> {
     let Export { gnocchi, gnudi, output, earlier, report, tell, .. } = export;
+    let mut definitions = Definitions::new(gnocchi).await?;
     let (mut theirs, mut ours) = listings(gnocchi, *gnudi);
     let mut made = HashSet::new();
     loop {
@@ -112,6 +114,10 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
             (None, Some(new)) => {
                 made.insert(new.id);
                 if !earlier.metrics.contains(&new.id.0) {
+                    for line in definitions.lines(*gnudi, &new.archive_policy_name, report).await? {
+                        report.changes += 1;
+                        output.write(&line)?;
+                    }
                     report.changes += 1;
                     report.metrics_new += 1;
                     output.write(&creation(&new))?;
@@ -126,6 +132,12 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
                         ours.id
                     ));
                 }
+                if theirs.archive_policy_name != name_in_gnocchi(&ours.archive_policy_name) {
+                    report.skipped.push(format!(
+                        "metric {}: it moved from archive policy {} to {}, which Gnocchi's API cannot say",
+                        ours.id, theirs.archive_policy_name, ours.archive_policy_name
+                    ));
+                }
             }
             (Some(_), None) => {}
         }
@@ -133,8 +145,10 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
 }
 
 fn creation(new: &Metric) -> Line {
-    let mut body =
-        Map::from_iter([("archive_policy_name".to_owned(), Value::from(new.archive_policy_name.as_str()))]);
+    let mut body = Map::from_iter([(
+        "archive_policy_name".to_owned(),
+        name_in_gnocchi(&new.archive_policy_name).into(),
+    )]);
     if let Some(unit) = &new.unit {
         body.insert("unit".to_owned(), unit.as_str().into());
     }

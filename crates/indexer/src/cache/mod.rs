@@ -35,7 +35,8 @@ use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, ChangeLog, Creators, Indexer, IndexerError, MetricFilter,
-    MetricListing, Metrics, NewMetric, Page, PolicyChange, Result, Touched, archive_policy_rule::first_match,
+    MetricListing, Metrics, NewMetric, Page, PolicyChange, PolicyConversion, Result, Touched,
+    archive_policy_rule::first_match,
 };
 use caches::{ALL_RULES, Caches};
 pub use follower::FollowOptions;
@@ -314,6 +315,23 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
     async fn sweep_definitions(&self) -> Result<u64> {
         let write = |index: Arc<I>| async move { index.sweep_definitions().await };
         self.see_through(write, |caches, _| caches.policies.invalidate_all()).await
+    }
+
+    async fn policy_conversions(&self) -> Result<Vec<PolicyConversion>> {
+        self.index.policy_conversions().await
+    }
+
+    async fn metrics_of_policy(
+        &self,
+        name: &str,
+        after: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>> {
+        self.index.metrics_of_policy(name, after, limit).await
+    }
+
+    async fn advance_policy_conversion(&self, id: Uuid, to: Option<MetricId>) -> Result<()> {
+        self.index.advance_policy_conversion(id, to).await
     }
 }
 

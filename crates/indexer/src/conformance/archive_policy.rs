@@ -1,5 +1,7 @@
 //! Archive policies.
 
+use std::collections::BTreeSet;
+
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, Timespan};
 
 use uuid::Uuid;
@@ -140,4 +142,49 @@ pub(super) async fn definitions_live_as_long_as_their_metrics(indexer: &dyn Inde
     assert_eq!(indexer.sweep_definitions().await, Ok(1));
     assert_eq!(indexer.archive_policy(&names[0]).await, Ok(None));
     assert_eq!(listed().await.len(), 4);
+}
+
+pub(super) async fn new_methods_begin_a_conversion(indexer: &dyn Indexer) {
+    let methods = |names: &[&str]| -> Option<BTreeSet<AggregationMethod>> {
+        Some(names.iter().map(|name| name.parse().unwrap()).collect())
+    };
+    let raw = ArchivePolicy { raw_timespan: Some(Timespan::from_secs(60)), ..policy("kept", &[60]) };
+    indexer.create_archive_policy(raw.clone()).await.unwrap();
+    create_low(indexer).await;
+    let of = |number, name: &str| NewMetric { archive_policy_name: name.to_owned(), ..new_metric(number) };
+    let metrics = vec![of(1, "kept"), of(2, "low"), of(3, "kept"), of(4, "kept"), of(5, "kept")];
+    assert_eq!(create(indexer, metrics).await, [const { None }; 5]);
+    assert_eq!(indexer.delete_metrics(&[id(3)]).await, [Ok(())]);
+    let change = async |name: &str, names: &[&str]| {
+        let definition = indexer.archive_policy(name).await.unwrap().unwrap().definition.clone();
+        let change =
+            PolicyChange { definition, aggregation_methods: methods(names), ..PolicyChange::default() };
+        indexer.update_archive_policy(name, change).await.unwrap();
+    };
+    // Nothing is new; nothing can be computed.
+    change("kept", &["mean"]).await;
+    change("low", &["mean", "median"]).await;
+    assert_eq!(indexer.policy_conversions().await, Ok(vec![]));
+    change("kept", &["mean", "max"]).await;
+    let first = indexer.policy_conversions().await.unwrap();
+    assert_eq!(first.len(), 1);
+    assert_eq!((first[0].archive_policy_name.as_str(), first[0].converted_to), ("kept", None));
+    let behind = async |after, limit| indexer.metrics_of_policy("kept", after, limit).await.unwrap();
+    assert_eq!(behind(None, 2).await, [id(1), id(4)]);
+    assert_eq!(behind(Some(id(3)), 5).await, [id(4), id(5)]);
+    assert_eq!(behind(Some(id(5)), 5).await, []);
+    indexer.advance_policy_conversion(first[0].id, Some(id(4))).await.unwrap();
+    assert_eq!(indexer.policy_conversions().await.unwrap()[0].converted_to, Some(id(4)));
+    // A second change begins anew, and what the first one has come to is nothing to it.
+    change("kept", &["mean", "max", "min"]).await;
+    let second = indexer.policy_conversions().await.unwrap();
+    assert!(second.len() == 1 && second[0].id != first[0].id && second[0].converted_to.is_none());
+    indexer.advance_policy_conversion(first[0].id, Some(id(5))).await.unwrap();
+    indexer.advance_policy_conversion(first[0].id, None).await.unwrap();
+    assert_eq!(indexer.policy_conversions().await.unwrap(), second);
+    // Fewer methods leave it as it is.
+    change("kept", &["mean", "min"]).await;
+    assert_eq!(indexer.policy_conversions().await.unwrap(), second);
+    indexer.advance_policy_conversion(second[0].id, None).await.unwrap();
+    assert_eq!(indexer.policy_conversions().await, Ok(vec![]));
 }

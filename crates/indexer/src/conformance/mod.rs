@@ -46,6 +46,7 @@ const CASES: &[(&str, Case)] = cases![
     archive_policy::granularities_stay,
     archive_policy::deletion_is_refused_while_in_use,
     archive_policy::definitions_live_as_long_as_their_metrics,
+    archive_policy::new_methods_begin_a_conversion,
     archive_policy_rule::is_kept_whole,
     archive_policy_rule::refusals,
     archive_policy_rule::renaming,

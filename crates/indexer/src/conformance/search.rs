@@ -414,6 +414,13 @@ pub(super) async fn details_show_attributes(indexer: &dyn Indexer) {
         let found = indexer.list_resources(&listing).await.unwrap();
         let counts: Vec<_> = found.iter().map(|found| found.attributes.len()).collect();
         assert_eq!(counts, attributes, "{listing:?}");
+        let bare =
+            indexer.list_resources(&ResourceListing { omits_attributes: true, ..listing }).await.unwrap();
+        let mut without = found.iter().map(|found| (**found).clone()).collect::<Vec<_>>();
+        for resource in &mut without {
+            resource.attributes.clear();
+        }
+        assert!(bare.iter().map(|found| &**found).eq(&without));
     }
 }
 

@@ -33,8 +33,16 @@ pub(super) async fn delete_matching(
 #[allow(clippy::unused_async)]
 pub(super) async fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
     let tables = indexer.tables.lock();
-    let ResourceListing { resource_type: type_name, filter, history, details, metric_names, page, now } =
-        listing;
+    let ResourceListing {
+        resource_type: type_name,
+        filter,
+        history,
+        details,
+        omits_attributes,
+        metric_names,
+        page,
+        now,
+    } = listing;
     let ResourcePage { limit, marker, sorts } = page;
     let (history, details, now) = (*history, *details, *now);
     let resource_type = tables.resource_type(type_name)?;
@@ -58,6 +66,9 @@ pub(super) async fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> 
     let shown = |resource: &Resource| {
         let shown_as = if details { &*resource.resource_type } else { &**type_name };
         let mut shown = tables.shown(resource, shown_as);
+        if *omits_attributes {
+            shown.attributes.clear();
+        }
         if let Some(names) = metric_names {
             shown.metrics.retain(|metric| names.iter().any(|name| metric.name.as_deref() == Some(name)));
         }

@@ -17,7 +17,9 @@ use uuid::Uuid;
 
 use crate::{
     Annotation, ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter,
-    MetricListing, MetricScope, MetricSort, Metrics, NewMetric, Page, PolicyChange, Result, SortKey,
+    MetricListing, MetricScope, MetricSort, Metrics, NewMetric, Page, PolicyChange, PolicyConversion, Result,
+    SortKey,
+    archive_policy::begins_conversion,
     archive_policy_rule::first_match,
     metric::{invalid_marker, named_metric_already_exists, order_of},
 };
@@ -33,6 +35,8 @@ struct Tables {
     rules: BTreeMap<String, ArchivePolicyRule>,
     metrics: BTreeMap<MetricId, Arc<Metric>>,
     whole_names: BTreeMap<MetricId, String>,
+    /// By the policies' names.
+    conversions: BTreeMap<String, PolicyConversion>,
     /// All but the generic one.
     types: BTreeMap<String, Arc<ResourceType>>,
     /// As they are now, with all attributes of their types; metrics are in their own table.
@@ -70,13 +74,19 @@ impl ArchivePolicies for MemoryIndexer {
 
     async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>> {
         let mut tables = self.tables.lock();
-        let Some(policy) = tables.policies.get_mut(name) else {
+        let Some(policy) = tables.policies.get(name) else {
             return Err(IndexerError::NoSuchArchivePolicy(name.to_owned()));
         };
         let mut changed = ArchivePolicy::clone(policy);
         change.apply(&mut changed)?;
-        *policy = Arc::new(changed);
-        Ok(policy.clone())
+        if begins_conversion(policy, &changed) {
+            let archive_policy_name = name.to_owned();
+            let begun = PolicyConversion { id: Uuid::new_v4(), archive_policy_name, converted_to: None };
+            tables.conversions.insert(name.to_owned(), begun);
+        }
+        let changed = Arc::new(changed);
+        tables.policies.insert(name.to_owned(), changed.clone());
+        Ok(changed)
     }
 
     async fn delete_archive_policy(&self, name: &str) -> Result<()> {
@@ -90,6 +100,7 @@ impl ArchivePolicies for MemoryIndexer {
             return Err(IndexerError::ArchivePolicyInUse(name.to_owned()));
         }
         tables.policies.remove(name);
+        tables.conversions.remove(name);
         Ok(())
     }
 
@@ -103,6 +114,36 @@ impl ArchivePolicies for MemoryIndexer {
                 || rules.values().any(|rule| rule.archive_policy_name == *name)
         });
         Ok((before - policies.len()) as u64)
+    }
+
+    async fn policy_conversions(&self) -> Result<Vec<PolicyConversion>> {
+        Ok(self.tables.lock().conversions.values().cloned().collect())
+    }
+
+    async fn metrics_of_policy(
+        &self,
+        name: &str,
+        after: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>> {
+        let tables = self.tables.lock();
+        let is_of_policy =
+            |metric: &Metric| metric.status == MetricStatus::Active && metric.archive_policy_name == name;
+        let behind = tables.metrics.values().filter(|metric| Some(metric.id) > after && is_of_policy(metric));
+        Ok(behind.map(|metric| metric.id).take(limit).collect())
+    }
+
+    async fn advance_policy_conversion(&self, id: Uuid, to: Option<MetricId>) -> Result<()> {
+        let mut tables = self.tables.lock();
+        match to {
+            Some(to) => {
+                for conversion in tables.conversions.values_mut().filter(|conversion| conversion.id == id) {
+                    conversion.converted_to = Some(to);
+                }
+            }
+            None => tables.conversions.retain(|_, conversion| conversion.id != id),
+        }
+        Ok(())
     }
 }
 

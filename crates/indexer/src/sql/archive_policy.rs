@@ -3,16 +3,21 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan};
+use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, MetricId, Timespan};
 use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::{
     Connection, Row, SqlIndexer, Statement,
     failure::Failure,
+    metric::uuid_at,
     writer::{Applied, Change, Context},
 };
-use crate::{ArchivePolicies, IndexerError, PolicyChange, Result, Touched};
+use crate::{
+    ArchivePolicies, IndexerError, PolicyChange, PolicyConversion, Result, Touched,
+    archive_policy::begins_conversion,
+};
 
 const SELECT_ALL: &str = "SELECT name, back_window, definition, aggregation_methods, raw_timespan, recomputes_late \
      FROM archive_policy";
@@ -49,6 +54,39 @@ impl ArchivePolicies for SqlIndexer {
 
     async fn sweep_definitions(&self) -> Result<u64> {
         self.writer.change(SweepDefinitions).await
+    }
+
+    async fn policy_conversions(&self) -> Result<Vec<PolicyConversion>> {
+        let select = self.readers.statement(
+            "SELECT conversion, name, converted_to FROM archive_policy WHERE conversion IS NOT NULL ORDER BY name",
+        );
+        let decode = |row: &Row| {
+            let id = uuid_at(row, 0)?.ok_or_else(damaged_conversion)?;
+            let converted_to = uuid_at(row, 2)?.map(MetricId);
+            Ok(PolicyConversion { id, archive_policy_name: row.try_get(1)?, converted_to })
+        };
+        self.readers.fetch_all(select).await?.iter().map(decode).collect()
+    }
+
+    async fn metrics_of_policy(
+        &self,
+        name: &str,
+        after: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>> {
+        let text = "SELECT id FROM metric WHERE status = 0 AND archive_policy_name = ";
+        let mut select = Statement::new(self.readers.dialect(), text);
+        select.push_bind(name);
+        if let Some(after) = after {
+            select.push(" AND id > ").push_bind(after.0);
+        }
+        select.push(" ORDER BY id LIMIT ").push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        let rows = self.readers.fetch_all(select).await?;
+        rows.iter().map(|row| Ok(MetricId(uuid_at(row, 0)?.ok_or_else(damaged_conversion)?))).collect()
+    }
+
+    async fn advance_policy_conversion(&self, id: Uuid, to: Option<MetricId>) -> Result<()> {
+        self.writer.change(AdvanceConversion(id, to)).await
     }
 }
 
@@ -96,7 +134,15 @@ impl Change for Update {
             return Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone())));
         };
         let mut policy = decode(&row).map_err(Failure::Refused)?;
+        let before = policy.clone();
         change.apply(&mut policy).map_err(Failure::Refused)?;
+        if begins_conversion(&before, &policy) {
+            let begin = connection
+                .statement("UPDATE archive_policy SET conversion = ?, converted_to = NULL WHERE name = ?")
+                .bind(Uuid::new_v4())
+                .bind(name);
+            connection.execute(begin).await?;
+        }
         let update = connection
             .statement(
                 "UPDATE archive_policy SET back_window = ?, definition = ?, raw_timespan = ?, recomputes_late = ?, \
@@ -150,6 +196,31 @@ impl Change for SweepDefinitions {
         let deleted = connection.execute(delete).await?;
         Ok((deleted, if deleted == 0 { Touched::default() } else { Touched::policies() }))
     }
+}
+
+struct AdvanceConversion(Uuid, Option<MetricId>);
+
+#[async_trait]
+impl Change for AdvanceConversion {
+    type Answer = ();
+
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
+        let AdvanceConversion(id, to) = self;
+        let advance = match to {
+            Some(to) => connection
+                .statement("UPDATE archive_policy SET converted_to = ? WHERE conversion = ?")
+                .bind(to.0),
+            None => connection.statement(
+                "UPDATE archive_policy SET conversion = NULL, converted_to = NULL WHERE conversion = ?",
+            ),
+        };
+        connection.execute(advance.bind(*id)).await?;
+        Ok(((), Touched::default()))
+    }
+}
+
+fn damaged_conversion() -> IndexerError {
+    IndexerError::Database("the id of a metric or of a conversion is damaged".to_owned())
 }
 
 /// One granularity as it is stored: ns, points, ns.

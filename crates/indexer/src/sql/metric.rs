@@ -230,7 +230,7 @@ pub(super) fn decode(row: &Row, texts: &Texts) -> Result<Metric> {
     })
 }
 
-fn uuid_at(row: &Row, column: usize) -> Result<Option<Uuid>> {
+pub(super) fn uuid_at(row: &Row, column: usize) -> Result<Option<Uuid>> {
     let bytes: Option<&[u8]> = row.try_get(column)?;
     bytes.map(|bytes| Uuid::from_slice(bytes).map_err(|_| damaged())).transpose()
 }

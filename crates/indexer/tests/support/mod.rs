@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use gnudi_indexer::{
     Annotation, AnnotationListing, Annotations, ArchivePolicies, ArchivePolicyRules, Creators,
     DeletedResources, Filter, Indexer, IndexerError, MemoryIndexer, MetricListing, Metrics, NewMetric,
-    NewResource, PolicyChange, ResourceChange, ResourceListing, ResourceTypeChange, ResourceTypes, Resources,
-    UpdatedResource,
+    NewResource, PolicyChange, PolicyConversion, ResourceChange, ResourceListing, ResourceTypeChange,
+    ResourceTypes, Resources, UpdatedResource,
 };
 use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Metric, MetricId, Resource, ResourceType, Timestamp};
 use tokio::sync::Semaphore;
@@ -122,6 +122,11 @@ gated! {
     write update_archive_policy(name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>, IndexerError>;
     write delete_archive_policy(name: &str) -> Result<(), IndexerError>;
     write sweep_definitions() -> Result<u64, IndexerError>;
+    read policy_conversions() -> Result<Vec<PolicyConversion>, IndexerError>;
+    read metrics_of_policy(
+        name: &str, after: Option<MetricId>, limit: usize,
+    ) -> Result<Vec<MetricId>, IndexerError>;
+    write advance_policy_conversion(id: Uuid, to: Option<MetricId>) -> Result<(), IndexerError>;
 }
 
 gated! {

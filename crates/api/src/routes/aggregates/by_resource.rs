@@ -54,7 +54,8 @@ impl ResourcesQuery<'_> {
     pub fn wanted(&self, names: &Names<'_>) -> Wanted<'_> {
         let metric_names = if self.details { None } else { names.to_look_for() };
         let Search { resource_type, filter } = self.search;
-        Wanted { resource_type, filter: filter.clone(), history: false, metric_names }
+        let omits_attributes = !self.details;
+        Wanted { resource_type, filter: filter.clone(), history: false, metric_names, omits_attributes }
     }
 
     /// What resources are grouped by.
@@ -281,6 +282,8 @@ pub(crate) struct Wanted<'a> {
     pub history: bool,
     /// The metrics that are read with them; `None` for all.
     pub metric_names: Option<Vec<String>>,
+    /// Whether nobody looks at their attributes, unless they are grouped by them.
+    pub omits_attributes: bool,
 }
 
 /// The resources, in the order of `sorts`; with `details` the attributes of their own types. Where they are more than [`check_count`]
@@ -302,12 +305,13 @@ pub(super) async fn list(
     };
     let sorts = sorts.iter().map(sort).collect::<Result<_, IndexerError>>()?;
     let limit = call.app.options().limits.aggregate_references_max + 1;
-    let Wanted { resource_type, filter, history, metric_names } = wanted;
+    let Wanted { resource_type, filter, history, metric_names, omits_attributes } = wanted;
     let listing = ResourceListing {
         resource_type: resource_type.to_owned(),
         filter,
         history,
         details,
+        omits_attributes,
         metric_names,
         page: ResourcePage { limit: Some(limit), marker: None, sorts },
         now: call.resource_now(),

@@ -12,6 +12,9 @@ use crate::{
     routes::{prelude::*, resource::field},
 };
 
+/// What resources of all types have. Others are attributes.
+const OF_ALL_TYPES: [&str; 5] = ["id", "creator", "user_id", "project_id", "type"];
+
 /// What resources are grouped by.
 pub(crate) struct Fields<'f> {
     names: &'f [String],
@@ -49,8 +52,9 @@ impl<'f> Fields<'f> {
     pub async fn list(
         &self,
         call: &Call<'_>,
-        wanted: Wanted<'_>,
+        mut wanted: Wanted<'_>,
     ) -> Result<Vec<Arc<Resource>>, IndexerError> {
+        wanted.omits_attributes &= self.names.iter().all(|name| OF_ALL_TYPES.contains(&name.as_str()));
         if self.of_some_types.is_empty() {
             return list(call, wanted, false, self.names).await;
         }

@@ -30,7 +30,8 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let fields = Fields::of_type(&groupby);
     let resource_type = &call.resource_type().name;
     let metric_names = Some(vec![call.parameter("name").to_owned()]);
-    let resources = fields.list(call, Wanted { resource_type, filter, history: false, metric_names }).await;
+    let wanted = Wanted { resource_type, filter, history: false, metric_names, omits_attributes: true };
+    let resources = fields.list(call, wanted).await;
     let resources = resources.map_err(|error| match error {
         IndexerError::InvalidPagination(_) => ApiError::bad_request("Invalid groupby attribute"),
         other => other.into(),

@@ -64,6 +64,7 @@ impl Listing {
             filter,
             history: self.history,
             details: self.details,
+            omits_attributes: false,
             metric_names: None,
             page: self.pagination.resource_page(self.history)?,
             now: call.resource_now(),

@@ -80,6 +80,7 @@ pub(crate) async fn by_ids(
             filter: Some(Filter::In { field: "id".to_owned(), values }),
             history: false,
             details: false,
+            omits_attributes: false,
             metric_names: None,
             page: ResourcePage::default(),
             now: call.resource_now(),

@@ -22,6 +22,7 @@ macro_rules! versions {
             (8, include_str!(concat!($folder, "/0008_annotations.sql"))),
             (9, include_str!(concat!($folder, "/0009_late.sql"))),
             (10, include_str!(concat!($folder, "/0010_whole_names.sql"))),
+            (11, include_str!(concat!($folder, "/0011_conversions.sql"))),
         ]
     };
 }
@@ -273,7 +274,7 @@ mod tests {
     fn numbers_ascend() {
         for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
             let numbers: Vec<_> = migrations_of(dialect).iter().map(|(version, _)| *version).collect();
-            assert_eq!(numbers, (5..=10).collect::<Vec<_>>(), "{dialect:?}");
+            assert_eq!(numbers, (5..=11).collect::<Vec<_>>(), "{dialect:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Where the history is listed, each piece is the union of what is and what was, both in the order of the page.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use gnudi_model::{Resource, resource_type::GENERIC};
 
@@ -40,7 +40,8 @@ pub(super) async fn list(indexer: &SqlIndexer, listing: &ResourceListing) -> Res
 /// A listing as the types let it be read.
 struct Plan<'a> {
     history: bool,
-    details: bool,
+    /// Whose attributes are shown.
+    shown: Attributes,
     metric_names: Option<&'a [String]>,
     limit: Option<usize>,
     marker: Option<ResourceMarker>,
@@ -51,15 +52,26 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn read(types: &'a Types, listing: &'a ResourceListing) -> Result<Self> {
-        let ResourceListing { resource_type, filter, history, details, metric_names, page, now } = listing;
+        let ResourceListing {
+            resource_type,
+            filter,
+            history,
+            details,
+            omits_attributes,
+            metric_names,
+            page,
+            now,
+        } = listing;
         let ResourcePage { limit, marker, sorts } = page;
-        let (history, details, limit, marker) = (*history, *details, *limit, *marker);
+        let (history, limit, marker) = (*history, *limit, *marker);
         let stored = types.named(resource_type)?;
+        let has_none = *omits_attributes || (is_generic(stored) && !details);
+        let shown = if has_none { Attributes::None } else { Attributes::All };
         let scope = Scope { resource_type: &stored.resource_type, history, now: *now };
         let condition = filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
         let order = order_of(sorts, scope)?;
         let metric_names = metric_names.as_deref();
-        Ok(Plan { history, details, metric_names, limit, marker, stored, condition, order })
+        Ok(Plan { history, shown, metric_names, limit, marker, stored, condition, order })
     }
 
     /// The tests that are common in what is, and in what was where that is listed, and the version of the types if any was counted.
@@ -80,9 +92,9 @@ impl<'a> Plan<'a> {
         types: &Arc<Types>,
         common: &[Vec<&Test>],
     ) -> Result<Vec<Arc<Resource>>> {
-        let Plan { history, details, metric_names, limit, marker, stored, condition, order } = self;
-        let (history, details) = (*history, *details);
-        let search = Search { indexer, types, stored, history, details, order, common };
+        let Plan { history, shown, metric_names, limit, marker, stored, condition, order } = self;
+        let (history, shown) = (*history, *shown);
+        let search = Search { indexer, types, stored, history, shown, order, common };
         let pieces = match *marker {
             None => vec![Piece::default()],
             Some(marker) => pieces_behind(&*search.marker(marker).await?, order),
@@ -106,7 +118,7 @@ struct Search<'a> {
     types: &'a Arc<Types>,
     stored: &'a StoredType,
     history: bool,
-    details: bool,
+    shown: Attributes,
     order: &'a [FieldSort],
     /// For what is, and for what was where that is listed: the tests that are common.
     common: &'a [Vec<&'a Test>],
@@ -122,7 +134,7 @@ impl Search<'_> {
         let history = self.history;
         let mut query = Statement::new(self.dialect(), "");
         let rows = if history && marker.revision != Resource::CURRENT { Rows::Past } else { Rows::Current };
-        self.push_select(&mut query, rows, false, false);
+        self.push_select(&mut query, rows, Attributes::All, false, false);
         query.push(" AND r.id = ").push_bind(marker.id);
         if rows == Rows::Past {
             query.push(" AND r.revision = ").push_bind(marker.revision);
@@ -138,8 +150,7 @@ impl Search<'_> {
         piece: &Piece<Scalar>,
         limit: usize,
     ) -> Result<Vec<Arc<Resource>>> {
-        let shown = if is_generic(self.stored) && !self.details { Attributes::None } else { Attributes::All };
-        self.fetch(self.statement(condition, piece, limit), shown).await
+        self.fetch(self.statement(condition, piece, limit), self.shown).await
     }
 
     fn dialect(&self) -> Dialect {
@@ -189,7 +200,7 @@ impl Search<'_> {
     ) {
         let columns = columns(rows, self.stored, self.common.get(rows as usize).map_or(&[], Vec::as_slice));
         let driven = condition.is_some_and(|condition| is_driven(columns, condition, false));
-        self.push_select(query, rows, self.history, driven);
+        self.push_select(query, rows, self.shown, self.history, driven);
         if let Some(condition) = condition {
             query.push(" AND ");
             push_condition(query, columns, condition, false);
@@ -200,11 +211,15 @@ impl Search<'_> {
         query.push(" LIMIT ").push_bind(limit);
     }
 
-    fn push_select(&self, query: &mut Query, rows: Rows, with_keys: bool, driven: bool) {
+    fn push_select(&self, query: &mut Query, rows: Rows, shown: Attributes, with_keys: bool, driven: bool) {
+        let columns = match rows {
+            Rows::Current => Cow::Owned(row::columns(self.dialect())),
+            Rows::Past => Cow::Borrowed(HISTORY_COLUMNS),
+        };
         query.push("SELECT ");
-        match rows {
-            Rows::Current => query.push(row::columns(self.dialect())),
-            Rows::Past => query.push(HISTORY_COLUMNS),
+        match shown {
+            Attributes::All => query.push(columns),
+            Attributes::None => query.push(row::without_attributes(&columns)),
         };
         if with_keys {
             for (at, sort) in self.order.iter().enumerate() {

@@ -7,6 +7,7 @@ use std::{
 
 use futures_util::stream::{self, StreamExt as _};
 use gnudi_model::{Metric, Resource, Timestamp};
+use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 use crate::{
@@ -19,6 +20,11 @@ use crate::{
 pub(in crate::sql) fn columns(dialect: Dialect) -> String {
     let (no_integer, current) = (dialect.no_integer(), dialect.current());
     format!("{KEPT}, {no_integer} AS revision_end, {current} AS revision")
+}
+
+/// The same columns, for [`Attributes::None`]: the database hands out no texts that nobody looks at.
+pub(super) fn without_attributes(columns: &str) -> String {
+    columns.replacen(" attributes,", " NULL AS attributes,", 1)
 }
 
 /// What `resource` and its history have in common.
@@ -83,11 +89,20 @@ impl SqlIndexer {
             .chunks(IDS_NAMED_MAX)
             .map(|resources| metrics_of_statement(self.readers.dialect(), resources, names))
             .collect();
-        let read = statements.into_iter().map(|statement| self.readers.fetch_all(statement));
+        let (readers, texts) = (&self.readers, &self.texts);
+        let are_many = resources.len() > IDS_NAMED_MAX;
+        let read = statements.into_iter().map(|statement| async move {
+            let rows = readers.fetch_all(statement).await?;
+            let texts = texts.clone();
+            let decode = move || {
+                let metrics = rows.iter().map(|row| Ok(Arc::new(metric::decode(row, &texts)?)));
+                metrics.collect::<Result<Vec<_>>>()
+            };
+            if are_many { spawn_blocking(decode).await.expect("decoding does not panic") } else { decode() }
+        });
         let mut read = stream::iter(read).buffer_unordered(STATEMENTS_AT_ONCE);
-        while let Some(rows) = read.next().await {
-            for row in &rows? {
-                let metric = Arc::new(self.decode(row)?);
+        while let Some(metrics) = read.next().await {
+            for metric in metrics? {
                 let resource = metric.resource_id.expect("the statement asks for metrics of resources");
                 found.entry(resource).or_default().push(metric);
             }

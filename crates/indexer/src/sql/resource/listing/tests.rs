@@ -120,6 +120,7 @@ fn listing(resource_type: &str, history: bool, filter: Option<Filter>, sorts: &[
         filter,
         history,
         details: false,
+        omits_attributes: false,
         metric_names: None,
         page: ResourcePage { limit: Some(100), marker: None, sorts: sorts.collect() },
         now: at(0),

@@ -1,0 +1,3 @@
+-- The conversion of a policy's metrics that is under way: an id, and the last metric that was asked to be converted. NULL: none.
+ALTER TABLE archive_policy ADD COLUMN conversion BYTEA;
+ALTER TABLE archive_policy ADD COLUMN converted_to BYTEA;
