@@ -104,19 +104,27 @@ pub fn read(count: usize, reader: &mut Reader<'_>, out: &mut Vec<u64>) -> Result
     let mask = mask(width);
     // Eight bytes from the byte of the first bit on hold up to 57 bits.
     let fast = if width <= 57 { count.min((8 * bytes.len()).saturating_sub(63) / width.max(1)) } else { 0 };
-    out.extend((0..fast).map(|index| {
-        let at = index * width;
-        let word = u64::from_le_bytes(bytes[at / 8..at / 8 + 8].try_into().expect("8 bytes"));
-        word >> (at % 8) & mask
-    }));
-    out.extend((fast..count).map(|index| {
-        let at = index * width;
-        let mut padded = [0; 16];
-        let rest = &bytes[(at / 8).min(bytes.len())..];
-        let length = rest.len().min(16);
-        padded[..length].copy_from_slice(&rest[..length]);
-        (u128::from_le_bytes(padded) >> (at % 8)) as u64 & mask
-    }));
+    let load = |bytes: &[u8], bit: usize| {
+        let word = u64::from_le_bytes(bytes[bit / 8..bit / 8 + 8].try_into().expect("8 bytes"));
+        word >> (bit % 8) & mask
+    };
+    out.extend((0..fast).map(|index| load(bytes, index * width)));
+    let rest = &bytes[(fast * width / 8).min(bytes.len())..];
+    if width <= 57 {
+        // The last ones, with room behind them.
+        let mut padded = [0; 24];
+        padded[..rest.len()].copy_from_slice(rest);
+        let from = fast * width / 8 * 8;
+        out.extend((fast..count).map(|index| load(&padded, index * width - from)));
+    } else {
+        out.extend((0..count).map(|index| {
+            let rest = &bytes[index * width / 8..];
+            let mut padded = [0; 16];
+            let length = rest.len().min(16);
+            padded[..length].copy_from_slice(&rest[..length]);
+            (u128::from_le_bytes(padded) >> (index * width % 8)) as u64 & mask
+        }));
+    }
     let mut next = 0usize;
     for _ in 0..reader.count(count, "number of exceptions")? {
         let index = next.saturating_add(reader.count(count, "place of an exception")?);
