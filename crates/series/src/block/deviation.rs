@@ -71,7 +71,7 @@ fn root(number: u64, count: u64, power: f64) -> f64 {
 
 /// A count of points from which a std is taken.
 fn counted(count: f64) -> Option<u64> {
-    (count >= 2.0 && count < COUNT_MAX).then_some(count as u64)
+    (2.0..COUNT_MAX).contains(&count).then_some(count as u64)
 }
 
 /// Stds as they are written.
@@ -90,7 +90,8 @@ impl Deviations {
         let (mut halves, mut steps) = (Vec::with_capacity(stds.len()), Vec::with_capacity(stds.len()));
         for ((&std, &sum), &count) in stds.iter().zip(sums).zip(counts) {
             let Some(n) = counted(count) else {
-                if !is_absent(std) || !(count < 2.0 || is_absent(count)) {
+                let lacks = is_absent(std) && (count < 2.0 || is_absent(count));
+                if !lacks {
                     return None;
                 }
                 // The half before costs the least.
@@ -100,7 +101,8 @@ impl Deviations {
             };
             let scaled = std * times;
             let number = scaled * scaled * (count * (count - 1.0));
-            if !(number < NUMBER_MAX && sum.is_finite()) {
+            let in_range = number < NUMBER_MAX && sum.is_finite();
+            if !in_range {
                 return None;
             }
             let rest = remainders.of(sum, n);
@@ -164,6 +166,7 @@ pub fn read(
 
 #[cfg(test)]
 mod tests {
+    use gnudi_model::AggregationMethod;
     use proptest::prelude::*;
 
     use super::*;
@@ -171,7 +174,7 @@ mod tests {
 
     /// Sums, counts and stds of buckets, as a pass computes them.
     fn columns(buckets: &[Vec<f64>]) -> [Vec<f64>; 3] {
-        let methods = ["sum", "count", "std"].map(|name| name.parse().unwrap());
+        let methods: [AggregationMethod; 3] = ["sum", "count", "std"].map(|name| name.parse().unwrap());
         let mut columns = [Vec::new(), Vec::new(), Vec::new()];
         for values in buckets {
             Workspace::whole(values.clone()).push_columns(&methods, &mut columns);
