@@ -6,6 +6,7 @@
 //! metrics meet in [`cross`], where [`operations`] are evaluated on them.
 
 mod aggregate;
+mod bits;
 pub mod block;
 pub mod calendar;
 mod counter;
@@ -21,6 +22,7 @@ pub mod read;
 pub mod removal;
 pub mod resample;
 mod rows;
+mod values;
 mod whole;
 
 pub use error::CodecError;

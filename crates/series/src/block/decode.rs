@@ -2,12 +2,12 @@
 
 use gnudi_model::{AggregationMethod, Statistic, Timespan, Timestamp};
 
-use super::{CONSTANT, Extent, NONE, QUOTIENT, RAW, ROWS_MAX, SAME, SPARSE, VERSION, WHOLE};
+use super::{DEVIATION, Extent, NONE, QUOTIENT, ROWS_MAX, SAME, SPARSE, VERSION, deviation, version_1};
 use crate::{
     CodecError,
     packing::{Reader, checked, unpack},
     rows::{Rows, absent, is_absent, may_lack},
-    whole,
+    values,
 };
 
 /// Columns that give a method's values.
@@ -20,6 +20,7 @@ enum Source {
 
 /// A block whose checksum matches, not yet decoded.
 struct Parsed<'a> {
+    version: u8,
     /// Positive.
     granularity: i64,
     /// Positive.
@@ -35,9 +36,9 @@ struct Parsed<'a> {
 impl<'a> Parsed<'a> {
     fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut reader = Reader(checked(bytes)?);
-        match reader.byte()? {
-            VERSION => {}
-            version => return Err(CodecError::Version(version)),
+        let version = reader.byte()?;
+        if !(1..=VERSION).contains(&version) {
+            return Err(CodecError::Version(version));
         }
         let rows = reader.count(ROWS_MAX, "number of rows")?;
         let granularity = i64::try_from(reader.varint()?).map_err(|_| CodecError::Invalid("granularity"))?;
@@ -49,6 +50,7 @@ impl<'a> Parsed<'a> {
         let (min_step, width) = if rows > 1 { (reader.varint()?, reader.byte()?) } else { (1, 0) };
         let starts = Reader(reader.take(usize::from(width).saturating_mul(rows - 1))?);
         let mut parsed = Parsed {
+            version,
             granularity,
             rows,
             first,
@@ -111,89 +113,116 @@ impl<'a> Parsed<'a> {
         self.find(method).map(Source::Column).or_else(quotient)
     }
 
-    /// The values of a source, absent ones included.
-    fn values(&self, source: Source, out: &mut Vec<f64>) -> Result<(), CodecError> {
+    /// The values of a source, absent ones included. `buffer` is reused.
+    fn values(&self, source: Source, buffer: &mut Vec<u64>, out: &mut Vec<f64>) -> Result<(), CodecError> {
         match source {
-            Source::Column(column) => self.column(column, HOPS_MAX, out),
-            Source::Quotient(sum, count) => self.quotient(sum, count, HOPS_MAX, out),
+            Source::Column(column) => self.column(column, HOPS_MAX, buffer, out),
+            Source::Quotient(sum, count) => self.quotient((sum, count), HOPS_MAX, buffer, out),
         }
     }
 
     fn rows_of(&self, sources: &[Source]) -> Result<Rows, CodecError> {
-        let mut rows = Rows::new(sources.len());
+        let (mut rows, mut buffer) = (Rows::new(sources.len()), Vec::with_capacity(self.rows));
         self.push_starts(&mut rows.starts)?;
         for (source, values) in sources.iter().zip(&mut rows.columns) {
-            self.values(*source, values)?;
+            self.values(*source, &mut buffer, values)?;
         }
         Ok(rows)
     }
 
     /// The quotients of two columns, absent where the second one is.
-    fn quotient(&self, sum: usize, count: usize, hops: u8, out: &mut Vec<f64>) -> Result<(), CodecError> {
+    fn quotient(
+        &self,
+        (sum, count): (usize, usize),
+        hops: u8,
+        buffer: &mut Vec<u64>,
+        out: &mut Vec<f64>,
+    ) -> Result<(), CodecError> {
         let start = out.len();
-        self.column(sum, hops, out)?;
-        let mut counts = Vec::new();
-        self.column(count, hops, &mut counts)?;
-        for (value, count) in out[start..].iter_mut().zip(counts) {
-            *value = if is_absent(count) { absent() } else { *value / count };
+        self.column(sum, hops, buffer, out)?;
+        let sums = &mut out[start..];
+        match &self.counts(count, hops, buffer)?[..] {
+            [count] if !is_absent(*count) => sums.iter_mut().for_each(|value| *value /= *count),
+            counts => {
+                for (value, &count) in sums.iter_mut().zip(counts) {
+                    *value = if is_absent(count) { absent() } else { *value / count };
+                }
+            }
         }
         Ok(())
     }
 
+    /// The values of a column; one where all are the same, as counts mostly are.
+    fn counts(&self, column: usize, hops: u8, buffer: &mut Vec<u64>) -> Result<Vec<f64>, CodecError> {
+        let bytes = self.columns.get(column).ok_or(CodecError::Invalid("reference"))?.1;
+        if self.version > 1
+            && let Some(value) = values::constant(bytes)
+        {
+            return Ok(vec![value]);
+        }
+        let mut counts = Vec::with_capacity(self.rows);
+        self.column(column, hops, buffer, &mut counts)?;
+        Ok(counts)
+    }
+
     /// The values of a column, absent ones included; follows at most `hops` references.
-    fn column(&self, column: usize, hops: u8, out: &mut Vec<f64>) -> Result<(), CodecError> {
+    fn column(
+        &self,
+        column: usize,
+        hops: u8,
+        buffer: &mut Vec<u64>,
+        out: &mut Vec<f64>,
+    ) -> Result<(), CodecError> {
         let bytes = self.columns.get(column).ok_or(CodecError::Invalid("reference"))?.1;
         let mut reader = Reader(bytes);
         let kind = reader.byte()?;
+        let (kind, is_sparse) =
+            if self.version == 1 { version_1::kind(kind) } else { (kind & !SPARSE, kind & SPARSE != 0) };
         let other = |reader: &mut Reader<'_>| reader.byte().map(usize::from);
         match kind {
-            SAME | QUOTIENT if hops == 0 => return Err(CodecError::Invalid("reference")),
-            SAME => self.column(other(&mut reader)?, hops - 1, out)?,
+            SAME | QUOTIENT | DEVIATION if hops == 0 => return Err(CodecError::Invalid("reference")),
+            SAME => self.column(other(&mut reader)?, hops - 1, buffer, out)?,
             QUOTIENT => {
-                let (sum, count) = (other(&mut reader)?, other(&mut reader)?);
-                self.quotient(sum, count, hops - 1, out)?;
+                let columns = (other(&mut reader)?, other(&mut reader)?);
+                self.quotient(columns, hops - 1, buffer, out)?;
+            }
+            DEVIATION => {
+                let (sum, count, power) = (other(&mut reader)?, other(&mut reader)?, reader.byte()?);
+                let start = out.len();
+                self.column(sum, hops - 1, buffer, out)?;
+                let counts = self.counts(count, hops - 1, buffer)?;
+                deviation::read(power, &counts, &mut reader, buffer, &mut out[start..])?;
             }
             NONE => out.resize(out.len() + self.rows, absent()),
-            kind if kind & SPARSE != 0 => {
+            kind if is_sparse => {
                 let bitmap = reader.take(self.rows.div_ceil(8))?;
                 let present = |row: &usize| bitmap[row / 8] >> (row % 8) & 1 == 1;
                 let mut values = Vec::new();
                 let count = (0..self.rows).filter(present).count();
-                decode_values(kind & !SPARSE, count, &mut reader, &mut values)?;
+                self.read_values(kind, count, &mut reader, buffer, &mut values)?;
                 let mut values = values.into_iter();
                 let mut value = |row| if present(&row) { values.next().expect("counted") } else { absent() };
                 out.extend((0..self.rows).map(&mut value));
             }
-            kind => decode_values(kind, self.rows, &mut reader, out)?,
+            kind => self.read_values(kind, self.rows, &mut reader, buffer, out)?,
         }
         reader.end()
     }
-}
 
-fn decode_values(
-    kind: u8,
-    count: usize,
-    reader: &mut Reader<'_>,
-    out: &mut Vec<f64>,
-) -> Result<(), CodecError> {
-    match kind {
-        RAW => {
-            let bytes = reader.take(8 * count)?;
-            out.extend(
-                bytes.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().expect("8 bytes"))),
-            );
+    fn read_values(
+        &self,
+        kind: u8,
+        count: usize,
+        reader: &mut Reader<'_>,
+        buffer: &mut Vec<u64>,
+        out: &mut Vec<f64>,
+    ) -> Result<(), CodecError> {
+        match self.version {
+            1 => version_1::read_values(kind, count, reader, out),
+            _ if count == 0 => Err(CodecError::Invalid("number of values")),
+            _ => values::read_kind(kind, count, reader, buffer, out),
         }
-        CONSTANT => {
-            let value = reader.float()?;
-            out.resize(out.len() + count, value);
-        }
-        WHOLE if count > 0 => {
-            out.reserve(count);
-            whole::read(count, reader, |value| out.push(value))?;
-        }
-        _ => return Err(CodecError::Invalid("kind of column")),
     }
-    Ok(())
 }
 
 /// How many hops a column may take to its values: a mean to its sum, the sum to another column.
@@ -219,7 +248,7 @@ pub fn decode(
     let parsed = Parsed::new(bytes)?;
     let Some(source) = parsed.source(method) else { return Ok(()) };
     let (times_before, values_before) = (timestamps.len(), values.len());
-    parsed.values(source, values)?;
+    parsed.values(source, &mut Vec::with_capacity(parsed.rows), values)?;
     parsed.push_starts(timestamps)?;
     if may_lack(method) && values[values_before..].iter().any(|&value| is_absent(value)) {
         let present: Vec<bool> = values[values_before..].iter().map(|&value| !is_absent(value)).collect();

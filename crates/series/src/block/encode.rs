@@ -2,11 +2,11 @@
 
 use gnudi_model::{AggregationMethod, Statistic, Timespan, Timestamp};
 
-use super::{CONSTANT, NONE, QUOTIENT, RAW, ROWS_MAX, SAME, SPARSE, VERSION, WHOLE};
+use super::{DEVIATION, NONE, QUOTIENT, ROWS_MAX, SAME, SPARSE, VERSION, deviation::Deviations};
 use crate::{
     packing::{pack, put_checksum, put_varint, width_of},
     rows::{Rows, is_absent, may_lack},
-    whole,
+    values,
 };
 
 /// Appends the rows `range` as a block. There is at least one, at most [`ROWS_MAX`]; starts are multiples of the
@@ -57,29 +57,48 @@ struct Columns<'a> {
     values: Vec<&'a [f64]>,
     /// Where each column lies in `bytes`.
     places: Vec<std::ops::Range<usize>>,
+    /// By which power of ten the values of a column are whole numbers, if they are.
+    powers: Vec<Option<usize>>,
     bytes: Vec<u8>,
+}
+
+/// Columns that are computed of others come after them.
+fn turn(statistic: Statistic) -> u8 {
+    match statistic {
+        Statistic::Std => 1,
+        Statistic::Mean => 2,
+        _ => 0,
+    }
 }
 
 impl<'a> Columns<'a> {
     fn encode(methods: &'a [AggregationMethod], rows: &'a Rows, range: &std::ops::Range<usize>) -> Self {
         let values: Vec<&[f64]> = rows.columns.iter().map(|column| &column[range.clone()]).collect();
         let bytes = Vec::with_capacity(16 + 8 * range.len() * methods.len());
-        let mut columns = Columns { methods, values, places: vec![0..0; methods.len()], bytes };
-        // A mean may refer to its sum and count, so it comes last. Only columns written on their own are referred to.
-        let is_mean = |method: &AggregationMethod| method.statistic == Statistic::Mean;
-        let order = (0..methods.len()).filter(|&column| !is_mean(&methods[column]));
-        let means = (0..methods.len()).filter(|&column| is_mean(&methods[column]));
+        let (places, powers) = (vec![0..0; methods.len()], vec![None; methods.len()]);
+        let mut columns = Columns { methods, values, places, powers, bytes };
+        // Only columns written on their own are referred to.
         let mut plain = Vec::with_capacity(methods.len());
-        for column in order.chain(means) {
+        let mut order: Vec<usize> = (0..methods.len()).collect();
+        order.sort_by_key(|&column| turn(methods[column].statistic));
+        for column in order {
             let start = columns.bytes.len();
             match columns.reference(column, &plain) {
-                Some(Reference::Same(other)) => columns.bytes.extend([SAME, other as u8]),
+                Some(Reference::Same(other)) => {
+                    columns.bytes.extend([SAME, other as u8]);
+                    columns.powers[column] = columns.powers[other];
+                }
                 Some(Reference::Quotient(sum, count)) => {
                     columns.bytes.extend([QUOTIENT, sum as u8, count as u8]);
                 }
+                Some(Reference::Deviations { deviations, sum, count }) => {
+                    columns.bytes.push(DEVIATION);
+                    deviations.put(sum, count, &mut columns.bytes);
+                }
                 None => {
                     plain.push(column);
-                    encode_column(columns.values[column], may_lack(methods[column]), &mut columns.bytes);
+                    let lacks = may_lack(methods[column]);
+                    columns.powers[column] = encode_column(columns.values[column], lacks, &mut columns.bytes);
                 }
             }
             columns.places[column] = start..columns.bytes.len();
@@ -97,7 +116,7 @@ impl<'a> Columns<'a> {
         if let Some(other) = plain.iter().filter(comparable).find(equal) {
             return Some(Reference::Same(*other));
         }
-        if method.statistic != Statistic::Mean {
+        if turn(method.statistic) == 0 {
             return None;
         }
         let find = |statistic| {
@@ -105,6 +124,12 @@ impl<'a> Columns<'a> {
             self.methods.iter().position(|&method| method == wanted)
         };
         let (sum, count) = (find(Statistic::Sum)?, find(Statistic::Count)?);
+        if method.statistic == Statistic::Std {
+            let (sums, counts, power) = (self.values[sum], self.values[count], self.powers[sum]?);
+            let deviations = Deviations::of(values, sums, counts, power)?;
+            let is_worth = deviations.is_worth(values.len()) && !is_constant(values);
+            return is_worth.then_some(Reference::Deviations { deviations, sum, count });
+        }
         let quotients = self.values[sum].iter().zip(self.values[count]);
         let is_quotient = values.iter().zip(quotients).all(|(mean, (sum, count))| {
             if is_absent(*count) { is_absent(*mean) } else { mean.to_bits() == (sum / count).to_bits() }
@@ -116,40 +141,34 @@ impl<'a> Columns<'a> {
 enum Reference {
     Same(usize),
     Quotient(usize, usize),
+    Deviations { deviations: Deviations, sum: usize, count: usize },
 }
 
 fn same_bits(a: &[f64], b: &[f64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-/// Appends a column that stands on its own.
-fn encode_column(values: &[f64], may_lack: bool, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.push(NONE);
+fn is_constant(values: &[f64]) -> bool {
+    values.iter().all(|value| value.to_bits() == values[0].to_bits())
+}
+
+/// Appends a column that stands on its own. By which power of ten its values are whole numbers, if they are.
+fn encode_column(values: &[f64], may_lack: bool, out: &mut Vec<u8>) -> Option<usize> {
     if !may_lack || !values.iter().any(|&value| is_absent(value)) {
-        out[start] = encode_values(values, out);
-        return;
+        return values::put(values, out);
     }
     let present: Vec<f64> = values.iter().copied().filter(|&value| !is_absent(value)).collect();
     if present.is_empty() {
-        return;
+        out.push(NONE);
+        return None;
     }
+    let start = out.len();
     out.resize(start + 1 + values.len().div_ceil(8), 0);
     for (row, value) in values.iter().enumerate() {
         out[start + 1 + row / 8] |= u8::from(!is_absent(*value)) << (row % 8);
     }
-    out[start] = SPARSE | encode_values(&present, out);
-}
-
-/// Appends the values and gives their kind.
-fn encode_values(values: &[f64], out: &mut Vec<u8>) -> u8 {
-    if values.iter().all(|value| value.to_bits() == values[0].to_bits()) {
-        out.extend_from_slice(&values[0].to_le_bytes());
-        return CONSTANT;
-    }
-    if whole::put(values.iter().copied(), values.len(), out) {
-        return WHOLE;
-    }
-    out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    RAW
+    let kind = out.len();
+    let power = values::put(&present, out);
+    out[start] = SPARSE | out.remove(kind);
+    power
 }

@@ -2,8 +2,9 @@
 //! head carries one that is still open.
 //!
 //! Buckets repeat themselves: with one point each, mean, min, max and sum are the same column and count is constant; the
-//! mean is the sum divided by the count. Such columns cost nothing. What is left is whole numbers or raw. Values are
-//! exact. A column is found by a directory, so that reading one method does not decode the others.
+//! mean is the sum divided by the count; the std follows from the sum, the count and a whole number ([`deviation`]). Such columns cost
+//! little or nothing. What is left is as the values of raw points are. Values are exact. A column is found by a directory, so that reading
+//! one method does not decode the others.
 //!
 //! ```text
 //! u8      version
@@ -12,13 +13,16 @@
 //! varint  columns; for each: u8 method code, varint length; then the columns
 //! u32     CRC32C of all before
 //!
-//! column  u8 kind, with bit 7: a bitmap of the rows that have a value follows, and values are only those rows'
-//!         raw: 8 bytes each; constant: 8 bytes; same: u8 column; quotient: u8 column, u8 column; none: nothing;
-//!         whole: as in `whole`
+//! column  u8 kind, with bit 6: a bitmap of the rows that have a value follows, and values are only those rows'
+//!         same: u8 column; quotient: u8 column, u8 column; none: nothing; deviation: as there; others: as in `values`
 //! ```
+//!
+//! Version 1 has other columns: see [`version_1`].
 
 mod decode;
+mod deviation;
 mod encode;
+mod version_1;
 
 use gnudi_model::{Timespan, Timestamp};
 
@@ -26,18 +30,17 @@ pub use decode::{decode, extent};
 pub(crate) use decode::{decode_all, decode_rows};
 pub(crate) use encode::encode;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// More rows are never in one block; bounds what decoding allocates.
 pub const ROWS_MAX: usize = 1 << 16;
 
-const RAW: u8 = 0;
-const CONSTANT: u8 = 1;
-const SAME: u8 = 2;
-const WHOLE: u8 = 3;
-const QUOTIENT: u8 = 4;
-const NONE: u8 = 5;
-const SPARSE: u8 = 0x80;
+// Kinds of columns beside those of `values`, which are below.
+const SAME: u8 = 0x10;
+const QUOTIENT: u8 = 0x11;
+const NONE: u8 = 0x12;
+const DEVIATION: u8 = 0x13;
+const SPARSE: u8 = 0x40;
 
 /// The first and last bucket starts, and how many buckets there are: all that the head of a block tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

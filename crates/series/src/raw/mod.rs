@@ -11,14 +11,12 @@
 //! u32     CRC32C of all before
 //! ```
 
-mod bits;
-mod values;
-
 use gnudi_model::{Measure, Timespan, Timestamp};
 
 use crate::{
-    CodecError,
+    CodecError, bits,
     packing::{Reader, checked, put_checksum, put_varint},
+    values,
 };
 
 /// In names of blocks, stands for raw points. No aggregate has it.
@@ -30,7 +28,8 @@ pub const BLOCK_POINTS: usize = 1024;
 /// Bounds what decoding allocates.
 pub(crate) const POINTS_MAX: usize = 1 << 16;
 
-const VERSION: u8 = 1;
+/// Version 1 is without some kinds of values.
+const VERSION: u8 = 2;
 
 /// The units of time, in nanoseconds.
 const UNITS: [i64; 4] = [1, 1_000, 1_000_000, 1_000_000_000];
@@ -132,7 +131,7 @@ impl<'a> Parsed<'a> {
     fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut reader = Reader(checked(bytes)?);
         match reader.byte()? {
-            VERSION => {}
+            1..=VERSION => {}
             version => return Err(CodecError::Version(version)),
         }
         let points = reader.count(POINTS_MAX, "number of points")?;

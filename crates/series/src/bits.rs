@@ -15,22 +15,30 @@ use crate::{
 /// About what an exception costs beside its own bits, in bits: the distance and the unused bits of varints.
 const EXCEPTION_BITS: usize = 18;
 
+/// How many bytes of a width and what they cost, in bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    width: usize,
+    pub cost: usize,
+}
+
 /// The width that makes the numbers smallest.
-fn best_width(numbers: &[u64]) -> usize {
-    let mut lengths = [0usize; 65];
+pub fn plan(numbers: &[u64]) -> Plan {
+    let mut lengths = [0u32; 65];
     for number in numbers {
         lengths[length(*number)] += 1;
     }
-    let (mut best, mut best_cost) = (64, usize::MAX);
+    let mut best = Plan { width: 64, cost: usize::MAX };
     // Of the numbers that are longer than the width: how many, and their bits.
     let (mut longer, mut bits) = (0, 0);
-    for width in (0..=64).rev() {
+    let longest = lengths.iter().rposition(|count| *count > 0).unwrap_or(0);
+    for width in (0..=longest).rev() {
         let cost = numbers.len() * width + longer * EXCEPTION_BITS + bits - longer * width;
-        if cost <= best_cost {
-            (best, best_cost) = (width, cost);
+        if cost <= best.cost {
+            best = Plan { width, cost };
         }
-        longer += lengths[width];
-        bits += lengths[width] * width;
+        longer += lengths[width] as usize;
+        bits += lengths[width] as usize * width;
     }
     best
 }
@@ -50,25 +58,34 @@ fn above(number: u64, width: usize) -> u64 {
 }
 
 pub fn put(numbers: &[u64], out: &mut Vec<u8>) {
-    let width = best_width(numbers);
+    put_planned(numbers, plan(numbers), out);
+}
+
+/// By the plan for these numbers.
+pub fn put_planned(numbers: &[u64], plan: Plan, out: &mut Vec<u8>) {
+    let (width, mask) = (plan.width, mask(plan.width));
     out.push(width as u8);
-    let (mut bits, mut held) = (0u128, 0);
+    out.reserve(width * numbers.len() / 8 + 16);
+    let (mut bits, mut held, mut longer) = (0u64, 0, 0);
     for number in numbers {
-        bits |= u128::from(number & mask(width)) << held;
+        let low = number & mask;
+        longer += usize::from(low != *number);
+        bits |= low << held;
         held += width;
-        while held >= 8 {
-            out.push(bits as u8);
-            bits >>= 8;
-            held -= 8;
+        if held >= 64 {
+            out.extend_from_slice(&bits.to_le_bytes());
+            held -= 64;
+            // What did not fit; a number that did leaves nothing.
+            bits = above(low, width - held);
         }
     }
-    if held > 0 {
-        out.push(bits as u8);
+    out.extend_from_slice(&bits.to_le_bytes()[..held.div_ceil(8)]);
+    put_varint(longer as u64, out);
+    if longer == 0 {
+        return;
     }
-    let exceptions = || numbers.iter().enumerate().filter(|(_, number)| above(**number, width) > 0);
-    put_varint(exceptions().count() as u64, out);
     let mut next = 0;
-    for (index, number) in exceptions() {
+    for (index, number) in numbers.iter().enumerate().filter(|(_, number)| above(**number, width) > 0) {
         put_varint((index - next) as u64, out);
         put_varint(above(*number, width), out);
         next = index + 1;
@@ -87,19 +104,27 @@ pub fn read(count: usize, reader: &mut Reader<'_>, out: &mut Vec<u64>) -> Result
     let mask = mask(width);
     // Eight bytes from the byte of the first bit on hold up to 57 bits.
     let fast = if width <= 57 { count.min((8 * bytes.len()).saturating_sub(63) / width.max(1)) } else { 0 };
-    out.extend((0..fast).map(|index| {
-        let at = index * width;
-        let word = u64::from_le_bytes(bytes[at / 8..at / 8 + 8].try_into().expect("8 bytes"));
-        word >> (at % 8) & mask
-    }));
-    out.extend((fast..count).map(|index| {
-        let at = index * width;
-        let mut padded = [0; 16];
-        let rest = &bytes[(at / 8).min(bytes.len())..];
-        let length = rest.len().min(16);
-        padded[..length].copy_from_slice(&rest[..length]);
-        (u128::from_le_bytes(padded) >> (at % 8)) as u64 & mask
-    }));
+    let load = |bytes: &[u8], bit: usize| {
+        let word = u64::from_le_bytes(bytes[bit / 8..bit / 8 + 8].try_into().expect("8 bytes"));
+        word >> (bit % 8) & mask
+    };
+    out.extend((0..fast).map(|index| load(bytes, index * width)));
+    let rest = &bytes[(fast * width / 8).min(bytes.len())..];
+    if width <= 57 {
+        // The last ones, with room behind them.
+        let mut padded = [0; 24];
+        padded[..rest.len()].copy_from_slice(rest);
+        let from = fast * width / 8 * 8;
+        out.extend((fast..count).map(|index| load(&padded, index * width - from)));
+    } else {
+        out.extend((0..count).map(|index| {
+            let rest = &bytes[index * width / 8..];
+            let mut padded = [0; 16];
+            let length = rest.len().min(16);
+            padded[..length].copy_from_slice(&rest[..length]);
+            (u128::from_le_bytes(padded) >> (index * width % 8)) as u64 & mask
+        }));
+    }
     let mut next = 0usize;
     for _ in 0..reader.count(count, "number of exceptions")? {
         let index = next.saturating_add(reader.count(count, "place of an exception")?);

@@ -1,0 +1,154 @@
+//! Blocks and heads that earlier versions wrote are read as what they were; those of a later one are refused by name.
+//!
+//! tests/formats/version-1 has what version 1 of blocks wrote of the series below: sealed blocks, a head with an open block, and blocks of
+//! raw points, each behind its length.
+
+use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
+use gnudi_series::{
+    CodecError, block,
+    head::{Head, Layout},
+    raw,
+    read::assemble,
+};
+
+const METHODS: [&str; 9] = ["mean", "min", "max", "sum", "std", "count", "rate:mean", "rate:std", "95pct"];
+
+fn value(series: usize, index: usize) -> f64 {
+    let scattered = (index * 7919 % 1000) as f64;
+    match series {
+        0 => scattered / 100.0,
+        1 => index as f64 * 1500.0 + scattered,
+        2 => (index as f64).sqrt(),
+        3 => f64::from(index as u32 / 100),
+        _ => [-0.0, f64::INFINITY, 0.1, 1e300, -1e-310][index % 5],
+    }
+}
+
+const SERIES: usize = 5;
+
+/// A point every ten seconds, and a gap of some minutes.
+fn points(series: usize) -> Vec<Measure> {
+    let time = |index: usize| {
+        Timestamp::from_secs(1_700_000_000 + 10 * index as i64 + if index > 500 { 400 } else { 0 })
+    };
+    (0..1000).map(|index| Measure { timestamp: time(index), value: value(series, index) }).collect()
+}
+
+fn methods() -> Vec<AggregationMethod> {
+    METHODS.iter().map(|name| name.parse().unwrap()).collect()
+}
+
+fn policy() -> ArchivePolicy {
+    ArchivePolicy {
+        name: "formats".to_owned(),
+        back_window: 0,
+        definition: vec![ArchivePolicyItem {
+            granularity: Timespan::from_secs(60),
+            points: None,
+            timespan: None,
+        }],
+        aggregation_methods: methods().into_iter().collect(),
+        raw_timespan: None,
+        recomputes_late: false,
+    }
+}
+
+/// The blocks that are sealed of a series, and the head that is left.
+fn fold(points: &[Measure]) -> (Vec<Vec<u8>>, Head) {
+    let layout = Layout::of(&policy());
+    let (mut head, mut blocks) = (Head::new(), Vec::new());
+    for (index, request) in points.chunks(60).enumerate() {
+        head.fold(&layout, index as u64 + 1, &mut request.to_vec());
+        blocks.extend(head.take_sealed(&layout).into_iter().map(|block| block.bytes));
+    }
+    (blocks, head)
+}
+
+/// What is kept of a series: its blocks, its head, its raw points.
+fn stored(series: usize) -> Vec<Vec<u8>> {
+    let points = points(series);
+    let (mut parts, head) = fold(&points);
+    let (mut bytes, mut of_points) = (Vec::new(), Vec::new());
+    head.encode(&mut bytes);
+    raw::encode(&points, &mut of_points);
+    parts.extend([bytes, of_points]);
+    parts
+}
+
+/// Parts behind their lengths.
+fn parts(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut parts = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
+        let (part, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
+        parts.push(part.to_vec());
+        bytes = rest;
+    }
+    parts
+}
+
+type Columns = (Vec<Timestamp>, Vec<u64>);
+
+fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// All that the parts of a series say: of each method, and the raw points.
+fn read(parts: &[Vec<u8>]) -> Vec<Columns> {
+    let (points, parts) = parts.split_last().unwrap();
+    let (head, blocks) = parts.split_last().unwrap();
+    let head = Head::decode(head).unwrap();
+    let layout = Layout::of(&policy());
+    let mut columns = Vec::new();
+    for method in methods() {
+        let (mut times, mut values) = (Vec::new(), Vec::new());
+        for bytes in blocks {
+            block::decode(bytes, method, &mut times, &mut values).unwrap();
+        }
+        columns.push((times, bits(&values)));
+        let aggregation = policy().aggregation(method, Timespan::from_secs(60)).unwrap();
+        let open = assemble(&[], Some(&head), &layout, aggregation, None, None, None).unwrap();
+        columns.push((open.timestamps, bits(&open.values)));
+    }
+    let (mut times, mut values) = (Vec::new(), Vec::new());
+    raw::decode(points, &mut times, &mut values).unwrap();
+    columns.push((times, bits(&values)));
+    columns
+}
+
+#[test]
+fn version_1_is_read() {
+    let old = parts(include_bytes!("formats/version-1"));
+    let mut old = &old[..];
+    for series in 0..SERIES {
+        let new = stored(series);
+        let (of_series, rest) = old.split_at(new.len());
+        assert_eq!(of_series[0][0], 1, "the version");
+        assert_eq!(new[0][0], 2, "the version");
+        assert!(read(of_series)[0].0.len() > 60);
+        assert_eq!(read(of_series), read(&new), "series {series}");
+        old = rest;
+    }
+    assert!(old.is_empty());
+}
+
+#[test]
+fn a_later_version_is_refused_by_name() {
+    let mut parts = stored(0);
+    for part in &mut parts {
+        let body = part.len() - 4;
+        part[0] = 9;
+        let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &part[..body]) as u32;
+        part[body..].copy_from_slice(&sum.to_le_bytes());
+    }
+    let refused = CodecError::Version(9);
+    let (points, rest) = parts.split_last().unwrap();
+    let (head, blocks) = rest.split_last().unwrap();
+    for bytes in blocks {
+        assert_eq!(block::extent(bytes), Err(refused));
+        let mean = "mean".parse().unwrap();
+        assert_eq!(block::decode(bytes, mean, &mut Vec::new(), &mut Vec::new()), Err(refused));
+    }
+    assert_eq!(Head::decode(head).err(), Some(refused));
+    assert_eq!(raw::extent(points), Err(refused));
+    assert_eq!(refused.to_string(), "format version 9 is not known");
+}
