@@ -1,10 +1,10 @@
-//! Publishes samples and events to a store, as the tests want them: JSON lines on standard input, JSON lines on standard output.
+//! Publishes samples and events to a store, for the tests: JSON lines on stdin and stdout.
 //!
-//! usage: `gnocchi_publisher STORE [URL] [FOLDER ...]`, where STORE is such as `http://127.0.0.1:8041` and URL `gnocchi://`.
+//! usage: `gnocchi_publisher STORE [URL] [FOLDER ...]`, for example STORE `http://127.0.0.1:8041` and URL `gnocchi://`.
 //!
-//! Lines: `{"samples": [...]}` and `{"events": [...]}` are one message each, `{"wait": true}` waits for all that went before and
-//! answers what became of each message (`null`, or the error), `{"upgrade": true}` makes types of resources, and
-//! `{"definitions": true}` answers those that are shipped.
+//! Lines: `{"samples": [...]}` and `{"events": [...]}` are one message each. `{"wait": true}` waits for all earlier
+//! messages and answers the result of each (`null`, or the error). `{"upgrade": true}` creates the resource types.
+//! `{"definitions": true}` answers the shipped definitions.
 
 mod support;
 

@@ -1,7 +1,8 @@
-//! How long the notification agent takes to read messages of samples: `cargo run --release --workspace --example notification_speed`.
+//! Benchmark: the notification agent reads messages of samples (`cargo run --release --workspace --example
+//! notification_speed`).
 //!
-//! Each line is the best of several rounds over the messages of 5,000 instances, on one core, in nanoseconds a sample. What they are
-//! published to does nothing.
+//! Each line is the best of several rounds over the messages of 5,000 instances, on one core, in nanoseconds per
+//! sample. The publisher discards them.
 
 use std::{hint::black_box, sync::Arc, time::Instant};
 
@@ -91,7 +92,7 @@ fn uuid(kind: u32, number: u32) -> String {
     format!("{kind:08x}-0000-4000-8000-{number:012x}")
 }
 
-/// With the metadata that Ceilometer's discovery of instances gives.
+/// With the metadata that Ceilometer's instance discovery gives.
 fn sample(instance: u32, state: &Value) -> Value {
     let id = uuid(3, instance);
     json!({

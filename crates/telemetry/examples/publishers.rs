@@ -1,11 +1,10 @@
-//! Pipelines, publishers and signatures as the tests want them: a JSON line on standard input, an answer as a JSON line on
-//! standard output.
+//! Runs pipelines, publishers and signatures for the tests: one JSON line in, one JSON line out.
 //!
 //! - `{"sign": {...}, "secret": "s"}` answers the signature of a message.
 //! - `{"payload": [sample, ...], "secret": "s"}` answers the payload of a notification of polled samples.
-//! - `{"globs": [[pattern, name], ...]}` answers whether each name fits.
-//! - `{"route": "FILE", "events": false, "batches": [[name, ...], ...]}` reads a pipeline file and answers, for each publisher's
-//!   URL, which names it got in which batches; or `{"error": "..."}`.
+//! - `{"globs": [[pattern, name], ...]}` answers whether each name matches.
+//! - `{"route": "FILE", "events": false, "batches": [[name, ...], ...]}` reads a pipeline file and answers, for each
+//! publisher URL, the names that it got, batch by batch; or `{"error": "..."}`.
 //! - `{"publish": "URL", "samples": [...], "events": [...], "secret": "s", "host": "h"}` answers `null`, or the error.
 
 mod support;
@@ -55,7 +54,7 @@ fn event(value: &Value) -> Event {
     }
 }
 
-/// Remembers the names that came, batch by batch.
+/// Records the names it gets, batch by batch.
 #[derive(Default)]
 struct Names(Mutex<Vec<Vec<String>>>);
 
@@ -89,7 +88,7 @@ fn route(line: &Value) -> Value {
             let events: Vec<Event> = names.iter().map(|name| event(&json!({"event_type": name}))).collect();
             drop(pipelines.events(&events));
         } else {
-            // A name may come with a volume.
+            // A name may carry a volume.
             let values: Vec<Value> = names
                 .iter()
                 .map(|name| match name {

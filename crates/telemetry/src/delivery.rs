@@ -1,8 +1,8 @@
-//! Posts measures of named metrics, and makes the resources and the type that they need.
+//! Posts measures of named metrics, and creates the resources and the resource type that they need.
 //!
-//! What cannot be posted because the store does not answer waits, within a bound, and goes with the next round; the
-//! oldest goes first where the bound is met. What the store refuses for good is logged and dropped: a metric at a time, so
-//! that one that it does not take costs no other.
+//! Measures that cannot be posted because the store does not respond are retried with the next round. The backlog is
+//! bounded: the oldest are dropped first. Measures that the store rejects for good are logged and dropped, metric by
+//! metric, so that one bad metric costs no other.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -19,39 +19,39 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// How many measures wait while the store does not answer.
+/// Maximum number of measures in the backlog.
 pub const WAITING_MEASURES_MAX: usize = 1_000_000;
 
-/// Measures of a request, about.
+/// Approximate measures per request.
 const REQUEST_MEASURES: usize = 20_000;
 
-/// How long the last measures may take.
+/// Timeout for posting the last measures on shutdown.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Rounds that wait while one is being posted.
+/// Rounds queued while one is being posted.
 const ROUNDS_MAX: usize = 64;
 
 /// Measures of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// The resource's id, as text.
+    /// The resource id, as text.
     pub resource: String,
-    /// What the resource is given where it has to be made.
+    /// Attributes of the resource if it has to be created.
     pub attributes: BTreeMap<String, String>,
     pub metric: String,
     pub measures: Vec<Measure>,
 }
 
-/// What has to be known to make resources.
+/// How to create resources and metrics.
 #[derive(Clone, Debug)]
 pub struct DeliveryOptions {
     /// `None`: `generic`, which always exists.
     pub resource_type: Option<ResourceTypeSpec>,
-    /// Of new metrics; `None` leaves it to the store's rules.
+    /// Of new metrics; `None` leaves the choice to the archive policy rules.
     pub archive_policy_name: Option<String>,
 }
 
-/// A queue of measures in front of the store.
+/// A bounded backlog of measures in front of the store.
 #[derive(Debug)]
 pub struct Delivery {
     client: Client,
@@ -59,20 +59,20 @@ pub struct Delivery {
     /// Oldest first.
     waiting: VecDeque<Item>,
     waiting_measures: usize,
-    /// Resources that were there when they were last needed.
+    /// Cache of resources that exist.
     known: HashSet<String>,
     failing: bool,
 }
 
-/// Measures that are handed over together.
+/// Measures handed over together.
 #[derive(Debug)]
 struct Round {
     items: Vec<Item>,
-    /// Told once they are stored, or refused for good.
+    /// Notified once they are stored or rejected for good.
     stored: Option<oneshot::Sender<()>>,
 }
 
-/// A [`Delivery`] that posts beside its owner, round by round.
+/// Runs a [`Delivery`] in its own task, round by round.
 #[derive(Debug)]
 pub struct Deliverer {
     rounds: mpsc::Sender<Round>,
@@ -97,7 +97,7 @@ impl Deliverer {
                 delivery.post().await;
                 if delivery.waiting.is_empty() {
                     for stored in to_be_told.drain(..) {
-                        // Whoever has gone need not know.
+                        // The receiver may be gone.
                         let _ = stored.send(());
                     }
                 }
@@ -106,12 +106,13 @@ impl Deliverer {
         Deliverer { rounds, task }
     }
 
-    /// Hands a round over; an empty one retries the backlog.
+    /// Queues a round; an empty one retries the backlog.
     pub fn send(&self, items: Vec<Item>) {
         self.try_send(Round { items, stored: None });
     }
 
-    /// Hands a round over. The receiver is told once nothing of it waits any more; it fails where the round is dropped.
+    /// Queues a round. The receiver resolves once all of it is stored or rejected for good; it fails if the round is
+    /// dropped.
     pub fn send_with_receipt(&self, items: Vec<Item>) -> oneshot::Receiver<()> {
         let (stored, receipt) = oneshot::channel();
         self.try_send(Round { items, stored: Some(stored) });
@@ -128,7 +129,7 @@ impl Deliverer {
         }
     }
 
-    /// Waits until all rounds were posted, or could not be, or took too long.
+    /// Waits until all rounds were tried, or the timeout.
     pub async fn finish(self) {
         drop(self.rounds);
         match tokio::time::timeout(FINISH_TIMEOUT, self.task).await {
@@ -139,9 +140,9 @@ impl Deliverer {
     }
 }
 
-/// How a request ended.
+/// The result of a request.
 enum Posted {
-    /// Taken, or refused for good.
+    /// To be retried.
     Done,
     /// To be tried again.
     Later(ClientError),
@@ -159,7 +160,7 @@ impl Delivery {
         }
     }
 
-    /// Puts measures of a metric behind those that wait.
+    /// Appends measures of a metric to the backlog.
     pub fn push(&mut self, item: Item) {
         if item.measures.is_empty() {
             return;
@@ -177,7 +178,7 @@ impl Delivery {
         }
     }
 
-    /// Posts all that waits, as far as the store takes it.
+    /// Posts the backlog, as far as the store accepts it.
     pub async fn post(&mut self) {
         while !self.waiting.is_empty() {
             let (items, batch) = self.next_batch();
@@ -201,7 +202,7 @@ impl Delivery {
         }
     }
 
-    /// The oldest measures, as a request, and how many items of the queue they are.
+    /// The oldest measures as one request, and their number of backlog items.
     fn next_batch(&self) -> (usize, ResourcesBatch) {
         let mut batch = ResourcesBatch::new();
         let (mut items, mut count) = (0, 0);
@@ -242,7 +243,7 @@ impl Delivery {
                     Err(error) if is_final(&error) => {
                         tracing::error!(%error, resource, name, "the store refuses a metric: its measures are dropped");
                     }
-                    // Some of the batch may come twice, which changes nothing.
+                    // Part of the batch may be posted twice, which changes nothing.
                     Err(error) => return Posted::Later(error),
                 }
             }
@@ -250,7 +251,7 @@ impl Delivery {
         Posted::Done
     }
 
-    /// Posts a request; where resources are missing, makes them and posts again.
+    /// Posts a request; if resources are missing, creates them and posts again.
     async fn try_post(&mut self, batch: &ResourcesBatch) -> Result<(), ClientError> {
         self.make_resources(batch).await?;
         let posted = self.client.post_resources_batch(batch).await;
@@ -276,7 +277,7 @@ impl Delivery {
             let item = self.waiting.iter().find(|item| item.resource == *resource);
             let attributes = item.map_or(&none, |item| &item.attributes);
             let mut made = self.client.create_resource(resource_type, resource, attributes).await;
-            // Types are for administrators to make: only where it is missing, it is asked for.
+            // Creating types needs an administrator: try it only if the type is missing.
             if let (Some(spec), Err(error)) = (&self.options.resource_type, &made)
                 && error.status() == Some(404)
             {
@@ -290,7 +291,7 @@ impl Delivery {
     }
 }
 
-/// Success also where the thing was there before.
+/// Already existing counts as success.
 fn exists(created: Result<(), ClientError>) -> Result<(), ClientError> {
     match created {
         Err(error) if error.status() == Some(409) => Ok(()),
@@ -298,7 +299,7 @@ fn exists(created: Result<(), ClientError>) -> Result<(), ClientError> {
     }
 }
 
-/// Whether it makes no sense to send the same again.
+/// Whether retrying the same request is pointless.
 fn is_final(error: &ClientError) -> bool {
     error
         .status()

@@ -1,7 +1,7 @@
-//! YAML values that know on which line they stand, for files whose errors are found after reading: names that mean nothing,
-//! keys that are missing, entries that contradict each other.
+//! YAML values with their line numbers, for files that are validated after parsing: unknown names, missing keys,
+//! contradictions.
 //!
-//! Anchors, merge keys and YAML 1.1's words are the reader's; nothing here looks at them.
+//! Anchors, merge keys and YAML 1.1 booleans are handled by the parser.
 
 use std::{fmt, path::Path};
 
@@ -14,10 +14,10 @@ use serde_saphyr::Spanned;
 
 use crate::yaml::{self, YamlError};
 
-/// A value and where it begins.
+/// A value and the line where it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
-    /// From 1; 0 where it is not known.
+    /// From 1; 0 if unknown.
     pub line: u64,
     pub node: Node,
 }
@@ -35,12 +35,12 @@ pub enum Node {
 }
 
 impl Located {
-    /// Reads a text; `path` is for errors.
+    /// Parses a text; `path` is for errors.
     pub fn parse(path: &Path, text: &str) -> Result<Self, YamlError> {
         yaml::parse(path, text)
     }
 
-    /// A map's value; `None` in what is no map too.
+    /// The value of a key; `None` also if this is not a map.
     pub fn get(&self, key: &str) -> Option<&Located> {
         let Node::Map(entries) = &self.node else { return None };
         entries.iter().find(|(name, _)| name.value == key).map(|(_, value)| value)
@@ -60,7 +60,7 @@ impl Located {
         }
     }
 
-    /// Whether Python would take it for false: nothing, zero, an empty text, list or map.
+    /// Whether Python counts it as false: null, zero, an empty text, list or map.
     pub fn is_empty(&self) -> bool {
         match &self.node {
             Node::Null | Node::Bool(false) | Node::Integer(0) => true,
@@ -72,7 +72,8 @@ impl Located {
         }
     }
 
-    /// The value without its lines. Floats that JSON has no form for become `null`, which no field may be.
+    /// The value without line numbers. Floats without a JSON form (infinities, NaN) become `null`, which no field
+    /// accepts.
     pub fn json(&self) -> Value {
         match &self.node {
             Node::Null => Value::Null,
@@ -87,7 +88,7 @@ impl Located {
         }
     }
 
-    /// What kind of value it is, for errors.
+    /// The kind of value, for errors.
     pub fn kind(&self) -> &'static str {
         match &self.node {
             Node::Null => "nothing",

@@ -1,4 +1,4 @@
-//! A field of a definition: one path or several, or a constant, and perhaps a plug-in that works on what was found.
+//! A field of a definition: one or several paths, or a constant, with an optional plug-in applied to the values found.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::{DefinitionError, JsonPath, LookupError, plugins::Plugin, python};
 
-/// A compiled field. In files it is a text (a path), a list of texts (alternatives, all of whose matches are found in their
-/// order), an integer (a constant), or an object with `fields` and perhaps `plugin`.
+/// A compiled field. In files: a string (a path), a list of strings (alternative paths; the matches of all, in order),
+/// an integer (a constant), or an object with `fields` and optionally `plugin`.
 #[derive(Clone, Debug)]
 pub struct Field {
     source: Source,
@@ -21,7 +21,7 @@ enum Source {
 }
 
 impl Field {
-    /// Compiles what a file says; `name` is for errors.
+    /// Compiles a definition; `name` is for errors.
     pub fn parse(name: &str, definition: &Value) -> Result<Self, DefinitionError> {
         Field::read(definition).map_err(|DefinitionError(error)| DefinitionError(format!("{name}: {error}")))
     }
@@ -36,10 +36,10 @@ impl Field {
         Ok(Field { source: Source::read(fields)?, plugin })
     }
 
-    /// The first value that is there and not `null`; with a plug-in, the first that it makes of all such values.
+    /// The first value that exists and is not `null`; with a plug-in, the first of its results.
     pub fn first<'a>(&self, document: &'a Value) -> Result<Option<Cow<'a, Value>>, LookupError> {
         let path = match &self.source {
-            // A plug-in has nothing to work on in a constant.
+            // Plug-ins do not apply to constants.
             Source::Constant(value) => return Ok(Some(Cow::Owned(value.clone()))),
             Source::Path(path) => path,
         };
@@ -50,7 +50,7 @@ impl Field {
         Ok(values.into_iter().flatten().find(|value| !value.is_null()).map(Cow::Owned))
     }
 
-    /// All values, also those that are `null`; with a plug-in, what it makes of each, where it works on each.
+    /// All values, `null` included; with a plug-in that works value by value, its results.
     pub fn all<'a>(&self, document: &'a Value) -> Result<Vec<Cow<'a, Value>>, LookupError> {
         let path = match &self.source {
             Source::Constant(value) => return Ok(vec![Cow::Owned(value.clone())]),

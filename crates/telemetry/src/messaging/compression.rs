@@ -1,6 +1,6 @@
-//! Bodies that their senders have compressed (`kombu_compression`): kombu's `gzip`, which is zlib, and `bz2`.
+//! Compressed message bodies (`kombu_compression`): kombu's `gzip`, which is zlib, and `bz2`.
 //!
-//! A compressed body is known by how it begins, as no JSON does, whatever its headers say.
+//! Compression is detected by magic bytes, which no JSON begins with; the headers are ignored.
 
 use std::{
     borrow::Cow,
@@ -15,10 +15,10 @@ use flate2::{
 
 use super::envelope::MESSAGE_BYTES_MAX;
 
-/// The header that names what kombu has compressed a body with.
+/// The header in which kombu names the compression.
 pub const HEADER: &str = "compression";
 
-/// How bodies begin.
+/// Magic bytes.
 const BEGINNINGS: [(&[u8], Found); 7] = [
     (b"x\x9c", Found::Known(Compression::Zlib)),
     (b"x\x01", Found::Known(Compression::Zlib)),
@@ -32,12 +32,12 @@ const BEGINNINGS: [(&[u8], Found); 7] = [
 #[derive(Clone, Copy)]
 enum Found {
     Known(Compression),
-    /// Read, and never written: kombu has no word for it.
+    /// Read only: kombu has no name for it.
     Gzip,
     Unknown(&'static str),
 }
 
-/// What messages are published with.
+/// Compression of published messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     Zlib,
@@ -45,7 +45,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Of a body; `None` where it is none that kombu would have a word for.
+    /// Of a body; `None` if not compressed, or in a format that kombu has no name for.
     pub fn of(body: &[u8]) -> Option<Self> {
         match found(body) {
             Some(Found::Known(compression)) => Some(compression),
@@ -53,7 +53,7 @@ impl Compression {
         }
     }
 
-    /// kombu's word for it in [`HEADER`].
+    /// kombu's name for it in [`HEADER`].
     pub fn content_type(self) -> &'static str {
         match self {
             Compression::Zlib => "application/x-gzip",
@@ -91,7 +91,7 @@ pub enum CompressionError {
     Damaged(String),
 }
 
-/// The body as it was before somebody compressed it; as it is where nobody did.
+/// The decompressed body, or the body itself if it is not compressed.
 pub fn decompressed(body: &[u8]) -> Result<Cow<'_, [u8]>, CompressionError> {
     let plain = match found(body) {
         None => return Ok(Cow::Borrowed(body)),
@@ -104,7 +104,7 @@ pub fn decompressed(body: &[u8]) -> Result<Cow<'_, [u8]>, CompressionError> {
     if plain.len() > MESSAGE_BYTES_MAX { Err(CompressionError::TooLarge) } else { Ok(Cow::Owned(plain)) }
 }
 
-/// All of it, or so much that it is seen to be too large.
+/// Reads at most one byte more than the limit.
 fn limited(decoder: impl Read) -> io::Result<Vec<u8>> {
     let mut plain = Vec::new();
     decoder.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut plain)?;

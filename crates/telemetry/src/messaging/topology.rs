@@ -1,5 +1,4 @@
-//! Declares exchanges, queues and bindings as oslo.messaging does, and takes them as they are where somebody else has declared
-//! them otherwise.
+//! Declares exchanges, queues and bindings as oslo.messaging does; accepts existing ones with other properties.
 
 use lapin::{
     Channel, Connection, ErrorKind, ExchangeKind,
@@ -9,10 +8,10 @@ use lapin::{
 
 use super::{MessagingError, connection::error};
 
-/// The broker's code for a thing that exists with other properties.
+/// AMQP reply code: exists with other properties.
 const PRECONDITION_FAILED: u16 = 406;
 
-/// Of quorum queues; 0 leaves a number to the broker.
+/// Limits of quorum queues; 0 leaves the value to the broker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuorumOptions {
     pub delivery_limit: u32,
@@ -20,12 +19,12 @@ pub struct QuorumOptions {
     pub memory_bytes_max: u32,
 }
 
-/// Of what kind exchanges and queues are.
+/// Properties of exchanges and queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueOptions {
     pub durable: bool,
     pub auto_delete: bool,
-    /// Quorum queues, which are durable whatever `durable` says.
+    /// Quorum queues; they are always durable.
     pub quorum: Option<QuorumOptions>,
 }
 
@@ -51,19 +50,19 @@ impl QueueOptions {
     }
 }
 
-/// In which ways a thing is declared, one after the other, until the broker agrees.
+/// The variants of a declaration, tried in order until the broker accepts one.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     AsWanted,
     NotDurable,
-    /// As it is.
+    /// Accept it as it exists.
     Passive,
 }
 
 const WAYS: [Way; 3] = [Way::AsWanted, Way::NotDurable, Way::Passive];
 
 impl Way {
-    /// How a thing was taken, for the log. `None`: just as it was wanted.
+    /// Which variant succeeded, for the log; `None`: the requested one.
     fn told(self) -> Option<&'static str> {
         match self {
             Way::AsWanted => None,
@@ -73,7 +72,7 @@ impl Way {
     }
 }
 
-/// Declares on a channel of a connection, which is opened anew when the broker closes it to say no.
+/// Declares on a channel, which is reopened when the broker closes it to refuse.
 pub(super) struct Declarer<'a> {
     connection: &'a Connection,
     channel: Channel,
@@ -136,12 +135,12 @@ impl<'a> Declarer<'a> {
         bound.await.map_err(error)
     }
 
-    /// The channel, for what comes next.
+    /// The channel, for further use.
     pub fn into_channel(self) -> Channel {
         self.channel
     }
 
-    /// Whether the thing is there now; otherwise the channel is ready for the next way.
+    /// Whether the declaration succeeded; otherwise the channel is ready for the next variant.
     async fn is_settled(
         &mut self,
         declared: Result<(), lapin::Error>,
@@ -152,7 +151,7 @@ impl<'a> Declarer<'a> {
         let failure = match declared {
             Ok(()) => {
                 if let Some(taken) = way.told() {
-                    tracing::info!(what, name, taken, "declared otherwise by somebody else");
+                    tracing::info!(what, name, taken, "exists with other properties");
                 }
                 return Ok(true);
             }

@@ -1,8 +1,8 @@
-//! The ids of the messages that were acknowledged last: a sender that is unsure sends again.
+//! Ids of the last acknowledged messages, to detect duplicates: an unsure sender sends again.
 
 use std::collections::VecDeque;
 
-/// As many as oslo.messaging remembers.
+/// As many as oslo.messaging keeps.
 const REMEMBERED: usize = 16;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! What becomes of one message: by its priority, samples and events of it, handed to pipelines.
+//! Processes one message: makes its samples and events, depending on its priority, and hands them to the pipelines.
 
 use std::sync::Arc;
 
@@ -24,26 +24,26 @@ use crate::{
     sample::Sample,
 };
 
-/// One try to publish a message.
+/// The result of one attempt to publish a message.
 pub enum Attempt {
-    /// Handed over; the receipt tells when it is safe.
+    /// Handed over; the receipt resolves once the contents are safe.
     Published { receipt: Receipt, unique_id: Option<String>, bad: Option<BadSamples> },
-    /// It was acknowledged a moment ago.
+    /// It was acknowledged recently.
     Duplicate,
-    /// Nobody can read it.
+    /// Not readable.
     Undecodable(String),
-    /// It can be read, and makes no sense.
+    /// Readable, but not valid.
     Malformed(Malformed),
 }
 
-/// The pipelines, and what makes samples and events for them.
+/// The pipelines, and the definitions that make samples and events for them.
 pub struct Handler {
     pub pipelines: Arc<dyn Publisher>,
-    /// `None`: no samples are wanted but those that polling agents send.
+    /// `None`: no samples, except those of polling agents.
     pub meters: Option<MeterDefinitions>,
-    /// Who knows the names of users and projects; `None`: samples of definitions go without.
+    /// Looks up user and project names; `None`: samples go without.
     pub names: Option<Arc<Names>>,
-    /// `None`: no events are wanted.
+    /// `None`: no events.
     pub events: Option<EventDefinitions>,
     pub figures: Arc<Figures>,
     pub duplicates: Mutex<Duplicates>,
@@ -51,7 +51,7 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// Publishes what a message holds. `number` is the message's among the agent's figures.
+    /// Publishes the contents of a message. `number` is its number among the agent's figures.
     pub fn attempt(&self, body: &[u8], number: u64) -> Attempt {
         let body = match compression::decompressed(body) {
             Ok(body) => body,
@@ -81,7 +81,7 @@ impl Handler {
         self.once(number, &notification.timestamp, unique_id, || self.publish(&notification))
     }
 
-    /// Publishes a message unless it was published a moment ago.
+    /// Publishes a message unless it is a recent duplicate.
     fn once(
         &self,
         number: u64,
@@ -106,7 +106,7 @@ impl Handler {
         self.pipelines.samples(samples)
     }
 
-    /// Publishes what definitions have made, once the names are known that belong to it.
+    /// Publishes samples and events made by definitions, once the names they need are known.
     fn publish_made(&self, MadeSamples { mut samples, looked_up }: MadeSamples) -> Receipt {
         let Some(names) = self.names.clone().filter(|_| !looked_up.is_empty()) else {
             return self.pipelines.samples(&samples);
@@ -116,7 +116,7 @@ impl Handler {
             for range in looked_up {
                 names.complete(&mut samples[range]).await;
             }
-            // Without the samples, which need not be kept until they are stored.
+            // Drops the samples early: they need not stay in memory until they are stored.
             let receipt = pipelines.samples(&samples);
             drop(samples);
             receipt.await
@@ -145,7 +145,7 @@ impl Handler {
         if meters.is_none() && events.is_none() {
             return Ok((Receipt::all(receipts), bad));
         }
-        // Both are made before either is published: what cannot be converted is set aside whole.
+        // Both are made before either is published: a message that fails is set aside whole.
         let document = notification.document();
         let unusable = |error: LookupError| Malformed(error.0);
         let made =
@@ -174,7 +174,7 @@ impl Publisher for Pipelines {
     }
 }
 
-/// Whether it is JSON at all, asked only where a message could not be read.
+/// Whether it is JSON at all; checked only for messages that could not be read.
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }

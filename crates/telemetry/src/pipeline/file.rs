@@ -1,7 +1,7 @@
-//! `pipeline.yaml` and `event_pipeline.yaml`: sources that select names and lead to sinks, and sinks that name publishers.
+//! Parses `pipeline.yaml` and `event_pipeline.yaml`: sources select names and refer to sinks; sinks name publishers.
 //!
-//! What Ceilometer refuses is refused, and what it ignores without a word is told: forms and keys of older releases, whose
-//! work would otherwise be missed only later. Publishers are opened elsewhere.
+//! Files that Ceilometer rejects are rejected. What Ceilometer silently ignores (forms and keys of older releases) is
+//! logged. Publishers are opened elsewhere.
 
 use std::{
     collections::HashSet,
@@ -15,7 +15,7 @@ use crate::{
     yaml::{self, YamlError},
 };
 
-/// A file that makes no pipelines.
+/// Why a file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
     #[error(transparent)]
@@ -24,7 +24,7 @@ pub enum PipelineError {
     Wrong { path: PathBuf, line: u64, key: String, problem: String },
 }
 
-/// One file's pipelines.
+/// The pipelines of one file.
 #[derive(Clone, Debug)]
 pub struct PipelineFile {
     pub sources: Vec<Source>,
@@ -35,24 +35,24 @@ pub struct PipelineFile {
 pub struct Source {
     pub name: String,
     pub selection: Selection,
-    /// Places in the file's list of sinks.
+    /// Indexes into the file's sinks.
     pub sinks: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Sink {
     pub name: String,
-    /// URLs, each with `://`.
+    /// URLs with `://`.
     pub publishers: Vec<String>,
 }
 
-/// Names of the transformers that were there until 2018.
+/// Sections of the transformers, removed in 2018.
 const TRANSFORMERS_GONE: &str = "transformers were removed from Ceilometer in 2018 and are not run; delete this key, and let \
     the store compute: rates and deltas are Gnocchi's aggregates \"rate:mean\" and so on (archive policies ceilometer-low-rate and \
     ceilometer-high-rate have them), arithmetic and units are its operations on aggregates";
 
 impl PipelineFile {
-    /// What holds where there is no file: everything goes to the store.
+    /// The default without a file: everything goes to the store.
     pub fn defaults(purpose: Purpose) -> Self {
         let (source, sink) = match purpose {
             Purpose::Samples => ("meter_source", "meter_sink"),
@@ -72,13 +72,13 @@ impl PipelineFile {
         PipelineFile::parse(path, &yaml::text(path)?, purpose)
     }
 
-    /// Reads a text; `path` is for errors.
+    /// Parses a text; `path` is for errors.
     pub fn parse(path: &Path, text: &str, purpose: Purpose) -> Result<Self, PipelineError> {
         let file = Located::parse(path, text)?;
         Reader { path, purpose }.read(&file)
     }
 
-    /// The names of the pipelines: a source and one of its sinks each.
+    /// The names of the pipelines: each is a source with one of its sinks.
     pub fn pipelines(&self) -> impl Iterator<Item = (String, &Source, &Sink)> {
         self.sources.iter().flat_map(move |source| {
             source.sinks.iter().map(move |sink| {
@@ -253,7 +253,7 @@ impl Reader<'_> {
         names.iter().zip(lines).map(place).collect()
     }
 
-    /// A list of texts; empty where the value is `null`, and an error where the key is missing.
+    /// A list of texts; empty if `null`, an error if the key is missing.
     fn texts(&self, at: &str, entry: &Located, key: &str) -> Result<Vec<String>, PipelineError> {
         let at = format!("{at}.{key}");
         let value = entry.get(key).ok_or_else(|| self.wrong(entry.line, &at, "missing"))?;

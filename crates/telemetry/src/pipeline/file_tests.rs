@@ -1,4 +1,4 @@
-//! What the two pipeline files may say, and what is said of those that say something else.
+//! Valid pipeline files, and the errors of invalid ones.
 
 use std::path::Path;
 

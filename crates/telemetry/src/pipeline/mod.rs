@@ -1,7 +1,7 @@
 //! Pipelines: which samples and events go to which publishers.
 //!
-//! `file` reads the files, `selection` is a source's list of names, `routes` remembers where each name goes, so that
-//! patterns are matched once per name and not per sample. Nothing is transformed on the way.
+//! `file` parses the files, `selection` matches a source's list of names, `routes` caches the pipelines of each name,
+//! so that patterns are matched once per name and not per sample. Nothing is transformed.
 
 mod figures;
 mod file;
@@ -31,12 +31,12 @@ pub enum Purpose {
     Events,
 }
 
-/// Where the pipelines of one purpose come from.
+/// Where the pipelines of one kind come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// There are none: what comes is dropped.
+    /// No pipelines: everything is dropped.
     Nowhere,
-    /// There is no file: all goes to the store.
+    /// No file: everything goes to the store.
     Defaults,
     File(PathBuf),
 }
@@ -51,8 +51,8 @@ pub struct Pipelines {
 }
 
 impl Pipelines {
-    /// Reads the files, and has publishers opened: one for each purpose and URL. One that cannot be opened is left out, and
-    /// told (see [`Pipelines::publishers_left_out`]); the rest works on.
+    /// Reads the files and opens each publisher once per kind and URL. One that cannot be opened is skipped and
+    /// reported (see [`Pipelines::publishers_left_out`]).
     pub fn load(
         samples: &Origin,
         events: &Origin,
@@ -73,22 +73,22 @@ impl Pipelines {
         Ok(Pipelines { samples, events, volumes: Volumes::default(), figures, publishers_left_out })
     }
 
-    /// What was said of the publishers that could not be opened.
+    /// Errors of the publishers that could not be opened.
     pub fn publishers_left_out(&self) -> &[String] {
         &self.publishers_left_out
     }
 
-    /// Whether samples go anywhere.
+    /// Whether any publisher gets samples.
     pub fn take_samples(&self) -> bool {
         !self.samples.is_empty()
     }
 
-    /// Whether events go anywhere.
+    /// Whether any publisher gets events.
     pub fn take_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// Hands samples on. Those whose volume is no number are counted and dropped.
+    /// Publishes samples. Those whose volume is not a number are counted and dropped.
     pub fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
         let valid: Vec<Sample<'_>>;
         let samples = if samples.iter().all(|sample| volume::is_number(&sample.volume)) {
@@ -114,7 +114,7 @@ impl Pipelines {
         routed.receipt
     }
 
-    /// Hands events on.
+    /// Publishes events.
     pub fn events(&self, events: &[Event]) -> Receipt {
         let routed = self.events.publish(events, |event| &event.event_type, |to, events| to.events(events));
         self.figures.events.inc_by(events.len() as u64);

@@ -1,4 +1,4 @@
-//! Where each name goes: the pipelines of one purpose, with a memory of which of them take a name.
+//! Routes names to the pipelines of one kind, with a cache.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,16 +7,16 @@ use parking_lot::RwLock;
 use super::{PipelineFile, Selection};
 use crate::publishers::{Opened, Publisher, Receipt};
 
-/// Names that are remembered; those beyond it are matched each time.
+/// Maximum number of cached names; further ones are matched each time.
 const NAMES_MAX: usize = 10_000;
 
-/// For each pipeline, whether it takes a name.
+/// For each pipeline, whether it accepts a name.
 type Takers = Arc<[bool]>;
 
 #[derive(Default)]
 pub struct Routes {
     pipelines: Vec<Pipeline>,
-    /// Which pipelines take a name.
+    /// The pipelines that accept a name.
     remembered: RwLock<HashMap<Box<str>, Takers>>,
 }
 
@@ -25,10 +25,10 @@ struct Pipeline {
     publishers: Vec<Arc<dyn Publisher>>,
 }
 
-/// What became of a batch.
+/// The result of publishing a batch.
 pub struct Routed {
     pub receipt: Receipt,
-    /// How many items no pipeline takes.
+    /// Number of items that no pipeline accepts.
     pub unrouted: usize,
 }
 
@@ -64,7 +64,7 @@ impl Routes {
         self.pipelines.is_empty()
     }
 
-    /// Hands each item to the publishers of all pipelines that take its name.
+    /// Hands each item to the publishers of all pipelines that accept its name.
     pub fn publish<T: Clone>(
         &self,
         items: &[T],
@@ -106,7 +106,7 @@ impl Routes {
         Routed { receipt, unrouted }
     }
 
-    /// For each item, which pipelines take it. Neighbours mostly have the same name.
+    /// For each item, the pipelines that accept it. Adjacent items mostly have the same name.
     fn takers<T>(&self, items: &[T], name: impl Fn(&T) -> &str) -> Vec<Takers> {
         let mut all: Vec<Takers> = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
@@ -147,7 +147,7 @@ mod tests {
         sample::Sample,
     };
 
-    /// Remembers the types of the events, batch by batch.
+    /// Records the types of the events, batch by batch.
     #[derive(Default)]
     struct Seen(Mutex<Vec<Vec<String>>>);
 

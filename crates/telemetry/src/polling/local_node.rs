@@ -10,7 +10,7 @@ use super::{
 
 pub const NAME: &str = "local_node";
 
-/// The name of this machine.
+/// This machine's name.
 pub struct LocalNode(pub String);
 
 #[async_trait]

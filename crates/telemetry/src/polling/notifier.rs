@@ -1,4 +1,4 @@
-//! Samples on their way to the notification agents, through the broker.
+//! Sends samples to the notification agents, through the broker.
 
 use std::sync::{
     Arc,
@@ -21,7 +21,7 @@ use crate::{
     wire::{Signer, samples_payload},
 };
 
-/// Who polling agents say they are.
+/// The publisher id of polling agents.
 const PUBLISHER_ID: &str = "ceilometer.polling";
 const EVENT_TYPE: &str = "telemetry.polling";
 const PRIORITY: &str = "SAMPLE";
@@ -30,22 +30,22 @@ const PRIORITY: &str = "SAMPLE";
 pub struct NotifierOptions {
     /// `ceilometer`
     pub exchange: String,
-    /// `notifications`, and whatever else is configured: each gets all.
+    /// `notifications`, and further ones if configured: each gets all messages.
     pub topics: Vec<String>,
     pub version: Version,
-    /// How long a message is tried before its samples are given up: the next round has newer ones.
+    /// How long to retry a message before its samples are dropped: the next round has newer ones.
     pub timeout: std::time::Duration,
 }
 
-/// Publishes samples as notifications `telemetry.polling` of priority SAMPLE, signed.
+/// Publishes samples as signed notifications `telemetry.polling` of priority SAMPLE.
 pub struct Notifier {
     pub options: NotifierOptions,
     pub signer: Signer,
     pub outbox: Arc<dyn Outbox>,
     pub now: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    /// Makes the messages' ids: UUIDs as text.
+    /// Creates message ids: UUIDs as text.
     pub new_id: Box<dyn Fn() -> String + Send + Sync>,
-    /// Messages published.
+    /// Number of messages published.
     pub messages: AtomicU64,
 }
 

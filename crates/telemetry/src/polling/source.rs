@@ -18,20 +18,20 @@ pub struct PollingSource {
     pub name: String,
     pub interval: Duration,
     pub meters: Selection,
-    /// Resources that need not be found.
+    /// Fixed resources, which need no discovery.
     pub resources: Vec<String>,
-    /// Instead of those that the pollsters suggest.
+    /// Discoveries that replace the pollsters' defaults.
     pub discovery: Vec<String>,
-    /// Agents of this group share out the source's pollsters.
+    /// The agents of this group share the source's resources.
     pub group: Option<Group>,
 }
 
-/// Reads a polling file, on the machine of this name.
+/// Loads a polling file, on the machine with this name.
 pub fn load(path: &Path, host: &str) -> Result<Vec<PollingSource>, YamlError> {
     parse(path, &yaml::text(path)?, host)
 }
 
-/// Reads a text; `path` is for errors.
+/// Parses a text; `path` is for errors.
 pub fn parse(path: &Path, text: &str, host: &str) -> Result<Vec<PollingSource>, YamlError> {
     let file = Located::parse(path, text)?;
     let list = file.get("sources").ok_or_else(|| wrong(path, &file, "sources", "required"))?;
@@ -82,7 +82,7 @@ fn parse_source(path: &Path, source: &Located, host: &str) -> Result<PollingSour
     })
 }
 
-/// The group that a source names, as Ceilometer does: its own name, a hyphen, and the value of the expression.
+/// A source's group, as in Ceilometer: its own name, a hyphen, and the value of the expression.
 fn group(path: &Path, source: &Located, scope: &Scope<'_>) -> Result<Option<Group>, YamlError> {
     const KEY: &str = "group_id_coordination_expression";
     let Some(expression) = source.get(KEY).filter(|expression| !expression.is_empty()) else {

@@ -1,4 +1,4 @@
-//! The bus of the notifier publisher: notifications as oslo.messaging sends them, over an [`Outbox`].
+//! The notifier publisher's bus: sends notifications as oslo.messaging does, over an [`Outbox`].
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
     time::naive_text,
 };
 
-/// How notifications are sent.
+/// Options of notifications.
 #[derive(Clone, Debug)]
 pub struct BusOptions {
     /// `[DEFAULT] control_exchange`: `ceilometer`.
@@ -32,7 +32,7 @@ struct OutboxBus {
     options: BusOptions,
 }
 
-/// Buses at the agent's own broker, and at brokers that URLs name; one connection to each.
+/// Connects to the agent's own broker, and to brokers named by URLs; one connection to each.
 pub fn bus_opener(broker: BrokerOptions, options: BusOptions) -> BusOpener {
     let open: Mutex<HashMap<Option<String>, Arc<dyn Bus>>> = Mutex::default();
     Arc::new(move |transport| {

@@ -1,4 +1,4 @@
-//! What publishers count, by the kind of publisher.
+//! Counters of publishers, by kind.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -44,7 +44,7 @@ impl PublisherFigures {
     }
 }
 
-/// Of one kind of publisher.
+/// Counters of one kind of publisher.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Samples and events.

@@ -1,10 +1,9 @@
-//! `notifier://`: puts samples and events on the bus, as signed notifications of priority `sample`, for another agent or for
-//! whoever listens.
+//! `notifier://`: sends samples and events to a message bus, as signed notifications of priority `sample`.
 //!
-//! Options: `topic` (several may be named; the queue is `<topic>.sample`), `per_meter_topic` (1: each meter once more, with its
-//! name in the event type), and `policy`: `default` waits for the broker for as long as it takes, or for `max_retry` tries;
-//! `queue` keeps up to `max_queue_length` messages and forgets the oldest; `drop` tries once. With a host the bus is that
-//! broker's; `driver` is `rabbit`.
+//! Options: `topic` (may be repeated; the queue is `<topic>.sample`), `per_meter_topic` (1: also sends each meter with
+//! its name in the event type), and `policy`. `default` retries without limit, or `max_retry` times; `queue` keeps up
+//! to `max_queue_length` messages and drops the oldest; `drop` tries once. A host in the URL names another broker;
+//! `driver` is `rabbit`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -31,39 +30,39 @@ use crate::{
     wire::{Signer, events_list, samples_list},
 };
 
-/// Messages that wait with the policy `queue`, unless `max_queue_length` says otherwise.
+/// Default of `max_queue_length`.
 const QUEUE_MESSAGES: i64 = 1024;
 
-/// However high `max_queue_length` is, or where it is 0.
+/// Upper bound of `max_queue_length`, also for 0.
 const QUEUE_MESSAGES_MAX: usize = 1 << 20;
 
-/// Messages whose confirmation is waited for at the same time.
+/// Concurrently unconfirmed messages.
 const SENDS_MAX: usize = 64;
 
 /// A message bus.
 #[async_trait]
 pub trait Bus: Send + Sync {
-    /// Puts a notification of priority `sample` on the bus, once. `payload` is JSON. Returns when the broker has it, or why it
-    /// has not.
+    /// Sends a notification of priority `sample`, without retries. `payload` is JSON. Returns once the broker has
+    /// confirmed it.
     async fn notify(&self, topic: &str, event_type: &str, payload: &str) -> Result<(), String>;
 }
 
 /// Connects to the agent's own bus, or to that of a transport URL.
 pub type BusOpener = Arc<dyn Fn(Option<&str>) -> Result<Arc<dyn Bus>, OpenError> + Send + Sync>;
 
-/// What the agent's configuration says.
+/// Options of the configuration.
 #[derive(Clone)]
 pub struct NotifierOptions {
-    /// Topic, and event type, of samples: `[publisher_notifier] metering_topic`.
+    /// Topic and event type of samples: `[publisher_notifier] metering_topic`.
     pub metering_topic: String,
-    /// Those of events: `event_topic`.
+    /// The same for events: `event_topic`.
     pub event_topic: String,
     pub open: BusOpener,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
-    /// Messages are sent until they are there; `Some`: or this many tries have failed.
+    /// Retries without limit, or this many times.
     Default {
         failures_max: Option<u64>,
     },
@@ -86,11 +85,11 @@ struct NotifierState {
     bus: Arc<dyn Bus>,
     policy: Policy,
     sends: Semaphore,
-    /// Of the policy `queue`; the oldest first.
+    /// For the policy `queue`; oldest first.
     queue: Mutex<VecDeque<Message>>,
-    /// Set when nothing more can come into the queue.
+    /// Set when nothing more will be queued.
     is_closed: AtomicBool,
-    /// Told when something is put into the queue, and when it is closed.
+    /// Notified when a message is queued, and on close.
     changed: Notify,
     trouble: Trouble,
     counts: Counts,
@@ -100,7 +99,7 @@ struct Message {
     topic: String,
     event_type: String,
     payload: Arc<str>,
-    /// Samples or events in it.
+    /// Number of samples or events.
     items: u64,
 }
 
@@ -282,7 +281,7 @@ impl NotifierState {
         self.changed.notify_one();
     }
 
-    /// Sends the queue. Meanwhile the oldest message is not in the queue, and so is not forgotten.
+    /// Sends the queue. The message being sent is not in the queue, so it is not dropped meanwhile.
     async fn empty_queue(&self) {
         let mut pauses = Pauses::default();
         loop {
@@ -303,7 +302,7 @@ mod tests {
     use super::*;
     use crate::publishers::tests::sample;
 
-    /// Fails as often as it is told, and remembers what came.
+    /// Fails a given number of times, and records what it gets.
     #[derive(Default)]
     struct Fake {
         failures: Mutex<u32>,
@@ -382,7 +381,7 @@ mod tests {
         let bus = Arc::new(Fake { failures: Mutex::new(5), ..Fake::default() });
         let publisher = open("notifier://?policy=queue&max_queue_length=2", &bus);
         publisher.samples(&[sample("first", 1.0)]).await.unwrap();
-        // The first is being tried, and no more in the queue.
+        // Wait until the first is being sent and has left the queue.
         while *bus.tries.lock() == 0 {
             tokio::task::yield_now().await;
         }

@@ -1,27 +1,27 @@
-//! Which kinds of publishers there are, and how one is opened by its URL.
+//! The registry of publisher kinds, which opens publishers by URL.
 //!
-//! Those that need more than this crate's part of the world (a store's credentials) are added by who has it.
+//! Kinds that need more than this crate (a store's credentials) are added from outside.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Publisher, PublisherUrl};
 use crate::pipeline::Purpose;
 
-/// Why a publisher cannot be opened; says what to do, and repeats no password.
+/// Why a publisher cannot be opened; says what to do, and reveals no password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct OpenError(pub String);
 
 pub type Opened = Result<Arc<dyn Publisher>, OpenError>;
 
-/// Opens publishers of one kind. Is called within a Tokio runtime.
+/// Opens publishers of one kind. Called within a Tokio runtime.
 pub type Opener = Box<dyn Fn(&PublisherUrl, Purpose) -> Opened + Send + Sync>;
 
-/// The kinds of publishers, by the scheme of their URLs.
+/// The kinds of publishers by URL scheme.
 #[derive(Default)]
 pub struct Publishers(BTreeMap<&'static str, Opener>);
 
-/// Schemes that Ceilometer has, or had, and what takes their place.
+/// Schemes of Ceilometer, past and present, that are not supported, and their replacements.
 const GONE: &[(&str, &str)] = &[
     ("database", "it went with Ceilometer's own database; use gnocchi://"),
     ("direct", "it went with Ceilometer's own database; use gnocchi://"),
@@ -31,7 +31,7 @@ const GONE: &[(&str, &str)] = &[
 ];
 
 impl Publishers {
-    /// Adds a kind, or takes another's place.
+    /// Adds or replaces a kind.
     pub fn add(
         &mut self,
         scheme: &'static str,

@@ -1,8 +1,8 @@
-//! `opentelemetryhttp://`: sends samples to an OpenTelemetry collector, as OTLP in JSON over HTTP. Options are those of
+//! `opentelemetryhttp://`: sends samples to an OpenTelemetry collector, as OTLP/JSON over HTTP. Options: those of
 //! `http://`, and `ssl`.
 //!
-//! The form is OTLP's own. Ceilometer's differs from it in three points that collectors do not read: a cumulative meter is a
-//! `sum` there and no `counter`, times are nanoseconds and no seconds, and a message's samples go in one request.
+//! This is OTLP proper. Ceilometer deviates from it in three ways that collectors do not accept: here a cumulative
+//! meter is a `sum`, not a `counter`; times are nanoseconds, not seconds; a message's samples go in one request.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::sample::{Sample, SampleKind};
 
-/// OTLP's number for values that count from the start of what is measured.
+/// OTLP's code for cumulative values.
 const TEMPORALITY_CUMULATIVE: u8 = 2;
 
 pub struct OpentelemetryPublisher {
@@ -51,7 +51,7 @@ impl Publisher for OpentelemetryPublisher {
     }
 }
 
-/// An export request, and how many samples it holds.
+/// An export request, and the number of samples in it.
 fn request(samples: &[Sample<'_>]) -> (Value, usize) {
     let mut metrics: Vec<(&Sample<'_>, Vec<Value>)> = Vec::new();
     let mut places: HashMap<(&str, &str, bool), usize> = HashMap::new();
@@ -88,7 +88,7 @@ fn metric(sample: &Sample<'_>, points: &[Value]) -> Value {
     metric
 }
 
-/// `None` where the sample has no time, or a volume that is no number.
+/// `None` if the sample has no time, or no numeric volume.
 fn point(sample: &Sample<'_>) -> Option<Value> {
     let time = timestamp_of_text(sample.timestamp.as_deref()?, Timestamp(0)).ok()?;
     let volume = match &sample.volume {
@@ -105,7 +105,7 @@ fn point(sample: &Sample<'_>) -> Option<Value> {
         .iter()
         .filter_map(|(key, text)| text.map(|text| json!({"key": key, "value": {"stringValue": text}})))
         .collect();
-    // 64 bits stand in texts there.
+    // OTLP/JSON writes 64-bit integers as texts.
     Some(json!({"attributes": attributes, "timeUnixNano": time.0.to_string(), "asDouble": volume}))
 }
 

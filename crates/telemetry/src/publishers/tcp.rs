@@ -1,7 +1,7 @@
-//! `tcp://host:port`: sends each sample, signed, as `MessagePack` behind its length in eight bytes, the lowest first.
+//! `tcp://host:port`: sends each sample, signed, as `MessagePack` after its length as a little-endian 64-bit integer.
 //!
-//! The peer acknowledges nothing, so a receipt means that the connection has taken the bytes. Where that fails the whole
-//! message goes again over a new connection, for as long as it takes: the peer may get a sample twice.
+//! The peer does not acknowledge, so a receipt means that the socket has accepted the bytes. After an error the whole
+//! message is sent again over a new connection, without limit: the peer may get a sample twice.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,13 +19,13 @@ use crate::{
     wire::{MeterMessage, Signer},
 };
 
-/// How long a connection, or a write to it, may take.
+/// Timeout of connecting and of writing.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct TcpPublisher {
     shared: Arc<TcpTarget>,
     signer: Signer,
-    /// This machine's name, which is part of each message.
+    /// This machine's name, part of each message.
     host: String,
 }
 
@@ -96,7 +96,7 @@ impl TcpTarget {
     }
 }
 
-/// Whether the peer has closed: it says nothing otherwise, and a write would still succeed once.
+/// Whether the peer has closed the connection. A write would still succeed once.
 fn is_closed(stream: &TcpStream) -> bool {
     match stream.try_read(&mut [0; 64]) {
         Ok(length) => length == 0,

@@ -1,5 +1,5 @@
-//! `udp://host:port`: sends each sample as a datagram, signed, as `MessagePack`. Nobody answers a datagram:
-//! what gets lost is lost.
+//! `udp://host:port`: sends each sample as a signed datagram in `MessagePack`. There are no acknowledgements: lost
+//! datagrams stay lost.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -17,10 +17,10 @@ use crate::{
     wire::{MeterMessage, Signer},
 };
 
-/// Unless the URL names one.
+/// Default port.
 pub const PORT: u16 = 4952;
 
-/// How long a name's address counts.
+/// Lifetime of a resolved address.
 const ADDRESS_TIME: Duration = Duration::from_mins(1);
 
 pub struct UdpPublisher {
@@ -36,7 +36,7 @@ struct UdpTarget {
     counts: Counts,
 }
 
-/// A socket, connected to the address that the name had.
+/// A socket connected to the resolved address.
 struct Line {
     socket: UdpSocket,
     since: Instant,
@@ -93,7 +93,7 @@ impl UdpTarget {
         }
         let socket = &line.as_ref().expect("just set").socket;
         match socket.send(datagram).await {
-            // What is told here is that nobody took an earlier one; this one has not gone out.
+            // The error is about an earlier datagram; this one was not sent yet.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 socket.send(datagram).await.map(drop)
             }
@@ -101,7 +101,7 @@ impl UdpTarget {
         }
     }
 
-    /// An address of version 6 goes first.
+    /// Prefers an IPv6 address.
     async fn connect(&self) -> std::io::Result<UdpSocket> {
         let mut addresses: Vec<SocketAddr> =
             tokio::net::lookup_host((self.host.as_str(), self.port)).await?.collect();

@@ -1,7 +1,7 @@
-//! `zaqar://?queue=NAME`: posts samples and events to a queue of Zaqar, as whom `[zaqar]` says.
+//! `zaqar://?queue=NAME`: posts samples and events to a Zaqar queue, with the credentials of `[zaqar]`.
 //!
-//! Options: `queue`, and `ttl`, the seconds that a message lives (3600). What Zaqar does not take now is posted again until it
-//! does; what it refuses is refused.
+//! Options: `queue`, and `ttl`, the messages' lifetime in seconds (3600). Transient errors are retried without limit; a
+//! rejection is final.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,11 +22,11 @@ use crate::{
     wire::{event_message, python_json, sample_record_json},
 };
 
-/// Unless `ttl` says otherwise.
+/// Default of `ttl`.
 const TTL_S: i64 = 3600;
 /// Zaqar's type in the catalogue.
 const SERVICE: &str = "messaging";
-/// Zaqar takes 256 KiB of messages at once, unless it is configured otherwise.
+/// Zaqar's default limit is 256 KiB per request.
 const POST_BYTES_MAX: usize = 240 << 10;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -38,14 +38,14 @@ struct Queue {
     http: HttpClient,
     name: String,
     ttl_s: i64,
-    /// By which Zaqar knows who posts.
+    /// Identifies the sender to Zaqar.
     client_id: String,
     trouble: Trouble,
     counts: Counts,
 }
 
 impl ZaqarPublisher {
-    /// `keystone`: who posts; what they trust is trusted of Zaqar, too.
+    /// `keystone` is the session that posts; the authorities that it trusts are trusted for Zaqar, too.
     pub fn open(url: &PublisherUrl, keystone: &KeystoneOptions, counts: Counts) -> Opened {
         let mut query = url.query.clone();
         let ttl_s = query.integer("ttl")?.unwrap_or(TTL_S);
@@ -60,7 +60,7 @@ impl ZaqarPublisher {
             ..HttpOptions::default()
         };
         let http = HttpClient::new(&options).or_else(|error| {
-            // A machine without certificates can still speak plain HTTP, as the session does.
+            // A machine without certificates can still use plain HTTP, as the session does.
             if options.trust != Trust::System || !keystone.auth_url.starts_with("http://") {
                 return Err(error);
             }
@@ -92,7 +92,7 @@ impl ZaqarPublisher {
     }
 }
 
-/// `{"messages": [...]}` with as many records as Zaqar takes at once, and how many these are.
+/// Bodies `{"messages": [...]}`, each with as many records as Zaqar accepts, and their number.
 fn bodies(records: &[String], ttl_s: i64) -> Vec<(Bytes, usize)> {
     let mut bodies = Vec::new();
     let (mut messages, mut items) = (String::new(), 0);
@@ -115,7 +115,7 @@ fn bodies(records: &[String], ttl_s: i64) -> Vec<(Bytes, usize)> {
 }
 
 impl Queue {
-    /// Posts until Zaqar takes it or refuses it.
+    /// Posts until Zaqar accepts or rejects it.
     async fn post(&self, body: &Bytes, items: usize) -> Result<(), PublishError> {
         let delivered = self.trouble.deliver(&self.counts, items, None, || self.attempt(body.clone())).await;
         delivered.map_err(|answer| PublishError::new(format!("queue {} refuses: {answer}", self.name)))
@@ -139,7 +139,7 @@ impl Queue {
         let answer = match self.http.send(request).await {
             Ok(answer) => answer,
             Err(error) => {
-                // It may have moved.
+                // The service may have moved.
                 self.session.forget_endpoints();
                 return Tried::Again(format!("{url}: {error}"));
             }

@@ -1,8 +1,8 @@
-//! Gathers values between two flushes.
+//! Aggregates values between two flushes.
 //!
-//! A counter, a gauge and a set give one measure a flush, at the time of their last value; of durations each is a measure.
-//! Counters and sets begin anew with each flush; a gauge keeps its level, which changes count from, and gives a measure
-//! only where something was said of it. All of it is within limits: what is beyond them is counted and dropped.
+//! A counter, a gauge or a set gives one measure per flush, at the time of its last value; each duration is a measure.
+//! Counters and sets are reset at each flush. A gauge keeps its level for relative changes, and gives a measure only if
+//! it was updated. Values beyond the limits are counted and dropped.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,12 +13,12 @@ use gnudi_model::{Measure, Timestamp};
 
 use super::message::{self, Malformed, Message, StatsdValue};
 
-/// What one flush may hold.
+/// Limits of one flush.
 #[derive(Clone, Copy, Debug)]
 pub struct AggregatorLimits {
-    /// Metrics, and as many levels of gauges besides.
+    /// Metrics, and as many cached gauge levels.
     pub metrics_max: usize,
-    /// Durations, and members of sets, of all metrics together.
+    /// Durations and members of sets, over all metrics.
     pub values_max: usize,
 }
 
@@ -28,13 +28,13 @@ impl Default for AggregatorLimits {
     }
 }
 
-/// What became of the values since the last flush.
+/// Counters of values since the last flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     pub values: u64,
-    /// Dropped: they mean nothing.
+    /// Dropped as invalid.
     pub malformed: u64,
-    /// Dropped: they are beyond a limit.
+    /// Dropped beyond a limit.
     pub excess: u64,
 }
 
@@ -43,19 +43,19 @@ pub struct Aggregator {
     limits: AggregatorLimits,
     metrics: HashMap<String, Gathered>,
     levels: HashMap<String, f64>,
-    /// Durations and members gathered so far.
+    /// Durations and members collected so far.
     values: usize,
     taken: Taken,
     hasher: RandomState,
 }
 
-/// What one metric has gathered.
+/// The values of one metric.
 #[derive(Debug)]
 enum Gathered {
     Times(Vec<Measure>),
     Level(Measure),
     Count(Measure),
-    /// The members' hashes.
+    /// Hashes of the members.
     Set(Timestamp, HashSet<u64>),
 }
 
@@ -71,7 +71,7 @@ impl Aggregator {
         }
     }
 
-    /// Takes a datagram: lines, each of which counts for itself. Returns the first fault, for the log.
+    /// Adds a datagram, line by line. Returns the first error, for the log.
     pub fn take(&mut self, datagram: &[u8], now: Timestamp) -> Option<Malformed> {
         let mut fault = None;
         for line in datagram.split(|byte| *byte == b'\n') {
@@ -98,7 +98,7 @@ impl Aggregator {
         fault
     }
 
-    /// Whether there was room.
+    /// Whether it was within the limits.
     fn add(&mut self, message: &Message<'_>, now: Timestamp) -> bool {
         let name = message.metric();
         if self.metrics.len() >= self.limits.metrics_max && !self.metrics.contains_key(&name) {
@@ -111,7 +111,7 @@ impl Aggregator {
             StatsdValue::Time(value) => {
                 let times = self.metrics.entry(name).or_insert_with(|| Gathered::Times(Vec::new()));
                 let Gathered::Times(times) = times else { unreachable!("the type is part of the name") };
-                // Of two measures at one time only one would count.
+                // Of two measures at the same time only one would count.
                 let after = times.last().map_or(now, |last| now.max(Timestamp(last.timestamp.0 + 1)));
                 times.push(Measure { timestamp: after, value });
                 self.values += 1;
@@ -149,14 +149,14 @@ impl Aggregator {
             return;
         }
         if self.levels.len() >= self.limits.metrics_max {
-            // Those that nothing was said of lately are forgotten.
+            // Evict the levels of gauges that were not updated lately.
             let metrics = &self.metrics;
             self.levels.retain(|name, _| metrics.contains_key(name));
         }
         self.levels.insert(name.to_owned(), level);
     }
 
-    /// What was gathered, by the metrics' names, and what became of the values; begins anew.
+    /// Returns the measures by metric name and the counters, and starts anew.
     pub fn flush(&mut self) -> (Vec<(String, Vec<Measure>)>, Taken) {
         self.values = 0;
         let gathered = std::mem::take(&mut self.metrics).into_iter().map(|(name, gathered)| {
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(metrics.len(), 2);
         assert_eq!(metrics.iter().map(|(_, measures)| measures.len()).sum::<usize>(), 4);
         assert_eq!(taken, Taken { values: 5, malformed: 0, excess: 2 });
-        // Levels that were not touched are forgotten first.
+        // Levels not updated lately are evicted first.
         for line in ["x:1|g", "y:1|g"] {
             statsd.take(line.as_bytes(), Timestamp(1));
         }

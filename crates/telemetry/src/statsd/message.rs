@@ -1,9 +1,9 @@
-//! One line of a datagram: `name:value|type|@rate`; several values of one name stand behind each other, with a colon.
+//! Parses a line of a datagram: `name:value|type|@rate`; several values of one name are separated by colons.
 
-/// Characters of a metric's name, its type included.
+/// Maximum characters of a metric's name, type included.
 const NAME_CHARACTERS_MAX: usize = 255;
 
-/// A line, or a value of it, that means nothing.
+/// Why a line or a value is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("no name, or one that is too long")]
@@ -21,18 +21,18 @@ pub enum Malformed {
 /// A value, by its type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StatsdValue<'a> {
-    /// `ms`: a duration. Its rate says how many others were not sent, which the figures of a duration do not show.
+    /// `ms`: a duration. Its sampling rate is ignored: it does not change the statistics of durations.
     Time(f64),
-    /// `g`: a level; with a sign, a change of it.
+    /// `g`: a level; with a sign, a relative change.
     Level(f64),
     Change(f64),
-    /// `c`: how much to count, scaled up by the rate.
+    /// `c`: an increment, scaled up by the sampling rate.
     Count(f64),
-    /// `s`: a member of a set, whose size counts.
+    /// `s`: a member of a set; the measure is the set's size.
     Member(&'a str),
 }
 
-/// One value of one name. The metric that it is for is `name|type`, with `_` for the slashes that no metric may have.
+/// One value of one name. Its metric is `name|type`, slashes replaced by `_`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message<'a> {
     pub name: &'a str,
@@ -52,7 +52,7 @@ impl Message<'_> {
     }
 }
 
-/// The values of a line, each of them read or malformed.
+/// The values of a line, each valid or malformed.
 pub fn read(line: &str) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
     let (name, values) = line.split_once(':').unwrap_or((line, ""));
     let characters_max = NAME_CHARACTERS_MAX - "|ms".len();

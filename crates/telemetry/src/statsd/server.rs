@@ -1,4 +1,4 @@
-//! The socket, and the clock of the flushes.
+//! The socket and the flush interval.
 
 use std::{collections::BTreeMap, io, net, os::fd::AsFd as _, time::Duration};
 
@@ -11,17 +11,17 @@ use crate::{
     time::now,
 };
 
-/// No datagram is longer.
+/// Maximum size of a UDP datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// Datagrams that are still taken once the server is told to stop.
+/// Datagrams still received after stop.
 const DRAINED_DATAGRAMS_MAX: usize = 10_000;
 
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The resource that the metrics belong to; created where there is none.
+    /// The resource of the metrics; created if missing.
     pub resource: String,
-    /// Of new metrics; `None` leaves it to the store's rules.
+    /// Of new metrics; `None` leaves the choice to the archive policy rules.
     pub archive_policy_name: Option<String>,
     pub flush_delay: Duration,
     pub limits: AggregatorLimits,
@@ -47,11 +47,11 @@ impl Server {
         }
     }
 
-    /// Takes datagrams until `stop`, then flushes once more.
+    /// Receives datagrams until `stop`, then flushes once more.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut flushes = tokio::time::interval(self.options.flush_delay);
         flushes.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first tick is at once.
+        // The first tick fires at once.
         flushes.tick().await;
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
         let mut stop = std::pin::pin!(stop);
@@ -63,7 +63,7 @@ impl Server {
                             tracing::debug!(%sender, %malformed, "a datagram with a malformed line");
                         }
                     }
-                    // A sender's port that is closed shows up here on some systems; the socket stays good.
+                    // On some systems a sender's closed port is reported here; the socket remains usable.
                     Err(error) => tracing::debug!(%error, "no datagram"),
                 },
                 _ = flushes.tick() => self.flush(),
@@ -77,8 +77,8 @@ impl Server {
         self.deliverer.finish().await;
     }
 
-    /// Takes the datagrams that have arrived by now. Asks the system's socket, which does not block: Tokio's says that there is none
-    /// until its reactor has seen one.
+    /// Receives the datagrams that have already arrived. Asks the non-blocking system socket directly: Tokio's reports
+    /// none until its reactor has polled.
     fn drain(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         let socket = net::UdpSocket::from(self.socket.as_fd().try_clone_to_owned()?);
         for _ in 0..DRAINED_DATAGRAMS_MAX {
@@ -132,7 +132,7 @@ mod tests {
         for line in ["a:1|g", "b:2|g"] {
             sender.send_to(line.as_bytes(), address).unwrap();
         }
-        // Nothing is awaited in between, so that Tokio's reactor has not seen them.
+        // Nothing is awaited in between, so Tokio's reactor has not seen them.
         server.drain(&mut [0; 100]).unwrap();
         let (metrics, taken) = server.aggregator.flush();
         assert_eq!((metrics.len(), taken.values), (2, 2));

@@ -1,22 +1,22 @@
-//! The words of a path.
+//! Splits a path into tokens.
 
 use crate::definitions::DefinitionError;
 
-/// A path longer than this is not read.
+/// A longer path is rejected.
 const PATH_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
-    /// A name, bare or in quotes.
+    /// A name, bare or quoted.
     Name(String),
     Integer(i64),
     Float(f64),
     Bool(bool),
-    /// What stands in backquotes.
+    /// The text between backquotes.
     Operator(String),
     /// `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `~`
     Comparison(&'static str),
-    /// `/` (ascending) or `\` (descending), perhaps with a comma before it.
+    /// `/` (ascending) or `\` (descending), optionally after a comma.
     Sort {
         descending: bool,
     },
@@ -25,12 +25,12 @@ pub enum Token {
     Sign(char),
 }
 
-/// With longer ones before their own beginnings.
+/// Longer ones before their prefixes.
 const COMPARISONS: [&str; 8] = ["==", "<=", ">=", "!=", "=", "<", ">", "~"];
 
 const SIGNS: &str = "*.[]()$,:|&?@+-";
 
-/// The words of a text, in their order.
+/// The tokens of a text.
 pub fn read(text: &str) -> Result<Vec<Token>, DefinitionError> {
     if text.len() > PATH_BYTES_MAX {
         return Err(DefinitionError(format!("a path of more than {PATH_BYTES_MAX} bytes")));
@@ -57,7 +57,8 @@ impl Lexer<'_> {
         DefinitionError(format!("column {}: {what}", self.text[..self.at].chars().count() + 1))
     }
 
-    /// The order of the cases is that of the original: what begins with `true` is no name, and `/` always sorts.
+    /// The order of the cases is that of jsonpath-rw-ext: a text that begins with `true` is not a name, and `/` always
+    /// sorts.
     fn next(&mut self) -> Result<Option<Token>, DefinitionError> {
         loop {
             self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();

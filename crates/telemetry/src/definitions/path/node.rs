@@ -1,11 +1,11 @@
-//! What a path consists of once it is compiled.
+//! The nodes of a compiled path.
 
 use serde_json::Value;
 
 use super::text::{Split, Substitution};
 use crate::definitions::pattern::Pattern;
 
-/// A step, or steps that belong together; each makes any number of values of one.
+/// A step, or a combination of steps. Each maps one value to any number of values.
 #[derive(Clone, Debug)]
 pub enum Node {
     /// `$`
@@ -29,11 +29,11 @@ pub enum Node {
     Union(Box<Node>, Box<Node>),
     /// `a where b`
     Where(Box<Node>, Box<Node>),
-    /// `a & b`, which has a syntax and no meaning.
+    /// `a & b`: parsed, but without meaning.
     Intersection,
-    /// `[?...]`: all of them must hold.
+    /// `[?...]`: all conditions must hold.
     Filter(Vec<Condition>),
-    /// `` `sorted` `` and `[/a,\b]`: by each, and whether descending.
+    /// `` `sorted` `` and `[/a,\b]`: sort keys, each with whether it descends.
     Sorted(Vec<(Node, bool)>),
     /// `` `len` ``
     Length,
@@ -55,7 +55,7 @@ pub enum Arithmetic {
     Multiply,
 }
 
-/// One condition of a filter: that there is something, or that something of it compares so.
+/// A condition of a filter: a match exists, or a match passes the comparison.
 #[derive(Clone, Debug)]
 pub struct Condition {
     pub target: Node,
@@ -65,9 +65,9 @@ pub struct Condition {
 #[derive(Clone, Debug)]
 pub enum Test {
     Compare(Comparison, Value),
-    /// `~`: a regular expression that must match at the beginning.
+    /// `~`: a regular expression, anchored at the beginning.
     Match(Box<Pattern>),
-    /// `~` with a number, which is no expression.
+    /// `~` with a number, which is not an expression.
     MatchNumber(Value),
 }
 
@@ -82,7 +82,7 @@ pub enum Comparison {
 }
 
 impl Node {
-    /// `left.right`, in one row.
+    /// `left.right`, flattened into one sequence.
     pub fn then(self, right: Node) -> Node {
         let mut steps = match self {
             Node::Sequence(steps) => steps,
@@ -95,7 +95,7 @@ impl Node {
         Node::Sequence(steps)
     }
 
-    /// Whether values must know what they are in: `` `parent` `` asks for it, and `$` anywhere but at the beginning.
+    /// Whether evaluation needs parent links: for `` `parent` ``, and for `$` anywhere but at the beginning.
     pub fn climbs(&self, at_start: bool) -> bool {
         match self {
             Node::Root => !at_start,
@@ -107,7 +107,7 @@ impl Node {
                 left.climbs(at_start) || right.climbs(false)
             }
             Node::Union(left, right) => left.climbs(at_start) || right.climbs(at_start),
-            // A filter and an order look at each value as if it stood for itself.
+            // Filters and sort keys treat each value as a document of its own.
             Node::Filter(conditions) => conditions.iter().any(|condition| condition.target.climbs(true)),
             Node::Sorted(orders) => orders.iter().any(|(node, _)| node.climbs(true)),
             Node::Operation(left, _, right) => {

@@ -1,8 +1,8 @@
-//! The grammar of paths, which decides as the original's tables do where several readings are possible.
+//! The grammar of paths. Ambiguities are resolved as in the parse tables of jsonpath-rw-ext.
 //!
-//! From loose to tight: arithmetic (one level, the right side first), `..`, `.`, `|`, `&`, `where`. An alternative binds
-//! tighter than a dot: `a.b|c.d` is `a.(b|c).d`. Brackets apply to all that stands before them as far as the next sign of
-//! arithmetic: `a|b[0]` is `(a|b)[0]`.
+//! From loose to tight: arithmetic (one level, right associative), `..`, `.`, `|`, `&`, `where`. An alternative binds
+//! tighter than a dot: `a.b|c.d` is `a.(b|c).d`. Brackets apply to everything back to the last arithmetic sign:
+//! `a|b[0]` is `(a|b)[0]`.
 
 use serde_json::Value;
 
@@ -13,22 +13,22 @@ use super::{
 };
 use crate::definitions::{DefinitionError, pattern::Pattern};
 
-/// Parentheses and brackets inside each other.
+/// Maximum nesting of parentheses and brackets.
 const DEPTH_MAX: usize = 64;
 
-/// Steps of one path.
+/// Maximum number of nodes in a path.
 const NODES_MAX: usize = 500;
 
 type Result<T> = std::result::Result<T, DefinitionError>;
 
-/// The binary operators that are not arithmetic, by how tightly they bind.
+/// Precedence of the binary operators that are not arithmetic.
 const DESCENDANTS: u8 = 1;
 const CHILD: u8 = 2;
 const UNION: u8 = 3;
 const INTERSECTION: u8 = 4;
 const WHERE: u8 = 5;
 
-/// What stands at a place where a condition or a path may begin.
+/// A condition or a path: both may begin at the same place.
 enum Item {
     Path(Node),
     Conditions(Vec<Condition>),
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
         Some(arithmetic)
     }
 
-    /// A whole path. `first` is its first operand, where that has been read already.
+    /// A whole path. `first` is its first operand, if already read.
     fn sum(&mut self, first: Option<Node>) -> Result<Node> {
         let mut left = match first {
             Some(first) => self.rest(first, 0)?,
@@ -116,14 +116,14 @@ impl<'a> Parser<'a> {
             if !is_closed {
                 return Ok(node);
             }
-            // A number ends the operation: what follows it applies to the result.
+            // A number ends the operation: what follows applies to the result.
             left = self.rest(node, 0)?;
         }
         Ok(left)
     }
 
-    /// The right side of an operation, and whether it is a number that stands alone. After a number, only one of its own
-    /// kind may stand so.
+    /// The right side of an operation, and whether it is a bare number. After a number, only a number of the same kind
+    /// may be bare.
     fn operation(&mut self, left: Operand, operator: Arithmetic, after_number: bool) -> Result<(Node, bool)> {
         let constant = match self.peek() {
             Some(Token::Integer(number)) => Some(Value::from(*number)),
@@ -154,7 +154,7 @@ impl<'a> Parser<'a> {
         self.rest(first, tightness)
     }
 
-    /// What follows `left` and binds at least so tightly.
+    /// Parses operators that bind at least as tightly as `tightness`, with `left` as the first operand.
     fn rest(&mut self, mut left: Node, tightness: u8) -> Result<Node> {
         loop {
             let operator = match self.peek() {
@@ -218,7 +218,7 @@ impl<'a> Parser<'a> {
         self.count(fields(node))
     }
 
-    /// An operation that begins with a number; it reaches as far as it can.
+    /// An operation that begins with a number; it extends as far as possible.
     fn number(&mut self) -> Result<Node> {
         let constant = match self.peek() {
             Some(Token::Integer(number)) => Value::from(*number),
@@ -243,7 +243,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands in brackets, and the closing one. Filters and orders need something before them.
+    /// The content of brackets and the closing bracket. Filters and sort keys need an operand before them.
     fn brackets(&mut self, is_after: bool) -> Result<Node> {
         let node = match self.peek() {
             Some(Token::Name(_)) => fields(Node::Fields(self.names()?)),
@@ -286,7 +286,7 @@ impl<'a> Parser<'a> {
         Some(*number)
     }
 
-    /// Conditions with `&` between them; a path alone where that is all there is.
+    /// Conditions joined by `&`; a single path is returned as such.
     fn conditions(&mut self) -> Result<Item> {
         let first = self.condition()?;
         if !self.is_sign('&') {
@@ -357,7 +357,7 @@ fn fields(node: Node) -> Node {
     }
 }
 
-/// A single name as an operand is a text: a field would be written with a dot.
+/// A single name as an operand is a text: a field needs a dot.
 fn operand_of(node: Node) -> Operand {
     match node {
         Node::AllFields => Operand::Constant(Value::from("*")),

@@ -1,7 +1,7 @@
-//! Follows a path through a document.
+//! Evaluates a path on a document.
 //!
-//! What the original raises is an error here; what it swallows finds nothing. The work is bounded: a path with several `..`
-//! could otherwise look at a document as often as it has parts, times itself.
+//! Where jsonpath-rw-ext raises, this returns an error; where it ignores an error, there is no match. Work is bounded:
+//! a path with several `..` could otherwise take polynomial time.
 
 use std::{borrow::Cow, cmp::Ordering, rc::Rc};
 
@@ -16,25 +16,25 @@ use crate::definitions::{
     python::{self, NoResult, NotNumber, Numeric},
 };
 
-/// Values that one look-up may come by.
+/// Maximum number of values visited by one look-up.
 const WORK_MAX: usize = 1_000_000;
 
 type Result<T> = std::result::Result<T, LookupError>;
 
-/// A value on the way, and where it was found.
+/// A value during evaluation, and where it was found.
 #[derive(Clone, Debug)]
 pub struct Datum<'a> {
     pub value: Cow<'a, Value>,
-    /// The parent of a document, which some steps get along with.
+    /// The parent of the document, which some steps tolerate.
     pub is_absent: bool,
-    /// The document as it came, not yet the result of a step.
+    /// The whole document, not yet the result of a step.
     is_whole: bool,
     place: Place,
-    /// Known only where a path asks for it.
+    /// Parent link; set only if the path needs it.
     context: Option<Rc<Datum<'a>>>,
 }
 
-/// Where in its context a value stands.
+/// The position of a value in its parent.
 #[derive(Clone, Debug)]
 enum Place {
     Nowhere,
@@ -51,7 +51,7 @@ impl<'a> Datum<'a> {
         Datum { value, is_absent: false, is_whole: false, place: Place::Nowhere, context: None }
     }
 
-    /// Names and indexes from the document down to here, with dots between them.
+    /// Names and indexes from the document to this value, joined by dots.
     pub fn path(&self) -> String {
         let own = match &self.place {
             Place::Nowhere => String::new(),
@@ -65,7 +65,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// A part of the value; a value that was made has parts of its own.
+    /// A part of the value; parts of a created value are owned.
     fn part(&self, part: impl for<'x> Fn(&'x Value) -> Option<&'x Value>) -> Option<Cow<'a, Value>> {
         match &self.value {
             Cow::Borrowed(value) => part(value).map(Cow::Borrowed),
@@ -74,10 +74,10 @@ impl<'a> Datum<'a> {
     }
 }
 
-/// What a step finds.
+/// The result of a step.
 pub enum Matches<'a> {
     Many(Vec<Datum<'a>>),
-    /// A value that stands where a list of them is expected: what cannot be sorted is handed on like this.
+    /// A value where a list is expected: an unsortable value is passed on like this.
     Bare(Datum<'a>),
 }
 
@@ -101,7 +101,7 @@ fn wrong<T>(what: &str) -> Result<T> {
     Err(LookupError(what.to_owned()))
 }
 
-/// One look-up.
+/// The state of one look-up.
 pub struct Walk {
     work_left: usize,
     with_context: bool,
@@ -255,7 +255,7 @@ impl Walk {
         Ok(value.map(|value| self.child(datum, value, || Place::Index(index))).into_iter().collect())
     }
 
-    /// An object, a number or a text counts as a list of one.
+    /// An object, a number or a text counts as a list of one element.
     fn slice<'a>(
         &mut self,
         start: Option<i64>,
@@ -367,7 +367,7 @@ impl Walk {
         Ok(Matches::Many(vec![Datum::alone(Cow::Owned(Value::Array(items)))]))
     }
 
-    /// By the first of the orders that sees a difference; one that does not find exactly one value sees none.
+    /// Compares by the first sort key that differs. A key that does not match exactly one value is skipped.
     fn is_before(&mut self, orders: &[(Node, bool)], left: &Value, right: &Value) -> Result<bool> {
         for (node, is_descending) in orders {
             let left = self.find(node, &Datum::alone(Cow::Borrowed(left)))?;
@@ -438,7 +438,7 @@ impl Walk {
     }
 }
 
-/// `$`: the document; where contexts are not known, it stands at the beginning only.
+/// `$`: the document. Without parent links, it can only be at the beginning.
 fn root<'a>(datum: &Datum<'a>) -> Datum<'a> {
     let mut root = datum;
     while let Some(context) = &root.context {
@@ -454,7 +454,7 @@ fn is_less(left: &Value, right: &Value) -> Result<bool> {
     }
 }
 
-/// Whether a value that was found compares so. One that is compared with an integer is turned into one first.
+/// Whether a value passes a comparison. It is converted to an integer first if the constant is one.
 fn passes(test: &Test, value: &Value) -> Result<bool> {
     let (comparison, constant) = match test {
         Test::Match(pattern) => {
@@ -464,7 +464,7 @@ fn passes(test: &Test, value: &Value) -> Result<bool> {
             };
         }
         Test::MatchNumber(constant) => {
-            // What cannot be turned into an integer is passed over before that.
+            // Values that cannot be converted to an integer do not match, before the error below.
             let is_passed_over = !constant.is_f64() && python::int(value) == Err(NotNumber::Text);
             return if is_passed_over { Ok(false) } else { wrong("a number is no regular expression") };
         }

@@ -1,8 +1,8 @@
-//! Samples as polling agents send them: event type `telemetry.polling`, payload `{"samples": [...]}`.
+//! Samples sent by polling agents: event type `telemetry.polling`, payload `{"samples": [...]}`.
 //!
-//! By far the most of what an agent takes, so that `scan` reads them in one walk over the body, without taking the message out of its
-//! envelope. Where it finds anything unusual, the message is taken out and its samples are read in one pass; and where that
-//! stumbles, each sample is read for itself, so that one that is no sample does not take the others with it.
+//! These are by far the most messages, so `scan` reads the samples in one pass over the body, without unescaping the
+//! envelope. If it finds anything unusual, the message is unescaped and its samples are deserialized. If that fails,
+//! each sample is deserialized on its own, so that an invalid one does not affect the others.
 
 mod cursor;
 mod memory;
@@ -17,23 +17,23 @@ use crate::sample::{Metadata, Sample, SampleKind};
 pub use memory::MetadataMemory;
 pub use scan::{Scanned, scan};
 
-/// The event type of such notifications.
+/// The event type of these notifications.
 pub const EVENT_TYPE: &str = "telemetry.polling";
 
-/// Samples of a message, at most; Ceilometer sends 50.
+/// Maximum samples of a message; Ceilometer sends 50.
 const SAMPLES_MAX: usize = 65_536;
 
-/// Of a sample's texts, each.
+/// Maximum bytes of each text of a sample.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// What an agent says that gives no source.
+/// The default source.
 const SOURCE: &str = "openstack";
 
-/// Those of a message's samples that are none.
+/// The invalid samples of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadSamples {
     pub count: usize,
-    /// Of the first.
+    /// Why the first one is invalid.
     pub reason: String,
 }
 
@@ -85,7 +85,7 @@ struct Payload<'a, T> {
     _text: std::marker::PhantomData<&'a str>,
 }
 
-/// A sample as it stands in the message.
+/// A sample in its wire format.
 #[derive(Deserialize)]
 struct Wire<'a> {
     #[serde(borrow)]

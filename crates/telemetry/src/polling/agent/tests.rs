@@ -1,4 +1,4 @@
-//! Rounds of polling with pollsters, discoveries and partitions that are made up.
+//! Rounds of polling with fake pollsters, discoveries and partitions.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::{
     sample::Sample,
 };
 
-/// Keeps messages as lists of (meter, resource, timestamp).
+/// Records messages as lists of (meter, resource, timestamp).
 #[derive(Default)]
 struct Kept {
     messages: Mutex<Vec<Vec<(String, String, String)>>>,
@@ -44,7 +44,7 @@ impl Kept {
     }
 }
 
-/// One sample a resource; fails at one that is called `bad`.
+/// One sample per resource; fails at the one called `bad`.
 struct Counting(&'static str, Option<&'static str>);
 
 #[async_trait]
@@ -69,7 +69,7 @@ impl Pollster for Counting {
     }
 }
 
-/// Finds numbers, and counts how often it was asked.
+/// Discovers numbers, and counts its calls.
 struct Numbers(usize, Mutex<usize>);
 
 #[async_trait]
@@ -153,7 +153,7 @@ async fn a_pollster_that_fails_costs_no_other() {
         "sources: [{name: s, interval: 10, meters: ['*'], resources: [x, bad, z], discovery: [numbers]}]";
     let agent = agent(sources, &numbers, &kept);
     agent.poll_once().await;
-    // What came before the failure is sent.
+    // Samples before the failure are sent.
     for meter in ["a", "b", "c"] {
         assert_eq!(kept.resources(meter), ["x"]);
     }
@@ -196,7 +196,7 @@ async fn the_first_round_is_somewhere_within_the_jitter() {
     assert!(starts.iter().collect::<HashSet<_>>().len() > 10, "{starts:?}");
 }
 
-/// Three agents that know of each other; each takes what its number is the remainder of.
+/// Three agents that know each other; each owns the resources whose number modulo the agents is its own.
 struct Third(usize, Arc<Mutex<Vec<usize>>>);
 
 #[async_trait]
@@ -234,7 +234,7 @@ async fn agents_share_resources_and_take_over_those_of_the_dead() {
     assert_eq!(kept.resources("a"), all);
 }
 
-/// Has this one of what a named group shares out, and all of what others do.
+/// Owns this one resource of a named group, and all of other groups.
 struct OneOf(&'static str);
 
 #[async_trait]

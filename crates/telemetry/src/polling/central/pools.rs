@@ -35,7 +35,7 @@ pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
     ]
 }
 
-/// `Ok(None)`: the pool does not tell, and there is no sample.
+/// `Ok(None)`: the pool does not report it, so there is no sample.
 type Capacity = fn(&Value) -> Result<Option<Value>, String>;
 
 fn pool(name: &'static str, capacity: Capacity) -> Arc<dyn Pollster> {
@@ -76,7 +76,7 @@ fn told(pool: &Value, key: &str) -> Option<Value> {
     pool.get(key).filter(|value| !value.is_null()).cloned()
 }
 
-/// What can still be given away, by the rules of Cinder's scheduler.
+/// Free virtual capacity, by the rules of Cinder's scheduler.
 fn virtual_free(pool: &Value) -> Result<Option<Value>, String> {
     let number = |key: &str| match pool.get(key) {
         Some(Value::String(text)) => text.parse().ok(),

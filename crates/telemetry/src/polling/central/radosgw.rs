@@ -1,4 +1,4 @@
-//! What Ceph's object gateway tells of each project's buckets and requests, by its administrators' API.
+//! Buckets and requests of each project in Ceph's object gateway, from its admin API.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use crate::{
     time::now,
 };
 
-/// Sizes are told in these.
+/// Sizes are reported in KiB.
 const SIZE_UNIT_BYTES: i64 = 1024;
 
-/// How the gateway is found and asked.
+/// How to find and authenticate with the gateway.
 #[derive(Clone)]
 pub struct RadosgwOptions {
     /// Its type in the catalogue.
     pub service_type: Option<String>,
-    /// Its name there: there may be Swift beside it, of the same type.
+    /// Its name there: Swift may have the same type.
     pub service_name: Option<String>,
     /// Of the gateway's administrator.
     pub keys: Keys,
-    /// Whether each project has a tenant of its own in the gateway.
+    /// Whether each project has its own tenant in the gateway.
     pub implicit_tenants: bool,
     pub http: HttpClient,
 }
@@ -45,7 +45,7 @@ enum Figure {
     Requests,
 }
 
-/// The polling file's name, and the meter.
+/// The name in polling files, and the meter.
 const METERS: [(&str, Meter, Figure); 6] = [
     ("radosgw.objects", Meter::gauge("radosgw.objects", "object"), Figure::Objects),
     ("radosgw.objects.size", Meter::gauge("radosgw.objects.size", "B"), Figure::Bytes),
@@ -71,7 +71,7 @@ struct Account {
     options: Arc<RadosgwOptions>,
 }
 
-/// A bucket's part of one kind of its data.
+/// A bucket's usage in one category of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Bucket {
     name: String,
@@ -98,7 +98,7 @@ pub(super) fn pollsters(cloud: &Cloud, options: &RadosgwOptions) -> Vec<Arc<dyn 
 }
 
 impl Account {
-    /// What the gateway answers to `GET /admin/WHAT` for a project; `None` for a project that it does not know.
+    /// The response to `GET /admin/WHAT` for a project; `None` for an unknown project.
     async fn asked(
         &self,
         what: &str,
@@ -155,7 +155,7 @@ impl Account {
         read.transpose()
     }
 
-    /// Resources with their volumes; `None` for a project that the gateway does not know.
+    /// Resources with their volumes; `None` for an unknown project.
     async fn volumes(&self, cycle: &Cycle, project: &str) -> Result<Option<Vec<(String, i64)>>, CloudError> {
         if let Figure::Requests = self.figure {
             let requests = self.requests(project).await?;

@@ -1,4 +1,4 @@
-//! Swift's accounts: one for each project.
+//! Swift accounts: one per project.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::polling::{
     resource::Resource,
 };
 
-/// Containers of a page, as Swift has it unless it is configured otherwise.
+/// Containers per page, Swift's default.
 const PAGE_CONTAINERS: usize = 10_000;
-/// More pages has no account.
+/// Maximum number of pages of an account.
 const PAGES_MAX: usize = 1_000;
 
 #[derive(Clone, Copy)]
 enum Figure {
     /// A header of the account.
     Account(&'static str),
-    /// A number of each container.
+    /// A field of each container.
     Container(&'static str),
 }
 
@@ -95,7 +95,7 @@ impl Account {
         Ok(containers)
     }
 
-    /// The volumes of a project's samples, with the container where it is one's.
+    /// The volumes of a project's samples; with the container for container meters.
     async fn volumes(&self, cycle: &Cycle, project: &str) -> Result<Vec<(Value, Option<Value>)>, CloudError> {
         match self.figure {
             Figure::Account(header) => {

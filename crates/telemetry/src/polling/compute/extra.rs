@@ -1,8 +1,7 @@
-//! What of instances that libvirt finds only Nova knows: a user's own metadata, and the ids of flavors where Nova is too old to
-//! leave them with libvirt.
+//! Data of instances that only Nova has: user metadata, and flavor ids if Nova is too old to store them in libvirt.
 //!
-//! It is asked once for each instance and flavor, and again when that is long ago. A host that knows nothing yet asks for all
-//! its instances with one list. A Nova that is away is left alone for a while: instances are told without what it knows.
+//! Cached per instance and flavor, with a lifetime. A host with an empty cache fetches all instances with one list.
+//! After a failure Nova is not asked for a while: instances are reported without these data.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,34 +14,34 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::polling::cloud::{Cloud, CloudError};
 
-/// After so long Nova is asked again: a user may have changed what he says of his instance.
+/// Cache lifetime: users may change the metadata of an instance.
 const LIFETIME: Duration = Duration::from_hours(1);
-/// After a failure Nova is not asked for so long.
+/// Pause after a failure.
 const PAUSE: Duration = Duration::from_mins(1);
-/// More instances than this are asked for together.
+/// Above this number, instances are fetched with one list.
 const ONE_BY_ONE_MAX: usize = 2;
 
-/// Asks Nova what libvirt does not tell.
+/// Fetches from Nova what libvirt does not have.
 pub struct NovaExtra {
     cloud: Cloud,
     host: String,
     /// Nova's type in the catalogue.
     service: String,
-    /// Whether a user's own metadata are asked for.
+    /// Whether to fetch user metadata.
     fetches_metadata: bool,
     known: Mutex<Cache>,
 }
 
 #[derive(Default)]
 struct Cache {
-    /// Of the host's instances, by their ids.
+    /// The host's instances by id.
     servers: HashMap<String, Answer<Server>>,
-    /// Ids by names.
+    /// Flavor ids by name.
     flavors: HashMap<String, Answer<String>>,
     paused_until: Option<Instant>,
 }
 
-/// `None` for what there is not.
+/// `None` if it does not exist.
 struct Answer<T> {
     found: Option<T>,
     asked: Instant,
@@ -69,7 +68,7 @@ impl Server {
     }
 }
 
-/// Those of `names` that nobody has asked for, or not for long.
+/// Those of `names` that are not cached or have expired.
 fn due<'a, T>(names: &[&'a str], known: &HashMap<String, Answer<T>>) -> Vec<&'a str> {
     let is_known = |name: &str| known.get(name).is_some_and(|answer| answer.asked.elapsed() < LIFETIME);
     let distinct: HashSet<&str> = names.iter().copied().filter(|name| !is_known(name)).collect();
@@ -81,13 +80,13 @@ impl NovaExtra {
         NovaExtra { cloud, host, service, fetches_metadata, known: Mutex::default() }
     }
 
-    /// Adds what Nova knows, as far as it can be had, to all instances that libvirt has found here: `metadata`, and the ids of
-    /// flavors that are null.
+    /// Adds Nova's data, as far as available, to all instances discovered on this host: `metadata`, and missing flavor
+    /// ids.
     pub async fn complete(&self, instances: &mut [Value]) {
         let mut known = self.known.lock().await;
         if self.fetches_metadata {
             let ids: Vec<&str> = instances.iter().filter_map(|instance| text(instance, "/id")).collect();
-            // What is not here any more need not be remembered.
+            // Forget instances that have left this host.
             known.servers.retain(|id, _| ids.contains(&id.as_str()));
             self.learn_servers(&ids, &mut known).await;
             for instance in instances.iter_mut() {
@@ -131,7 +130,7 @@ impl NovaExtra {
                 servers.insert(due.swap_remove(at).to_owned(), Answer::now(Some(Server::read(server))));
             }
         }
-        // Those of another host by what Nova knows, on their way from there or to there.
+        // Those that are on another host according to Nova: being migrated.
         for id in due {
             let found = match self.cloud.get_json(&format!("{base}/servers/{}", quote(id, "")), &[]).await {
                 Err(CloudError::Refused { status: 404, .. }) => {

@@ -27,10 +27,10 @@ enum Figure {
     Vnic(fn(&Vnic) -> i64),
     Disk(fn(&Disk) -> Option<Value>),
     DiskSize(fn(&DiskSize) -> u64),
-    /// Of the flavor.
+    /// From the flavor.
     RootSize,
     EphemeralSize,
-    /// libvirt tells none: there are never samples.
+    /// libvirt does not report it: there are never samples.
     Rate,
 }
 
@@ -100,18 +100,18 @@ struct InstancePollster {
     figure: Figure,
     inspector: Arc<dyn Inspector>,
     reserved: ReservedMetadata,
-    /// The beginning of the monotonic time that samples tell.
+    /// Origin of the monotonic time in samples.
     started: Instant,
 }
 
-/// One sample, as far as it is its own: the resource's id where it is not the instance's, the value, and more metadata.
+/// What is specific to one sample: the resource id if not the instance's, the value, and additional metadata.
 type Part = (Option<String>, Value, Map<String, Value>);
 
-/// What the hypervisor told, and when.
+/// The hypervisor's answer, with its monotonic time.
 type Told<T> = (f64, Result<T, InspectError>);
 
 impl InstancePollster {
-    /// Asks once a cycle, whichever of the meters needs it first.
+    /// Queries the hypervisor once per round, for whichever meter needs it first.
     async fn told<T, F>(&self, cycle: &Cycle, key: String, ask: impl FnOnce() -> F) -> Arc<Told<T>>
     where
         T: Send + Sync + 'static,
@@ -125,7 +125,7 @@ impl InstancePollster {
             .await
     }
 
-    /// The samples of an instance, and the monotonic time of the figures.
+    /// The samples of an instance, and the monotonic time of their values.
     async fn parts(&self, cycle: &Cycle, instance: &Resource) -> Result<(f64, Vec<Part>), InspectError> {
         let id = &instance.id;
         let inspector = &self.inspector;

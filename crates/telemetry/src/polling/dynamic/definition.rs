@@ -1,4 +1,4 @@
-//! A dynamic pollster as its file describes it.
+//! A dynamic pollster's definition.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{template::Template, way::Way};
 use crate::sample::SampleKind;
 
-/// How an answer is read; the first that succeeds counts.
+/// A response format; handlers are tried in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handler {
     Json,
@@ -15,18 +15,18 @@ pub enum Handler {
     Text,
 }
 
-/// What makes several meters of one entry: `name.{attribute}` and `[list].value`.
+/// Makes several meters of one entry: `name.{attribute}` and `[list].value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Several {
-    /// What of the name is replaced, with its braces.
+    /// The placeholder in the name, with its braces.
     pub placeholder: String,
-    /// By the value of this attribute of each item.
+    /// It is replaced by this attribute of each item.
     pub attribute: String,
     /// The list within an entry.
     pub list: String,
 }
 
-/// Where answers come from.
+/// Where responses come from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     Endpoint {
@@ -34,17 +34,17 @@ pub enum Source {
         service: String,
         path: Template,
     },
-    /// What a command of this host prints.
+    /// The output of a command on this host.
     Command(Template),
 }
 
-/// Something more that is asked for each entry, for its metadata.
+/// An additional request for each entry, for its metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extra {
     pub definition: Definition,
-    /// Entries that agree with one of these are left out.
+    /// Entries that match one of these are skipped.
     pub skip: Vec<Value>,
-    /// How long an answer is remembered; zero for not at all.
+    /// Cache lifetime of a response; zero disables the cache.
     pub lifetime: Duration,
 }
 
@@ -54,13 +54,13 @@ pub struct Definition {
     pub kind: SampleKind,
     pub unit: String,
     pub source: Source,
-    /// What the source's text may refer to.
+    /// Variables of the source's text.
     pub base_metadata: Map<String, Value>,
     pub value: Way,
     pub several: Option<Several>,
-    /// By the name that metadata have, which is the way as it stands in the file.
+    /// By metadata name, which is the path as written in the file.
     pub metadata_fields: Vec<(String, Way)>,
-    /// From a field to its name in samples.
+    /// Renames fields in samples.
     pub metadata_mapping: Vec<(String, String)>,
     pub preserve_mapped_metadata: bool,
     pub skip_sample_values: Vec<Value>,
@@ -83,7 +83,7 @@ impl Definition {
         self.namespaces.iter().any(|namespace| namespaces.contains(namespace))
     }
 
-    /// Whether it asks a service, itself or for metadata.
+    /// Whether it sends requests to services, for values or metadata.
     pub fn asks_services(&self) -> bool {
         matches!(self.source, Source::Endpoint { .. })
             || self.extra.iter().any(|extra| extra.definition.asks_services())

@@ -1,11 +1,11 @@
-//! Answers as documents, and the way into them.
+//! Parses responses into documents.
 
 use serde_json::{Map, Value};
 
 use super::definition::Handler;
 use crate::xml::Element;
 
-/// The document by the first handler that can read it. `Err` has what each of them said.
+/// The document from the first handler that can parse it. `Err` has the errors of all.
 pub fn read(body: &[u8], handlers: &[Handler]) -> Result<Value, String> {
     let text = String::from_utf8_lossy(body);
     let mut problems = Vec::new();
@@ -26,8 +26,8 @@ pub fn read(body: &[u8], handlers: &[Handler]) -> Result<Value, String> {
     Err(problems.join("; "))
 }
 
-/// Attributes behind `@`, children by name (a list where there are several), the text as `#text`; a text alone is a text,
-/// nothing at all is null.
+/// Attributes as `@name`, children by name (a list if there are several), the text as `#text`; an element with text
+/// only becomes the text, an empty one null.
 fn of_element(element: &Element) -> Value {
     let mut map = Map::new();
     for (name, value) in &element.attributes {

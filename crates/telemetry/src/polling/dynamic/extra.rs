@@ -1,4 +1,4 @@
-//! Metadata that further requests bring: `extra_metadata_fields`.
+//! Metadata from additional requests: `extra_metadata_fields`.
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{definitions::python, polling::pollster::PollError};
 
-/// The entry with a reading of it, as what brings metadata may refer to it, and the metadata that it has so far.
+/// The entry with one of its values, as the additional definitions refer to it, and the metadata collected so far.
 pub fn with_reading(mut entry: Value, reading: &Reading) -> Value {
     if let Some(fields) = entry.as_object_mut() {
         fields.insert("value".to_owned(), reading.volume.clone());
@@ -107,7 +107,7 @@ async fn asked(
     Ok(found)
 }
 
-/// Whether an entry has all that this says, and with the same values.
+/// Whether an entry has all members of `filter` with the same values.
 fn agrees(skip: &Value, entry: &Value) -> bool {
     if python::is_equal(skip, entry) {
         return true;

@@ -1,4 +1,4 @@
-//! Reads dynamic pollsters out of their file.
+//! Parses files of dynamic pollsters.
 
 use std::{path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     yaml::YamlError,
 };
 
-/// Keys that need Python's modules, and what to say of them.
+/// Keys that need Python modules, and the error text.
 const REFUSED: [(&str, &str); 4] = [
     ("module", "Python modules are not loaded"),
     ("authentication_object", "Python modules are not loaded"),
@@ -23,17 +23,17 @@ const REFUSED: [(&str, &str); 4] = [
     ("barbican_secret_id", "credentials are those of [service_credentials]"),
 ];
 
-/// Of one answer.
+/// Timeout of one response.
 const DEFAULT_TIMEOUT_S: u64 = 30;
-/// How long what was asked for metadata is remembered.
+/// Cache lifetime of additional metadata.
 const DEFAULT_LIFETIME_S: u64 = 3600;
-/// Metadata of metadata of metadata.
+/// Maximum nesting of additional metadata.
 const EXTRA_DEPTH_MAX: usize = 3;
-/// What the texts of those that bring metadata may refer to: what was captured so far, the same by the pollsters' names, and
-/// the entry.
+/// Variables in the texts of additional metadata: the metadata collected so far (`extra_metadata_captured`, and by
+/// pollster name), and the entry.
 pub const EXTRA_NAMES: [&str; 3] = ["extra_metadata_captured", "extra_metadata_by_name", "sample"];
 
-/// Reads a file's text: a list of pollsters, each of which may be wrong for itself.
+/// Parses a file: a list of pollsters, each of which may be invalid on its own.
 pub fn parse(path: &Path, text: &str) -> Result<Vec<Result<Definition, YamlError>>, YamlError> {
     let file = Located::parse(path, text)?;
     if file.is_empty() {
@@ -46,7 +46,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Result<Definition, YamlError
     Ok(list.iter().map(|map| Entry { path, map, names: base_names(map), of: None }.definition()).collect())
 }
 
-/// What a pollster's own texts may refer to: what its `base_metadata` have.
+/// Variables in a pollster's own texts: the keys of its `base_metadata`.
 fn base_names(map: &Located) -> Vec<&str> {
     match map.get("base_metadata").map(|base| &base.node) {
         Some(Node::Map(entries)) => entries.iter().map(|(name, _)| name.value.as_str()).collect(),
@@ -54,13 +54,13 @@ fn base_names(map: &Located) -> Vec<&str> {
     }
 }
 
-/// One pollster in a file, or one that brings metadata to another.
+/// One pollster in a file, or one that adds metadata to another.
 struct Entry<'a> {
     path: &'a Path,
     map: &'a Located,
-    /// What its paths and commands may refer to.
+    /// Variables of its paths and commands.
     names: Vec<&'a str>,
-    /// The pollster that it brings metadata to, which has what it does not say.
+    /// The pollster that it adds metadata to; missing keys are inherited from it.
     of: Option<&'a Entry<'a>>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Entry<'a> {
         YamlError::at(self.path, at.line, key, problem)
     }
 
-    /// `None` for null too.
+    /// `None` for null, too.
     fn get(&self, key: &str) -> Option<&'a Located> {
         self.map.get(key).filter(|value| value.node != Node::Null)
     }
@@ -88,7 +88,7 @@ impl<'a> Entry<'a> {
         Way::parse(text).map_err(|problem| self.wrong(at, key, &problem))
     }
 
-    /// A way; `None` where the file says none and there is no default.
+    /// A path; `None` if it is missing and has no default.
     fn way(&self, key: &str, default: Option<&str>) -> Result<Option<Way>, YamlError> {
         match self.map.get(key).filter(|at| !at.is_empty()) {
             Some(at) => {
@@ -99,12 +99,12 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The way to one of an entry's owners or its id; `None` where it lies under the usual name already.
+    /// The path of the id or of an owner; `None` if it is at the usual place.
     fn id(&self, key: &str, usual: &str) -> Result<Option<Way>, YamlError> {
         Ok(self.way(key, None)?.filter(|way| *way != Way::to(usual)))
     }
 
-    /// How many pollsters it brings metadata to, one through the other.
+    /// Nesting of additional metadata.
     fn depth(&self) -> usize {
         self.of.map_or(0, |of| 1 + of.depth())
     }
@@ -159,7 +159,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// A text that a pollster for metadata has from its own one, where it does not say it itself.
+    /// A text that additional metadata inherit from their pollster.
     fn inherited(&self, key: &str) -> Result<&'a str, YamlError> {
         match self.of.filter(|_| self.get(key).is_none()) {
             Some(of) => of.inherited(key),
@@ -167,7 +167,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Where the value lies.
+    /// The path of the value.
     fn value_text(&self) -> Result<(&'a str, &'a Located), YamlError> {
         let keys: &[&str] =
             if self.of.is_some() { &["value_attribute", "value"] } else { &["value_attribute"] };
@@ -200,7 +200,7 @@ impl<'a> Entry<'a> {
         Ok((self.parsed(at, key, rest)?, Some(several)))
     }
 
-    /// A command where there is one, whatever else is said.
+    /// A command takes precedence over a URL.
     fn source(&self) -> Result<Source, YamlError> {
         if self.get("host_command").is_some_and(|command| !command.is_empty()) {
             return Ok(Source::Command(self.template("host_command")?));
@@ -248,7 +248,7 @@ impl<'a> Entry<'a> {
         extra.collect()
     }
 
-    /// Of metadata; what the pollster says counts for all that it has.
+    /// Filters of additional metadata; those of the pollster apply to all of them.
     fn skip(&self) -> Result<Vec<Value>, YamlError> {
         const KEY: &str = "extra_metadata_fields_skip";
         let of = self.of.filter(|_| self.get(KEY).is_none());
@@ -301,7 +301,7 @@ impl<'a> Entry<'a> {
         pairs.collect()
     }
 
-    /// The keys of YAML's maps are texts here; those that look like another value stand for that too.
+    /// YAML keys are texts here; those that look like another type match that type, too.
     fn value_mapping(&self) -> Result<Vec<(Value, Value)>, YamlError> {
         Ok(self
             .pairs("value_mapping")?
@@ -379,7 +379,7 @@ fn is_word(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '-')
 }
 
-/// Words with dots between, the last of which may stand in braces.
+/// Words separated by dots; the last one may be in braces.
 fn is_name(name: &str) -> bool {
     let words: Vec<&str> = name.split('.').collect();
     let last = words.len() - 1;

@@ -1,4 +1,4 @@
-//! A dynamic pollster: what its source says, as samples.
+//! A dynamic pollster: makes samples of its source's entries.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,7 +37,7 @@ impl DynamicPollster {
         DynamicPollster { definition, discovery, gatherer }
     }
 
-    /// The samples of one entry. `Err` says what it lacks.
+    /// The samples of one entry. `Err` says what is missing.
     async fn samples(&self, entry: &Value) -> Result<Vec<Sample<'static>>, String> {
         let mut samples = Vec::new();
         for reading in readings(&self.definition, entry)? {

@@ -1,4 +1,4 @@
-//! What a definition makes of one entry: its values, under the meters' names.
+//! Extracts the values of one entry, with their meter names.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub struct Reading {
     pub volume: Value,
 }
 
-/// All values of an entry that are not skipped. The error says what it lacks.
+/// All values of an entry that are not skipped. `Err` says what is missing.
 pub fn readings(definition: &Definition, entry: &Value) -> Result<Vec<Reading>, String> {
     let is_skipped =
         |value: &Value| definition.skip_sample_values.iter().any(|skipped| python::is_equal(skipped, value));
@@ -59,7 +59,7 @@ fn mapped(definition: &Definition, value: &Value) -> Value {
     )
 }
 
-/// Whether a name in a file stands for this value: keys of maps are texts there.
+/// Whether a key in a file matches this value: keys of maps are texts there.
 fn is_written(name: &Value, value: &Value) -> bool {
     match value {
         Value::String(_) | Value::Array(_) | Value::Object(_) => false,
@@ -67,7 +67,7 @@ fn is_written(name: &Value, value: &Value) -> bool {
     }
 }
 
-/// What the entry itself says, under the names that samples have.
+/// The entry's own metadata, under their sample names.
 pub fn metadata(definition: &Definition, entry: &Value) -> Result<Map<String, Value>, String> {
     let mut metadata = Map::new();
     for (field, way) in &definition.metadata_fields {

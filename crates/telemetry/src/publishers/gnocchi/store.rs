@@ -1,7 +1,7 @@
-//! One request to the store, until it has an answer: who posts, where to, and what to do while the store is away.
+//! Sends requests to the store, with authentication and retries.
 //!
-//! A store that does not answer, or says that it is not well (408, 429, 5xx), or does not know us (401), is asked again for as long
-//! as it takes, with longer and longer pauses up to a bound: whoever waits holds what is to be posted, and nothing is lost.
+//! If the store does not respond, is not available (408, 429, 5xx) or rejects our credentials (401), the request is
+//! retried without limit, with increasing pauses up to a maximum. The caller keeps what it posts, so nothing is lost.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -20,13 +20,13 @@ use super::{
 
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// A store that asks for more is asked again earlier.
+/// Maximum `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 
-/// So many times in a row a request may be answered 500 while others are answered well, before it is the request's fault.
+/// Consecutive 500 responses to a request, while others succeed, after which the request counts as bad.
 const ERRORS_500_MAX: u32 = 5;
 
-/// Something that the store does not take.
+/// A request that the store rejects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);
@@ -44,12 +44,12 @@ pub struct Store {
     endpoint: Option<String>,
     figures: Figures,
     is_away: AtomicBool,
-    /// Requests that were answered well: tells whether the store is at fault or the request.
+    /// Successful requests so far, to tell a failing store from a bad request.
     answered: AtomicU64,
 }
 
 impl Store {
-    /// Reads certificates, and asks nobody.
+    /// Loads certificates; sends nothing.
     pub fn new(options: &GnocchiOptions, timeout: Duration, figures: Figures) -> Result<Self, GnocchiError> {
         let endpoint = options.endpoint.as_deref().map(|endpoint| endpoint.trim_end_matches('/').to_owned());
         if endpoint.is_none() && !matches!(options.access, Access::Keystone(_)) {
@@ -101,13 +101,13 @@ impl Store {
         self.ask(Method::PATCH, path, content_type, body.to_string().into()).await
     }
 
-    /// How often the store has answered well so far.
+    /// Number of successful requests so far.
     pub fn answered(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Asks until there is an answer that is about the request itself: 2xx, 4xx but 401, 408 and 429, and 500 where the store
-    /// goes on answering others.
+    /// Sends a request until there is a response that concerns the request itself: 2xx, 4xx except 401, 408 and 429, or
+    /// a 500 while other requests succeed.
     async fn ask(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Answer {
         let mut pause = PAUSE_MIN;
         let (mut errors_500, mut has_renewed) = (0, false);
@@ -203,7 +203,7 @@ impl Store {
         self.http.send(request).await.map_err(|error| format!("{method} {path}: {error}"))
     }
 
-    /// Who asks, and where.
+    /// Authentication headers and the store's URL.
     async fn authorization(&self) -> Result<Token, String> {
         let given = || self.endpoint.clone().unwrap_or_default();
         match &self.access {
@@ -236,7 +236,7 @@ impl Store {
     }
 }
 
-/// What stands in a request's head.
+/// The authentication header.
 struct Token {
     endpoint: String,
     headers: Vec<(&'static str, String)>,

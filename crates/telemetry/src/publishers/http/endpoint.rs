@@ -1,4 +1,4 @@
-//! An HTTP endpoint that takes POSTs: the options that its URL has for us, and one POST with its retries.
+//! An HTTP endpoint: its options in the URL, and POSTs with retries.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,25 +16,25 @@ use super::super::{
     url::Query,
 };
 
-/// Unless `timeout` says otherwise.
+/// Default of `timeout`.
 const TIMEOUT_SECONDS: i64 = 5;
 
-/// POSTs that an endpoint gets at the same time.
+/// Concurrent POSTs to an endpoint.
 const POSTS_MAX: usize = 16;
 
-/// An answer that is longer is an error; nobody reads it.
+/// A longer response is an error; its content is ignored.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Where to post, and how.
+/// The endpoint's URL and options.
 pub struct Endpoint {
     client: HttpClient,
     /// Scheme, host and path.
     base: String,
-    /// With its `?`, where there is one.
+    /// With its `?`, if not empty.
     query: String,
     content_type: HeaderValue,
     authorization: Option<HeaderValue>,
-    /// How many more tries a POST has that failed; `None`: as many as it takes.
+    /// Retries of a failed POST; `None`: unlimited.
     retries_max: Option<u64>,
     posts: Semaphore,
     trouble: Trouble,
@@ -42,7 +42,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Takes its own options out of `query`; what remains there is the endpoint's.
+    /// Removes its own options from `query`; the rest is sent to the endpoint.
     pub fn new(
         url: &PublisherUrl,
         mut query: Query,
@@ -95,8 +95,8 @@ impl Endpoint {
         }))
     }
 
-    /// Posts until the endpoint takes it, or refuses it, or the tries are used up: then `items` are counted as lost, and
-    /// what was asked for is done. `sub_path` goes behind the path.
+    /// Posts until the endpoint accepts or rejects it, or the retries are used up: then `items` are counted as lost,
+    /// and the result is a success. `sub_path` is appended to the path.
     pub async fn post(&self, sub_path: &str, body: Bytes, items: usize) -> Result<(), PublishError> {
         let _place = self.posts.acquire().await.expect("never closed");
         let attempt = || self.attempt(sub_path, body.clone());
@@ -125,7 +125,7 @@ impl Endpoint {
     }
 }
 
-/// Whether the same request may be answered otherwise later.
+/// Whether a retry of the same request may succeed.
 fn is_passing(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 408 | 425 | 429)
 }
@@ -145,7 +145,7 @@ fn trust(verify: Option<String>) -> Trust {
     }
 }
 
-/// The words that oslo takes for booleans.
+/// oslo's booleans.
 pub fn truth(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),
