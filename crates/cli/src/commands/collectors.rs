@@ -1,5 +1,5 @@
-//! `gnudi statsd` and `gnudi amqpd`, and the same within `gnudi serve --with ...`: what takes measures by other ways than
-//! HTTP and posts them to the API, over HTTP.
+//! `gnudi statsd` and `gnudi amqpd`, and the same within `gnudi serve --with ...`: receive measures over other
+//! protocols and post them to the API over HTTP.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -18,22 +18,22 @@ use crate::{
     program_args::ProgramArgs,
 };
 
-/// Environment variable that holds the password of `--user`: command lines can be read by others.
+/// Environment variable with the password of `--user`: command lines are visible to other users.
 const PASSWORD_VARIABLE: &str = "GNUDI_PASSWORD";
 
-/// As whom a collector posts where the configuration names no creator.
+/// Default user to post as.
 const USER: &str = "admin";
 
-/// The resource of statsd's metrics where the configuration names none.
+/// Default resource of statsd's metrics.
 const STATSD_RESOURCE: &str = "statsd";
 
-/// How long collectors within `serve` may take to post the last of what they have.
+/// Timeout of collectors within `serve` for posting their last measures.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where a collector posts to, and as whom.
+/// The server and user that a collector posts to.
 pub struct Sink {
     pub endpoint: String,
-    /// Instead of the creator that the configuration names.
+    /// Overrides the creator in the configuration.
     pub user: Option<String>,
     pub password: String,
     pub trust: Trust,
@@ -98,7 +98,7 @@ pub async fn until_told_to_stop() {
     }
 }
 
-/// Whether the collectors could start, as far as options tell.
+/// Whether the collectors could start with these options.
 pub fn check(config: &Config) -> Result<()> {
     amqp_tls(config)?;
     amqp_address(config).map(drop)
@@ -112,7 +112,7 @@ async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::Server> {
         UdpSocket::bind((host, port)).await.with_context(|| format!("listening on {host}:{port} (UDP)"))?;
     let address: SocketAddr = socket.local_addr()?;
     tracing::info!(%address, endpoint = client.base_url(), "taking statsd's datagrams");
-    let options = statsd::ServerOptions {
+    let options = statsd::StatsdOptions {
         resource: config.text("statsd", "resource_id").unwrap_or(STATSD_RESOURCE).to_owned(),
         archive_policy_name: config.text("statsd", "archive_policy_name").map(str::to_owned),
         flush_delay: config.seconds("statsd", "flush_delay"),
@@ -156,14 +156,14 @@ fn ceilometer_config(args: &ServeArgs) -> Result<Config> {
     Ok(config)
 }
 
-/// The collectors that run within `gnudi serve`.
+/// The collectors running within `gnudi serve`.
 pub struct Collectors {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Collectors {
-    /// Starts those that the command line asks for.
+    /// Starts those selected on the command line.
     pub async fn start(
         args: &ServeArgs,
         config: &Config,
@@ -174,7 +174,7 @@ impl Collectors {
         let mut tasks = Vec::new();
         for name in &args.with {
             let mut stopped = stopped.clone();
-            // An error says that the sender is gone, which is as good.
+            // An error means that the sender is gone, which also means stop.
             let stop = async move {
                 let _ = stopped.wait_for(|stop| *stop).await;
             };
@@ -194,12 +194,12 @@ impl Collectors {
         Ok(Collectors { stop, tasks })
     }
 
-    /// Has them post what they have, and stops them.
+    /// Lets them post their last measures, and stops them.
     pub async fn finish(self) {
         let _ = self.stop.send(true);
         for task in self.tasks {
             if tokio::time::timeout(FINISH_TIMEOUT, task).await.is_err() {
-                tracing::warn!("a collector did not post all it had");
+                tracing::warn!("a collector did not post all its measures in time");
             }
         }
     }

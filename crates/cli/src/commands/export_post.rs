@@ -10,7 +10,7 @@ use tokio::runtime::Builder;
 use super::{import_verify::given, progress::Progress};
 use crate::args::ExportPostArgs;
 
-/// How long an answer may take: Gnocchi writes each metric of a request one by one.
+/// Response timeout: Gnocchi writes the metrics of a request one by one.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
 
 pub fn run(args: &ExportPostArgs) -> Result<()> {

@@ -1,5 +1,5 @@
-//! `gnudi import verify`: compares a Gnocchi and a gnudi over their APIs. Exit status: 0 nothing differs, 1 something does, 2 one of
-//! them does not answer, or refuses.
+//! `gnudi import verify`: compares a Gnocchi and a gnudi over their APIs. Exit status: 0 no differences, 1 differences,
+//! 2 one of them does not respond, or refuses.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -12,13 +12,13 @@ use uuid::Uuid;
 use super::progress::Progress;
 use crate::args::ImportVerifyArgs;
 
-/// How long an answer may take: pages of a large Gnocchi are slow.
+/// Response timeout: pages of a large Gnocchi are slow.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Who asks where nobody is named.
+/// The default user.
 const USER: &str = "admin";
 
-/// Exit codes beside 0.
+/// Exit codes other than 0.
 const DIFFERENT: u8 = 1;
 const FAILED: u8 = 2;
 
@@ -53,12 +53,12 @@ fn verify(args: &ImportVerifyArgs) -> Result<Report> {
     print!("{}", summary(&report, options, progress.elapsed()));
     let left_out = report.differences.saturating_sub(printed);
     if left_out > 0 {
-        println!("  {left_out} of the differences are not printed: --differences-max");
+        println!("  {left_out} differences are not printed: see --differences-max");
     }
     Ok(report)
 }
 
-/// Gnocchi's and gnudi's.
+/// The clients for Gnocchi and gnudi.
 fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
     let trust = args.trust.trust();
     let options = |user: Option<String>, password: Option<String>, token: Option<String>| ClientOptions {
@@ -74,7 +74,7 @@ fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
     let (user, password, token) =
         (given(caller.user.as_deref()), given(caller.password.as_deref()), given(caller.token.as_deref()));
     let gnudi_user = given(args.gnudi_user.as_deref());
-    // Who names a user for gnudi does not mean the token of both.
+    // A user for gnudi means that Gnocchi's token is not for gnudi.
     let both_token = token.clone().filter(|_| gnudi_user.is_none());
     let gnudi = options(
         gnudi_user.or_else(|| user.clone()),
@@ -87,7 +87,7 @@ fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
     Ok([gnocchi, gnudi])
 }
 
-/// An option, or a variable of the environment, that is there but empty says nothing.
+/// An empty option or environment variable counts as missing.
 pub(super) fn given(text: Option<&str>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }

@@ -11,7 +11,7 @@ use crate::{
     store::{Patience, Store},
 };
 
-/// How often `--stop-after-processing-metrics` looks.
+/// Poll interval of `--stop-after-processing-metrics`.
 const LOOK_DELAY: Duration = Duration::from_millis(100);
 
 pub fn run(args: &MetricdArgs) -> Result<()> {
@@ -33,7 +33,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     })
 }
 
-/// Returns once the backlog is empty; never where that is not asked for.
+/// Returns once the backlog is empty; never if the option is not given.
 async fn nothing_waits(store: &Store, asked: bool) {
     while !asked || !store.engine.backlog().await.is_ok_and(|backlog| backlog.measures == 0) {
         tokio::time::sleep(LOOK_DELAY).await;

@@ -1,8 +1,8 @@
-//! `gnudi split-sacks` and `gnocchi-change-sack-size`: doubles the count of sacks while everything goes on, and shows how the old
-//! ones drain.
+//! `gnudi split-sacks` and `gnocchi-change-sack-size`: double the number of sacks during operation, and show how the
+//! old ones drain.
 //!
-//! The work is the drivers' and the workers': when this command is interrupted, the split goes on, and the command, called
-//! again, shows the rest of it.
+//! Drivers and workers do the work: if this command is interrupted, the split continues, and a later call shows the
+//! rest of it.
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -23,7 +23,7 @@ use crate::{
 
 const LOOK_DELAY: Duration = Duration::from_millis(200);
 
-/// Of lines that are not written over each other.
+/// Interval of progress lines when not on a terminal.
 const LINE_DELAY: Duration = Duration::from_secs(5);
 
 pub fn run(args: &StoreArgs) -> Result<()> {
@@ -31,7 +31,7 @@ pub fn run(args: &StoreArgs) -> Result<()> {
 }
 
 pub fn run_to_size(args: &SackSizeArgs) -> Result<()> {
-    let wanted = args.wanted().context("how many sacks there are to be")?;
+    let wanted = args.wanted().context("the new number of sacks is missing")?;
     with_store(&args.store, async |store| {
         let present = store.engine.numbering().count;
         let times = doublings(present, wanted)?;
@@ -60,7 +60,7 @@ fn with_store(args: &StoreArgs, work: impl AsyncFnOnce(Store) -> Result<()>) -> 
     })
 }
 
-/// How often the present count must be doubled.
+/// How many times the present count must be doubled.
 fn doublings(present: SackCount, wanted: u16) -> Result<u32> {
     let present = present.get();
     let times = (wanted / present).checked_ilog2().unwrap_or(0);
@@ -80,7 +80,7 @@ fn reachable(present: u16) -> String {
     if counts.is_empty() { "possible: there can be 65535".to_owned() } else { counts.join(", ") }
 }
 
-/// Doubles the count, or goes on with a doubling that has begun, until the old sacks are gone.
+/// Doubles the count, or continues a split in progress, until the old sacks are gone.
 async fn split(store: &Store, has_begun: bool) -> Result<()> {
     if !has_begun {
         let before = store.engine.numbering();
@@ -103,7 +103,7 @@ async fn split(store: &Store, has_begun: bool) -> Result<()> {
                 return Ok(());
             }
             (_, Ok(status)) => progress.show(&status)?,
-            // The split goes on without this program, and so does this program once there is an answer.
+            // The split continues without this program; this program continues once the store responds.
             (_, Err(error)) => progress.say(&format!("no answer, trying again: {error}")),
         }
         tokio::time::sleep(LOOK_DELAY).await;
@@ -114,7 +114,7 @@ fn waiting(status: &ClusterStatus) -> String {
     format!("{} measures wait", grouped(status.backlog_measures))
 }
 
-/// One line: written over on a terminal, written again from time to time elsewhere.
+/// A progress line: overwritten on a terminal, repeated at intervals elsewhere.
 #[derive(Default)]
 struct Progress {
     last: String,
@@ -127,7 +127,7 @@ impl Progress {
         let mut line =
             format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, waiting(status));
         if !status.processes.iter().any(|process| process.about.kind == ProcessKind::Metricd) {
-            line += "; no metricd is there to process them: start one";
+            line += "; no metricd is running: start one";
         }
         self.say(&line);
         std::io::stdout().flush().context("writing to standard output")

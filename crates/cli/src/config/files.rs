@@ -1,6 +1,6 @@
-//! Which files a program reads: those that the command line names, and where it names none, those that oslo.config finds.
+//! Which configuration files to read: those named on the command line, else those that oslo.config would find.
 //!
-//! Files and directories have their defaults apart: whoever names a file still gets what lies in `gnocchi.conf.d`.
+//! Files and directories have separate defaults: `--config-file` does not disable `gnocchi.conf.d`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::command_line;
 
-/// Whose files: their name is the name of the file.
+/// The project whose files are read; it is also their base name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Project {
     #[default]
@@ -25,27 +25,27 @@ impl Project {
     }
 }
 
-/// gnudi's own directory; programs that are called by the name of an original do not look there.
+/// gnudi's own directory; not searched if called by the name of an original program.
 const OWN_DIRECTORY: &str = "/etc/gnudi";
 
-/// What the command line names.
+/// A command line argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     File(PathBuf),
-    /// All `*.conf` in it, by name.
+    /// All `*.conf` in it, sorted by name.
     Directory(PathBuf),
 }
 
-/// What the command line says, in its order.
+/// The command line arguments, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     pub named: Vec<Named>,
 }
 
-/// Where files are looked for that the command line does not name.
+/// Where to search for files that are not named on the command line.
 struct Search {
     project: Project,
-    /// The original's name that the program is called by.
+    /// The original program's name that this process was called by.
     program: Option<&'static str>,
     home: Option<PathBuf>,
     /// `SNAP_COMMON` and `SNAP`.
@@ -58,7 +58,7 @@ impl Files {
         Files { named: files.iter().cloned().map(Named::File).collect() }
     }
 
-    /// The files to read, in their order: what a later one says counts.
+    /// The files to read, in order: later ones take precedence.
     pub(super) fn paths(&self, project: Project) -> Result<Vec<PathBuf>> {
         self.paths_with(&Search::of_process(project))
     }
@@ -88,14 +88,14 @@ impl Files {
         Ok(paths)
     }
 
-    /// Where files that options name are looked for.
+    /// Where to search for files named by options.
     pub(super) fn directories(&self, project: Project) -> Vec<PathBuf> {
         let search = Search::of_process(project);
         let named = self.named.iter().filter_map(|named| match named {
             Named::Directory(path) => Some(search.expanded(path)),
             Named::File(path) => {
                 let parent = search.expanded(path).parent()?.to_owned();
-                // The parent of a bare name is empty, and means here.
+                // The parent of a bare name is empty, which means the current directory.
                 Some(if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent })
             }
         });
@@ -114,7 +114,7 @@ impl Search {
         }
     }
 
-    /// In the order in which oslo.config looks.
+    /// In oslo.config's search order.
     fn directories(&self) -> Vec<PathBuf> {
         let project = self.project.name();
         let mut directories = Vec::new();
@@ -129,7 +129,7 @@ impl Search {
         directories
     }
 
-    /// What is named as the project, and what is named as the program: of each the first.
+    /// The first file named after the project, and the first one named after the program.
     fn found(&self, extension: &str) -> Vec<PathBuf> {
         let directories = self.directories();
         let names = [Some(self.project.name()), self.program];
@@ -140,7 +140,7 @@ impl Search {
         names.into_iter().flatten().filter_map(first).collect()
     }
 
-    /// Before them what the distribution has set, where the oslo.config of those that set something (RDO) looks.
+    /// Preceded by the distribution's files where its patched oslo.config (RDO) looks.
     fn files(&self) -> Vec<PathBuf> {
         let project = self.project.name();
         let directory = Path::new("/usr/share").join(project);
@@ -149,7 +149,7 @@ impl Search {
         distribution.filter(|path| path.exists()).chain(self.found(".conf")).collect()
     }
 
-    /// `~/` is the user's home.
+    /// Replaces `~/` by the user's home.
     fn expanded(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), &self.home) {
             (Ok(rest), Some(home)) => home.join(rest),
@@ -164,7 +164,7 @@ fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(directory).with_context(place)? {
         let path = entry.with_context(place)?.path();
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        // As Python's glob: hidden ones are not meant.
+        // Like Python's glob, skips hidden files.
         if name.ends_with(b".conf") && !name.starts_with(b".") {
             files.push(path);
         }

@@ -1,4 +1,4 @@
-//! Opening an engine that does not answer yet: tried again until it does, or until the time for it is up.
+//! Retries opening an engine that does not respond yet, up to a timeout.
 
 use std::{fmt::Display, future::Future, time::Duration};
 
@@ -7,28 +7,28 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 
-/// Between two tries.
+/// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a command tries: somebody waits for its answer, but an engine that is busy for a moment is no reason to fail.
+/// Timeout of a command: a user waits for it, but a short outage should not fail it.
 const BRIEF: Duration = Duration::from_secs(5);
 
-/// How long engines are waited for, from the start of the program.
+/// How long engines are waited for, counted from the start of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     until: Instant,
     timeout: Duration,
-    /// The option that says how long; none for a command.
+    /// The option of the timeout; `None` for a command.
     option: Option<&'static str>,
 }
 
-/// Whether trying again may help.
+/// Whether a retry may help.
 pub trait Hopeful {
     fn may_pass(&self) -> bool;
 }
 
 impl Patience {
-    /// For a command that ends with its answer: five seconds.
+    /// For a short-running command: five seconds.
     pub fn of_command() -> Self {
         Patience::new(BRIEF, None)
     }
@@ -43,13 +43,13 @@ impl Patience {
         Patience { until: Instant::now() + timeout, timeout, option }
     }
 
-    /// Whether the program ends with its answer. Such a program holds no lease.
+    /// Whether the program is a short-running command, which holds no lease.
     pub fn is_of_command(self) -> bool {
         self.option.is_none()
     }
 
-    /// What `open` answers at last. A failure is logged when it is a new one; the last is the error, with `place` (the option
-    /// that names the engine) before it.
+    /// Calls `open` until it succeeds or the timeout expires. Logs each new failure; the last one is the error,
+    /// prefixed with `place` (the option that names the engine).
     pub async fn open<T, E, F>(self, place: &str, mut open: impl FnMut() -> F) -> Result<T>
     where
         E: std::error::Error + Hopeful + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Engines that processes share: the index first, which says whose cluster it is, then who coordinates, then the stores.
+//! Opens shared engines: the index first, which identifies the cluster, then the coordinator, then the stores.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,7 +37,7 @@ use crate::config::{
     deployment::{CoordinationKind, EngineKind, INCOMING, STORAGE, Shared, storage_kind},
 };
 
-/// A schema that is too new, another cluster's data or a wrong password stay so.
+/// A newer schema, another cluster's data and a wrong password are permanent.
 impl Hopeful for OpenError {
     fn may_pass(&self) -> bool {
         match self {
@@ -50,7 +50,7 @@ impl Hopeful for OpenError {
     }
 }
 
-/// How Redis and S3 answer a login that they do not know.
+/// Responses of Redis and S3 to an unknown login.
 const REFUSALS: [&str; 5] =
     ["WRONGPASS", "NOAUTH", "AuthenticationFailed", "InvalidAccessKeyId", "SignatureDoesNotMatch"];
 
@@ -60,7 +60,7 @@ impl Hopeful for sql::OpenError {
     }
 }
 
-/// What all of them are opened with.
+/// Arguments shared by all engines.
 struct Opening<'a> {
     config: &'a Config,
     patience: Patience,
@@ -95,7 +95,7 @@ pub async fn open(
     Ok(Store { engine, indexer, incoming, aggregates, local: None, warming })
 }
 
-/// Reads the options of all engines.
+/// Validates the options of all engines.
 pub fn check(engines: Shared, config: &Config) -> Result<()> {
     engines::index(config)?;
     let timeout = engines::coordination_timeout(config);
@@ -115,13 +115,13 @@ pub fn check(engines: Shared, config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Whether the index has tables of gnudi, without making any. `None` where it does not answer.
+/// Whether the index has gnudi's tables; does not create any. `None` if it does not respond.
 pub async fn is_prepared(config: &Config) -> Result<Option<bool>> {
     let index = engines::index(config)?;
     Patience::of_command().open(&config.place("indexer", "url"), || SqlIndexer::is_prepared(&index)).await
 }
 
-/// The option that names who coordinates.
+/// The option that names the coordinator.
 fn coordination_option(config: &Config) -> (&'static str, &'static str) {
     match config.text("DEFAULT", "coordination_url") {
         Some(_) => ("DEFAULT", "coordination_url"),
@@ -129,7 +129,7 @@ fn coordination_option(config: &Config) -> (&'static str, &'static str) {
     }
 }
 
-/// What a move works on.
+/// The engines of a move.
 pub struct MoveEngines {
     pub index: SqlIndexer,
     pub coordinator: Arc<dyn Coordinator>,
@@ -138,7 +138,7 @@ pub struct MoveEngines {
     target: (Config, EngineKind),
 }
 
-/// Opens all but the target of a move.
+/// Opens everything except the target of a move.
 pub async fn open_to_move(engines: &Shared, config: &Config, target: Config) -> Result<MoveEngines> {
     let patience = Patience::of_command();
     let kind = storage_kind(&target)?;
@@ -152,7 +152,7 @@ pub async fn open_to_move(engines: &Shared, config: &Config, target: Config) -> 
 }
 
 impl MoveEngines {
-    /// Opens the target, with nothing of it in memory yet.
+    /// Opens the target, with empty caches.
     pub async fn target(&self) -> Result<Arc<dyn Movable>> {
         let (config, kind) = &self.target;
         let database = OnceCell::new_with(Some(self.database.clone()));
@@ -202,8 +202,9 @@ impl Opening<'_> {
         }
     }
 
-    /// The index's database as a coordinator. It is also who decides between writers of one name in Swift, and remembers which log of
-    /// measures is followed, whoever coordinates: that must be found again when the configuration has changed.
+    /// The index's database as a coordinator. It also arbitrates between writers of one name in Swift, and remembers
+    /// the followed log of measures, whichever coordinator is configured: these must survive a change of the
+    /// configuration.
     async fn index_database(&self) -> Result<Arc<SqlCoordinator>> {
         let open = || async {
             let timeout = self.coordination_timeout();
@@ -244,7 +245,7 @@ impl Opening<'_> {
         Ok(self.patience.open(&self.place(INCOMING), open).await?)
     }
 
-    /// What was asked for explicitly must not be promised in vain; what nobody asked for is told once.
+    /// An explicit durability option that cannot be guaranteed is an error; the default is only logged.
     fn check_durability(&self, promised: RedisDurability) -> Result<()> {
         let asked = self.config.text(INCOMING, "durability");
         ensure!(

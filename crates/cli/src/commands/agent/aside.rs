@@ -1,4 +1,4 @@
-//! `gnudi agent aside ...`: the notifications that the agent could not publish, in the broker's queue for them.
+//! `gnudi agent aside ...`: manages the broker queue of notifications that could not be published.
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -15,19 +15,19 @@ use crate::{
     program_args::ProgramArgs,
 };
 
-/// Bytes of a message that `show` prints.
+/// Maximum bytes of a message that `show` prints.
 const SHOWN_BYTES_MAX: usize = 1 << 20;
 
 /// `gnudi agent aside`
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// List what was set aside, with the reasons, the oldest first.
+    /// List the messages set aside, with their reasons, oldest first.
     List(List),
-    /// Show a message that was set aside.
+    /// Show one message.
     Show(Show),
-    /// Bring messages back to the queues that they came from, so that the agent takes them again.
+    /// Move messages back to their original queues, so that the agent processes them again.
     Replay(Chosen),
-    /// Drop messages for good.
+    /// Delete messages for good.
     Drop(Chosen),
 }
 
@@ -57,7 +57,7 @@ pub struct Chosen {
     /// Ids of messages, as `list` shows them.
     #[arg(value_name = "ID", required_unless_present_any = ["all", "reason", "queue"], conflicts_with = "all")]
     ids: Vec<String>,
-    /// All of them.
+    /// All messages.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -68,10 +68,10 @@ pub struct Chosen {
 
 #[derive(Clone, Debug, Default, Args)]
 struct Which {
-    /// Only those whose reason has this text in it.
+    /// Only messages whose reason contains this text.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Only those that came from this queue.
+    /// Only messages from this queue.
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 }
@@ -126,7 +126,7 @@ impl Show {
             }
             Ok(())
         })?;
-        let Some(aside) = found else { bail!("no message {} was set aside", self.id) };
+        let Some(aside) = found else { bail!("the aside queue has no message {}", self.id) };
         let mut record: Record = COLUMNS.map(str::to_owned).into_iter().zip(row(&aside)).collect();
         let mut text = aside.text();
         if text.len() > SHOWN_BYTES_MAX {
@@ -138,7 +138,7 @@ impl Show {
     }
 }
 
-/// What is done to those that are chosen.
+/// The action on the selected messages.
 #[derive(Clone, Copy)]
 enum Deed {
     Replay,
@@ -172,12 +172,12 @@ impl Chosen {
             Deed::Drop => "dropped",
         };
         println!("{done} {word}");
-        failures.extend(missing.iter().map(|id| format!("{id}: no such message was set aside")));
+        failures.extend(missing.iter().map(|id| format!("{id}: the aside queue has no such message")));
         if failures.is_empty() { Ok(()) } else { bail!("{}", failures.join("\n")) }
     }
 }
 
-/// Looks at each message that was set aside; those that `visit` neither removes nor replays stay where they are.
+/// Visits each message; those that `visit` neither removes nor replays stay in the queue.
 fn walk(program: &ProgramArgs, mut visit: impl AsyncFnMut(&Browser, Aside) -> Result<()>) -> Result<()> {
     let config = Config::load_project(Project::Ceilometer, program)?;
     logging::start_quietly(program, &config);

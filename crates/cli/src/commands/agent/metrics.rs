@@ -1,4 +1,4 @@
-//! The smallest server that Prometheus can ask: an agent's figures at `http://HOST:PORT/metrics`, and what its exporter shows.
+//! A minimal HTTP server for an agent: its metrics at `http://HOST:PORT/metrics`, and the pages of its exporter.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,23 +13,23 @@ use tokio::{
 
 use crate::{args::AgentArgs, config::Config};
 
-/// A longer request is none of Prometheus'.
+/// Maximum size of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
-/// How long a request and its answer may take.
+/// Timeout of a request and its response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Requests at the same time; others wait.
+/// Concurrent connections; others wait.
 const CONNECTIONS_MAX: usize = 16;
 
-/// The path at which figures are.
+/// The path of the metrics.
 const PATH: &str = "/metrics";
 
-/// What is shown, and where.
+/// The pages to serve.
 pub trait Page: Send + Sync + 'static {
     const CONTENT_TYPE: &'static str;
 
-    /// `None` for a path at which there is nothing.
+    /// `None`: not found.
     fn text(&self, path: &str) -> Option<Result<String, String>>;
 }
 
@@ -43,7 +43,7 @@ impl Page for Registry {
     }
 }
 
-/// Listens where the command line or ceilometer.conf says, if they do, as long as the runtime is there.
+/// Serves metrics if the command line or ceilometer.conf names an address, until the runtime ends.
 pub async fn serve_where_asked(args: &AgentArgs, config: &Config, registry: Registry) -> Result<()> {
     let Some(address) = args.metrics_listen.as_deref().or(config.text("agent", "metrics_listen")) else {
         return Ok(());
@@ -54,7 +54,7 @@ pub async fn serve_where_asked(args: &AgentArgs, config: &Config, registry: Regi
     Ok(())
 }
 
-/// A listener that is served later.
+/// Binds a listener, to be served later.
 pub fn bound(address: &str) -> Result<(TcpListener, SocketAddr)> {
     let within = || format!("listening on {address}");
     let listener = std::net::TcpListener::bind(address).with_context(within)?;
@@ -64,13 +64,13 @@ pub fn bound(address: &str) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, at))
 }
 
-/// Answers for ever.
+/// Serves forever.
 pub async fn serve<P: Page>(listener: TcpListener, tls: Option<Arc<Tls>>, page: Arc<P>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let place = places.clone().acquire_owned().await.expect("never closed");
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of file descriptors, perhaps: others get time to close theirs.
+            // Perhaps out of file descriptors: wait until others are closed.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };

@@ -11,7 +11,7 @@ use gnudi_keystone::Session;
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, envelope::Version},
     polling::{
-        agent::{Agent, Chance, Counts, PollingOptions},
+        agent::{PollingAgent, Chance, Counts, PollingOptions},
         central::{self, CentralOptions, Keys, RadosgwOptions},
         cloud::{Cloud, CloudOptions},
         compute::{self, Inspector, LibvirtInspector, LibvirtOptions, LocalInstances, NovaExtra},
@@ -21,7 +21,7 @@ use gnudi_telemetry::{
         ipmi::{self, IpmiOptions},
         local_node::LocalNode,
         names::{KeystoneDirectory, Names, NamesOptions},
-        notifier::{Notifier, NotifierOptions, Nowhere},
+        notifier::{SampleNotifier, SampleNotifierOptions, Nowhere},
         outlet::Sender,
         partition::Alone,
         pollster::Pollster,
@@ -41,10 +41,10 @@ use super::{
 };
 use crate::{args::PollingArgs, commands::collectors::until_told_to_stop, config::Config};
 
-/// What is polled where nobody says.
+/// The default namespaces.
 const NAMESPACES: [&str; 2] = ["compute", "central"];
 const POLLING: &str = "polling";
-/// What Ceilometer polls unless it is told otherwise.
+/// Ceilometer's default polling file.
 const DEFAULT_FILE: &str = "\
 sources:
 - name: some_pollsters
@@ -72,16 +72,16 @@ pub fn run(args: &PollingArgs) -> Result<()> {
     })
 }
 
-/// The agent as ceilometer.conf asks for it.
+/// The agent, configured by ceilometer.conf.
 pub struct PollingAgent {
-    agent: Agent,
+    agent: PollingAgent,
     members: Option<Arc<Members>>,
     outbox: Option<Arc<AmqpOutbox>>,
     shown: Shown,
 }
 
 impl PollingAgent {
-    /// Reads all files. No namespaces: those of the configuration. Must be called within a Tokio runtime.
+    /// Reads all files. Without namespaces, those of the configuration. Must be called within a Tokio runtime.
     pub fn new(config: &Config, namespaces: &[String], registry: &mut Registry) -> Result<Self> {
         let namespaces = namespaces_of(config, namespaces)?;
         let host = super::host(config);
@@ -94,7 +94,7 @@ impl PollingAgent {
         let outbox = outbox(config, &host)?;
         let counts = Counts::default();
         registry.register_collector(Box::new(PollingFigures(counts.clone())));
-        let agent = Agent {
+        let agent = PollingAgent {
             options: PollingOptions {
                 batch_size: config.size(POLLING, "batch_size"),
                 pollsters_max: config.size(POLLING, "threads_to_process_pollsters"),
@@ -140,7 +140,7 @@ impl PollingAgent {
         self.end().await;
     }
 
-    /// One round.
+    /// Runs one round.
     pub async fn poll_once(self) {
         self.agent.poll_once().await;
         self.end().await;
@@ -156,7 +156,7 @@ impl PollingAgent {
     }
 }
 
-/// Whether the files and options are such that the agent could start.
+/// Whether the agent could start with these files and options.
 pub fn check(config: &Config) -> Result<()> {
     namespaces_of(config, &[])?;
     sources(config, &super::host(config)).map(drop)
@@ -183,7 +183,7 @@ fn namespaces_of(config: &Config, asked: &[String]) -> Result<Vec<String>> {
     Ok(namespaces)
 }
 
-/// Agents that poll the same share it.
+/// The group of agents that poll the same resources.
 fn group(config: &Config, namespaces: &[String]) -> String {
     match config.text(POLLING, "partitioning_group_prefix") {
         Some(prefix) => format!("{}-{prefix}", namespaces.join("-")),
@@ -225,7 +225,7 @@ fn parts(config: &Config, namespaces: &[String], host: &str, cloud: Option<&Clou
     Ok((pollsters, discoveries))
 }
 
-/// What reads the figures of this host's instances, and what finds them.
+/// The pollsters of this host's instances, and their discovery.
 type Instances = (Vec<Arc<dyn Pollster>>, Arc<dyn Discovery>);
 
 fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Instances> {
@@ -258,7 +258,7 @@ fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Insta
     Ok((pollsters, discovery))
 }
 
-/// Who asks Nova for what libvirt does not know.
+/// The client that fetches from Nova what libvirt does not have.
 fn extra(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Option<NovaExtra>> {
     let fetches_metadata = config.bool("compute", "fetch_extra_metadata");
     let Some(cloud) = cloud else {
@@ -276,7 +276,7 @@ fn nova(config: &Config) -> &str {
     config.text("service_types", "nova").unwrap_or("compute")
 }
 
-/// `None` where nobody says who logs in.
+/// `None` without service credentials.
 pub fn cloud(config: &Config) -> Result<Option<Cloud>> {
     let Some(keystone) = credentials::keystone(config, "service_credentials")? else { return Ok(None) };
     let timeout = keystone.timeout;
@@ -291,7 +291,7 @@ pub fn cloud(config: &Config) -> Result<Option<Cloud>> {
     Ok(Some(Cloud::new(http, session, &CloudOptions { requests_max, timeout })))
 }
 
-/// Who looks names up, where that is asked for.
+/// The look-up of user and project names, if configured.
 pub fn names(config: &Config, cloud: Option<Cloud>) -> Option<Arc<Names>> {
     if !config.bool(POLLING, "identity_name_discovery") {
         return None;
@@ -318,7 +318,7 @@ fn ipmi_options(config: &Config, host: &str) -> IpmiOptions {
     }
 }
 
-/// `None` where nothing says how the gateway is found.
+/// `None` if the gateway is not configured.
 fn radosgw(config: &Config) -> Result<Option<RadosgwOptions>> {
     let text = |section, name| config.text(section, name).map(str::to_owned);
     let (service_type, service_name) =
@@ -368,7 +368,7 @@ fn sources(config: &Config, host: &str) -> Result<Vec<PollingSource>> {
         return Ok(source::load(&path, host)?);
     }
     let name = config.text(POLLING, "cfg_file").unwrap_or("polling.yaml");
-    tracing::info!(file = name, "there is none: instances and volumes are polled, every 5 minutes");
+    tracing::info!(file = name, "the file does not exist: instances and volumes are polled every 5 minutes");
     Ok(source::parse(Path::new(name), DEFAULT_FILE, host)?)
 }
 
@@ -377,7 +377,7 @@ fn outbox(config: &Config, host: &str) -> Result<Option<Arc<AmqpOutbox>>> {
         return Ok(None);
     }
     let name = format!("gnudi agent polling on {host}");
-    let broker = broker::main_broker(config, &name).context("where samples are published")?;
+    let broker = broker::main_broker(config, &name).context("the broker for samples")?;
     Ok(Some(Arc::new(AmqpOutbox::new(broker))))
 }
 
@@ -386,7 +386,7 @@ fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn Sender> {
     let outbox = match outbox {
         Some(outbox) if driver != "noop" => outbox,
         _ => {
-            tracing::warn!("samples are published nowhere");
+            tracing::warn!("samples are not published");
             return Arc::new(Nowhere);
         }
     };
@@ -395,8 +395,8 @@ fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn Sender> {
     if topics.is_empty() {
         topics.push("notifications".to_owned());
     }
-    Arc::new(Notifier {
-        options: NotifierOptions {
+    Arc::new(SampleNotifier {
+        options: SampleNotifierOptions {
             exchange: config.text("DEFAULT", "control_exchange").unwrap_or("ceilometer").to_owned(),
             topics,
             version: if driver == "messaging" { Version::Bare } else { Version::Two },

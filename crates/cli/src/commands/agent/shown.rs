@@ -1,4 +1,4 @@
-//! What the polling agent shows of itself: the exporter for Prometheus and the socket of heartbeats, as ceilometer.conf asks for them.
+//! The polling agent's Prometheus exporter and heartbeat socket, configured by ceilometer.conf.
 
 use std::{path::Path, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::config::Config;
 
 const POLLING: &str = "polling";
 
-/// Bound when the agent is made, so that what cannot be had stops its start.
+/// Bound when the agent is created, so that a failure prevents its start.
 #[derive(Default)]
 pub struct Shown {
     pub exporter: Option<Arc<Exporter>>,
@@ -25,7 +25,7 @@ pub struct Shown {
     socket: Option<HeartbeatSocket>,
 }
 
-/// At every path, as with Prometheus' client for Python.
+/// Served at every path, as prometheus_client for Python does.
 struct Polled(Arc<Exporter>);
 
 impl Page for Polled {
@@ -61,7 +61,7 @@ impl Shown {
         Ok(shown)
     }
 
-    /// Answers those who ask, as long as what it returns is kept.
+    /// Serves until the returned guard is dropped.
     pub fn serve(self) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         if let Some(exporter) = self.exporter {
@@ -73,7 +73,7 @@ impl Shown {
         if let (Some(socket), Some(heartbeats)) = (self.socket, self.heartbeats) {
             tasks.spawn(async move {
                 if let Err(error) = socket.serve(heartbeats).await {
-                    tracing::error!(%error, "heartbeats are told no more");
+                    tracing::error!(%error, "the heartbeat socket has failed");
                 }
             });
         }

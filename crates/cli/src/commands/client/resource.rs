@@ -26,13 +26,13 @@ pub enum Command {
     Show(Show),
     /// Show the revisions of a resource.
     History(History),
-    /// List the resources that a filter finds.
+    /// List the resources that match a filter.
     Search(Search),
 }
 
 #[derive(Clone, Debug, Args)]
 struct OfType {
-    /// The type of the resource.
+    /// Type of the resource.
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "generic",
           add = ArgValueCompleter::new(completion::resource_types))]
     resource_type: String,
@@ -49,7 +49,7 @@ struct Details {
 pub struct List {
     #[command(flatten)]
     details: Details,
-    /// Show the former revisions, too.
+    /// Include former revisions.
     #[arg(long)]
     history: bool,
     #[command(flatten)]
@@ -94,7 +94,7 @@ pub struct History {
 
 #[derive(Clone, Debug, Args)]
 pub struct Search {
-    /// A filter such as `host="a" and not (flavor_id!="1" or memory>=24)`: docs/api.md.
+    /// Filter, such as `host="a" and not (flavor_id!="1" or memory>=24)`: docs/api.md.
     #[arg(value_name = "FILTER")]
     query: String,
     #[command(flatten)]
@@ -159,7 +159,7 @@ fn asked(path: &str, details: bool, history: bool, part: &Part) -> Query {
     query
 }
 
-/// Their metrics would make a list too long.
+/// Metrics would make the listing too wide.
 fn without_metrics(mut resources: Vec<Map<String, Value>>) -> Listing {
     for resource in &mut resources {
         resource.shift_remove("metrics");
@@ -167,7 +167,7 @@ fn without_metrics(mut resources: Vec<Map<String, Value>>) -> Listing {
     with_all_columns(resources)
 }
 
-/// Gnocchi's own columns first, then those that the first resource has besides.
+/// Gnocchi's columns first, then other attributes of the first resource.
 fn with_all_columns(resources: Vec<Map<String, Value>>) -> Listing {
     const COLUMNS: [&str; 9] = [
         "id",
@@ -190,7 +190,7 @@ fn with_all_columns(resources: Vec<Map<String, Value>>) -> Listing {
     listing(columns, resources)
 }
 
-/// `name: id`, a line each.
+/// One line `name: id` per metric.
 fn put_metrics_on_lines(resource: &mut Map<String, Value>) {
     let Some(Value::Object(metrics)) = resource.get("metrics") else { return };
     let mut lines: Vec<String> =

@@ -1,7 +1,7 @@
-//! `gnudi status`: who is there, who owns which sacks, what waits, how fast it is processed and what room there is.
+//! `gnudi status`: members, owners of sacks, backlog, rates and free space.
 //!
-//! Asked of the engines themselves where processes share them, and of a running server (`--endpoint`) otherwise: the
-//! embedded store can be opened by one process only. Its exit status says what is wrong, so that a monitor needs no more.
+//! Shared engines are read directly; for the embedded store, which only one process can open, a running server is asked
+//! (`--endpoint`). The exit status is sufficient for a monitor.
 
 mod server;
 mod table;
@@ -29,7 +29,7 @@ use crate::{
     store::{self, Patience, Store},
 };
 
-/// What a store lacks, and the exit status that says so.
+/// What is wrong with a store, with the exit status.
 #[derive(Debug)]
 enum Unwell {
     Nobody(String),
@@ -45,24 +45,24 @@ impl fmt::Display for Unwell {
 
 impl std::error::Error for Unwell {}
 
-/// Exit statuses beside 0, all is well.
+/// Exit statuses other than 0.
 const NOBODY: u8 = 1;
 const NO_ANSWER: u8 = 2;
 const NO_STORE: u8 = 3;
 
-/// Clears the terminal and goes to its top left.
+/// Clears the terminal and moves the cursor to its top left.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// Whom to ask.
+/// Where the status is read from.
 enum Source {
     Engines(Box<Store>),
     Server(Box<Client>, Observer),
 }
 
-/// What was seen at one look.
+/// One status report.
 pub struct Look {
     pub cluster: ClusterStatus,
-    /// Of the server that was asked, where it was one.
+    /// The figures of the server, if one was asked.
     pub server: Option<ServerFigures>,
 }
 
@@ -70,7 +70,7 @@ impl Source {
     async fn open(args: &StatusArgs, config: &Config) -> Result<Self> {
         let (deployment, _) = Deployment::of(config, args.store.data_dir.as_deref())?;
         if matches!(deployment, Deployment::Shared(_)) && args.server.endpoint.is_none() {
-            // To look must not prepare.
+            // Opening must not prepare a store.
             if store::shared::is_prepared(config).await? == Some(false) {
                 let place = config.place("indexer", "url");
                 bail!(Unwell::NoStore(format!("{place}: no store was prepared here: run `gnudi upgrade`")));
@@ -101,10 +101,10 @@ impl Source {
     }
 }
 
-/// The server that has told in a data directory where it is asked. `None` where there is none to be read.
+/// The server that has registered itself in a data directory. `None` if its registration cannot be read.
 ///
 /// # Errors
-/// [`Unwell`] where there is no store in the directory, or no process has it open.
+/// [`Unwell`] if there is no store in the directory, or no process has it open.
 fn of_store(deployment: &Deployment) -> Result<Option<String>> {
     let Deployment::Embedded(dir) = deployment else { return Ok(None) };
     let place = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
@@ -115,7 +115,7 @@ fn of_store(deployment: &Deployment) -> Result<Option<String>> {
         (_, Ok(false)) => {
             bail!(Unwell::NoStore(format!("{place}: no store was prepared here: run `gnudi upgrade`")))
         }
-        // Whoever may not look into it can still ask.
+        // Without permission to read the directory, the server can still be asked.
         (Err(_), _) | (_, Err(_)) => return Ok(None),
         (Ok(true), Ok(true)) => {}
     }
@@ -135,7 +135,7 @@ async fn look(client: &Client, observer: &mut Observer) -> Result<Look> {
         answer => answer?,
     };
     let cluster = ClusterStatus::from_json(text.as_bytes())
-        .map_err(|reason| anyhow!("{}: not a gnudi's status: {reason}", client.base_url()))?;
+        .map_err(|reason| anyhow!("{}: not the status of a gnudi server: {reason}", client.base_url()))?;
     Ok(Look { cluster, server: Some(observer.look(client).await?) })
 }
 
@@ -161,7 +161,7 @@ impl Look {
         Ok(value)
     }
 
-    /// The figures by name: first those that Gnocchi's client prints, by its names.
+    /// The figures by name: first those of Gnocchi's client, with its names.
     fn record(&self) -> Record {
         let Look { cluster, server } = self;
         let mut record: Vec<(&str, Value)> =
@@ -192,7 +192,7 @@ impl Look {
 
     fn text(&self, output: &Output) -> Result<String> {
         match output.format {
-            // An object a look, on a line of its own.
+            // One JSON object per report, each on a line.
             Format::Json if output.columns.is_empty() => Ok(self.json()?.to_string() + "\n"),
             Format::Table if output.columns.is_empty() => Ok(table::write(self)),
             _ => output.record(self.record()),
@@ -231,7 +231,7 @@ fn tell(args: &StatusArgs) -> Result<()> {
     })
 }
 
-/// Goes on until something other than an outage ends it.
+/// Repeats until an error other than an outage.
 async fn watch(source: &mut Source, args: &StatusArgs) -> Result<()> {
     let delay = Duration::from_secs(args.interval);
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());

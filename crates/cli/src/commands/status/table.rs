@@ -1,4 +1,4 @@
-//! A cluster's status as text for people.
+//! Formats a cluster's status for people.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -6,7 +6,7 @@ use gnudi_engine::{About, ClusterStatus, about::ProcessKind, cluster::UnitStatus
 
 use super::{Look, server::ServerFigures};
 
-/// The whole page, lines with their ends.
+/// The whole report, as lines.
 pub fn write(look: &Look) -> String {
     let status = &look.cluster;
     let mut text = summary(status);
@@ -25,7 +25,7 @@ pub fn write(look: &Look) -> String {
     text
 }
 
-/// What the server says of itself, two lines.
+/// The server's figures, two lines.
 fn server(figures: &ServerFigures) -> String {
     let rate = |rate: Option<f64>| rate.map_or_else(|| "?".to_owned(), |rate| grouped(rate.round() as u64));
     let size = |size: Option<f64>| size.map(|size| bytes(size as u64));
@@ -109,7 +109,7 @@ fn row(name: &str, kind: &str, about: &About, leases: usize) -> [String; 6] {
     ]
 }
 
-/// Which sacks each process owns, and in how many of them something waits.
+/// The sacks of each process, and how many of them have a backlog.
 fn owners(status: &ClusterStatus) -> String {
     let mut by_owner: BTreeMap<&str, Vec<&UnitStatus>> = BTreeMap::new();
     for unit in &status.units {
@@ -124,7 +124,7 @@ fn owners(status: &ClusterStatus) -> String {
     aligned(&rows)
 }
 
-/// `0-3 7 9-12`, of ids in their order.
+/// `0-3 7 9-12`, from sorted ids.
 fn ranges(ids: &[u16]) -> String {
     let runs = ids.chunk_by(|a, b| a.checked_add(1) == Some(*b));
     let shown = runs.map(|run| match run {
@@ -134,11 +134,11 @@ fn ranges(ids: &[u16]) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// Columns as wide as they need to be; the first and the last to the left, numbers to the right.
+/// Pads columns; the first and the last are left-aligned, numbers right-aligned.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);
-    // A column is of numbers where no row but the first has anything else.
+    // A column is numeric if all its rows but the header are.
     let is_number = |text: &String| text.bytes().all(|byte| byte.is_ascii_digit() || b".,".contains(&byte));
     let right: [bool; N] =
         std::array::from_fn(|column| rows.iter().skip(1).all(|row| is_number(&row[column])));
