@@ -1,8 +1,8 @@
-//! Tokens that others bring.
+//! Validates callers' tokens.
 //!
-//! An answer is remembered by the token's hash, so that the token itself lies nowhere. Those who ask about the same token
-//! at the same moment share one request. While Keystone is away, cached answers stay valid for their time.
-//! An odd answer to one token keeps nobody else waiting: only a Keystone that cannot be reached, or says so, is away.
+//! Results are cached by the token's hash, so that tokens are not kept in memory. Concurrent validations of a token
+//! share one request. While Keystone is not available, cached results stay valid until they expire. An invalid response
+//! to one token does not count as unavailability.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,32 +23,33 @@ use crate::{
     token_document,
 };
 
-/// A longer token is void without asking. Fernet's have some 200 bytes, signed ones (JWS) some 1,000, and each federated group
-/// adds some 40. uWSGI drops the connection, as if Keystone were away, where a request's headers pass its 4,096 bytes.
+/// A longer token is rejected without a request. Fernet tokens have some 200 bytes, signed ones (JWS) some 1,000, and
+/// each federated group adds some 40. uWSGI closes the connection if the headers of a request exceed 4,096 bytes, which
+/// would look like an outage.
 pub const TOKEN_BYTES_MAX: usize = 3072;
 
-/// How long a token that is void is refused without asking again. Tokens do not come back, but one that is seconds old
-/// may be unknown yet where several Keystones share a database that lags.
+/// Cache lifetime of invalid tokens. A token seconds old may be unknown yet if several Keystones share a replicated
+/// database, so this is short.
 const VOID_SECONDS: i64 = 10;
 
-/// Void tokens that are remembered. They have a cache of their own: whoever invents tokens must not push out valid ones.
+/// Maximum number of cached invalid tokens. They have their own cache, so that made-up tokens cannot evict valid ones.
 const VOID_TOKENS_MAX: usize = 10_000;
 
-/// Questions to Keystone at the same time; others wait for their turn.
+/// Concurrent requests to Keystone; further ones wait.
 const QUESTIONS_MAX: usize = 64;
 
-/// Of odd answers the log tells once in this time: any caller can provoke them.
+/// Minimum time between log lines about invalid responses: any caller can provoke them.
 const ODD_LOG_PAUSE: Duration = Duration::from_mins(1);
 
-/// Causes of one outage that are logged: an answer may have a text that is never the same.
+/// Maximum causes logged per outage: a response text may be different each time.
 const CAUSES_MAX: usize = 16;
 
-/// Tells Keystone that access rules are enforced here; without it, Keystone rejects tokens that have such rules.
+/// Tells Keystone that access rules are enforced here; without it, Keystone rejects tokens with such rules.
 const ACCESS_RULES: (&str, &str) = ("openstack-identity-access-rules", "1");
 
 #[derive(Clone, Debug)]
 pub struct ValidatorOptions {
-    /// How long an answer is cached, at most: a revoked token may be accepted for so long.
+    /// Maximum cache lifetime: a revoked token may be accepted for this long.
     pub cache_time: Duration,
     pub tokens_max: usize,
 }
@@ -61,10 +62,10 @@ impl Default for ValidatorOptions {
 
 type Outcome = Result<Option<Arc<Identity>>, KeystoneError>;
 
-/// A question that is being asked, or was right now.
+/// A request in progress, or just completed.
 type Flight = OnceCell<Outcome>;
 
-/// Asks Keystone about tokens, and remembers its answers by the tokens' hashes.
+/// Validates tokens through Keystone, with a cache.
 #[derive(Debug)]
 pub struct Validator {
     session: Session,
@@ -74,18 +75,18 @@ pub struct Validator {
     flights: Mutex<HashMap<TokenHash, Arc<Flight>>>,
     turns: Semaphore,
     failed: Mutex<Option<(Instant, KeystoneError)>>,
-    /// The causes logged since Keystone last answered: each is logged once, not with each request.
+    /// Causes logged since Keystone last responded: each is logged once, not with each request.
     causes_logged: Mutex<BTreeSet<String>>,
-    /// When the log told of an odd answer.
+    /// When an invalid response was last logged.
     odd_told: Mutex<Option<Instant>>,
 }
 
-/// Which tokens are taken.
+/// Which tokens are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     /// Those that are valid now.
     Heeded,
-    /// As well those that have ended lately.
+    /// Also those that have expired recently.
     Forgiven,
 }
 
@@ -104,13 +105,13 @@ impl Validator {
         }
     }
 
-    /// Who the token speaks for; `Ok(None)` where it is void. `now` is in seconds since the epoch.
+    /// The identity of a token; `Ok(None)` if it is invalid. `now` is in seconds since the epoch.
     pub async fn validate(&self, token: &str, now: i64) -> Result<Option<Arc<Identity>>, KeystoneError> {
         self.find_out(token, Ends::Heeded, now).await
     }
 
-    /// As [`Validator::validate`], for a token that a service passes on: it may have ended during a long piece of work,
-    /// within the time that Keystone's `allow_expired_window` allows.
+    /// As [`Validator::validate`], for a token that a service forwards: it may have expired during a long operation,
+    /// within Keystone's `allow_expired_window`.
     pub async fn validate_passed_on(
         &self,
         token: &str,
@@ -130,7 +131,7 @@ impl Validator {
         }
         let boarded = Boarded::new(&self.flights, hash);
         let ask = || async {
-            // Somebody may have been answered since we looked.
+            // Another caller may have cached it meanwhile.
             match self.remembered(&hash, now) {
                 Some(known) => known,
                 None => self.ask_and_remember(token, &hash, ends, now).await,
@@ -139,7 +140,7 @@ impl Validator {
         boarded.flight().get_or_init(ask).await.clone()
     }
 
-    /// What Keystone has said of the token, if that is known.
+    /// The cached result.
     fn remembered(&self, hash: &TokenHash, now: i64) -> Option<Outcome> {
         if let Some(identity) = self.known.read().get(hash, now) {
             return Some(Ok(Some(identity.clone())));
@@ -176,7 +177,7 @@ impl Validator {
         outcome
     }
 
-    /// Notes whether Keystone answers. Logs each cause of an outage once: a cause that follows another one is news.
+    /// Tracks whether Keystone responds. Logs each cause of an outage once; a different cause is logged, too.
     fn note(&self, error: Option<&KeystoneError>) {
         *self.failed.lock() = error.map(|error| (Instant::now(), error.clone()));
         let mut causes = self.causes_logged.lock();
@@ -201,8 +202,8 @@ impl Validator {
         }
     }
 
-    /// Asks where the catalogue says that Keystone is, or at its configured address where the catalogue does not say; once
-    /// more where the catalogue says something else after a failure.
+    /// Sends the request to Keystone's URL in the catalogue, or to its configured URL if the catalogue has none. After
+    /// a failure, retries once if the catalogue has changed.
     async fn ask(&self, token: &str, ends: Ends) -> Outcome {
         let address = self.address().await?;
         let outcome = self.ask_at(&address, token, ends).await;
@@ -220,7 +221,7 @@ impl Validator {
     }
 
     async fn ask_at(&self, address: &str, token: &str, ends: Ends) -> Outcome {
-        // The catalogue that would come with the answer is the larger part of it.
+        // Omit the catalogue, the larger part of the response.
         let url = match ends {
             Ends::Heeded => format!("{address}/auth/tokens?nocatalog"),
             Ends::Forgiven => format!("{address}/auth/tokens?nocatalog&allow_expired=1"),
@@ -245,7 +246,7 @@ impl Validator {
             StatusCode::FORBIDDEN => Err(KeystoneError::Refused(format!(
                 "{address} does not let gnudi's user validate tokens: 403; it needs the role admin or service"
             ))),
-            // These ask for patience, whatever the token.
+            // These mean retry later, whatever the token.
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
                 Err(self.session.unwell(answer.status))
             }
@@ -258,19 +259,18 @@ impl Validator {
     }
 }
 
-/// Tokens that are taken in different ways are different.
+/// Tokens with different expiry rules have different cache keys.
 fn hash(token: &str, ends: Ends) -> TokenHash {
     let mut digest = Sha256::new();
     if ends == Ends::Forgiven {
-        // No token has a space.
+        // Tokens contain no spaces.
         digest.update(b"passed on: ");
     }
     digest.update(token.as_bytes());
     digest.finalize().into()
 }
 
-/// A place in a flight. With the last one that leaves, the flight is forgotten, also where all have gone before it came
-/// to its end.
+/// A participant in a shared request. The last one to leave removes it, also if all are cancelled before the response.
 struct Boarded<'a> {
     flights: &'a Mutex<HashMap<TokenHash, Arc<Flight>>>,
     hash: TokenHash,
@@ -390,7 +390,7 @@ mod tests {
         assert!(validator.validate("newer", NOW).await.is_err());
         assert_eq!(script.count("validate"), asked, "others share the answer");
         script.answer_as_before();
-        // The pause has to pass, and nothing else.
+        // Only the pause itself must pass.
         let answered = async {
             while validator.validate("new", NOW).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
