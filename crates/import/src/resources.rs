@@ -1,4 +1,4 @@
-//! One resource with its revisions: made as it was at first, then changed as it was changed.
+//! Imports one resource with its revisions: creates it as it was at first, then repeats its changes.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::{
     index::{SourceResource, SourceRevision},
 };
 
-/// Imports a resource that is not there, adds the revisions that have come since, or makes anew one that was deleted and made again.
-/// Answers whether it is there.
+/// Creates a resource, or adds its new revisions, or replaces one that was deleted and created again. Returns whether
+/// it exists.
 pub(crate) async fn import(
     target: Target<'_>,
     resource_type: &str,
@@ -80,7 +80,7 @@ fn change(revision: &SourceRevision) -> ResourceChange {
     }
 }
 
-/// Attributes that have a value.
+/// Non-null attributes.
 fn given(attributes: &BTreeMap<Text, AttributeValue>) -> BTreeMap<Text, AttributeValue> {
     let has_value = |(_, value): &(&Text, &AttributeValue)| **value != AttributeValue::Null;
     attributes.iter().filter(has_value).map(|(name, value)| (name.clone(), value.clone())).collect()

@@ -1,4 +1,5 @@
-//! The series of some metrics: read at once, made heads and blocks of, and written together.
+//! Imports the series of some metrics: reads them concurrently, converts them to heads and blocks, and writes them
+//! together.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,56 +23,56 @@ use crate::{
 
 pub(crate) const METRICS_AT_ONCE: usize = 100;
 
-/// How often a metric is read again that changes meanwhile.
+/// Maximum reads of a metric that keeps changing.
 const READS_MAX: usize = 20;
 
-/// What series are read from.
+/// The source of series.
 pub(crate) struct SeriesSource {
     pub storage: Arc<dyn Storage>,
     pub incoming: Arc<dyn Incoming>,
-    /// By the names of archive policies.
+    /// By archive policy name.
     pub layouts: HashMap<String, Layout>,
-    /// Metrics with measures that wait.
+    /// Metrics with a backlog.
     pub backlog: HashSet<MetricId>,
-    /// Whether measures that wait are imported, as if Gnocchi processed them all at once. While more may come this is wrong: it drops
-    /// late points or not by what it processes together.
+    /// Whether to import the backlog, as if Gnocchi processed all of it in one pass. Wrong while more measures may
+    /// arrive: which late points Gnocchi drops depends on what it processes together.
     pub takes_waiting: bool,
-    /// Between two reads of a metric that gnocchi-metricd works on.
+    /// Pause between two reads of a metric that gnocchi-metricd is processing.
     pub pause: Duration,
-    /// Whether buckets that do not follow from the points are taken as they are, though measures wait.
+    /// Whether to accept buckets that do not follow from the points although there is a backlog.
     pub takes_doubtful: AtomicBool,
 }
 
-/// What became of one metric.
+/// The result for one metric.
 #[derive(Default)]
 struct Outcome {
-    /// Nothing where nothing has changed.
+    /// `None` if nothing has changed.
     write: Option<MetricWrite>,
     is_continued: bool,
     buckets: u64,
     measures: u64,
     finalised: u64,
-    /// Whether measures wait, which Gnocchi may have begun to process.
+    /// Whether it has a backlog, which Gnocchi may be processing.
     is_waited_for: bool,
     skipped: Vec<String>,
 }
 
-/// What became of some metrics.
+/// The result for some metrics.
 #[derive(Default)]
 pub(crate) struct Imported {
-    /// Of these no measures wait: until Gnocchi gets more of them, nothing is left to import.
+    /// Completely imported: without new measures there is nothing left to import.
     pub complete: Vec<MetricId>,
-    /// Gnocchi works on these: nothing was written of them.
+    /// Being processed by Gnocchi: nothing was written.
     pub in_motion: Vec<NewMetric>,
 }
 
-/// Metrics that are being read.
+/// Reads in progress.
 pub(crate) struct Reads {
     metrics: Vec<NewMetric>,
     outcomes: Vec<JoinHandle<Result<Option<Outcome>, ImportError>>>,
 }
 
-/// Begins to read what Gnocchi has of metrics that are in the index. Those that an earlier import has written are brought up to date.
+/// Starts to read metrics that are in the index. Those that an earlier import has written are updated.
 pub(crate) async fn begin(
     source: &Arc<SeriesSource>,
     target: Target<'_>,
@@ -92,7 +93,7 @@ pub(crate) async fn begin(
 }
 
 impl Reads {
-    /// Writes what was read.
+    /// Writes the results of the reads.
     pub async fn finish(self, target: Target<'_>, report: &mut Report) -> Result<Imported, ImportError> {
         let (mut writes, mut imported) = (Vec::new(), Imported::default());
         for (read, metric) in self.outcomes.into_iter().zip(self.metrics) {
@@ -117,7 +118,7 @@ impl Reads {
     }
 }
 
-/// What is to be written of a metric whose head is `stored`; `None` while Gnocchi works on it.
+/// The data to write for a metric whose head is `stored`; `None` while Gnocchi is processing it.
 async fn read(
     source: &SeriesSource,
     metric: MetricId,
@@ -142,7 +143,7 @@ async fn read(
             Err(damaged) => outcome.skipped.push(format!("{}: {damaged}", stored.place)),
         }
     }
-    // Of those with the same time the last one counts, also where the head has an earlier one's value.
+    // Of measures with the same time the last one counts, also over an earlier value in the head.
     measures.reverse();
     measures.sort_by_key(|measure| measure.timestamp);
     measures.dedup_by_key(|measure| measure.timestamp);
@@ -166,20 +167,21 @@ async fn read(
     Ok(Some(outcome))
 }
 
-/// What Gnocchi has of a metric.
+/// Gnocchi's data of a metric.
 struct Reading {
-    /// Of what is in its storage.
+    /// From its storage.
     head: Head,
-    /// What is not, yet, if it is to be imported.
+    /// The backlog, if it is imported.
     waiting: Vec<StoredMeasures>,
     outcome: Outcome,
 }
 
-/// Reads a metric at one moment; `None` if it kept changing, or a pass of gnocchi-metricd may be half written.
+/// Reads a consistent state of a metric; `None` if it kept changing, or a pass of gnocchi-metricd may be half written.
 ///
-/// A pass of gnocchi-metricd writes splits first, then the points, and removes the measures from incoming at last. So what was read is
-/// of one moment if the points are the same before and after, what waited before still waits, and either the points give the buckets
-/// that are stored, or nothing waits: a pass that has written some of its splits still has its measures waiting.
+/// A pass of gnocchi-metricd writes splits first, then the points, and finally removes the measures from incoming. So a
+/// read is consistent if the points are the same before and after, the backlog seen before is still there, and either
+/// the points give the stored buckets, or there is no backlog: a pass that has written some of its splits still has its
+/// measures in incoming.
 async fn read_calmly(
     source: &SeriesSource,
     metric: MetricId,
@@ -206,7 +208,7 @@ async fn read_calmly(
     Ok(None)
 }
 
-/// The head of what is in Gnocchi's storage.
+/// The head for the data in Gnocchi's storage.
 async fn read_storage(
     source: &SeriesSource,
     metric: MetricId,
@@ -281,7 +283,7 @@ async fn read_splits(
     Ok(from.iter().map(grain).collect())
 }
 
-/// The columns of all methods as rows of one granularity; each column is oldest first.
+/// Joins the columns of all methods to rows of one granularity; each column is oldest first.
 fn joined(granularity: Timespan, columns: &[Vec<(Timestamp, f64)>]) -> ImportedGrain {
     let mut starts: Vec<Timestamp> = columns.iter().flatten().map(|(start, _)| *start).collect();
     starts.sort_unstable();
