@@ -7,7 +7,7 @@ use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan}
 
 use crate::{IndexerError, Result};
 
-/// What changes of a policy.
+/// A change of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyChange {
     /// New points for the same granularities.
@@ -19,7 +19,7 @@ pub struct PolicyChange {
 }
 
 impl PolicyChange {
-    /// The policy after the change. Granularities stay what they are.
+    /// The policy after the change. Granularities cannot change.
     pub(crate) fn apply(&self, policy: &mut ArchivePolicy) -> Result<()> {
         check_change(policy, &self.definition)?;
         let changed = ArchivePolicy {
@@ -46,16 +46,16 @@ pub trait ArchivePolicies {
 
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>>;
 
-    /// By name, without those that stand for definitions of metrics ([`ArchivePolicy::is_definition_name`]).
+    /// By name, except those made from definitions of metrics ([`ArchivePolicy::is_definition_name`]).
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>>;
 
-    /// Returns the policy as it is then.
+    /// Returns the changed policy.
     async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>>;
 
-    /// Refused while a metric or a rule names the policy.
+    /// Refused while metrics or rules use the policy.
     async fn delete_archive_policy(&self, name: &str) -> Result<()>;
 
-    /// Removes the policies that stand for definitions which no metric has any more; how many they were.
+    /// Removes policies made from definitions that no metric uses any more; returns their number.
     async fn sweep_definitions(&self) -> Result<u64>;
 }
 
@@ -63,7 +63,7 @@ fn unsupported(policy: &ArchivePolicy, message: String) -> IndexerError {
     IndexerError::UnsupportedArchivePolicyChange { name: policy.name.clone(), message }
 }
 
-/// Whether a policy may get the definition: granularities stay what they are.
+/// Whether a policy may get the definition: granularities must stay the same.
 fn check_change(policy: &ArchivePolicy, definition: &[ArchivePolicyItem]) -> Result<()> {
     let granularities = |items: &[ArchivePolicyItem]| {
         let mut spans: Vec<_> = items.iter().map(|item| item.granularity).collect();
@@ -83,7 +83,7 @@ fn check_change(policy: &ArchivePolicy, definition: &[ArchivePolicyItem]) -> Res
     }
 }
 
-/// A positive number as Python shows it: `300.0`, `5e-05`.
+/// A positive number as Python prints it: `300.0`, `5e-05`.
 fn python_float(number: f64) -> String {
     if (1e-4..1e16).contains(&number) {
         return format!("{number:?}");

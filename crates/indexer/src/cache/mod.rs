@@ -1,18 +1,18 @@
-//! An index with what the hot path asks for in memory: metrics by id and by name, resources, their types, archive policies,
+//! A cache in front of an index, for the hot path: metrics by id and by name, resources, their types, archive policies,
 //! rules.
 //!
-//! Every method goes to the index behind it, but for look-ups that the cache can answer. Writes that come through it are
-//! seen at once: before a write is answered, the cache has forgotten or replaced what it changed, also where nobody waits
-//! for the answer any more. What is not there is not remembered, since it may be created elsewhere at any time; so only
-//! the first look-up of an unknown id costs a query each time, shared with all that wait for one.
+//! All methods call the index, except look-ups that the cache can answer. Writes through the cache are visible at once:
+//! before a write is acknowledged, the cache is invalidated or updated, also if the caller has gone. Misses are not
+//! cached, since another process may create the item at any time: each look-up of an unknown id is a query, shared by
+//! concurrent callers.
 //!
 //! # Several processes on one index
 //!
-//! Each has a cache of its own. What another process creates is found, since look-ups that fail are not remembered. What it
-//! changes or deletes is told by the index's [`Feed`](crate::Feed), which [`CachedIndexer::follow`] reads again and again: so a
-//! cache is at most one interval behind, and one that could not read for too long forgets all, and keeps nothing until it can.
-//! Look-ups know nothing of it. Within the interval a metric that is gone may be found: its measures are accepted, and dropped by
-//! the worker that removes the metric. Writes are checked by the database, never by the cache.
+//! Each process has its own cache. Items that another process creates are found, since misses are not cached. Its
+//! changes and deletions are in the index's [`Feed`](crate::Feed), which [`CachedIndexer::follow`] polls: a cache lags
+//! by at most one interval. If polling fails for too long, the cache is cleared and not used until it works again.
+//! Within the interval a deleted metric may still be found: its measures are accepted, and dropped by the worker that
+//! removes the metric. Writes are checked by the database, never by the cache.
 
 mod annotation;
 mod caches;
@@ -42,30 +42,30 @@ pub use follower::FollowOptions;
 use follower::Follower;
 use loader::Loader;
 
-/// How many metrics [`CachedIndexer::warm`] lists at a time.
+/// Metrics per page of [`CachedIndexer::warm`].
 const METRICS_WARMED_AT_ONCE: usize = 10_000;
 
-/// What the cache may use.
+/// Limits of the cache.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheOptions {
-    /// Those that are asked for least go first; 0 keeps none. As many ends of resources are kept.
+    /// Least recently used ones are evicted; 0 disables the cache. Also the limit of cached ends of resources.
     pub metrics_cached_max: usize,
-    /// Likewise; a resource counts twice where it is asked for by its own type and as a generic one.
+    /// Likewise; a resource counts twice if it is read both by its own type and as a generic one.
     pub resources_cached_max: usize,
 }
 
-/// What the cache did since it was made.
+/// Counters of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheFigures {
-    /// Metrics found in memory.
+    /// Cache hits for metrics.
     pub hits: u64,
-    /// Metrics looked for in memory in vain.
+    /// Cache misses for metrics.
     pub misses: u64,
-    /// Metrics in memory now.
+    /// Metrics cached now.
     pub metrics: usize,
 }
 
-/// An index behind a cache.
+/// An index with a cache in front.
 #[derive(Debug)]
 pub struct CachedIndexer<I> {
     index: Arc<I>,
@@ -83,12 +83,12 @@ impl<I: Indexer> CachedIndexer<I> {
         CachedIndexer { index, caches, loader, follower: Mutex::default() }
     }
 
-    /// The index behind the cache.
+    /// The index itself.
     pub fn index(&self) -> &I {
         &self.index
     }
 
-    /// Loads policies, rules and as many metrics as fit; returns how many metrics are in memory then.
+    /// Loads policies, rules and as many metrics as fit; returns the number of cached metrics.
     pub async fn warm(&self) -> Result<usize> {
         self.archive_policies().await?;
         self.load_rules().await?;
@@ -97,7 +97,7 @@ impl<I: Indexer> CachedIndexer<I> {
         while !self.caches.metrics.is_full() {
             let epochs = self.caches.metrics.epochs();
             let page = match self.index.list_metrics(&listing).await {
-                // The last one of the page before was deleted meanwhile: the rest is loaded when it is asked for.
+                // The last metric of the previous page was deleted meanwhile: the rest is loaded on demand.
                 Err(IndexerError::InvalidPagination(_)) => break,
                 page => page?,
             };
@@ -110,7 +110,7 @@ impl<I: Indexer> CachedIndexer<I> {
         Ok(self.caches.metrics.len())
     }
 
-    /// To be called where something was changed behind the cache's back.
+    /// Must be called if something was changed bypassing the cache.
     pub fn invalidate(&self, touched: &Touched) {
         self.caches.invalidate(touched);
     }
@@ -127,8 +127,8 @@ impl<I: Indexer> CachedIndexer<I> {
         Ok(rules)
     }
 
-    /// Runs a write and what the cache must forget after it to the end, whether or not the caller waits that long: a
-    /// write that has reached the index happens also if its caller goes away, and the cache must learn of it.
+    /// Runs a write and the invalidation to completion, even if the caller is dropped: a write that has reached the
+    /// index is executed anyway, and the cache must be invalidated.
     async fn see_through<T, F>(
         &self,
         write: impl FnOnce(Arc<I>) -> F,
@@ -268,7 +268,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
     }
 
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()> {
-        // One that another process deleted may still be in memory: a pass that found it there would write it again.
+        // A metric deleted by another process may still be cached: a pass that found it would write it again.
         self.caches.metrics.invalidate(ids);
         self.index.expunge_metrics(ids).await
     }

@@ -1,6 +1,6 @@
 //! Resources and their types behind the cache.
 //!
-//! Listings always read the index. Where a change may have touched what nobody names, more is forgotten than must be.
+//! Listings always read the index. Where the affected items are unknown, more is invalidated than necessary.
 
 use std::sync::Arc;
 
@@ -185,7 +185,7 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
                 caches.metrics.invalidate(&deleted.metrics);
                 caches.log.metrics(&deleted.metrics);
             } else {
-                // Some of them may have gone.
+                // Some of them may have been deleted.
                 caches.invalidate_all_resources();
                 caches.metrics.invalidate_all();
                 caches.log.touched(&Touched::everything());

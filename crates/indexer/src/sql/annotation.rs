@@ -1,4 +1,4 @@
-//! The statements for annotations. Those of a resource are deleted with it, in `resource/delete.rs`.
+//! Statements for annotations. `resource/delete.rs` deletes those of a deleted resource.
 
 use async_trait::async_trait;
 use gnudi_model::Timestamp;

@@ -1,4 +1,4 @@
-//! The statements for archive policies.
+//! Statements for archive policies.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -32,7 +32,7 @@ impl ArchivePolicies for SqlIndexer {
 
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>> {
         let mut select = Statement::new(self.readers.dialect(), SELECT_ALL);
-        // A name of a definition, and nothing else, is between both and so long.
+        // Only names of definitions have this prefix and length.
         select.push(" WHERE name < ").push_bind("definition:").push(" OR name >= ").push_bind("definition;");
         select.push(" OR LENGTH(name) <> 47 ORDER BY name");
         let rows = self.readers.fetch_all(select).await?;
@@ -152,7 +152,7 @@ impl Change for SweepDefinitions {
     }
 }
 
-/// One granularity as it is stored: ns, points, ns.
+/// A stored granularity: ns, points, ns.
 #[derive(Serialize, Deserialize)]
 struct StoredItem(Timespan, Option<u64>, Option<Timespan>);
 

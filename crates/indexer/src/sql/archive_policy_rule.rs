@@ -1,4 +1,4 @@
-//! The statements for archive policy rules.
+//! Statements for archive policy rules.
 
 use async_trait::async_trait;
 use gnudi_model::ArchivePolicyRule;

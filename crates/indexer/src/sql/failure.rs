@@ -1,4 +1,4 @@
-//! What a database error means to the index's callers.
+//! Converts database errors for the index's callers.
 
 use gnudi_sql::{Class, class, reason};
 
@@ -7,9 +7,9 @@ use crate::IndexerError;
 /// Why a statement failed inside a transaction.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// One item asks for what cannot be; the transaction goes on without it.
+    /// One item is invalid; the transaction continues without it.
     Refused(IndexerError),
-    /// The database is in trouble; the transaction is lost, with all its items.
+    /// The database failed; the transaction is lost, with all its items.
     Broken(IndexerError),
 }
 
@@ -20,7 +20,7 @@ impl From<gnudi_sql::Error> for Failure {
 }
 
 impl From<gnudi_sql::Error> for IndexerError {
-    /// The text names neither the database's address nor a value of a row.
+    /// The text contains neither the database's address nor values of rows.
     fn from(error: gnudi_sql::Error) -> Self {
         let reason = reason(&error);
         match class(&error) {

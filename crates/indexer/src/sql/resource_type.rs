@@ -1,4 +1,4 @@
-//! The statements for resource types. No resource is written by any of them.
+//! Statements for resource types. They write no resources.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl ResourceTypes for SqlIndexer {
     }
 }
 
-/// The version that a change brings, and that readers see once it is committed.
+/// The version of a change, visible to readers once it is committed.
 async fn next_version(connection: &mut Connection) -> Result<i64, Failure> {
     connection
         .execute(connection.statement("UPDATE resource_type_version SET version = version + 1"))
@@ -148,7 +148,7 @@ async fn insert(
     Ok(())
 }
 
-/// From now on nobody knows the number; values that have it wait to be swept.
+/// From now on the number is unknown; its values will be swept.
 async fn delete_attribute(connection: &mut Connection, number: i64) -> Result<(), Failure> {
     for statement in [
         "INSERT INTO resource_attribute_deleted (attribute_number) VALUES (?)",
@@ -170,7 +170,7 @@ impl Change for Delete {
         if name == GENERIC {
             return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())));
         }
-        // The attributes go with it. No resource is left, hence no value either.
+        // The attributes are deleted with it. No resources are left, hence no values either.
         let delete = connection.statement("DELETE FROM resource_type WHERE name = ?").bind(name);
         match connection.try_execute(delete).await {
             Err(error) if is_foreign_key_violation(&error) => {

@@ -1,4 +1,4 @@
-//! The statements that change a resource and keep what it was.
+//! Statements that change a resource and keep its former revision.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -33,7 +33,7 @@ pub(super) struct Update {
     change: ResourceChange,
 }
 
-/// A resource as its row is.
+/// The current row of a resource.
 struct Current {
     resource: Resource,
     number: i64,
@@ -122,7 +122,7 @@ impl Update {
         Ok(())
     }
 
-    /// All but the metrics.
+    /// Everything except the metrics.
     async fn change(&self, connection: &mut Connection, current: &Current) -> Result<Resource, Failure> {
         let mut resource = changed(&current.resource, &self.change);
         check_times(&self.resource_type, &resource).map_err(Failure::Refused)?;
@@ -135,7 +135,7 @@ impl Update {
         Ok(resource)
     }
 
-    /// Answers with the metrics that the resource had and has no more.
+    /// Returns the metrics that were detached.
     async fn update_metrics(
         &self,
         connection: &mut Connection,
@@ -181,7 +181,7 @@ impl Change for Update {
     type Answer = UpdatedResource;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<UpdatedResource> {
-        // Only metrics may be refused after something was written.
+        // Only changes of metrics can be rejected after something was written.
         if self.change.metrics.is_none() {
             return self.apply_whole(connection, context).await;
         }
@@ -197,7 +197,7 @@ impl Change for Update {
     }
 }
 
-/// Ends resources that have not ended; answers how many.
+/// Ends resources that have not ended; returns their number.
 pub(super) struct End {
     pub(super) ids: Vec<Uuid>,
     pub(super) now: Timestamp,
@@ -218,7 +218,7 @@ impl Change for End {
     }
 }
 
-/// Takes back the end of resources that ended at or before a time; answers how many.
+/// Removes the end of resources that ended at or before a time; returns their number.
 pub(super) struct Revive {
     pub(super) seen: Vec<(Uuid, Timestamp)>,
     pub(super) now: Timestamp,
@@ -239,7 +239,7 @@ impl Change for Revive {
     }
 }
 
-/// Sets the end of a resource, with a new revision; false where it is not there, or not as it must be.
+/// Sets the end of a resource, with a new revision; false if it is missing, or does not satisfy the condition.
 async fn set_end(
     connection: &mut Connection,
     context: &Context,
