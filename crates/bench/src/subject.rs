@@ -1,4 +1,4 @@
-//! The metrics that a command works on: those that were named, or one that is made for the run and deleted at its end.
+//! The metrics that a command works on: the given ones, or one created for the run and deleted at its end.
 
 use anyhow::{Context as _, Result, ensure};
 use gnudi_client::uri;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::target::Target;
 
-/// The policy of a metric that is made for a run.
+/// The policy of a metric created for a run.
 const DEFAULT_POLICY: &str = "low";
 
 /// Metrics by their paths.
@@ -17,11 +17,11 @@ const DEFAULT_POLICY: &str = "low";
 pub struct Subjects<'a> {
     /// Such as `/v1/metric/0a7a15ff-aa13-4ac2-897c-9bdf30ce175b`.
     pub paths: Vec<String>,
-    /// The metrics were made for the run: they go with this.
+    /// Set if the metrics were created for the run: they are deleted on drop.
     made_on: Option<&'a Target>,
 }
 
-/// The path of a metric: by its id, or by its resource and its name.
+/// The path of a metric: by id, or by resource and name.
 fn path(metric: &str, resource: Option<&str>) -> Result<String> {
     ensure!(!metric.is_empty(), "the metric has no name");
     if let Some(resource) = resource {
@@ -48,7 +48,7 @@ pub fn resource_path(resource: &str) -> String {
 }
 
 impl<'a> Subjects<'a> {
-    /// The metrics of these paths; where there are none, a new one of the policy.
+    /// The metrics with these paths; without any, a new one of the policy.
     pub fn of(paths: Vec<String>, policy: Option<&str>, target: &'a Target) -> Result<Self> {
         if paths.is_empty() {
             return Self::make(policy.unwrap_or(DEFAULT_POLICY), target);

@@ -1,6 +1,7 @@
-//! `gnudi benchmark measures add|show`: measures of one metric, or a few, pushed in batches and read back, as gnocchiclient does.
+//! `gnudi benchmark measures add|show`: pushes measures of one or a few metrics in batches, and reads them, like
+//! gnocchiclient.
 //!
-//! As with the client, every batch of a run is the same: it measures what the server takes, not what many metrics make of it.
+//! As with the client, all batches of a run are the same: it measures how fast the server accepts them.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -22,14 +23,14 @@ use crate::{
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// How often the backlog is polled, and printed.
+/// Interval of polling and printing the backlog.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const TELL_DELAY: Duration = Duration::from_secs(1);
 
-/// A backlog that does not shrink for so long is given up.
+/// A backlog that has not shrunk for this time is an error.
 const STALL_MAX: Duration = Duration::from_mins(1);
 
-/// Measures of a metric that is made to be shown: ten days, one every two minutes, in so many requests.
+/// Measures of a metric created to be shown: ten days, one every two minutes, in this number of requests.
 const FILL_REQUESTS: i64 = 10;
 const FILL_STEP_SECONDS: i64 = 120;
 
@@ -70,10 +71,10 @@ struct Add {
     /// ID of the resource whose metrics are named.
     #[arg(short, long, value_name = "ID")]
     resource_id: Option<String>,
-    /// Archive policy of the metric that is made for the run where none is named [default: low].
+    /// Archive policy of the metric created if none is given [default: low].
     #[arg(short, long, value_name = "NAME")]
     archive_policy_name: Option<String>,
-    /// IDs or names of the metrics, in turn [default: one that is made for the run].
+    /// IDs or names of the metrics, used in turn [default: one created for the run].
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 }
@@ -83,7 +84,7 @@ struct Add {
 struct Show {
     #[command(flatten)]
     load: LoadOptions,
-    /// How often to get the measures.
+    /// Number of times to get the measures.
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
     count: u64,
     /// Aggregation to retrieve.
@@ -107,10 +108,10 @@ struct Show {
     /// ID of the resource whose metric is named.
     #[arg(short, long, value_name = "ID")]
     resource_id: Option<String>,
-    /// Archive policy of the metric that is made for the run where none is named [default: low].
+    /// Archive policy of the metric created if none is given [default: low].
     #[arg(short, long, value_name = "NAME")]
     archive_policy_name: Option<String>,
-    /// ID or name of the metric [default: one that is made for the run, with ten days of measures].
+    /// ID or name of the metric [default: one created for the run, with ten days of measures].
     #[arg(value_name = "METRIC")]
     metric: Option<String>,
 }
@@ -134,7 +135,7 @@ impl Add {
         let paths = subject::paths(&self.metrics, self.resource_id.as_deref())?;
         let target = self.load.target.open()?;
         if self.wait {
-            // A missing permission for the status is an error before the load, not after it.
+            // Missing permission for the status is reported before the load.
             backlog(&target)?;
         }
         let subjects = Subjects::of(paths, self.archive_policy_name.as_deref(), &target)?;
@@ -183,7 +184,7 @@ impl Show {
             fill(&subjects.paths[0], &target, now.as_secs() as i64)?;
         }
         let path = self.path(&subjects.paths[0]);
-        // The first answer tells how many measures each has; it is not measured.
+        // The first response shows the number of measures; it is not measured.
         let per_request = points(&target.call("GET", &path)?);
         let requests = Requests::Listed(vec![target.headers.bare("GET", &path)]);
         let phase = Phase { verb: "show", requests: &requests, count: self.count, keep: Keep::Nothing };
@@ -214,7 +215,7 @@ impl Show {
     }
 }
 
-/// Adds the figures of the wait for the backlog. An error of the server there leaves the figures of the push as they are.
+/// Adds the figures of waiting for the backlog. A server error there keeps the figures of the push.
 fn tell_wait(
     pushed: &Finished,
     batch: u64,
@@ -237,11 +238,11 @@ fn tell_wait(
     findings.compare("measures push rate", Value::Rate(per_second(seconds), "measure"));
 }
 
-/// A time in whole seconds: a date, with hours or without, in UTC where it names no zone; seconds since 1970; or relative to now.
+/// A time in whole seconds: a date with optional hours, UTC without a zone; seconds since 1970; or relative to now.
 fn seconds_of(text: &str, now: i64) -> Option<i64> {
     let now = Timestamp::from_secs(now);
     let text = text.trim();
-    // Eight digits are a date, as they are for gnocchiclient, and no seconds of the year 1970.
+    // As in gnocchiclient, eight digits are a date.
     let eight = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
     let dashed = eight.then(|| format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]));
     let text = dashed.as_deref().unwrap_or(text);
@@ -249,7 +250,7 @@ fn seconds_of(text: &str, now: i64) -> Option<i64> {
     date.or_else(|| python::timestamp_of_text(text, now).ok()).map(Timestamp::secs)
 }
 
-/// `[{"timestamp":1420070400,"value":-12345},...]` with values anywhere within 33 bits, as gnocchiclient sends them.
+/// `[{"timestamp":1420070400,"value":-12345},...]` with 33-bit values, as in gnocchiclient.
 fn measures(start: i64, step: i64, count: u64, seed: u64) -> Vec<u8> {
     let mut state = xorshift_state(seed);
     let mut value = move || (xorshift(&mut state) >> 31) as i64 - (1 << 32);
@@ -276,7 +277,7 @@ fn points(body: &[u8]) -> u64 {
     body.iter().map(|byte| u64::from(*byte == b'[')).sum::<u64>().saturating_sub(1)
 }
 
-/// Measures that wait to be processed.
+/// Measures in the backlog.
 fn backlog(target: &Target) -> Result<u64> {
     const PATH: &str = "/v1/status?details=false";
     let status: serde_json::Value =
@@ -285,7 +286,7 @@ fn backlog(target: &Target) -> Result<u64> {
     measures.with_context(|| format!("GET {PATH}: no number of measures to be processed"))
 }
 
-/// How long it takes until nothing waits; an error says why the wait ended before.
+/// Time until the backlog is empty; an error says why the wait ended.
 fn wait_processed(target: &Target, context: &Context) -> Result<Duration, String> {
     let start = Instant::now();
     let (mut least, mut progress, mut told) = (u64::MAX, start, start);

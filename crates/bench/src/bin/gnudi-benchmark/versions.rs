@@ -1,4 +1,4 @@
-//! Which versions were measured: asked of each program that is here, without starting a server.
+//! Versions of the installed programs, found without starting a server.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,11 +12,11 @@ use crate::peers::{Programs, child::output_of};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Version {
     pub name: String,
-    /// `None` where the program is not here.
+    /// `None` if the program is missing.
     pub version: Option<String>,
 }
 
-/// Of everything that the report may start.
+/// Of all programs that the report may start.
 pub fn all(programs: &Programs) -> Vec<Version> {
     let version = |name: &str, version| Version { name: name.to_owned(), version };
     let postgres =
@@ -43,7 +43,7 @@ fn gnudi(programs: &Programs) -> Option<String> {
     }
 }
 
-/// The first thing that looks like a version in what the program says of itself.
+/// The first version in the output of a program.
 fn told_by(program: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
@@ -72,7 +72,7 @@ fn first_version(text: &str) -> Option<String> {
     })
 }
 
-/// The version by the name of the package's directory: `gnocchi-4.7.1.dist-info`.
+/// The version in the name of the package's directory: `gnocchi-4.7.1.dist-info`.
 fn gnocchi(environment: &Path) -> Option<String> {
     let pythons = std::fs::read_dir(environment.join("lib")).ok()?;
     let packages =
@@ -84,8 +84,8 @@ fn gnocchi(environment: &Path) -> Option<String> {
     })
 }
 
-/// The commit of gnudi's source: what the build was told (`GNUDI_COMMIT`), else that of the repository in which this program
-/// lies, else `unknown`.
+/// The commit of gnudi's source: set at build time (`GNUDI_COMMIT`), else that of the repository of this program, else
+/// `unknown`.
 pub fn commit() -> String {
     if let Some(commit) = option_env!("GNUDI_COMMIT") {
         return commit.to_owned();

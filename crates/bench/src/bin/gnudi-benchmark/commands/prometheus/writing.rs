@@ -1,4 +1,4 @@
-//! Remote writes to an empty server: how many samples it takes, until they can be queried.
+//! Remote writes to an empty server: samples per second until they can be queried.
 
 use anyhow::{Result, ensure};
 use gnudi_model::python::quote;
@@ -21,14 +21,14 @@ use crate::{
 
 const METRIC: &str = "gnudi_bench_written_bucket";
 
-/// What a server made of it.
+/// A server's results.
 struct Written {
     peer: Peer,
     /// The first sample of each series.
     first: Processed,
-    /// All others.
+    /// All other samples.
     others: Processed,
-    /// `None` where nothing is kept.
+    /// `None` if the server stores nothing.
     footprint: Option<Footprint>,
 }
 
@@ -81,7 +81,7 @@ fn measure(peer: Peer, plan: &mut Plan, bench: &Bench) -> Result<Written> {
     Ok(Written { peer, first, others, footprint: Some(Footprint::take(bench, &server)) })
 }
 
-/// An error where not every sample can be queried.
+/// Fails if not all samples can be queried.
 fn check(server: &Server, plan: &Plan, bench: &Bench) -> Result<()> {
     let query = quote(&format!("sum(count_over_time({METRIC}[{}m]))", plan.minutes), "");
     let end_s = time_of(plan.minutes - 1);
