@@ -1,6 +1,7 @@
 //! The metrics that a command works on: the given ones, or one created for the run and deleted at its end.
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use gnudi_client::uri;
 use gnudi_model::python;
 use serde::Deserialize;
@@ -11,6 +12,32 @@ use crate::target::Target;
 
 /// The policy of a metric created for a run.
 const DEFAULT_POLICY: &str = "low";
+
+/// The metrics of a command, or the policy of the one created for the run.
+#[derive(Clone, Debug, Args)]
+pub struct SubjectArgs {
+    /// ID of the resource whose metrics are named.
+    #[arg(short, long, value_name = "ID")]
+    resource_id: Option<String>,
+    /// Archive policy of the metric created if none is given [default: low].
+    #[arg(short, long, value_name = "NAME")]
+    archive_policy_name: Option<String>,
+    /// IDs or names of the metrics [default: one created for the run].
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+}
+
+impl SubjectArgs {
+    /// The paths of the given metrics.
+    pub fn paths(&self) -> Result<Vec<String>> {
+        paths(&self.metrics, self.resource_id.as_deref())
+    }
+
+    /// The metrics with these paths, or one created for the run.
+    pub fn subjects<'a>(&self, paths: Vec<String>, target: &'a Target) -> Result<Subjects<'a>> {
+        Subjects::of(paths, self.archive_policy_name.as_deref(), target)
+    }
+}
 
 /// Metrics by their paths.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use gnudi_telemetry::{
     publishers::{
         Publisher as _, PublisherUrl, Receipt,
         gnocchi::{
-            Access, Figures, GnocchiLimits, GnocchiOptions, GnocchiPublisher, shipped_definitions, upgrade,
+            StoreAccess, Figures, GnocchiLimits, GnocchiOptions, GnocchiPublisher, shipped_definitions, upgrade,
         },
     },
     sample::{Metadata, Sample},
@@ -50,7 +50,7 @@ async fn main() {
     let endpoint = arguments.next().expect("the store's URL");
     let url = arguments.next().unwrap_or_else(|| "gnocchi://?enable_filter_project=false".to_owned());
     let options = GnocchiOptions {
-        access: Access::Basic { user: "admin".to_owned(), password: String::new() },
+        access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
         endpoint: Some(endpoint),
         trust: Trust::Anyone,
         identity: None,

@@ -8,8 +8,8 @@ use std::{hint::black_box, sync::Arc, time::Instant};
 
 use gnudi_telemetry::{
     event::Event,
-    messaging::envelope::{self, Sealed, Version},
-    notification::{Duplicates, Figures, Handler, MetadataMemory},
+    messaging::envelope::{self, OsloMessage, Version},
+    notification::{Duplicates, Figures, MessageHandler, MetadataMemory},
     publishers::{Publisher, Receipt},
     sample::Sample,
 };
@@ -47,7 +47,7 @@ fn main() {
 }
 
 fn nanoseconds<'a>(messages: impl Fn(u32) -> &'a Vec<Vec<u8>>) -> f64 {
-    let handler = Handler {
+    let handler = MessageHandler {
         pipelines: Arc::new(Nobody),
         meters: None,
         names: None,
@@ -73,7 +73,7 @@ fn messages(version: Version, state: impl Fn(u32) -> Value) -> Vec<Vec<u8>> {
         let samples: Vec<Value> =
             (first..first + SAMPLES).map(|instance| sample(instance, &state(instance))).collect();
         let payload = to_raw_value(&json!({ "samples": samples })).expect("JSON");
-        let sealed = Sealed {
+        let sealed = OsloMessage {
             request_id: None,
             message_id: &uuid(1, first),
             publisher_id: "ceilometer.polling",

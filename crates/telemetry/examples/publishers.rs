@@ -15,7 +15,7 @@ use gnudi_model::python::fnmatch::Pattern;
 use gnudi_telemetry::{
     event::{Event, Trait, TraitValue},
     messaging::{BrokerOptions, envelope::Version},
-    pipeline::{Origin, PipelineFigures, Pipelines, Purpose},
+    pipeline::{PipelineOrigin, PipelineFigures, Pipelines, PipelineKind},
     publishers::{
         BusOptions, NotifierOptions, Publisher, PublisherContext, PublisherFigures, Publishers, Receipt,
         bus_opener,
@@ -72,12 +72,12 @@ impl Publisher for Names {
 
 fn route(line: &Value) -> Value {
     let opened: Mutex<BTreeMap<String, Arc<Names>>> = Mutex::default();
-    let open = |url: &str, _: Purpose| -> gnudi_telemetry::publishers::Opened {
+    let open = |url: &str, _: PipelineKind| -> gnudi_telemetry::publishers::Opened {
         Ok(opened.lock().entry(url.to_owned()).or_default().clone())
     };
-    let file = Origin::File(PathBuf::from(text(line, "route")));
+    let file = PipelineOrigin::File(PathBuf::from(text(line, "route")));
     let is_events = line["events"] == true;
-    let (samples, events) = if is_events { (Origin::Nowhere, file) } else { (file, Origin::Nowhere) };
+    let (samples, events) = if is_events { (PipelineOrigin::Nowhere, file) } else { (file, PipelineOrigin::Nowhere) };
     let pipelines = match Pipelines::load(&samples, &events, &open, PipelineFigures::default()) {
         Ok(pipelines) => pipelines,
         Err(error) => return json!({"error": error.to_string()}),
@@ -121,12 +121,12 @@ async fn publish(line: &Value) -> Value {
         },
         figures: PublisherFigures::default(),
     });
-    let purpose = if line["events"].is_array() { Purpose::Events } else { Purpose::Samples };
+    let purpose = if line["events"].is_array() { PipelineKind::Events } else { PipelineKind::Samples };
     let publisher = match publishers.open(&text(line, "publish"), purpose) {
         Ok(publisher) => publisher,
         Err(error) => return json!({"left_out": error.to_string()}),
     };
-    let receipt = if purpose == Purpose::Events {
+    let receipt = if purpose == PipelineKind::Events {
         let events: Vec<Event> = line["events"].as_array().into_iter().flatten().map(event).collect();
         publisher.events(&events)
     } else {

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 /// Maximum number of measures in the backlog.
-pub const WAITING_MEASURES_MAX: usize = 1_000_000;
+pub const BACKLOG_MEASURES_MAX: usize = 1_000_000;
 
 /// Approximate measures per request.
 const REQUEST_MEASURES: usize = 20_000;
@@ -33,7 +33,7 @@ const ROUNDS_MAX: usize = 64;
 
 /// Measures of one metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item {
+pub struct MetricMeasures {
     /// The resource id, as text.
     pub resource: String,
     /// Attributes of the resource if it has to be created.
@@ -53,11 +53,11 @@ pub struct DeliveryOptions {
 
 /// A bounded backlog of measures in front of the store.
 #[derive(Debug)]
-pub struct Delivery {
+pub struct MeasureBacklog {
     client: Client,
     options: DeliveryOptions,
     /// Oldest first.
-    waiting: VecDeque<Item>,
+    backlog: VecDeque<MetricMeasures>,
     waiting_measures: usize,
     /// Cache of resources that exist.
     known: HashSet<String>,
@@ -67,12 +67,12 @@ pub struct Delivery {
 /// Measures handed over together.
 #[derive(Debug)]
 struct Round {
-    items: Vec<Item>,
+    items: Vec<MetricMeasures>,
     /// Notified once they are stored or rejected for good.
     stored: Option<oneshot::Sender<()>>,
 }
 
-/// Runs a [`Delivery`] in its own task, round by round.
+/// Runs a [`MeasureBacklog`] in its own task, round by round.
 #[derive(Debug)]
 pub struct Deliverer {
     rounds: mpsc::Sender<Round>,
@@ -81,7 +81,7 @@ pub struct Deliverer {
 
 impl Deliverer {
     /// Must be called within a Tokio runtime.
-    pub fn start(mut delivery: Delivery) -> Self {
+    pub fn start(mut delivery: MeasureBacklog) -> Self {
         let (rounds, mut received) = mpsc::channel::<Round>(ROUNDS_MAX);
         let task = tokio::spawn(async move {
             let mut to_be_told = Vec::new();
@@ -95,7 +95,7 @@ impl Deliverer {
                     round = received.try_recv().ok();
                 }
                 delivery.post().await;
-                if delivery.waiting.is_empty() {
+                if delivery.backlog.is_empty() {
                     for stored in to_be_told.drain(..) {
                         // The receiver may be gone.
                         let _ = stored.send(());
@@ -107,13 +107,13 @@ impl Deliverer {
     }
 
     /// Queues a round; an empty one retries the backlog.
-    pub fn send(&self, items: Vec<Item>) {
+    pub fn send(&self, items: Vec<MetricMeasures>) {
         self.try_send(Round { items, stored: None });
     }
 
     /// Queues a round. The receiver resolves once all of it is stored or rejected for good; it fails if the round is
     /// dropped.
-    pub fn send_with_receipt(&self, items: Vec<Item>) -> oneshot::Receiver<()> {
+    pub fn send_with_receipt(&self, items: Vec<MetricMeasures>) -> oneshot::Receiver<()> {
         let (stored, receipt) = oneshot::channel();
         self.try_send(Round { items, stored: Some(stored) });
         receipt
@@ -148,12 +148,12 @@ enum Posted {
     Later(ClientError),
 }
 
-impl Delivery {
+impl MeasureBacklog {
     pub fn new(client: Client, options: DeliveryOptions) -> Self {
-        Delivery {
+        MeasureBacklog {
             client,
             options,
-            waiting: VecDeque::new(),
+            backlog: VecDeque::new(),
             waiting_measures: 0,
             known: HashSet::new(),
             failing: false,
@@ -161,15 +161,15 @@ impl Delivery {
     }
 
     /// Appends measures of a metric to the backlog.
-    pub fn push(&mut self, item: Item) {
+    pub fn push(&mut self, item: MetricMeasures) {
         if item.measures.is_empty() {
             return;
         }
         self.waiting_measures += item.measures.len();
-        self.waiting.push_back(item);
+        self.backlog.push_back(item);
         let mut dropped = 0;
-        while self.waiting_measures > WAITING_MEASURES_MAX {
-            let Some(oldest) = self.waiting.pop_front() else { break };
+        while self.waiting_measures > BACKLOG_MEASURES_MAX {
+            let Some(oldest) = self.backlog.pop_front() else { break };
             self.waiting_measures -= oldest.measures.len();
             dropped += oldest.measures.len();
         }
@@ -180,21 +180,21 @@ impl Delivery {
 
     /// Posts the backlog, as far as the store accepts it.
     pub async fn post(&mut self) {
-        while !self.waiting.is_empty() {
+        while !self.backlog.is_empty() {
             let (items, batch) = self.next_batch();
             match self.post_batch(&batch).await {
                 Posted::Done => {
                     if std::mem::take(&mut self.failing) {
                         tracing::info!("measures are stored again");
                     }
-                    for item in self.waiting.drain(..items) {
+                    for item in self.backlog.drain(..items) {
                         self.waiting_measures -= item.measures.len();
                     }
                 }
                 Posted::Later(error) => {
                     if !std::mem::replace(&mut self.failing, true) {
-                        let waiting = self.waiting_measures;
-                        tracing::warn!(%error, waiting, "measures cannot be stored; trying again with each flush");
+                        let backlog = self.waiting_measures;
+                        tracing::warn!(%error, backlog, "measures cannot be stored; trying again with each flush");
                     }
                     return;
                 }
@@ -206,7 +206,7 @@ impl Delivery {
     fn next_batch(&self) -> (usize, ResourcesBatch) {
         let mut batch = ResourcesBatch::new();
         let (mut items, mut count) = (0, 0);
-        for item in &self.waiting {
+        for item in &self.backlog {
             if count > 0 && count + item.measures.len() > REQUEST_MEASURES {
                 break;
             }
@@ -274,7 +274,7 @@ impl Delivery {
                 continue;
             }
             let resource_type = self.options.resource_type.as_ref().map_or(GENERIC, |spec| &spec.name);
-            let item = self.waiting.iter().find(|item| item.resource == *resource);
+            let item = self.backlog.iter().find(|item| item.resource == *resource);
             let attributes = item.map_or(&none, |item| &item.attributes);
             let mut made = self.client.create_resource(resource_type, resource, attributes).await;
             // Creating types needs an administrator: try it only if the type is missing.

@@ -17,7 +17,7 @@ use crate::{
     load::{Keep, Requests, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
     random::{xorshift, xorshift_state},
-    subject::{self, Subjects},
+    subject::{self, SubjectArgs, Subjects},
     target::Target,
 };
 
@@ -68,15 +68,8 @@ struct Add {
     /// Wait for all measures to be processed.
     #[arg(long)]
     wait: bool,
-    /// ID of the resource whose metrics are named.
-    #[arg(short, long, value_name = "ID")]
-    resource_id: Option<String>,
-    /// Archive policy of the metric created if none is given [default: low].
-    #[arg(short, long, value_name = "NAME")]
-    archive_policy_name: Option<String>,
-    /// IDs or names of the metrics, used in turn [default: one created for the run].
-    #[arg(value_name = "METRIC")]
-    metrics: Vec<String>,
+    #[command(flatten)]
+    subjects: SubjectArgs,
 }
 
 /// Benchmark showing measures.
@@ -132,13 +125,13 @@ impl Add {
             end - start >= batch as i64,
             "The specified time range is not large enough for the number of points"
         );
-        let paths = subject::paths(&self.metrics, self.resource_id.as_deref())?;
+        let paths = self.subjects.paths()?;
         let target = self.load.target.open()?;
         if self.wait {
             // Missing permission for the status is reported before the load.
             backlog(&target)?;
         }
-        let subjects = Subjects::of(paths, self.archive_policy_name.as_deref(), &target)?;
+        let subjects = self.subjects.subjects(paths, &target)?;
         let head = |path: &String| target.headers.open_json_head(&format!("{path}/measures"));
         let body = measures(start, (end - start) / batch as i64, batch, u64::from(now.subsec_nanos()));
         let requests = Requests::Grid {

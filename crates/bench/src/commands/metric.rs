@@ -12,7 +12,7 @@ use crate::{
     findings::Findings,
     load::{Keep, Load, Outcome, Requests, Until, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
-    subject::{self, Subjects},
+    subject::{self, SubjectArgs},
     target::Target,
 };
 
@@ -57,15 +57,8 @@ struct Show {
     /// Number of times to get each metric.
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
     count: u64,
-    /// ID of the resource whose metrics are named.
-    #[arg(short, long, value_name = "ID")]
-    resource_id: Option<String>,
-    /// Archive policy of the metric created if none is given [default: low].
-    #[arg(short, long, value_name = "NAME")]
-    archive_policy_name: Option<String>,
-    /// IDs or names of the metrics [default: one created for the run].
-    #[arg(value_name = "METRIC")]
-    metrics: Vec<String>,
+    #[command(flatten)]
+    subjects: SubjectArgs,
 }
 
 /// Benchmark the deletion of metrics: the given ones, or new ones.
@@ -124,9 +117,9 @@ impl Create {
 impl Show {
     fn run(&self, context: &Context) -> Result<Findings> {
         // Validate the command line before the server is contacted.
-        let paths = subject::paths(&self.metrics, self.resource_id.as_deref())?;
+        let paths = self.subjects.paths()?;
         let target = self.load.target.open()?;
-        let subjects = Subjects::of(paths, self.archive_policy_name.as_deref(), &target)?;
+        let subjects = self.subjects.subjects(paths, &target)?;
         let requests = subjects.paths.iter().map(|path| target.headers.bare("GET", path)).collect();
         let count = self.count * subjects.paths.len() as u64;
         let phase = Phase { verb: "show", requests: &Requests::Listed(requests), count, keep: Keep::Nothing };

@@ -4,12 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan};
-use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
 use serde::{Deserialize, Serialize};
 
 use super::{
     Connection, Row, SqlIndexer, Statement,
-    failure::Failure,
+    failure::{Failure, Refusals, execute_checked},
     writer::{Applied, Change, Context},
 };
 use crate::{ArchivePolicies, IndexerError, PolicyChange, Result, Touched};
@@ -71,12 +70,9 @@ impl Change for Create {
             .bind(encode_methods(&policy.aggregation_methods))
             .bind(policy.raw_timespan.map(|timespan| timespan.0))
             .bind(i64::from(policy.recomputes_late));
-        match connection.try_execute(insert).await {
-            Err(error) if is_unique_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ArchivePolicyAlreadyExists(policy.name.clone())))
-            }
-            inserted => Ok(inserted.map(|_| ((), Touched::default()))?),
-        }
+        let taken = IndexerError::ArchivePolicyAlreadyExists(policy.name.clone());
+        execute_checked(connection, insert, Refusals { unique: Some(taken), ..Refusals::default() }).await?;
+        Ok(((), Touched::default()))
     }
 }
 
@@ -122,12 +118,11 @@ impl Change for Delete {
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
         let Delete(name) = self;
         let delete = connection.statement("DELETE FROM archive_policy WHERE name = ?").bind(name);
-        match connection.try_execute(delete).await {
-            Err(error) if is_foreign_key_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ArchivePolicyInUse(name.clone())))
-            }
-            Ok(0) => Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone()))),
-            deleted => Ok(deleted.map(|_| ((), Touched::policies()))?),
+        let in_use = IndexerError::ArchivePolicyInUse(name.clone());
+        let refusals = Refusals { foreign_key: Some(in_use), ..Refusals::default() };
+        match execute_checked(connection, delete, refusals).await? {
+            0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone()))),
+            _ => Ok(((), Touched::policies())),
         }
     }
 }

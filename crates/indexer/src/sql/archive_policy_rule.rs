@@ -3,11 +3,10 @@
 use async_trait::async_trait;
 use gnudi_model::ArchivePolicyRule;
 
-use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
 
 use super::{
     Connection, Row, SqlIndexer,
-    failure::Failure,
+    failure::{Failure, Refusals, execute_checked},
     writer::{Applied, Change, Context},
 };
 use crate::{ArchivePolicyRules, IndexerError, Result, Touched, archive_policy_rule::first_match};
@@ -61,15 +60,12 @@ impl Change for Create {
             .bind(&rule.name)
             .bind(&rule.metric_pattern)
             .bind(&rule.archive_policy_name);
-        match connection.try_execute(insert).await {
-            Err(error) if is_unique_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name.clone())))
-            }
-            Err(error) if is_foreign_key_violation(&error) => {
-                Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name.clone())))
-            }
-            inserted => Ok(inserted.map(|_| ((), Touched::policies()))?),
-        }
+        let refusals = Refusals {
+            unique: Some(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name.clone())),
+            foreign_key: Some(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name.clone())),
+        };
+        execute_checked(connection, insert, refusals).await?;
+        Ok(((), Touched::policies()))
     }
 }
 
@@ -88,21 +84,14 @@ impl Change for Rename {
             .statement("UPDATE archive_policy_rule SET name = ? WHERE name = ?")
             .bind(new_name)
             .bind(name);
-        match connection.try_execute(rename).await {
-            Err(error) if is_unique_violation(&error) => {
-                let message = format!("Archive policy rule {new_name} already exists.");
-                Err(Failure::Refused(IndexerError::UnsupportedArchivePolicyRuleChange {
-                    name: name.clone(),
-                    message,
-                }))
-            }
-            Ok(0) => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone()))),
-            Err(error) => Err(error.into()),
-            Ok(_) => {
-                let row = connection.fetch_one(connection.statement(SELECT_ONE).bind(new_name)).await?;
-                Ok((decode(&row)?, Touched::policies()))
-            }
+        let message = format!("Archive policy rule {new_name} already exists.");
+        let taken = IndexerError::UnsupportedArchivePolicyRuleChange { name: name.clone(), message };
+        let refusals = Refusals { unique: Some(taken), ..Refusals::default() };
+        if execute_checked(connection, rename, refusals).await? == 0 {
+            return Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone())));
         }
+        let row = connection.fetch_one(connection.statement(SELECT_ONE).bind(new_name)).await?;
+        Ok((decode(&row)?, Touched::policies()))
     }
 }
 

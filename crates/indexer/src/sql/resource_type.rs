@@ -5,11 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use gnudi_model::{Attribute, AttributeValue, ResourceType, Text, resource_type::GENERIC};
 
-use gnudi_sql::is_foreign_key_violation;
-
 use super::{
     Connection, SqlIndexer, attribute,
-    failure::Failure,
+    failure::{Failure, Refusals, execute_checked},
     types,
     types::{Fill, StoredAttribute, StoredType},
     writer::{Applied, Change, Context},
@@ -172,15 +170,11 @@ impl Change for Delete {
         }
         // The attributes are deleted with it. No resources are left, hence no values either.
         let delete = connection.statement("DELETE FROM resource_type WHERE name = ?").bind(name);
-        match connection.try_execute(delete).await {
-            Err(error) if is_foreign_key_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())))
-            }
-            Ok(0) => Err(Failure::Refused(IndexerError::NoSuchResourceType(name.clone()))),
-            deleted => {
-                deleted?;
-                next_version(connection).await.map(|_| ((), Touched::types()))
-            }
+        let in_use = IndexerError::ResourceTypeInUse(name.clone());
+        let refusals = Refusals { foreign_key: Some(in_use), ..Refusals::default() };
+        if execute_checked(connection, delete, refusals).await? == 0 {
+            return Err(Failure::Refused(IndexerError::NoSuchResourceType(name.clone())));
         }
+        next_version(connection).await.map(|_| ((), Touched::types()))
     }
 }

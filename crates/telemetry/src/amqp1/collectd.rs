@@ -19,7 +19,7 @@ const VALUES_MAX: usize = 100_000;
 
 /// One value, with the resource and metric that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct CollectdValue {
     pub host: String,
     /// `plugin-instance@type-instance-dsname`, empty parts left out, slashes replaced by `_` (metric names hold no
     /// slash).
@@ -46,7 +46,7 @@ struct ValueList {
 
 /// Reads the values of a message. `null` means an unknown value and is skipped. A value list without a valid time gets
 /// `now`.
-pub fn read(message: &[u8], now: Timestamp) -> Result<Vec<Reading>, NotCollectd> {
+pub fn read(message: &[u8], now: Timestamp) -> Result<Vec<CollectdValue>, NotCollectd> {
     let lists: Vec<ValueList> = serde_json::from_slice(message)?;
     if lists.iter().map(|list| list.values.len()).sum::<usize>() > VALUES_MAX {
         return Err(NotCollectd::TooMany(VALUES_MAX));
@@ -59,7 +59,7 @@ pub fn read(message: &[u8], now: Timestamp) -> Result<Vec<Reading>, NotCollectd>
         let timestamp = list.time.and_then(from_seconds).unwrap_or(now);
         for (index, value) in list.values.iter().enumerate() {
             let Some(value) = *value else { continue };
-            readings.push(Reading {
+            readings.push(CollectdValue {
                 host: list.host.clone(),
                 metric: list.metric(index),
                 measure: Measure { timestamp, value },

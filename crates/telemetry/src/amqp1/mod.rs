@@ -8,5 +8,5 @@ mod collectd;
 mod server;
 
 pub use address::{Address, BadAddress};
-pub use collectd::{NotCollectd, Reading, read};
-pub use server::{Server, ServerOptions, TlsOptions};
+pub use collectd::{NotCollectd, CollectdValue, read};
+pub use server::{Amqp1Server, Amqp1Options, TlsOptions};

@@ -32,14 +32,14 @@ use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
 use super::{
     address::Address,
-    collectd::{self, Reading},
+    collectd::{self, CollectdValue},
 };
 use crate::{
-    delivery::{Deliverer, Delivery, DeliveryOptions, Item},
+    delivery::{Deliverer, MeasureBacklog, DeliveryOptions, MetricMeasures},
     time::now,
 };
 
-/// Link credit: messages that the broker may send before any of them is accepted.
+/// ReceivingLink credit: messages that the broker may send before any of them is accepted.
 const CREDIT: u32 = 4000;
 
 /// Flush early at this many messages, so that the broker does not wait for the interval.
@@ -68,7 +68,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const HOST_CHARACTERS_MAX: u32 = 255;
 
 #[derive(Clone, Debug)]
-pub struct ServerOptions {
+pub struct Amqp1Options {
     pub address: Address,
     /// The resource type; created if missing.
     pub resource_type: String,
@@ -84,8 +84,8 @@ pub struct TlsOptions {
     pub identity: Option<ClientIdentity>,
 }
 
-pub struct Server {
-    options: ServerOptions,
+pub struct Amqp1Server {
+    options: Amqp1Options,
     deliverer: Deliverer,
     /// By host and metric.
     gathered: BTreeMap<String, BTreeMap<String, Vec<Measure>>>,
@@ -98,7 +98,7 @@ pub struct Server {
 }
 
 /// A message, and the handle that accepts it.
-struct Message {
+struct Amqp1Message {
     /// `None` if the body is not bytes.
     bytes: Option<Vec<u8>>,
     unaccepted: Unaccepted,
@@ -115,18 +115,18 @@ struct Flush {
     receipt: oneshot::Receiver<()>,
 }
 
-impl Server {
+impl Amqp1Server {
     /// Must be called within a Tokio runtime.
-    pub fn new(client: Client, options: ServerOptions) -> Self {
+    pub fn new(client: Client, options: Amqp1Options) -> Self {
         let host = StringAttribute { required: true, min_length: 0, max_length: HOST_CHARACTERS_MAX };
         let spec = ResourceTypeSpec {
             name: options.resource_type.clone(),
             attributes: BTreeMap::from([("host".to_owned(), host)]),
         };
         let delivery = DeliveryOptions { resource_type: Some(spec), archive_policy_name: None };
-        Server {
+        Amqp1Server {
             options,
-            deliverer: Deliverer::start(Delivery::new(client, delivery)),
+            deliverer: Deliverer::start(MeasureBacklog::new(client, delivery)),
             gathered: BTreeMap::new(),
             measures: 0,
             malformed: 0,
@@ -147,9 +147,9 @@ impl Server {
         let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
-                Some(message) = messages.recv(), if self.has_room() => self.take(message),
+                Some(message) = messages.recv(), if self.has_room() => self.add_message(message),
                 is_stored = Flush::is_stored(&mut self.in_flight) => {
-                    if let Some(flush) = self.in_flight.take() {
+                    if let Some(flush) = self.in_flight.add_message() {
                         tokio::spawn(flush.settle(is_stored));
                     }
                 }
@@ -163,9 +163,9 @@ impl Server {
         // Messages that have already arrived are included.
         for _ in 0..messages.len() {
             let Ok(message) = messages.try_recv() else { break };
-            self.take(message);
+            self.add_message(message);
         }
-        let last = [self.in_flight.take(), Some(self.hand_over())];
+        let last = [self.in_flight.add_message(), Some(self.start_flush())];
         self.deliverer.finish().await;
         let ending = async move {
             for mut flush in last.into_iter().flatten() {
@@ -186,7 +186,7 @@ impl Server {
         self.measures < MEASURES_MAX
     }
 
-    fn take(&mut self, message: Message) {
+    fn add_message(&mut self, message: Amqp1Message) {
         match collectd::read(message.bytes.as_deref().unwrap_or_default(), now()) {
             Ok(readings) => readings.into_iter().for_each(|reading| self.add(reading)),
             Err(error) => {
@@ -197,7 +197,7 @@ impl Server {
         self.messages.push(message.unaccepted);
     }
 
-    fn add(&mut self, reading: Reading) {
+    fn add(&mut self, reading: CollectdValue) {
         self.measures += 1;
         let metrics = self.gathered.entry(reading.host).or_default();
         metrics.entry(reading.metric).or_default().push(reading.measure);
@@ -208,21 +208,21 @@ impl Server {
         if self.in_flight.is_some() {
             self.deliverer.send(Vec::new());
         } else if !self.messages.is_empty() {
-            self.in_flight = Some(self.hand_over());
+            self.in_flight = Some(self.start_flush());
         }
     }
 
-    fn hand_over(&mut self) -> Flush {
-        let malformed = std::mem::take(&mut self.malformed);
+    fn start_flush(&mut self) -> Flush {
+        let malformed = std::mem::add_message(&mut self.malformed);
         if malformed > 0 {
             tracing::warn!(malformed, "dropped: malformed messages");
         }
         self.measures = 0;
         let mut round = Vec::new();
-        for (host, metrics) in std::mem::take(&mut self.gathered) {
+        for (host, metrics) in std::mem::add_message(&mut self.gathered) {
             // Resource ids hold no slash.
             let resource = format!("{}:{}", self.options.resource_type, host.replace('/', "_"));
-            round.extend(metrics.into_iter().map(|(metric, measures)| Item {
+            round.extend(metrics.into_iter().map(|(metric, measures)| MetricMeasures {
                 resource: resource.clone(),
                 attributes: BTreeMap::from([("host".to_owned(), host.clone())]),
                 metric,
@@ -230,7 +230,7 @@ impl Server {
             }));
         }
         Flush {
-            messages: std::mem::take(&mut self.messages),
+            messages: std::mem::add_message(&mut self.messages),
             receipt: self.deliverer.send_with_receipt(round),
         }
     }
@@ -259,8 +259,8 @@ impl Flush {
 
 /// Receives messages until `closing`; reconnects with backoff.
 async fn receive_until(
-    options: ServerOptions,
-    messages: mpsc::Sender<Message>,
+    options: Amqp1Options,
+    messages: mpsc::Sender<Amqp1Message>,
     mut closing: oneshot::Receiver<()>,
 ) {
     let mut pause = RETRY_MIN;
@@ -290,13 +290,13 @@ async fn receive_until(
     }
 }
 
-async fn connect_in_time(options: &ServerOptions) -> Result<Link, String> {
+async fn connect_in_time(options: &Amqp1Options) -> Result<ReceivingLink, String> {
     let connecting = tokio::time::timeout(CONNECT_TIMEOUT, connect(options));
     connecting.await.unwrap_or_else(|_| Err("no answer".to_owned()))
 }
 
 /// Receives until the connection fails, and returns the reason.
-async fn receive(receiver: &mut Receiver, messages: &mpsc::Sender<Message>) -> String {
+async fn receive(receiver: &mut Receiver, messages: &mpsc::Sender<Amqp1Message>) -> String {
     let link = receiver.disposer();
     loop {
         let delivery = match receiver.recv::<Body<Value>>().await {
@@ -304,7 +304,7 @@ async fn receive(receiver: &mut Receiver, messages: &mpsc::Sender<Message>) -> S
             Err(error) => return error.to_string(),
         };
         let unaccepted = Unaccepted { delivery: DeliveryInfo::from(&delivery), link: link.clone() };
-        let message = Message { bytes: bytes_of(delivery.into_body()), unaccepted };
+        let message = Amqp1Message { bytes: bytes_of(delivery.into_body()), unaccepted };
         if messages.send(message).await.is_err() {
             return "nobody takes messages any more".to_owned();
         }
@@ -312,13 +312,13 @@ async fn receive(receiver: &mut Receiver, messages: &mpsc::Sender<Message>) -> S
 }
 
 /// A receiving link with its session and connection.
-struct Link {
+struct ReceivingLink {
     receiver: Receiver,
     session: fe2o3_amqp::session::SessionHandle<()>,
     connection: fe2o3_amqp::connection::ConnectionHandle<()>,
 }
 
-impl Link {
+impl ReceivingLink {
     /// Closes it after everything queued was sent.
     async fn close(mut self) {
         // The broker may be gone already.
@@ -332,7 +332,7 @@ fn text(error: impl Display) -> String {
     error.to_string()
 }
 
-async fn connect(options: &ServerOptions) -> Result<Link, String> {
+async fn connect(options: &Amqp1Options) -> Result<ReceivingLink, String> {
     let address = &options.address;
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(text)?;
     if !address.is_secure {
@@ -346,7 +346,7 @@ async fn connect(options: &ServerOptions) -> Result<Link, String> {
     attach(address, stream).await
 }
 
-async fn attach<S>(address: &Address, stream: S) -> Result<Link, String>
+async fn attach<S>(address: &Address, stream: S) -> Result<ReceivingLink, String>
 where
     S: AsyncRead + AsyncWrite + Debug + Send + Unpin + 'static,
 {
@@ -373,7 +373,7 @@ where
         .attach(&mut session)
         .await
         .map_err(text)?;
-    Ok(Link { receiver, session, connection })
+    Ok(ReceivingLink { receiver, session, connection })
 }
 
 /// The bytes of a message body, from whichever section holds them.

@@ -10,12 +10,12 @@ use super::{DefinitionError, JsonPath, LookupError, plugins::Plugin, python};
 /// an integer (a constant), or an object with `fields` and optionally `plugin`.
 #[derive(Clone, Debug)]
 pub struct Field {
-    source: Source,
+    source: FieldSource,
     plugin: Option<Plugin>,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum FieldSource {
     Constant(Value),
     Path(JsonPath),
 }
@@ -28,20 +28,20 @@ impl Field {
 
     fn read(definition: &Value) -> Result<Self, DefinitionError> {
         let Value::Object(entries) = definition else {
-            return Ok(Field { source: Source::read(definition)?, plugin: None });
+            return Ok(Field { source: FieldSource::read(definition)?, plugin: None });
         };
         let fields =
             entries.get("fields").ok_or_else(|| DefinitionError("`fields` is missing".to_owned()))?;
         let plugin = entries.get("plugin").map(Plugin::parse).transpose()?;
-        Ok(Field { source: Source::read(fields)?, plugin })
+        Ok(Field { source: FieldSource::read(fields)?, plugin })
     }
 
     /// The first value that exists and is not `null`; with a plug-in, the first of its results.
     pub fn first<'a>(&self, document: &'a Value) -> Result<Option<Cow<'a, Value>>, LookupError> {
         let path = match &self.source {
             // Plug-ins do not apply to constants.
-            Source::Constant(value) => return Ok(Some(Cow::Owned(value.clone()))),
-            Source::Path(path) => path,
+            FieldSource::Constant(value) => return Ok(Some(Cow::Owned(value.clone()))),
+            FieldSource::Path(path) => path,
         };
         let Some(plugin) = &self.plugin else { return path.first(document) };
         let mut found = plugin.find(path, document)?;
@@ -53,8 +53,8 @@ impl Field {
     /// All values, `null` included; with a plug-in that works value by value, its results.
     pub fn all<'a>(&self, document: &'a Value) -> Result<Vec<Cow<'a, Value>>, LookupError> {
         let path = match &self.source {
-            Source::Constant(value) => return Ok(vec![Cow::Owned(value.clone())]),
-            Source::Path(path) => path,
+            FieldSource::Constant(value) => return Ok(vec![Cow::Owned(value.clone())]),
+            FieldSource::Path(path) => path,
         };
         let Some(plugin) = &self.plugin else { return path.find(document) };
         if !plugin.makes_one_of_each() {
@@ -65,21 +65,21 @@ impl Field {
     }
 }
 
-impl Source {
+impl FieldSource {
     fn read(fields: &Value) -> Result<Self, DefinitionError> {
         let fields = match fields {
             Value::Array(fields) if fields.len() == 1 => &fields[0],
             Value::Array(fields) => {
                 let alternatives: Vec<String> =
                     fields.iter().map(|field| format!("({})", python::text(field))).collect();
-                return JsonPath::parse(&alternatives.join("|")).map(Source::Path);
+                return JsonPath::parse(&alternatives.join("|")).map(FieldSource::Path);
             }
             field => field,
         };
         match fields {
-            Value::Bool(_) => Ok(Source::Constant(fields.clone())),
-            Value::Number(number) if !number.is_f64() => Ok(Source::Constant(fields.clone())),
-            Value::String(path) => JsonPath::parse(path).map(Source::Path),
+            Value::Bool(_) => Ok(FieldSource::Constant(fields.clone())),
+            Value::Number(number) if !number.is_f64() => Ok(FieldSource::Constant(fields.clone())),
+            Value::String(path) => JsonPath::parse(path).map(FieldSource::Path),
             other => Err(DefinitionError(format!("{other} is neither a path nor an integer"))),
         }
     }

@@ -8,7 +8,7 @@ use super::definition::EventDefinition;
 use crate::{
     definitions::{ByEventType, DefinitionError, LookupError, isotime::IsoTime},
     event::Event,
-    located::{Located, Node},
+    located::{Located, YamlNode},
     notification::Notification,
     yaml::{self, YamlError},
 };
@@ -48,7 +48,7 @@ impl EventDefinitions {
     fn read(path: &Path, text: &str, options: &EventOptions) -> Result<Self, YamlError> {
         let malformed = |problem: String| YamlError::Malformed { path: path.to_owned(), problem };
         let file = Located::parse(path, text)?;
-        let Node::List(list) = &file.node else {
+        let YamlNode::List(list) = &file.node else {
             return Err(malformed(format!("a list of definitions is expected, not {}", file.kind())));
         };
         let mut definitions = Vec::with_capacity(list.len() + 1);

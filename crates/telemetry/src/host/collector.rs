@@ -17,7 +17,7 @@ use super::reading::{self, Counters, Reading};
 use crate::time::now;
 
 /// Maximum number of readings kept while the store does not respond.
-pub const WAITING_READINGS_MAX: usize = 720;
+pub const BACKLOG_READINGS_MAX: usize = 720;
 
 #[derive(Clone, Debug)]
 pub struct CollectorOptions {
@@ -57,7 +57,7 @@ impl Collector {
         loop {
             ticks.tick().await;
             let reading = self.read();
-            if self.waiting.len() == WAITING_READINGS_MAX {
+            if self.waiting.len() == BACKLOG_READINGS_MAX {
                 self.waiting.pop_front();
             }
             self.waiting.push_back((now(), reading));

@@ -1,6 +1,6 @@
 //! Browses a queue: each message is held while it is inspected, then removed, forwarded to another queue, or requeued.
 //!
-//! Held messages belong to the browser's channel: when the channel ends, also by a crash, the broker requeues them.
+//! HeldMessage messages belong to the browser's channel: when the channel ends, also by a crash, the broker requeues them.
 
 use bytes::Bytes;
 use lapin::{
@@ -23,14 +23,14 @@ const NOT_FOUND: u16 = 404;
 
 /// A message held by the browser.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct HeldMessage {
     tag: u64,
     pub body: Bytes,
     /// Only the headers that are texts.
     pub headers: Vec<(String, String)>,
 }
 
-impl Held {
+impl HeldMessage {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
@@ -53,13 +53,13 @@ impl Browser {
     }
 
     /// The next message; `None` at the end. Messages that arrived after opening are not visited.
-    pub async fn next(&mut self) -> Result<Option<Held>, MessagingError> {
+    pub async fn next(&mut self) -> Result<Option<HeldMessage>, MessagingError> {
         if self.left == 0 {
             return Ok(None);
         }
         self.left -= 1;
         let got = self.channel.basic_get(self.queue.clone(), BasicGetOptions::default()).await;
-        Ok(got.map_err(error)?.map(|got| Held {
+        Ok(got.map_err(error)?.map(|got| HeldMessage {
             tag: got.delivery.delivery_tag,
             headers: texts(&got.delivery.properties),
             body: got.delivery.data.into(),
@@ -67,7 +67,7 @@ impl Browser {
     }
 
     /// Removes a message from the queue for good.
-    pub async fn remove(&self, held: &Held) -> Result<(), MessagingError> {
+    pub async fn remove(&self, held: &HeldMessage) -> Result<(), MessagingError> {
         self.channel.basic_ack(held.tag, BasicAckOptions::default()).await.map_err(error)
     }
 
@@ -75,7 +75,7 @@ impl Browser {
     /// does not exist, an error: the message stays held.
     pub async fn forward(
         &self,
-        held: &Held,
+        held: &HeldMessage,
         queue: &str,
         headers: &[(String, String)],
     ) -> Result<(), MessagingError> {

@@ -19,18 +19,18 @@ use super::envelope::MESSAGE_BYTES_MAX;
 pub const HEADER: &str = "compression";
 
 /// Magic bytes.
-const BEGINNINGS: [(&[u8], Found); 7] = [
-    (b"x\x9c", Found::Known(Compression::Zlib)),
-    (b"x\x01", Found::Known(Compression::Zlib)),
-    (b"x\xda", Found::Known(Compression::Zlib)),
-    (b"\x1f\x8b", Found::Gzip),
-    (b"BZh", Found::Known(Compression::Bzip2)),
-    (b"\xfd7zXZ\0", Found::Unknown("xz")),
-    (b"\x28\xb5\x2f\xfd", Found::Unknown("zstd")),
+const BEGINNINGS: [(&[u8], Format); 7] = [
+    (b"x\x9c", Format::Known(Compression::Zlib)),
+    (b"x\x01", Format::Known(Compression::Zlib)),
+    (b"x\xda", Format::Known(Compression::Zlib)),
+    (b"\x1f\x8b", Format::Gzip),
+    (b"BZh", Format::Known(Compression::Bzip2)),
+    (b"\xfd7zXZ\0", Format::Unknown("xz")),
+    (b"\x28\xb5\x2f\xfd", Format::Unknown("zstd")),
 ];
 
 #[derive(Clone, Copy)]
-enum Found {
+enum Format {
     Known(Compression),
     /// Read only: kombu has no name for it.
     Gzip,
@@ -47,8 +47,8 @@ pub enum Compression {
 impl Compression {
     /// Of a body; `None` if not compressed, or in a format that kombu has no name for.
     pub fn of(body: &[u8]) -> Option<Self> {
-        match found(body) {
-            Some(Found::Known(compression)) => Some(compression),
+        match detect(body) {
+            Some(Format::Known(compression)) => Some(compression),
             _ => None,
         }
     }
@@ -76,7 +76,7 @@ impl Compression {
     }
 }
 
-fn found(body: &[u8]) -> Option<Found> {
+fn detect(body: &[u8]) -> Option<Format> {
     BEGINNINGS.iter().find(|(beginning, _)| body.starts_with(beginning)).map(|(_, found)| *found)
 }
 
@@ -93,12 +93,12 @@ pub enum CompressionError {
 
 /// The decompressed body, or the body itself if it is not compressed.
 pub fn decompressed(body: &[u8]) -> Result<Cow<'_, [u8]>, CompressionError> {
-    let plain = match found(body) {
+    let plain = match detect(body) {
         None => return Ok(Cow::Borrowed(body)),
-        Some(Found::Unknown(name)) => return Err(CompressionError::Unknown(name)),
-        Some(Found::Known(Compression::Zlib)) => limited(ZlibDecoder::new(body)),
-        Some(Found::Known(Compression::Bzip2)) => limited(BzDecoder::new(body)),
-        Some(Found::Gzip) => limited(GzDecoder::new(body)),
+        Some(Format::Unknown(name)) => return Err(CompressionError::Unknown(name)),
+        Some(Format::Known(Compression::Zlib)) => limited(ZlibDecoder::new(body)),
+        Some(Format::Known(Compression::Bzip2)) => limited(BzDecoder::new(body)),
+        Some(Format::Gzip) => limited(GzDecoder::new(body)),
     };
     let plain = plain.map_err(|error| CompressionError::Damaged(error.to_string()))?;
     if plain.len() > MESSAGE_BYTES_MAX { Err(CompressionError::TooLarge) } else { Ok(Cow::Owned(plain)) }

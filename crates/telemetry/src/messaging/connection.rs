@@ -15,7 +15,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// SASL mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Login {
+pub enum SaslMechanism {
     #[default]
     Plain,
     AmqPlain,
@@ -35,16 +35,16 @@ pub struct TlsFiles {
 
 /// Delays between connection attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pauses {
+pub struct ReconnectDelays {
     pub first: Duration,
     /// Increase per failure.
     pub step: Duration,
     pub longest: Duration,
 }
 
-impl Default for Pauses {
+impl Default for ReconnectDelays {
     fn default() -> Self {
-        Pauses {
+        ReconnectDelays {
             first: Duration::from_secs(1),
             step: Duration::from_secs(2),
             longest: Duration::from_secs(30),
@@ -52,7 +52,7 @@ impl Default for Pauses {
     }
 }
 
-impl Pauses {
+impl ReconnectDelays {
     /// The delay after `failures` consecutive failures, counted from 1. `fraction`, 0 to 1, is random jitter of up to a
     /// quarter, so that agents do not reconnect in step.
     pub fn after(self, failures: u32, fraction: f64) -> Duration {
@@ -67,12 +67,12 @@ pub struct BrokerOptions {
     pub url: TransportUrl,
     /// `None` for plain TCP.
     pub tls: Option<TlsFiles>,
-    pub login: Login,
+    pub login: SaslMechanism,
     /// Heartbeat interval in seconds: a silent connection is closed; 0 disables it.
     pub heartbeat_s: u16,
     /// Try hosts in random order.
     pub shuffled: bool,
-    pub pauses: Pauses,
+    pub pauses: ReconnectDelays,
     pub queues: QueueOptions,
     /// Compression of published messages.
     pub compression: Option<Compression>,
@@ -86,10 +86,10 @@ impl BrokerOptions {
         BrokerOptions {
             tls: url.is_secure.then(TlsFiles::default),
             url,
-            login: Login::default(),
+            login: SaslMechanism::default(),
             heartbeat_s: 60,
             shuffled: false,
-            pauses: Pauses::default(),
+            pauses: ReconnectDelays::default(),
             queues: QueueOptions::default(),
             compression: None,
             name: name.to_owned(),
@@ -138,10 +138,10 @@ impl BrokerOptions {
 
     fn uri(&self, host: &Host) -> AMQPUri {
         let mechanism = match self.login {
-            Login::Plain => SASLMechanism::Plain,
-            Login::AmqPlain => SASLMechanism::AMQPlain,
-            Login::External => SASLMechanism::External,
-            Login::RabbitCrDemo => SASLMechanism::RabbitCrDemo,
+            SaslMechanism::Plain => SASLMechanism::Plain,
+            SaslMechanism::AmqPlain => SASLMechanism::AMQPlain,
+            SaslMechanism::External => SASLMechanism::External,
+            SaslMechanism::RabbitCrDemo => SASLMechanism::RabbitCrDemo,
         };
         AMQPUri {
             scheme: if self.tls.is_some() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_the_longest() {
-        let pauses = Pauses::default();
+        let pauses = ReconnectDelays::default();
         let seconds = |failures| pauses.after(failures, 0.0).as_secs_f64();
         assert_eq!((seconds(1), seconds(2), seconds(3), seconds(1000)), (1.0, 3.0, 5.0, 30.0));
         assert_eq!(pauses.after(1, 1.0), Duration::from_millis(750));

@@ -56,7 +56,7 @@ const STABLE: Duration = Duration::from_secs(10);
 
 /// What to consume.
 #[derive(Clone, Debug)]
-pub struct Listening {
+pub struct ConsumerOptions {
     pub exchanges: Vec<String>,
     /// Each topic has a queue per priority, `topic.priority`.
     pub topics: Vec<String>,
@@ -68,7 +68,7 @@ pub struct Listening {
     pub in_flight_bytes_max: usize,
 }
 
-impl Listening {
+impl ConsumerOptions {
     /// Queues with their routing keys.
     fn queues(&self) -> Vec<(String, Vec<String>)> {
         let keys = |topic: &String| PRIORITIES.map(|priority| format!("{topic}.{priority}"));
@@ -118,7 +118,7 @@ enum Stage {
 
 impl Consumer {
     /// Starts to consume; must be called within a Tokio runtime. Fails if a name is too long.
-    pub fn start(broker: BrokerOptions, listening: Listening) -> Result<(Self, Inbox), MessagingError> {
+    pub fn start(broker: BrokerOptions, listening: ConsumerOptions) -> Result<(Self, Inbox), MessagingError> {
         listening.check()?;
         let (inbox, deliveries, outcomes) = Inbox::new();
         let (stage, wanted) = watch::channel(Stage::Consume);
@@ -137,7 +137,7 @@ impl Consumer {
     }
 
     /// Stops consuming; what was delivered can still be settled.
-    pub fn stop_taking(&self) {
+    pub fn stop_consuming(&self) {
         self.stage.send_if_modified(|stage| std::mem::replace(stage, (*stage).max(Stage::Settle)) != *stage);
     }
 
@@ -152,7 +152,7 @@ impl Consumer {
 
 struct Worker {
     broker: BrokerOptions,
-    listening: Listening,
+    listening: ConsumerOptions,
     deliveries: UnboundedSender<Delivery>,
     outcomes: UnboundedReceiver<(Ticket, Outcome)>,
     wanted: watch::Receiver<Stage>,
@@ -210,7 +210,7 @@ impl Worker {
         self.figures.is_connected.store(true, Ordering::Relaxed);
         self.figures.connections.fetch_add(1, Ordering::Relaxed);
         tracing::info!(broker = ?self.broker.url, queues = consumers.by_key.len(), "listening");
-        self.converse(&mut consumers).await?;
+        self.exchange(&mut consumers).await?;
         // The broker keeps unacknowledged messages even if the close does not arrive.
         let _ = tokio::time::timeout(Duration::from_secs(2), connection.close(200, "goodbye".into())).await;
         Ok(())
@@ -235,14 +235,14 @@ impl Worker {
         Ok(Consumers { channel, streams: SelectAll::new(), tags: Vec::new(), by_key, prefetch, turn: 0 })
     }
 
-    async fn converse(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
+    async fn exchange(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
         let mut ticks = tokio::time::interval(ACKNOWLEDGE_DELAY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut outcomes_count = 0;
         loop {
             tokio::select! {
                 delivery = consumers.streams.next(), if !consumers.streams.is_empty() => {
-                    self.take(consumers, delivery)?;
+                    self.receive(consumers, delivery)?;
                 }
                 outcome = self.outcomes.recv() => {
                     let Some((ticket, outcome)) = outcome else { return Ok(()) };
@@ -272,7 +272,7 @@ impl Worker {
         }
     }
 
-    /// Pauses or resumes consuming by the bytes in flight.
+    /// ReconnectDelays or resumes consuming by the bytes in flight.
     async fn adjust(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
         if *self.wanted.borrow() != Stage::Consume {
             return Ok(());
@@ -300,7 +300,7 @@ impl Worker {
         Ok(())
     }
 
-    fn take(
+    fn receive(
         &mut self,
         consumers: &Consumers,
         delivery: Option<Result<lapin::message::Delivery, lapin::Error>>,
@@ -402,7 +402,7 @@ impl Consumers {
 
     /// Streams end after the messages under way have arrived.
     async fn cancel(&mut self) -> Result<(), MessagingError> {
-        for (tag, _) in std::mem::take(&mut self.tags) {
+        for (tag, _) in std::mem::receive(&mut self.tags) {
             let cancelled = self.channel.basic_cancel(tag.as_str().into(), BasicCancelOptions::default());
             cancelled.await.map_err(error)?;
         }
@@ -428,8 +428,8 @@ mod tests {
         assert_eq!(fitting(1 << 30, 1, 0), u16::MAX);
     }
 
-    fn listening(pool: Option<&str>) -> Listening {
-        Listening {
+    fn listening(pool: Option<&str>) -> ConsumerOptions {
+        ConsumerOptions {
             exchanges: vec!["nova".into(), "ceilometer".into()],
             topics: vec!["notifications".into(), "other".into()],
             pool: pool.map(str::to_owned),

@@ -93,7 +93,7 @@ pub fn start_of_message(text: &str) -> Option<usize> {
 
 /// A message to publish, fields in the order of oslo.messaging.
 #[derive(Clone, Debug, Serialize)]
-pub struct Sealed<'a> {
+pub struct OsloMessage<'a> {
     #[serde(rename = "_context_request_id", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<&'a str>,
     pub message_id: &'a str,
@@ -109,7 +109,7 @@ pub struct Sealed<'a> {
 }
 
 /// Builds the body of a message.
-pub fn seal(message: &Sealed<'_>, version: Version) -> Vec<u8> {
+pub fn seal(message: &OsloMessage<'_>, version: Version) -> Vec<u8> {
     let text = serde_json::to_string(message).expect("texts and a value");
     match version {
         Version::Bare => text.into_bytes(),
@@ -159,7 +159,7 @@ mod tests {
         #[test]
         fn what_is_sealed_can_be_opened(text in any::<String>(), is_bare in any::<bool>()) {
             let payload = serde_json::value::to_raw_value(&text).unwrap();
-            let message = Sealed {
+            let message = OsloMessage {
                 request_id: None,
                 message_id: &text,
                 publisher_id: "p",

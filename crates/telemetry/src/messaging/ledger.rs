@@ -20,7 +20,7 @@ pub enum Acknowledgement {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenDelivery {
     bytes: usize,
     /// When it was done.
     done: Option<Instant>,
@@ -29,7 +29,7 @@ struct Open {
 /// The unacknowledged deliveries of one channel by tag. Tags count from 1.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenDelivery>,
     bytes: usize,
     highest: u64,
 }
@@ -39,11 +39,11 @@ impl Ledger {
     /// count as unacknowledged, so no run extends beyond them.
     pub fn opened(&mut self, tag: u64, bytes: usize) {
         for missing in self.highest + 1..tag {
-            self.open.insert(missing, Open { bytes: 0, done: None });
+            self.open.insert(missing, OpenDelivery { bytes: 0, done: None });
         }
         self.highest = self.highest.max(tag);
         self.bytes += bytes;
-        self.open.insert(tag, Open { bytes, done: None });
+        self.open.insert(tag, OpenDelivery { bytes, done: None });
     }
 
     /// Marks a delivery as done: [`Ledger::due`] will acknowledge it. Unknown tags are ignored.
@@ -70,7 +70,7 @@ impl Ledger {
             last = Some(tag);
         }
         due.extend(last.map(Acknowledgement::UpTo));
-        let is_late = |open: &Open| open.done.is_some_and(|done| is_final || now - done >= ROW_WAIT);
+        let is_late = |open: &OpenDelivery| open.done.is_some_and(|done| is_final || now - done >= ROW_WAIT);
         let late: Vec<u64> =
             self.open.iter().filter(|(_, open)| is_late(open)).map(|(tag, _)| *tag).collect();
         for tag in late {

@@ -17,8 +17,8 @@ mod topology;
 pub mod unescape;
 pub(crate) mod url;
 
-pub use connection::{BrokerOptions, Login, Pauses, TlsFiles};
-pub use consumer::{Consumer, ConsumerFigures, Listening, PRIORITIES};
+pub use connection::{BrokerOptions, SaslMechanism, ReconnectDelays, TlsFiles};
+pub use consumer::{Consumer, ConsumerFigures, ConsumerOptions, PRIORITIES};
 pub use inbox::{Delivery, Inbox, Outcome, Settler, Ticket};
 pub use outbox::{AmqpOutbox, Outbox, Outgoing};
 pub use topology::{QueueOptions, QuorumOptions};

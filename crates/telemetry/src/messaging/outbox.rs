@@ -53,18 +53,18 @@ pub trait Outbox: Send + Sync {
 #[derive(Debug)]
 pub struct AmqpOutbox {
     broker: BrokerOptions,
-    line: Mutex<Line>,
+    line: Mutex<ConnectionState>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
-    open: Option<Open>,
+struct ConnectionState {
+    open: Option<OpenConnection>,
     /// Number of connection attempts so far.
     turn: usize,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     connection: Arc<Connection>,
     channel: Channel,
     /// Declared exchanges and routing keys.
@@ -73,7 +73,7 @@ struct Open {
 
 impl AmqpOutbox {
     pub fn new(broker: BrokerOptions) -> Self {
-        AmqpOutbox { broker, line: Mutex::new(Line::default()) }
+        AmqpOutbox { broker, line: Mutex::new(ConnectionState::default()) }
     }
 
     /// Publishes; the returned confirmation resolves when the broker has the message.
@@ -90,7 +90,7 @@ impl AmqpOutbox {
 
     async fn send_over(
         &self,
-        line: &mut Line,
+        line: &mut ConnectionState,
         message: &Outgoing,
     ) -> Result<PublisherConfirm, MessagingError> {
         let open = self.connected(line).await?;
@@ -115,7 +115,7 @@ impl AmqpOutbox {
         open.channel.basic_publish(exchange, key, options, &body, properties).await.map_err(error)
     }
 
-    async fn connected<'a>(&self, line: &'a mut Line) -> Result<&'a mut Open, MessagingError> {
+    async fn connected<'a>(&self, line: &'a mut ConnectionState) -> Result<&'a mut OpenConnection, MessagingError> {
         if line.open.as_ref().is_none_or(|open| !open.channel.status().connected()) {
             line.open = None;
             line.turn += 1;
@@ -134,15 +134,15 @@ impl AmqpOutbox {
         created.map_err(error)
     }
 
-    async fn connect(&self, turn: usize) -> Result<Open, MessagingError> {
+    async fn connect(&self, turn: usize) -> Result<OpenConnection, MessagingError> {
         let connection = self.broker.connect(turn).await?;
         let channel = connection.create_channel().await.map_err(error)?;
         channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(error)?;
-        Ok(Open { connection: Arc::new(connection), channel, declared: HashSet::new() })
+        Ok(OpenConnection { connection: Arc::new(connection), channel, declared: HashSet::new() })
     }
 
     /// On a channel of its own: a refusal closes the channel, and the publishing one must stay open.
-    async fn declare(&self, open: &mut Open, message: &Outgoing) -> Result<(), MessagingError> {
+    async fn declare(&self, open: &mut OpenConnection, message: &Outgoing) -> Result<(), MessagingError> {
         let place = (message.exchange.clone(), message.routing_key.clone());
         if open.declared.contains(&place) {
             return Ok(());
@@ -165,7 +165,7 @@ impl AmqpOutbox {
     }
 
     /// Forgets the declaration, so that the next message declares the queue again.
-    async fn forget(&self, message: &Outgoing) {
+    async fn forget_declaration(&self, message: &Outgoing) {
         tracing::warn!(queue = message.routing_key, "the queue is gone: it is declared anew");
         if let Some(open) = &mut self.line.lock().await.open {
             open.declared.remove(&(message.exchange.clone(), message.routing_key.clone()));
@@ -213,7 +213,7 @@ impl Outbox for AmqpOutbox {
             match self.send(message).await?.await.map_err(error)? {
                 Confirmation::Ack(None) => return Ok(()),
                 // The queue was deleted after it was declared here: declare it once more.
-                Confirmation::Ack(Some(_)) => self.forget(message).await,
+                Confirmation::Ack(Some(_)) => self.forget_declaration(message).await,
                 Confirmation::Nack(_) | Confirmation::NotRequested => {
                     return Err(MessagingError("the broker does not take the message".to_owned()));
                 }

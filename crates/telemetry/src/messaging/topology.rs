@@ -52,22 +52,22 @@ impl QueueOptions {
 
 /// The variants of a declaration, tried in order until the broker accepts one.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Variant {
     AsWanted,
     NotDurable,
     /// Accept it as it exists.
     Passive,
 }
 
-const WAYS: [Way; 3] = [Way::AsWanted, Way::NotDurable, Way::Passive];
+const WAYS: [Variant; 3] = [Variant::AsWanted, Variant::NotDurable, Variant::Passive];
 
-impl Way {
+impl Variant {
     /// Which variant succeeded, for the log; `None`: the requested one.
-    fn told(self) -> Option<&'static str> {
+    fn description(self) -> Option<&'static str> {
         match self {
-            Way::AsWanted => None,
-            Way::NotDurable => Some("as one that does not outlive a restart of the broker"),
-            Way::Passive => Some("as it is"),
+            Variant::AsWanted => None,
+            Variant::NotDurable => Some("as one that does not outlive a restart of the broker"),
+            Variant::Passive => Some("as it is"),
         }
     }
 }
@@ -89,8 +89,8 @@ impl<'a> Declarer<'a> {
     pub async fn exchange(&mut self, name: &str) -> Result<(), MessagingError> {
         for way in WAYS {
             let options = ExchangeDeclareOptions {
-                passive: matches!(way, Way::Passive),
-                durable: self.options.is_durable() && !matches!(way, Way::NotDurable),
+                passive: matches!(way, Variant::Passive),
+                durable: self.options.is_durable() && !matches!(way, Variant::NotDurable),
                 auto_delete: self.options.auto_delete,
                 ..ExchangeDeclareOptions::default()
             };
@@ -111,14 +111,14 @@ impl<'a> Declarer<'a> {
     pub async fn queue_of(&mut self, name: &str, wanted: QueueOptions) -> Result<(), MessagingError> {
         for way in WAYS {
             let options = QueueDeclareOptions {
-                passive: matches!(way, Way::Passive),
-                durable: wanted.is_durable() && !matches!(way, Way::NotDurable),
+                passive: matches!(way, Variant::Passive),
+                durable: wanted.is_durable() && !matches!(way, Variant::NotDurable),
                 auto_delete: wanted.auto_delete,
                 ..QueueDeclareOptions::default()
             };
             let arguments = match way {
-                Way::AsWanted => wanted.arguments(),
-                Way::NotDurable | Way::Passive => FieldTable::default(),
+                Variant::AsWanted => wanted.arguments(),
+                Variant::NotDurable | Variant::Passive => FieldTable::default(),
             };
             let declared = self.channel.queue_declare(name.into(), options, arguments).await.map(drop);
             if self.is_settled(declared, "queue", name, way).await? {
@@ -146,11 +146,11 @@ impl<'a> Declarer<'a> {
         declared: Result<(), lapin::Error>,
         what: &str,
         name: &str,
-        way: Way,
+        way: Variant,
     ) -> Result<bool, MessagingError> {
         let failure = match declared {
             Ok(()) => {
-                if let Some(taken) = way.told() {
+                if let Some(taken) = way.description() {
                     tracing::info!(what, name, taken, "exists with other properties");
                 }
                 return Ok(true);

@@ -47,7 +47,7 @@ pub struct MeterDefinition {
 
 /// The sender of a notification, from its context.
 #[derive(Clone, Debug, Default)]
-pub struct Sender {
+pub struct NotificationSender {
     pub user_id: Value,
     pub project_id: Value,
 }
@@ -105,7 +105,7 @@ impl MeterDefinition {
         &self,
         notification: &Notification<'_>,
         document: &Value,
-        sender: &Sender,
+        sender: &NotificationSender,
         options: &SampleOptions,
         samples: &mut Vec<Sample<'static>>,
     ) -> Result<(), LookupError> {
@@ -124,7 +124,7 @@ impl MeterDefinition {
         Ok(())
     }
 
-    fn default(&self, part: usize, sender: &Sender) -> Value {
+    fn default(&self, part: usize, sender: &NotificationSender) -> Value {
         match part {
             USER => sender.user_id.clone(),
             PROJECT => sender.project_id.clone(),
@@ -133,7 +133,7 @@ impl MeterDefinition {
     }
 
     /// The fields of a single sample.
-    fn row(&self, document: &Value, sender: &Sender) -> Result<[Value; PARTS.len()], LookupError> {
+    fn row(&self, document: &Value, sender: &NotificationSender) -> Result<[Value; PARTS.len()], LookupError> {
         let mut row = [const { Value::Null }; PARTS.len()];
         for (at, part) in row.iter_mut().enumerate() {
             let found = match &self.fields[at] {
@@ -151,7 +151,7 @@ impl MeterDefinition {
         &self,
         lookup: &[String],
         document: &Value,
-        sender: &Sender,
+        sender: &NotificationSender,
     ) -> Result<Vec<[Value; PARTS.len()]>, LookupError> {
         let is_looked_up = |part: &str| lookup.iter().any(|name| name == part);
         let mut columns = Vec::with_capacity(PARTS.len());

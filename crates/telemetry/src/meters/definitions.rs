@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    definition::{MeterDefinition, Sender},
+    definition::{MeterDefinition, NotificationSender},
     metadata::SampleOptions,
 };
 use crate::{
@@ -130,7 +130,7 @@ impl MeterDefinitions {
             return Ok(made);
         }
         let found = |field: &Field| Ok(field.first(document)?.map(Cow::into_owned).unwrap_or_default());
-        let sender = Sender { user_id: found(&self.user_id)?, project_id: found(&self.project_id)? };
+        let sender = NotificationSender { user_id: found(&self.user_id)?, project_id: found(&self.project_id)? };
         for at in meters.iter() {
             let (meter, before) = (&self.meters[*at], made.samples.len());
             meter.samples(notification, document, &sender, &self.options, &mut made.samples)?;

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::{
     AsideOptions, Figures, aside,
-    handler::{Attempt, Handler},
+    handler::{Attempt, MessageHandler},
 };
 use crate::{
     messaging::{Consumer, Delivery, Inbox, Outbox, Outcome, Outgoing, Settler},
@@ -30,7 +30,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const TAKEN_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
-pub struct AgentOptions {
+pub struct NotificationAgentOptions {
     /// Attempts to publish a message before it is set aside.
     pub tries_max: u32,
     /// The queue for messages set aside.
@@ -40,31 +40,31 @@ pub struct AgentOptions {
 }
 
 /// Shared by all messages.
-struct AgentContext {
-    handler: Handler,
+struct NotificationContext {
+    handler: MessageHandler,
     figures: Arc<Figures>,
     outbox: Arc<dyn Outbox>,
-    options: AgentOptions,
+    options: NotificationAgentOptions,
 }
 
 /// An agent with one inbox.
-pub struct Agent {
-    shared: Arc<AgentContext>,
+pub struct NotificationAgent {
+    shared: Arc<NotificationContext>,
 }
 
-impl Agent {
+impl NotificationAgent {
     /// `outbox` publishes messages that are set aside.
-    pub fn new(handler: Handler, outbox: Arc<dyn Outbox>, options: AgentOptions) -> Self {
+    pub fn new(handler: MessageHandler, outbox: Arc<dyn Outbox>, options: NotificationAgentOptions) -> Self {
         let figures = handler.figures.clone();
-        Agent { shared: Arc::new(AgentContext { handler, figures, outbox, options }) }
+        NotificationAgent { shared: Arc::new(NotificationContext { handler, figures, outbox, options }) }
     }
 
     /// Processes a consumer's messages until `stop`; then messages in flight get a grace period.
     pub async fn run(&self, consumer: Consumer, mut inbox: Inbox, stop: impl Future<Output = ()>) {
         self.shared.figures.watch(consumer.figures.clone());
         let mut tasks = JoinSet::new();
-        self.take_until(&mut inbox, &mut tasks, stop).await;
-        consumer.stop_taking();
+        self.receive_until(&mut inbox, &mut tasks, stop).await;
+        consumer.stop_consuming();
         // Messages already delivered are processed too, if there is time.
         let mut taken = Vec::new();
         let graceful = async {
@@ -84,7 +84,7 @@ impl Agent {
     }
 
     /// The loop, for any source of messages.
-    pub async fn take_until(
+    pub async fn receive_until(
         &self,
         inbox: &mut Inbox,
         tasks: &mut JoinSet<()>,
@@ -109,7 +109,7 @@ impl Agent {
     fn start(&self, tasks: &mut JoinSet<()>, taken: &mut Vec<Delivery>, settler: &Settler) {
         let mut of_samples = Vec::new();
         for delivery in taken.drain(..) {
-            let message = Message {
+            let message = InFlightMessage {
                 number: self.shared.figures.began(delivery.body.len(), delivery.is_redelivered),
                 shared: self.shared.clone(),
                 settler: settler.clone(),
@@ -119,14 +119,14 @@ impl Agent {
                 of_samples.push(message);
             } else {
                 let first = message.attempt();
-                tasks.spawn(message.see_through(first));
+                tasks.spawn(message.process(first));
             }
         }
         if !of_samples.is_empty() {
             tasks.spawn(async move {
                 let attempted = of_samples.into_iter().map(|message| {
                     let first = message.attempt();
-                    message.see_through(first)
+                    message.process(first)
                 });
                 join_all(attempted).await;
             });
@@ -135,14 +135,14 @@ impl Agent {
 }
 
 /// A message in flight.
-struct Message {
+struct InFlightMessage {
     number: u64,
-    shared: Arc<AgentContext>,
+    shared: Arc<NotificationContext>,
     settler: Settler,
     delivery: Delivery,
 }
 
-impl Message {
+impl InFlightMessage {
     /// A panic is a defect in a definition or in this program: it fails this message only.
     fn attempt(&self) -> Result<Attempt, String> {
         let attempt = || self.shared.handler.attempt(&self.delivery.body, self.number);
@@ -150,7 +150,7 @@ impl Message {
     }
 
     /// Processes the message until it is settled.
-    async fn see_through(self, first: Result<Attempt, String>) {
+    async fn process(self, first: Result<Attempt, String>) {
         let outcome = AssertUnwindSafe(self.settle(first)).catch_unwind().await.unwrap_or(Outcome::Returned);
         self.settler.settle(self.delivery.ticket, outcome);
         self.shared.figures.ended(self.number);
@@ -165,7 +165,7 @@ impl Message {
                     figures.undecodable.add(1);
                     return self.set_aside(&reason, tries).await;
                 }
-                Ok(Attempt::Malformed(malformed)) => {
+                Ok(Attempt::MalformedNotification(malformed)) => {
                     figures.malformed.add(1);
                     return self.set_aside(&malformed.0, tries).await;
                 }
@@ -197,7 +197,7 @@ impl Message {
             self.set_aside(&reason, tries).await
         } else {
             if let Some(id) = unique_id {
-                self.shared.handler.duplicates.lock().remember(id);
+                self.shared.handler.duplicates.lock().insert(id);
             }
             Outcome::Done
         };
@@ -307,7 +307,7 @@ mod tests {
 
     /// The outcome of a message delivered so many times.
     async fn outcomes(taking: &Arc<Taking>, aside: &Arc<Aside>, body: &Bytes, times: u64) -> Vec<Outcome> {
-        let handler = Handler {
+        let handler = MessageHandler {
             pipelines: taking.clone(),
             meters: None,
             names: None,
@@ -316,12 +316,12 @@ mod tests {
             duplicates: Mutex::default(),
             metadata: MetadataMemory::default(),
         };
-        let options = AgentOptions {
+        let options = NotificationAgentOptions {
             tries_max: 5,
             aside: AsideOptions { queue: "aside".to_owned(), messages_max: None, age_max: None },
             graceful_timeout: Duration::from_secs(1),
         };
-        let agent = Agent::new(handler, aside.clone(), options);
+        let agent = NotificationAgent::new(handler, aside.clone(), options);
         let (mut inbox, deliveries, mut settled) = Inbox::new();
         let mut outcomes = Vec::new();
         for tag in 1..=times {
@@ -331,7 +331,7 @@ mod tests {
             assert!(deliveries.send(delivery).is_ok());
             let mut tasks = JoinSet::new();
             let settle = async { outcomes.push(settled.recv().await.expect("it is settled").1) };
-            agent.take_until(&mut inbox, &mut tasks, settle).await;
+            agent.receive_until(&mut inbox, &mut tasks, settle).await;
         }
         outcomes
     }

@@ -21,7 +21,7 @@ use super::{Figures, read};
 use crate::{
     messaging::{
         AmqpOutbox, MessagingError,
-        browser::{Browser, Held, depth, trim},
+        browser::{Browser, HeldMessage, depth, trim},
         compression::{Compression, HEADER, decompressed},
         envelope,
     },
@@ -72,11 +72,11 @@ pub struct Aside {
     pub queue: String,
     pub tries: String,
     pub reason: String,
-    pub held: Held,
+    pub held: HeldMessage,
 }
 
 impl Aside {
-    pub fn new(held: Held) -> Self {
+    pub fn new(held: HeldMessage) -> Self {
         let text = |name| held.header(name).unwrap_or_default().to_owned();
         let (queue, time, tries, reason) = (text(QUEUE), text(TIME), text(TRIES), text(REASON));
         Aside { id: id(&queue, &held.body), time, queue, tries, reason, held }
@@ -127,13 +127,13 @@ pub struct AsideFigures {
 }
 
 /// Counts the messages at intervals and drops the oldest beyond the limit. Never returns.
-pub async fn keep(outbox: Arc<AmqpOutbox>, options: AsideOptions, figures: Arc<Figures>) {
+pub async fn enforce_limits(outbox: Arc<AmqpOutbox>, options: AsideOptions, figures: Arc<Figures>) {
     let mut looked: Option<(u64, Instant)> = None;
     let mut is_away = false;
     loop {
         let set_aside = figures.set_aside.get();
         if looked.is_none_or(|(before, at)| before != set_aside || at.elapsed() >= IDLE_LOOK) {
-            let outcome = look(&outbox, &options, &figures.aside).await;
+            let outcome = enforce_limits_once(&outbox, &options, &figures.aside).await;
             if let Err(error) = &outcome
                 && !is_away
             {
@@ -146,7 +146,7 @@ pub async fn keep(outbox: Arc<AmqpOutbox>, options: AsideOptions, figures: Arc<F
     }
 }
 
-async fn look(
+async fn enforce_limits_once(
     outbox: &AmqpOutbox,
     options: &AsideOptions,
     figures: &AsideFigures,

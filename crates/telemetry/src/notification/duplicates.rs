@@ -13,7 +13,7 @@ impl Duplicates {
         self.0.iter().any(|known| known == id)
     }
 
-    pub fn remember(&mut self, id: String) {
+    pub fn insert(&mut self, id: String) {
         if self.0.len() >= REMEMBERED {
             self.0.pop_front();
         }
@@ -29,7 +29,7 @@ mod tests {
     fn the_last_sixteen_are_known() {
         let mut duplicates = Duplicates::default();
         for number in 0..20 {
-            duplicates.remember(number.to_string());
+            duplicates.insert(number.to_string());
         }
         assert!(!duplicates.contains("3") && duplicates.contains("4") && duplicates.contains("19"));
     }

@@ -114,9 +114,9 @@ impl Figures {
 
 /// Needed since a registry owns its collectors, and the agent keeps its counters.
 #[derive(Debug)]
-pub struct FiguresCollector(pub Arc<Figures>);
+pub struct NotificationFiguresCollector(pub Arc<Figures>);
 
-impl Collector for FiguresCollector {
+impl Collector for NotificationFiguresCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let name = |name: &str| format!("gnudi_notification_{name}");
         for (own, help, count) in self.0.counts() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{
-    BadSamples, Duplicates, Figures, Malformed, Notification, Polled, polled,
+    BadSamples, Duplicates, Figures, MalformedNotification, Notification, Polled, polled,
     polled::{EVENT_TYPE, MetadataMemory, Scanned, scan},
     read,
 };
@@ -33,11 +33,11 @@ pub enum Attempt {
     /// Not readable.
     Undecodable(String),
     /// Readable, but not valid.
-    Malformed(Malformed),
+    MalformedNotification(MalformedNotification),
 }
 
 /// The pipelines, and the definitions that make samples and events for them.
-pub struct Handler {
+pub struct MessageHandler {
     pub pipelines: Arc<dyn Publisher>,
     /// `None`: no samples, except those of polling agents.
     pub meters: Option<MeterDefinitions>,
@@ -50,44 +50,44 @@ pub struct Handler {
     pub metadata: MetadataMemory,
 }
 
-impl Handler {
+impl MessageHandler {
     /// Publishes the contents of a message. `number` is its number among the agent's figures.
     pub fn attempt(&self, body: &[u8], number: u64) -> Attempt {
         let body = match compression::decompressed(body) {
             Ok(body) => body,
             Err(CompressionError::TooLarge) => {
-                return Attempt::Malformed(Malformed(CompressionError::TooLarge.to_string()));
+                return Attempt::MalformedNotification(MalformedNotification(CompressionError::TooLarge.to_string()));
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
         };
         if let Some(Scanned { timestamp, unique_id, samples }) = scan(&body, &self.metadata) {
-            return self.once(number, &timestamp, unique_id.as_deref(), || {
+            return self.publish_unless_duplicate(number, &timestamp, unique_id.as_deref(), || {
                 Ok((self.publish_polled(&Polled { samples, bad: None }), None))
             });
         }
         let message = match envelope::open(&body) {
             Ok(message) => message,
             Err(error @ EnvelopeError::TooLarge(_)) => {
-                return Attempt::Malformed(Malformed(error.to_string()));
+                return Attempt::MalformedNotification(MalformedNotification(error.to_string()));
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
         };
         let notification = match read(&message) {
             Ok(notification) => notification,
-            Err(malformed) if is_json(&message) => return Attempt::Malformed(malformed),
+            Err(malformed) if is_json(&message) => return Attempt::MalformedNotification(malformed),
             Err(malformed) => return Attempt::Undecodable(malformed.0),
         };
         let unique_id = notification.unique_id.as_deref();
-        self.once(number, &notification.timestamp, unique_id, || self.publish(&notification))
+        self.publish_unless_duplicate(number, &notification.timestamp, unique_id, || self.publish(&notification))
     }
 
     /// Publishes a message unless it is a recent duplicate.
-    fn once(
+    fn publish_unless_duplicate(
         &self,
         number: u64,
         timestamp: &str,
         unique_id: Option<&str>,
-        publish: impl FnOnce() -> Result<(Receipt, Option<BadSamples>), Malformed>,
+        publish: impl FnOnce() -> Result<(Receipt, Option<BadSamples>), MalformedNotification>,
     ) -> Attempt {
         self.figures.sent(number, timestamp);
         let unique_id = unique_id.map(str::to_owned);
@@ -96,7 +96,7 @@ impl Handler {
         }
         match publish() {
             Ok((receipt, bad)) => Attempt::Published { receipt, unique_id, bad },
-            Err(malformed) => Attempt::Malformed(malformed),
+            Err(malformed) => Attempt::MalformedNotification(malformed),
         }
     }
 
@@ -107,7 +107,7 @@ impl Handler {
     }
 
     /// Publishes samples and events made by definitions, once the names they need are known.
-    fn publish_made(&self, MadeSamples { mut samples, looked_up }: MadeSamples) -> Receipt {
+    fn publish_converted(&self, MadeSamples { mut samples, looked_up }: MadeSamples) -> Receipt {
         let Some(names) = self.names.clone().filter(|_| !looked_up.is_empty()) else {
             return self.pipelines.samples(&samples);
         };
@@ -123,7 +123,7 @@ impl Handler {
         })
     }
 
-    fn publish(&self, notification: &Notification<'_>) -> Result<(Receipt, Option<BadSamples>), Malformed> {
+    fn publish(&self, notification: &Notification<'_>) -> Result<(Receipt, Option<BadSamples>), MalformedNotification> {
         let (is_sample, is_info, is_error) = match &*notification.priority {
             "sample" => (true, false, false),
             "info" => (false, true, false),
@@ -147,14 +147,14 @@ impl Handler {
         }
         // Both are made before either is published: a message that fails is set aside whole.
         let document = notification.document();
-        let unusable = |error: LookupError| Malformed(error.0);
+        let unusable = |error: LookupError| MalformedNotification(error.0);
         let made =
             meters.map(|meters| meters.samples(notification, &document)).transpose().map_err(unusable)?;
         let event =
             events.map(|events| events.event(notification, &document)).transpose().map_err(unusable)?;
         if let Some(made) = made.filter(|made| !made.samples.is_empty()) {
             self.figures.samples.add(made.samples.len());
-            receipts.push(self.publish_made(made));
+            receipts.push(self.publish_converted(made));
         }
         if let Some(event) = event.flatten() {
             self.figures.events.add(1);

@@ -15,11 +15,11 @@ mod polled;
 mod read;
 mod text;
 
-pub use agent::{Agent, AgentOptions};
+pub use agent::{NotificationAgent, NotificationAgentOptions};
 pub use aside::{AsideFigures, AsideOptions};
 pub use duplicates::Duplicates;
-pub use figures::{Figures, FiguresCollector};
-pub use handler::Handler;
+pub use figures::{Figures, NotificationFiguresCollector};
+pub use handler::MessageHandler;
 pub use message::Notification;
 pub use polled::{BadSamples, MetadataMemory, Polled, polled};
-pub use read::{Malformed, read};
+pub use read::{MalformedNotification, read};

@@ -19,16 +19,16 @@ pub(super) const CONTEXT_KEYS_MAX: usize = 1000;
 /// Valid JSON, but not a notification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Malformed(pub String);
+pub struct MalformedNotification(pub String);
 
 /// Reads a message. Event type, priority and payload are required; other missing texts are empty.
-pub fn read(message: &str) -> Result<Notification<'_>, Malformed> {
+pub fn read(message: &str) -> Result<Notification<'_>, MalformedNotification> {
     let mut deserializer = serde_json::Deserializer::from_str(message);
     let notification = deserializer.deserialize_map(NotificationVisitor).and_then(|notification| {
         deserializer.end()?;
         Ok(notification)
     });
-    notification.map_err(|error| Malformed(error.to_string()))
+    notification.map_err(|error| MalformedNotification(error.to_string()))
 }
 
 struct NotificationVisitor;

@@ -14,7 +14,7 @@ mod volume;
 use std::path::PathBuf;
 
 pub use figures::PipelineFigures;
-pub use file::{PipelineError, PipelineFile, Sink, Source};
+pub use file::{PipelineError, PipelineFile, PipelineSink, PipelineSource};
 pub use selection::{Selection, SelectionError};
 
 use self::{routes::Routes, volume::Volumes};
@@ -26,14 +26,14 @@ use crate::{
 
 /// What a pipeline carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Purpose {
+pub enum PipelineKind {
     Samples,
     Events,
 }
 
 /// Where the pipelines of one kind come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum PipelineOrigin {
     /// No pipelines: everything is dropped.
     Nowhere,
     /// No file: everything goes to the store.
@@ -54,22 +54,22 @@ impl Pipelines {
     /// Reads the files and opens each publisher once per kind and URL. One that cannot be opened is skipped and
     /// reported (see [`Pipelines::publishers_left_out`]).
     pub fn load(
-        samples: &Origin,
-        events: &Origin,
-        open: &dyn Fn(&str, Purpose) -> Opened,
+        samples: &PipelineOrigin,
+        events: &PipelineOrigin,
+        open: &dyn Fn(&str, PipelineKind) -> Opened,
         figures: PipelineFigures,
     ) -> Result<Self, PipelineError> {
         let mut publishers_left_out = Vec::new();
-        let mut routes = |origin: &Origin, purpose| -> Result<Routes, PipelineError> {
+        let mut routes = |origin: &PipelineOrigin, purpose| -> Result<Routes, PipelineError> {
             let file = match origin {
-                Origin::Nowhere => return Ok(Routes::default()),
-                Origin::Defaults => PipelineFile::defaults(purpose),
-                Origin::File(path) => PipelineFile::load(path, purpose)?,
+                PipelineOrigin::Nowhere => return Ok(Routes::default()),
+                PipelineOrigin::Defaults => PipelineFile::defaults(purpose),
+                PipelineOrigin::File(path) => PipelineFile::load(path, purpose)?,
             };
             Ok(Routes::new(&file, &mut |url| open(url, purpose), &mut publishers_left_out))
         };
-        let samples = routes(samples, Purpose::Samples)?;
-        let events = routes(events, Purpose::Events)?;
+        let samples = routes(samples, PipelineKind::Samples)?;
+        let events = routes(events, PipelineKind::Events)?;
         Ok(Pipelines { samples, events, volumes: Volumes::default(), figures, publishers_left_out })
     }
 

@@ -61,7 +61,7 @@ impl Selection {
     }
 
     /// Whether a name is accepted.
-    pub fn takes(&self, name: &str) -> bool {
+    pub fn matches(&self, name: &str) -> bool {
         let fits = |pattern: &Pattern| pattern.matches(name);
         !self.excluded.iter().any(fits) && (self.included.is_empty() || self.included.iter().any(fits))
     }
@@ -73,15 +73,15 @@ mod tests {
 
     #[test]
     fn exclusions_go_first_and_alone_take_the_rest() {
-        let takes = |names: &[&str], name| Selection::new(names).unwrap().takes(name);
-        assert!(takes(&["*"], "cpu"));
-        assert!(takes(&["cpu", "disk.*"], "disk.read"));
-        assert!(!takes(&["cpu", "disk.*"], "memory"));
-        assert!(takes(&["!disk.*"], "cpu"));
-        assert!(!takes(&["!disk.*"], "disk.read"));
-        assert!(!takes(&["*", "!disk.*"], "disk.read"));
-        assert!(takes(&["*.bytes", "!disk.*"], "net.bytes"));
-        assert!(!takes(&["*.bytes", "!disk.*"], "net.packets"));
+        let takes = |names: &[&str], name| Selection::new(names).unwrap().matches(name);
+        assert!(matches(&["*"], "cpu"));
+        assert!(matches(&["cpu", "disk.*"], "disk.read"));
+        assert!(!matches(&["cpu", "disk.*"], "memory"));
+        assert!(matches(&["!disk.*"], "cpu"));
+        assert!(!matches(&["!disk.*"], "disk.read"));
+        assert!(!matches(&["*", "!disk.*"], "disk.read"));
+        assert!(matches(&["*.bytes", "!disk.*"], "net.bytes"));
+        assert!(!matches(&["*.bytes", "!disk.*"], "net.packets"));
         assert!(Selection::everything().is_everything());
         assert!(!Selection::new(&["*", "!x"]).unwrap().is_everything());
     }

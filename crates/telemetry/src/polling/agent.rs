@@ -17,11 +17,11 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, Group, split_url},
-    exporter::{Exporter, Series},
+    discovery::{Discovery, DiscoveryError, AgentGroup, split_url},
+    exporter::{Exporter, ExportedSeries},
     heartbeat::Heartbeats,
     names::Names,
-    outlet::{Outlet, Sender},
+    outlet::{Outlet, SampleSender},
     partition::Partition,
     pollster::Pollster,
     resource::Resource,
@@ -67,13 +67,13 @@ pub struct PollingCounts {
 /// Shared with whoever shows them.
 pub type Counts = Arc<Mutex<PollingCounts>>;
 
-pub struct Agent {
+pub struct PollingAgent {
     pub options: PollingOptions,
     pub sources: Vec<PollingSource>,
     pub pollsters: Vec<Arc<dyn Pollster>>,
     pub discoveries: Vec<Arc<dyn Discovery>>,
     pub partition: Arc<dyn Partition>,
-    pub sender: Arc<dyn Sender>,
+    pub sender: Arc<dyn SampleSender>,
     /// Adds user and project names to samples, if configured.
     pub names: Option<Arc<Names>>,
     /// Also exports the samples.
@@ -90,7 +90,7 @@ struct Work<'a> {
     pollsters: Vec<&'a dyn Pollster>,
 }
 
-impl Agent {
+impl PollingAgent {
     /// Polls until `stop` becomes true; polls in progress are dropped. Returns at once if no source selects any
     /// pollster.
     pub async fn run(&self, stop: watch::Receiver<bool>) {
@@ -226,7 +226,7 @@ impl Agent {
         }
     }
 
-    fn show(&self, source: &PollingSource, pollster: &dyn Pollster, series: Vec<Series>) {
+    fn show(&self, source: &PollingSource, pollster: &dyn Pollster, series: Vec<ExportedSeries>) {
         if let Some(exporter) = &self.exporter {
             exporter.replace(&source.name, pollster.name(), series);
         }
@@ -239,7 +239,7 @@ impl Agent {
         source: &PollingSource,
         pollster: &dyn Pollster,
     ) -> Vec<Resource> {
-        let named = source.resources.iter().filter(|name| self.partition.is_mine(&Group::Everywhere, name));
+        let named = source.resources.iter().filter(|name| self.partition.is_mine(&AgentGroup::Everywhere, name));
         let mut resources: Vec<Resource> = named.map(|name| Resource::named(name)).collect();
         for url in &source.discovery {
             resources.extend(self.discover(cycle, url).await.iter().cloned());

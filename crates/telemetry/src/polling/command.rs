@@ -58,7 +58,7 @@ pub async fn run(mut command: Command, errors: Errors, timeout: Duration) -> Res
     let spawned = command.stdin(Stdio::null()).stdout(out_writer).process_group(0).spawn();
     // It holds the write ends of the pipes.
     drop(command);
-    let mut group = Group(Some(spawned.map_err(failed)?));
+    let mut group = ProcessGroup(Some(spawned.map_err(failed)?));
     let reader = |reader: std::io::PipeReader| pipe::Receiver::from_owned_fd(reader.into()).map_err(failed);
     let (mut out_reader, mut error_reader) = (reader(out_reader)?, reader(error_reader)?);
     let deadline = Instant::now() + timeout;
@@ -81,9 +81,9 @@ async fn whole(reader: &mut pipe::Receiver, out: &mut Vec<u8>) -> std::io::Resul
 }
 
 /// A process group; `None` once it has exited.
-struct Group(Option<Child>);
+struct ProcessGroup(Option<Child>);
 
-impl Group {
+impl ProcessGroup {
     async fn ended(&mut self) -> std::io::Result<ExitStatus> {
         loop {
             let status = self.0.as_mut().map(Child::try_wait).transpose()?.flatten();
@@ -96,7 +96,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let Some(mut child) = self.0.take() else { return };
         if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {

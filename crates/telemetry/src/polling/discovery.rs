@@ -23,8 +23,8 @@ pub trait Discovery: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// The agents that share this discovery's resources.
-    fn group(&self) -> Group {
-        Group::Everywhere
+    fn group(&self) -> AgentGroup {
+        AgentGroup::Everywhere
     }
 
     /// The partitioning key of a resource: the same for all agents of the group.
@@ -39,7 +39,7 @@ pub trait Discovery: Send + Sync {
 
 /// Agents that discover the same resources and share them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
+pub enum AgentGroup {
     /// gnudi's agents of the cloud. Ceilometer partitions by what its client libraries print of an object, which
     /// differs between releases: with different keys some resources would be polled by nobody.
     Everywhere,

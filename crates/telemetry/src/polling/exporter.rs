@@ -24,7 +24,7 @@ const SERIES_MAX: usize = 1_000_000;
 
 /// A sample's name, encoded labels, and number.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct ExportedSeries {
     name: String,
     labels: String,
     value: f64,
@@ -32,11 +32,11 @@ pub struct Series {
 
 /// The series of the last round.
 #[derive(Default)]
-pub struct Exporter(Mutex<HashMap<(String, String), Vec<Series>>>);
+pub struct Exporter(Mutex<HashMap<(String, String), Vec<ExportedSeries>>>);
 
 impl Exporter {
     /// Replaces the series of a pollster and source.
-    pub fn replace(&self, source: &str, pollster: &str, mut series: Vec<Series>) {
+    pub fn replace(&self, source: &str, pollster: &str, mut series: Vec<ExportedSeries>) {
         if series.len() > SERIES_MAX {
             tracing::warn!(source, pollster, left_out = series.len() - SERIES_MAX, "too many series to show");
             series.truncate(SERIES_MAX);
@@ -68,7 +68,7 @@ impl Exporter {
     }
 }
 
-impl Series {
+impl ExportedSeries {
     /// `None` for a sample without a number.
     pub fn of(sample: &Sample<'_>) -> Option<Self> {
         let name = format!("ceilometer_{}", fitting(&sample.name.replace('.', "_")));
@@ -80,7 +80,7 @@ impl Series {
         labels.sort();
         labels.dedup_by(|later, earlier| later.0 == earlier.0);
         let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
-        Some(Series { name, labels: labels.collect::<Vec<_>>().join(","), value })
+        Some(ExportedSeries { name, labels: labels.collect::<Vec<_>>().join(","), value })
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn what_is_told_takes_the_place_of_what_was() {
         let exporter = Exporter::default();
-        let of = |sample: &Sample<'_>| Series::of(sample).into_iter().collect::<Vec<_>>();
+        let of = |sample: &Sample<'_>| ExportedSeries::of(sample).into_iter().collect::<Vec<_>>();
         exporter.replace("s", "cpu", of(&sample("cpu", json!(1), json!({}))));
         exporter.replace(
             "s",
@@ -231,7 +231,7 @@ mod tests {
         );
         exporter.replace("s", "cpu", Vec::new());
         assert!(!exporter.text().contains("ceilometer_cpu"));
-        assert_eq!(Series::of(&sample("cpu", Value::Null, json!({}))), None);
+        assert_eq!(ExportedSeries::of(&sample("cpu", Value::Null, json!({}))), None);
     }
 
     #[test]

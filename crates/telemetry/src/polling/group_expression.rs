@@ -3,13 +3,13 @@
 //! Ceilometer evaluates any Python expression there: `p` is the source, `self.conf` the configuration.
 
 /// The variables.
-pub struct Scope<'a> {
+pub struct GroupScope<'a> {
     pub source: &'a str,
     pub host: &'a str,
 }
 
 /// Evaluates texts, `self.conf.host` and `p.name` joined with `+`, or an integer. `Err` says what is not supported.
-pub fn value(expression: &str, scope: &Scope<'_>) -> Result<String, String> {
+pub fn value(expression: &str, scope: &GroupScope<'_>) -> Result<String, String> {
     let trimmed = expression.trim();
     if let Ok(number) = trimmed.parse::<i64>() {
         return Ok(number.to_string());
@@ -35,7 +35,7 @@ fn unknown(rest: &str) -> String {
 }
 
 /// The value of the first term, and the rest of the text.
-fn term<'a>(rest: &'a str, scope: &Scope<'a>) -> Option<(&'a str, &'a str)> {
+fn term<'a>(rest: &'a str, scope: &GroupScope<'a>) -> Option<(&'a str, &'a str)> {
     for quote in ['\'', '"'] {
         if let Some(text) = rest.strip_prefix(quote) {
             let (text, behind) = text.split_once(quote)?;
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_little_python_is_understood() {
-        let scope = Scope { source: "s", host: "cmp1" };
+        let scope = GroupScope { source: "s", host: "cmp1" };
         for (expression, expected) in [
             ("self.conf.host", "cmp1"),
             (" 'az-' + self.conf.host+\"/x\" ", "az-cmp1/x"),

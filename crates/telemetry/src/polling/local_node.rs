@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, Group},
+    discovery::{Discovery, DiscoveryError, AgentGroup},
     resource::Resource,
 };
 
@@ -19,8 +19,8 @@ impl Discovery for LocalNode {
         NAME
     }
 
-    fn group(&self) -> Group {
-        Group::LocalNode
+    fn group(&self) -> AgentGroup {
+        AgentGroup::LocalNode
     }
 
     async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {

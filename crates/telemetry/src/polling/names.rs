@@ -189,13 +189,13 @@ impl Names {
         if is_due(&known) {
             let _place = self.places.acquire().await.expect("it is never closed");
             if !self.is_paused() {
-                self.ask(kind, id, &mut known).await;
+                self.look_up(kind, id, &mut known).await;
             }
         }
         known.name.clone()
     }
 
-    async fn ask(&self, kind: IdentityKind, id: &str, known: &mut CachedName) {
+    async fn look_up(&self, kind: IdentityKind, id: &str, known: &mut CachedName) {
         match self.directory.name(kind, id).await {
             Ok(name) => known.name = Some(name.into()),
             Err(NameError::Unknown(reason)) => {
@@ -225,7 +225,7 @@ impl Names {
 pub struct KeystoneDirectory(pub Cloud);
 
 impl KeystoneDirectory {
-    async fn ask(&self, kind: IdentityKind, id: &str) -> Result<Option<String>, CloudError> {
+    async fn look_up(&self, kind: IdentityKind, id: &str) -> Result<Option<String>, CloudError> {
         let base = self.0.versioned("identity", "v3").await?;
         let url = format!("{base}/{}s/{}", kind.name(), quote(id, ""));
         let answer = self.0.ask_within(&Method::GET, &url, &[], TIMEOUT).await?;
@@ -239,7 +239,7 @@ impl KeystoneDirectory {
 #[async_trait]
 impl Directory for KeystoneDirectory {
     async fn name(&self, kind: IdentityKind, id: &str) -> Result<String, NameError> {
-        match self.ask(kind, id).await {
+        match self.look_up(kind, id).await {
             Ok(Some(name)) => Ok(name),
             Ok(None) => Err(NameError::Unknown("an answer without a name".to_owned())),
             // 401 concerns our own token, the others ask to retry later.

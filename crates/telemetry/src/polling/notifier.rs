@@ -10,11 +10,11 @@ use bytes::Bytes;
 use gnudi_model::Timestamp;
 use serde_json::value::RawValue;
 
-use super::{outlet::Sender, pollster::PollError};
+use super::{outlet::SampleSender, pollster::PollError};
 use crate::{
     messaging::{
         Outbox, Outgoing,
-        envelope::{Sealed, Version, seal},
+        envelope::{OsloMessage, Version, seal},
     },
     sample::Sample,
     time::naive_text,
@@ -27,7 +27,7 @@ const EVENT_TYPE: &str = "telemetry.polling";
 const PRIORITY: &str = "SAMPLE";
 
 #[derive(Clone, Debug)]
-pub struct NotifierOptions {
+pub struct SampleNotifierOptions {
     /// `ceilometer`
     pub exchange: String,
     /// `notifications`, and further ones if configured: each gets all messages.
@@ -38,8 +38,8 @@ pub struct NotifierOptions {
 }
 
 /// Publishes samples as signed notifications `telemetry.polling` of priority SAMPLE.
-pub struct Notifier {
-    pub options: NotifierOptions,
+pub struct SampleNotifier {
+    pub options: SampleNotifierOptions,
     pub signer: Signer,
     pub outbox: Arc<dyn Outbox>,
     pub now: Box<dyn Fn() -> Timestamp + Send + Sync>,
@@ -50,13 +50,13 @@ pub struct Notifier {
 }
 
 #[async_trait]
-impl Sender for Notifier {
+impl SampleSender for SampleNotifier {
     async fn send(&self, samples: &[Sample<'_>]) -> Result<(), PollError> {
         let payload = samples_payload(samples, &self.signer);
         let payload = RawValue::from_string(payload).map_err(|error| PollError(error.to_string()))?;
         let (message_id, unique_id) = ((self.new_id)(), (self.new_id)().replace('-', ""));
         let body: Bytes = seal(
-            &Sealed {
+            &OsloMessage {
                 request_id: None,
                 message_id: &message_id,
                 publisher_id: PUBLISHER_ID,
@@ -90,7 +90,7 @@ impl Sender for Notifier {
 pub struct Nowhere;
 
 #[async_trait]
-impl Sender for Nowhere {
+impl SampleSender for Nowhere {
     async fn send(&self, _: &[Sample<'_>]) -> Result<(), PollError> {
         Ok(())
     }

@@ -4,18 +4,18 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 
-use super::{exporter::Series, names::Names, pollster::PollError};
+use super::{exporter::ExportedSeries, names::Names, pollster::PollError};
 use crate::sample::Sample;
 
 /// Signs, wraps and publishes messages of samples. It retries transient errors itself.
 #[async_trait]
-pub trait Sender: Send + Sync {
+pub trait SampleSender: Send + Sync {
     async fn send(&self, samples: &[Sample<'_>]) -> Result<(), PollError>;
 }
 
 /// The outlet of one pollster, for one round.
 pub struct Outlet<'a> {
-    pub(super) sender: &'a dyn Sender,
+    pub(super) sender: &'a dyn SampleSender,
     pub(super) names: Option<&'a Names>,
     /// Start of the round, the timestamp of all its samples.
     pub(super) timestamp: String,
@@ -26,8 +26,8 @@ pub struct Outlet<'a> {
     pub(super) batch_size: usize,
     pub(super) waiting: Vec<Sample<'static>>,
     pub(super) samples: u64,
-    /// Series for the exporter; `None` without one.
-    pub(super) shown: Option<Vec<Series>>,
+    /// ExportedSeries for the exporter; `None` without one.
+    pub(super) shown: Option<Vec<ExportedSeries>>,
 }
 
 impl Outlet<'_> {
@@ -51,7 +51,7 @@ impl Outlet<'_> {
         }
         self.samples += samples.len() as u64;
         if let Some(shown) = &mut self.shown {
-            shown.extend(samples.iter().filter_map(Series::of));
+            shown.extend(samples.iter().filter_map(ExportedSeries::of));
         }
         self.sender.send(&samples).await
     }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::discovery::Group;
+use super::discovery::AgentGroup;
 
 /// Decides by the resource's key, so that all agents that know each other decide alike. How they find each other is not
 /// known here.
@@ -11,7 +11,7 @@ pub trait Partition: Send + Sync {
     /// Updates the members of all groups; called before each round.
     async fn refresh(&self);
 
-    fn is_mine(&self, group: &Group, key: &str) -> bool;
+    fn is_mine(&self, group: &AgentGroup, key: &str) -> bool;
 }
 
 /// For a single agent.
@@ -22,7 +22,7 @@ pub struct Alone;
 impl Partition for Alone {
     async fn refresh(&self) {}
 
-    fn is_mine(&self, _: &Group, _: &str) -> bool {
+    fn is_mine(&self, _: &AgentGroup, _: &str) -> bool {
         true
     }
 }

@@ -8,7 +8,7 @@ use super::{
     opentelemetry::OpentelemetryPublisher, prometheus::PrometheusPublisher, tcp::TcpPublisher,
     udp::UdpPublisher,
 };
-use crate::{pipeline::Purpose, wire::Signer};
+use crate::{pipeline::PipelineKind, wire::Signer};
 
 /// What publishers share.
 #[derive(Clone)]
@@ -68,7 +68,7 @@ impl Publishers {
 
 fn samples_only(open: impl Fn(&PublisherUrl) -> Opened + Send + Sync + 'static) -> Opener {
     Box::new(move |url, purpose| match purpose {
-        Purpose::Samples => open(url),
-        Purpose::Events => Err(OpenError("takes samples, and no events".to_owned())),
+        PipelineKind::Samples => open(url),
+        PipelineKind::Events => Err(OpenError("takes samples, and no events".to_owned())),
     })
 }

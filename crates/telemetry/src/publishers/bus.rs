@@ -11,7 +11,7 @@ use super::{Bus, BusOpener, OpenError};
 use crate::{
     messaging::{
         AmqpOutbox, BrokerOptions, Outbox, Outgoing, TransportUrl,
-        envelope::{Sealed, Version, seal},
+        envelope::{OsloMessage, Version, seal},
     },
     time::naive_text,
 };
@@ -58,7 +58,7 @@ impl Bus for OutboxBus {
     async fn notify(&self, topic: &str, event_type: &str, payload: &str) -> Result<(), String> {
         let payload: &RawValue = serde_json::from_str(payload).map_err(|error| error.to_string())?;
         let body = seal(
-            &Sealed {
+            &OsloMessage {
                 request_id: None,
                 message_id: &Uuid::new_v4().to_string(),
                 publisher_id: &format!("telemetry.publisher.{}", self.options.host),

@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::Counts, trouble::Trouble,
+    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::PublisherCounts, trouble::PeerHealth,
 };
 use crate::{
     event::Event,
@@ -37,7 +37,7 @@ struct Job {
 
 impl FilePublisher {
     /// Opens the file immediately, so that a file that cannot be written is reported at the start.
-    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
         if url.path.is_empty() {
             return Err(OpenError("names no file; write file:///path".to_owned()));
         }
@@ -50,18 +50,18 @@ impl FilePublisher {
         let file = append(&path).map_err(|error| OpenError(format!("{}: {error}", path.display())))?;
         let mut log = Log { path, file, bytes_max, backups };
         let (jobs, received) = mpsc::channel::<Job>();
-        let trouble = Trouble::new(url);
+        let trouble = PeerHealth::new(url);
         let write = move || {
             for job in received {
                 let count = job.lines.len() as u64;
                 for line in job.lines {
                     while let Err(error) = log.write(&line) {
-                        trouble.begins(&error);
+                        trouble.failed(&error);
                         counts.retries.inc();
                         std::thread::sleep(PAUSE);
                     }
                 }
-                trouble.ends();
+                trouble.recovered();
                 counts.published.inc_by(count);
                 // The receiver is gone when the agent ends.
                 let _ = job.done.send(());
@@ -152,7 +152,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let url = format!("file://{}?json&max_bytes=800&backup_count=2", path.display());
-        let publisher = FilePublisher::open(&PublisherUrl::parse(&url).unwrap(), Counts::default()).unwrap();
+        let publisher = FilePublisher::open(&PublisherUrl::parse(&url).unwrap(), PublisherCounts::default()).unwrap();
         for volume in 0..7 {
             publisher.samples(&[sample("m", f64::from(volume))]).await.unwrap();
         }

@@ -19,13 +19,13 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{
     OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
-    figures::Counts,
+    figures::PublisherCounts,
     http::begin,
-    trouble::{Pauses, Trouble},
+    trouble::{Backoff, PeerHealth},
 };
 use crate::{
     event::Event,
-    pipeline::Purpose,
+    pipeline::PipelineKind,
     sample::Sample,
     wire::{Signer, events_list, samples_list},
 };
@@ -86,16 +86,16 @@ struct NotifierState {
     policy: Policy,
     sends: Semaphore,
     /// For the policy `queue`; oldest first.
-    queue: Mutex<VecDeque<Message>>,
+    queue: Mutex<VecDeque<QueuedMessage>>,
     /// Set when nothing more will be queued.
     is_closed: AtomicBool,
     /// Notified when a message is queued, and on close.
     changed: Notify,
-    trouble: Trouble,
-    counts: Counts,
+    trouble: PeerHealth,
+    counts: PublisherCounts,
 }
 
-struct Message {
+struct QueuedMessage {
     topic: String,
     event_type: String,
     payload: Arc<str>,
@@ -106,16 +106,16 @@ struct Message {
 impl NotifierPublisher {
     pub fn open(
         url: &PublisherUrl,
-        purpose: Purpose,
+        purpose: PipelineKind,
         options: &NotifierOptions,
         signer: Signer,
-        counts: Counts,
+        counts: PublisherCounts,
     ) -> Opened {
         let mut query = url.query.clone();
         let policy = policy(url)?;
         let default_topic = match purpose {
-            Purpose::Samples => &options.metering_topic,
-            Purpose::Events => &options.event_topic,
+            PipelineKind::Samples => &options.metering_topic,
+            PipelineKind::Events => &options.event_topic,
         };
         let mut topics: Vec<String> = query.all("topic").map(str::to_owned).collect();
         if topics.is_empty() {
@@ -135,7 +135,7 @@ impl NotifierPublisher {
             queue: Mutex::default(),
             is_closed: AtomicBool::new(false),
             changed: Notify::new(),
-            trouble: Trouble::new(url),
+            trouble: PeerHealth::new(url),
             counts,
         });
         if matches!(policy, Policy::Queue { .. }) {
@@ -160,9 +160,9 @@ impl NotifierPublisher {
         }))
     }
 
-    fn message(&self, event_type: &str, payload: String, items: usize) -> Vec<Message> {
+    fn message(&self, event_type: &str, payload: String, items: usize) -> Vec<QueuedMessage> {
         let payload: Arc<str> = payload.into();
-        let to = |topic: &String| Message {
+        let to = |topic: &String| QueuedMessage {
             topic: topic.clone(),
             event_type: event_type.to_owned(),
             payload: payload.clone(),
@@ -171,7 +171,7 @@ impl NotifierPublisher {
         self.topics.iter().map(to).collect()
     }
 
-    fn publish(&self, messages: Vec<Message>) -> Receipt {
+    fn publish(&self, messages: Vec<QueuedMessage>) -> Receipt {
         if let Policy::Queue { messages_max } = self.shared.policy {
             self.shared.put(messages, messages_max);
             return Receipt::done();
@@ -237,21 +237,21 @@ impl Publisher for NotifierPublisher {
 }
 
 impl NotifierState {
-    async fn attempt(&self, message: &Message) -> Result<(), String> {
+    async fn attempt(&self, message: &QueuedMessage) -> Result<(), String> {
         let notified = self.bus.notify(&message.topic, &message.event_type, &message.payload).await;
         match &notified {
             Ok(()) => {
-                self.trouble.ends();
+                self.trouble.recovered();
                 self.counts.published.inc_by(message.items);
             }
-            Err(error) => self.trouble.begins(error),
+            Err(error) => self.trouble.failed(error),
         }
         notified
     }
 
-    async fn send(&self, message: &Message) -> Result<(), PublishError> {
+    async fn send(&self, message: &QueuedMessage) -> Result<(), PublishError> {
         let _place = self.sends.acquire().await.expect("never closed");
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::default();
         loop {
             let Err(error) = self.attempt(message).await else { return Ok(()) };
             match self.policy {
@@ -271,7 +271,7 @@ impl NotifierState {
         }
     }
 
-    fn put(&self, messages: Vec<Message>, messages_max: usize) {
+    fn put(&self, messages: Vec<QueuedMessage>, messages_max: usize) {
         let mut queue = self.queue.lock();
         queue.extend(messages);
         let beyond = queue.len().saturating_sub(messages_max);
@@ -283,14 +283,14 @@ impl NotifierState {
 
     /// Sends the queue. The message being sent is not in the queue, so it is not dropped meanwhile.
     async fn empty_queue(&self) {
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::default();
         loop {
             let Some(message) = self.queue.lock().pop_front() else { return };
             while self.attempt(&message).await.is_err() {
                 pauses.wait().await;
                 self.counts.retries.inc();
             }
-            pauses = Pauses::default();
+            pauses = Backoff::default();
         }
     }
 }
@@ -339,7 +339,7 @@ mod tests {
             }),
         };
         let url = PublisherUrl::parse(url).unwrap();
-        NotifierPublisher::open(&url, Purpose::Samples, &options, Signer::new("s"), Counts::default())
+        NotifierPublisher::open(&url, PipelineKind::Samples, &options, Signer::new("s"), PublisherCounts::default())
             .unwrap()
     }
 

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Publisher, PublisherUrl};
-use crate::pipeline::Purpose;
+use crate::pipeline::PipelineKind;
 
 /// Why a publisher cannot be opened; says what to do, and reveals no password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub struct OpenError(pub String);
 pub type Opened = Result<Arc<dyn Publisher>, OpenError>;
 
 /// Opens publishers of one kind. Called within a Tokio runtime.
-pub type Opener = Box<dyn Fn(&PublisherUrl, Purpose) -> Opened + Send + Sync>;
+pub type Opener = Box<dyn Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Sync>;
 
 /// The kinds of publishers by URL scheme.
 #[derive(Default)]
@@ -35,13 +35,13 @@ impl Publishers {
     pub fn add(
         &mut self,
         scheme: &'static str,
-        opener: impl Fn(&PublisherUrl, Purpose) -> Opened + Send + Sync + 'static,
+        opener: impl Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Sync + 'static,
     ) {
         self.0.insert(scheme, Box::new(opener));
     }
 
     /// Opens a publisher. Must be called within a Tokio runtime.
-    pub fn open(&self, url: &str, purpose: Purpose) -> Opened {
+    pub fn open(&self, url: &str, purpose: PipelineKind) -> Opened {
         let url = PublisherUrl::parse(url)?;
         let within = |error: OpenError| OpenError(format!("{}://: {error}", url.scheme));
         if let Some(opener) = self.0.get(url.scheme.as_str()) {
@@ -68,8 +68,8 @@ mod tests {
     fn kinds_that_are_not_there_are_told_with_what_is() {
         let mut publishers = Publishers::default();
         publishers.add("test", |_, _| Ok(Arc::new(TestPublisher::default())));
-        assert!(publishers.open("test://", Purpose::Events).is_ok());
-        let error = |url| publishers.open(url, Purpose::Samples).err().unwrap().to_string();
+        assert!(publishers.open("test://", PipelineKind::Events).is_ok());
+        let error = |url| publishers.open(url, PipelineKind::Samples).err().unwrap().to_string();
         assert_eq!(error("x://u:secret@h"), "x://: no such kind of publisher; there are: test");
         assert!(error("kafka://h").contains("RabbitMQ"));
     }

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::{
     Opened, Publisher, PublisherUrl, Receipt,
-    figures::Counts,
-    http::{Endpoint, begin},
-    trouble::Trouble,
+    figures::PublisherCounts,
+    http::{HttpEndpoint, begin},
+    trouble::PeerHealth,
 };
 use crate::sample::{Sample, SampleKind};
 
@@ -21,18 +21,18 @@ use crate::sample::{Sample, SampleKind};
 const TEMPORALITY_CUMULATIVE: u8 = 2;
 
 pub struct OpentelemetryPublisher {
-    endpoint: Arc<Endpoint>,
-    counts: Counts,
-    timeless: Trouble,
+    endpoint: Arc<HttpEndpoint>,
+    counts: PublisherCounts,
+    timeless: PeerHealth,
 }
 
 impl OpentelemetryPublisher {
-    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
         let mut query = url.query.clone();
         query.take("batch");
         query.take("raw_only");
-        let endpoint = Endpoint::new(url, query, "application/json", counts.clone())?;
-        Ok(Arc::new(OpentelemetryPublisher { endpoint, counts, timeless: Trouble::new(url) }))
+        let endpoint = HttpEndpoint::new(url, query, "application/json", counts.clone())?;
+        Ok(Arc::new(OpentelemetryPublisher { endpoint, counts, timeless: PeerHealth::new(url) }))
     }
 }
 
@@ -40,7 +40,7 @@ impl Publisher for OpentelemetryPublisher {
     fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
         let (request, points) = request(samples);
         if points < samples.len() {
-            self.timeless.begins(&"a sample has no time or no number");
+            self.timeless.failed(&"a sample has no time or no number");
             self.counts.lost.inc_by((samples.len() - points) as u64);
         }
         if points == 0 {

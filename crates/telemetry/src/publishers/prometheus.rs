@@ -20,8 +20,8 @@ use tokio::sync::Mutex;
 
 use super::{
     Opened, Publisher, PublisherUrl, Receipt,
-    figures::Counts,
-    http::{Endpoint, begin},
+    figures::PublisherCounts,
+    http::{HttpEndpoint, begin},
 };
 use crate::{
     sample::{Sample, SampleKind},
@@ -32,7 +32,7 @@ use crate::{
 const PUSHES_MAX: usize = 16;
 
 pub struct PrometheusPublisher {
-    endpoint: Arc<Endpoint>,
+    endpoint: Arc<HttpEndpoint>,
     /// Whether the URL names the group.
     has_group: bool,
     /// Held by the batch being pushed.
@@ -40,14 +40,14 @@ pub struct PrometheusPublisher {
 }
 
 impl PrometheusPublisher {
-    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
         let segments = url.path.split('/').filter(|segment| !segment.is_empty()).count();
         // metrics, job, its name, and labels.
         let has_group = url.path.starts_with("/metrics/job/") && segments > 3;
         let mut query = url.query.clone();
         query.take("batch");
         query.take("raw_only");
-        let endpoint = Endpoint::new(url, query, "plain/text", counts)?;
+        let endpoint = HttpEndpoint::new(url, query, "plain/text", counts)?;
         Ok(Arc::new(PrometheusPublisher { endpoint, has_group, turn: Arc::default() }))
     }
 }

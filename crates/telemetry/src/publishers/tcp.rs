@@ -9,9 +9,9 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Mutex};
 
 use super::{
     OpenError, Opened, Publisher, PublisherUrl, Receipt,
-    figures::Counts,
+    figures::PublisherCounts,
     http::begin,
-    trouble::{Pauses, Trouble},
+    trouble::{Backoff, PeerHealth},
     udp::{PORT, pack},
 };
 use crate::{
@@ -33,18 +33,18 @@ struct TcpTarget {
     host: String,
     port: u16,
     line: Mutex<Option<TcpStream>>,
-    trouble: Trouble,
-    counts: Counts,
+    trouble: PeerHealth,
+    counts: PublisherCounts,
 }
 
 impl TcpPublisher {
-    pub fn open(url: &PublisherUrl, signer: Signer, host: String, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, signer: Signer, host: String, counts: PublisherCounts) -> Opened {
         let (peer, port) = (url.host().to_owned(), url.port()?.unwrap_or(PORT));
         if peer.is_empty() {
             return Err(OpenError("names no host".to_owned()));
         }
         let shared =
-            TcpTarget { host: peer, port, line: Mutex::default(), trouble: Trouble::new(url), counts };
+            TcpTarget { host: peer, port, line: Mutex::default(), trouble: PeerHealth::new(url), counts };
         Ok(Arc::new(TcpPublisher { shared: Arc::new(shared), signer, host }))
     }
 }
@@ -69,15 +69,15 @@ impl Publisher for TcpPublisher {
 impl TcpTarget {
     async fn send(&self, bytes: &[u8]) {
         let mut line = self.line.lock().await;
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::default();
         loop {
             let failed = match tokio::time::timeout(TIMEOUT, self.try_send(&mut line, bytes)).await {
-                Ok(Ok(())) => return self.trouble.ends(),
+                Ok(Ok(())) => return self.trouble.recovered(),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "the peer takes nothing".to_owned(),
             };
             *line = None;
-            self.trouble.begins(&failed);
+            self.trouble.failed(&failed);
             pauses.wait().await;
             self.counts.retries.inc();
         }

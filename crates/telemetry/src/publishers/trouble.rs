@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::figures::Counts;
+use super::figures::PublisherCounts;
 
 /// The first pause.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
@@ -16,18 +16,18 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 
 /// Exponential backoff.
 #[derive(Debug)]
-pub struct Pauses {
+pub struct Backoff {
     next: Duration,
     failures: u64,
 }
 
-impl Default for Pauses {
+impl Default for Backoff {
     fn default() -> Self {
-        Pauses { next: PAUSE_MIN, failures: 0 }
+        Backoff { next: PAUSE_MIN, failures: 0 }
     }
 }
 
-impl Pauses {
+impl Backoff {
     pub async fn wait(&mut self) {
         let pause = self.next;
         self.next = (pause * 2).min(PAUSE_MAX);
@@ -42,7 +42,7 @@ impl Pauses {
 }
 
 /// The result of an attempt.
-pub enum Tried {
+pub enum AttemptResult {
     Taken,
     /// The peer's reason: it would reject the same again.
     Refused(String),
@@ -52,15 +52,15 @@ pub enum Tried {
 
 /// The state of a peer, so that each failure period is logged once.
 #[derive(Debug)]
-pub struct Trouble {
+pub struct PeerHealth {
     /// The URL, without its password.
     name: String,
     is_failing: AtomicBool,
 }
 
-impl Trouble {
+impl PeerHealth {
     pub fn new(name: impl fmt::Display) -> Self {
-        Trouble { name: name.to_string(), is_failing: AtomicBool::new(false) }
+        PeerHealth { name: name.to_string(), is_failing: AtomicBool::new(false) }
     }
 
     /// Repeats `attempt` until the peer accepts or rejects the items, or `retries_max` retries have failed: then the
@@ -68,24 +68,24 @@ impl Trouble {
     ///
     /// # Errors
     /// The reason of a rejection.
-    pub async fn deliver<F: Future<Output = Tried>>(
+    pub async fn deliver<F: Future<Output = AttemptResult>>(
         &self,
-        counts: &Counts,
+        counts: &PublisherCounts,
         items: usize,
         retries_max: Option<u64>,
         attempt: impl Fn() -> F,
     ) -> Result<(), String> {
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::default();
         loop {
             match attempt().await {
-                Tried::Taken => {
-                    self.ends();
+                AttemptResult::Taken => {
+                    self.recovered();
                     counts.published.inc_by(items as u64);
                     return Ok(());
                 }
-                Tried::Refused(answer) => return Err(answer),
-                Tried::Again(error) => {
-                    self.begins(&error);
+                AttemptResult::Refused(answer) => return Err(answer),
+                AttemptResult::Again(error) => {
+                    self.failed(&error);
                     if retries_max.is_some_and(|max| pauses.count() >= max) {
                         counts.lost.inc_by(items as u64);
                         return Ok(());
@@ -98,14 +98,14 @@ impl Trouble {
     }
 
     /// Logs a failure, unless already logged.
-    pub fn begins(&self, error: &dyn fmt::Display) {
+    pub fn failed(&self, error: &dyn fmt::Display) {
         if !self.is_failing.swap(true, Ordering::Relaxed) {
             tracing::warn!(publisher = %self.name, %error, "cannot publish; nothing more is said until it works again");
         }
     }
 
     /// Logs that it works again, if it did not.
-    pub fn ends(&self) {
+    pub fn recovered(&self) {
         if self.is_failing.load(Ordering::Relaxed) && self.is_failing.swap(false, Ordering::Relaxed) {
             tracing::info!(publisher = %self.name, "publishes again");
         }

@@ -10,7 +10,7 @@ use std::{
 use tokio::{net::UdpSocket, sync::Mutex};
 
 use super::{
-    OpenError, Opened, Publisher, PublisherUrl, Receipt, figures::Counts, http::begin, trouble::Trouble,
+    OpenError, Opened, Publisher, PublisherUrl, Receipt, figures::PublisherCounts, http::begin, trouble::PeerHealth,
 };
 use crate::{
     sample::Sample,
@@ -31,24 +31,24 @@ pub struct UdpPublisher {
 struct UdpTarget {
     host: String,
     port: u16,
-    line: Mutex<Option<Line>>,
-    trouble: Trouble,
-    counts: Counts,
+    line: Mutex<Option<ConnectedSocket>>,
+    trouble: PeerHealth,
+    counts: PublisherCounts,
 }
 
 /// A socket connected to the resolved address.
-struct Line {
+struct ConnectedSocket {
     socket: UdpSocket,
     since: Instant,
 }
 
 impl UdpPublisher {
-    pub fn open(url: &PublisherUrl, signer: Signer, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, signer: Signer, counts: PublisherCounts) -> Opened {
         let (host, port) = (url.host().to_owned(), url.port()?.unwrap_or(PORT));
         if host.is_empty() {
             return Err(OpenError("names no host".to_owned()));
         }
-        let shared = UdpTarget { host, port, line: Mutex::default(), trouble: Trouble::new(url), counts };
+        let shared = UdpTarget { host, port, line: Mutex::default(), trouble: PeerHealth::new(url), counts };
         Ok(Arc::new(UdpPublisher { shared: Arc::new(shared), signer }))
     }
 }
@@ -76,20 +76,20 @@ impl UdpTarget {
         for datagram in datagrams {
             match self.send_one(&mut line, datagram).await {
                 Ok(()) => {
-                    self.trouble.ends();
+                    self.trouble.recovered();
                     self.counts.published.inc();
                 }
                 Err(error) => {
-                    self.trouble.begins(&error);
+                    self.trouble.failed(&error);
                     self.counts.lost.inc();
                 }
             }
         }
     }
 
-    async fn send_one(&self, line: &mut Option<Line>, datagram: &[u8]) -> std::io::Result<()> {
+    async fn send_one(&self, line: &mut Option<ConnectedSocket>, datagram: &[u8]) -> std::io::Result<()> {
         if line.as_ref().is_none_or(|line| line.since.elapsed() > ADDRESS_TIME) {
-            *line = Some(Line { socket: self.connect().await?, since: Instant::now() });
+            *line = Some(ConnectedSocket { socket: self.connect().await?, since: Instant::now() });
         }
         let socket = &line.as_ref().expect("just set").socket;
         match socket.send(datagram).await {

@@ -16,7 +16,7 @@ pub struct PublisherUrl {
     /// `user:password@host:port`.
     pub netloc: String,
     pub path: String,
-    pub query: Query,
+    pub query: UrlQuery,
     pub fragment: String,
 }
 
@@ -50,7 +50,7 @@ impl PublisherUrl {
             scheme: scheme.to_ascii_lowercase(),
             netloc: netloc.to_owned(),
             path: path.to_owned(),
-            query: Query::parse(query),
+            query: UrlQuery::parse(query),
             fragment: fragment.to_owned(),
         })
     }
@@ -96,12 +96,12 @@ impl PublisherUrl {
 
 /// The query's options in order; names may be repeated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query(Vec<(String, String)>);
+pub struct UrlQuery(Vec<(String, String)>);
 
-impl Query {
+impl UrlQuery {
     pub fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
-        Query(
+        UrlQuery(
             pairs
                 .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
                 .map(|(name, value)| (unquote_plus(name), unquote_plus(value)))

@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use super::{
     OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
-    figures::Counts,
+    figures::PublisherCounts,
     http::begin,
-    trouble::{Tried, Trouble},
+    trouble::{AttemptResult, PeerHealth},
 };
 use crate::{
     event::Event,
@@ -40,13 +40,13 @@ struct Queue {
     ttl_s: i64,
     /// Identifies the sender to Zaqar.
     client_id: String,
-    trouble: Trouble,
-    counts: Counts,
+    trouble: PeerHealth,
+    counts: PublisherCounts,
 }
 
 impl ZaqarPublisher {
     /// `keystone` is the session that posts; the authorities that it trusts are trusted for Zaqar, too.
-    pub fn open(url: &PublisherUrl, keystone: &KeystoneOptions, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, keystone: &KeystoneOptions, counts: PublisherCounts) -> Opened {
         let mut query = url.query.clone();
         let ttl_s = query.integer("ttl")?.unwrap_or(TTL_S);
         let name = query.take("queue").filter(|name| !name.is_empty());
@@ -73,7 +73,7 @@ impl ZaqarPublisher {
             name: quote(&name, ""),
             ttl_s,
             client_id: Uuid::new_v4().simple().to_string(),
-            trouble: Trouble::new(url),
+            trouble: PeerHealth::new(url),
             counts,
         }))))
     }
@@ -121,10 +121,10 @@ impl Queue {
         delivered.map_err(|answer| PublishError::new(format!("queue {} refuses: {answer}", self.name)))
     }
 
-    async fn attempt(&self, body: Bytes) -> Tried {
+    async fn attempt(&self, body: Bytes) -> AttemptResult {
         let (endpoint, token) = match self.access().await {
             Ok(access) => access,
-            Err(error) => return Tried::Again(error),
+            Err(error) => return AttemptResult::Again(error),
         };
         let url = format!("{}/v2/queues/{}/messages", endpoint.trim_end_matches("/v2"), self.name);
         let request = Request::post(&url)
@@ -134,27 +134,27 @@ impl Queue {
             .body(body);
         let request = match request {
             Ok(request) => request,
-            Err(error) => return Tried::Refused(format!("{url}: {error}")),
+            Err(error) => return AttemptResult::Refused(format!("{url}: {error}")),
         };
         let answer = match self.http.send(request).await {
             Ok(answer) => answer,
             Err(error) => {
                 // The service may have moved.
                 self.session.forget_endpoints();
-                return Tried::Again(format!("{url}: {error}"));
+                return AttemptResult::Again(format!("{url}: {error}"));
             }
         };
         match answer.status {
-            status if status.is_success() => Tried::Taken,
+            status if status.is_success() => AttemptResult::Taken,
             StatusCode::UNAUTHORIZED => {
                 self.session.forget_token(&token);
-                Tried::Again(answer.text())
+                AttemptResult::Again(answer.text())
             }
             StatusCode::FORBIDDEN | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-                Tried::Again(answer.text())
+                AttemptResult::Again(answer.text())
             }
-            status if status.is_server_error() => Tried::Again(answer.text()),
-            _ => Tried::Refused(answer.text()),
+            status if status.is_server_error() => AttemptResult::Again(answer.text()),
+            _ => AttemptResult::Refused(answer.text()),
         }
     }
 

@@ -5,7 +5,7 @@ const NAME_CHARACTERS_MAX: usize = 255;
 
 /// Why a line or a value is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedLine {
     #[error("no name, or one that is too long")]
     Name,
     #[error("not of the form name:value|type")]
@@ -34,12 +34,12 @@ pub enum StatsdValue<'a> {
 
 /// One value of one name. Its metric is `name|type`, slashes replaced by `_`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Message<'a> {
+pub struct StatsdMessage<'a> {
     pub name: &'a str,
     pub value: StatsdValue<'a>,
 }
 
-impl Message<'_> {
+impl StatsdMessage<'_> {
     /// The name of the metric.
     pub fn metric(&self) -> String {
         let kind = match self.value {
@@ -53,24 +53,24 @@ impl Message<'_> {
 }
 
 /// The values of a line, each valid or malformed.
-pub fn read(line: &str) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
+pub fn read(line: &str) -> impl Iterator<MetricMeasures = Result<StatsdMessage<'_>, MalformedLine>> {
     let (name, values) = line.split_once(':').unwrap_or((line, ""));
     let characters_max = NAME_CHARACTERS_MAX - "|ms".len();
     let is_name = !name.is_empty()
         && !name.contains(['|', '\0'])
         && (name.len() <= characters_max || name.chars().count() <= characters_max);
     values.split(':').map(move |value| {
-        let name = Some(name).filter(|_| is_name).ok_or(Malformed::Name)?;
-        Ok(Message { name, value: read_value(value)? })
+        let name = Some(name).filter(|_| is_name).ok_or(MalformedLine::Name)?;
+        Ok(StatsdMessage { name, value: read_value(value)? })
     })
 }
 
-fn read_value(text: &str) -> Result<StatsdValue<'_>, Malformed> {
+fn read_value(text: &str) -> Result<StatsdValue<'_>, MalformedLine> {
     let mut parts = text.split('|');
     let (value, kind, rate) =
-        (parts.next().unwrap_or_default(), parts.next().ok_or(Malformed::Form)?, parts.next());
+        (parts.next().unwrap_or_default(), parts.next().ok_or(MalformedLine::Form)?, parts.next());
     if parts.next().is_some() {
-        return Err(Malformed::Form);
+        return Err(MalformedLine::Form);
     }
     let rate = rate.map_or(Ok(1.0), read_rate)?;
     match kind {
@@ -80,27 +80,27 @@ fn read_value(text: &str) -> Result<StatsdValue<'_>, Malformed> {
         "c" => Some(number(value)? * (1.0 / rate))
             .filter(|count| count.is_finite())
             .map(StatsdValue::Count)
-            .ok_or(Malformed::Number),
-        "s" if value.is_empty() => Err(Malformed::Form),
+            .ok_or(MalformedLine::Number),
+        "s" if value.is_empty() => Err(MalformedLine::Form),
         "s" => Ok(StatsdValue::Member(value)),
-        _ => Err(Malformed::Type),
+        _ => Err(MalformedLine::Type),
     }
 }
 
-fn read_rate(text: &str) -> Result<f64, Malformed> {
+fn read_rate(text: &str) -> Result<f64, MalformedLine> {
     let rate = text.strip_prefix('@').and_then(|rate| number(rate).ok());
-    rate.filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(Malformed::Rate)
+    rate.filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(MalformedLine::Rate)
 }
 
-fn number(text: &str) -> Result<f64, Malformed> {
-    text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(Malformed::Number)
+fn number(text: &str) -> Result<f64, MalformedLine> {
+    text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(MalformedLine::Number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn one(line: &str) -> Result<(String, StatsdValue<'_>), Malformed> {
+    fn one(line: &str) -> Result<(String, StatsdValue<'_>), MalformedLine> {
         let all: Vec<_> = read(line).collect();
         assert_eq!(all.len(), 1, "{line}");
         all[0].map(|message| (message.metric(), message.value))
@@ -123,37 +123,37 @@ mod tests {
             assert_eq!(one(line), Ok((metric.to_owned(), value)), "{line}");
         }
         let several: Vec<_> = read("a:1|c:2|ms:x|g").collect();
-        assert_eq!(several[1], Ok(Message { name: "a", value: StatsdValue::Time(2.0) }));
-        assert_eq!((several.len(), several[2]), (3, Err(Malformed::Number)));
+        assert_eq!(several[1], Ok(StatsdMessage { name: "a", value: StatsdValue::Time(2.0) }));
+        assert_eq!((several.len(), several[2]), (3, Err(MalformedLine::Number)));
     }
 
     #[test]
     fn what_means_nothing_is_told() {
         for (line, error) in [
-            ("", Malformed::Name),
-            (":1|c", Malformed::Name),
-            ("a|b:1|c", Malformed::Name),
-            ("a", Malformed::Form),
-            ("a:", Malformed::Form),
-            ("a:1", Malformed::Form),
-            ("a:1|c|@1|#x", Malformed::Form),
-            ("a:1|x", Malformed::Type),
-            ("a:1|", Malformed::Type),
-            ("a:|c", Malformed::Number),
-            ("a:x|ms", Malformed::Number),
-            ("a:nan|g", Malformed::Number),
-            ("a:inf|c", Malformed::Number),
-            ("a:1e308|c|@0.0001", Malformed::Number),
-            ("a:--1|g", Malformed::Number),
-            ("a:1|c|@0", Malformed::Rate),
-            ("a:1|c|@2", Malformed::Rate),
-            ("a:1|c|0.1", Malformed::Rate),
-            ("a:1|c|@", Malformed::Rate),
-            ("a:|s", Malformed::Form),
+            ("", MalformedLine::Name),
+            (":1|c", MalformedLine::Name),
+            ("a|b:1|c", MalformedLine::Name),
+            ("a", MalformedLine::Form),
+            ("a:", MalformedLine::Form),
+            ("a:1", MalformedLine::Form),
+            ("a:1|c|@1|#x", MalformedLine::Form),
+            ("a:1|x", MalformedLine::Type),
+            ("a:1|", MalformedLine::Type),
+            ("a:|c", MalformedLine::Number),
+            ("a:x|ms", MalformedLine::Number),
+            ("a:nan|g", MalformedLine::Number),
+            ("a:inf|c", MalformedLine::Number),
+            ("a:1e308|c|@0.0001", MalformedLine::Number),
+            ("a:--1|g", MalformedLine::Number),
+            ("a:1|c|@0", MalformedLine::Rate),
+            ("a:1|c|@2", MalformedLine::Rate),
+            ("a:1|c|0.1", MalformedLine::Rate),
+            ("a:1|c|@", MalformedLine::Rate),
+            ("a:|s", MalformedLine::Form),
         ] {
             assert_eq!(one(line), Err(error), "{line}");
         }
         assert!(one(&format!("{}:1|c", "é".repeat(252))).is_ok());
-        assert_eq!(one(&format!("{}:1|c", "x".repeat(253))), Err(Malformed::Name));
+        assert_eq!(one(&format!("{}:1|c", "x".repeat(253))), Err(MalformedLine::Name));
     }
 }

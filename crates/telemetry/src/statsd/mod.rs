@@ -7,6 +7,6 @@ mod aggregator;
 mod message;
 mod server;
 
-pub use aggregator::{Aggregator, AggregatorLimits, Taken};
-pub use message::{Malformed, Message, StatsdValue};
-pub use server::{Server, ServerOptions};
+pub use aggregator::{Aggregator, AggregatorLimits, ValueCounts};
+pub use message::{MalformedLine, StatsdMessage, StatsdValue};
+pub use server::{StatsdServer, StatsdOptions};

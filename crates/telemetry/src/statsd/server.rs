@@ -7,7 +7,7 @@ use tokio::{net::UdpSocket, time::MissedTickBehavior};
 
 use super::aggregator::{Aggregator, AggregatorLimits};
 use crate::{
-    delivery::{Deliverer, Delivery, DeliveryOptions, Item},
+    delivery::{Deliverer, MeasureBacklog, DeliveryOptions, MetricMeasures},
     time::now,
 };
 
@@ -18,7 +18,7 @@ const DATAGRAM_BYTES_MAX: usize = 65_535;
 const DRAINED_DATAGRAMS_MAX: usize = 10_000;
 
 #[derive(Clone, Debug)]
-pub struct ServerOptions {
+pub struct StatsdOptions {
     /// The resource of the metrics; created if missing.
     pub resource: String,
     /// Of new metrics; `None` leaves the choice to the archive policy rules.
@@ -27,22 +27,22 @@ pub struct ServerOptions {
     pub limits: AggregatorLimits,
 }
 
-pub struct Server {
+pub struct StatsdServer {
     socket: UdpSocket,
     aggregator: Aggregator,
     deliverer: Deliverer,
-    options: ServerOptions,
+    options: StatsdOptions,
 }
 
-impl Server {
+impl StatsdServer {
     /// Must be called within a Tokio runtime.
-    pub fn new(socket: UdpSocket, client: Client, options: ServerOptions) -> Self {
+    pub fn new(socket: UdpSocket, client: Client, options: StatsdOptions) -> Self {
         let delivery =
             DeliveryOptions { resource_type: None, archive_policy_name: options.archive_policy_name.clone() };
-        Server {
+        StatsdServer {
             socket,
             aggregator: Aggregator::new(options.limits),
-            deliverer: Deliverer::start(Delivery::new(client, delivery)),
+            deliverer: Deliverer::start(MeasureBacklog::new(client, delivery)),
             options,
         }
     }
@@ -59,7 +59,7 @@ impl Server {
             tokio::select! {
                 received = self.socket.recv_from(&mut buffer) => match received {
                     Ok((length, sender)) => {
-                        if let Some(malformed) = self.aggregator.take(&buffer[..length], now()) {
+                        if let Some(malformed) = self.aggregator.add_datagram(&buffer[..length], now()) {
                             tracing::debug!(%sender, %malformed, "a datagram with a malformed line");
                         }
                     }
@@ -83,7 +83,7 @@ impl Server {
         let socket = net::UdpSocket::from(self.socket.as_fd().try_clone_to_owned()?);
         for _ in 0..DRAINED_DATAGRAMS_MAX {
             match socket.recv_from(buffer) {
-                Ok((length, _)) => drop(self.aggregator.take(&buffer[..length], now())),
+                Ok((length, _)) => drop(self.aggregator.add_datagram(&buffer[..length], now())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
@@ -100,7 +100,7 @@ impl Server {
         if !metrics.is_empty() {
             tracing::debug!(metrics = metrics.len(), values = taken.values, "flushing");
         }
-        let item = |(metric, measures)| Item {
+        let item = |(metric, measures)| MetricMeasures {
             resource: self.options.resource.clone(),
             attributes: BTreeMap::new(),
             metric,
@@ -121,13 +121,13 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let client = Client::new("http://127.0.0.1:1", &ClientOptions::default()).unwrap();
-        let options = ServerOptions {
+        let options = StatsdOptions {
             resource: "r".to_owned(),
             archive_policy_name: None,
             flush_delay: Duration::from_secs(10),
             limits: AggregatorLimits::default(),
         };
-        let mut server = Server::new(socket, client, options);
+        let mut server = StatsdServer::new(socket, client, options);
         let sender = net::UdpSocket::bind("127.0.0.1:0").unwrap();
         for line in ["a:1|g", "b:2|g"] {
             sender.send_to(line.as_bytes(), address).unwrap();

@@ -38,20 +38,12 @@ struct OfType {
     resource_type: String,
 }
 
+/// Options of listings.
 #[derive(Clone, Debug, Args)]
-struct Details {
+struct ListingOptions {
     /// Show all attributes of generic resources.
     #[arg(long)]
     details: bool,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct List {
-    #[command(flatten)]
-    details: Details,
-    /// Include former revisions.
-    #[arg(long)]
-    history: bool,
     #[command(flatten)]
     part: Part,
     #[command(flatten)]
@@ -60,6 +52,30 @@ pub struct List {
     output: Output,
     #[command(flatten)]
     server: ServerArgs,
+}
+
+impl ListingOptions {
+    /// A request for the listing at a path.
+    fn query(&self, path: &str, history: bool) -> Query {
+        let mut query = Query::new(path);
+        if self.details {
+            query.add("details", "true");
+        }
+        if history {
+            query.add("history", "true");
+        }
+        self.part.add_to(&mut query);
+        query
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct List {
+    /// Include former revisions.
+    #[arg(long)]
+    history: bool,
+    #[command(flatten)]
+    listing: ListingOptions,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -81,15 +97,7 @@ pub struct History {
     #[arg(value_name = "RESOURCE", add = ArgValueCompleter::new(completion::resource_ids))]
     resource: String,
     #[command(flatten)]
-    details: Details,
-    #[command(flatten)]
-    part: Part,
-    #[command(flatten)]
-    of: OfType,
-    #[command(flatten)]
-    output: Output,
-    #[command(flatten)]
-    server: ServerArgs,
+    listing: ListingOptions,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -103,12 +111,12 @@ pub struct Search {
 
 pub fn run(command: &Command) -> Result<()> {
     match command {
-        Command::List(args) => super::run(&args.server, async |client| {
-            let path =
-                asked(&path("/v1/resource/", &args.of), args.details.details, args.history, &args.part);
+        Command::List(List { history, listing }) => super::run(&listing.server, async |client| {
+            let path = path("/v1/resource/", &listing.of);
             let fetch = async |path| client.get_json_page(path).await;
-            let resources = pages(path.finish(), args.part.limit, fetch).await?;
-            args.output.print_listing(without_metrics(resources))
+            let path = listing.query(&path, *history).finish();
+            let resources = pages(path, listing.part.limit, fetch).await?;
+            listing.output.print_listing(without_metrics(resources))
         }),
         Command::Show(args) => super::run(&args.server, async |client| {
             let mut shown = object(client.get_json(one(&args.of, &args.resource)).await?)?;
@@ -117,26 +125,28 @@ pub fn run(command: &Command) -> Result<()> {
             }
             args.output.print_record(record(shown))
         }),
-        Command::History(args) => super::run(&args.server, async |client| history(client, args).await),
-        Command::Search(Search { query, list }) => super::run(&list.server, async |client| {
-            let path = path("/v1/search/resource/", &list.of);
-            let mut asked = asked(&path, list.details.details, list.history, &list.part);
-            asked.add("filter", query);
-            let fetch = async |path| client.post_json_page(path, None).await;
-            let resources = pages(asked.finish(), list.part.limit, fetch).await?;
-            list.output.print_listing(without_metrics(resources))
-        }),
+        Command::History(args) => super::run(&args.listing.server, async |client| history(client, args).await),
+        Command::Search(Search { query: filter, list: List { history, listing } }) => {
+            super::run(&listing.server, async |client| {
+                let path = path("/v1/search/resource/", &listing.of);
+                let mut query = listing.query(&path, *history);
+                query.add("filter", filter);
+                let fetch = async |path| client.post_json_page(path, None).await;
+                let resources = pages(query.finish(), listing.part.limit, fetch).await?;
+                listing.output.print_listing(without_metrics(resources))
+            })
+        }
     }
 }
 
 async fn history(client: &Client, args: &History) -> Result<()> {
-    let path = one(&args.of, &args.resource) + "/history";
-    let path = asked(&path, args.details.details, false, &args.part).finish();
+    let path = one(&args.listing.of, &args.resource) + "/history";
+    let path = args.listing.query(&path, false).finish();
     let mut revisions = objects(client.get_json(path).await?)?;
-    if args.output.format == Format::Table {
+    if args.listing.output.format == Format::Table {
         revisions.iter_mut().for_each(put_metrics_on_lines);
     }
-    args.output.print_listing(with_all_columns(revisions))
+    args.listing.output.print_listing(with_all_columns(revisions))
 }
 
 fn path(prefix: &str, of: &OfType) -> String {
@@ -145,18 +155,6 @@ fn path(prefix: &str, of: &OfType) -> String {
 
 fn one(of: &OfType, resource: &str) -> String {
     path("/v1/resource/", of) + &uri::path("/", resource)
-}
-
-fn asked(path: &str, details: bool, history: bool, part: &Part) -> Query {
-    let mut query = Query::new(path);
-    if details {
-        query.add("details", "true");
-    }
-    if history {
-        query.add("history", "true");
-    }
-    part.add_to(&mut query);
-    query
 }
 
 /// Metrics would make the listing too wide.

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub use node::Arithmetic;
-use node::Node;
+use node::PathNode;
 use walk::{Datum, Walk};
 
 use super::{DefinitionError, LookupError};
@@ -23,7 +23,7 @@ use super::{DefinitionError, LookupError};
 /// A compiled path.
 #[derive(Clone, Debug)]
 pub struct JsonPath {
-    node: Node,
+    node: PathNode,
     climbs: bool,
     /// Fast path: alternatives, each a sequence of names.
     names: Option<Vec<Vec<String>>>,
@@ -87,15 +87,15 @@ fn follow<'a>(names: &[String], document: &'a Value) -> Option<&'a Value> {
 }
 
 /// Collects the sequences of names that a path consists of; `false` if it has anything else. A leading `$` is skipped.
-fn alternatives(node: &Node, all: &mut Vec<Vec<String>>) -> bool {
-    let name = |node: &Node| match node {
-        Node::Fields(names) if names.len() == 1 && names[0] != "*" => Some(names[0].clone()),
+fn alternatives(node: &PathNode, all: &mut Vec<Vec<String>>) -> bool {
+    let name = |node: &PathNode| match node {
+        PathNode::Fields(names) if names.len() == 1 && names[0] != "*" => Some(names[0].clone()),
         _ => None,
     };
     let row: Option<Vec<String>> = match node {
-        Node::Union(left, right) => return alternatives(left, all) && alternatives(right, all),
-        Node::Sequence(steps) => {
-            let steps = if matches!(steps.first(), Some(Node::Root)) { &steps[1..] } else { steps };
+        PathNode::Union(left, right) => return alternatives(left, all) && alternatives(right, all),
+        PathNode::Sequence(steps) => {
+            let steps = if matches!(steps.first(), Some(PathNode::Root)) { &steps[1..] } else { steps };
             steps.iter().map(name).collect()
         }
         node => name(node).map(|name| vec![name]),

@@ -33,14 +33,14 @@ impl Default for MetadataMemory {
 
 impl MetadataMemory {
     /// The length of the metadata at the start of `rest` if they equal the cached ones, and their hash.
-    pub fn recall(&self, resource: &str, rest: &str) -> Option<(usize, u64)> {
+    pub fn matching_prefix(&self, resource: &str, rest: &str) -> Option<(usize, u64)> {
         let slot = self.slot(resource).lock();
         let entry = slot.as_ref().filter(|entry| rest.starts_with(&*entry.text))?;
         Some((entry.text.len(), entry.hash))
     }
 
     /// Caches parsed metadata. Returns their hash.
-    pub fn keep(&self, resource: &str, text: &str) -> u64 {
+    pub fn insert(&self, resource: &str, text: &str) -> u64 {
         let hash = quick_hash(text.as_bytes(), 0);
         // Only an object is certain to end where it ended before.
         if !resource.is_empty() && text.starts_with('{') && BYTES.contains(&text.len()) {
@@ -63,14 +63,14 @@ mod tests {
         let memory = MetadataMemory::default();
         let text = format!("{{\\\"a\\\": \\\"{}\\\"}}", "x".repeat(100));
         let rest = format!("{text}, more");
-        assert_eq!(memory.recall("r", &rest), None);
-        let hash = memory.keep("r", &text);
-        assert_eq!(memory.recall("r", &rest), Some((text.len(), hash)));
-        assert_eq!(memory.recall("other", &rest), None);
-        assert_eq!(memory.recall("r", &rest.replace('x', "y")), None);
+        assert_eq!(memory.matching_prefix("r", &rest), None);
+        let hash = memory.insert("r", &text);
+        assert_eq!(memory.matching_prefix("r", &rest), Some((text.len(), hash)));
+        assert_eq!(memory.matching_prefix("other", &rest), None);
+        assert_eq!(memory.matching_prefix("r", &rest.replace('x', "y")), None);
         for unsuitable in [&"1".repeat(100), "{}", &text.replace('x', &"x".repeat(100))] {
-            memory.keep("s", unsuitable);
-            assert_eq!(memory.recall("s", unsuitable), None, "{unsuitable}");
+            memory.insert("s", unsuitable);
+            assert_eq!(memory.matching_prefix("s", unsuitable), None, "{unsuitable}");
         }
     }
 }

@@ -11,7 +11,7 @@ mod scan;
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Value, value::RawValue};
 
-use super::{Malformed, text::Text};
+use super::{MalformedNotification, text::Text};
 use crate::sample::{Metadata, Sample, SampleKind};
 
 pub use memory::MetadataMemory;
@@ -45,7 +45,7 @@ pub struct Polled<'a> {
 }
 
 /// Reads the payload of a polling agent's notification.
-pub fn polled(payload: &str) -> Result<Polled<'_>, Malformed> {
+pub fn polled(payload: &str) -> Result<Polled<'_>, MalformedNotification> {
     let fast = serde_json::from_str::<Payload<'_, Wire<'_>>>(payload).map_err(drop);
     if let Ok(payload) = fast
         && payload.samples.len() <= SAMPLES_MAX
@@ -58,15 +58,15 @@ pub fn polled(payload: &str) -> Result<Polled<'_>, Malformed> {
     one_by_one(payload)
 }
 
-fn one_by_one(payload: &str) -> Result<Polled<'_>, Malformed> {
+fn one_by_one(payload: &str) -> Result<Polled<'_>, MalformedNotification> {
     let payload: Payload<'_, &RawValue> =
-        serde_json::from_str(payload).map_err(|error| Malformed(error.to_string()))?;
+        serde_json::from_str(payload).map_err(|error| MalformedNotification(error.to_string()))?;
     if payload.samples.len() > SAMPLES_MAX {
-        return Err(Malformed(format!("{} samples, more than {SAMPLES_MAX}", payload.samples.len())));
+        return Err(MalformedNotification(format!("{} samples, more than {SAMPLES_MAX}", payload.samples.len())));
     }
     let mut polled = Polled { samples: Vec::new(), bad: None };
     for raw in payload.samples {
-        let wire = serde_json::from_str::<Wire<'_>>(raw.get()).map_err(|error| Malformed(error.to_string()));
+        let wire = serde_json::from_str::<Wire<'_>>(raw.get()).map_err(|error| MalformedNotification(error.to_string()));
         match wire.and_then(Wire::sample) {
             Ok(sample) => polled.samples.push(sample),
             Err(error) => {
@@ -125,17 +125,17 @@ fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SampleKind, D::Err
 }
 
 impl<'a> Wire<'a> {
-    fn sample(self) -> Result<Sample<'a>, Malformed> {
+    fn sample(self) -> Result<Sample<'a>, MalformedNotification> {
         let optional =
             [&self.counter_unit, &self.user_id, &self.user_name, &self.project_id, &self.project_name];
         let others = [&self.timestamp, &self.source, &self.message_id];
         let texts =
             optional.into_iter().chain(others).flatten().chain([&self.counter_name, &self.resource_id]);
         if texts.map(|text| text.0.len()).any(|bytes| bytes > TEXT_BYTES_MAX) {
-            return Err(Malformed(format!("a text of more than {TEXT_BYTES_MAX} bytes")));
+            return Err(MalformedNotification(format!("a text of more than {TEXT_BYTES_MAX} bytes")));
         }
         if self.counter_name.0.is_empty() || self.resource_id.0.is_empty() {
-            return Err(Malformed("counter_name or resource_id is empty".to_owned()));
+            return Err(MalformedNotification("counter_name or resource_id is empty".to_owned()));
         }
         let text = |text: Option<Text<'a>>| text.map(|text| text.0);
         Ok(Sample {

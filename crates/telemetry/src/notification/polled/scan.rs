@@ -214,12 +214,12 @@ fn sample<'a>(cursor: &mut Cursor<'a>, shape: &mut Shape<'a>, memory: &MetadataM
 
 fn metadata<'a>(cursor: &mut Cursor<'a>, resource: &str, memory: &MetadataMemory) -> Option<Metadata<'a>> {
     let rest = cursor.rest();
-    if let Some((length, hash)) = memory.recall(resource, rest) {
+    if let Some((length, hash)) = memory.matching_prefix(resource, rest) {
         cursor.advance(length);
         return Some(Metadata::Escaped { text: &rest[..length], hash });
     }
     let text = cursor.value()?;
-    Some(Metadata::Escaped { text, hash: memory.keep(resource, text) })
+    Some(Metadata::Escaped { text, hash: memory.insert(resource, text) })
 }
 
 /// Agents send texts and booleans as volumes, too; those are left to the slow path.

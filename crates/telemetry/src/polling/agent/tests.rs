@@ -22,7 +22,7 @@ struct Kept {
 }
 
 #[async_trait]
-impl Sender for Kept {
+impl SampleSender for Kept {
     async fn send(&self, samples: &[Sample<'_>]) -> Result<(), PollError> {
         let message = samples.iter().map(|sample| {
             assert_eq!((sample.source.as_ref(), sample.id.len()), ("here", 36));
@@ -84,9 +84,9 @@ impl Discovery for Numbers {
     }
 }
 
-fn agent(sources: &str, numbers: &Arc<Numbers>, kept: &Arc<Kept>) -> Agent {
+fn agent(sources: &str, numbers: &Arc<Numbers>, kept: &Arc<Kept>) -> PollingAgent {
     let pollster = |name, discovery| Arc::new(Counting(name, discovery)) as Arc<dyn Pollster>;
-    Agent {
+    PollingAgent {
         options: PollingOptions {
             batch_size: 50,
             pollsters_max: 1,
@@ -203,7 +203,7 @@ struct Third(usize, Arc<Mutex<Vec<usize>>>);
 impl Partition for Third {
     async fn refresh(&self) {}
 
-    fn is_mine(&self, _: &Group, id: &str) -> bool {
+    fn is_mine(&self, _: &AgentGroup, id: &str) -> bool {
         let alive = self.1.lock();
         let turn = id.bytes().map(usize::from).sum::<usize>() % alive.len();
         alive[turn] == self.0
@@ -214,10 +214,10 @@ impl Partition for Third {
 async fn agents_share_resources_and_take_over_those_of_the_dead() {
     let alive = Arc::new(Mutex::new(vec![0, 1, 2]));
     let (numbers, kept) = parts(100);
-    let agents: Vec<Agent> = (0..3)
+    let agents: Vec<PollingAgent> = (0..3)
         .map(|index| {
             let sources = "sources: [{name: s, interval: 10, meters: [a]}]";
-            Agent { partition: Arc::new(Third(index, Arc::clone(&alive))), ..agent(sources, &numbers, &kept) }
+            PollingAgent { partition: Arc::new(Third(index, Arc::clone(&alive))), ..agent(sources, &numbers, &kept) }
         })
         .collect();
     for agent in &agents {
@@ -241,9 +241,9 @@ struct OneOf(&'static str);
 impl Partition for OneOf {
     async fn refresh(&self) {}
 
-    fn is_mine(&self, group: &Group, key: &str) -> bool {
-        assert!(matches!(group, Group::Everywhere) || *group == Group::Named("s-g".into()));
-        matches!(group, Group::Everywhere) || key == self.0
+    fn is_mine(&self, group: &AgentGroup, key: &str) -> bool {
+        assert!(matches!(group, AgentGroup::Everywhere) || *group == AgentGroup::Named("s-g".into()));
+        matches!(group, AgentGroup::Everywhere) || key == self.0
     }
 }
 
@@ -252,7 +252,7 @@ async fn agents_of_a_named_group_share_pollsters() {
     let (numbers, kept) = parts(10);
     let sources =
         "sources: [{name: s, interval: 10, meters: ['*'], group_id_coordination_expression: \"'g'\"}]";
-    let agent = Agent { partition: Arc::new(OneOf("b")), ..agent(sources, &numbers, &kept) };
+    let agent = PollingAgent { partition: Arc::new(OneOf("b")), ..agent(sources, &numbers, &kept) };
     agent.poll_once().await;
     assert_eq!((kept.resources("a").len(), kept.resources("b").len()), (0, 10));
 }

@@ -17,15 +17,15 @@ const SERVICE: &str = "binary host status zone";
 
 pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
     vec![
-        pool("volume.provider.pool.capacity.total", |pool| Ok(told(pool, "total_capacity_gb"))),
-        pool("volume.provider.pool.capacity.free", |pool| Ok(told(pool, "free_capacity_gb"))),
+        pool("volume.provider.pool.capacity.total", |pool| Ok(reported(pool, "total_capacity_gb"))),
+        pool("volume.provider.pool.capacity.free", |pool| Ok(reported(pool, "free_capacity_gb"))),
         pool("volume.provider.pool.capacity.provisioned", |pool| {
-            Ok(told(pool, "provisioned_capacity_gb").filter(|value| value.as_f64() != Some(0.0)))
+            Ok(reported(pool, "provisioned_capacity_gb").filter(|value| value.as_f64() != Some(0.0)))
         }),
         pool("volume.provider.pool.capacity.virtual_free", virtual_free),
         pool("volume.provider.pool.capacity.allocated", |pool| {
             let missing = || "no allocated_capacity_gb".to_owned();
-            told(pool, "allocated_capacity_gb").ok_or_else(missing).map(Some)
+            reported(pool, "allocated_capacity_gb").ok_or_else(missing).map(Some)
         }),
         Arc::new(OfEach {
             meter: Meter::gauge("volume.service.health", "health"),
@@ -49,7 +49,7 @@ fn pool_sample(meter: Meter, pool: &Resource, capacity: Capacity) -> Option<Samp
         tracing::warn!(error, pool = %pool.id, meter = meter.name, "no sample");
         None
     })?;
-    let name = told(capabilities, "pool_name").filter(|name| name != "");
+    let name = reported(capabilities, "pool_name").filter(|name| name != "");
     let provider = pool.id.split('#').next().unwrap_or_default();
     let metadata = Map::from_iter([
         ("pool_name".to_owned(), name.unwrap_or_default()),
@@ -72,7 +72,7 @@ fn health(meter: Meter, service: &Resource) -> Option<Sample<'static>> {
     Some(meter.sample(service.id.to_string(), volume.into(), metadata(&service.body, SERVICE)))
 }
 
-fn told(pool: &Value, key: &str) -> Option<Value> {
+fn reported(pool: &Value, key: &str) -> Option<Value> {
     pool.get(key).filter(|value| !value.is_null()).cloned()
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{NovaExtra, inspector::Inspector, instance};
 use crate::polling::{
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, Group},
+    discovery::{Discovery, DiscoveryError, AgentGroup},
     resource::Resource,
 };
 
@@ -28,8 +28,8 @@ impl Discovery for LocalInstances {
         "local_instances"
     }
 
-    fn group(&self) -> Group {
-        Group::ThisHost
+    fn group(&self) -> AgentGroup {
+        AgentGroup::ThisHost
     }
 
     fn key<'a>(&self, resource: &'a Resource) -> Cow<'a, str> {

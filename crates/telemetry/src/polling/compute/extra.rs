@@ -35,33 +35,33 @@ pub struct NovaExtra {
 #[derive(Default)]
 struct Cache {
     /// The host's instances by id.
-    servers: HashMap<String, Answer<Server>>,
+    servers: HashMap<String, Cached<NovaServer>>,
     /// Flavor ids by name.
-    flavors: HashMap<String, Answer<String>>,
+    flavors: HashMap<String, Cached<String>>,
     paused_until: Option<Instant>,
 }
 
 /// `None` if it does not exist.
-struct Answer<T> {
+struct Cached<T> {
     found: Option<T>,
     asked: Instant,
 }
 
-impl<T> Answer<T> {
+impl<T> Cached<T> {
     fn now(found: Option<T>) -> Self {
-        Answer { found, asked: Instant::now() }
+        Cached { found, asked: Instant::now() }
     }
 }
 
 #[derive(Clone, Default)]
-struct Server {
+struct NovaServer {
     metadata: Map<String, Value>,
     flavor_id: Option<String>,
 }
 
-impl Server {
+impl NovaServer {
     fn read(server: &Value) -> Self {
-        Server {
+        NovaServer {
             metadata: server.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default(),
             flavor_id: server.pointer("/flavor/id").and_then(Value::as_str).map(str::to_owned),
         }
@@ -69,7 +69,7 @@ impl Server {
 }
 
 /// Those of `names` that are not cached or have expired.
-fn due<'a, T>(names: &[&'a str], known: &HashMap<String, Answer<T>>) -> Vec<&'a str> {
+fn due<'a, T>(names: &[&'a str], known: &HashMap<String, Cached<T>>) -> Vec<&'a str> {
     let is_known = |name: &str| known.get(name).is_some_and(|answer| answer.asked.elapsed() < LIFETIME);
     let distinct: HashSet<&str> = names.iter().copied().filter(|name| !is_known(name)).collect();
     distinct.into_iter().collect()
@@ -88,7 +88,7 @@ impl NovaExtra {
             let ids: Vec<&str> = instances.iter().filter_map(|instance| text(instance, "/id")).collect();
             // Forget instances that have left this host.
             known.servers.retain(|id, _| ids.contains(&id.as_str()));
-            self.learn_servers(&ids, &mut known).await;
+            self.cache_servers(&ids, &mut known).await;
             for instance in instances.iter_mut() {
                 add_server(instance, &known.servers);
             }
@@ -96,7 +96,7 @@ impl NovaExtra {
         let without_id = |instance: &&Value| instance.pointer("/flavor/id").is_some_and(Value::is_null);
         let nameless = instances.iter().filter(without_id);
         let names: Vec<&str> = nameless.filter_map(|instance| text(instance, "/flavor/name")).collect();
-        self.learn_flavors(&names, &mut known).await;
+        self.cache_flavors(&names, &mut known).await;
         for instance in instances.iter_mut().filter(|instance| without_id(&&**instance)) {
             let answer = text(instance, "/flavor/name").and_then(|name| known.flavors.get(name));
             if let Some(id) = answer.and_then(|answer| answer.found.clone()) {
@@ -105,20 +105,20 @@ impl NovaExtra {
         }
     }
 
-    async fn learn_servers(&self, ids: &[&str], known: &mut Cache) {
+    async fn cache_servers(&self, ids: &[&str], known: &mut Cache) {
         let due = due(ids, &known.servers);
         if due.is_empty() || known.is_paused() {
             return;
         }
-        if let Err(error) = self.ask_for_servers(due, &mut known.servers).await {
+        if let Err(error) = self.fetch_servers(due, &mut known.servers).await {
             known.pause(&error, "metadata of instances");
         }
     }
 
-    async fn ask_for_servers(
+    async fn fetch_servers(
         &self,
         mut due: Vec<&str>,
-        servers: &mut HashMap<String, Answer<Server>>,
+        servers: &mut HashMap<String, Cached<NovaServer>>,
     ) -> Result<(), CloudError> {
         let base = self.cloud.versioned(&self.service, "v2.1").await?;
         if due.len() > ONE_BY_ONE_MAX {
@@ -127,7 +127,7 @@ impl NovaExtra {
             let listed = self.cloud.list(&url, "servers", &[]).await?;
             for server in &listed {
                 let Some(at) = due.iter().position(|id| text(server, "/id") == Some(*id)) else { continue };
-                servers.insert(due.swap_remove(at).to_owned(), Answer::now(Some(Server::read(server))));
+                servers.insert(due.swap_remove(at).to_owned(), Cached::now(Some(NovaServer::read(server))));
             }
         }
         // Those that are on another host according to Nova: being migrated.
@@ -140,14 +140,14 @@ impl NovaExtra {
                     );
                     None
                 }
-                answer => answer?.get("server").map(Server::read),
+                answer => answer?.get("server").map(NovaServer::read),
             };
-            servers.insert(id.to_owned(), Answer::now(found));
+            servers.insert(id.to_owned(), Cached::now(found));
         }
         Ok(())
     }
 
-    async fn learn_flavors(&self, names: &[&str], known: &mut Cache) {
+    async fn cache_flavors(&self, names: &[&str], known: &mut Cache) {
         let due = due(names, &known.flavors);
         if due.is_empty() || known.is_paused() {
             return;
@@ -162,7 +162,7 @@ impl NovaExtra {
                 for name in due {
                     let found = listed.iter().find(|flavor| text(flavor, "/name") == Some(name));
                     let id = found.and_then(|flavor| text(flavor, "/id")).map(str::to_owned);
-                    known.flavors.insert(name.to_owned(), Answer::now(id));
+                    known.flavors.insert(name.to_owned(), Cached::now(id));
                 }
             }
             Err(error) => known.pause(&error, "ids of flavors"),
@@ -182,7 +182,7 @@ impl Cache {
     }
 }
 
-fn add_server(instance: &mut Value, servers: &HashMap<String, Answer<Server>>) {
+fn add_server(instance: &mut Value, servers: &HashMap<String, Cached<NovaServer>>) {
     let answer = text(instance, "/id").and_then(|id| servers.get(id));
     let Some(server) = answer.and_then(|answer| answer.found.clone()) else { return };
     instance["metadata"] = Value::Object(server.metadata);
@@ -202,8 +202,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_asked_long_ago_is_due() {
         let known = HashMap::from([
-            ("there".to_owned(), Answer::now(Some(1))),
-            ("nowhere".to_owned(), Answer::<i32>::now(None)),
+            ("there".to_owned(), Cached::now(Some(1))),
+            ("nowhere".to_owned(), Cached::<i32>::now(None)),
         ]);
         let names = ["there", "nowhere", "new", "new"];
         assert_eq!(due(&names, &known), ["new"]);

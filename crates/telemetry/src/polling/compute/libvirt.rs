@@ -54,14 +54,14 @@ pub struct LibvirtInspector(Arc<Inner>);
 
 struct Inner {
     options: LibvirtOptions,
-    link: Mutex<Link>,
+    link: Mutex<ConnectionState>,
     calls: Arc<Semaphore>,
     /// Bytes received and sent at the last inspection, by instance and interface.
     before: Mutex<HashMap<(String, String), (i64, i64)>>,
 }
 
 #[derive(Default)]
-struct Link {
+struct ConnectionState {
     library: Option<Libvirt>,
     connection: Option<Connection>,
 }
@@ -83,11 +83,11 @@ impl Inner {
     }
 
     /// Runs `ask`, and once more if the connection turns out to be broken.
-    fn ask<T>(&self, ask: impl Fn(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
-        match ask(&self.connection()?) {
+    fn call<T>(&self, ask: impl Fn(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
+        match call(&self.connection()?) {
             Err(Failure::Libvirt(error)) if error.is_disconnection() => {
                 self.link.lock().connection = None;
-                ask(&self.connection()?)
+                call(&self.connection()?)
             }
             answer => answer,
         }
@@ -155,7 +155,7 @@ impl LibvirtInspector {
             let inner = Arc::clone(&self.0);
             let task = tokio::task::spawn_blocking(move || {
                 let _place = place;
-                inner.ask(|connection| ask(&inner, connection))
+                inner.call(|connection| call(&inner, connection))
             });
             match task.await {
                 Ok(answer) => answer.map_err(InspectError::from),

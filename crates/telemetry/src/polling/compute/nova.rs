@@ -12,7 +12,7 @@ use tokio::{sync::Mutex, time::Instant};
 use crate::polling::{
     cloud::{Cloud, CloudError},
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, Group},
+    discovery::{Discovery, DiscoveryError, AgentGroup},
     resource::Resource,
 };
 
@@ -85,7 +85,7 @@ impl NovaInstances {
             return Ok(());
         };
         let url = format!("{base}/flavors/{id}");
-        let found = self.remembered(known, &id, &url).await?;
+        let found = self.cached(known, &id, &url).await?;
         let flavor = found.get("flavor").unwrap_or(&Value::Null);
         let unknown = || Value::from(format!("unknown-id-{id}"));
         let field = |key: &str| flavor.get(key).cloned();
@@ -116,7 +116,7 @@ impl NovaInstances {
             return Ok(());
         };
         let url = format!("{}/images/{id}", self.cloud.versioned(&self.image, "v2").await?);
-        let image = self.remembered(known, &id, &url).await?;
+        let image = self.cached(known, &id, &url).await?;
         let name = image.get("name").cloned();
         server["image"]["name"] = name.unwrap_or_else(|| format!("unknown-id-{id}").into());
         for key in ["kernel_id", "ramdisk_id"] {
@@ -127,7 +127,7 @@ impl NovaInstances {
     }
 
     /// The document at a URL, cached; null if there is none.
-    async fn remembered<'a>(
+    async fn cached<'a>(
         &self,
         known: &'a mut HashMap<String, Value>,
         id: &str,
@@ -175,8 +175,8 @@ impl Discovery for NovaInstances {
         "local_instances"
     }
 
-    fn group(&self) -> Group {
-        Group::ThisHost
+    fn group(&self) -> AgentGroup {
+        AgentGroup::ThisHost
     }
 
     fn key<'a>(&self, resource: &'a Resource) -> Cow<'a, str> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::{
-    definition::{Definition, Source},
+    definition::{DynamicDefinition, ResponseSource},
     document::read,
 };
 use crate::polling::{
@@ -67,21 +67,21 @@ impl Gatherer {
     /// commands. Responses are cached for `lifetime`.
     pub fn pages<'a>(
         &'a self,
-        definition: &'a Definition,
+        definition: &'a DynamicDefinition,
         names: &Map<String, Value>,
         endpoint: &'a str,
         lifetime: Duration,
     ) -> Result<Pages<'a>, PollError> {
         let next = match &definition.source {
-            Source::Endpoint { path, .. } => joined(endpoint, &path.text(names).map_err(PollError)?),
-            Source::Command(command) => command.text(names).map_err(PollError)?,
+            ResponseSource::Endpoint { path, .. } => joined(endpoint, &path.text(names).map_err(PollError)?),
+            ResponseSource::Command(command) => command.text(names).map_err(PollError)?,
         };
         Ok(Pages { gatherer: self, definition, endpoint, lifetime, next: Some(next), left: PAGES_MAX })
     }
 
     async fn document(
         &self,
-        definition: &Definition,
+        definition: &DynamicDefinition,
         place: &str,
         lifetime: Duration,
     ) -> Result<Arc<Value>, PollError> {
@@ -90,8 +90,8 @@ impl Gatherer {
             return Ok(answer);
         }
         let body = match &definition.source {
-            Source::Endpoint { .. } => self.asked(definition, place).await?,
-            Source::Command(_) => printed(definition, place).await?,
+            ResponseSource::Endpoint { .. } => self.asked(definition, place).await?,
+            ResponseSource::Command(_) => printed(definition, place).await?,
         };
         let answer =
             read(&body, &definition.handlers).map_err(|error| PollError(format!("{place}: {error}")))?;
@@ -102,7 +102,7 @@ impl Gatherer {
         Ok(answer)
     }
 
-    async fn asked(&self, definition: &Definition, url: &str) -> Result<Vec<u8>, PollError> {
+    async fn asked(&self, definition: &DynamicDefinition, url: &str) -> Result<Vec<u8>, PollError> {
         let headers: Vec<(&str, &str)> =
             definition.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let answer = self.cloud()?.ask_within(&Method::GET, url, &headers, definition.timeout).await?;
@@ -112,7 +112,7 @@ impl Gatherer {
 
 /// A command's output, stderr included and whatever its exit status, without the last newline: Python's
 /// `subprocess.getoutput`.
-async fn printed(definition: &Definition, text: &str) -> Result<Vec<u8>, PollError> {
+async fn printed(definition: &DynamicDefinition, text: &str) -> Result<Vec<u8>, PollError> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", text]);
     let ran = command::run(shell, Errors::Within, definition.timeout).await;
@@ -126,7 +126,7 @@ async fn printed(definition: &Definition, text: &str) -> Result<Vec<u8>, PollErr
 /// Iterates over the pages of a source.
 pub struct Pages<'a> {
     gatherer: &'a Gatherer,
-    definition: &'a Definition,
+    definition: &'a DynamicDefinition,
     endpoint: &'a str,
     lifetime: Duration,
     next: Option<String>,
@@ -149,8 +149,8 @@ impl Pages<'_> {
         let next = next.as_str().filter(|next| !next.is_empty())?;
         let next = match &self.definition.source {
             // The token must go to the service only, wherever its links point.
-            Source::Endpoint { .. } => same_origin(place, &joined(self.endpoint, next))?,
-            Source::Command(_) => next.to_owned(),
+            ResponseSource::Endpoint { .. } => same_origin(place, &joined(self.endpoint, next))?,
+            ResponseSource::Command(_) => next.to_owned(),
         };
         (next != place).then_some(next)
     }
@@ -182,7 +182,7 @@ impl Pages<'_> {
     /// Copies an entry's ids to their usual names, where Ceilometer puts them first. A usual name may be missing; one
     /// that the file sets must exist.
     fn with_ids(&self, mut entry: Value) -> Result<Value, String> {
-        let Definition { user_id, project_id, resource_id, .. } = self.definition;
+        let DynamicDefinition { user_id, project_id, resource_id, .. } = self.definition;
         for (way, usual) in [(user_id, "user_id"), (project_id, "project_id"), (resource_id, "id")] {
             let Some(way) = way else { continue };
             let value = way.look(&entry)?.into_owned();

@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
 };
 
-pub use definition::Definition;
+pub use definition::DynamicDefinition;
 pub use expression::{Expression, ExpressionError};
 pub use file::parse;
 pub use pollster::DynamicPollster;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::definition::Definition;
+use super::definition::DynamicDefinition;
 use crate::{
     definitions::python,
     sample::{Metadata, Sample},
@@ -12,13 +12,13 @@ use crate::{
 
 /// One value of an entry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct EntryValue {
     pub name: String,
     pub volume: Value,
 }
 
 /// All values of an entry that are not skipped. `Err` says what is missing.
-pub fn readings(definition: &Definition, entry: &Value) -> Result<Vec<Reading>, String> {
+pub fn readings(definition: &DynamicDefinition, entry: &Value) -> Result<Vec<EntryValue>, String> {
     let is_skipped =
         |value: &Value| definition.skip_sample_values.iter().any(|skipped| python::is_equal(skipped, value));
     let Some(several) = &definition.several else {
@@ -26,7 +26,7 @@ pub fn readings(definition: &Definition, entry: &Value) -> Result<Vec<Reading>, 
         if is_skipped(&value) {
             return Ok(Vec::new());
         }
-        return Ok(vec![Reading { name: definition.name.clone(), volume: mapped(definition, &value) }]);
+        return Ok(vec![EntryValue { name: definition.name.clone(), volume: mapped(definition, &value) }]);
     };
     let list = entry.get(&several.list).and_then(Value::as_array);
     let list = list.ok_or_else(|| format!("{} is no list", several.list))?;
@@ -39,12 +39,12 @@ pub fn readings(definition: &Definition, entry: &Value) -> Result<Vec<Reading>, 
             continue;
         }
         let name = definition.name.replace(&several.placeholder, part.as_str().unwrap_or_default());
-        readings.push(Reading { name, volume: value.into_owned() });
+        readings.push(EntryValue { name, volume: value.into_owned() });
     }
     Ok(readings)
 }
 
-fn mapped(definition: &Definition, value: &Value) -> Value {
+fn mapped(definition: &DynamicDefinition, value: &Value) -> Value {
     let mapping = &definition.value_mapping;
     if mapping.is_empty() {
         return value.clone();
@@ -68,7 +68,7 @@ fn is_written(name: &Value, value: &Value) -> bool {
 }
 
 /// The entry's own metadata, under their sample names.
-pub fn metadata(definition: &Definition, entry: &Value) -> Result<Map<String, Value>, String> {
+pub fn metadata(definition: &DynamicDefinition, entry: &Value) -> Result<Map<String, Value>, String> {
     let mut metadata = Map::new();
     for (field, way) in &definition.metadata_fields {
         metadata.insert(field.clone(), way.look(entry)?.into_owned());
@@ -85,8 +85,8 @@ pub fn metadata(definition: &Definition, entry: &Value) -> Result<Map<String, Va
 }
 
 pub fn sample(
-    definition: &Definition,
-    reading: Reading,
+    definition: &DynamicDefinition,
+    reading: EntryValue,
     entry: &Value,
     metadata: Map<String, Value>,
 ) -> Result<Sample<'static>, String> {

@@ -150,7 +150,6 @@ impl Batch {
     }
 
     /// Groups the measures by metric, in the order in which they were added. Call once, before `body`.
-    /// it is written.
     pub fn sort(&mut self) {
         self.entries.sort_by_key(|entry| (entry.resource, entry.metric));
     }

@@ -22,7 +22,7 @@ use crate::{
 
 /// What an event does to its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum EventOperation {
     Create,
     Update,
     Delete,
@@ -50,7 +50,7 @@ pub struct Definition {
     attributes: Vec<(String, Field)>,
     /// Whether all attributes come from a sample's metadata, so that equal metadata give equal attributes.
     pub is_of_metadata: bool,
-    events: Vec<(Pattern, Operation)>,
+    events: Vec<(Pattern, EventOperation)>,
     event_attributes: Vec<(String, String)>,
     /// Types whose resources end with this one, and the search that finds them, with `%s` for the id.
     pub associated: Vec<(String, String)>,
@@ -136,7 +136,7 @@ impl Definitions {
     }
 
     /// The first definition that matches an event, and the operation.
-    pub fn event(&self, event_type: &str) -> Option<(u16, Operation)> {
+    pub fn event(&self, event_type: &str) -> Option<(u16, EventOperation)> {
         let operation = |definition: &Definition| {
             definition
                 .events
@@ -264,12 +264,12 @@ fn texts(resource: &Map<String, Value>, key: &str) -> Result<Vec<(String, String
     pairs(resource, key)?.into_iter().map(text).collect()
 }
 
-fn events(resource: &Map<String, Value>) -> Result<Vec<(Pattern, Operation)>, String> {
+fn events(resource: &Map<String, Value>) -> Result<Vec<(Pattern, EventOperation)>, String> {
     let mut events = Vec::new();
     for (key, operation) in [
-        ("event_create", Operation::Create),
-        ("event_delete", Operation::Delete),
-        ("event_update", Operation::Update),
+        ("event_create", EventOperation::Create),
+        ("event_delete", EventOperation::Delete),
+        ("event_update", EventOperation::Update),
     ] {
         let patterns = match resource.get(key) {
             None => &[][..],
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(&*cpu.closing, br#"],"archive_policy_name":"ceilometer-low-rate","unit":"#);
         assert_eq!(all.definition(cpu.definition).resource_type, "instance");
         assert!(all.definitions.iter().all(|definition| definition.is_of_metadata));
-        assert_eq!(all.event("image.delete").unwrap().1, Operation::Delete);
+        assert_eq!(all.event("image.delete").unwrap().1, EventOperation::Delete);
         assert!(all.event("image.deleted").is_none());
     }
 
@@ -366,7 +366,7 @@ mod tests {
     fn what_an_event_tells() {
         let all = Definitions::shipped(None);
         let (number, operation) = all.event("volume.transfer.accept.end").unwrap();
-        assert_eq!(operation, Operation::Update);
+        assert_eq!(operation, EventOperation::Update);
         let item = |name: &str, value| crate::event::Trait { name: name.to_owned(), value };
         let event = Event {
             message_id: String::new(),

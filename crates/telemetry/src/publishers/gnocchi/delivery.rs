@@ -29,7 +29,7 @@ const CREATION_ROUNDS_MAX: u32 = 3;
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(5);
 
 /// The result of a part of a batch.
-enum Outcome {
+enum PartOutcome {
     Taken,
     /// The store rejects it, or a part of it.
     Refused {
@@ -49,7 +49,7 @@ pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSem
     let mut forbidden: Vec<(Range<usize>, String)> = Vec::new();
     loop {
         while let Some(part) = parts.pop() {
-            let Outcome::Refused { why, is_forbidden } =
+            let PartOutcome::Refused { why, is_forbidden } =
                 post(shared, &mut batch, part.clone(), &mut left_out).await
             else {
                 continue;
@@ -99,24 +99,24 @@ async fn post(
     batch: &mut Batch,
     part: Range<usize>,
     left_out: &mut HashSet<u32>,
-) -> Outcome {
+) -> PartOutcome {
     let mut round = 0;
     loop {
         let (body, measures) = batch.body(part.clone(), left_out, &shared.definitions);
         if measures == 0 {
-            return Outcome::Taken;
+            return PartOutcome::Taken;
         }
         let answer = shared.store.post_bytes(BATCH_PATH, body).await;
         if answer.status.is_success() {
             let figures = shared.store.figures();
             figures.samples.inc_by(measures as u64);
             figures.batch_samples.observe(measures as f64);
-            return Outcome::Taken;
+            return PartOutcome::Taken;
         }
         let unknown = unknown_resources(&answer, batch);
         if unknown.is_empty() {
             let is_forbidden = answer.status.as_u16() == 403;
-            return Outcome::Refused { why: answer.text(), is_forbidden };
+            return PartOutcome::Refused { why: answer.text(), is_forbidden };
         }
         round += 1;
         for (place, why) in create_all(shared, batch, unknown, round > CREATION_ROUNDS_MAX).await {
@@ -183,7 +183,7 @@ async fn patch_all(shared: &PublisherState, batch: &Batch, places: Vec<u32>) -> 
 }
 
 /// The desired attributes, and their version.
-fn wanted(state: &State) -> (serde_json::Map<String, Value>, u32) {
+fn desired(state: &State) -> (serde_json::Map<String, Value>, u32) {
     (state.attributes(), state.version)
 }
 
@@ -191,7 +191,7 @@ async fn create(shared: &PublisherState, resource: &Arc<Resource>) -> Result<(),
     let _turn = resource.patching.lock().await;
     let (mut body, version, kind) = {
         let state = resource.state.lock();
-        let (mut body, version) = wanted(&state);
+        let (mut body, version) = desired(&state);
         body.insert("user_id".to_owned(), state.user_id.as_deref().into());
         (body, version, state.kind)
     };
@@ -215,7 +215,7 @@ async fn create(shared: &PublisherState, resource: &Arc<Resource>) -> Result<(),
     }
 }
 
-/// Counts a rejected change of a resource, and reports it to its sender.
+/// PublisherCounts a rejected change of a resource, and reports it to its sender.
 pub fn refused(shared: &PublisherState, why: String) -> Result<(), String> {
     shared.store.figures().refused.inc();
     tracing::warn!("the store refuses a change: {why}");
@@ -233,7 +233,7 @@ pub async fn patch(shared: &PublisherState, resource: &Resource) -> Result<(), S
             if state.is_stored {
                 return outcome;
             }
-            let (body, version) = wanted(&state);
+            let (body, version) = desired(&state);
             (body, version, state.kind)
         };
         let resource_type = &shared.definitions.definition(kind).resource_type;

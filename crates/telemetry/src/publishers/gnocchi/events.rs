@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    definitions::{Operation, quoted},
+    definitions::{EventOperation, quoted},
     delivery,
     publisher::PublisherState,
 };
@@ -22,7 +22,7 @@ const LANES: usize = 8;
 /// An event's effect on its resource.
 #[derive(Debug)]
 pub struct Action {
-    pub operation: Operation,
+    pub operation: EventOperation,
     /// The definition that matches the event.
     pub definition: u16,
     pub id: String,
@@ -64,13 +64,13 @@ impl Lanes {
 async fn carry_out(shared: &PublisherState, action: Action) {
     let Action { operation, definition, id, attributes, after_batch, done } = action;
     let outcome = match operation {
-        Operation::Create => create(shared, definition, &id, attributes).await,
+        EventOperation::Create => create(shared, definition, &id, attributes).await,
         // Earlier samples would create the resource again.
-        Operation::Update => {
+        EventOperation::Update => {
             shared.batches_end(after_batch).await;
             update(shared, definition, &id, attributes).await
         }
-        Operation::Delete => {
+        EventOperation::Delete => {
             shared.batches_end(after_batch).await;
             end(shared, definition, &id).await
         }
@@ -119,7 +119,7 @@ async fn update(
             tracing::debug!("{id} is of another type");
             return Ok(());
         }
-        state.tell(attributes);
+        state.apply_event(attributes);
     }
     delivery::patch(shared, &resource).await
 }

@@ -11,7 +11,7 @@ use prometheus_client::{
 
 /// Clones share the counts.
 #[derive(Clone, Debug)]
-pub struct Figures {
+pub struct GnocchiFigures {
     /// Measures stored.
     pub samples: Counter,
     /// Measures per request.
@@ -33,9 +33,9 @@ pub struct Figures {
     pub events: Counter,
 }
 
-impl Default for Figures {
+impl Default for GnocchiFigures {
     fn default() -> Self {
-        Figures {
+        GnocchiFigures {
             samples: Counter::default(),
             batch_samples: Histogram::new(exponential_buckets(1.0, 4.0, 8)),
             messages_waiting: Gauge::default(),
@@ -51,7 +51,7 @@ impl Default for Figures {
     }
 }
 
-impl Figures {
+impl GnocchiFigures {
     /// Registers them; `registry` adds the prefix.
     pub fn register(&self, registry: &mut Registry) {
         for (name, help, counter) in [

@@ -24,11 +24,11 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 
 use super::{OpenError, Opened, Publisher, PublisherUrl};
-use crate::pipeline::Purpose;
+use crate::pipeline::PipelineKind;
 
-pub use definitions::{Definition, Definitions, Metric, Operation};
-pub use figures::Figures;
-pub use options::{Access, FilterProject, GnocchiLimits, GnocchiOptions, GnocchiUrl};
+pub use definitions::{Definition, Definitions, Metric, EventOperation};
+pub use figures::GnocchiFigures;
+pub use options::{StoreAccess, FilterProject, GnocchiLimits, GnocchiOptions, GnocchiUrl};
 pub use publisher::GnocchiPublisher;
 pub use shipped::definitions as shipped_definitions;
 pub use store::{Store, StoreError};
@@ -51,8 +51,8 @@ pub enum GnocchiError {
 /// one publisher, which keeps samples and events in order.
 pub fn opener(
     options: GnocchiOptions,
-    figures: Figures,
-) -> impl Fn(&PublisherUrl, Purpose) -> Opened + Send + Sync + 'static {
+    figures: GnocchiFigures,
+) -> impl Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Sync + 'static {
     let opened: Mutex<HashMap<String, Arc<dyn Publisher>>> = Mutex::default();
     move |url, _| {
         let mut opened = opened.lock();
@@ -71,6 +71,6 @@ pub fn opener(
 /// Creates missing resource types and attributes in the store, as `ceilometer-upgrade` does. Waits while the store is
 /// not available.
 pub async fn upgrade(options: &GnocchiOptions) -> Result<(), GnocchiError> {
-    let store = Store::new(options, std::time::Duration::from_mins(1), Figures::default())?;
+    let store = Store::new(options, std::time::Duration::from_mins(1), GnocchiFigures::default())?;
     resource_types::upgrade(&store).await.map_err(|error| GnocchiError::Options(error.to_string()))
 }

@@ -10,7 +10,7 @@ use crate::publishers::PublisherUrl;
 
 /// Authentication with the store.
 #[derive(Clone, Debug)]
-pub enum Access {
+pub enum StoreAccess {
     /// `auth_type = gnocchi-noauth`: headers that the store trusts.
     Noauth { user_id: String, project_id: String, roles: String },
     /// `auth_type = gnocchi-basic`.
@@ -22,7 +22,7 @@ pub enum Access {
 /// The store, and the publisher's limits.
 #[derive(Clone, Debug)]
 pub struct GnocchiOptions {
-    pub access: Access,
+    pub access: StoreAccess,
     /// For example `http://127.0.0.1:8041`; `None`: the service `metric` in Keystone's catalogue.
     pub endpoint: Option<String>,
     /// Trusted authorities for https://.

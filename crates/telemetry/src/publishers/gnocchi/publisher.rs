@@ -23,9 +23,9 @@ use super::{
     definitions::Definitions,
     delivery,
     events::{Action, Lanes},
-    figures::Figures,
+    figures::GnocchiFigures,
     filter,
-    options::{Access, GnocchiLimits, GnocchiOptions, GnocchiUrl},
+    options::{StoreAccess, GnocchiLimits, GnocchiOptions, GnocchiUrl},
     resource_cache::{Clock, ResourceCache},
     resource_types,
     store::Store,
@@ -88,7 +88,7 @@ impl GnocchiPublisher {
     pub fn start(
         url: &PublisherUrl,
         options: &GnocchiOptions,
-        figures: Figures,
+        figures: GnocchiFigures,
     ) -> Result<Self, GnocchiError> {
         let url = GnocchiUrl::read(url)?;
         let definitions = Definitions::load(
@@ -127,7 +127,7 @@ impl GnocchiPublisher {
             None => shared.open_gate(None),
             Some((filter, session, trust)) => {
                 let shared = shared.clone();
-                let needs_login = matches!(options.access, Access::Keystone(_));
+                let needs_login = matches!(options.access, StoreAccess::Keystone(_));
                 tokio::spawn(async move {
                     let id = filter::project_id(&session, &trust, &filter, needs_login).await;
                     shared.open_gate(id.map(Into::into));
@@ -144,7 +144,7 @@ impl GnocchiPublisher {
         Ok(GnocchiPublisher { shared, lanes })
     }
 
-    pub fn figures(&self) -> &Figures {
+    pub fn figures(&self) -> &GnocchiFigures {
         self.shared.store.figures()
     }
 }
@@ -168,7 +168,7 @@ impl Publisher for GnocchiPublisher {
                 return receipt(receiver);
             }
         }
-        shared.take(samples, sender);
+        shared.add_message(samples, sender);
         receipt(receiver)
     }
 
@@ -245,15 +245,15 @@ impl PublisherState {
         let early = {
             let mut inner = self.inner.lock();
             let _ = self.filtered.set(project);
-            std::mem::take(&mut inner.early)
+            std::mem::add_message(&mut inner.early)
         };
         for (samples, sender) in early {
-            self.take(&samples, sender);
+            self.add_message(&samples, sender);
         }
     }
 
     /// Adds a message's samples to the open batch; the receipt resolves when they are stored.
-    fn take(&self, samples: &[Sample<'_>], sender: Sender) {
+    fn add_message(&self, samples: &[Sample<'_>], sender: Sender) {
         let begun = Instant::now();
         let clock = Clock {
             now_s: (begun - self.begun).as_secs() as u32,
@@ -267,7 +267,7 @@ impl PublisherState {
         let mut failure = None;
         let mut rejected = 0;
         for sample in samples {
-            if let Err(why) = self.take_one(&mut inner, sample, filtered, clock, time) {
+            if let Err(why) = self.add_sample(&mut inner, sample, filtered, clock, time) {
                 rejected += 1;
                 failure.get_or_insert_with(|| {
                     format!("sample {} of {}: {why}", sample.name, sample.resource_id)
@@ -295,7 +295,7 @@ impl PublisherState {
         }
     }
 
-    fn take_one(
+    fn add_sample(
         &self,
         inner: &mut Inner,
         sample: &Sample<'_>,

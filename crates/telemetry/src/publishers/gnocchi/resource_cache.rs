@@ -202,7 +202,7 @@ impl State {
     }
 
     /// Records an event's attributes.
-    pub fn tell(&mut self, attributes: Map<String, Value>) {
+    pub fn apply_event(&mut self, attributes: Map<String, Value>) {
         self.seen.clear();
         self.add(attributes);
     }

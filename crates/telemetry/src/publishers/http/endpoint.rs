@@ -11,9 +11,9 @@ use tokio::sync::Semaphore;
 
 use super::super::{
     OpenError, PublishError, PublisherUrl,
-    figures::Counts,
-    trouble::{Tried, Trouble},
-    url::Query,
+    figures::PublisherCounts,
+    trouble::{AttemptResult, PeerHealth},
+    url::UrlQuery,
 };
 
 /// Default of `timeout`.
@@ -26,7 +26,7 @@ const POSTS_MAX: usize = 16;
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// The endpoint's URL and options.
-pub struct Endpoint {
+pub struct HttpEndpoint {
     client: HttpClient,
     /// Scheme, host and path.
     base: String,
@@ -37,17 +37,17 @@ pub struct Endpoint {
     /// Retries of a failed POST; `None`: unlimited.
     retries_max: Option<u64>,
     posts: Semaphore,
-    trouble: Trouble,
-    counts: Counts,
+    trouble: PeerHealth,
+    counts: PublisherCounts,
 }
 
-impl Endpoint {
+impl HttpEndpoint {
     /// Removes its own options from `query`; the rest is sent to the endpoint.
     pub fn new(
         url: &PublisherUrl,
-        mut query: Query,
+        mut query: UrlQuery,
         content_type: &'static str,
-        counts: Counts,
+        counts: PublisherCounts,
     ) -> Result<Arc<Self>, OpenError> {
         if url.host().is_empty() {
             return Err(OpenError("names no host".to_owned()));
@@ -82,7 +82,7 @@ impl Endpoint {
         let _: Uri = format!("{base}{query}")
             .parse()
             .map_err(|_| OpenError(format!("{url} is no URL that can be asked for")))?;
-        Ok(Arc::new(Endpoint {
+        Ok(Arc::new(HttpEndpoint {
             client,
             base,
             query,
@@ -90,7 +90,7 @@ impl Endpoint {
             authorization,
             retries_max: retries_max.map(|retries| retries.max(0) as u64),
             posts: Semaphore::new(POSTS_MAX),
-            trouble: Trouble::new(url),
+            trouble: PeerHealth::new(url),
             counts,
         }))
     }
@@ -104,23 +104,23 @@ impl Endpoint {
         delivered.map_err(|answer| PublishError::new(format!("{}{sub_path} refuses: {answer}", self.base)))
     }
 
-    async fn attempt(&self, sub_path: &str, body: Bytes) -> Tried {
+    async fn attempt(&self, sub_path: &str, body: Bytes) -> AttemptResult {
         let uri = format!("{}{sub_path}{}", self.base, self.query);
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
         match uri.parse() {
             Ok(uri) => *request.uri_mut() = uri,
-            Err(_) => return Tried::Refused(format!("{sub_path} is no path")),
+            Err(_) => return AttemptResult::Refused(format!("{sub_path} is no path")),
         }
         request.headers_mut().insert(CONTENT_TYPE, self.content_type.clone());
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }
         match self.client.send(request).await {
-            Err(error) => Tried::Again(error.to_string()),
-            Ok(answer) if answer.status.is_success() => Tried::Taken,
-            Ok(answer) if is_passing(answer.status) => Tried::Again(answer.text()),
-            Ok(answer) => Tried::Refused(answer.text()),
+            Err(error) => AttemptResult::Again(error.to_string()),
+            Ok(answer) if answer.status.is_success() => AttemptResult::Taken,
+            Ok(answer) if is_passing(answer.status) => AttemptResult::Again(answer.text()),
+            Ok(answer) => AttemptResult::Refused(answer.text()),
         }
     }
 }
@@ -130,7 +130,7 @@ fn is_passing(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 408 | 425 | 429)
 }
 
-fn whole_number(query: &mut Query, name: &str) -> Result<Option<i64>, OpenError> {
+fn whole_number(query: &mut UrlQuery, name: &str) -> Result<Option<i64>, OpenError> {
     let value = query.integer(name)?;
     query.take(name);
     Ok(value)

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use gnudi_http::Bytes;
 
-pub use self::endpoint::Endpoint;
+pub use self::endpoint::HttpEndpoint;
 use self::endpoint::truth;
-use super::{Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::Counts};
+use super::{Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::PublisherCounts};
 use crate::{
     definitions::python,
     event::Event,
@@ -20,19 +20,19 @@ use crate::{
 };
 
 pub struct HttpPublisher {
-    endpoint: Arc<Endpoint>,
+    endpoint: Arc<HttpEndpoint>,
     is_batched: bool,
     is_raw_only: bool,
 }
 
 impl HttpPublisher {
-    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
         let mut query = url.query.clone();
         let mut option = |name| query.take(name).as_deref().map(truth);
         // As in oslo, words that are not booleans are false.
         let is_batched = option("batch").is_none_or(|value| value == Some(true));
         let is_raw_only = option("raw_only") == Some(Some(true));
-        let endpoint = Endpoint::new(url, query, "application/json", counts)?;
+        let endpoint = HttpEndpoint::new(url, query, "application/json", counts)?;
         Ok(Arc::new(HttpPublisher { endpoint, is_batched, is_raw_only }))
     }
 

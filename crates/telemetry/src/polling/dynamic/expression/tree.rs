@@ -37,7 +37,7 @@ pub enum Tree {
     /// `item for names in over if conditions`
     Each {
         item: Box<Tree>,
-        /// Several names unpack an item.
+        /// MultipleMeters names unpack an item.
         names: Vec<String>,
         over: Box<Tree>,
         conditions: Vec<Tree>,
