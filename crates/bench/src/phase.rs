@@ -194,7 +194,7 @@ impl Finished {
     }
 
     /// gnocchiclient's figures, with its names and in its order.
-    pub fn tell_clients(&self, findings: &mut Findings) {
+    pub fn add_client_figures(&self, findings: &mut Findings) {
         let (verb, outcome) = (self.verb, &self.outcome);
         // Phases of one command have the same workers, reported once.
         if findings.figures.is_empty() {
@@ -224,7 +224,7 @@ impl Finished {
     }
 
     /// Further figures, after all of gnocchiclient's.
-    pub fn tell_own(&self, findings: &mut Findings) {
+    pub fn add_own_figures(&self, findings: &mut Findings) {
         let (verb, outcome) = (self.verb, &self.outcome);
         findings.compare(format!("{verb} rate"), Value::Rate(self.rate(), verb));
         if outcome.refused > 0 {
@@ -301,7 +301,7 @@ mod tests {
 
     fn figure(finished: &Finished, name: &str) -> Option<Value> {
         let mut findings = Findings::default();
-        finished.tell_own(&mut findings);
+        finished.add_own_figures(&mut findings);
         findings.figures.into_iter().find(|figure| figure.name == name).map(|figure| figure.value)
     }
 

@@ -39,7 +39,7 @@ fn use_small_pages() {
 
 fn main() -> ExitCode {
     use_small_pages();
-    commands::client::completion::answer_shell();
+    commands::client::completion::complete_if_requested();
     let cli = match command_line::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            logging::tell_failure(&gnudi_bench::complaint::of(&error));
+            logging::log_failure(&gnudi_bench::complaint::of(&error));
             ExitCode::FAILURE
         }
     }

@@ -38,7 +38,7 @@ pub(crate) async fn import(
         project_id: first.project_id.clone(),
         started_at: first.started_at,
         ended_at: first.ended_at,
-        attributes: given(&first.attributes),
+        attributes: non_null(&first.attributes),
         metrics: Vec::new(),
         now: first.revision_start,
     };
@@ -81,7 +81,7 @@ fn change(revision: &SourceRevision) -> ResourceChange {
 }
 
 /// Non-null attributes.
-fn given(attributes: &BTreeMap<Text, AttributeValue>) -> BTreeMap<Text, AttributeValue> {
+fn non_null(attributes: &BTreeMap<Text, AttributeValue>) -> BTreeMap<Text, AttributeValue> {
     let has_value = |(_, value): &(&Text, &AttributeValue)| **value != AttributeValue::Null;
     attributes.iter().filter(has_value).map(|(name, value)| (name.clone(), value.clone())).collect()
 }

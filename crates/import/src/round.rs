@@ -73,7 +73,7 @@ impl<'a> Import<'a> {
         definitions::refuse_others(self.target, &policies, &types, self.is_continued).await?;
         self.is_continued = true;
         for changed in definitions::changed_windows(self.target, &policies).await? {
-            self.forget(index.metrics_of_policy(&changed).await?).await?;
+            self.mark_incomplete(index.metrics_of_policy(&changed).await?).await?;
         }
         definitions::archive_policies(self.target, &policies, &mut report).await?;
         definitions::archive_policy_rules(self.target, rules, &mut report).await?;
@@ -87,9 +87,9 @@ impl<'a> Import<'a> {
             incoming: self.source.incoming.clone(),
             layouts: policies.iter().map(|policy| (policy.name.clone(), Layout::of(policy))).collect(),
             backlog,
-            takes_waiting: is_last,
+            includes_backlog: is_last,
             pause: PAUSE,
-            takes_doubtful: AtomicBool::new(false),
+            accepts_inconsistent: AtomicBool::new(false),
         });
         let in_motion = self.metrics(&mut index, &series, &metrics, &mut report, tell).await?;
         if is_last {
@@ -136,7 +136,7 @@ impl<'a> Import<'a> {
     }
 
     /// Marks metrics as not imported, so that they are imported again.
-    async fn forget(&mut self, metrics: Vec<MetricId>) -> Result<(), ImportError> {
+    async fn mark_incomplete(&mut self, metrics: Vec<MetricId>) -> Result<(), ImportError> {
         let known: Vec<MetricId> = metrics.into_iter().filter(|id| self.metrics.contains_key(id)).collect();
         for some in known.chunks(IDS_AT_ONCE) {
             let deleted = self.target.aggregates.delete(Fence::EVERYTHING, some).await;
@@ -256,7 +256,7 @@ impl<'a> Import<'a> {
             }
             in_vain = if still.len() < in_motion.len() { 0 } else { in_vain + 1 };
             if in_vain >= LOOKS_IN_VAIN_MAX {
-                let is_second = series.takes_doubtful.swap(true, Ordering::Relaxed);
+                let is_second = series.accepts_inconsistent.swap(true, Ordering::Relaxed);
                 if is_second {
                     return Err(ImportError::InMotion(still.len()));
                 }

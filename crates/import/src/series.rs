@@ -36,11 +36,11 @@ pub(crate) struct SeriesSource {
     pub backlog: HashSet<MetricId>,
     /// Whether to import the backlog, as if Gnocchi processed all of it in one pass. Wrong while more measures may
     /// arrive: which late points Gnocchi drops depends on what it processes together.
-    pub takes_waiting: bool,
+    pub includes_backlog: bool,
     /// Pause between two reads of a metric that gnocchi-metricd is processing.
     pub pause: Duration,
     /// Whether to accept buckets that do not follow from the points although there is a backlog.
-    pub takes_doubtful: AtomicBool,
+    pub accepts_inconsistent: AtomicBool,
 }
 
 /// The result for one metric.
@@ -133,12 +133,14 @@ async fn read(
         let reason = format!("metric {}: it got measures after its import: left as it is", metric.0);
         return Ok(Some(Outcome { skipped: vec![reason], ..Outcome::default() }));
     }
-    let Some(reading) = read_calmly(source, metric, layout, earlier.as_ref()).await? else { return Ok(None) };
+    let Some(reading) = read_consistently(source, metric, layout, earlier.as_ref()).await? else {
+        return Ok(None);
+    };
     let Reading { mut head, waiting, mut outcome } = reading;
     outcome.is_continued = stored.is_some();
     let mut measures = Vec::new();
     for stored in waiting {
-        match carbonara::waiting(&stored.bytes) {
+        match carbonara::backlog_of(&stored.bytes) {
             Ok(more) => measures.extend(more),
             Err(damaged) => outcome.skipped.push(format!("{}: {damaged}", stored.place)),
         }
@@ -182,14 +184,14 @@ struct Reading {
 /// read is consistent if the points are the same before and after, the backlog seen before is still there, and either
 /// the points give the stored buckets, or there is no backlog: a pass that has written some of its splits still has its
 /// measures in incoming.
-async fn read_calmly(
+async fn read_consistently(
     source: &SeriesSource,
     metric: MetricId,
     layout: &Layout,
     earlier: Option<&Head>,
 ) -> Result<Option<Reading>, ImportError> {
     let is_in_backlog = source.backlog.contains(&metric);
-    let waiting_now = async || source.incoming.waiting(metric).await.map_err(ImportError::Incoming);
+    let waiting_now = async || source.incoming.backlog_of(metric).await.map_err(ImportError::Incoming);
     for _ in 0..READS_MAX {
         let waiting = if is_in_backlog { waiting_now().await? } else { Vec::new() };
         let points = source.storage.points(metric).await?;
@@ -198,9 +200,9 @@ async fn read_calmly(
         let still_waiting = if is_in_backlog || is_doubtful { waiting_now().await? } else { Vec::new() };
         if still_waiting.starts_with(&waiting) && points == source.storage.points(metric).await? {
             let may_be_in_pass = is_doubtful && !still_waiting.is_empty();
-            let is_taken = !may_be_in_pass || source.takes_doubtful.load(Ordering::Relaxed);
+            let is_taken = !may_be_in_pass || source.accepts_inconsistent.load(Ordering::Relaxed);
             outcome.is_waited_for = !waiting.is_empty();
-            let waiting = if source.takes_waiting { waiting } else { Vec::new() };
+            let waiting = if source.includes_backlog { waiting } else { Vec::new() };
             return Ok(is_taken.then_some(Reading { head, waiting, outcome }));
         }
         tokio::time::sleep(source.pause).await;

@@ -47,11 +47,11 @@ impl Changes {
 /// Queues changes for subscribers.
 #[derive(Debug, Default)]
 pub struct ChangeLog {
-    subscriptions: Mutex<Vec<Weak<Mutex<Waiting>>>>,
+    subscriptions: Mutex<Vec<Weak<Mutex<PendingChanges>>>>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingChanges {
     changes: Changes,
     /// Changes cannot be observed for now.
     is_shut: bool,
@@ -59,7 +59,7 @@ struct Waiting {
 
 /// Receives changes.
 #[derive(Debug)]
-pub struct Subscription(Arc<Mutex<Waiting>>);
+pub struct Subscription(Arc<Mutex<PendingChanges>>);
 
 impl Subscription {
     /// Changes since the last call; everything, repeatedly, while changes of other processes cannot be observed.
@@ -82,7 +82,7 @@ impl Subscription {
 impl ChangeLog {
     /// Subscribes to changes from now on; read the index only afterwards.
     pub fn subscribe(&self) -> Subscription {
-        let waiting = Arc::<Mutex<Waiting>>::default();
+        let waiting = Arc::<Mutex<PendingChanges>>::default();
         self.subscriptions.lock().push(Arc::downgrade(&waiting));
         Subscription(waiting)
     }
@@ -120,7 +120,7 @@ impl ChangeLog {
         self.each(|waiting| waiting.changes.merge(changes()));
     }
 
-    fn each(&self, change: impl Fn(&mut Waiting)) {
+    fn each(&self, change: impl Fn(&mut PendingChanges)) {
         self.subscriptions
             .lock()
             .retain(|waiting| waiting.upgrade().map(|waiting| change(&mut waiting.lock())).is_some());

@@ -14,5 +14,5 @@ pub enum KeystoneError {
     Unavailable(String),
     /// An invalid response to one request, which says nothing about others.
     #[error("{0}")]
-    Odd(String),
+    InvalidResponse(String),
 }

@@ -75,9 +75,9 @@ impl State {
         let (at, error) = self.failed.as_ref()?;
         let pause = match error {
             KeystoneError::Refused(_) => REFUSED_PAUSE,
-            KeystoneError::InvalidOptions(_) | KeystoneError::Unavailable(_) | KeystoneError::Odd(_) => {
-                FAILED_PAUSE
-            }
+            KeystoneError::InvalidOptions(_)
+            | KeystoneError::Unavailable(_)
+            | KeystoneError::InvalidResponse(_) => FAILED_PAUSE,
         };
         (!may_again(Some(*at), pause, now)).then(|| error.clone())
     }

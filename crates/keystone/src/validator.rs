@@ -78,16 +78,16 @@ pub struct Validator {
     /// Causes logged since Keystone last responded: each is logged once, not with each request.
     causes_logged: Mutex<BTreeSet<String>>,
     /// When an invalid response was last logged.
-    odd_told: Mutex<Option<Instant>>,
+    invalid_logged: Mutex<Option<Instant>>,
 }
 
 /// Which tokens are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum ExpiryRule {
     /// Those that are valid now.
-    Heeded,
+    Strict,
     /// Also those that have expired recently.
-    Forgiven,
+    Lenient,
 }
 
 impl Validator {
@@ -101,13 +101,13 @@ impl Validator {
             turns: Semaphore::new(QUESTIONS_MAX),
             failed: Mutex::default(),
             causes_logged: Mutex::default(),
-            odd_told: Mutex::default(),
+            invalid_logged: Mutex::default(),
         }
     }
 
     /// The identity of a token; `Ok(None)` if it is invalid. `now` is in seconds since the epoch.
     pub async fn validate(&self, token: &str, now: i64) -> Result<Option<Arc<Identity>>, KeystoneError> {
-        self.find_out(token, Ends::Heeded, now).await
+        self.find_out(token, ExpiryRule::Strict, now).await
     }
 
     /// As [`Validator::validate`], for a token that a service forwards: it may have expired during a long operation,
@@ -117,38 +117,38 @@ impl Validator {
         token: &str,
         now: i64,
     ) -> Result<Option<Arc<Identity>>, KeystoneError> {
-        self.find_out(token, Ends::Forgiven, now).await
+        self.find_out(token, ExpiryRule::Lenient, now).await
     }
 
-    async fn find_out(&self, token: &str, ends: Ends, now: i64) -> Outcome {
+    async fn find_out(&self, token: &str, ends: ExpiryRule, now: i64) -> Outcome {
         let is_plausible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_plausible || token.len() > TOKEN_BYTES_MAX {
             return Ok(None);
         }
         let hash = hash(token, ends);
-        if let Some(known) = self.remembered(&hash, now) {
+        if let Some(known) = self.cached(&hash, now) {
             return known;
         }
-        let boarded = Boarded::new(&self.flights, hash);
+        let boarded = Participant::new(&self.flights, hash);
         let ask = || async {
             // Another caller may have cached it meanwhile.
-            match self.remembered(&hash, now) {
+            match self.cached(&hash, now) {
                 Some(known) => known,
-                None => self.ask_and_remember(token, &hash, ends, now).await,
+                None => self.request_and_cache(token, &hash, ends, now).await,
             }
         };
         boarded.flight().get_or_init(ask).await.clone()
     }
 
     /// The cached result.
-    fn remembered(&self, hash: &TokenHash, now: i64) -> Option<Outcome> {
+    fn cached(&self, hash: &TokenHash, now: i64) -> Option<Outcome> {
         if let Some(identity) = self.known.read().get(hash, now) {
             return Some(Ok(Some(identity.clone())));
         }
         self.void.read().get(hash, now).map(|()| Ok(None))
     }
 
-    async fn ask_and_remember(&self, token: &str, hash: &TokenHash, ends: Ends, now: i64) -> Outcome {
+    async fn request_and_cache(&self, token: &str, hash: &TokenHash, ends: ExpiryRule, now: i64) -> Outcome {
         let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
         if let Some((at, error)) = &*self.failed.lock()
             && !may_again(Some(*at), FAILED_PAUSE, Instant::now())
@@ -157,17 +157,17 @@ impl Validator {
         }
         let outcome = self.ask(token, ends).await;
         match &outcome {
-            Err(KeystoneError::Odd(why)) => self.tell_of_odd(why),
-            outcome => self.note(outcome.as_ref().err()),
+            Err(KeystoneError::InvalidResponse(why)) => self.log_invalid_response(why),
+            outcome => self.track_outage(outcome.as_ref().err()),
         }
         match &outcome {
             Ok(Some(identity)) => {
                 let cache_seconds = i64::try_from(self.options.cache_time.as_secs()).unwrap_or(i64::MAX);
                 let until = now.saturating_add(cache_seconds);
-                let until = if ends == Ends::Heeded { until.min(identity.expires_at) } else { until };
+                let until = if ends == ExpiryRule::Strict { until.min(identity.expires_at) } else { until };
                 self.known.write().put(*hash, identity.clone(), until, now);
                 // Keystone's clock may be behind ours.
-                if ends == Ends::Heeded && identity.expires_at <= now {
+                if ends == ExpiryRule::Strict && identity.expires_at <= now {
                     return Ok(None);
                 }
             }
@@ -178,7 +178,7 @@ impl Validator {
     }
 
     /// Tracks whether Keystone responds. Logs each cause of an outage once; a different cause is logged, too.
-    fn note(&self, error: Option<&KeystoneError>) {
+    fn track_outage(&self, error: Option<&KeystoneError>) {
         *self.failed.lock() = error.map(|error| (Instant::now(), error.clone()));
         let mut causes = self.causes_logged.lock();
         match error {
@@ -193,8 +193,8 @@ impl Validator {
         }
     }
 
-    fn tell_of_odd(&self, why: &str) {
-        let mut told = self.odd_told.lock();
+    fn log_invalid_response(&self, why: &str) {
+        let mut told = self.invalid_logged.lock();
         let now = Instant::now();
         if may_again(*told, ODD_LOG_PAUSE, now) {
             *told = Some(now);
@@ -204,10 +204,12 @@ impl Validator {
 
     /// Sends the request to Keystone's URL in the catalogue, or to its configured URL if the catalogue has none. After
     /// a failure, retries once if the catalogue has changed.
-    async fn ask(&self, token: &str, ends: Ends) -> Outcome {
+    async fn ask(&self, token: &str, ends: ExpiryRule) -> Outcome {
         let address = self.address().await?;
         let outcome = self.ask_at(&address, token, ends).await;
-        let Err(KeystoneError::Unavailable(_) | KeystoneError::Odd(_)) = outcome else { return outcome };
+        let Err(KeystoneError::Unavailable(_) | KeystoneError::InvalidResponse(_)) = outcome else {
+            return outcome;
+        };
         self.session.forget_endpoints();
         match self.address().await {
             Ok(other) if other != address => self.ask_at(&other, token, ends).await,
@@ -220,11 +222,11 @@ impl Validator {
         Ok(found.map_or_else(|| self.session.url().to_owned(), |url| v3_url(&url)))
     }
 
-    async fn ask_at(&self, address: &str, token: &str, ends: Ends) -> Outcome {
+    async fn ask_at(&self, address: &str, token: &str, ends: ExpiryRule) -> Outcome {
         // Omit the catalogue, the larger part of the response.
         let url = match ends {
-            Ends::Heeded => format!("{address}/auth/tokens?nocatalog"),
-            Ends::Forgiven => format!("{address}/auth/tokens?nocatalog&allow_expired=1"),
+            ExpiryRule::Strict => format!("{address}/auth/tokens?nocatalog"),
+            ExpiryRule::Lenient => format!("{address}/auth/tokens?nocatalog&allow_expired=1"),
         };
         let headers = [(SUBJECT_TOKEN, token), ACCESS_RULES];
         let own = self.session.token().await?;
@@ -237,7 +239,9 @@ impl Validator {
         match answer.status {
             StatusCode::OK => match token_document::identity(&answer.body) {
                 Ok(identity) => Ok(Some(Arc::new(identity))),
-                Err(why) => Err(KeystoneError::Odd(format!("{address}: validating a token: {why}"))),
+                Err(why) => {
+                    Err(KeystoneError::InvalidResponse(format!("{address}: validating a token: {why}")))
+                }
             },
             StatusCode::NOT_FOUND => Ok(None),
             StatusCode::UNAUTHORIZED => {
@@ -251,18 +255,22 @@ impl Validator {
                 Err(self.session.unwell(answer.status))
             }
             status if status.is_client_error() => {
-                self.tell_of_odd(&format!("{address}: answered {status}, so that the token is void"));
+                self.log_invalid_response(&format!(
+                    "{address}: answered {status}, so that the token is void"
+                ));
                 Ok(None)
             }
-            status => Err(KeystoneError::Odd(format!("{address}: validating a token: answered {status}"))),
+            status => Err(KeystoneError::InvalidResponse(format!(
+                "{address}: validating a token: answered {status}"
+            ))),
         }
     }
 }
 
 /// Tokens with different expiry rules have different cache keys.
-fn hash(token: &str, ends: Ends) -> TokenHash {
+fn hash(token: &str, ends: ExpiryRule) -> TokenHash {
     let mut digest = Sha256::new();
-    if ends == Ends::Forgiven {
+    if ends == ExpiryRule::Lenient {
         // Tokens contain no spaces.
         digest.update(b"passed on: ");
     }
@@ -271,16 +279,16 @@ fn hash(token: &str, ends: Ends) -> TokenHash {
 }
 
 /// A participant in a shared request. The last one to leave removes it, also if all are cancelled before the response.
-struct Boarded<'a> {
+struct Participant<'a> {
     flights: &'a Mutex<HashMap<TokenHash, Arc<Flight>>>,
     hash: TokenHash,
     flight: Option<Arc<Flight>>,
 }
 
-impl<'a> Boarded<'a> {
+impl<'a> Participant<'a> {
     fn new(flights: &'a Mutex<HashMap<TokenHash, Arc<Flight>>>, hash: TokenHash) -> Self {
         let flight = flights.lock().entry(hash).or_default().clone();
-        Boarded { flights, hash, flight: Some(flight) }
+        Participant { flights, hash, flight: Some(flight) }
     }
 
     fn flight(&self) -> &Flight {
@@ -288,7 +296,7 @@ impl<'a> Boarded<'a> {
     }
 }
 
-impl Drop for Boarded<'_> {
+impl Drop for Participant<'_> {
     fn drop(&mut self) {
         let mut flights = self.flights.lock();
         self.flight = None;
@@ -418,7 +426,7 @@ mod tests {
                 assert_eq!(validator.validate(token, NOW).await, Ok(None));
                 assert_eq!(script.count("validate"), asked, "{token} is remembered as void");
             } else {
-                assert!(matches!(odd, Err(KeystoneError::Odd(_))), "{token}: {odd:?}");
+                assert!(matches!(odd, Err(KeystoneError::InvalidResponse(_))), "{token}: {odd:?}");
             }
             assert!(validator.validate("good", NOW).await.unwrap().is_some(), "after {token}");
         }
@@ -439,13 +447,13 @@ mod tests {
         let refused = KeystoneError::Unavailable("connection refused".to_owned());
         let unwell = KeystoneError::Unavailable("answered 503".to_owned());
         for (error, expected) in [(&refused, 1), (&refused, 1), (&unwell, 2), (&refused, 2)] {
-            validator.note(Some(error));
+            validator.track_outage(Some(error));
             assert_eq!(logged(), expected);
         }
-        validator.note(None);
+        validator.track_outage(None);
         assert_eq!(logged(), 0, "the next outage is told again");
         for number in 0..100 {
-            validator.note(Some(&KeystoneError::Unavailable(format!("request {number} failed"))));
+            validator.track_outage(Some(&KeystoneError::Unavailable(format!("request {number} failed"))));
         }
         assert_eq!(logged(), CAUSES_MAX);
     }

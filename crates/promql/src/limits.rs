@@ -95,7 +95,7 @@ impl Budget {
     }
 
     /// Records that a window with this many samples was in memory besides the rest.
-    pub(crate) fn held(&self, count: usize) {
+    pub(crate) fn note_window(&self, count: usize) {
         let beside = self.samples.load(Ordering::Relaxed);
         self.peak_samples.fetch_max(beside.saturating_add(count), Ordering::Relaxed);
     }

@@ -16,7 +16,8 @@ use gnudi_telemetry::{
     publishers::{
         Publisher as _, PublisherUrl, Receipt,
         gnocchi::{
-            StoreAccess, Figures, GnocchiLimits, GnocchiOptions, GnocchiPublisher, shipped_definitions, upgrade,
+            Figures, GnocchiLimits, GnocchiOptions, GnocchiPublisher, StoreAccess, shipped_definitions,
+            upgrade,
         },
     },
     sample::{Metadata, Sample},

@@ -15,7 +15,7 @@ use gnudi_model::python::fnmatch::Pattern;
 use gnudi_telemetry::{
     event::{Event, Trait, TraitValue},
     messaging::{BrokerOptions, envelope::Version},
-    pipeline::{PipelineOrigin, PipelineFigures, Pipelines, PipelineKind},
+    pipeline::{PipelineFigures, PipelineKind, PipelineOrigin, Pipelines},
     publishers::{
         BusOptions, NotifierOptions, Publisher, PublisherContext, PublisherFigures, Publishers, Receipt,
         bus_opener,
@@ -77,7 +77,8 @@ fn route(line: &Value) -> Value {
     };
     let file = PipelineOrigin::File(PathBuf::from(text(line, "route")));
     let is_events = line["events"] == true;
-    let (samples, events) = if is_events { (PipelineOrigin::Nowhere, file) } else { (file, PipelineOrigin::Nowhere) };
+    let (samples, events) =
+        if is_events { (PipelineOrigin::Nowhere, file) } else { (file, PipelineOrigin::Nowhere) };
     let pipelines = match Pipelines::load(&samples, &events, &open, PipelineFigures::default()) {
         Ok(pipelines) => pipelines,
         Err(error) => return json!({"error": error.to_string()}),

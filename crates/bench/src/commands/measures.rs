@@ -36,7 +36,7 @@ const FILL_STEP_SECONDS: i64 = 120;
 
 /// Add measures and show them.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct MeasuresOptions {
     #[command(subcommand)]
     command: Command,
 }
@@ -109,7 +109,7 @@ struct Show {
     metric: Option<String>,
 }
 
-pub fn run(options: &Options, context: &Context) -> Result<Findings> {
+pub fn run(options: &MeasuresOptions, context: &Context) -> Result<Findings> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
     match &options.command {
         Command::Add(add) => add.run(context, now),
@@ -144,12 +144,12 @@ impl Add {
         let title =
             format!("sends {} measures, {batch} a request, with {} workers", self.count, pushed.workers);
         let mut findings = Findings::new(title);
-        pushed.tell_clients(&mut findings);
+        pushed.add_client_figures(&mut findings);
         findings.tell("measures per request", Value::Count(batch));
         findings.compare("measures push speed", Value::Rate(batch as f64 * pushed.speed(), "push"));
         let waited = self.wait.then(|| wait_processed(&target, context));
-        tell_wait(&pushed, batch, waited, &mut findings);
-        pushed.tell_own(&mut findings);
+        add_wait_figures(&pushed, batch, waited, &mut findings);
+        pushed.add_own_figures(&mut findings);
         Ok(findings)
     }
 
@@ -185,12 +185,12 @@ impl Show {
         let title =
             format!("gets {per_request} measures {} times with {} workers", self.count, shown.workers);
         let mut findings = Findings::new(title);
-        shown.tell_clients(&mut findings);
+        shown.add_client_figures(&mut findings);
         findings.tell("measures per request", Value::Count(per_request));
         let seconds = shown.outcome.elapsed.as_secs_f64();
         let rate = (per_request * shown.outcome.calls) as f64 / seconds.max(f64::MIN_POSITIVE);
         findings.compare("measures show rate", Value::Rate(rate, "measure"));
-        shown.tell_own(&mut findings);
+        shown.add_own_figures(&mut findings);
         Ok(findings)
     }
 
@@ -209,7 +209,7 @@ impl Show {
 }
 
 /// Adds the figures of waiting for the backlog. A server error there keeps the figures of the push.
-fn tell_wait(
+fn add_wait_figures(
     pushed: &Finished,
     batch: u64,
     waited: Option<Result<Duration, String>>,

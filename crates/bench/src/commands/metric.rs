@@ -18,7 +18,7 @@ use crate::{
 
 /// Create, show and delete metrics.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct MetricOptions {
     #[command(subcommand)]
     command: Command,
 }
@@ -81,7 +81,7 @@ struct Delete {
     metrics: Vec<String>,
 }
 
-pub fn run(options: &Options, context: &Context) -> Result<Findings> {
+pub fn run(options: &MetricOptions, context: &Context) -> Result<Findings> {
     match &options.command {
         Command::Create(create) => create.run(context),
         Command::Show(show) => show.run(context),
@@ -98,18 +98,18 @@ impl Create {
         let metrics = batch.created(&mut created);
         let title = format!("creates {} metrics with {} workers", self.count, created.workers);
         let mut findings = Findings::new(title);
-        created.tell_clients(&mut findings);
+        created.add_client_figures(&mut findings);
         if created.interrupted && !self.keep {
             metrics.remove(&target, &self.load);
         }
         if self.keep || created.interrupted {
-            created.tell_own(&mut findings);
+            created.add_own_figures(&mut findings);
             return Ok(findings);
         }
         let deleted = metrics.delete(&target, &self.load, context)?;
-        deleted.tell_clients(&mut findings);
-        created.tell_own(&mut findings);
-        tell_deleted(&deleted, &mut findings);
+        deleted.add_client_figures(&mut findings);
+        created.add_own_figures(&mut findings);
+        add_deletion_figures(&deleted, &mut findings);
         Ok(findings)
     }
 }
@@ -127,8 +127,8 @@ impl Show {
         let title =
             format!("shows {} metrics {count} times with {} workers", subjects.paths.len(), shown.workers);
         let mut findings = Findings::new(title);
-        shown.tell_clients(&mut findings);
-        shown.tell_own(&mut findings);
+        shown.add_client_figures(&mut findings);
+        shown.add_own_figures(&mut findings);
         Ok(findings)
     }
 }
@@ -160,8 +160,8 @@ impl Delete {
         };
         let deleted = metrics.delete(&target, &self.load, context)?.require_success()?;
         findings.title = format!("deletes {} metrics with {} workers", deleted.count, deleted.workers);
-        deleted.tell_clients(&mut findings);
-        tell_deleted(&deleted, &mut findings);
+        deleted.add_client_figures(&mut findings);
+        add_deletion_figures(&deleted, &mut findings);
         Ok(findings)
     }
 }
@@ -252,8 +252,8 @@ impl Deletions {
     }
 }
 
-fn tell_deleted(deleted: &Finished, findings: &mut Findings) {
-    deleted.tell_own(findings);
+fn add_deletion_figures(deleted: &Finished, findings: &mut Findings) {
+    deleted.add_own_figures(findings);
     let left = deleted.count - deleted.outcome.calls.min(deleted.count);
     if left > 0 {
         findings.note(format!("{left} metrics may not be deleted"));

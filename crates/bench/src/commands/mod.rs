@@ -55,8 +55,8 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    Measures(measures::Options),
-    Metric(metric::Options),
+    Measures(measures::MeasuresOptions),
+    Metric(metric::MetricOptions),
 }
 
 impl Benchmark {

@@ -156,7 +156,7 @@ impl LoadProgress<'_> {
         if !self.any_succeeded.load(Ordering::Relaxed) {
             self.any_succeeded.store(true, Ordering::Relaxed);
         }
-        self.tell_done(1);
+        self.count_done(1);
     }
 
     fn failed(&self, outcome: &mut Outcome, words: impl FnOnce() -> String, index: u64) {
@@ -165,10 +165,10 @@ impl LoadProgress<'_> {
         if !self.any_succeeded.load(Ordering::Relaxed) {
             self.failures_first.fetch_add(1, Ordering::Relaxed);
         }
-        self.tell_done(1);
+        self.count_done(1);
     }
 
-    fn tell_done(&self, count: u64) {
+    fn count_done(&self, count: u64) {
         if let Some(done) = self.load.done {
             done.fetch_add(count, Ordering::Relaxed);
         }

@@ -50,13 +50,13 @@ pub enum Command {
     Status(Box<StatusArgs>),
     /// List, show, create and delete metrics.
     #[command(subcommand)]
-    Metric(Box<metric::Command>),
+    Metric(Box<metric::MetricCommand>),
     /// Show and add the measures of a metric.
     #[command(subcommand)]
-    Measures(Box<measures::Command>),
+    Measures(Box<measures::MeasuresCommand>),
     /// List, show and search resources.
     #[command(subcommand)]
-    Resource(Box<resource::Command>),
+    Resource(Box<resource::ResourceCommand>),
     /// Compute aggregates over the series of many metrics.
     Aggregates(Box<Aggregates>),
     /// Double the number of sacks during operation, and show how the old ones drain.
@@ -123,7 +123,7 @@ pub enum AgentCommand {
     Upgrade(AgentUpgradeArgs),
     /// Inspect the messages that the notification agent could not publish and set aside: list, show, replay, drop.
     #[command(subcommand)]
-    Aside(aside::Command),
+    Aside(aside::AsideCommand),
 }
 
 /// Arguments of `ceilometer-upgrade`.
@@ -292,7 +292,7 @@ pub struct TrustArgs {
 
 impl TrustArgs {
     pub fn trust(&self) -> Trust {
-        Trust::asked(self.cacert.clone(), self.insecure)
+        Trust::from_options(self.cacert.clone(), self.insecure)
     }
 }
 
@@ -433,7 +433,7 @@ pub struct SackSizeArgs {
 }
 
 impl SackSizeArgs {
-    pub fn wanted(&self) -> Option<u16> {
+    pub fn requested_count(&self) -> Option<u16> {
         self.size.or(self.sacks_number)
     }
 }

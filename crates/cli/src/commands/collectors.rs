@@ -12,7 +12,7 @@ use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
 
 use crate::{
     args::{CollectorArgs, ServeArgs},
-    commands::agent::{notification::NotificationAgent, polling::PollingAgent},
+    commands::agent::{notification::NotificationService, polling::PollingService},
     config::{Config, Files, Project},
     logging,
     program_args::ProgramArgs,
@@ -59,7 +59,7 @@ pub fn run_statsd(args: &CollectorArgs) -> Result<()> {
     super::runtime(&config, "statsd", Some(1))?.block_on(async {
         super::ignore_hangup()?;
         let server = statsd_server(&config, &sink).await?;
-        server.run(until_told_to_stop()).await;
+        server.run(until_stopped()).await;
         Ok(())
     })
 }
@@ -70,7 +70,7 @@ pub fn run_amqpd(args: &CollectorArgs) -> Result<()> {
     super::runtime(&config, "amqpd", Some(1))?.block_on(async {
         super::ignore_hangup()?;
         let server = amqp_server(&config, &sink)?;
-        server.run(until_told_to_stop()).await;
+        server.run(until_stopped()).await;
         Ok(())
     })
 }
@@ -92,8 +92,8 @@ pub fn password() -> String {
     std::env::var(PASSWORD_VARIABLE).unwrap_or_default()
 }
 
-pub async fn until_told_to_stop() {
-    if let Err(error) = super::told_to_stop().await {
+pub async fn until_stopped() {
+    if let Err(error) = super::stopped().await {
         tracing::error!(%error, "no signal handler can be installed: stopping");
     }
 }
@@ -133,7 +133,7 @@ fn amqp_tls(config: &Config) -> Result<amqp1::TlsOptions> {
         bail!("{}: needs ssl_cert_file beside it", config.place("amqp1d", "ssl_key_file"));
     }
     Ok(amqp1::TlsOptions {
-        trust: Trust::asked(file("ssl_ca_file"), false),
+        trust: Trust::from_options(file("ssl_ca_file"), false),
         identity: certificate.map(|certificate| ClientIdentity { certificate, key }),
     })
 }
@@ -182,11 +182,11 @@ impl Collectors {
                 "statsd" => tokio::spawn(statsd_server(config, sink).await?.run(stop)),
                 "notification" => {
                     let config = ceilometer_config(args)?;
-                    tokio::spawn(NotificationAgent::new(&config, Some(sink), registry)?.run(stop))
+                    tokio::spawn(NotificationService::new(&config, Some(sink), registry)?.run(stop))
                 }
                 "polling" => {
                     let config = ceilometer_config(args)?;
-                    tokio::spawn(PollingAgent::new(&config, &[], registry)?.run(stop))
+                    tokio::spawn(PollingService::new(&config, &[], registry)?.run(stop))
                 }
                 _ => tokio::spawn(amqp_server(config, sink)?.run(stop)),
             });

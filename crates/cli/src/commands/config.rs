@@ -36,7 +36,7 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
         Project::Ceilometer => agent::faults(&config),
     };
     for fault in &faults {
-        logging::tell_failure(&gnudi_bench::complaint::of(fault));
+        logging::log_failure(&gnudi_bench::complaint::of(fault));
     }
     match faults.len() {
         0 => Ok(()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use gnudi_client::{Client, ClientOptions};
-use gnudi_import::export::post::{self, Report, Told};
+use gnudi_import::export::post::{self, PostEvent, Report};
 use tokio::runtime::Builder;
 
 use super::{import_verify::given, progress::Progress};
@@ -17,9 +17,9 @@ pub fn run(args: &ExportPostArgs) -> Result<()> {
     let client = client(args)?;
     let mut progress = Progress::steady("export post");
     let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
-    let mut tell = |told: Told<'_>| match told {
-        Told::Made { gnudi, gnocchi } => println!("metric {gnudi} is {gnocchi} in Gnocchi"),
-        Told::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
+    let mut tell = |told: PostEvent<'_>| match told {
+        PostEvent::Made { gnudi, gnocchi } => println!("metric {gnudi} is {gnocchi} in Gnocchi"),
+        PostEvent::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
     };
     let report = runtime.block_on(post::post(&args.file, &client, &mut tell))?;
     print!("{}", summary(&report, progress.elapsed()));

@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use gnudi_client::{Client, ClientOptions};
-use gnudi_import::verify::{self, Options, Report, Told};
+use gnudi_import::verify::{self, Options, Report, VerifyEvent};
 use tokio::runtime::Builder;
 use uuid::Uuid;
 
@@ -41,13 +41,13 @@ fn verify(args: &ImportVerifyArgs) -> Result<Report> {
     let mut progress = Progress::steady("import verify");
     let mut printed = 0;
     let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
-    let mut tell = |told: Told<'_>| match told {
-        Told::Difference(_) if printed == args.differences_max => {}
-        Told::Difference(difference) => {
+    let mut tell = |told: VerifyEvent<'_>| match told {
+        VerifyEvent::Difference(_) if printed == args.differences_max => {}
+        VerifyEvent::Difference(difference) => {
             printed += 1;
             println!("{difference}");
         }
-        Told::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
+        VerifyEvent::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
     };
     let report = runtime.block_on(verify::verify(&gnocchi, &gnudi, options, &mut tell))?;
     print!("{}", summary(&report, options, progress.elapsed()));
@@ -71,15 +71,18 @@ fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
         ..ClientOptions::default()
     };
     let caller = &args.caller;
-    let (user, password, token) =
-        (given(caller.user.as_deref()), given(caller.password.as_deref()), given(caller.token.as_deref()));
-    let gnudi_user = given(args.gnudi_user.as_deref());
+    let (user, password, token) = (
+        non_empty(caller.user.as_deref()),
+        non_empty(caller.password.as_deref()),
+        non_empty(caller.token.as_deref()),
+    );
+    let gnudi_user = non_empty(args.gnudi_user.as_deref());
     // A user for gnudi means that Gnocchi's token is not for gnudi.
     let both_token = token.clone().filter(|_| gnudi_user.is_none());
     let gnudi = options(
         gnudi_user.or_else(|| user.clone()),
-        given(args.gnudi_password.as_deref()).or_else(|| password.clone()),
-        given(args.gnudi_token.as_deref()).or(both_token),
+        non_empty(args.gnudi_password.as_deref()).or_else(|| password.clone()),
+        non_empty(args.gnudi_token.as_deref()).or(both_token),
     );
     let gnocchi = options(user, password, token);
     let gnocchi = Client::new(&args.gnocchi, &gnocchi).context("--gnocchi")?;
@@ -88,7 +91,7 @@ fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
 }
 
 /// An empty option or environment variable counts as missing.
-pub(super) fn given(text: Option<&str>) -> Option<String> {
+pub(super) fn non_empty(text: Option<&str>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 

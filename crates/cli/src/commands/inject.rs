@@ -40,7 +40,7 @@ pub fn run(args: &InjectArgs) -> Result<()> {
             tracing::info!("posted {} measures to each of them", args.measures);
             let Some(seconds) = args.interval else { return Ok(()) };
             tokio::select! {
-                stop = super::told_to_stop() => return Ok(stop?),
+                stop = super::stopped() => return Ok(stop?),
                 () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => {}
             }
         }

@@ -8,7 +8,7 @@ use crate::{
     args::MetricdArgs,
     config::Config,
     logging,
-    store::{Patience, Store},
+    store::{RetryPolicy, Store},
 };
 
 /// Poll interval of `--stop-after-processing-metrics`.
@@ -19,12 +19,12 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     logging::start_service(&config, "metricd")?;
     super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
         super::ignore_hangup()?;
-        let store = Store::open(&args.store, &config, None, Patience::configured(&config)).await?;
-        store.take_over().await?;
+        let store = Store::open(&args.store, &config, None, RetryPolicy::configured(&config)).await?;
+        store.mark_as_used().await?;
         let metricd = super::start_metricd(&store, &config);
-        super::end_with_lost_tasks(store.engine.clone());
+        super::exit_on_lost_tasks(store.engine.clone());
         tokio::select! {
-            stop = super::told_to_stop() => stop?,
+            stop = super::stopped() => stop?,
             () = nothing_waits(&store, args.stop_after_processing_metrics.is_some_and(|metrics| metrics > 0)) => {}
         }
         metricd.stop().await;

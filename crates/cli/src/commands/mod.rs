@@ -138,7 +138,7 @@ const FAULTS_LOOK_DELAY: Duration = Duration::from_secs(1);
 
 /// Ends the process if an essential task has ended: the service manager restarts it, and accepted data is safe in the
 /// stores.
-fn end_with_lost_tasks(engine: std::sync::Arc<gnudi_engine::Engine>) {
+fn exit_on_lost_tasks(engine: std::sync::Arc<gnudi_engine::Engine>) {
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(FAULTS_LOOK_DELAY).await;
@@ -169,7 +169,7 @@ impl StopSignals {
 }
 
 /// Returns at the first stop signal.
-async fn told_to_stop() -> std::io::Result<()> {
+async fn stopped() -> std::io::Result<()> {
     stop_signals()?.recv().await;
     Ok(())
 }

@@ -171,9 +171,9 @@ impl Move<'_> {
 
     async fn round(&self, transfer: &Transfer, what: &str, depth: Depth) -> Result<Report> {
         let metrics = metrics(&self.engines.index).await?;
-        let mut teller = Teller { progress: Progress::steady("move"), said: String::new() };
-        let report = transfer.round(&metrics, depth, &mut teller).await.map_err(explain)?;
-        println!("{what} in {:.1} s: {}", teller.progress.elapsed().as_secs_f64(), figures(&report));
+        let mut printer = ProgressPrinter { progress: Progress::steady("move"), said: String::new() };
+        let report = transfer.round(&metrics, depth, &mut printer).await.map_err(explain)?;
+        println!("{what} in {:.1} s: {}", printer.progress.elapsed().as_secs_f64(), figures(&report));
         Ok(report)
     }
 }
@@ -238,12 +238,12 @@ fn refuse_damage(report: &Report) -> Result<()> {
 }
 
 /// Prints the progress of a round.
-struct Teller {
+struct ProgressPrinter {
     progress: Progress,
     said: String,
 }
 
-impl Observer for Teller {
+impl Observer for ProgressPrinter {
     fn tell(&mut self, report: &Report) {
         self.said.clear();
         self.progress.tell(|elapsed| line(report, elapsed));

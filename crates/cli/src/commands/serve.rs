@@ -20,7 +20,7 @@ use crate::{
     args::ServeArgs,
     config::Config,
     logging,
-    store::{Patience, Store},
+    store::{RetryPolicy, Store},
 };
 
 /// Listen backlog of the socket.
@@ -78,8 +78,8 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let options = super::api::options(config, args, auth_mode, methods.clone())?;
     // Bind before anything is written: if the port is in use, nothing is left behind.
     let socket = bind(address)?;
-    let store = Store::open_for_measures(&args.store, config, Patience::configured(config)).await?;
-    store.take_over().await?;
+    let store = Store::open_for_measures(&args.store, config, RetryPolicy::configured(config)).await?;
+    store.mark_as_used().await?;
     if !args.skip_archive_policies_creation {
         create_default_archive_policies(&*store.indexer, &methods)
             .await
@@ -92,7 +92,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
         let _on_workers = workers.enter();
         Worker::start(role, &store, config)
     };
-    super::end_with_lost_tasks(store.engine.clone());
+    super::exit_on_lost_tasks(store.engine.clone());
     // The certificate is for the server's public name, not for this address. Connections to our own socket need no
     // verification.
     let endpoint = endpoint(args, address, tls.is_some());
@@ -113,7 +113,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     };
     // Collectors post their last measures while requests are still served.
     let stop = async {
-        super::collectors::until_told_to_stop().await;
+        super::collectors::until_stopped().await;
         collectors.finish().await;
     };
     let served = super::api::serve(listener, &store, options, workers, registry, stop).await;

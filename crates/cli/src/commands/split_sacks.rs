@@ -18,7 +18,7 @@ use crate::{
     args::{SackSizeArgs, StoreArgs},
     config::{Config, Deployment},
     logging,
-    store::{Patience, Store},
+    store::{RetryPolicy, Store},
 };
 
 const LOOK_DELAY: Duration = Duration::from_millis(200);
@@ -31,7 +31,7 @@ pub fn run(args: &StoreArgs) -> Result<()> {
 }
 
 pub fn run_to_size(args: &SackSizeArgs) -> Result<()> {
-    let wanted = args.wanted().context("the new number of sacks is missing")?;
+    let wanted = args.requested_count().context("the new number of sacks is missing")?;
     with_store(&args.store, async |store| {
         let present = store.engine.numbering().count;
         let times = doublings(present, wanted)?;
@@ -56,7 +56,7 @@ fn with_store(args: &StoreArgs, work: impl AsyncFnOnce(Store) -> Result<()>) -> 
                 dir.display()
             );
         }
-        work(Store::open(args, &config, None, Patience::of_command()).await?).await
+        work(Store::open(args, &config, None, RetryPolicy::for_command()).await?).await
     })
 }
 
@@ -92,48 +92,48 @@ async fn split(store: &Store, has_begun: bool) -> Result<()> {
         }
     }
     let Some(topology) = store.incoming.topology() else { bail!("the sacks of this store cannot be split") };
-    let mut progress = Progress::default();
+    let mut progress = ProgressLine::default();
     loop {
         let settled = topology.settle().await;
         let status = store.engine.cluster().await;
         match (settled, status) {
             (Ok(numbering), Ok(status)) if !numbering.draining => {
                 progress.end();
-                println!("done: the old sacks are empty, {} sacks, {}", status.sacks, waiting(&status));
+                println!("done: the old sacks are empty, {} sacks, {}", status.sacks, backlog_text(&status));
                 return Ok(());
             }
             (_, Ok(status)) => progress.show(&status)?,
             // The split continues without this program; this program continues once the store responds.
-            (_, Err(error)) => progress.say(&format!("no answer, trying again: {error}")),
+            (_, Err(error)) => progress.print(&format!("no answer, trying again: {error}")),
         }
         tokio::time::sleep(LOOK_DELAY).await;
     }
 }
 
-fn waiting(status: &ClusterStatus) -> String {
+fn backlog_text(status: &ClusterStatus) -> String {
     format!("{} measures wait", grouped(status.backlog_measures))
 }
 
 /// A progress line: overwritten on a terminal, repeated at intervals elsewhere.
 #[derive(Default)]
-struct Progress {
+struct ProgressLine {
     last: String,
     since: Option<tokio::time::Instant>,
 }
 
-impl Progress {
+impl ProgressLine {
     fn show(&mut self, status: &ClusterStatus) -> Result<()> {
         let Some(split) = status.split else { return Ok(()) };
         let mut line =
-            format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, waiting(status));
+            format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, backlog_text(status));
         if !status.processes.iter().any(|process| process.about.kind == ProcessKind::Metricd) {
             line += "; no metricd is running: start one";
         }
-        self.say(&line);
+        self.print(&line);
         std::io::stdout().flush().context("writing to standard output")
     }
 
-    fn say(&mut self, line: &str) {
+    fn print(&mut self, line: &str) {
         if line == self.last {
             return;
         }

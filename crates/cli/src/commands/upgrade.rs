@@ -7,7 +7,7 @@ use crate::{
     args::UpgradeArgs,
     config::Config,
     logging,
-    store::{Patience, Store},
+    store::{RetryPolicy, Store},
 };
 
 pub fn run(args: &UpgradeArgs) -> Result<()> {
@@ -19,7 +19,7 @@ pub fn run(args: &UpgradeArgs) -> Result<()> {
             return Ok(());
         }
         // Opening upgrades the store. The embedded store has one format, so its parts are upgraded together.
-        let store = Store::open(&args.store, &config, args.sacks(), Patience::configured(&config)).await?;
+        let store = Store::open(&args.store, &config, args.sacks(), RetryPolicy::configured(&config)).await?;
         if !args.skip_index && !args.skip_archive_policies_creation {
             create_default_archive_policies(&*store.indexer, &super::default_methods(&config)?)
                 .await

@@ -30,7 +30,7 @@ const OWN_DIRECTORY: &str = "/etc/gnudi";
 
 /// A command line argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum FileArgument {
     File(PathBuf),
     /// All `*.conf` in it, sorted by name.
     Directory(PathBuf),
@@ -39,11 +39,11 @@ pub enum Named {
 /// The command line arguments, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    pub named: Vec<Named>,
+    pub named: Vec<FileArgument>,
 }
 
 /// Where to search for files that are not named on the command line.
-struct Search {
+struct SearchPath {
     project: Project,
     /// The original program's name that this process was called by.
     program: Option<&'static str>,
@@ -55,28 +55,28 @@ struct Search {
 impl Files {
     /// These files and no others.
     pub fn of(files: &[PathBuf]) -> Self {
-        Files { named: files.iter().cloned().map(Named::File).collect() }
+        Files { named: files.iter().cloned().map(FileArgument::File).collect() }
     }
 
     /// The files to read, in order: later ones take precedence.
     pub(super) fn paths(&self, project: Project) -> Result<Vec<PathBuf>> {
-        self.paths_with(&Search::of_process(project))
+        self.paths_with(&SearchPath::of_process(project))
     }
 
-    fn paths_with(&self, search: &Search) -> Result<Vec<PathBuf>> {
+    fn paths_with(&self, search: &SearchPath) -> Result<Vec<PathBuf>> {
         let mut paths = Vec::new();
-        if !self.named.iter().any(|named| matches!(named, Named::File(_))) {
+        if !self.named.iter().any(|named| matches!(named, FileArgument::File(_))) {
             paths.extend(search.files());
         }
-        if !self.named.iter().any(|named| matches!(named, Named::Directory(_))) {
-            for directory in search.found(".conf.d") {
+        if !self.named.iter().any(|named| matches!(named, FileArgument::Directory(_))) {
+            for directory in search.matching_files(".conf.d") {
                 paths.extend(files_in(&directory)?);
             }
         }
         for named in &self.named {
             match named {
-                Named::File(path) => paths.push(search.expanded(path)),
-                Named::Directory(path) => {
+                FileArgument::File(path) => paths.push(search.expanded(path)),
+                FileArgument::Directory(path) => {
                     let path = search.expanded(path);
                     if !path.exists() {
                         bail!("--config-dir {}: there is no such directory", path.display());
@@ -90,10 +90,10 @@ impl Files {
 
     /// Where to search for files named by options.
     pub(super) fn directories(&self, project: Project) -> Vec<PathBuf> {
-        let search = Search::of_process(project);
+        let search = SearchPath::of_process(project);
         let named = self.named.iter().filter_map(|named| match named {
-            Named::Directory(path) => Some(search.expanded(path)),
-            Named::File(path) => {
+            FileArgument::Directory(path) => Some(search.expanded(path)),
+            FileArgument::File(path) => {
                 let parent = search.expanded(path).parent()?.to_owned();
                 // The parent of a bare name is empty, which means the current directory.
                 Some(if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent })
@@ -103,10 +103,10 @@ impl Files {
     }
 }
 
-impl Search {
+impl SearchPath {
     fn of_process(project: Project) -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        Search {
+        SearchPath {
             project,
             program: command_line::original_program(),
             home: std::env::home_dir(),
@@ -130,7 +130,7 @@ impl Search {
     }
 
     /// The first file named after the project, and the first one named after the program.
-    fn found(&self, extension: &str) -> Vec<PathBuf> {
+    fn matching_files(&self, extension: &str) -> Vec<PathBuf> {
         let directories = self.directories();
         let names = [Some(self.project.name()), self.program];
         let first = |name: &str| {
@@ -146,7 +146,7 @@ impl Search {
         let directory = Path::new("/usr/share").join(project);
         let names = [Some(project), self.program].into_iter().flatten();
         let distribution = names.map(|name| directory.join(format!("{name}-dist.conf")));
-        distribution.filter(|path| path.exists()).chain(self.found(".conf")).collect()
+        distribution.filter(|path| path.exists()).chain(self.matching_files(".conf")).collect()
     }
 
     /// Replaces `~/` by the user's home.
@@ -177,8 +177,8 @@ fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    fn search(home: &Path, program: Option<&'static str>) -> Search {
-        Search {
+    fn search(home: &Path, program: Option<&'static str>) -> SearchPath {
+        SearchPath {
             project: Project::Gnocchi,
             program,
             home: Some(home.to_owned()),
@@ -199,14 +199,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let home = directory.path();
         write(home, &["d/b.conf", "d/a.conf", "d/c.txt", "d/.hidden.conf", "gnocchi.conf.d/z.conf"]);
-        let file = |name: &str| Named::File(name.into());
-        let named = vec![file("x/y.conf"), Named::Directory("~/d".into()), file("~/z.conf")];
+        let file = |name: &str| FileArgument::File(name.into());
+        let named = vec![file("x/y.conf"), FileArgument::Directory("~/d".into()), file("~/z.conf")];
         let files = Files { named };
         let paths = files.paths_with(&search(home, None)).unwrap();
         let expected = ["d/a.conf", "d/b.conf", "z.conf"].map(|name| home.join(name));
         assert_eq!((paths[0].as_path(), &paths[1..]), (Path::new("x/y.conf"), &expected[..]));
         assert_eq!(files.directories(Project::Gnocchi)[0], Path::new("x"));
-        let missing = Files { named: vec![Named::Directory("/nowhere/at/all".into())] };
+        let missing = Files { named: vec![FileArgument::Directory("/nowhere/at/all".into())] };
         assert!(missing.paths_with(&search(home, None)).is_err());
     }
 
@@ -226,10 +226,13 @@ mod tests {
         let paths = |names: &[&str]| names.iter().map(|name| home.join(name)).collect::<Vec<_>>();
         let [first, _, of_program, in_directory, of_snap] = names;
         let none = Files::default();
-        assert_eq!(found(&none, Some("gnocchi-api")), paths(&[first, of_program, of_snap, in_directory]));
-        assert_eq!(found(&none, Some("gnocchi-metricd")), paths(&[first, of_snap]));
+        assert_eq!(
+            matching_files(&none, Some("gnocchi-api")),
+            paths(&[first, of_program, of_snap, in_directory])
+        );
+        assert_eq!(matching_files(&none, Some("gnocchi-metricd")), paths(&[first, of_snap]));
         // A named file replaces files, not directories.
         let one = Files::of(&[home.join("own")]);
-        assert_eq!(found(&one, Some("gnocchi-api")), paths(&[of_snap, in_directory, "own"]));
+        assert_eq!(matching_files(&one, Some("gnocchi-api")), paths(&[of_snap, in_directory, "own"]));
     }
 }

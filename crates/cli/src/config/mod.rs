@@ -79,7 +79,7 @@ impl Config {
         };
         let mut config = Config::read(catalogue, args.files.paths(project)?, process_variable)?;
         config.directories = args.files.directories(project);
-        config.take_command_line(args)?;
+        config.set_from_command_line(args)?;
         Ok(config)
     }
 
@@ -96,17 +96,17 @@ impl Config {
         let mut config = Config { catalogue, files, ..Config::default() };
         for index in 0..config.files.len() {
             for setting in ini::read(&config.files[index])? {
-                config.take_line(index, setting)?;
+                config.set_from_line(index, setting)?;
             }
         }
         for spec in catalogue.all() {
-            config.take_variables(spec, &environment)?;
+            config.set_from_environment(spec, &environment)?;
         }
         config.resolve_references()?;
         Ok(config)
     }
 
-    fn take_line(&mut self, file: usize, setting: ini::Setting) -> Result<()> {
+    fn set_from_line(&mut self, file: usize, setting: ini::Setting) -> Result<()> {
         let path = self.files[file].display();
         let place = format!("{path}:{}: [{}] {}", setting.line, setting.section, setting.key);
         let Some(spec) = self.catalogue.find(&setting.section, &setting.key) else {
@@ -119,7 +119,7 @@ impl Config {
     }
 
     /// Takes precedence over everything else.
-    fn take_command_line(&mut self, args: &ProgramArgs) -> Result<()> {
+    fn set_from_command_line(&mut self, args: &ProgramArgs) -> Result<()> {
         for (word, name, value) in args.log.settings() {
             let spec = self.spec("DEFAULT", name);
             self.set(spec, value, Origin::CommandLine(word), word)?;
@@ -130,7 +130,7 @@ impl Config {
 
     /// `OS_<SECTION>__<OPTION>` takes precedence over the file, as in oslo.config; the variables of Gnocchi itself do
     /// not.
-    fn take_variables(
+    fn set_from_environment(
         &mut self,
         spec: &'static Spec,
         environment: &impl Fn(&str) -> Option<String>,
@@ -373,7 +373,7 @@ mod tests {
         let command = <ProgramArgs as clap::Args>::augment_args(clap::Command::new("p"));
         let matches = command.get_matches_from(words);
         let args = <ProgramArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
-        config.take_command_line(&args).unwrap();
+        config.set_from_command_line(&args).unwrap();
         assert!(!config.bool("DEFAULT", "debug"));
         assert_eq!(config.text("DEFAULT", "log_file"), Some("b"));
         assert_eq!(config.place("DEFAULT", "log_file"), "--log-file");

@@ -70,7 +70,7 @@ fn printed(kind: Kind, value: &str) -> String {
 
 /// Resolved values, and those being resolved, to detect cycles.
 #[derive(Default)]
-struct Progress {
+struct Resolution {
     done: HashMap<Key, String>,
     under_way: Vec<&'static Spec>,
 }
@@ -78,7 +78,7 @@ struct Progress {
 impl Config {
     /// Resolves the references of all effective values, and validates the results. Options without effect are skipped.
     pub(super) fn resolve_references(&mut self) -> Result<()> {
-        let mut progress = Progress::default();
+        let mut progress = Resolution::default();
         for spec in self.catalogue.all().filter(|spec| spec.usage == Use::Honoured) {
             let setting = self.values.get(&(spec.section, spec.name));
             if setting.is_some_and(|setting| has_any(&setting.value)) {
@@ -92,7 +92,7 @@ impl Config {
     }
 
     /// The value of an option, set or not, with references resolved.
-    fn resolved(&self, spec: &'static Spec, progress: &mut Progress) -> Result<String> {
+    fn resolved(&self, spec: &'static Spec, progress: &mut Resolution) -> Result<String> {
         let key = (spec.section, spec.name);
         if let Some(value) = progress.done.get(&key) {
             return Ok(value.clone());

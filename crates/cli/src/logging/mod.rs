@@ -34,17 +34,17 @@ pub fn start_service(config: &Config, command: &str) -> Result<()> {
             format!("{}: the log file {}", config.place("DEFAULT", option), path.display())
         })?,
     }
-    tell_start(config);
+    log_start(config);
     Ok(())
 }
 
 /// Starts logging of a command; always to standard error, as with Gnocchi's commands.
 pub fn start(config: &Config) {
     start_on_stderr(level(config), config);
-    tell_start(config);
+    log_start(config);
 }
 
-fn tell_start(config: &Config) {
+fn log_start(config: &Config) {
     let files: Vec<String> = config.files().iter().map(|file| file.display().to_string()).collect();
     let files = if files.is_empty() { "no file".to_owned() } else { files.join(", ") };
     tracing::info!("{NAME} {}: configuration from {files}", env!("CARGO_PKG_VERSION"));
@@ -63,7 +63,7 @@ pub fn start_quietly(args: &ProgramArgs, config: &Config) {
 }
 
 /// Logs why the program ends: to standard error, and to the log file if there is one.
-pub fn tell_failure(reason: &str) {
+pub fn log_failure(reason: &str) {
     if LOGS_TO_FILE.get().is_some() {
         tracing::error!("{reason}");
     }

@@ -1,6 +1,6 @@
 //! Opens the configured engines: the only place that selects drivers.
 //!
-//! `embedded` opens the data directory; `shared` opens shared engines, with retries (`patience`) while they do not
+//! `embedded` opens the data directory; `shared` opens shared engines, with retries (`retry`) while they do not
 //! respond; `engines` converts options for the drivers; `gnocchi` opens the source of an import; `journal` keeps
 //! incoming measures.
 
@@ -8,11 +8,11 @@ mod embedded;
 mod engines;
 pub mod gnocchi;
 mod journal;
-mod patience;
+mod retry;
 pub mod shared;
 
 pub use journal::Journaling;
-pub use patience::Patience;
+pub use retry::RetryPolicy;
 
 use std::sync::Arc;
 
@@ -58,26 +58,26 @@ pub struct Local {
 
 impl Store {
     /// Opens the configured engines, creating what is missing. `sacks` applies to a new incoming store only. Retries
-    /// engines that do not respond, as `patience` says.
+    /// engines that do not respond, with `retry`.
     pub async fn open(
         args: &StoreArgs,
         config: &Config,
         sacks: Option<SackCount>,
-        patience: Patience,
+        retry: RetryPolicy,
     ) -> Result<Self> {
-        Self::open_with(args, config, sacks, patience, Journaling::Off).await
+        Self::open_with(args, config, sacks, retry, Journaling::Off).await
     }
 
     /// The same for a process that accepts measures: with the journal, if configured.
-    pub async fn open_for_measures(args: &StoreArgs, config: &Config, patience: Patience) -> Result<Self> {
-        Self::open_with(args, config, None, patience, Journaling::Configured).await
+    pub async fn open_for_measures(args: &StoreArgs, config: &Config, retry: RetryPolicy) -> Result<Self> {
+        Self::open_with(args, config, None, retry, Journaling::Configured).await
     }
 
     async fn open_with(
         args: &StoreArgs,
         config: &Config,
         sacks: Option<SackCount>,
-        patience: Patience,
+        retry: RetryPolicy,
         journaling: Journaling,
     ) -> Result<Self> {
         let (deployment, warnings) = Deployment::of(config, args.data_dir.as_deref())?;
@@ -87,12 +87,12 @@ impl Store {
         tracing::info!("the store: {deployment}");
         match deployment {
             Deployment::Embedded(dir) => embedded::open(&dir, config, sacks, journaling).await,
-            Deployment::Shared(engines) => shared::open(&engines, config, sacks, patience, journaling).await,
+            Deployment::Shared(engines) => shared::open(&engines, config, sacks, retry, journaling).await,
         }
     }
 
     /// Called by servers: from now on the store counts as used, and no longer as an import.
-    pub async fn take_over(&self) -> Result<()> {
+    pub async fn mark_as_used(&self) -> Result<()> {
         let index = self.indexer.index();
         if index.imported_from().await?.is_some() {
             index.set_imported_from(None).await?;

@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use super::{
     Journaling, Store, cached, engines, on_damage,
-    patience::{Hopeful, Patience},
+    retry::{RetryPolicy, Retryable},
     sack_count,
 };
 use crate::config::{
@@ -38,7 +38,7 @@ use crate::config::{
 };
 
 /// A newer schema, another cluster's data and a wrong password are permanent.
-impl Hopeful for OpenError {
+impl Retryable for OpenError {
     fn may_pass(&self) -> bool {
         match self {
             OpenError::Engine { reason, .. } => {
@@ -54,7 +54,7 @@ impl Hopeful for OpenError {
 const REFUSALS: [&str; 5] =
     ["WRONGPASS", "NOAUTH", "AuthenticationFailed", "InvalidAccessKeyId", "SignatureDoesNotMatch"];
 
-impl Hopeful for sql::OpenError {
+impl Retryable for sql::OpenError {
     fn may_pass(&self) -> bool {
         matches!(self, sql::OpenError::Database { reason, .. } if !is_lasting(reason))
     }
@@ -63,7 +63,7 @@ impl Hopeful for sql::OpenError {
 /// Arguments shared by all engines.
 struct Opening<'a> {
     config: &'a Config,
-    patience: Patience,
+    retry: RetryPolicy,
     cluster: Uuid,
     database: OnceCell<Arc<SqlCoordinator>>,
 }
@@ -72,12 +72,12 @@ pub async fn open(
     engines: &Shared,
     config: &Config,
     sacks: Option<SackCount>,
-    patience: Patience,
+    retry: RetryPolicy,
     journaling: Journaling,
 ) -> Result<Store> {
     let index = engines::index(config)?;
-    let sql = patience.open(&config.place("indexer", "url"), || SqlIndexer::open(&index)).await?;
-    let opening = Opening { config, patience, cluster: sql.cluster_id(), database: OnceCell::new() };
+    let sql = retry.open(&config.place("indexer", "url"), || SqlIndexer::open(&index)).await?;
+    let opening = Opening { config, retry, cluster: sql.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
     let incoming = opening.incoming(engines.incoming, sack_count(config, sacks)).await?;
     let incoming = journaling.over(incoming, config, sql.cluster_id())?;
@@ -118,7 +118,7 @@ pub fn check(engines: Shared, config: &Config) -> Result<()> {
 /// Whether the index has gnudi's tables; does not create any. `None` if it does not respond.
 pub async fn is_prepared(config: &Config) -> Result<Option<bool>> {
     let index = engines::index(config)?;
-    Patience::of_command().open(&config.place("indexer", "url"), || SqlIndexer::is_prepared(&index)).await
+    RetryPolicy::for_command().open(&config.place("indexer", "url"), || SqlIndexer::is_prepared(&index)).await
 }
 
 /// The option that names the coordinator.
@@ -140,11 +140,11 @@ pub struct MoveEngines {
 
 /// Opens everything except the target of a move.
 pub async fn open_to_move(engines: &Shared, config: &Config, target: Config) -> Result<MoveEngines> {
-    let patience = Patience::of_command();
+    let retry = RetryPolicy::for_command();
     let kind = storage_kind(&target)?;
     let options = engines::index(config)?;
-    let index = patience.open(&config.place("indexer", "url"), || SqlIndexer::open(&options)).await?;
-    let opening = Opening { config, patience, cluster: index.cluster_id(), database: OnceCell::new() };
+    let index = retry.open(&config.place("indexer", "url"), || SqlIndexer::open(&options)).await?;
+    let opening = Opening { config, retry, cluster: index.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
     let source = opening.aggregates(engines.storage, Access::MoveFrom).await?;
     let database = opening.index_database().await?;
@@ -157,7 +157,7 @@ impl MoveEngines {
         let (config, kind) = &self.target;
         let database = OnceCell::new_with(Some(self.database.clone()));
         let cluster = self.index.cluster_id();
-        let opening = Opening { config, patience: Patience::of_command(), cluster, database };
+        let opening = Opening { config, retry: RetryPolicy::for_command(), cluster, database };
         opening.aggregates(*kind, Access::MoveTo).await
     }
 }
@@ -169,7 +169,7 @@ impl Opening<'_> {
     }
 
     fn coordination_timeout(&self) -> Duration {
-        if self.patience.is_of_command() {
+        if self.retry.is_command() {
             engines::COORDINATION_TIMEOUT_MAX
         } else {
             engines::coordination_timeout(self.config)
@@ -187,17 +187,17 @@ impl Opening<'_> {
             CoordinationKind::Database => {
                 let options = engines::coordination_database(config, section, name, timeout)?;
                 let open = || SqlCoordinator::open(&options);
-                Ok(Arc::new(self.patience.open(&place, open).await?))
+                Ok(Arc::new(self.retry.open(&place, open).await?))
             }
             CoordinationKind::Redis => {
                 let options = engines::redis(config, section, name, timeout)?;
                 let open = || RedisCoordinator::open(options.clone(), self.cluster);
-                Ok(Arc::new(self.patience.open(&place, open).await?))
+                Ok(Arc::new(self.retry.open(&place, open).await?))
             }
             CoordinationKind::Etcd => {
                 let options = engines::etcd(config, section, name, timeout)?;
                 let open = || EtcdCoordinator::open(options.clone(), self.cluster);
-                Ok(Arc::new(self.patience.open(&place, open).await?))
+                Ok(Arc::new(self.retry.open(&place, open).await?))
             }
         }
     }
@@ -210,7 +210,7 @@ impl Opening<'_> {
             let timeout = self.coordination_timeout();
             let options = engines::coordination_database(self.config, "indexer", "url", timeout)?;
             let place = self.config.place("indexer", "url");
-            anyhow::Ok(Arc::new(self.patience.open(&place, || SqlCoordinator::open(&options)).await?))
+            anyhow::Ok(Arc::new(self.retry.open(&place, || SqlCoordinator::open(&options)).await?))
         };
         self.database.get_or_try_init(open).await.cloned()
     }
@@ -227,7 +227,7 @@ impl Opening<'_> {
                 ..RedisIncomingOptions::new(engines::redis(self.config, INCOMING, "redis_url", timeout)?)
             };
             let open = || RedisIncoming::open_registered(options.clone(), registry.clone(), self.cluster);
-            let incoming = self.patience.open(&self.place(INCOMING), open).await?;
+            let incoming = self.retry.open(&self.place(INCOMING), open).await?;
             self.check_durability(incoming.durability())?;
             return Ok(incoming);
         }
@@ -242,7 +242,7 @@ impl Opening<'_> {
             let (objects, registry) = (objects.clone(), registry.clone());
             ObjectIncoming::open_registered(objects, registry, self.cluster, Uuid::new_v4(), options.clone())
         };
-        Ok(self.patience.open(&self.place(INCOMING), open).await?)
+        Ok(self.retry.open(&self.place(INCOMING), open).await?)
     }
 
     /// An explicit durability option that cannot be guaranteed is an error; the default is only logged.
@@ -254,7 +254,7 @@ impl Opening<'_> {
              there, or leave the option out",
             self.config.place(INCOMING, "durability")
         );
-        if promised != RedisDurability::Disk && !self.patience.is_of_command() {
+        if promised != RedisDurability::Disk && !self.retry.is_command() {
             tracing::warn!(
                 "{}: Redis keeps what it takes {promised}: what was accepted can be lost with its host; `appendonly yes` and \
                  `appendfsync always` there would keep it",
@@ -272,7 +272,7 @@ impl Opening<'_> {
                 ..RedisAggregatesOptions::new(engines::redis(self.config, STORAGE, "redis_url", timeout)?)
             };
             let open = || RedisAggregates::open_for(options.clone(), self.cluster, access);
-            return Ok(self.patience.open(&self.place(STORAGE), open).await?);
+            return Ok(self.retry.open(&self.place(STORAGE), open).await?);
         }
         let objects = self.objects(kind, STORAGE).await?;
         let defaults = ObjectAggregatesOptions::default();
@@ -280,7 +280,7 @@ impl Opening<'_> {
         let grace_ms = defaults.grace_ms.max(4 * deadline_ms);
         let options = ObjectAggregatesOptions { deadline_ms, grace_ms, ..defaults };
         let open = || ObjectAggregates::open_for(objects.clone(), self.cluster, options.clone(), access);
-        Ok(self.patience.open(&self.place(STORAGE), open).await?)
+        Ok(self.retry.open(&self.place(STORAGE), open).await?)
     }
 
     fn redis_prefix(&self, section: &str) -> String {
@@ -289,25 +289,25 @@ impl Opening<'_> {
 
     async fn objects(&self, kind: EngineKind, section: &str) -> Result<Arc<dyn Objects>> {
         let purpose = if section == INCOMING { "incoming" } else { "aggregates" };
-        let (config, patience, place) = (self.config, self.patience, self.place(section));
+        let (config, retry, place) = (self.config, self.retry, self.place(section));
         Ok(match kind {
             EngineKind::S3 => {
                 let options = engines::s3(config, section)?;
-                Arc::new(patience.open(&place, || S3Objects::open(&options, purpose)).await?)
+                Arc::new(retry.open(&place, || S3Objects::open(&options, purpose)).await?)
             }
             EngineKind::Ceph => {
                 let options = engines::ceph(config, section);
-                Arc::new(patience.open(&place, || CephObjects::open(&options, purpose)).await?)
+                Arc::new(retry.open(&place, || CephObjects::open(&options, purpose)).await?)
             }
             EngineKind::Swift => {
                 let options = engines::swift(config, section);
                 let arbiter = self.index_database().await?;
                 let open = || SwiftObjects::open(&options, purpose, arbiter.clone());
-                Arc::new(patience.open(&place, open).await?)
+                Arc::new(retry.open(&place, open).await?)
             }
             EngineKind::Folder => {
                 let options = engines::folder(config, section);
-                Arc::new(patience.open(&place, || FileObjects::open(&options, purpose)).await?)
+                Arc::new(retry.open(&place, || FileObjects::open(&options, purpose)).await?)
             }
             EngineKind::Redis => unreachable!("Redis has drivers of its own"),
         })

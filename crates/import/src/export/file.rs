@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     ExportError,
-    line::{BroughtRevision, FORMAT_VERSION, Head, Line, Positions},
+    line::{ExportedRevision, FORMAT_VERSION, Head, Line, Positions},
 };
 
 /// A file being written, by one process at a time.
@@ -27,25 +27,25 @@ pub struct Earlier {
     /// The positions of the journals up to which it has measures.
     pub positions: Positions,
     /// Resources created or changed by its lines. Bounded by the changes in gnudi since the import.
-    pub resources: HashMap<Uuid, Brought>,
+    pub resources: HashMap<Uuid, ExportedRevisions>,
     /// Metrics created by its lines.
     pub metrics: HashSet<Uuid>,
 }
 
 /// The exported revisions of a resource, by their start in gnudi.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Brought {
+pub struct ExportedRevisions {
     /// The first revision, if the file creates the resource.
     pub first: Option<Timestamp>,
     pub newest: Timestamp,
 }
 
 impl Earlier {
-    fn bring(&mut self, revision: BroughtRevision) {
+    fn bring(&mut self, revision: ExportedRevision) {
         let newest = Timestamp(revision.start);
         let before = self.resources.get(&revision.id).and_then(|brought| brought.first);
         let first = if revision.is_first { Some(newest) } else { before };
-        self.resources.insert(revision.id, Brought { first, newest });
+        self.resources.insert(revision.id, ExportedRevisions { first, newest });
     }
 }
 

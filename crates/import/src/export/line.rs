@@ -25,7 +25,7 @@ pub struct Line {
     pub path: Option<String>,
     /// The revision of a resource that the request transfers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource: Option<BroughtRevision>,
+    pub resource: Option<ExportedRevision>,
     /// The metric that the request creates. Gnocchi assigns it another id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Uuid>,
@@ -52,7 +52,7 @@ pub struct Head {
 
 /// A revision of a resource in gnudi.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BroughtRevision {
+pub struct ExportedRevision {
     pub id: Uuid,
     /// Its start in nanoseconds.
     pub start: i64,

@@ -49,7 +49,7 @@ pub enum PostError {
 
 /// Events reported to the caller.
 #[derive(Debug)]
-pub enum Told<'a> {
+pub enum PostEvent<'a> {
     Progress(&'a Report),
     /// A metric without a resource has another id in Gnocchi.
     Made {
@@ -148,7 +148,11 @@ fn state_path(file: &Path) -> PathBuf {
 }
 
 /// Posts the rest of `file`.
-pub async fn post(file: &Path, client: &Client, tell: &mut dyn FnMut(Told<'_>)) -> Result<Report, PostError> {
+pub async fn post(
+    file: &Path,
+    client: &Client,
+    tell: &mut dyn FnMut(PostEvent<'_>),
+) -> Result<Report, PostError> {
     let input = File::open(file).map_err(|error| ExportError::file(file, error))?;
     let last = last_whole(&input, file)?;
     let mut state = StateFile::open(file)?;
@@ -166,11 +170,11 @@ pub async fn post(file: &Path, client: &Client, tell: &mut dyn FnMut(Told<'_>)) 
         if let Some((gnudi, gnocchi)) = made
             && line.path.as_deref() == Some(NEW_METRIC)
         {
-            tell(Told::Made { gnudi, gnocchi });
+            tell(PostEvent::Made { gnudi, gnocchi });
         }
         (report.lines, report.bytes) = (number, end);
         report.measures += line.measures.unwrap_or(0);
-        tell(Told::Progress(&report));
+        tell(PostEvent::Progress(&report));
     }
     state.sync()?;
     Ok(report)

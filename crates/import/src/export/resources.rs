@@ -15,7 +15,7 @@ use super::{
     Export, ExportError,
     definitions::Types,
     file::Earlier,
-    line::{BroughtRevision, Line},
+    line::{ExportedRevision, Line},
     merge::{self, Listing, Rows},
 };
 use crate::{
@@ -232,8 +232,8 @@ impl Changes<'_> {
     }
 }
 
-fn brought_by(revision: &Resource, is_first: bool) -> BroughtRevision {
-    BroughtRevision { id: revision.id, start: revision.revision_start.0, is_first }
+fn brought_by(revision: &Resource, is_first: bool) -> ExportedRevision {
+    ExportedRevision { id: revision.id, start: revision.revision_start.0, is_first }
 }
 
 /// The part of a resource that a request can set.

@@ -197,7 +197,7 @@ impl Incoming for Shared {
         Ok(HashSet::from([METRIC]))
     }
 
-    async fn waiting(&self, _: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, _: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let mut gnocchi = self.0.lock();
         gnocchi.go_on();
         let came = gnocchi.truths.len();
@@ -312,8 +312,8 @@ proptest! {
         })));
         let source = SeriesSource {
             storage: shared.clone(), incoming: shared.clone(), layouts: HashMap::new(), backlog: HashSet::from([METRIC]),
-            takes_waiting: true,
-            pause: Duration::ZERO, takes_doubtful: AtomicBool::new(false),
+            includes_backlog: true,
+            pause: Duration::ZERO, accepts_inconsistent: AtomicBool::new(false),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let mut stored = None;

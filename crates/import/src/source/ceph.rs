@@ -80,7 +80,7 @@ impl Incoming for CephIncoming {
         Ok(found)
     }
 
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let prefix = format!("{MEASURES}{}_", metric.0);
         let entries = self.pool.omap(&self.sacks.of(metric), &prefix).await?;
         let measures = |(name, bytes): (Vec<u8>, Vec<u8>)| StoredMeasures {

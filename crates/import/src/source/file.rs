@@ -135,7 +135,7 @@ impl Incoming for FileIncoming {
         Ok(found)
     }
 
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let dir = self.base.join(self.sacks.of(metric)).join(metric.0.to_string());
         let mut names = names(&dir)?;
         names.sort_by(|a, b| request_time(a).cmp(request_time(b)));

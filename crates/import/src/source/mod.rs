@@ -108,7 +108,7 @@ pub trait Incoming: Send + Sync {
     async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError>;
 
     /// The current backlog of a metric, in order of the requests.
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError>;
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError>;
 }
 
 /// The number of sacks, which are called `incoming128-7`, or `7-128` by the driver `s3`.

@@ -110,7 +110,7 @@ impl Incoming for RedisIncoming {
         }
     }
 
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let list = self.list(metric);
         let call = Call::on_key("LRANGE", list.clone().into()).arg(0).arg(-1);
         let requests: Vec<Vec<u8>> = answer(&self.client, call).await?;

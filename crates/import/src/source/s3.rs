@@ -71,7 +71,7 @@ impl Incoming for S3Incoming {
         Ok(metrics_of(self.bucket.list("").await?).collect())
     }
 
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let Sacks(count) = self.sacks;
         let prefix = format!("{}-{count}/{}/", self.sacks.number_of(metric), metric.0);
         let mut names = self.bucket.list(&prefix).await?;

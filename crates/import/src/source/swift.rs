@@ -83,7 +83,7 @@ impl Incoming for SwiftIncoming {
         Ok(found)
     }
 
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let container = format!("{}{}", self.prefix, self.sacks.of(metric));
         let names = self.account.list(&container, &format!("{}/", metric.0)).await?;
         let mut names = names.unwrap_or_default();

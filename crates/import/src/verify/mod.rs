@@ -135,7 +135,7 @@ pub struct Report {
 
 /// Events reported to the caller.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum VerifyEvent<'a> {
     Difference(&'a Difference),
     /// From time to time.
     Progress(&'a Report),
@@ -161,7 +161,7 @@ pub async fn verify(
     gnocchi: &Client,
     gnudi: &Client,
     options: Options,
-    tell: &mut dyn FnMut(Told<'_>),
+    tell: &mut dyn FnMut(VerifyEvent<'_>),
 ) -> Result<Report, VerifyError> {
     walk::walk(gnocchi.clone(), gnudi.clone(), options, tell).await
 }

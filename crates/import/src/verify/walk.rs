@@ -9,7 +9,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{
-    Difference, Kind, Options, Report, Told, VerifyError, What, history,
+    Difference, Kind, Options, Report, VerifyError, VerifyEvent, What, history,
     json::{self, FieldDifference},
     merge::{Pair, Row},
     sample::Sample,
@@ -31,7 +31,7 @@ struct Subject<'a> {
 /// The report so far, and its receiver.
 struct Log<'a> {
     report: Report,
-    tell: &'a mut dyn FnMut(Told<'_>),
+    tell: &'a mut dyn FnMut(VerifyEvent<'_>),
 }
 
 impl Log<'_> {
@@ -43,7 +43,7 @@ impl Log<'_> {
             name: subject.name.map(str::to_owned),
             what,
         };
-        (self.tell)(Told::Difference(&difference));
+        (self.tell)(VerifyEvent::Difference(&difference));
     }
 
     fn fields(&mut self, subject: &Subject<'_>, fields: Vec<FieldDifference>) {
@@ -54,7 +54,7 @@ impl Log<'_> {
     }
 
     fn progress(&mut self) {
-        (self.tell)(Told::Progress(&self.report));
+        (self.tell)(VerifyEvent::Progress(&self.report));
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn walk(
     gnocchi: Client,
     gnudi: Client,
     options: Options,
-    tell: &mut dyn FnMut(Told<'_>),
+    tell: &mut dyn FnMut(VerifyEvent<'_>),
 ) -> Result<Report, VerifyError> {
     let sides = Sides {
         gnocchi: Side { name: "Gnocchi", client: gnocchi },

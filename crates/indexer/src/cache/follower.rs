@@ -50,7 +50,7 @@ impl<I: Indexer + Feed> CachedIndexer<I> {
         let asked = Instant::now();
         let seen = self.index.latest().await?;
         self.caches.invalidate(&Touched::everything());
-        let place = Place { seen, at: asked };
+        let place = FeedPosition { seen, at: asked };
         let task = tokio::spawn(follow(self.index.clone(), self.caches.clone(), options, place));
         *self.follower.lock() = Some(Follower(task));
         Ok(())
@@ -58,24 +58,29 @@ impl<I: Indexer + Feed> CachedIndexer<I> {
 }
 
 /// A position in the feed.
-struct Place {
+struct FeedPosition {
     /// The last entry read.
     seen: i64,
     /// When it was requested: everything committed before is known.
     at: Instant,
 }
 
-async fn follow<I: Feed>(index: Arc<I>, caches: Arc<Caches>, options: FollowOptions, mut place: Place) {
+async fn follow<I: Feed>(
+    index: Arc<I>,
+    caches: Arc<Caches>,
+    options: FollowOptions,
+    mut place: FeedPosition,
+) {
     let mut is_shut = false;
     loop {
         sleep(options.poll_interval).await;
         let asked = Instant::now();
         // While the caches are in use, a poll may not take longer than they may go without.
         let since = if is_shut { asked } else { place.at };
-        let looked = timeout_at(since + options.unseen_max, look(&*index, &caches, place.seen)).await;
+        let looked = timeout_at(since + options.unseen_max, poll(&*index, &caches, place.seen)).await;
         match looked {
             Ok(Ok(seen)) => {
-                place = Place { seen, at: asked };
+                place = FeedPosition { seen, at: asked };
                 if is_shut {
                     tracing::info!("changes of other processes are seen again");
                     caches.shut(false);
@@ -97,7 +102,7 @@ async fn follow<I: Feed>(index: Arc<I>, caches: Arc<Caches>, options: FollowOpti
 }
 
 /// Invalidates everything changed since an entry; returns the latest one.
-async fn look<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64> {
+async fn poll<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64> {
     loop {
         let entries = index.entries_from(seen).await?;
         // The known entry comes first. Numbers are contiguous, unless entries were removed, or the database was

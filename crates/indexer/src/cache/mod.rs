@@ -129,7 +129,7 @@ impl<I: Indexer> CachedIndexer<I> {
 
     /// Runs a write and the invalidation to completion, even if the caller is dropped: a write that has reached the
     /// index is executed anyway, and the cache must be invalidated.
-    async fn see_through<T, F>(
+    async fn run_to_completion<T, F>(
         &self,
         write: impl FnOnce(Arc<I>) -> F,
         forget: impl FnOnce(&Caches, &T) + Send + 'static,
@@ -190,7 +190,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
             let created: Vec<MetricId> = outcomes.iter().flatten().map(|metric| metric.id).collect();
             caches.log.created(&created);
         };
-        let outcomes = self.see_through(write, note).await;
+        let outcomes = self.run_to_completion(write, note).await;
         for (outcome, epoch) in outcomes.iter().zip(epochs) {
             if let Ok(metric) = outcome {
                 self.caches.metrics.insert(metric, epoch);
@@ -250,7 +250,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
             caches.invalidate_metrics_of_any_resource(&[id]);
             caches.log.metrics(&[id]);
         };
-        self.see_through(write, forget).await
+        self.run_to_completion(write, forget).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
@@ -260,7 +260,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
             caches.invalidate_metrics_of_any_resource(&deleted);
             caches.log.metrics(&deleted);
         };
-        self.see_through(write, forget).await
+        self.run_to_completion(write, forget).await
     }
 
     async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>> {
@@ -302,18 +302,18 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
     async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>> {
         let (name, changed) = (name.to_owned(), name.to_owned());
         let write = |index: Arc<I>| async move { index.update_archive_policy(&name, change).await };
-        self.see_through(write, move |caches, _| caches.policies.invalidate(&changed)).await
+        self.run_to_completion(write, move |caches, _| caches.policies.invalidate(&changed)).await
     }
 
     async fn delete_archive_policy(&self, name: &str) -> Result<()> {
         let (name, deleted) = (name.to_owned(), name.to_owned());
         let write = |index: Arc<I>| async move { index.delete_archive_policy(&name).await };
-        self.see_through(write, move |caches, _| caches.policies.invalidate(&deleted)).await
+        self.run_to_completion(write, move |caches, _| caches.policies.invalidate(&deleted)).await
     }
 
     async fn sweep_definitions(&self) -> Result<u64> {
         let write = |index: Arc<I>| async move { index.sweep_definitions().await };
-        self.see_through(write, |caches, _| caches.policies.invalidate_all()).await
+        self.run_to_completion(write, |caches, _| caches.policies.invalidate_all()).await
     }
 }
 
@@ -321,7 +321,7 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
 impl<I: Indexer> ArchivePolicyRules for CachedIndexer<I> {
     async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<()> {
         let write = |index: Arc<I>| async move { index.create_archive_policy_rule(rule).await };
-        self.see_through(write, |caches, _| caches.rules.invalidate_all()).await
+        self.run_to_completion(write, |caches, _| caches.rules.invalidate_all()).await
     }
 
     async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>> {
@@ -335,13 +335,13 @@ impl<I: Indexer> ArchivePolicyRules for CachedIndexer<I> {
     async fn rename_archive_policy_rule(&self, name: &str, new_name: &str) -> Result<ArchivePolicyRule> {
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
         let write = |index: Arc<I>| async move { index.rename_archive_policy_rule(&name, &new_name).await };
-        self.see_through(write, |caches, _| caches.rules.invalidate_all()).await
+        self.run_to_completion(write, |caches, _| caches.rules.invalidate_all()).await
     }
 
     async fn delete_archive_policy_rule(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
         let write = |index: Arc<I>| async move { index.delete_archive_policy_rule(&name).await };
-        self.see_through(write, |caches, _| caches.rules.invalidate_all()).await
+        self.run_to_completion(write, |caches, _| caches.rules.invalidate_all()).await
     }
 
     async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {

@@ -21,7 +21,7 @@ const SELECT_ONE: &str = "SELECT name, back_window, definition, aggregation_meth
 #[async_trait]
 impl ArchivePolicies for SqlIndexer {
     async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()> {
-        self.writer.change(Create(policy)).await
+        self.writer.change(CreatePolicy(policy)).await
     }
 
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>> {
@@ -39,11 +39,11 @@ impl ArchivePolicies for SqlIndexer {
     }
 
     async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>> {
-        self.writer.change(Update { name: name.to_owned(), change }).await
+        self.writer.change(UpdatePolicy { name: name.to_owned(), change }).await
     }
 
     async fn delete_archive_policy(&self, name: &str) -> Result<()> {
-        self.writer.change(Delete(name.to_owned())).await
+        self.writer.change(DeletePolicy(name.to_owned())).await
     }
 
     async fn sweep_definitions(&self) -> Result<u64> {
@@ -51,14 +51,14 @@ impl ArchivePolicies for SqlIndexer {
     }
 }
 
-struct Create(ArchivePolicy);
+struct CreatePolicy(ArchivePolicy);
 
 #[async_trait]
-impl Change for Create {
+impl Change for CreatePolicy {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Create(policy) = self;
+        let CreatePolicy(policy) = self;
         let insert = connection
             .statement(
                 "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods, raw_timespan, \
@@ -76,17 +76,17 @@ impl Change for Create {
     }
 }
 
-struct Update {
+struct UpdatePolicy {
     name: String,
     change: PolicyChange,
 }
 
 #[async_trait]
-impl Change for Update {
+impl Change for UpdatePolicy {
     type Answer = Arc<ArchivePolicy>;
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<Arc<ArchivePolicy>> {
-        let Update { name, change } = self;
+        let UpdatePolicy { name, change } = self;
         let row = connection.fetch_optional(connection.statement(SELECT_ONE).bind(name)).await?;
         let Some(row) = row else {
             return Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone())));
@@ -109,14 +109,14 @@ impl Change for Update {
     }
 }
 
-struct Delete(String);
+struct DeletePolicy(String);
 
 #[async_trait]
-impl Change for Delete {
+impl Change for DeletePolicy {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Delete(name) = self;
+        let DeletePolicy(name) = self;
         let delete = connection.statement("DELETE FROM archive_policy WHERE name = ?").bind(name);
         let in_use = IndexerError::ArchivePolicyInUse(name.clone());
         let refusals = Refusals { foreign_key: Some(in_use), ..Refusals::default() };

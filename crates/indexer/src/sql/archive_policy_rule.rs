@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 use gnudi_model::ArchivePolicyRule;
 
-
 use super::{
     Connection, Row, SqlIndexer,
     failure::{Failure, Refusals, execute_checked},
@@ -19,7 +18,7 @@ const SELECT_ONE: &str =
 #[async_trait]
 impl ArchivePolicyRules for SqlIndexer {
     async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<()> {
-        self.writer.change(Create(rule)).await
+        self.writer.change(CreateRule(rule)).await
     }
 
     async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>> {
@@ -33,11 +32,11 @@ impl ArchivePolicyRules for SqlIndexer {
     }
 
     async fn rename_archive_policy_rule(&self, name: &str, new_name: &str) -> Result<ArchivePolicyRule> {
-        self.writer.change(Rename { name: name.to_owned(), new_name: new_name.to_owned() }).await
+        self.writer.change(RenameRule { name: name.to_owned(), new_name: new_name.to_owned() }).await
     }
 
     async fn delete_archive_policy_rule(&self, name: &str) -> Result<()> {
-        self.writer.change(Delete(name.to_owned())).await
+        self.writer.change(DeleteRule(name.to_owned())).await
     }
 
     async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {
@@ -45,14 +44,14 @@ impl ArchivePolicyRules for SqlIndexer {
     }
 }
 
-struct Create(ArchivePolicyRule);
+struct CreateRule(ArchivePolicyRule);
 
 #[async_trait]
-impl Change for Create {
+impl Change for CreateRule {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Create(rule) = self;
+        let CreateRule(rule) = self;
         let insert = connection
             .statement(
                 "INSERT INTO archive_policy_rule (name, metric_pattern, archive_policy_name) VALUES (?, ?, ?)",
@@ -69,17 +68,17 @@ impl Change for Create {
     }
 }
 
-struct Rename {
+struct RenameRule {
     name: String,
     new_name: String,
 }
 
 #[async_trait]
-impl Change for Rename {
+impl Change for RenameRule {
     type Answer = ArchivePolicyRule;
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<ArchivePolicyRule> {
-        let Rename { name, new_name } = self;
+        let RenameRule { name, new_name } = self;
         let rename = connection
             .statement("UPDATE archive_policy_rule SET name = ? WHERE name = ?")
             .bind(new_name)
@@ -95,14 +94,14 @@ impl Change for Rename {
     }
 }
 
-struct Delete(String);
+struct DeleteRule(String);
 
 #[async_trait]
-impl Change for Delete {
+impl Change for DeleteRule {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Delete(name) = self;
+        let DeleteRule(name) = self;
         let delete = connection.statement("DELETE FROM archive_policy_rule WHERE name = ?").bind(name);
         match connection.execute(delete).await? {
             0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone()))),

@@ -116,7 +116,7 @@ impl Metrics for SqlIndexer {
     }
 
     async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>> {
-        self.writer.change(Move(id, archive_policy_name.to_owned())).await
+        self.writer.change(MoveMetric(id, archive_policy_name.to_owned())).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
@@ -135,7 +135,7 @@ impl Metrics for SqlIndexer {
     }
 
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()> {
-        self.writer.change(Expunge(ids.to_vec())).await
+        self.writer.change(ExpungeMetrics(ids.to_vec())).await
     }
 }
 
@@ -495,14 +495,14 @@ pub(super) async fn mark_deleted(
         .collect())
 }
 
-struct Move(MetricId, String);
+struct MoveMetric(MetricId, String);
 
 #[async_trait]
-impl Change for Move {
+impl Change for MoveMetric {
     type Answer = Arc<Metric>;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<Arc<Metric>> {
-        let Move(id, policy) = self;
+        let MoveMetric(id, policy) = self;
         let text = format!("SELECT {COLUMNS} FROM metric WHERE status = 0 AND id = ?");
         let select = Statement::new(connection.dialect(), text).bind(id.0);
         let Some(row) = connection.fetch_optional(select).await? else {
@@ -527,10 +527,10 @@ impl Change for Move {
     }
 }
 
-struct Expunge(Vec<MetricId>);
+struct ExpungeMetrics(Vec<MetricId>);
 
 #[async_trait]
-impl Change for Expunge {
+impl Change for ExpungeMetrics {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {

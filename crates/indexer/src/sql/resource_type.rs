@@ -20,7 +20,7 @@ use crate::{
 #[async_trait]
 impl ResourceTypes for SqlIndexer {
     async fn create_resource_type(&self, resource_type: ResourceType) -> Result<()> {
-        self.writer.change(Create(resource_type)).await
+        self.writer.change(CreateType(resource_type)).await
     }
 
     async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>> {
@@ -38,11 +38,11 @@ impl ResourceTypes for SqlIndexer {
         name: &str,
         change: ResourceTypeChange,
     ) -> Result<Arc<ResourceType>> {
-        self.writer.change(Update { name: name.to_owned(), change }).await
+        self.writer.change(UpdateType { name: name.to_owned(), change }).await
     }
 
     async fn delete_resource_type(&self, name: &str) -> Result<()> {
-        self.writer.change(Delete(name.to_owned())).await
+        self.writer.change(DeleteType(name.to_owned())).await
     }
 }
 
@@ -59,14 +59,14 @@ async fn stored(connection: &mut Connection, name: &str) -> Result<Arc<StoredTyp
     types.named(name).cloned().map_err(Failure::Refused)
 }
 
-struct Create(ResourceType);
+struct CreateType(ResourceType);
 
 #[async_trait]
-impl Change for Create {
+impl Change for CreateType {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Create(ResourceType { name, attributes }) = self;
+        let CreateType(ResourceType { name, attributes }) = self;
         let taken =
             connection.statement("SELECT number FROM resource_type WHERE name = ?").bind(name.as_str());
         if connection.fetch_optional(taken).await?.is_some() {
@@ -83,17 +83,17 @@ impl Change for Create {
     }
 }
 
-struct Update {
+struct UpdateType {
     name: String,
     change: ResourceTypeChange,
 }
 
 #[async_trait]
-impl Change for Update {
+impl Change for UpdateType {
     type Answer = Arc<ResourceType>;
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<Arc<ResourceType>> {
-        let Update { name, change } = self;
+        let UpdateType { name, change } = self;
         if name == GENERIC {
             return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())));
         }
@@ -157,14 +157,14 @@ async fn delete_attribute(connection: &mut Connection, number: i64) -> Result<()
     Ok(())
 }
 
-struct Delete(String);
+struct DeleteType(String);
 
 #[async_trait]
-impl Change for Delete {
+impl Change for DeleteType {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Delete(name) = self;
+        let DeleteType(name) = self;
         if name == GENERIC {
             return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())));
         }

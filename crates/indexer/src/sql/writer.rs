@@ -56,7 +56,7 @@ const CALLS_GROUPED_MAX: usize = 1024;
 const ROWS_BETWEEN_STATISTICS: [usize; 3] = [1_000, 10_000, 100_000];
 
 /// Feed rows written between two removals of older ones.
-const TELLINGS_BETWEEN_REMOVALS: u32 = 200;
+const FEED_ROWS_BETWEEN_REMOVALS: u32 = 200;
 
 /// Attempts for a group that a server aborts because of others.
 const ATTEMPTS_MAX: u32 = 5;
@@ -231,30 +231,30 @@ impl<C: Change> Step for Pending<C> {
 
 /// The work of one transaction.
 #[derive(Default)]
-struct Group {
+struct WriteGroup {
     /// Whether its transaction has begun.
     is_begun: bool,
     changes: Vec<Box<dyn Step>>,
-    resources: Gathered<Draft, Arc<Resource>>,
-    metrics: Gathered<NewRow, ()>,
-    deleted_metrics: Gathered<MetricId, ()>,
-    deleted_resources: Gathered<Uuid, Vec<MetricId>>,
+    resources: BulkCalls<Draft, Arc<Resource>>,
+    metrics: BulkCalls<NewRow, ()>,
+    deleted_metrics: BulkCalls<MetricId, ()>,
+    deleted_resources: BulkCalls<Uuid, Vec<MetricId>>,
 }
 
 /// The items of several calls.
-struct Gathered<T, A> {
+struct BulkCalls<T, A> {
     items: Vec<T>,
     /// For each call, its number of items, and the receiver of the results.
     calls: Vec<(usize, oneshot::Sender<Answers<A>>)>,
 }
 
-impl<T, A> Default for Gathered<T, A> {
+impl<T, A> Default for BulkCalls<T, A> {
     fn default() -> Self {
-        Gathered { items: Vec::new(), calls: Vec::new() }
+        BulkCalls { items: Vec::new(), calls: Vec::new() }
     }
 }
 
-impl<T, A: Clone> Gathered<T, A> {
+impl<T, A: Clone> BulkCalls<T, A> {
     fn gather(&mut self, bulk: Bulk<T, A>) {
         let Bulk { mut items, answer } = bulk;
         self.calls.push((items.len(), answer));
@@ -273,9 +273,9 @@ impl<T, A: Clone> Gathered<T, A> {
     }
 }
 
-impl Group {
+impl WriteGroup {
     fn take(work: &mut Vec<Work>) -> Self {
-        let mut group = Group::default();
+        let mut group = WriteGroup::default();
         for work in work.drain(..) {
             match work {
                 Work::Change(step) => group.changes.push(step),
@@ -316,7 +316,7 @@ impl Group {
         };
         if connection.dialect().is_server() {
             let touched = self.touched(&outcomes);
-            tell(connection, context, &touched).await?;
+            record_touched(connection, context, &touched).await?;
         }
         if !created.committed {
             connection.run("COMMIT").await?;
@@ -382,7 +382,7 @@ impl Group {
 }
 
 /// Records what other processes must invalidate.
-async fn tell(
+async fn record_touched(
     connection: &mut Connection,
     context: &Context,
     touched: &Touched,
@@ -391,7 +391,7 @@ async fn tell(
         return Ok(());
     }
     feed::append(connection, context.process, touched).await?;
-    if context.told.fetch_add(1, Ordering::Relaxed).is_multiple_of(TELLINGS_BETWEEN_REMOVALS) {
+    if context.told.fetch_add(1, Ordering::Relaxed).is_multiple_of(FEED_ROWS_BETWEEN_REMOVALS) {
         feed::prune(connection).await?;
     }
     Ok(())
@@ -471,9 +471,9 @@ async fn write_groups(
     let mut created = 0;
     let mut between = ROWS_BETWEEN_STATISTICS.into_iter().peekable();
     while waiting.recv_many(&mut work, CALLS_GROUPED_MAX).await > 0 {
-        let mut group = Group::take(&mut work);
+        let mut group = WriteGroup::take(&mut work);
         let changes = group.changes();
-        let outcomes = carry_out(&connector, &mut connection, &mut group, &mut context).await;
+        let outcomes = execute(&connector, &mut connection, &mut group, &mut context).await;
         if let Ok(outcomes) = &outcomes {
             created += outcomes.metrics.len() + outcomes.resources.len();
         }
@@ -497,10 +497,10 @@ async fn write_groups(
 }
 
 /// Executes a group; retries after conflicts, or if the connection was already broken.
-async fn carry_out(
+async fn execute(
     connector: &Connector,
     connection: &mut Option<Connection>,
-    group: &mut Group,
+    group: &mut WriteGroup,
     context: &mut Context,
 ) -> Result<Outcomes> {
     context.checkpoints.check().map_err(IndexerError::Database)?;

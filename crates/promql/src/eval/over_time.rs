@@ -84,7 +84,7 @@ impl<'a> Context<'a> {
             let counts = series.counts.as_ref().map(|counts| &counts[first..end]);
             each(step, &Samples { times, values, counts, time, window_start, window_end })?;
         }
-        self.budget.held(most);
+        self.budget.note_window(most);
         if !is_counted {
             self.budget.count_samples(queried, read);
         }

@@ -95,7 +95,7 @@ fn in_ratio(series: &VectorSeries, ratio: f64) -> bool {
 }
 
 /// The series of a group selected at a step, in order.
-fn taken(op: AggregateOp, group: &Group, vector: &[VectorSeries], param: f64, step: usize) -> Vec<usize> {
+fn selected(op: AggregateOp, group: &Group, vector: &[VectorSeries], param: f64, step: usize) -> Vec<usize> {
     let entries =
         group.members.iter().filter_map(|at| vector[*at].column.get(step).map(|value| (value, *at)));
     if op == AggregateOp::LimitRatio {
@@ -141,7 +141,7 @@ impl Context<'_> {
         for (step, param) in params.iter().enumerate() {
             self.check()?;
             for group in &groups {
-                for at in taken(aggregate.op, group, &vector, *param, step) {
+                for at in selected(aggregate.op, group, &vector, *param, step) {
                     chosen[at].set(step);
                     if grid.steps == 1 {
                         order.push(at);

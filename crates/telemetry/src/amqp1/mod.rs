@@ -8,5 +8,5 @@ mod collectd;
 mod server;
 
 pub use address::{Address, BadAddress};
-pub use collectd::{NotCollectd, CollectdValue, read};
-pub use server::{Amqp1Server, Amqp1Options, TlsOptions};
+pub use collectd::{CollectdValue, NotCollectd, read};
+pub use server::{Amqp1Options, Amqp1Server, TlsOptions};

@@ -35,7 +35,7 @@ use super::{
     collectd::{self, CollectdValue},
 };
 use crate::{
-    delivery::{Deliverer, MeasureBacklog, DeliveryOptions, MetricMeasures},
+    delivery::{Deliverer, DeliveryOptions, MeasureBacklog, MetricMeasures},
     time::now,
 };
 

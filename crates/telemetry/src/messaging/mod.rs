@@ -17,7 +17,7 @@ mod topology;
 pub mod unescape;
 pub(crate) mod url;
 
-pub use connection::{BrokerOptions, SaslMechanism, ReconnectDelays, TlsFiles};
+pub use connection::{BrokerOptions, ReconnectDelays, SaslMechanism, TlsFiles};
 pub use consumer::{Consumer, ConsumerFigures, ConsumerOptions, PRIORITIES};
 pub use inbox::{Delivery, Inbox, Outcome, Settler, Ticket};
 pub use outbox::{AmqpOutbox, Outbox, Outgoing};

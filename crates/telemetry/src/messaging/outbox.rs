@@ -115,7 +115,10 @@ impl AmqpOutbox {
         open.channel.basic_publish(exchange, key, options, &body, properties).await.map_err(error)
     }
 
-    async fn connected<'a>(&self, line: &'a mut ConnectionState) -> Result<&'a mut OpenConnection, MessagingError> {
+    async fn connected<'a>(
+        &self,
+        line: &'a mut ConnectionState,
+    ) -> Result<&'a mut OpenConnection, MessagingError> {
         if line.open.as_ref().is_none_or(|open| !open.channel.status().connected()) {
             line.open = None;
             line.turn += 1;

@@ -133,7 +133,11 @@ impl MeterDefinition {
     }
 
     /// The fields of a single sample.
-    fn row(&self, document: &Value, sender: &NotificationSender) -> Result<[Value; PARTS.len()], LookupError> {
+    fn row(
+        &self,
+        document: &Value,
+        sender: &NotificationSender,
+    ) -> Result<[Value; PARTS.len()], LookupError> {
         let mut row = [const { Value::Null }; PARTS.len()];
         for (at, part) in row.iter_mut().enumerate() {
             let found = match &self.fields[at] {

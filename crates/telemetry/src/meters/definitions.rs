@@ -130,7 +130,8 @@ impl MeterDefinitions {
             return Ok(made);
         }
         let found = |field: &Field| Ok(field.first(document)?.map(Cow::into_owned).unwrap_or_default());
-        let sender = NotificationSender { user_id: found(&self.user_id)?, project_id: found(&self.project_id)? };
+        let sender =
+            NotificationSender { user_id: found(&self.user_id)?, project_id: found(&self.project_id)? };
         for at in meters.iter() {
             let (meter, before) = (&self.meters[*at], made.samples.len());
             meter.samples(notification, document, &sender, &self.options, &mut made.samples)?;

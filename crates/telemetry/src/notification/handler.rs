@@ -56,7 +56,9 @@ impl MessageHandler {
         let body = match compression::decompressed(body) {
             Ok(body) => body,
             Err(CompressionError::TooLarge) => {
-                return Attempt::MalformedNotification(MalformedNotification(CompressionError::TooLarge.to_string()));
+                return Attempt::MalformedNotification(MalformedNotification(
+                    CompressionError::TooLarge.to_string(),
+                ));
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
         };
@@ -78,7 +80,9 @@ impl MessageHandler {
             Err(malformed) => return Attempt::Undecodable(malformed.0),
         };
         let unique_id = notification.unique_id.as_deref();
-        self.publish_unless_duplicate(number, &notification.timestamp, unique_id, || self.publish(&notification))
+        self.publish_unless_duplicate(number, &notification.timestamp, unique_id, || {
+            self.publish(&notification)
+        })
     }
 
     /// Publishes a message unless it is a recent duplicate.
@@ -123,7 +127,10 @@ impl MessageHandler {
         })
     }
 
-    fn publish(&self, notification: &Notification<'_>) -> Result<(Receipt, Option<BadSamples>), MalformedNotification> {
+    fn publish(
+        &self,
+        notification: &Notification<'_>,
+    ) -> Result<(Receipt, Option<BadSamples>), MalformedNotification> {
         let (is_sample, is_info, is_error) = match &*notification.priority {
             "sample" => (true, false, false),
             "info" => (false, true, false),

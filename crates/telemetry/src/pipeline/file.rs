@@ -233,7 +233,12 @@ impl Reader<'_> {
         Ok(PipelineSource { name, selection, sinks: self.source_sinks(at, entry, sinks)? })
     }
 
-    fn source_sinks(&self, at: &str, entry: &Located, sinks: &[PipelineSink]) -> Result<Vec<usize>, PipelineError> {
+    fn source_sinks(
+        &self,
+        at: &str,
+        entry: &Located,
+        sinks: &[PipelineSink],
+    ) -> Result<Vec<usize>, PipelineError> {
         let key = format!("{at}.sinks");
         let names = self.texts(at, entry, "sinks")?;
         if names.is_empty() {

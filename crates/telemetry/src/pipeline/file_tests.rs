@@ -5,7 +5,8 @@ use std::path::Path;
 use super::{PipelineKind, file::PipelineFile};
 
 fn parse(text: &str) -> Result<PipelineFile, String> {
-    PipelineFile::parse(Path::new("pipeline.yaml"), text, PipelineKind::Samples).map_err(|error| error.to_string())
+    PipelineFile::parse(Path::new("pipeline.yaml"), text, PipelineKind::Samples)
+        .map_err(|error| error.to_string())
 }
 
 const SINKS: &str = "sinks:\n  - name: k\n    publishers: [gnocchi://]\n";

@@ -123,7 +123,8 @@ impl Routes {
         if let Some(takers) = self.cached.read().get(name) {
             return takers.clone();
         }
-        let takers: Acceptors = self.pipelines.iter().map(|pipeline| pipeline.selection.matches(name)).collect();
+        let takers: Acceptors =
+            self.pipelines.iter().map(|pipeline| pipeline.selection.matches(name)).collect();
         let mut cached = self.cached.write();
         if cached.len() < NAMES_MAX {
             cached.insert(name.into(), takers.clone());

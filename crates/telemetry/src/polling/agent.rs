@@ -17,8 +17,8 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, AgentGroup, split_url},
-    exporter::{Exporter, ExportedSeries},
+    discovery::{AgentGroup, Discovery, DiscoveryError, split_url},
+    exporter::{ExportedSeries, Exporter},
     heartbeat::Heartbeats,
     names::Names,
     outlet::{Outlet, SampleSender},
@@ -239,7 +239,8 @@ impl PollingAgent {
         source: &PollingSource,
         pollster: &dyn Pollster,
     ) -> Vec<Resource> {
-        let named = source.resources.iter().filter(|name| self.partition.is_mine(&AgentGroup::Everywhere, name));
+        let named =
+            source.resources.iter().filter(|name| self.partition.is_mine(&AgentGroup::Everywhere, name));
         let mut resources: Vec<Resource> = named.map(|name| Resource::named(name)).collect();
         for url in &source.discovery {
             resources.extend(self.discover(cycle, url).await.iter().cloned());

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, AgentGroup},
+    discovery::{AgentGroup, Discovery, DiscoveryError},
     resource::Resource,
 };
 

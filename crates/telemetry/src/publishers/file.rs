@@ -14,7 +14,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::PublisherCounts, trouble::PeerHealth,
+    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::PublisherCounts,
+    trouble::PeerHealth,
 };
 use crate::{
     event::Event,
@@ -152,7 +153,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let url = format!("file://{}?json&max_bytes=800&backup_count=2", path.display());
-        let publisher = FilePublisher::open(&PublisherUrl::parse(&url).unwrap(), PublisherCounts::default()).unwrap();
+        let publisher =
+            FilePublisher::open(&PublisherUrl::parse(&url).unwrap(), PublisherCounts::default()).unwrap();
         for volume in 0..7 {
             publisher.samples(&[sample("m", f64::from(volume))]).await.unwrap();
         }

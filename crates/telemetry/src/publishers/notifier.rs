@@ -339,8 +339,14 @@ mod tests {
             }),
         };
         let url = PublisherUrl::parse(url).unwrap();
-        NotifierPublisher::open(&url, PipelineKind::Samples, &options, Signer::new("s"), PublisherCounts::default())
-            .unwrap()
+        NotifierPublisher::open(
+            &url,
+            PipelineKind::Samples,
+            &options,
+            Signer::new("s"),
+            PublisherCounts::default(),
+        )
+        .unwrap()
     }
 
     fn owned(seen: &[(&str, &str, &[&str])]) -> Vec<(String, String, Vec<String>)> {

@@ -10,7 +10,8 @@ use std::{
 use tokio::{net::UdpSocket, sync::Mutex};
 
 use super::{
-    OpenError, Opened, Publisher, PublisherUrl, Receipt, figures::PublisherCounts, http::begin, trouble::PeerHealth,
+    OpenError, Opened, Publisher, PublisherUrl, Receipt, figures::PublisherCounts, http::begin,
+    trouble::PeerHealth,
 };
 use crate::{
     sample::Sample,

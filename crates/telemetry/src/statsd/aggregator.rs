@@ -135,7 +135,9 @@ impl Aggregator {
             StatsdValue::Member(member) => {
                 let member = self.hasher.hash_one(member);
                 let set = self.metrics.entry(name).or_insert_with(|| MetricValues::Set(now, HashSet::new()));
-                let MetricValues::Set(last, members) = set else { unreachable!("the type is part of the name") };
+                let MetricValues::Set(last, members) = set else {
+                    unreachable!("the type is part of the name")
+                };
                 *last = now;
                 self.values += usize::from(members.insert(member));
             }
@@ -194,7 +196,10 @@ mod tests {
     fn a_flush_holds_what_came_since_the_last() {
         let mut statsd = Aggregator::new(AggregatorLimits::default());
         assert_eq!(
-            statsd.add_datagram(b"a:1|c\na:2|c|@0.5\nt:5|ms\nt:7|ms\ns:x|s\ns:y|s\ns:x|s\ng:5|g\n", Timestamp(10)),
+            statsd.add_datagram(
+                b"a:1|c\na:2|c|@0.5\nt:5|ms\nt:7|ms\ns:x|s\ns:y|s\ns:x|s\ng:5|g\n",
+                Timestamp(10)
+            ),
             None
         );
         assert_eq!(statsd.add_datagram(b"a:1|c:9|ms\r\ng:-7|g", Timestamp(20)), None);

@@ -9,4 +9,4 @@ mod server;
 
 pub use aggregator::{Aggregator, AggregatorLimits, ValueCounts};
 pub use message::{MalformedLine, StatsdMessage, StatsdValue};
-pub use server::{StatsdServer, StatsdOptions};
+pub use server::{StatsdOptions, StatsdServer};

@@ -7,7 +7,7 @@ use tokio::{net::UdpSocket, time::MissedTickBehavior};
 
 use super::aggregator::{Aggregator, AggregatorLimits};
 use crate::{
-    delivery::{Deliverer, MeasureBacklog, DeliveryOptions, MetricMeasures},
+    delivery::{Deliverer, DeliveryOptions, MeasureBacklog, MetricMeasures},
     time::now,
 };
 

@@ -24,27 +24,27 @@ pub fn all(programs: &Programs) -> Vec<Version> {
     vec![
         version("gnudi", gnudi(programs)),
         version("Gnocchi", gnocchi(&programs.gnocchi_venv)),
-        version("PostgreSQL", postgres.and_then(|program| told_by(&program, &["--version"]))),
-        version("Redis", told_by(Path::new("redis-server"), &["--version"])),
+        version("PostgreSQL", postgres.and_then(|program| version_in(&program, &["--version"]))),
+        version("Redis", version_in(Path::new("redis-server"), &["--version"])),
         version(
             "VictoriaMetrics",
-            told_by(&programs.victoria_metrics, &["--version"]).or_else(|| package("victoria-metrics")),
+            version_in(&programs.victoria_metrics, &["--version"]).or_else(|| package("victoria-metrics")),
         ),
-        version("InfluxDB", told_by(&programs.influxdb, &["version"])),
-        version("Prometheus", told_by(&programs.prometheus, &["--version"])),
-        version("Ceph", told_by(Path::new("ceph-osd"), &["--version"])),
+        version("InfluxDB", version_in(&programs.influxdb, &["version"])),
+        version("Prometheus", version_in(&programs.prometheus, &["--version"])),
+        version("Ceph", version_in(Path::new("ceph-osd"), &["--version"])),
     ]
 }
 
 fn gnudi(programs: &Programs) -> Option<String> {
     match &programs.gnudi {
-        Some(program) => told_by(program, &["--version"]),
+        Some(program) => version_in(program, &["--version"]),
         None => Some(env!("CARGO_PKG_VERSION").to_owned()),
     }
 }
 
 /// The first version in the output of a program.
-fn told_by(program: &Path, arguments: &[&str]) -> Option<String> {
+fn version_in(program: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
     first_version(&String::from_utf8_lossy(&text))
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn absent_programs_have_no_version() {
-        assert_eq!(told_by(Path::new("/nonexistent/program"), &["--version"]), None);
+        assert_eq!(version_in(Path::new("/nonexistent/program"), &["--version"]), None);
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(gnocchi(directory.path()), None);
         let package = directory.path().join("lib/python3.11/site-packages/gnocchi-4.7.1.dist-info");

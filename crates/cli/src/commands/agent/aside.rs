@@ -20,21 +20,21 @@ const SHOWN_BYTES_MAX: usize = 1 << 20;
 
 /// `gnudi agent aside`
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+pub enum AsideCommand {
     /// List the messages set aside, with their reasons, oldest first.
     List(List),
     /// Show one message.
     Show(Show),
     /// Move messages back to their original queues, so that the agent processes them again.
-    Replay(Chosen),
+    Replay(SelectedMessages),
     /// Delete messages for good.
-    Drop(Chosen),
+    Drop(SelectedMessages),
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct List {
     #[command(flatten)]
-    which: Which,
+    which: MessageFilter,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub struct Show {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Chosen {
+pub struct SelectedMessages {
     /// Ids of messages, as `list` shows them.
     #[arg(value_name = "ID", required_unless_present_any = ["all", "reason", "queue"], conflicts_with = "all")]
     ids: Vec<String>,
@@ -61,13 +61,13 @@ pub struct Chosen {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    which: Which,
+    which: MessageFilter,
     #[command(flatten)]
     program: ProgramArgs,
 }
 
 #[derive(Clone, Debug, Default, Args)]
-struct Which {
+struct MessageFilter {
     /// Only messages whose reason contains this text.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -76,19 +76,19 @@ struct Which {
     queue: Option<String>,
 }
 
-impl Which {
+impl MessageFilter {
     fn is_meant(&self, aside: &Aside) -> bool {
         self.reason.as_ref().is_none_or(|text| aside.reason.contains(text.as_str()))
             && self.queue.as_ref().is_none_or(|queue| aside.queue == *queue)
     }
 }
 
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &AsideCommand) -> Result<()> {
     match command {
-        Command::List(list) => list.run(),
-        Command::Show(show) => show.run(),
-        Command::Replay(chosen) => chosen.run(Deed::Replay),
-        Command::Drop(chosen) => chosen.run(Deed::Drop),
+        AsideCommand::List(list) => list.run(),
+        AsideCommand::Show(show) => show.run(),
+        AsideCommand::Replay(chosen) => chosen.run(MessageAction::Replay),
+        AsideCommand::Drop(chosen) => chosen.run(MessageAction::Drop),
     }
 }
 
@@ -140,13 +140,13 @@ impl Show {
 
 /// The action on the selected messages.
 #[derive(Clone, Copy)]
-enum Deed {
+enum MessageAction {
     Replay,
     Drop,
 }
 
-impl Chosen {
-    fn run(&self, deed: Deed) -> Result<()> {
+impl SelectedMessages {
+    fn run(&self, deed: MessageAction) -> Result<()> {
         let (mut done, mut failures) = (0, Vec::new());
         let mut missing: Vec<&String> = self.ids.iter().collect();
         walk(&self.program, async |browser, aside| {
@@ -156,8 +156,8 @@ impl Chosen {
             }
             missing.retain(|id| **id != aside.id);
             match deed {
-                Deed::Drop => browser.remove(&aside.held).await?,
-                Deed::Replay => {
+                MessageAction::Drop => browser.remove(&aside.held).await?,
+                MessageAction::Replay => {
                     if let Err(error) = aside.replay(browser).await {
                         failures.push(format!("{}: {error}", aside.id));
                         return Ok(());
@@ -168,8 +168,8 @@ impl Chosen {
             Ok(())
         })?;
         let word = match deed {
-            Deed::Replay => "replayed",
-            Deed::Drop => "dropped",
+            MessageAction::Replay => "replayed",
+            MessageAction::Drop => "dropped",
         };
         println!("{done} {word}");
         failures.extend(missing.iter().map(|id| format!("{id}: the aside queue has no such message")));

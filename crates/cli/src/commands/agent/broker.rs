@@ -4,8 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_telemetry::messaging::{
-    BrokerOptions, ConsumerOptions, SaslMechanism, ReconnectDelays, QueueOptions, QuorumOptions, TlsFiles, TransportUrl,
-    compression::Compression,
+    BrokerOptions, ConsumerOptions, QueueOptions, QuorumOptions, ReconnectDelays, SaslMechanism, TlsFiles,
+    TransportUrl, compression::Compression,
 };
 
 use crate::config::Config;

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Session, UserRef};
-use gnudi_telemetry::publishers::gnocchi::{StoreAccess, GnocchiLimits, GnocchiOptions};
+use gnudi_telemetry::publishers::gnocchi::{GnocchiLimits, GnocchiOptions, StoreAccess};
 
 use crate::{
     args::TrustArgs,

@@ -44,7 +44,7 @@ impl Page for Registry {
 }
 
 /// Serves metrics if the command line or ceilometer.conf names an address, until the runtime ends.
-pub async fn serve_where_asked(args: &AgentArgs, config: &Config, registry: Registry) -> Result<()> {
+pub async fn serve_if_configured(args: &AgentArgs, config: &Config, registry: Registry) -> Result<()> {
     let Some(address) = args.metrics_listen.as_deref().or(config.text("agent", "metrics_listen")) else {
         return Ok(());
     };
@@ -78,8 +78,8 @@ pub async fn serve<P: Page>(listener: TcpListener, tls: Option<Arc<Tls>>, page: 
         tokio::spawn(async move {
             let answered = async {
                 match tls {
-                    None => answer(stream, page.as_ref()).await,
-                    Some(tls) => answer(tls.acceptor().accept(stream).await?, page.as_ref()).await,
+                    None => respond(stream, page.as_ref()).await,
+                    Some(tls) => respond(tls.acceptor().accept(stream).await?, page.as_ref()).await,
                 }
             };
             let _ = tokio::time::timeout(TIMEOUT, answered).await;
@@ -88,7 +88,7 @@ pub async fn serve<P: Page>(listener: TcpListener, tls: Option<Arc<Tls>>, page: 
     }
 }
 
-async fn answer<P: Page>(mut stream: impl AsyncRead + AsyncWrite + Unpin, page: &P) -> std::io::Result<()> {
+async fn respond<P: Page>(mut stream: impl AsyncRead + AsyncWrite + Unpin, page: &P) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() >= REQUEST_BYTES_MAX || stream.read_buf(&mut request).await? == 0 {

@@ -1,17 +1,17 @@
 //! `gnudi agent ...`: replaces Ceilometer's agents, with their configuration files.
 //!
 //! One file per agent. `broker` converts options to broker connections, `credentials` to service credentials; `metrics`
-//! serves an agent's metrics, `shown` the polling agent's exporter and heartbeats; `upgrade` prepares the store before
+//! serves an agent's metrics, `exports` the polling agent's exporter and heartbeats; `upgrade` prepares the store before
 //! the agents' first start; `aside` manages messages that could not be published.
 
 pub mod aside;
 pub mod broker;
 pub mod credentials;
+mod exports;
 mod metrics;
 pub mod notification;
 mod partition;
 pub mod polling;
-mod shown;
 pub mod upgrade;
 
 use anyhow::Result;

@@ -9,10 +9,10 @@ use gnudi_telemetry::{
     messaging::{AmqpOutbox, Consumer, Inbox, envelope::Version},
     meters::{MeterDefinitions, SampleOptions},
     notification::{
-        NotificationAgent, NotificationAgentOptions, AsideOptions, Duplicates, Figures, NotificationFiguresCollector, MessageHandler, MetadataMemory,
-        aside,
+        AsideOptions, Duplicates, Figures, MessageHandler, MetadataMemory, NotificationAgent,
+        NotificationAgentOptions, NotificationFiguresCollector, aside,
     },
-    pipeline::{PipelineOrigin, PipelineFigures, Pipelines},
+    pipeline::{PipelineFigures, PipelineOrigin, Pipelines},
     publishers::{
         BusOptions, NotifierOptions, OpenError, PublisherContext, PublisherFigures, Publishers,
         ZaqarPublisher, bus_opener, gnocchi,
@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use super::{broker, credentials, metrics, polling};
 use crate::{
     args::AgentArgs,
-    commands::collectors::{Sink, until_told_to_stop},
+    commands::collectors::{Sink, until_stopped},
     config::Config,
 };
 
@@ -37,17 +37,17 @@ pub fn run(args: &AgentArgs) -> Result<()> {
     crate::commands::runtime(&config, "notification", Some(threads))?.block_on(async {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
-        let agent = NotificationAgent::new(&config, None, &mut registry)?;
-        metrics::serve_where_asked(args, &config, registry).await?;
+        let agent = NotificationService::new(&config, None, &mut registry)?;
+        metrics::serve_if_configured(args, &config, registry).await?;
         // On a worker thread: this one would have to be woken for every message.
-        tokio::spawn(agent.run(until_told_to_stop())).await?;
+        tokio::spawn(agent.run(until_stopped())).await?;
         tracing::info!("stopped");
         Ok(())
     })
 }
 
 /// The agent, configured by ceilometer.conf.
-pub struct NotificationAgent {
+pub struct NotificationService {
     agent: NotificationAgent,
     /// One per broker.
     consumers: Vec<(Consumer, Inbox)>,
@@ -56,7 +56,7 @@ pub struct NotificationAgent {
     figures: Arc<Figures>,
 }
 
-impl NotificationAgent {
+impl NotificationService {
     /// Reads all files and starts to connect. `own` is the server in this process, if there is one. Must be called
     /// within a Tokio runtime.
     pub fn new(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Self> {
@@ -83,10 +83,11 @@ impl NotificationAgent {
         let agent = NotificationAgent::new(handler, outbox.clone(), options);
         let mut consumers = Vec::new();
         for broker in broker::brokers(config, &name)? {
-            let consumer = Consumer::start(broker, broker::listening(config)).context("the notification agent's queues")?;
+            let consumer = Consumer::start(broker, broker::listening(config))
+                .context("the notification agent's queues")?;
             consumers.push(consumer);
         }
-        Ok(NotificationAgent { agent, consumers, outbox, aside, figures })
+        Ok(NotificationService { agent, consumers, outbox, aside, figures })
     }
 
     /// Processes notifications until `stop`, then finishes those in flight.

@@ -28,23 +28,25 @@ use crate::config::Config;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The coordinator of polling agents.
-enum Place {
+enum CoordinatorUrl {
     Redis(Box<RedisOptions>),
     Etcd(EtcdOptions),
 }
 
-impl Place {
+impl CoordinatorUrl {
     async fn open(&self, id: &str, lease: Duration) -> Result<Arc<dyn Groups>, OpenError> {
         Ok(match self {
-            Place::Redis(options) => Arc::new(RedisGroups::open((**options).clone(), id, lease).await?),
-            Place::Etcd(options) => Arc::new(EtcdGroups::open(options, id, lease)?),
+            CoordinatorUrl::Redis(options) => {
+                Arc::new(RedisGroups::open((**options).clone(), id, lease).await?)
+            }
+            CoordinatorUrl::Etcd(options) => Arc::new(EtcdGroups::open(options, id, lease)?),
         })
     }
 }
 
 /// The membership of an agent in its groups.
 pub struct Members {
-    place: Place,
+    place: CoordinatorUrl,
     /// Opened on first use: an unavailable coordinator must not prevent polling.
     groups: OnceCell<Arc<dyn Groups>>,
     /// After this time without a heartbeat an agent counts as dead, and its resources move.
@@ -97,11 +99,11 @@ pub fn members(
         Some("redis" | "rediss" | "unix") => {
             let mut options = RedisOptions::new(url.parse::<RedisUrl>().with_context(at)?);
             options.timeout = TIMEOUT;
-            Place::Redis(options.into())
+            CoordinatorUrl::Redis(options.into())
         }
         Some(scheme) if scheme.starts_with("etcd") => {
             let options = EtcdOptions::parse(url).map_err(|reason| anyhow::anyhow!("{}: {reason}", at()))?;
-            Place::Etcd(options.with_deadline(TIMEOUT))
+            CoordinatorUrl::Etcd(options.with_deadline(TIMEOUT))
         }
         _ => bail!("{}: redis:// and etcd3+http:// coordinate polling agents", at()),
     };

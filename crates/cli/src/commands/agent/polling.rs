@@ -11,7 +11,7 @@ use gnudi_keystone::Session;
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, envelope::Version},
     polling::{
-        agent::{PollingAgent, Chance, Counts, PollingOptions},
+        agent::{Chance, Counts, PollingAgent, PollingOptions},
         central::{self, CentralOptions, Keys, RadosgwOptions},
         cloud::{Cloud, CloudOptions},
         compute::{self, Inspector, LibvirtInspector, LibvirtOptions, LocalInstances, NovaExtra},
@@ -21,8 +21,8 @@ use gnudi_telemetry::{
         ipmi::{self, IpmiOptions},
         local_node::LocalNode,
         names::{KeystoneDirectory, Names, NamesOptions},
-        notifier::{SampleNotifier, SampleNotifierOptions, Nowhere},
-        outlet::Sender,
+        notifier::{Nowhere, SampleNotifier, SampleNotifierOptions},
+        outlet::SampleSender,
         partition::Alone,
         pollster::Pollster,
         source::{self, PollingSource},
@@ -35,11 +35,12 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
-    broker, credentials, metrics,
+    broker, credentials,
+    exports::Exports,
+    metrics,
     partition::{self, Members},
-    shown::Shown,
 };
-use crate::{args::PollingArgs, commands::collectors::until_told_to_stop, config::Config};
+use crate::{args::PollingArgs, commands::collectors::until_stopped, config::Config};
 
 /// The default namespaces.
 const NAMESPACES: [&str; 2] = ["compute", "central"];
@@ -60,12 +61,12 @@ pub fn run(args: &PollingArgs) -> Result<()> {
     crate::commands::runtime(&config, "polling", Some(2))?.block_on(async {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
-        let agent = PollingAgent::new(&config, &args.polling_namespaces, &mut registry)?;
-        metrics::serve_where_asked(&args.agent, &config, registry).await?;
+        let agent = PollingService::new(&config, &args.polling_namespaces, &mut registry)?;
+        metrics::serve_if_configured(&args.agent, &config, registry).await?;
         if args.once {
             agent.poll_once().await;
         } else {
-            agent.run(until_told_to_stop()).await;
+            agent.run(until_stopped()).await;
         }
         tracing::info!("stopped");
         Ok(())
@@ -73,14 +74,14 @@ pub fn run(args: &PollingArgs) -> Result<()> {
 }
 
 /// The agent, configured by ceilometer.conf.
-pub struct PollingAgent {
+pub struct PollingService {
     agent: PollingAgent,
     members: Option<Arc<Members>>,
     outbox: Option<Arc<AmqpOutbox>>,
-    shown: Shown,
+    exports: Exports,
 }
 
-impl PollingAgent {
+impl PollingService {
     /// Reads all files. Without namespaces, those of the configuration. Must be called within a Tokio runtime.
     pub fn new(config: &Config, namespaces: &[String], registry: &mut Registry) -> Result<Self> {
         let namespaces = namespaces_of(config, namespaces)?;
@@ -89,7 +90,7 @@ impl PollingAgent {
         let (pollsters, discoveries) = parts(config, &namespaces, &host, cloud.as_ref())?;
         let group = group(config, &namespaces);
         let sources = sources(config, &host)?;
-        let shown = Shown::new(config, &namespaces)?;
+        let exports = Exports::new(config, &namespaces)?;
         let members = partition::members(config, &group, &host, &sources)?;
         let outbox = outbox(config, &host)?;
         let counts = Counts::default();
@@ -110,8 +111,8 @@ impl PollingAgent {
             },
             sender: sender(config, outbox.clone()),
             names: names(config, cloud),
-            exporter: shown.exporter.clone(),
-            heartbeats: shown.heartbeats.clone(),
+            exporter: exports.exporter.clone(),
+            heartbeats: exports.heartbeats.clone(),
             chance: Chance {
                 now: Box::new(now),
                 new_id: Box::new(new_id),
@@ -119,13 +120,13 @@ impl PollingAgent {
             },
             counts,
         };
-        Ok(PollingAgent { agent, members, outbox, shown })
+        Ok(PollingService { agent, members, outbox, exports })
     }
 
     /// Polls until `stop`.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         // Ends with this function.
-        let _serving = std::mem::take(&mut self.shown).serve();
+        let _serving = std::mem::take(&mut self.exports).serve();
         let keeping = self.members.as_ref().map(Members::keep);
         let (told, stopped) = watch::channel(false);
         let stopping = async {
@@ -327,7 +328,7 @@ fn radosgw(config: &Config) -> Result<Option<RadosgwOptions>> {
         return Ok(None);
     }
     let key = |name| text("rgw_admin_credentials", name).unwrap_or_default();
-    let trust = gnudi_http::Trust::asked(
+    let trust = gnudi_http::Trust::from_options(
         text("rgw_client", "cafile").map(PathBuf::from),
         config.bool("rgw_client", "insecure"),
     );
@@ -381,7 +382,7 @@ fn outbox(config: &Config, host: &str) -> Result<Option<Arc<AmqpOutbox>>> {
     Ok(Some(Arc::new(AmqpOutbox::new(broker))))
 }
 
-fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn Sender> {
+fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn SampleSender> {
     let driver = config.text("publisher_notifier", "telemetry_driver").unwrap_or("messagingv2");
     let outbox = match outbox {
         Some(outbox) if driver != "noop" => outbox,

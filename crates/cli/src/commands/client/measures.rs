@@ -20,7 +20,7 @@ use super::{
 
 /// `gnudi measures`
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+pub enum MeasuresCommand {
     /// Show the measures of a metric: a sparkline and a table.
     Show(Show),
     /// Add measures to a metric.
@@ -112,10 +112,10 @@ fn measure(text: &str) -> Result<Measure, String> {
     Ok(Measure { timestamp: timestamp.to_owned(), value })
 }
 
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &MeasuresCommand) -> Result<()> {
     match command {
-        Command::Show(args) => super::run(&args.server, async |client| show(client, args).await),
-        Command::Add(args) => super::run(&args.server, async |client| {
+        MeasuresCommand::Show(args) => super::run(&args.server, async |client| show(client, args).await),
+        MeasuresCommand::Add(args) => super::run(&args.server, async |client| {
             let path = metric::path(client, &args.metric, &args.resource).await? + "/measures";
             client.send_json("POST", path, Some(Bytes::from(body(&args.measures)))).await?;
             Ok(())

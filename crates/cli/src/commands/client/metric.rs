@@ -16,7 +16,7 @@ use super::{Part, completion, listing, object, objects, output::Output, pages, r
 
 /// `gnudi metric`
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+pub enum MetricCommand {
     /// List metrics.
     List(List),
     /// Show a metric.
@@ -92,15 +92,15 @@ pub struct Delete {
     server: ServerArgs,
 }
 
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &MetricCommand) -> Result<()> {
     match command {
-        Command::List(args) => super::run(&args.server, async |client| list(client, args).await),
-        Command::Show(args) => super::run(&args.server, async |client| {
+        MetricCommand::List(args) => super::run(&args.server, async |client| list(client, args).await),
+        MetricCommand::Show(args) => super::run(&args.server, async |client| {
             let shown = object(client.get_json(path(client, &args.metric, &args.resource).await?).await?)?;
             args.output.print_record(record(flat(shown)))
         }),
-        Command::Create(args) => super::run(&args.server, async |client| create(client, args).await),
-        Command::Delete(args) => super::run(&args.server, async |client| {
+        MetricCommand::Create(args) => super::run(&args.server, async |client| create(client, args).await),
+        MetricCommand::Delete(args) => super::run(&args.server, async |client| {
             for metric in &args.metrics {
                 client.send_json("DELETE", path(client, metric, &args.resource).await?, None).await?;
             }

@@ -19,7 +19,7 @@ use super::{
 
 /// `gnudi resource`
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+pub enum ResourceCommand {
     /// List resources.
     List(List),
     /// Show a resource.
@@ -109,24 +109,26 @@ pub struct Search {
     list: List,
 }
 
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &ResourceCommand) -> Result<()> {
     match command {
-        Command::List(List { history, listing }) => super::run(&listing.server, async |client| {
+        ResourceCommand::List(List { history, listing }) => super::run(&listing.server, async |client| {
             let path = path("/v1/resource/", &listing.of);
             let fetch = async |path| client.get_json_page(path).await;
             let path = listing.query(&path, *history).finish();
             let resources = pages(path, listing.part.limit, fetch).await?;
             listing.output.print_listing(without_metrics(resources))
         }),
-        Command::Show(args) => super::run(&args.server, async |client| {
+        ResourceCommand::Show(args) => super::run(&args.server, async |client| {
             let mut shown = object(client.get_json(one(&args.of, &args.resource)).await?)?;
             if args.output.format == Format::Table {
                 put_metrics_on_lines(&mut shown);
             }
             args.output.print_record(record(shown))
         }),
-        Command::History(args) => super::run(&args.listing.server, async |client| history(client, args).await),
-        Command::Search(Search { query: filter, list: List { history, listing } }) => {
+        ResourceCommand::History(args) => {
+            super::run(&args.listing.server, async |client| history(client, args).await)
+        }
+        ResourceCommand::Search(Search { query: filter, list: List { history, listing } }) => {
             super::run(&listing.server, async |client| {
                 let path = path("/v1/search/resource/", &listing.of);
                 let mut query = listing.query(&path, *history);

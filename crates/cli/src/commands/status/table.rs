@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use gnudi_engine::{About, ClusterStatus, about::ProcessKind, cluster::UnitStatus};
 
-use super::{Look, server::ServerFigures};
+use super::{StatusReport, server::ServerFigures};
 
 /// The whole report, as lines.
-pub fn write(look: &Look) -> String {
+pub fn write(look: &StatusReport) -> String {
     let status = &look.cluster;
     let mut text = summary(status);
     text += &look.server.as_ref().map(server).unwrap_or_default();
@@ -211,7 +211,7 @@ OWNER   WAITING  SACKS
 b.2           1  0-1 3
 nobody        1  2
 ";
-        assert_eq!(write(&Look { cluster: status, server: None }), expected);
+        assert_eq!(write(&StatusReport { cluster: status, server: None }), expected);
     }
 
     #[test]
@@ -229,7 +229,7 @@ nobody        1  2
             processors: vec!["h.1".to_owned()],
             ..ServerFigures::default()
         };
-        let mut look = Look { cluster: cluster.unwrap(), server: Some(figures) };
+        let mut look = StatusReport { cluster: cluster.unwrap(), server: Some(figures) };
         let expected = "\
 1,200 metrics, 128 sacks, 3 measures wait (99 bytes)
 gnudi 1.2.3: 1,234 measures/s taken, ? processed, ? requests/s, the longest wait 0.2 s
@@ -247,7 +247,7 @@ one process has the store to itself
         (status.measures_set_aside, status.damaged) = (1200, 3);
         let line =
             "1,200 measures set aside, 3 damaged places since the processes started: their logs name them\n";
-        assert!(write(&Look { cluster: status, server: None }).contains(line));
+        assert!(write(&StatusReport { cluster: status, server: None }).contains(line));
     }
 
     #[test]

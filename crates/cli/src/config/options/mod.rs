@@ -128,8 +128,7 @@ const LOG_FILE: &str =
 const LOG_DIR: &str =
     "Directory of the log file. Without log_file it is named as the program: gnocchi-api.log.";
 const LOG_DATE_FORMAT: &str = "Time format in the log file, as in strftime; milliseconds follow.";
-const WATCH_LOG_FILE: &str =
-    "A moved or removed log file is created again. Always on, also at SIGHUP.";
+const WATCH_LOG_FILE: &str = "A moved or removed log file is created again. Always on, also at SIGHUP.";
 const WSGI: &str = "belongs to Gnocchi's Python web server";
 
 /// Maximum edit distance of a suggestion for a misspelt name.

@@ -161,12 +161,12 @@ fn delete_values_statement(
 }
 
 /// Removes values of deleted attributes.
-pub(super) struct Sweep {
+pub(super) struct SweepValues {
     pub(super) limit: usize,
 }
 
 #[async_trait]
-impl Change for Sweep {
+impl Change for SweepValues {
     type Answer = usize;
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<usize> {

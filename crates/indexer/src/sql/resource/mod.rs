@@ -78,13 +78,13 @@ impl Resources for SqlIndexer {
         id: Uuid,
         change: ResourceChange,
     ) -> Result<UpdatedResource> {
-        self.writer.change(update::Update::new(resource_type, id, change)).await
+        self.writer.change(update::UpdateResource::new(resource_type, id, change)).await
     }
 
     async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64> {
         let mut ended = 0;
         for ids in ids.chunks(ENDED_AT_ONCE_MAX) {
-            ended += self.writer.change(update::End { ids: ids.to_vec(), now }).await?;
+            ended += self.writer.change(update::EndResource { ids: ids.to_vec(), now }).await?;
         }
         Ok(ended)
     }
@@ -106,7 +106,7 @@ impl Resources for SqlIndexer {
     async fn revive_resources(&self, seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64> {
         let mut revived = 0;
         for seen in seen.chunks(ENDED_AT_ONCE_MAX) {
-            revived += self.writer.change(update::Revive { seen: seen.to_vec(), now }).await?;
+            revived += self.writer.change(update::ReviveResource { seen: seen.to_vec(), now }).await?;
         }
         Ok(revived)
     }
@@ -129,14 +129,14 @@ impl Resources for SqlIndexer {
     }
 
     async fn sweep_values(&self, limit: usize) -> Result<usize> {
-        self.writer.change(delete::Sweep { limit }).await
+        self.writer.change(delete::SweepValues { limit }).await
     }
 
     async fn remove_revisions(&self, before: Timestamp, limit: usize) -> Result<usize> {
         let mut removed = 0;
         while removed < limit {
             let limit = REVISIONS_REMOVED_AT_ONCE_MAX.min(limit - removed);
-            let found = self.writer.change(revision::Remove { before, limit }).await?;
+            let found = self.writer.change(revision::RemoveRevisions { before, limit }).await?;
             removed += found;
             if found < limit {
                 break;

@@ -15,13 +15,13 @@ use crate::{
 };
 
 /// Removes the earliest of those that ended before a time.
-pub(super) struct Remove {
+pub(super) struct RemoveRevisions {
     pub before: Timestamp,
     pub limit: usize,
 }
 
 #[async_trait]
-impl Change for Remove {
+impl Change for RemoveRevisions {
     type Answer = usize;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<usize> {

@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-pub(super) struct Update {
+pub(super) struct UpdateResource {
     resource_type: String,
     id: Uuid,
     change: ResourceChange,
@@ -43,9 +43,9 @@ struct Current {
     types_version: i64,
 }
 
-impl Update {
+impl UpdateResource {
     pub(super) fn new(resource_type: &str, id: Uuid, change: ResourceChange) -> Self {
-        Update { resource_type: resource_type.to_owned(), id, change }
+        UpdateResource { resource_type: resource_type.to_owned(), id, change }
     }
 
     async fn current(&self, connection: &mut Connection, context: &Context) -> Result<Current, Failure> {
@@ -177,7 +177,7 @@ impl Update {
 }
 
 #[async_trait]
-impl Change for Update {
+impl Change for UpdateResource {
     type Answer = UpdatedResource;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<UpdatedResource> {
@@ -198,13 +198,13 @@ impl Change for Update {
 }
 
 /// Ends resources that have not ended; returns their number.
-pub(super) struct End {
+pub(super) struct EndResource {
     pub(super) ids: Vec<Uuid>,
     pub(super) now: Timestamp,
 }
 
 #[async_trait]
-impl Change for End {
+impl Change for EndResource {
     type Answer = u64;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<u64> {
@@ -219,13 +219,13 @@ impl Change for End {
 }
 
 /// Removes the end of resources that ended at or before a time; returns their number.
-pub(super) struct Revive {
+pub(super) struct ReviveResource {
     pub(super) seen: Vec<(Uuid, Timestamp)>,
     pub(super) now: Timestamp,
 }
 
 #[async_trait]
-impl Change for Revive {
+impl Change for ReviveResource {
     type Answer = u64;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<u64> {
@@ -250,7 +250,7 @@ async fn set_end(
 ) -> Result<bool, Failure> {
     let change =
         ResourceChange { ended_at: Some(ended_at), create_revision: true, now, ..ResourceChange::default() };
-    let update = Update::new(GENERIC, id, change);
+    let update = UpdateResource::new(GENERIC, id, change);
     let current = match update.current(connection, context).await {
         Err(Failure::Refused(IndexerError::NoSuchResource(_))) => return Ok(false),
         current => current?,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     lexer::PathToken,
-    node::{Arithmetic, Comparison, Condition, PathNode, Operand, Test},
+    node::{Arithmetic, Comparison, Condition, Operand, PathNode, Test},
     text::{Split, Substitution},
 };
 use crate::definitions::{DefinitionError, pattern::Pattern};
@@ -124,7 +124,12 @@ impl<'a> Parser<'a> {
 
     /// The right side of an operation, and whether it is a bare number. After a number, only a number of the same kind
     /// may be bare.
-    fn operation(&mut self, left: Operand, operator: Arithmetic, after_number: bool) -> Result<(PathNode, bool)> {
+    fn operation(
+        &mut self,
+        left: Operand,
+        operator: Arithmetic,
+        after_number: bool,
+    ) -> Result<(PathNode, bool)> {
         let constant = match self.peek() {
             Some(PathToken::Integer(number)) => Some(Value::from(*number)),
             Some(PathToken::Float(number)) => Some(Value::from(*number)),

@@ -8,7 +8,7 @@ use std::{borrow::Cow, cmp::Ordering, rc::Rc};
 use serde_json::Value;
 
 use super::{
-    node::{Arithmetic, Comparison, Condition, PathNode, Operand, Test},
+    node::{Arithmetic, Comparison, Condition, Operand, PathNode, Test},
     order,
 };
 use crate::definitions::{

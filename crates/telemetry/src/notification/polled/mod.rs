@@ -62,11 +62,15 @@ fn one_by_one(payload: &str) -> Result<Polled<'_>, MalformedNotification> {
     let payload: Payload<'_, &RawValue> =
         serde_json::from_str(payload).map_err(|error| MalformedNotification(error.to_string()))?;
     if payload.samples.len() > SAMPLES_MAX {
-        return Err(MalformedNotification(format!("{} samples, more than {SAMPLES_MAX}", payload.samples.len())));
+        return Err(MalformedNotification(format!(
+            "{} samples, more than {SAMPLES_MAX}",
+            payload.samples.len()
+        )));
     }
     let mut polled = Polled { samples: Vec::new(), bad: None };
     for raw in payload.samples {
-        let wire = serde_json::from_str::<Wire<'_>>(raw.get()).map_err(|error| MalformedNotification(error.to_string()));
+        let wire = serde_json::from_str::<Wire<'_>>(raw.get())
+            .map_err(|error| MalformedNotification(error.to_string()));
         match wire.and_then(Wire::sample) {
             Ok(sample) => polled.samples.push(sample),
             Err(error) => {

@@ -217,7 +217,10 @@ async fn agents_share_resources_and_take_over_those_of_the_dead() {
     let agents: Vec<PollingAgent> = (0..3)
         .map(|index| {
             let sources = "sources: [{name: s, interval: 10, meters: [a]}]";
-            PollingAgent { partition: Arc::new(Third(index, Arc::clone(&alive))), ..agent(sources, &numbers, &kept) }
+            PollingAgent {
+                partition: Arc::new(Third(index, Arc::clone(&alive))),
+                ..agent(sources, &numbers, &kept)
+            }
         })
         .collect();
     for agent in &agents {

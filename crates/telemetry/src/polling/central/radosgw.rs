@@ -49,7 +49,11 @@ enum RadosgwFigure {
 const METERS: [(&str, Meter, RadosgwFigure); 6] = [
     ("radosgw.objects", Meter::gauge("radosgw.objects", "object"), RadosgwFigure::Objects),
     ("radosgw.objects.size", Meter::gauge("radosgw.objects.size", "B"), RadosgwFigure::Bytes),
-    ("radosgw.objects.containers", Meter::gauge("radosgw.objects.containers", "object"), RadosgwFigure::Buckets),
+    (
+        "radosgw.objects.containers",
+        Meter::gauge("radosgw.objects.containers", "object"),
+        RadosgwFigure::Buckets,
+    ),
     (
         "radosgw.containers.objects",
         Meter::gauge("radosgw.containers.objects", "object"),

@@ -40,7 +40,10 @@ struct SwiftAccount {
 const METERS: [(Meter, SwiftFigure); 5] = [
     (Meter::gauge("storage.objects", "object"), SwiftFigure::SwiftAccount("x-account-object-count")),
     (Meter::gauge("storage.objects.size", "B"), SwiftFigure::SwiftAccount("x-account-bytes-used")),
-    (Meter::gauge("storage.objects.containers", "container"), SwiftFigure::SwiftAccount("x-account-container-count")),
+    (
+        Meter::gauge("storage.objects.containers", "container"),
+        SwiftFigure::SwiftAccount("x-account-container-count"),
+    ),
     (Meter::gauge("storage.containers.objects", "object"), SwiftFigure::Container("count")),
     (Meter::gauge("storage.containers.objects.size", "B"), SwiftFigure::Container("bytes")),
 ];

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{NovaExtra, inspector::Inspector, instance};
 use crate::polling::{
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, AgentGroup},
+    discovery::{AgentGroup, Discovery, DiscoveryError},
     resource::Resource,
 };
 

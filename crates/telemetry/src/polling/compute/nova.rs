@@ -12,7 +12,7 @@ use tokio::{sync::Mutex, time::Instant};
 use crate::polling::{
     cloud::{Cloud, CloudError},
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, AgentGroup},
+    discovery::{AgentGroup, Discovery, DiscoveryError},
     resource::Resource,
 };
 

@@ -67,7 +67,10 @@ mod tests {
         let document =
             json!({"a": {"@x": "1", "b": ["2", "3"], "c": null, "d": {"@y": "4", "#text": "text"}}});
         assert_eq!(read(xml, &[ResponseFormat::Json, ResponseFormat::Xml]).unwrap(), document);
-        assert_eq!(read(b"{\"a\": 1}", &[ResponseFormat::Json, ResponseFormat::Text]).unwrap(), json!({"a": 1}));
+        assert_eq!(
+            read(b"{\"a\": 1}", &[ResponseFormat::Json, ResponseFormat::Text]).unwrap(),
+            json!({"a": 1})
+        );
         assert_eq!(read(b"7", &[ResponseFormat::Text]).unwrap(), json!([{"out": "7"}]));
         assert!(read(b"<", &[ResponseFormat::Json, ResponseFormat::Xml]).unwrap_err().contains("; "));
     }

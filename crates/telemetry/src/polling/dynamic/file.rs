@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{
-    definition::{DynamicDefinition, ExtraMetadata, ResponseFormat, MultipleMeters, ResponseSource},
+    definition::{DynamicDefinition, ExtraMetadata, MultipleMeters, ResponseFormat, ResponseSource},
     template::Template,
     way::ValuePath,
 };
@@ -195,8 +195,11 @@ impl<'a> Entry<'a> {
         if list.is_empty() || rest.is_empty() || rest.contains('|') {
             return Err(error());
         }
-        let several =
-            MultipleMeters { placeholder: last.to_owned(), attribute: attribute.to_owned(), list: list.to_owned() };
+        let several = MultipleMeters {
+            placeholder: last.to_owned(),
+            attribute: attribute.to_owned(),
+            list: list.to_owned(),
+        };
         Ok((self.parsed(at, key, rest)?, Some(several)))
     }
 
@@ -243,7 +246,11 @@ impl<'a> Entry<'a> {
                 return Err(self.error(map, KEY, "should be maps"));
             }
             let entry = Entry { path: self.path, map, names: EXTRA_NAMES.to_vec(), of: Some(self) };
-            Ok(ExtraMetadata { definition: entry.definition()?, skip: entry.skip()?, lifetime: entry.lifetime()? })
+            Ok(ExtraMetadata {
+                definition: entry.definition()?,
+                skip: entry.skip()?,
+                lifetime: entry.lifetime()?,
+            })
         });
         extra.collect()
     }
@@ -289,7 +296,9 @@ impl<'a> Entry<'a> {
 
     fn pairs(&self, key: &str) -> Result<Vec<(&'a str, &'a Located)>, YamlError> {
         let Some(value) = self.get(key).filter(|value| !value.is_empty()) else { return Ok(Vec::new()) };
-        let YamlNode::Map(entries) = &value.node else { return Err(self.error(value, key, "should be a map")) };
+        let YamlNode::Map(entries) = &value.node else {
+            return Err(self.error(value, key, "should be a map"));
+        };
         Ok(entries.iter().map(|(name, value)| (name.value.as_str(), value)).collect())
     }
 

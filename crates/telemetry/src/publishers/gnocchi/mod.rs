@@ -26,9 +26,9 @@ use parking_lot::Mutex;
 use super::{OpenError, Opened, Publisher, PublisherUrl};
 use crate::pipeline::PipelineKind;
 
-pub use definitions::{Definition, Definitions, Metric, EventOperation};
+pub use definitions::{Definition, Definitions, EventOperation, Metric};
 pub use figures::GnocchiFigures;
-pub use options::{StoreAccess, FilterProject, GnocchiLimits, GnocchiOptions, GnocchiUrl};
+pub use options::{FilterProject, GnocchiLimits, GnocchiOptions, GnocchiUrl, StoreAccess};
 pub use publisher::GnocchiPublisher;
 pub use shipped::definitions as shipped_definitions;
 pub use store::{Store, StoreError};

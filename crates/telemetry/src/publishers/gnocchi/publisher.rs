@@ -25,7 +25,7 @@ use super::{
     events::{Action, Lanes},
     figures::GnocchiFigures,
     filter,
-    options::{StoreAccess, GnocchiLimits, GnocchiOptions, GnocchiUrl},
+    options::{GnocchiLimits, GnocchiOptions, GnocchiUrl, StoreAccess},
     resource_cache::{Clock, ResourceCache},
     resource_types,
     store::Store,

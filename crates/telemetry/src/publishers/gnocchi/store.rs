@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{
     GnocchiError,
     figures::GnocchiFigures,
-    options::{StoreAccess, GnocchiOptions},
+    options::{GnocchiOptions, StoreAccess},
 };
 
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -50,7 +50,11 @@ pub struct Store {
 
 impl Store {
     /// Loads certificates; sends nothing.
-    pub fn new(options: &GnocchiOptions, timeout: Duration, figures: GnocchiFigures) -> Result<Self, GnocchiError> {
+    pub fn new(
+        options: &GnocchiOptions,
+        timeout: Duration,
+        figures: GnocchiFigures,
+    ) -> Result<Self, GnocchiError> {
         let endpoint = options.endpoint.as_deref().map(|endpoint| endpoint.trim_end_matches('/').to_owned());
         if endpoint.is_none() && !matches!(options.access, StoreAccess::Keystone(_)) {
             return Err(GnocchiError::Options("[gnocchi] endpoint is needed without Keystone".to_owned()));

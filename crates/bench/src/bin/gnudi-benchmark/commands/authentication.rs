@@ -40,7 +40,7 @@ const TOKEN_BYTES: usize = 183;
 
 /// Compare requests with a cached token to requests with basic authentication.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct AuthenticationOptions {
     /// Rounds.
     #[arg(short, long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
@@ -56,7 +56,7 @@ struct RequestPair {
     requests: [Requests; 2],
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &AuthenticationOptions, context: &mut Context) -> Result<Findings> {
     let validations = Arc::new(AtomicU64::new(0));
     let keystone = NoopServer::start_with(|address| Keystone::new(address.port(), validations.clone()))?;
     let configuration = configuration(keystone.address.port());
@@ -64,7 +64,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     with_token.headers.identity = format!("X-Auth-Token: {}\r\n", token());
     let servers = [Server::start_configured(Peer::Gnudi, "", context)?, with_token];
     let kinds = kinds(&servers, context)?;
-    let Options { rounds, turn_ms } = options;
+    let AuthenticationOptions { rounds, turn_ms } = options;
     let title = format!("keystone with a known token against basic: {rounds} rounds of {turn_ms} ms each");
     let mut findings = Findings::new(title);
     let mut table = Table::new(
@@ -112,7 +112,7 @@ struct Measured {
 fn measured(
     kind: &RequestPair,
     servers: &[Server; 2],
-    options: &Options,
+    options: &AuthenticationOptions,
     context: &Context,
 ) -> Result<Option<Measured>> {
     let (mut rates, mut calls, mut seconds) = (Vec::new(), [0; 2], [0.0; 2]);
@@ -149,7 +149,7 @@ fn measured(
 }
 
 fn kinds(servers: &[Server; 2], context: &Context) -> Result<Vec<RequestPair>> {
-    let bench = Bench::new(report::Options::default(), context);
+    let bench = Bench::new(report::ReportOptions::default(), context);
     let metric = |server| anyhow::Ok(setup::create_metrics(&bench, server, "low", 1)?.0[0]);
     let metrics = [metric(&servers[0])?, metric(&servers[1])?];
     let of = |make: &dyn Fn(&Headers, MetricId) -> Vec<u8>| {

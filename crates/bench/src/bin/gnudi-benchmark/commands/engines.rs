@@ -29,7 +29,7 @@ use crate::{
 
 /// Measure gnudi and Gnocchi on PostgreSQL with Redis, Ceph or S3, all started and stopped by the tool.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct EnginesOptions {
     /// Engines for incoming measures and aggregates, in order.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Engine::Redis, Engine::Ceph, Engine::S3])]
     pub only: Vec<Engine>,
@@ -67,7 +67,7 @@ struct Done {
     seconds: f64,
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &EnginesOptions, context: &mut Context) -> Result<Findings> {
     check_peers(&options.peers, &[Peer::Gnudi, Peer::Gnocchi], "does not use shared engines")?;
     let mut findings = Findings::new("measures pushed and processed on shared engines");
     let mut limits = Vec::new();
@@ -89,17 +89,17 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
 }
 
 fn measure(
-    options: &Options,
+    options: &EnginesOptions,
     engine: Engine,
     peer: Peer,
     context: &Context,
     limits: &mut Vec<(Engine, String)>,
 ) -> Result<Done> {
     let mut server = Server::start_on(engine, &options.ceph, peer, context)?;
-    let report = report::Options {
+    let report = report::ReportOptions {
         only: vec![PUSH.to_owned()],
         seconds: Some(options.seconds),
-        ..report::Options::default()
+        ..report::ReportOptions::default()
     };
     let mut bench = Bench::new(report, context);
     push::run(&mut bench, &mut server)?;

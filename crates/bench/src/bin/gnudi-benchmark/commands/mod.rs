@@ -42,21 +42,21 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    Authentication(authentication::Options),
-    Engines(engines::Options),
-    Growth(growth::Options),
-    Measures(measures::Options),
-    Metric(metric::Options),
-    Notification(notification::Options),
-    Processing(processing::Options),
-    PgSplit(pg_split::Options),
-    Prometheus(prometheus::Options),
-    Rados(rados::Options),
-    Report(report::Options),
-    SackSplit(sack_split::Options),
-    Samples(samples::Options),
-    Scheduling(scheduling::Options),
-    Versus(versus::Options),
+    Authentication(authentication::AuthenticationOptions),
+    Engines(engines::EnginesOptions),
+    Growth(growth::GrowthOptions),
+    Measures(measures::MeasuresOptions),
+    Metric(metric::MetricOptions),
+    Notification(notification::NotificationOptions),
+    Processing(processing::ProcessingOptions),
+    PgSplit(pg_split::PgSplitOptions),
+    Prometheus(prometheus::PrometheusOptions),
+    Rados(rados::RadosOptions),
+    Report(report::ReportOptions),
+    SackSplit(sack_split::SackSplitOptions),
+    Samples(samples::SamplesOptions),
+    Scheduling(scheduling::SchedulingOptions),
+    Versus(versus::VersusOptions),
 }
 
 impl Benchmark {

@@ -18,7 +18,7 @@ use crate::{
 ///
 /// For each setup a cluster with two OSDs on the memory store is started, and removed afterwards.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct PgSplitOptions {
     /// Seconds of creating objects before the split; several setups run in order (published: 120,300,600,1200).
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "30", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub seconds: Vec<u64>,
@@ -43,7 +43,7 @@ const PUBLISHED: [(u64, [&str; 5]); 4] = [
     (1200, ["975K", "4 s", "12 s", "380 s", "1 s"]),
 ];
 
-impl Options {
+impl PgSplitOptions {
     fn plan(&self, setup_s: u64) -> Plan {
         Plan {
             setup: Duration::from_secs(setup_s),
@@ -53,7 +53,7 @@ impl Options {
     }
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &PgSplitOptions, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new(
         "one client creates objects, one at a time, while their placement group is split and moved",
     );

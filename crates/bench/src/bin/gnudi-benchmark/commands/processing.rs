@@ -26,7 +26,7 @@ use crate::{
 
 /// Measure how fast measures are folded into aggregates, and the backlog meanwhile.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct ProcessingOptions {
     /// Servers, in order: gnudi, gnocchi.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Gnudi, Peer::Gnocchi])]
     pub peers: Vec<Peer>,
@@ -109,7 +109,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn of(options: &Options, peer: Peer) -> Self {
+    fn of(options: &ProcessingOptions, peer: Peer) -> Self {
         let divisor = if peer == Peer::Gnocchi { options.gnocchi_divisor } else { 1 };
         let share = |count: u32| count.div_ceil(divisor) as usize;
         Counts {
@@ -142,7 +142,7 @@ pub struct Done {
 }
 
 /// Measures each server in turn; failures are noted, and the others continue.
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &ProcessingOptions, context: &mut Context) -> Result<Findings> {
     let peers = check(options)?;
     if let Some(endpoint) = &options.endpoint {
         context.programs.gnudi_url = Some(endpoint.clone());
@@ -165,7 +165,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-fn check(options: &Options) -> Result<Vec<Peer>> {
+fn check(options: &ProcessingOptions) -> Result<Vec<Peer>> {
     let measures = u64::from(options.metrics) * u64::from(options.points);
     ensure!(measures <= MEASURES_MAX, "{measures} measures, at most {MEASURES_MAX}");
     if options.endpoint.is_some() {
@@ -176,8 +176,8 @@ fn check(options: &Options) -> Result<Vec<Peer>> {
 }
 
 /// All workloads on a server of its own: the worst case first, while nothing else is in memory.
-fn measure(options: &Options, peer: Peer, context: &Context, done: &mut Vec<Done>) -> Result<()> {
-    let bench = Bench::new(report::Options::default(), context);
+fn measure(options: &ProcessingOptions, peer: Peer, context: &Context, done: &mut Vec<Done>) -> Result<()> {
+    let bench = Bench::new(report::ReportOptions::default(), context);
     let server = Server::start(peer, context)?;
     let counts = Counts::of(options, peer);
     for part in [Workload::Worst, Workload::Fold, Workload::Stream] {
@@ -323,7 +323,7 @@ fn plot(done: &Done) -> Plot {
 mod tests {
     use super::{super::parse_options, *};
 
-    fn parse(words: &[&str]) -> Options {
+    fn parse(words: &[&str]) -> ProcessingOptions {
         parse_options(words)
     }
 

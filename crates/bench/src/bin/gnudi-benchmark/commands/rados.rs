@@ -20,7 +20,7 @@ use crate::{
 ///
 /// Without --ceph-conf a cluster with two OSDs on the memory store is started for each load, and removed afterwards.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct RadosOptions {
     /// What to write [default: both, in turn].
     #[arg(value_enum, value_name = "KIND")]
     pub kinds: Vec<RadosWrite>,
@@ -94,7 +94,7 @@ struct Measured {
     outcome: Outcome,
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &RadosOptions, context: &mut Context) -> Result<Findings> {
     let librados = Librados::load(&options.ceph.librados)?;
     let peer_missing = check_installed(&[peer::PROGRAM]).err();
     let kinds = if options.kinds.is_empty() { &KINDS[..] } else { &options.kinds };
@@ -129,7 +129,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
 
 /// Measures one kind of write with the generators in turn.
 fn measure_kind(
-    options: &Options,
+    options: &RadosOptions,
     librados: &Librados,
     kind: RadosWrite,
     generators: &[Generator],
@@ -153,7 +153,7 @@ fn measure_kind(
     Ok(())
 }
 
-impl Options {
+impl RadosOptions {
     fn load(&self, kind: RadosWrite) -> Load {
         Load {
             kind,
@@ -176,7 +176,7 @@ struct Place {
 }
 
 impl Place {
-    fn open(options: &Options, librados: &Librados, context: &Context) -> Result<Self> {
+    fn open(options: &RadosOptions, librados: &Librados, context: &Context) -> Result<Self> {
         let Some(conf) = &options.ceph_conf else {
             let own = Ceph::start(librados, &options.ceph, &context.leftovers).context("starting Ceph")?;
             let access = Access { conf: own.conf(), user: "admin".to_owned(), keyring: None };
@@ -224,8 +224,8 @@ impl Place {
     }
 }
 
-fn findings(options: &Options, measured: &[Measured]) -> Findings {
-    let Options { concurrent_operations, block_size, seconds, .. } = options;
+fn findings(options: &RadosOptions, measured: &[Measured]) -> Findings {
+    let RadosOptions { concurrent_operations, block_size, seconds, .. } = options;
     let title = format!(
         "blocks of {block_size} bytes written to Ceph, {concurrent_operations} at a time, for {seconds} s a load"
     );

@@ -25,7 +25,7 @@ use crate::{
 
 /// Measure gnudi and its peers in turn on this machine.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct ReportOptions {
     /// Only these rows and experiments: by name (push-5000), or all with the same first word (push).
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     pub only: Vec<String>,
@@ -52,14 +52,14 @@ pub struct Options {
     pub seconds: Option<u64>,
 }
 
-impl Default for Options {
+impl Default for ReportOptions {
     /// The defaults.
     fn default() -> Self {
         parse_options(&[])
     }
 }
 
-impl Options {
+impl ReportOptions {
     /// Whether a row was selected.
     pub fn wants(&self, key: &str) -> bool {
         let first_word = key.split('-').next();
@@ -78,7 +78,7 @@ impl Options {
 
 /// Measures the selected rows, prints each as it is done, and writes the results and their page. Failures are reported
 /// and do not affect the rest; an interrupted run keeps its results.
-pub fn run(options: &Options, context: &mut Context) -> Result<()> {
+pub fn run(options: &ReportOptions, context: &mut Context) -> Result<()> {
     if let Some(from) = &options.from {
         write_page(&Results::read(from)?, &options.page)?;
         println!("page: {}", options.page.display());
@@ -117,7 +117,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<()> {
 }
 
 /// What is known before the first measurement.
-fn begin(options: &Options, context: &Context) -> Results {
+fn begin(options: &ReportOptions, context: &Context) -> Results {
     let note = |peer: &Peer| ServerNote {
         name: peer.name().to_owned(),
         durability: peer.durability().to_owned(),
@@ -139,7 +139,7 @@ fn begin(options: &Options, context: &Context) -> Results {
     }
 }
 
-fn write(results: &mut Results, start: Instant, options: &Options) -> Result<()> {
+fn write(results: &mut Results, start: Instant, options: &ReportOptions) -> Result<()> {
     results.written_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     results.seconds = start.elapsed().as_secs_f64();
     results.write(&options.output)?;
@@ -184,7 +184,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// Printed before the first row: the machine, and each server's durability.
-fn preface(options: &Options) -> String {
+fn preface(options: &ReportOptions) -> String {
     let mut text =
         format!("{}; load generator included.\nWhat an accepted request is worth:\n", Machine::here());
     for peer in &options.peers {
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn rows_are_chosen_by_name_or_first_word() {
-        let parse = parse_options::<Options>;
+        let parse = parse_options::<ReportOptions>;
         assert!(parse(&[]).wants("push-1"));
         let options = parse(&["--only", "stream,push-1000", "--peers", "gnudi,victoria-metrics"]);
         assert!(options.wants("stream") && options.wants("stream-single") && options.wants("push-1000"));

@@ -33,7 +33,7 @@ use crate::{
 
 /// Double gnudi's sacks while measures are posted, and split a placement group of Ceph for comparison.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct SackSplitOptions {
     /// Engine for incoming measures and aggregates.
     #[arg(long, value_enum, default_value_t = Engine::Redis)]
     pub engine: Engine,
@@ -75,7 +75,7 @@ struct Moment {
     settled_s: f64,
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &SackSplitOptions, context: &mut Context) -> Result<Findings> {
     let title = "clients post measures while the count of sacks is doubled, and create objects while a placement group is split";
     let mut findings = Findings::new(title);
     let (calls, moments) = of_gnudi(options, context, &mut findings)?;
@@ -115,12 +115,12 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
 
 /// Posts to a gnudi during a split, and counts the measures afterwards.
 fn of_gnudi(
-    options: &Options,
+    options: &SackSplitOptions,
     context: &Context,
     findings: &mut Findings,
 ) -> Result<(Vec<Call>, Vec<Moment>)> {
     let server = Server::start_on(options.engine, &options.ceph, Peer::Gnudi, context)?;
-    let bench = Bench::new(report::Options::default(), context);
+    let bench = Bench::new(report::ReportOptions::default(), context);
     setup::create_policy(context, &server, POLICY, &[(60, STEPS)], None)?;
     let (metrics, _) = setup::create_metrics(&bench, &server, POLICY, METRICS)?;
     let requests = requests(&server, &metrics);
@@ -166,7 +166,7 @@ fn requests(server: &Server, metrics: &[MetricId]) -> Requests {
 
 /// Posts until the plan is done.
 fn post(
-    options: &Options,
+    options: &SackSplitOptions,
     server: &Server,
     requests: &Requests,
     context: &Context,
@@ -190,7 +190,7 @@ fn post(
 }
 
 fn carry_out(
-    options: &Options,
+    options: &SackSplitOptions,
     server: &Server,
     context: &Context,
     start: Instant,
@@ -237,7 +237,7 @@ fn count(context: &Context, server: &Server, metrics: &[MetricId]) -> Result<f64
     Ok(found)
 }
 
-fn of_ceph(options: &Options, context: &Context) -> Result<(Vec<Call>, Moment)> {
+fn of_ceph(options: &SackSplitOptions, context: &Context) -> Result<(Vec<Call>, Moment)> {
     let plan = Plan {
         setup: Duration::from_secs(options.seconds),
         between: Duration::from_secs(3),

@@ -21,7 +21,7 @@ use crate::{
 
 /// Compare two servers by a command that runs on both in turn.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct VersusOptions {
     /// A server's URL, a server that the tool starts (gnudi, gnocchi, limit, ...), or the path of a gnudi program.
     #[arg(value_name = "A")]
     a: String,
@@ -99,7 +99,7 @@ impl Side {
             return run_words(&words, context);
         }
         if with("--endpoint", "http://127.0.0.1").is_some() {
-            ensure!(peer.speaks_gnocchi(), "{} does not speak Gnocchi's API", peer.name());
+            ensure!(peer.has_gnocchi_api(), "{} does not speak Gnocchi's API", peer.name());
             let server = Server::start(peer, context)?;
             let url = format!("http://{}{}", server.headers.host, server.headers.prefix);
             return run_words(&with("--endpoint", &url).context("a URL is an endpoint")?, context);
@@ -109,7 +109,7 @@ impl Side {
     }
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &VersusOptions, context: &mut Context) -> Result<Findings> {
     let command = options.command.join(" ");
     ensure!(options.command[0] != "versus", "versus compares a command that measures");
     for option in ["--endpoint", "--peers", "--stores"] {
@@ -147,7 +147,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
 /// Runs A and B once each, in the round's order.
 fn round_of(
     sides: &[Side; 2],
-    options: &Options,
+    options: &VersusOptions,
     round: u32,
     context: &mut Context,
 ) -> Result<[Findings; 2]> {

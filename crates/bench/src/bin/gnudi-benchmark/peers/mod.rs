@@ -114,7 +114,7 @@ impl Peer {
     }
 
     /// Whether it has Gnocchi's API.
-    pub fn speaks_gnocchi(self) -> bool {
+    pub fn has_gnocchi_api(self) -> bool {
         !matches!(self, Peer::VictoriaMetrics | Peer::InfluxDb | Peer::Prometheus)
     }
 

@@ -93,7 +93,7 @@ fn within(numbers: &Range<usize>, places: &Range<usize>) -> Range<usize> {
 
 /// Creates metrics of the policy on a server that needs it, else uses numbers.
 pub fn metrics(bench: &Bench, server: &Server, policy: &str, count: usize) -> Result<Metrics> {
-    if !server.peer.speaks_gnocchi() {
+    if !server.peer.has_gnocchi_api() {
         return Ok(Metrics::Numbered(bench.number(count)));
     }
     Ok(Metrics::Ids(setup::create_metrics(bench, server, policy, count)?.0))

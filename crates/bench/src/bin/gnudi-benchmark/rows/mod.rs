@@ -22,7 +22,7 @@ use anyhow::Result;
 use counts::Counts;
 
 use crate::{
-    commands::report::Options,
+    commands::report::ReportOptions,
     context::Context,
     load::{Load, Requests, Until},
     measurement::{Latency, Measurement, Row, Work},
@@ -55,7 +55,7 @@ const GROUPS: [Group; 10] = [
 
 /// For work on metrics and resources, which does not depend on the durability of measures.
 fn manages_metrics(peer: Peer) -> bool {
-    peer.speaks_gnocchi() && peer != Peer::GnudiOs
+    peer.has_gnocchi_api() && peer != Peer::GnudiOs
 }
 
 /// For work on stored data, which does not depend on durability.
@@ -173,7 +173,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Drops a row that was measured only because others build on it.
-    pub fn forget_unless_wanted(&mut self, row: &Row) {
+    pub fn drop_unless_selected(&mut self, row: &Row) {
         if !self.options.wants(row.key) {
             self.measurements.retain(|measurement| measurement.row != row.key);
         }

@@ -72,7 +72,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         if left_out || !bench.options.wants(row.key) {
             continue;
         }
-        if server.peer.speaks_gnocchi() {
+        if server.peer.has_gnocchi_api() {
             push_gnocchi(bench, server, row, shape, "low", (None, Span::write_gnocchi))?;
             if shape.measures == 5000 && server.peer != Peer::Gnocchi {
                 let compact = (Some("compact"), Span::write_gnocchi_compact as Write);
@@ -134,7 +134,7 @@ fn push_gnocchi(
     let heads =
         ids.iter().map(|id| server.headers.open_json_head(&format!("/v1/metric/{id}/measures"))).collect();
     measure(bench, server, row, shape, style.0, &Requests::Grid { heads, bodies: bodies(shape, style.1) })?;
-    tell_processing(bench, server)
+    note_processing(bench, server)
 }
 
 /// The same measures as Arrow streams.
@@ -143,7 +143,7 @@ fn push_arrow(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape) -> R
     let ids = ids.iter().map(|id| id.to_string().into_bytes()).collect();
     let requests = arrow::pushes(server, ids, (0..shape.steps).map(|step| span(shape, step)))?;
     measure(bench, server, row, shape, Some(arrow::VARIANT), &requests)?;
-    tell_processing(bench, server)
+    note_processing(bench, server)
 }
 
 fn measure(
@@ -166,7 +166,7 @@ fn measure(
 }
 
 /// Notes how long the server processed after the last call. Gnocchi takes minutes: it is not waited for.
-fn tell_processing(bench: &mut Bench, server: &Server) -> Result<()> {
+fn note_processing(bench: &mut Bench, server: &Server) -> Result<()> {
     if !server.peer.is_gnudi() {
         return Ok(());
     }

@@ -44,7 +44,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let month = shape(counts.read_metrics, noop::POINTS, noop::POINTS, 4);
     let year = shape(1, counts.year_points, counts.year_points, 1);
     let days = shape(counts.day_metrics, 2 * DAY_POINTS, DAY_POINTS, 4);
-    if server.peer.speaks_gnocchi() {
+    if server.peer.has_gnocchi_api() {
         setup::create_policy(bench.context, server, POLICY, &[(60, POINTS_MAX)], None)?;
     }
     for (row, shape) in ROWS.iter().zip([month, year, days]) {

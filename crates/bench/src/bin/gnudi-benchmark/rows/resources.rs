@@ -52,7 +52,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         let note = format!("{RESOURCES_PER_HOST} of {resources} resources found each time");
         measurement.notes.insert(0, note);
     }
-    bench.forget_unless_wanted(create_typed);
+    bench.drop_unless_selected(create_typed);
     Ok(())
 }
 

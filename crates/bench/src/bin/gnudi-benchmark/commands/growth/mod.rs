@@ -19,7 +19,7 @@ use trial::{Sample, Trial};
 
 /// Measure gnudi's throughput, memory and disk use as its store grows.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct GrowthOptions {
     /// small: about a minute, up to 50,000 metrics; full: some minutes, up to a million.
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     scale: Scale,
@@ -45,9 +45,9 @@ enum Dimension {
 /// Samples by the value that was varied.
 type Curve = Vec<(usize, Sample)>;
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &GrowthOptions, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new("Throughput, memory and disk of gnudi against what grows, each alone");
-    let bench = Bench::new(report::Options::default(), context);
+    let bench = Bench::new(report::ReportOptions::default(), context);
     findings.note("disk: with what the log of measures keeps reserved, but for the disk of histories");
     for kind in &options.only {
         if context.stop.is_set() {

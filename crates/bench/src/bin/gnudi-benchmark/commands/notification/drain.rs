@@ -16,7 +16,7 @@ use gnudi_client::{Client, MeasuresFilter};
 use lapin::options::QueuePurgeOptions;
 
 use super::{
-    Options,
+    NotificationOptions,
     messages::{Content, METERS, QUEUE, SAMPLES, fill, round},
 };
 use crate::{
@@ -67,7 +67,12 @@ pub struct Agent {
 }
 
 impl Agent {
-    pub fn drain(&self, options: &Options, context: &Context, broker: &RabbitMq) -> Result<Drain> {
+    pub fn drain(
+        &self,
+        options: &NotificationOptions,
+        context: &Context,
+        broker: &RabbitMq,
+    ) -> Result<Drain> {
         let server = Server::start(self.store, context)?;
         let directory = directory(&context.leftovers)?;
         let configuration = configure(directory.path(), broker, &server)?;

@@ -28,7 +28,7 @@ use messages::{QUEUE, SAMPLES, fill};
 
 /// Drain a queue of samples with gnudi's notification agent and with Ceilometer's.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct NotificationOptions {
     /// Messages in the queue.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     pub messages: u32,
@@ -53,7 +53,7 @@ pub struct Options {
 const PREFETCH: u16 = 400;
 const AIM: &str = "aim: 100 times Ceilometer's agent, or 80 % of what a consumer that only acknowledges gets";
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &NotificationOptions, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new("a queue of samples, drained by notification agents");
     let broker = RabbitMq::start(context)?;
     let mut drains =
@@ -116,14 +116,14 @@ fn compare(findings: &mut Findings, ours: Drain, limit: Drain) {
     findings.tell("of the broker's limit", Value::Percent(100.0 * ours.rate() / limit.rate()));
 }
 
-fn ceilometer(options: &Options, name: &str) -> Result<OsString> {
+fn ceilometer(options: &NotificationOptions, name: &str) -> Result<OsString> {
     let program = options.ceilometer_venv.join("bin").join(name);
     ensure!(program.exists(), "{} is missing: crates/bench/install-peers installs it", program.display());
     Ok(program.into_os_string())
 }
 
 /// A consumer that discards messages, until the queue is empty or the run is stopped.
-fn only_acknowledge(options: &Options, context: &Context, broker: &RabbitMq) -> Result<Drain> {
+fn only_acknowledge(options: &NotificationOptions, context: &Context, broker: &RabbitMq) -> Result<Drain> {
     let filled = fill(context, broker, options.instances, 0..options.messages)?;
     let cpu = process::own_cpu_seconds();
     let begin = Instant::now();

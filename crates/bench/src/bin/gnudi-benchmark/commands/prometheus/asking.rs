@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::{
     super::in_turn,
-    Footprint, Options,
+    Footprint, PrometheusOptions,
     answer::{Agreement, Answer},
     ask,
     data::{Instances, Writes, time_of},
@@ -45,7 +45,7 @@ struct History {
 }
 
 impl History {
-    fn new(options: &Options) -> Result<Self> {
+    fn new(options: &PrometheusOptions) -> Result<Self> {
         let series = options.scaled(options.series, 10_000, 1_000) / 10 * 10;
         let days = i64::from(options.days);
         let last = Self::last_minute(days);
@@ -75,7 +75,7 @@ impl Asked {
     }
 }
 
-pub fn run(options: &Options, bench: &Bench, findings: &mut Findings) -> Result<()> {
+pub fn run(options: &PrometheusOptions, bench: &Bench, findings: &mut Findings) -> Result<()> {
     eprintln!("queries: the history");
     let rounds = options.scaled(options.rounds, 5, 3);
     let mut history = History::new(options)?;
@@ -96,7 +96,7 @@ pub fn run(options: &Options, bench: &Bench, findings: &mut Findings) -> Result<
         }
         ask_all(question, rounds, &mut servers, bench, findings);
     }
-    tell_history(&servers, &history, bench, findings);
+    add_history_table(&servers, &history, bench, findings);
     for is_range in [false, true] {
         tell(&questions, is_range, &servers, findings);
     }
@@ -171,7 +171,7 @@ fn measure(question: &Question, rounds: usize, server: &Server, bench: &Bench) -
     Ok((answer, median))
 }
 
-fn tell_history(servers: &[Asked], history: &History, bench: &Bench, findings: &mut Findings) {
+fn add_history_table(servers: &[Asked], history: &History, bench: &Bench, findings: &mut Findings) {
     let History { series, days, writes } = history;
     let samples = writes.samples;
     let rows = servers.iter().map(|asked| {

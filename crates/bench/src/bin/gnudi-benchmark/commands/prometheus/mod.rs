@@ -27,7 +27,7 @@ use answer::Answer;
 
 /// Measure remote write and queries of Prometheus' API, on gnudi, Prometheus and VictoriaMetrics.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct PrometheusOptions {
     /// What to measure.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Write, Part::Query])]
     only: Vec<Part>,
@@ -77,10 +77,10 @@ const WRITE_BACK_MAX: Duration = Duration::from_secs(6);
 /// Time limit of waiting for an idle server.
 const SETTLE_MAX: Duration = Duration::from_mins(5);
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &PrometheusOptions, context: &mut Context) -> Result<Findings> {
     check_peers(&options.peers, &PEERS, "takes no remote writes")?;
     let mut findings = Findings::new("remote write and queries of Prometheus' API");
-    let bench = Bench::new(report::Options::default(), context);
+    let bench = Bench::new(report::ReportOptions::default(), context);
     for part in &options.only {
         if context.stop.is_set() {
             break;
@@ -95,7 +95,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-impl Options {
+impl PrometheusOptions {
     /// The option's value, else the default of the scale.
     fn scaled(&self, given: Option<u32>, usual: u32, quick: u32) -> usize {
         given.unwrap_or(if self.quick { quick } else { usual }) as usize

@@ -5,7 +5,7 @@ use gnudi_model::python::quote;
 
 use super::{
     super::in_turn,
-    Footprint, Options, ask,
+    Footprint, PrometheusOptions, ask,
     data::{Instances, Writes, time_of},
     gnudi_is,
 };
@@ -42,7 +42,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(options: &Options) -> Result<Self> {
+    fn new(options: &PrometheusOptions) -> Result<Self> {
         let series = options.scaled(options.write_series, 40_000, 10_000) / 10 * 10;
         let samples = options.scaled(options.write_samples, 10_000_000, 1_000_000);
         let minutes = (samples / series).max(2) as i64;
@@ -53,7 +53,7 @@ impl Plan {
     }
 }
 
-pub fn run(options: &Options, bench: &Bench, findings: &mut Findings) -> Result<()> {
+pub fn run(options: &PrometheusOptions, bench: &Bench, findings: &mut Findings) -> Result<()> {
     eprintln!("remote write: the messages");
     let mut plan = Plan::new(options)?;
     let failed = |peer: Peer| format!("{}: not written to", peer.name());

@@ -23,7 +23,7 @@ use plan::Plan;
 
 /// Load raw samples into SQL, gnudi and Gnocchi, and read them aggregated.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct SamplesOptions {
     /// Instances with one sample per minute.
     #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub instances: u32,
@@ -130,7 +130,7 @@ impl Measured {
 }
 
 /// Measures each store in turn; failures are noted, and the others continue.
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &SamplesOptions, context: &mut Context) -> Result<Findings> {
     let plan = plan(options)?;
     let title = format!(
         "{} instances, {} days by the minute, {} samples: raw in SQL, aggregated in gnudi and in Gnocchi",
@@ -159,7 +159,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-fn plan(options: &Options) -> Result<Plan> {
+fn plan(options: &SamplesOptions) -> Result<Plan> {
     let plan = Plan {
         instances: options.instances as usize,
         minutes: options.days as usize * 24 * 60,

@@ -21,7 +21,7 @@ use simulation::{Costs, Outcome, Stream, WorkerPool};
 
 /// Compare the orders in which workers may process sacks: backlog and starvation.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct SchedulingOptions {
     /// Numbers of workers to simulate.
     #[arg(short, long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 18, 32, 54, 64],
           value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -77,7 +77,7 @@ struct Simulated {
     outcome: Outcome,
 }
 
-pub fn run(options: &Options, context: &Context) -> Findings {
+pub fn run(options: &SchedulingOptions, context: &Context) -> Findings {
     let title = format!(
         "{} single measures over {} metrics: today's order of sacks beside Gnocchi 3's order of metrics",
         u64::from(options.metrics) * u64::from(options.rounds),
@@ -90,7 +90,7 @@ pub fn run(options: &Options, context: &Context) -> Findings {
     findings
 }
 
-fn simulate(options: &Options, context: &Context) -> Vec<Simulated> {
+fn simulate(options: &SchedulingOptions, context: &Context) -> Vec<Simulated> {
     let stream =
         Stream { metrics: options.metrics, rounds: options.rounds, rate: options.rate, seed: options.seed };
     let costs = Costs {
@@ -119,7 +119,7 @@ fn simulate(options: &Options, context: &Context) -> Vec<Simulated> {
     simulated
 }
 
-fn tell(simulated: &[Simulated], options: &Options, findings: &mut Findings) {
+fn tell(simulated: &[Simulated], options: &SchedulingOptions, findings: &mut Findings) {
     let of = |kind: SchedulingCase| simulated.iter().filter(move |found| found.kind == kind);
     let (front, today) = (KINDS[0], KINDS[3]);
     for (old, new) in of(front).zip(of(today)) {
@@ -189,7 +189,7 @@ fn table(simulated: &[Simulated]) -> Table {
     )
 }
 
-fn notes(options: &Options, findings: &mut Findings) {
+fn notes(options: &SchedulingOptions, findings: &mut Findings) {
     findings.note(format!(
         "simulated in virtual time, not measured: {} measures/s come in, a pass costs \
          {} us, and {} us a metric, {} ns a measure in it (seed {})",

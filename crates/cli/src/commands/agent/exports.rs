@@ -17,7 +17,7 @@ const POLLING: &str = "polling";
 
 /// Bound when the agent is created, so that a failure prevents its start.
 #[derive(Default)]
-pub struct Shown {
+pub struct Exports {
     pub exporter: Option<Arc<Exporter>>,
     pub heartbeats: Option<Arc<Heartbeats>>,
     listeners: Vec<TcpListener>,
@@ -26,9 +26,9 @@ pub struct Shown {
 }
 
 /// Served at every path, as prometheus_client for Python does.
-struct Polled(Arc<Exporter>);
+struct ExporterPage(Arc<Exporter>);
 
-impl Page for Polled {
+impl Page for ExporterPage {
     const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
 
     fn text(&self, path: &str) -> Option<Result<String, String>> {
@@ -36,18 +36,18 @@ impl Page for Polled {
     }
 }
 
-impl Shown {
+impl Exports {
     /// Must be called within a Tokio runtime.
     pub fn new(config: &Config, namespaces: &[String]) -> Result<Self> {
-        let mut shown = Shown::default();
+        let mut exports = Exports::default();
         if config.bool(POLLING, "enable_prometheus_exporter") {
-            shown.exporter = Some(Arc::default());
-            shown.tls = tls(config)?.map(Arc::new);
+            exports.exporter = Some(Arc::default());
+            exports.tls = tls(config)?.map(Arc::new);
             for address in config.list(POLLING, "prometheus_listen_addresses") {
                 let (listener, at) = metrics::bound(&address)
                     .with_context(|| config.place(POLLING, "prometheus_listen_addresses"))?;
                 tracing::info!(address = %at, "showing what is polled to Prometheus");
-                shown.listeners.push(listener);
+                exports.listeners.push(listener);
             }
         }
         if let Some(directory) = config.text(POLLING, "heartbeat_socket_dir") {
@@ -55,17 +55,17 @@ impl Shown {
                 format!("{} = {directory}", config.place(POLLING, "heartbeat_socket_dir"))
             })?;
             tracing::info!(socket = %socket.path().display(), "telling heartbeats");
-            shown.socket = Some(socket);
-            shown.heartbeats = Some(Arc::default());
+            exports.socket = Some(socket);
+            exports.heartbeats = Some(Arc::default());
         }
-        Ok(shown)
+        Ok(exports)
     }
 
     /// Serves until the returned guard is dropped.
     pub fn serve(self) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         if let Some(exporter) = self.exporter {
-            let page = Arc::new(Polled(exporter));
+            let page = Arc::new(ExporterPage(exporter));
             for listener in self.listeners {
                 tasks.spawn(metrics::serve(listener, self.tls.clone(), page.clone()));
             }

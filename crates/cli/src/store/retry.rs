@@ -15,7 +15,7 @@ const BRIEF: Duration = Duration::from_secs(5);
 
 /// How long engines are waited for, counted from the start of the program.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct RetryPolicy {
     until: Instant,
     timeout: Duration,
     /// The option of the timeout; `None` for a command.
@@ -23,28 +23,28 @@ pub struct Patience {
 }
 
 /// Whether a retry may help.
-pub trait Hopeful {
+pub trait Retryable {
     fn may_pass(&self) -> bool;
 }
 
-impl Patience {
+impl RetryPolicy {
     /// For a short-running command: five seconds.
-    pub fn of_command() -> Self {
-        Patience::new(BRIEF, None)
+    pub fn for_command() -> Self {
+        RetryPolicy::new(BRIEF, None)
     }
 
     /// For a server: `[DEFAULT] start_timeout`.
     pub fn configured(config: &Config) -> Self {
         let timeout = Duration::from_secs(config.size("DEFAULT", "start_timeout") as u64);
-        Patience::new(timeout, Some("[DEFAULT] start_timeout"))
+        RetryPolicy::new(timeout, Some("[DEFAULT] start_timeout"))
     }
 
     fn new(timeout: Duration, option: Option<&'static str>) -> Self {
-        Patience { until: Instant::now() + timeout, timeout, option }
+        RetryPolicy { until: Instant::now() + timeout, timeout, option }
     }
 
     /// Whether the program is a short-running command, which holds no lease.
-    pub fn is_of_command(self) -> bool {
+    pub fn is_command(self) -> bool {
         self.option.is_none()
     }
 
@@ -52,7 +52,7 @@ impl Patience {
     /// prefixed with `place` (the option that names the engine).
     pub async fn open<T, E, F>(self, place: &str, mut open: impl FnMut() -> F) -> Result<T>
     where
-        E: std::error::Error + Hopeful + Send + Sync + 'static,
+        E: std::error::Error + Retryable + Send + Sync + 'static,
         F: Future<Output = Result<T, E>>,
     {
         let mut said = String::new();
@@ -74,13 +74,13 @@ impl Patience {
                 let waited = format!("{place}: given up after {} s{option}", self.timeout.as_secs());
                 return Err(error).context(waited);
             }
-            tell(place, &error, &mut said, self.until);
+            log_retry(place, &error, &mut said, self.until);
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
-fn tell(place: &str, error: &impl Display, said: &mut String, until: Instant) {
+fn log_retry(place: &str, error: &impl Display, said: &mut String, until: Instant) {
     let text = error.to_string();
     if *said != text {
         let left = until.saturating_duration_since(Instant::now()).as_secs();
@@ -99,7 +99,7 @@ mod tests {
     #[error("{}", if self.0 { "later" } else { "never" })]
     struct Failure(bool);
 
-    impl Hopeful for Failure {
+    impl Retryable for Failure {
         fn may_pass(&self) -> bool {
             self.0
         }
@@ -116,14 +116,14 @@ mod tests {
                 if tries.get() < needed { Err(Failure(may_pass)) } else { Ok(tries.get()) }
             }
         };
-        let patience = Patience::new(Duration::from_secs(10), None);
-        assert_eq!(patience.open("x", fail_until(3, true)).await.unwrap(), 3);
-        let error = patience.open::<u32, _, _>("x", fail_until(9, false)).await.unwrap_err();
+        let retry = RetryPolicy::new(Duration::from_secs(10), None);
+        assert_eq!(retry.open("x", fail_until(3, true)).await.unwrap(), 3);
+        let error = retry.open::<u32, _, _>("x", fail_until(9, false)).await.unwrap_err();
         assert_eq!((tries.get(), format!("{error:#}").as_str()), (1, "x: never"));
         for (option, text) in
             [(None, "x: given up after 0 s: later"), (Some("o"), "x: given up after 0 s (o): later")]
         {
-            let short = Patience::new(Duration::from_millis(1), option);
+            let short = RetryPolicy::new(Duration::from_millis(1), option);
             let error = short.open::<u32, _, _>("x", fail_until(9, true)).await.unwrap_err();
             assert_eq!((tries.get(), format!("{error:#}").as_str()), (1, text));
         }
