@@ -46,7 +46,7 @@ fn options(config: &Config) -> Result<KeystoneOptions> {
             Some("admin") => Interface::Admin,
             _ => Interface::Internal,
         },
-        trust: gnudi_http::Trust::from_options(
+        trust: gnudi_http::Trust::asked(
             text(config, "cafile").map(Into::into),
             config.bool(SECTION, "insecure"),
         ),

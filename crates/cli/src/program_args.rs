@@ -7,7 +7,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
-use crate::config::{Files, Named};
+use crate::config::{FileArgument, Files};
 
 /// Configuration files and logging.
 #[derive(Clone, Debug, Default, Args)]
@@ -165,7 +165,7 @@ impl FromArgMatches for Files {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut named = Vec::new();
         for id in [FILE, DIRECTORY] {
-            let kind = if id == FILE { Named::File } else { Named::Directory };
+            let kind = if id == FILE { FileArgument::File } else { FileArgument::Directory };
             let paths = matches.get_many::<PathBuf>(id).into_iter().flatten().cloned().map(kind);
             named.extend(matches.indices_of(id).into_iter().flatten().zip(paths));
         }

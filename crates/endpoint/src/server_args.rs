@@ -234,7 +234,7 @@ impl ServerArgs {
             let file = variables("OS_CACERT").filter(|text| !text.is_empty());
             file.map(PathBuf::from)
         });
-        Trust::from_options(cacert, self.insecure)
+        Trust::asked(cacert, self.insecure)
     }
 
     fn caller(&self, variables: Variables<'_>) -> Result<Caller> {

@@ -34,7 +34,7 @@ pub enum Trust {
 
 impl Trust {
     /// From the options `--cacert` and `--insecure`.
-    pub fn from_options(cacert: Option<PathBuf>, is_insecure: bool) -> Self {
+    pub fn asked(cacert: Option<PathBuf>, is_insecure: bool) -> Self {
         match cacert {
             _ if is_insecure => Trust::Anyone,
             Some(file) => Trust::File(file),

@@ -80,7 +80,7 @@ pub fn points(bytes: &[u8]) -> Result<Vec<Measure>, Damaged> {
 }
 
 /// Unprocessed measures in order: a time (u64, ns) and a value (f64) each.
-pub fn waiting(bytes: &[u8]) -> Result<Vec<Measure>, Damaged> {
+pub fn measures(bytes: &[u8]) -> Result<Vec<Measure>, Damaged> {
     let (cells, rest) = bytes.as_chunks::<16>();
     if !rest.is_empty() {
         return Err(Damaged::Short);
@@ -173,15 +173,15 @@ mod tests {
         payload[8..16].fill(0xff);
         assert_eq!(points(&compressed(&payload)), Err(Damaged::Time));
         let one = [3_u64.to_le_bytes(), 4.0_f64.to_le_bytes()].concat();
-        assert_eq!(waiting(&one).unwrap(), [point(3, 4.0)]);
-        assert_eq!(waiting(&one[1..]), Err(Damaged::Short));
+        assert_eq!(measures(&one).unwrap(), [point(3, 4.0)]);
+        assert_eq!(measures(&one[1..]), Err(Damaged::Short));
     }
 
     proptest! {
         #[test]
         fn no_bytes_are_fatal(mut bytes in prop::collection::vec(any::<u8>(), 0..200), is_compressed: bool) {
             let _ = points(&bytes);
-            let _ = waiting(&bytes);
+            let _ = measures(&bytes);
             if is_compressed {
                 bytes.insert(0, b'c');
             }

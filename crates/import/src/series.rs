@@ -140,7 +140,7 @@ async fn read(
     outcome.is_continued = stored.is_some();
     let mut measures = Vec::new();
     for stored in waiting {
-        match carbonara::backlog_of(&stored.bytes) {
+        match carbonara::measures(&stored.bytes) {
             Ok(more) => measures.extend(more),
             Err(damaged) => outcome.skipped.push(format!("{}: {damaged}", stored.place)),
         }

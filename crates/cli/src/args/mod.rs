@@ -292,7 +292,7 @@ pub struct TrustArgs {
 
 impl TrustArgs {
     pub fn trust(&self) -> Trust {
-        Trust::from_options(self.cacert.clone(), self.insecure)
+        Trust::asked(self.cacert.clone(), self.insecure)
     }
 }
 

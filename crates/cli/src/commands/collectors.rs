@@ -104,7 +104,7 @@ pub fn check(config: &Config) -> Result<()> {
     amqp_address(config).map(drop)
 }
 
-async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::Server> {
+async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::StatsdServer> {
     let client = sink.client(config, "statsd")?;
     let host = config.text("statsd", "host").unwrap_or("127.0.0.1");
     let port = config.size("statsd", "port") as u16;
@@ -118,7 +118,7 @@ async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::Server> {
         flush_delay: config.seconds("statsd", "flush_delay"),
         limits: statsd::AggregatorLimits::default(),
     };
-    Ok(statsd::Server::new(socket, client, options))
+    Ok(statsd::StatsdServer::new(socket, client, options))
 }
 
 fn amqp_address(config: &Config) -> Result<amqp1::Address> {
@@ -133,20 +133,20 @@ fn amqp_tls(config: &Config) -> Result<amqp1::TlsOptions> {
         bail!("{}: needs ssl_cert_file beside it", config.place("amqp1d", "ssl_key_file"));
     }
     Ok(amqp1::TlsOptions {
-        trust: Trust::from_options(file("ssl_ca_file"), false),
+        trust: Trust::asked(file("ssl_ca_file"), false),
         identity: certificate.map(|certificate| ClientIdentity { certificate, key }),
     })
 }
 
-fn amqp_server(config: &Config, sink: &Sink) -> Result<amqp1::Server> {
+fn amqp_server(config: &Config, sink: &Sink) -> Result<amqp1::Amqp1Server> {
     let client = sink.client(config, "amqp1d")?;
-    let options = amqp1::ServerOptions {
+    let options = amqp1::Amqp1Options {
         address: amqp_address(config)?,
         resource_type: config.text("amqp1d", "resource_type").unwrap_or_default().to_owned(),
         flush_delay: config.seconds("amqp1d", "flush_delay"),
         tls: amqp_tls(config)?,
     };
-    Ok(amqp1::Server::new(client, options))
+    Ok(amqp1::Amqp1Server::new(client, options))
 }
 
 fn ceilometer_config(args: &ServeArgs) -> Result<Config> {

@@ -7,7 +7,7 @@ use gnudi_client::{Client, ClientOptions};
 use gnudi_import::export::post::{self, PostEvent, Report};
 use tokio::runtime::Builder;
 
-use super::{import_verify::given, progress::Progress};
+use super::{import_verify::non_empty, progress::Progress};
 use crate::args::ExportPostArgs;
 
 /// Response timeout: Gnocchi writes the metrics of a request one by one.
@@ -29,9 +29,9 @@ pub fn run(args: &ExportPostArgs) -> Result<()> {
 fn client(args: &ExportPostArgs) -> Result<Client> {
     let caller = &args.caller;
     let options = ClientOptions {
-        user: given(caller.user.as_deref()).or(ClientOptions::default().user),
-        password: given(caller.password.as_deref()).unwrap_or_default(),
-        token: given(caller.token.as_deref()),
+        user: non_empty(caller.user.as_deref()).or(ClientOptions::default().user),
+        password: non_empty(caller.password.as_deref()).unwrap_or_default(),
+        token: non_empty(caller.token.as_deref()),
         trust: args.trust.trust(),
         timeout: ANSWER_TIMEOUT,
         ..ClientOptions::default()

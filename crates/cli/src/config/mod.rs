@@ -24,7 +24,7 @@ use anyhow::{Result, bail};
 pub use check::parse_bool;
 use check::{check, parse_seconds, scheme};
 pub use deployment::Deployment;
-pub use files::{Files, Named, Project};
+pub use files::{FileArgument, Files, Project};
 use options::{CEILOMETER, Catalogue, GNOCCHI, Kind, Spec, Use};
 
 use crate::program_args::ProgramArgs;

@@ -149,7 +149,7 @@ impl Amqp1Server {
             tokio::select! {
                 Some(message) = messages.recv(), if self.has_room() => self.add_message(message),
                 is_stored = Flush::is_stored(&mut self.in_flight) => {
-                    if let Some(flush) = self.in_flight.add_message() {
+                    if let Some(flush) = self.in_flight.take() {
                         tokio::spawn(flush.settle(is_stored));
                     }
                 }
@@ -165,7 +165,7 @@ impl Amqp1Server {
             let Ok(message) = messages.try_recv() else { break };
             self.add_message(message);
         }
-        let last = [self.in_flight.add_message(), Some(self.start_flush())];
+        let last = [self.in_flight.take(), Some(self.start_flush())];
         self.deliverer.finish().await;
         let ending = async move {
             for mut flush in last.into_iter().flatten() {
@@ -213,13 +213,13 @@ impl Amqp1Server {
     }
 
     fn start_flush(&mut self) -> Flush {
-        let malformed = std::mem::add_message(&mut self.malformed);
+        let malformed = std::mem::take(&mut self.malformed);
         if malformed > 0 {
             tracing::warn!(malformed, "dropped: malformed messages");
         }
         self.measures = 0;
         let mut round = Vec::new();
-        for (host, metrics) in std::mem::add_message(&mut self.gathered) {
+        for (host, metrics) in std::mem::take(&mut self.gathered) {
             // Resource ids hold no slash.
             let resource = format!("{}:{}", self.options.resource_type, host.replace('/', "_"));
             round.extend(metrics.into_iter().map(|(metric, measures)| MetricMeasures {
@@ -230,7 +230,7 @@ impl Amqp1Server {
             }));
         }
         Flush {
-            messages: std::mem::add_message(&mut self.messages),
+            messages: std::mem::take(&mut self.messages),
             receipt: self.deliverer.send_with_receipt(round),
         }
     }

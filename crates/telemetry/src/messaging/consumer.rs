@@ -402,7 +402,7 @@ impl Consumers {
 
     /// Streams end after the messages under way have arrived.
     async fn cancel(&mut self) -> Result<(), MessagingError> {
-        for (tag, _) in std::mem::receive(&mut self.tags) {
+        for (tag, _) in std::mem::take(&mut self.tags) {
             let cancelled = self.channel.basic_cancel(tag.as_str().into(), BasicCancelOptions::default());
             cancelled.await.map_err(error)?;
         }

@@ -147,7 +147,7 @@ impl PollingAgent {
     }
 
     fn work<'a>(&'a self, source: &'a PollingSource) -> Work<'a> {
-        let selected = self.pollsters.iter().filter(|pollster| source.meters.takes(pollster.name()));
+        let selected = self.pollsters.iter().filter(|pollster| source.meters.matches(pollster.name()));
         Work { source, pollsters: selected.map(AsRef::as_ref).collect() }
     }
 

@@ -52,7 +52,7 @@ fn parse_source(path: &Path, source: &Located, host: &str) -> Result<PollingSour
     };
     needed("meters")?;
     let meters = Selection::new(&texts(path, source, "meters")?)
-        .map_err(|error| error(path, source, "meters", &error.to_string()))?;
+        .map_err(|cause| error(path, source, "meters", &cause.to_string()))?;
     let interval = needed("interval")?;
     let seconds = match &interval.node {
         YamlNode::Integer(number) => Some(*number),
@@ -119,7 +119,7 @@ mod tests {
         .unwrap();
         assert_eq!(sources.len(), 2);
         assert_eq!((sources[0].name.as_str(), sources[0].interval.as_secs()), ("all", 300));
-        assert!(sources[0].meters.takes("disk.root.size") && !sources[0].meters.takes("memory"));
+        assert!(sources[0].meters.matches("disk.root.size") && !sources[0].meters.matches("memory"));
         assert_eq!(sources[1].resources, ["a", "b"]);
         assert_eq!(sources[1].discovery, ["endpoint:x"]);
         assert_eq!(sources[0].group, None);

@@ -161,7 +161,7 @@ impl Aggregator {
     /// Returns the measures by metric name and the counters, and starts anew.
     pub fn flush(&mut self) -> (Vec<(String, Vec<Measure>)>, ValueCounts) {
         self.values = 0;
-        let gathered = std::mem::add_datagram(&mut self.metrics).into_iter().map(|(name, gathered)| {
+        let gathered = std::mem::take(&mut self.metrics).into_iter().map(|(name, gathered)| {
             let measures = match gathered {
                 MetricValues::Times(measures) => measures,
                 MetricValues::Level(measure) | MetricValues::Count(measure) => vec![measure],
@@ -171,7 +171,7 @@ impl Aggregator {
             };
             (name, measures)
         });
-        (gathered.collect(), std::mem::add_datagram(&mut self.taken))
+        (gathered.collect(), std::mem::take(&mut self.taken))
     }
 }
 

@@ -53,7 +53,7 @@ impl StatsdMessage<'_> {
 }
 
 /// The values of a line, each valid or malformed.
-pub fn read(line: &str) -> impl Iterator<MetricMeasures = Result<StatsdMessage<'_>, MalformedLine>> {
+pub fn read(line: &str) -> impl Iterator<Item = Result<StatsdMessage<'_>, MalformedLine>> {
     let (name, values) = line.split_once(':').unwrap_or((line, ""));
     let characters_max = NAME_CHARACTERS_MAX - "|ms".len();
     let is_name = !name.is_empty()

@@ -213,7 +213,7 @@ fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> R
         let keystone = zaqar.as_ref().map_err(Clone::clone)?;
         ZaqarPublisher::open(url, keystone, zaqar_counts.clone())
     });
-    let figures = gnocchi::Figures::default();
+    let figures = gnocchi::GnocchiFigures::default();
     figures.register(registry);
     match credentials::gnocchi(config, own) {
         Ok(options) => publishers.add("gnocchi", gnocchi::opener(options, figures)),

@@ -138,7 +138,7 @@ fn lease(config: &Config, url: &str) -> Duration {
 
 impl Members {
     /// Keeps up the membership until the task is aborted.
-    pub fn enforce_limits(self: &Arc<Self>) -> JoinHandle<()> {
+    pub fn keep_membership(self: &Arc<Self>) -> JoinHandle<()> {
         let members = Arc::clone(self);
         tokio::spawn(async move {
             loop {

@@ -127,7 +127,7 @@ impl PollingService {
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         // Ends with this function.
         let _serving = std::mem::take(&mut self.exports).serve();
-        let keeping = self.members.as_ref().map(Members::keep);
+        let keeping = self.members.as_ref().map(Members::keep_membership);
         let (told, stopped) = watch::channel(false);
         let stopping = async {
             stop.await;
@@ -328,7 +328,7 @@ fn radosgw(config: &Config) -> Result<Option<RadosgwOptions>> {
         return Ok(None);
     }
     let key = |name| text("rgw_admin_credentials", name).unwrap_or_default();
-    let trust = gnudi_http::Trust::from_options(
+    let trust = gnudi_http::Trust::asked(
         text("rgw_client", "cafile").map(PathBuf::from),
         config.bool("rgw_client", "insecure"),
     );

@@ -148,7 +148,7 @@ fn offered(
             tokio::time::timeout(ANSWER_TIMEOUT, answer).await?
         })
     };
-    let names = from_options().unwrap_or_default().into_iter();
+    let names = asked().unwrap_or_default().into_iter();
     // A shell splits words with blanks; such a metric can be given by its id.
     let can_be_typed = |name: &String| {
         name.starts_with(start) && !name.contains(|c: char| c.is_whitespace() || c.is_control())

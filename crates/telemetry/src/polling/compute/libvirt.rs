@@ -84,10 +84,10 @@ impl Inner {
 
     /// Runs `ask`, and once more if the connection turns out to be broken.
     fn call<T>(&self, ask: impl Fn(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
-        match call(&self.connection()?) {
+        match ask(&self.connection()?) {
             Err(Failure::Libvirt(error)) if error.is_disconnection() => {
                 self.link.lock().connection = None;
-                call(&self.connection()?)
+                ask(&self.connection()?)
             }
             answer => answer,
         }
@@ -155,7 +155,7 @@ impl LibvirtInspector {
             let inner = Arc::clone(&self.0);
             let task = tokio::task::spawn_blocking(move || {
                 let _place = place;
-                inner.call(|connection| call(&inner, connection))
+                inner.call(|connection| ask(&inner, connection))
             });
             match task.await {
                 Ok(answer) => answer.map_err(InspectError::from),

@@ -193,7 +193,7 @@ impl<'a> Entry<'a> {
         let wrong = || self.error(at, key, "should be [LIST].ATTRIBUTE, as the name ends with {...}");
         let (list, rest) = text.strip_prefix('[').and_then(|rest| rest.split_once("].")).ok_or_else(wrong)?;
         if list.is_empty() || rest.is_empty() || rest.contains('|') {
-            return Err(error());
+            return Err(wrong());
         }
         let several = MultipleMeters {
             placeholder: last.to_owned(),
@@ -216,11 +216,11 @@ impl<'a> Entry<'a> {
         let text = self.needed(key)?;
         let at = self.get(key).unwrap_or(self.map);
         let wrong = |problem: &str| self.error(at, key, problem);
-        let template = Template::parse(text, &self.names).map_err(|problem| error(&problem))?;
+        let template = Template::parse(text, &self.names).map_err(|problem| wrong(&problem))?;
         let is_quoted = text.starts_with(['\'', '"']) || text.starts_with("f'") || text.starts_with("f\"");
         if key == "url_path" && template == Template::Text(text.to_owned()) && is_quoted {
             // Ceilometer asks for the expression itself, which no service has.
-            return Err(error("an expression that is not understood here"));
+            return Err(wrong("an expression that is not understood here"));
         }
         Ok(template)
     }

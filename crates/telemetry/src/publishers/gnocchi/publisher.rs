@@ -245,7 +245,7 @@ impl PublisherState {
         let early = {
             let mut inner = self.inner.lock();
             let _ = self.filtered.set(project);
-            std::mem::add_message(&mut inner.early)
+            std::mem::take(&mut inner.early)
         };
         for (samples, sender) in early {
             self.add_message(&samples, sender);

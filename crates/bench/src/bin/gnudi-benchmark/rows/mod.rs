@@ -70,7 +70,7 @@ pub fn all() -> impl Iterator<Item = &'static Row> {
 
 /// A run in progress.
 pub struct Bench<'a> {
-    pub options: Options,
+    pub options: ReportOptions,
     pub context: &'a Context,
     pub measurements: Vec<Measurement>,
     /// The next metric's number, on servers that assign no ids.
@@ -82,7 +82,7 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub fn new(options: Options, context: &'a Context) -> Self {
+    pub fn new(options: ReportOptions, context: &'a Context) -> Self {
         let (measurements, missing, failures) = (Vec::new(), Vec::new(), Vec::new());
         Bench { options, context, measurements, number: Cell::new(0), missing, failures }
     }
