@@ -13,9 +13,9 @@ TIME = 1_750_000_000
 
 
 @pytest.fixture(scope="module", params=["", "metrics"], ids=["root", "path prefix"])
-def client(request, tmp_path_factory):
+def client(request, module_path):
     arguments = ["--path-prefix", request.param] if request.param else []
-    with Gnudi(tmp_path_factory.mktemp("gnudi"), arguments=arguments) as server:
+    with Gnudi(module_path / (request.param or "root"), arguments=arguments) as server:
         prefix = f"/{request.param}" if request.param else ""
         client = server.client()
 

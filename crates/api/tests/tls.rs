@@ -133,7 +133,7 @@ fn certificate(stream: &TlsStream<TcpStream>) -> Vec<u8> {
 #[tokio::test]
 async fn serves_whoever_trusts_the_certificate() {
     let certificates = Certificates::new();
-    let address = start(certificates.load(), Limits::default()).await;
+    let address = start(certificates.load(), HttpLimits::default()).await;
     let root = certificates.path("root.pem");
     let mut stream = shake(address, &connector(&root, &[b"h2", b"http/1.1"])).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
@@ -153,7 +153,7 @@ async fn serves_whoever_trusts_the_certificate() {
 #[tokio::test]
 async fn a_large_body_comes_whole() {
     let certificates = Certificates::new();
-    let address = start(certificates.load(), Limits::default()).await;
+    let address = start(certificates.load(), HttpLimits::default()).await;
     let mut stream = shake(address, &connector(&certificates.path("root.pem"), &[])).await.unwrap();
     let name = "n".repeat(8 << 20);
     let head = format!(
@@ -196,7 +196,7 @@ async fn a_handshake_that_does_not_end_is_cut_and_holds_a_place_until_then() {
 #[tokio::test]
 async fn a_renewed_certificate_is_taken_and_a_bad_one_is_not() {
     let certificates = Certificates::new();
-    let address = start(certificates.load(), Limits::default()).await;
+    let address = start(certificates.load(), HttpLimits::default()).await;
     let connector = connector(&certificates.path("root.pem"), &[]);
     let mut first = shake(address, &connector).await.unwrap();
     std::fs::write(certificates.path("server.pem"), "nonsense").unwrap();

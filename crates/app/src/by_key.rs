@@ -13,13 +13,19 @@ pub struct ByKey<K, V> {
     places: HashMap<K, usize>,
 }
 
-impl<K: Clone + Eq + Hash, V> ByKey<K, V> {
-    pub fn new() -> Self {
+impl<K, V> Default for ByKey<K, V> {
+    fn default() -> Self {
         ByKey { entries: Vec::new(), places: HashMap::new() }
     }
+}
 
+impl<K: Clone + Eq + Hash, V> ByKey<K, V> {
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// Adds an entry, or replaces the value of the one that has the key.
@@ -60,7 +66,7 @@ mod tests {
     proptest! {
         #[test]
         fn is_what_a_list_would_be(puts in prop::collection::vec((0_u8..40, any::<u8>()), 0..200)) {
-            let (mut by_key, mut list) = (ByKey::new(), Vec::<(u8, u8)>::new());
+            let (mut by_key, mut list) = (ByKey::default(), Vec::<(u8, u8)>::new());
             for (key, value) in puts {
                 by_key.put(key, value);
                 match list.iter_mut().find(|(known, _)| *known == key) {

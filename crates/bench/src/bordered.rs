@@ -1,4 +1,4 @@
-//! Tables with borders, as `OpenStack`'s clients draw them.
+//! Tables with borders, like those of `OpenStack`'s clients.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ pub enum Alignment {
     Right,
 }
 
-/// A table with its last end of line. Every row has a cell a heading, and a cell may have several lines.
+/// A table with a final newline. Every row has a cell per heading, and a cell may have several lines.
 pub fn draw(headings: &[String], rows: &[Vec<String>], alignments: &[Alignment]) -> String {
     let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
     for row in rows {

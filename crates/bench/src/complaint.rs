@@ -1,9 +1,8 @@
-//! An error as its user reads it, of every program here: what was tried, and why it failed.
+//! Formats errors for users: what was tried, and why it failed.
 
 use std::fmt::Write as _;
 
-/// The error and its causes, one behind the other. Many errors tell their cause in their own text and name it as their source as
-/// well; each cause is told once.
+/// The error and its causes in order. Many errors include their source's text in their own; each cause is printed once.
 pub fn of(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {

@@ -1,4 +1,4 @@
-//! What every command needs: threads for calls that are not measured, and when to stop.
+//! The context of all commands: a runtime for calls that are not measured, and the stop signal.
 
 use std::{
     io::IsTerminal as _,
@@ -13,18 +13,18 @@ use tokio::runtime::Runtime;
 
 use crate::findings::Findings;
 
-/// What the commands of a run share.
+/// State shared by the commands of a run.
 #[derive(Debug)]
 pub struct Context {
     /// For calls that are not measured.
     pub runtime: Runtime,
     pub stop: Stop,
-    /// Show the progress of a load.
+    /// Show the progress of loads.
     pub verbose: bool,
 }
 
 impl Context {
-    /// Catches ctrl-C from here on: the first ends loads early, the second calls `clean` and ends the program.
+    /// Handles ctrl-C from now on: the first ends loads early, the second calls `clean` and exits.
     pub fn new(verbose: bool, clean: impl FnOnce() + Send + 'static) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let context = Context { runtime, stop: Stop::default(), verbose };
@@ -42,20 +42,20 @@ impl Context {
         Ok(context)
     }
 
-    /// Marks the findings of a run that was told to stop as partial.
+    /// Marks the findings of an interrupted run as partial.
     pub fn mark_partial(&self, findings: &mut Findings, reason: &str) {
         if self.stop.is_set() {
             findings.partial = Some(reason.to_owned());
         }
     }
 
-    /// Whether progress goes to a terminal: a bar, else lines.
+    /// Whether progress is shown on a terminal, as a bar; else as lines.
     pub fn on_terminal() -> bool {
         std::io::stderr().is_terminal()
     }
 }
 
-/// What the shell answers for a program that ctrl-C ended.
+/// The shell's exit code for a program interrupted by ctrl-C.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
 /// Whether the run was told to end early.

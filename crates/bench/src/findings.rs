@@ -1,4 +1,4 @@
-//! What a command found out: figures, tables and plots, with nothing about how they are shown.
+//! The results of a command: figures, tables and plots, independent of their presentation.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -13,7 +13,7 @@ pub struct Findings {
     pub tables: Vec<Table>,
     pub plots: Vec<Plot>,
     pub notes: Vec<String>,
-    /// Why the run ended before its time; the rest is what there was until then.
+    /// Why the run ended early.
     pub partial: Option<String>,
 }
 
@@ -22,12 +22,12 @@ impl Findings {
         Findings { title: title.into(), ..Findings::default() }
     }
 
-    /// Adds a figure that is only told.
+    /// Adds a figure without comparison.
     pub fn tell(&mut self, name: impl Into<String>, value: Value) {
         self.figures.push(Figure { name: name.into(), value, better: None });
     }
 
-    /// Adds a figure by which two servers can be compared, in the direction that such values have.
+    /// Adds a figure for comparing two servers; its direction follows from the kind of value.
     pub fn compare(&mut self, name: impl Into<String>, value: Value) {
         let better = value.better();
         self.figures.push(Figure { name: name.into(), value, better });
@@ -37,25 +37,25 @@ impl Findings {
         self.notes.push(note.into());
     }
 
-    /// Notes a failure, and shows it at once.
+    /// Notes a failure, and prints it at once.
     pub fn note_failure(&mut self, failure: String) {
         eprintln!("{failure}");
         self.notes.push(failure);
     }
 
-    /// Of a program that found this: that of an interrupted one where the findings are partial.
+    /// The program's exit code: that of an interrupted program if the findings are partial.
     pub fn exit_code(&self) -> u8 {
         if self.partial.is_some() { EXIT_INTERRUPTED } else { 0 }
     }
 }
 
-/// A named number, or text.
+/// A named number or text.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
     pub name: String,
     #[serde(flatten)]
     pub value: Value,
-    /// Which direction is the better one; `None` where the figure says nothing about speed.
+    /// Which direction is better; `None` if the figure is not about performance.
     pub better: Option<Better>,
 }
 
@@ -70,11 +70,11 @@ pub enum Better {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Count(u64),
-    /// So many of something a second; the text names it in the singular (`create`).
+    /// Per second; the text is the unit in the singular (`create`).
     Rate(f64, &'static str),
-    /// A span of time, shown with its unit.
+    /// A duration, shown with its unit.
     Seconds(f64),
-    /// A latency in seconds, shown bare as gnocchiclient does.
+    /// A latency in seconds, shown without a unit like in gnocchiclient.
     Latency(f64),
     Percent(f64),
     Bytes(u64),
@@ -82,7 +82,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Which direction is the better one: of rates and shares up, of all that is used up or waits down.
+    /// Which direction is better: up for rates and shares, down for resources and backlogs.
     fn better(&self) -> Option<Better> {
         match self {
             Value::Rate(..) | Value::Percent(_) => Some(Better::Higher),
@@ -91,7 +91,7 @@ impl Value {
         }
     }
 
-    /// The number to compare and to plot; `None` for text.
+    /// The number for comparisons and plots; `None` for text.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Count(count) | Value::Bytes(count) => Some(*count as f64),
@@ -102,7 +102,7 @@ impl Value {
         }
     }
 
-    /// In the words of the results: `create/s`, `seconds`.
+    /// In the JSON results: `create/s`, `seconds`.
     pub fn unit(&self) -> String {
         match self {
             Value::Rate(_, of) => format!("{of}/s"),
@@ -129,17 +129,17 @@ impl Serialize for Value {
     }
 }
 
-/// Rows of text under headings.
+/// Rows of text with headings.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Table {
     pub title: String,
     pub headings: Vec<String>,
-    /// Each as long as the headings; numbers already formatted.
+    /// Each as long as the headings; numbers are already formatted.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// The headings stand in one text, `|` between two of them.
+    /// Headings are separated by `|`.
     pub fn new(
         title: impl Into<String>,
         headings: &str,
@@ -160,7 +160,7 @@ pub struct Plot {
     pub x: Axis,
     pub y: Axis,
     pub lines: Vec<Line>,
-    /// Moments to point out, by their place on the x axis.
+    /// Marks at positions of the x axis.
     pub marks: Vec<Mark>,
 }
 
@@ -173,7 +173,7 @@ impl Plot {
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Axis {
-    /// What it shows, with the unit: `seconds`, `measures waiting`.
+    /// The label, with its unit: `seconds`, `measures waiting`.
     pub label: String,
     pub logarithmic: bool,
 }
@@ -191,7 +191,7 @@ impl Axis {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Line {
     pub name: String,
-    /// (x, y), by rising x.
+    /// (x, y), sorted by x.
     #[serde(deserialize_with = "finite")]
     pub points: Vec<(f64, f64)>,
 }
@@ -202,7 +202,7 @@ impl Line {
     }
 }
 
-/// JSON has `null` for what is no number: such points are left out.
+/// Skips points with `null`, JSON's form of NaN.
 fn finite<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(f64, f64)>, D::Error> {
     let points = Vec::<(Option<f64>, Option<f64>)>::deserialize(deserializer)?;
     Ok(points.into_iter().filter_map(|(x, y)| x.zip(y)).collect())

@@ -1,7 +1,7 @@
-//! How findings are printed: gnocchiclient's table, JSON, bare values or CSV.
+//! Prints findings as gnocchiclient's table, JSON, bare values or CSV.
 //!
-//! The figures look as the client's formatters show them, so that scripts which read its output read this one; what the client
-//! does not have (tables, plots, notes, why a run is partial) follows behind them.
+//! Figures look like in the client's output, for compatibility with scripts; tables, plots, notes, and the reason of a
+//! partial run follow after them.
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -22,7 +22,7 @@ pub enum Format {
     Csv,
 }
 
-/// A figure's value as the tables show it: `1136.96 create/s`, `8.80 seconds`.
+/// A figure's value in tables: `1136.96 create/s`, `8.80 seconds`.
 pub fn shown(value: &Value) -> String {
     match value {
         Value::Count(count) => count.to_string(),
@@ -35,7 +35,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// Leaves only the figures of these names, in their own order; case does not matter, nor blanks against underscores.
+/// Keeps only the figures with these names, in order; case and the difference of blanks and underscores are ignored.
 pub fn select(findings: &mut Findings, names: &[String]) -> Result<()> {
     let known: Vec<&str> = findings.figures.iter().map(|figure| figure.name.as_str()).collect();
     let mut chosen = chosen(&known, names)?.into_iter();
@@ -43,7 +43,7 @@ pub fn select(findings: &mut Findings, names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Which columns these names choose, one answer each; all where there are no names. As [`select`] compares them.
+/// Which columns the names select, one result each; all without names. Compares like [`select`].
 pub fn chosen(columns: &[&str], names: &[String]) -> Result<Vec<bool>> {
     fn normal(name: &str) -> String {
         name.trim().to_lowercase().replace(' ', "_")
@@ -56,7 +56,7 @@ pub fn chosen(columns: &[&str], names: &[String]) -> Result<Vec<bool>> {
     Ok(chosen)
 }
 
-/// The findings as text, with an end of line.
+/// The findings as text, with a final newline.
 pub fn text(findings: &Findings, format: Format) -> String {
     let mut figures = findings.figures.clone();
     figures.extend(findings.partial.as_ref().map(|why| Figure {
@@ -72,7 +72,7 @@ pub fn text(findings: &Findings, format: Format) -> String {
     }
 }
 
-/// What the formats made for programs leave out, for people; empty where [`text`] has it.
+/// The parts that machine-readable formats leave out, for people; empty if [`text`] includes them.
 pub fn remarks(findings: &Findings, format: Format) -> &[String] {
     match format {
         Format::Table | Format::Json => &[],
@@ -95,7 +95,7 @@ fn tables(findings: &Findings, figures: &[Figure]) -> String {
     text
 }
 
-/// One line a row, everything to the left.
+/// A line per row, left-aligned.
 fn table(Table { headings, rows, .. }: &Table) -> String {
     let line = |row: &Vec<String>| row.iter().map(|cell| cell.replace(['\n', '\r'], " ")).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(line).collect();
@@ -128,7 +128,7 @@ fn object(findings: &Findings, figures: &[Figure]) -> String {
     if entries.is_empty() { "{}\n".to_owned() } else { format!("{{\n{}\n}}\n", entries.join(",\n")) }
 }
 
-/// A text as CSV has it.
+/// A text in CSV.
 pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }

@@ -1,13 +1,13 @@
-//! Latencies, counted in buckets (`hdrhistogram`): any number of them in the same memory.
+//! Latency histograms (`hdrhistogram`): constant memory.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram as Counts;
 
-/// Of a percentile: its relative error is below a thousandth.
+/// Of percentiles: the relative error is below a thousandth.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// A distribution of durations, from nanoseconds to centuries; the smallest, the largest and the sum are exact.
+/// A distribution of durations, from nanoseconds to centuries; minimum, maximum and sum are exact.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     counts: Counts<u64>,
@@ -43,7 +43,7 @@ impl Histogram {
         self.counts.is_empty()
     }
 
-    /// The latency that `share` (0 to 1) of all calls did not exceed; zero where there are none.
+    /// The latency that a `share` (0 to 1) of all calls did not exceed; zero if empty.
     pub fn percentile(&self, share: f64) -> Duration {
         if self.is_empty() {
             return Duration::ZERO;
@@ -51,8 +51,8 @@ impl Histogram {
         Duration::from_nanos(self.counts.value_at_quantile(share).clamp(self.min_ns, self.max_ns))
     }
 
-    /// The latency at a share (0 to 1) of the way from the first to the last of all calls in order, between two of them where it
-    /// falls between: as gnocchiclient counts, to within a bucket. Seconds; zero where there are none.
+    /// The latency at a share (0 to 1) of the way from the first to the last of the sorted calls, interpolated like in
+    /// gnocchiclient, to within a bucket. Seconds; zero if empty.
     pub fn quantile_seconds(&self, share: f64) -> f64 {
         if self.is_empty() {
             return 0.0;
@@ -63,19 +63,19 @@ impl Histogram {
         (low_ns + (high_ns - low_ns) * (place - low as f64)).round() / 1e9
     }
 
-    /// Zero where there are none.
+    /// Zero if empty.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(u64::try_from(self.sum_ns / u128::from(self.total().max(1))).unwrap_or(u64::MAX))
     }
 
-    /// Nanoseconds of the call of this rank, counted from 0: the middle of its bucket, the ends exactly.
+    /// Nanoseconds of the call with this rank, from 0: the middle of its bucket; minimum and maximum are exact.
     fn at_rank(&self, rank: u64) -> f64 {
         match rank {
             0 => return self.min_ns as f64,
             rank if rank + 1 >= self.total() => return self.max_ns as f64,
             _ => {}
         }
-        // Between two ranks, so that no rounding leads to the wrong one.
+        // Between two ranks, so that rounding cannot select the wrong one.
         let ns = self.counts.value_at_quantile((rank as f64 + 0.5) / self.total() as f64);
         (self.counts.median_equivalent(ns) as f64).clamp(self.min_ns as f64, self.max_ns as f64)
     }
@@ -89,7 +89,7 @@ impl Histogram {
         Duration::from_nanos(u64::try_from(self.sum_ns).unwrap_or(u64::MAX))
     }
 
-    /// Zero where there are none.
+    /// Zero if empty.
     pub fn min(&self) -> Duration {
         if self.is_empty() { Duration::ZERO } else { Duration::from_nanos(self.min_ns) }
     }
@@ -116,7 +116,7 @@ mod tests {
         let mut state = 7_u64;
         let mut draw = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // From 20 us on, with a long tail: each further doubling is half as likely.
+            // From 20 us on, with a long tail: each doubling is half as likely.
             let tail = (state | 1 << 62).leading_zeros().max((state << 8 | 1).leading_zeros());
             (20_000 << tail.min(12)) + (state >> 48)
         };

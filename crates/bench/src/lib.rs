@@ -1,7 +1,7 @@
-//! The load generator: drives any server that speaks Gnocchi's API, says what it measured, and what it could reach itself.
+//! The load generator: drives any server with Gnocchi's API, and reports what it measured and its own limit.
 //!
-//! `gnudi benchmark` are gnocchiclient's benchmarks on it. Starting and comparing servers is the job of the program
-//! `gnudi-benchmark`, in `bin/`, which is built on this library.
+//! `gnudi benchmark` is gnocchiclient's benchmarks on top of it. Starting and comparing servers is left to the program
+//! `gnudi-benchmark`, in `bin/`, which uses this library.
 
 pub mod bordered;
 pub mod commands;

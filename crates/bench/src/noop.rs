@@ -1,7 +1,7 @@
-//! A server that does nothing, as fast as a socket allows: what the load generator reaches on it is the limit of a run.
+//! A no-op server, as fast as sockets allow: the load generator's rate on it is the limit of a run.
 //!
-//! It answers every request of the workloads with a fixed answer of the right size and keeps nothing. One thread, raw
-//! sockets: a server that also does something cannot be lighter.
+//! It answers every request of the workloads with a fixed response of the right size and stores nothing. One thread,
+//! raw sockets.
 
 use std::{
     io,
@@ -18,10 +18,10 @@ use tokio::{
 
 use crate::load::response::{decimal, header};
 
-/// Points in the answer to a GET of measures: a month by the minute.
+/// Points in the response to a GET of measures: a month by the minute.
 pub const POINTS: usize = 43_200;
 
-/// The same where a start is asked for: a day by the minute.
+/// The same with a start: a day by the minute.
 pub const DAY_POINTS: usize = 1_440;
 
 /// The same where [`YEAR_ARGUMENT`] is given.
@@ -35,29 +35,29 @@ const ARROW_POINT_BYTES: usize = 16;
 
 const READ_BYTES: usize = 256 << 10;
 
-/// A running no-op server; it ends when this is dropped.
+/// A running no-op server; stopped when dropped.
 #[derive(Debug)]
 pub struct NoopServer {
     pub address: SocketAddr,
-    /// The number of its thread, for its processor time.
+    /// The id of its thread, for its processor time.
     pub thread_id: u32,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl NoopServer {
-    /// Starts a server on a free port of loopback.
+    /// Starts a server on a free loopback port.
     pub fn start() -> io::Result<Self> {
         Self::start_with(|_| Answers::new())
     }
 
-    /// The same, where every answer is a 200 with this body: as large as those of the server that it stands for.
+    /// The same with a 200 response with this body for all requests, as large as those of the server that it replaces.
     pub fn answering(body: &[u8]) -> io::Result<Self> {
         let answer = answer("200 OK", &String::from_utf8_lossy(body));
         Self::start_with(|_| answer)
     }
 
-    /// The same, with answers that may depend on the server's address.
+    /// The same with responses that may depend on the server's address.
     pub fn start_with<C: Choice>(answers: impl FnOnce(SocketAddr) -> C) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -90,7 +90,7 @@ impl Drop for NoopServer {
     }
 }
 
-/// The number of the calling thread: the last part of `PID/task/TID`.
+/// The id of the calling thread: the last part of `PID/task/TID`.
 fn current_thread_id() -> io::Result<u32> {
     let path = std::fs::read_link("/proc/thread-self")?;
     path.file_name()
@@ -109,7 +109,7 @@ async fn accept(listener: TcpListener, answers: impl Choice) {
     }
 }
 
-/// Serves a connection until the client closes it or sends what is not understood.
+/// Serves a connection until the client closes it or sends an unsupported request.
 async fn serve(mut stream: TcpStream, answers: Arc<impl Choice>) {
     let mut buffer = vec![0; READ_BYTES];
     let mut filled = 0;
@@ -141,23 +141,23 @@ fn content_length(head: &[u8]) -> usize {
     value.and_then(|value| decimal(value).ok()).unwrap_or(0) as usize
 }
 
-/// Which whole answer a request gets, by its head.
+/// Selects the response to a request by its header.
 pub trait Choice: Send + Sync + 'static {
     fn choose(&self, head: &[u8]) -> &[u8];
 }
 
-/// To everything the same.
+/// The same response for everything.
 impl Choice for Vec<u8> {
     fn choose(&self, _head: &[u8]) -> &[u8] {
         self
     }
 }
 
-/// Whole answers, prebuilt.
+/// Complete, prebuilt responses.
 struct Answers {
     accepted: Vec<u8>,
     created: Vec<u8>,
-    /// To the creation of an archive policy: it exists already.
+    /// For the creation of an archive policy: it exists already.
     known: Vec<u8>,
     deleted: Vec<u8>,
     metric: Vec<u8>,
@@ -236,7 +236,7 @@ fn has(path: &[u8], part: &[u8]) -> bool {
     path.windows(part.len()).any(|window| window == part)
 }
 
-/// A whole answer with JSON. Further header lines may follow the status.
+/// A complete JSON response. Further header lines may follow the status.
 pub fn answer(status: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")

@@ -1,7 +1,7 @@
-//! A measured phase of a command: so many requests of one kind with so many workers, the figures that gnocchiclient prints of
-//! them, and whether the server or the generator was the bottleneck.
+//! A measured phase of a command: a number of requests of one kind, the figures that gnocchiclient prints for them, and
+//! whether the server or the generator was the bottleneck.
 //!
-//! For that, the same requests go to a no-op server afterwards, whose answers are as large as the server's.
+//! For that, the same requests are then sent to a no-op server with equally large responses.
 
 use std::time::Duration;
 
@@ -18,28 +18,28 @@ use crate::{
     target::{Target, TargetOptions},
 };
 
-/// How long the no-op server is under load, and how often: the best time counts, when the machine did nothing else.
+/// Duration and repetitions of the calibration on the no-op server: the best one counts.
 const CALIBRATION: Duration = Duration::from_millis(100);
 const CALIBRATIONS: usize = 4;
 
-/// From this share of its threads' time on, the generator is busy.
+/// The generator is busy from this share of its threads' time on.
 const BUSY: f64 = 0.9;
 
-/// From this share of what a no-op server reaches on, a server's rate says more about the generator.
+/// From this share of the no-op server's rate on, the generator limits the result.
 const NEAR_LIMIT: f64 = 0.8;
 
-/// Which server, and how it is put under load.
+/// The server, and options of the load.
 #[derive(Clone, Debug, Args)]
 pub struct LoadOptions {
     #[command(flatten)]
     pub target: TargetOptions,
-    /// Number of workers to use: connections with one request under way each [default: the number of processors].
+    /// Number of workers: connections with one request in flight each [default: the number of processors].
     #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = count::workers)]
     pub workers: Option<u64>,
     /// Threads of the load generator.
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = count::threads)]
     pub threads: u64,
-    /// Do not find out what the load generator itself reaches.
+    /// Skip the calibration of the load generator.
     #[arg(long)]
     pub no_calibration: bool,
 }
@@ -51,7 +51,7 @@ impl LoadOptions {
     }
 }
 
-/// What to do in a phase.
+/// The work of a phase.
 #[derive(Debug)]
 pub struct Phase<'a> {
     /// What a request does, in gnocchiclient's word: `create`.
@@ -61,20 +61,20 @@ pub struct Phase<'a> {
     pub keep: Keep,
 }
 
-/// A phase that was carried out.
+/// A completed phase.
 #[derive(Debug)]
 pub struct Finished {
     pub verb: &'static str,
-    /// Requests that were asked for.
+    /// Number of requests to send.
     pub count: u64,
     pub workers: u64,
     pub threads: u64,
     pub outcome: Outcome,
-    /// Requests a second that the same load reaches on a no-op server.
+    /// Requests per second of the same load on a no-op server.
     pub limit: Option<f64>,
     /// The server was the no-op server itself.
     pub on_noop: bool,
-    /// The run was told to stop before the end.
+    /// The run was stopped before the end.
     pub interrupted: bool,
 }
 
@@ -108,7 +108,7 @@ impl Phase<'_> {
     }
 }
 
-/// Requests a second of the load on a server that answers everything with this body.
+/// Requests per second of the load on a server with this response body.
 fn calibrate(load: &Load, answer: &[u8]) -> Result<f64> {
     let noop = NoopServer::answering(answer)?;
     let load = Load {
@@ -125,18 +125,18 @@ fn calibrate(load: &Load, answer: &[u8]) -> Result<f64> {
     Ok(rates.fold(0.0, f64::max))
 }
 
-/// What kept a load from going faster.
+/// The bottleneck of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bottleneck {
     Server,
     Generator,
-    /// The generator was ready to run, while the processors did something else.
+    /// The generator was ready to run, but waited for a processor.
     Processors,
 }
 
 impl Bottleneck {
-    /// Of a load that reached `rate` requests a second where `limit` can be reached, with the shares of the time in which the
-    /// generator ran and in which it waited for a processor.
+    /// For a load that reached `rate` requests per second of a possible `limit`, with the shares of time that the
+    /// generator ran and waited for a processor.
     fn of(rate: f64, limit: Option<f64>, run: Option<f64>, wait: Option<f64>) -> Self {
         let near_limit = limit.is_some_and(|limit| rate >= NEAR_LIMIT * limit);
         match (run.unwrap_or(0.0), wait.unwrap_or(0.0)) {
@@ -156,7 +156,7 @@ impl Bottleneck {
 }
 
 impl Finished {
-    /// An error where no request succeeded, although some were answered or failed.
+    /// Fails if no request succeeded, although some were completed.
     pub fn require_success(self) -> Result<Self> {
         match &self.outcome.failure {
             Some(failure) if self.outcome.calls == 0 => {
@@ -166,18 +166,18 @@ impl Finished {
         }
     }
 
-    /// Requests a second that were carried out.
+    /// Requests per second.
     pub fn rate(&self) -> f64 {
         ratio(self.outcome.executed() as f64, self.outcome.elapsed.as_secs_f64())
     }
 
-    /// gnocchiclient's speed: what its workers would do if they never waited between two requests.
+    /// gnocchiclient's speed: the rate of its workers if they never paused between requests.
     pub fn speed(&self) -> f64 {
         let cumulated = self.outcome.latency.sum().as_secs_f64();
         ratio((self.outcome.executed() * self.workers) as f64, cumulated)
     }
 
-    /// The share of their time in which the generator's threads ran, and in which they waited for a processor.
+    /// The shares of time that the generator's threads ran, and waited for a processor.
     fn shares(&self) -> Option<(f64, f64)> {
         let times = self.outcome.times?;
         let all = self.outcome.elapsed.as_secs_f64() * self.threads as f64;
@@ -193,10 +193,10 @@ impl Finished {
         Bottleneck::of(self.rate(), self.limit, run, wait)
     }
 
-    /// The figures of gnocchiclient, under its names and in its order.
-    pub fn tell_clients(&self, findings: &mut Findings) {
+    /// gnocchiclient's figures, with its names and in its order.
+    pub fn add_client_figures(&self, findings: &mut Findings) {
         let (verb, outcome) = (self.verb, &self.outcome);
-        // Two phases of one command have the same workers, told once.
+        // Phases of one command have the same workers, reported once.
         if findings.figures.is_empty() {
             findings.tell("client workers", Value::Count(self.workers));
         }
@@ -223,8 +223,8 @@ impl Finished {
         }
     }
 
-    /// The figures that gnocchiclient does not have, to stand behind all of its own.
-    pub fn tell_own(&self, findings: &mut Findings) {
+    /// Further figures, after all of gnocchiclient's.
+    pub fn add_own_figures(&self, findings: &mut Findings) {
         let (verb, outcome) = (self.verb, &self.outcome);
         findings.compare(format!("{verb} rate"), Value::Rate(self.rate(), verb));
         if outcome.refused > 0 {
@@ -261,7 +261,7 @@ impl Finished {
     }
 }
 
-/// Zero where nothing is there to divide by.
+/// Zero if the divisor is zero.
 fn ratio(dividend: f64, divisor: f64) -> f64 {
     if divisor > 0.0 { dividend / divisor } else { 0.0 }
 }
@@ -285,7 +285,7 @@ mod tests {
         LoadOptions { target, workers: Some(4), threads: 1, no_calibration: false }
     }
 
-    /// On a server of this endpoint, or on another that stands in for it.
+    /// On a server of this endpoint, or on another that replaces it.
     fn run_on(endpoint: &str, other: Option<SocketAddr>, count: u64) -> Finished {
         let options = options(endpoint);
         let mut target = options.target.open().unwrap();
@@ -301,7 +301,7 @@ mod tests {
 
     fn figure(finished: &Finished, name: &str) -> Option<Value> {
         let mut findings = Findings::default();
-        finished.tell_own(&mut findings);
+        finished.add_own_figures(&mut findings);
         findings.figures.into_iter().find(|figure| figure.name == name).map(|figure| figure.value)
     }
 
@@ -310,7 +310,7 @@ mod tests {
         let server = NoopServer::start().unwrap();
         let endpoint = format!("http://{}", server.address);
         let mut finished = run(&endpoint, 20_000);
-        // On a machine that has other things to do now and then, the load and its calibration are not always alike.
+        // On a busy machine, the load and its calibration may differ.
         for _ in 0..10 {
             if finished.bottleneck() != Bottleneck::Server {
                 break;
@@ -323,7 +323,7 @@ mod tests {
         assert!(figure(&finished, "show generator cpu").is_some());
     }
 
-    /// Answers each request with the same, after a pause.
+    /// Answers all requests with the same response, after a pause.
     fn server(pause: Duration, answer: &'static [u8]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -345,11 +345,11 @@ mod tests {
     fn a_slow_server_is_the_bottleneck_itself() {
         let server = server(Duration::from_millis(20), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
         let finished = run(&format!("http://{server}"), 40);
-        // Where the machine is overloaded, it may be the processors.
+        // On an overloaded machine, it may be the processors.
         assert_ne!(finished.bottleneck(), Bottleneck::Generator, "{finished:?}");
         assert!(finished.limit.unwrap() > 2.0 * finished.rate(), "{finished:?}");
         assert_ne!(figure(&finished, "show bottleneck"), Some(Value::Text("generator".to_owned())));
-        // Four workers with a request of 20 ms each; the client's speed leaves out the pauses between requests.
+        // Four workers with requests of 20 ms; the client's speed excludes pauses between requests.
         assert!(finished.rate() <= 200.0 && finished.speed() <= 200.0, "{finished:?}");
         assert!(finished.speed() >= finished.rate() * 0.999, "{finished:?}");
     }

@@ -1,4 +1,4 @@
-//! The progress of a load while it runs: a bar on a terminal, lines in a log.
+//! The progress of a load: a bar on a terminal, lines in a log.
 //!
 //! The lines are gnocchiclient's: `120/1000, total: 1.00 seconds, rate: 120.00 create/second`, once a second and at the end.
 
@@ -16,7 +16,7 @@ const BAR_DELAY: Duration = Duration::from_millis(100);
 /// Characters between the bar's ends.
 const BAR_WIDTH: u64 = 30;
 
-/// How progress is shown.
+/// How to show progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Display {
     Hidden,
@@ -24,12 +24,12 @@ pub enum Display {
     Bar,
 }
 
-/// A piece of work whose steps are counted.
+/// Work with countable steps.
 #[derive(Debug)]
 pub struct Progress {
     pub done: AtomicU64,
     total: u64,
-    /// What a step is called: `create`.
+    /// The name of a step: `create`.
     verb: &'static str,
     display: Display,
 }
@@ -39,7 +39,7 @@ impl Progress {
         Progress { done: AtomicU64::new(0), total, verb, display }
     }
 
-    /// Does the work and shows its progress from another thread; the last step is always shown.
+    /// Runs the work and shows its progress from another thread; the last step is always shown.
     pub fn watch<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.display == Display::Hidden {
             return work();
@@ -54,13 +54,13 @@ impl Progress {
                 }
                 self.show(start.elapsed(), true);
             });
-            // Dropped when the work ends, also by a panic: that ends the thread.
+            // Dropped when the work ends, even by a panic: that ends the thread.
             let _working = working;
             work()
         })
     }
 
-    /// A lost line is no reason to end the work.
+    /// A failure to print must not end the work.
     fn show(&self, elapsed: Duration, last: bool) {
         let mut text = self.line(elapsed);
         match self.display {

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers, the same in every run.
 
 /// The next number of xorshift64*; the state must not be zero.
 pub fn xorshift(state: &mut u64) -> u64 {

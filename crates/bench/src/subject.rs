@@ -1,6 +1,7 @@
-//! The metrics that a command works on: those that were named, or one that is made for the run and deleted at its end.
+//! The metrics that a command works on: the given ones, or one created for the run and deleted at its end.
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use gnudi_client::uri;
 use gnudi_model::python;
 use serde::Deserialize;
@@ -9,19 +10,45 @@ use uuid::Uuid;
 
 use crate::target::Target;
 
-/// The policy of a metric that is made for a run.
+/// The policy of a metric created for a run.
 const DEFAULT_POLICY: &str = "low";
+
+/// The metrics of a command, or the policy of the one created for the run.
+#[derive(Clone, Debug, Args)]
+pub struct SubjectArgs {
+    /// ID of the resource whose metrics are named.
+    #[arg(short, long, value_name = "ID")]
+    resource_id: Option<String>,
+    /// Archive policy of the metric created if none is given [default: low].
+    #[arg(short, long, value_name = "NAME")]
+    archive_policy_name: Option<String>,
+    /// IDs or names of the metrics [default: one created for the run].
+    #[arg(value_name = "METRIC")]
+    metrics: Vec<String>,
+}
+
+impl SubjectArgs {
+    /// The paths of the given metrics.
+    pub fn paths(&self) -> Result<Vec<String>> {
+        paths(&self.metrics, self.resource_id.as_deref())
+    }
+
+    /// The metrics with these paths, or one created for the run.
+    pub fn subjects<'a>(&self, paths: Vec<String>, target: &'a Target) -> Result<Subjects<'a>> {
+        Subjects::of(paths, self.archive_policy_name.as_deref(), target)
+    }
+}
 
 /// Metrics by their paths.
 #[derive(Debug)]
 pub struct Subjects<'a> {
     /// Such as `/v1/metric/0a7a15ff-aa13-4ac2-897c-9bdf30ce175b`.
     pub paths: Vec<String>,
-    /// The metrics were made for the run: they go with this.
+    /// Set if the metrics were created for the run: they are deleted on drop.
     made_on: Option<&'a Target>,
 }
 
-/// The path of a metric: by its id, or by its resource and its name.
+/// The path of a metric: by id, or by resource and name.
 fn path(metric: &str, resource: Option<&str>) -> Result<String> {
     ensure!(!metric.is_empty(), "the metric has no name");
     if let Some(resource) = resource {
@@ -48,7 +75,7 @@ pub fn resource_path(resource: &str) -> String {
 }
 
 impl<'a> Subjects<'a> {
-    /// The metrics of these paths; where there are none, a new one of the policy.
+    /// The metrics with these paths; without any, a new one of the policy.
     pub fn of(paths: Vec<String>, policy: Option<&str>, target: &'a Target) -> Result<Self> {
         if paths.is_empty() {
             return Self::make(policy.unwrap_or(DEFAULT_POLICY), target);

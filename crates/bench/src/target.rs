@@ -1,6 +1,6 @@
-//! The server that a load goes to: any that speaks Gnocchi's API over HTTP, given by its URL, or the built-in no-op server.
+//! The server under load: any server with Gnocchi's API over HTTP, given by its URL, or the built-in no-op server.
 //!
-//! It makes the few calls that are not measured, and turns a server that is missing or refuses into a clear error.
+//! It makes the few calls that are not measured, and reports clear errors for missing or refusing servers.
 
 use std::{
     net::{SocketAddr, TcpStream, ToSocketAddrs as _},
@@ -18,32 +18,32 @@ use crate::{
     noop::NoopServer,
 };
 
-/// The endpoint that stands for the no-op server.
+/// The endpoint name of the no-op server.
 const LIMIT: &str = "limit";
 
-/// To open the first connection.
+/// Timeout of the first connection.
 const CONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// Which server, and who asks.
+/// The server, and the credentials.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TargetOptions {
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// A server that answers.
+/// A server that responds.
 #[derive(Debug)]
 pub struct Target {
     pub address: SocketAddr,
     secured: Option<Secured>,
     pub headers: Headers,
     pub silence_max: Duration,
-    /// Going on as long as this, where that is the target.
+    /// Kept alive, if it is the target.
     noop: Option<NoopServer>,
 }
 
 impl TargetOptions {
-    /// Looks the server up and asks it something: an error says which request it did not answer, or refused.
+    /// Resolves the server and sends it a request: errors say which request failed.
     pub fn open(&self) -> Result<Target> {
         let silence_max = self.server.timeout();
         let Server { endpoint, options } = self.server.resolve_blocking()?;
@@ -78,7 +78,7 @@ fn secured(host: &str, trust: &Trust) -> Result<Secured> {
     Secured::new(name, trust)
 }
 
-/// The header lines that say who asks, and that errors be JSON.
+/// Header lines with the identity, and `Accept` for JSON errors.
 fn lines(options: &ClientOptions) -> Result<String> {
     let mut lines = "Accept: application/json\r\n".to_owned();
     for (name, value) in options.identity()? {
@@ -88,7 +88,7 @@ fn lines(options: &ClientOptions) -> Result<String> {
     Ok(lines)
 }
 
-/// A URL, taken apart.
+/// A parsed URL.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// With its port.
@@ -120,7 +120,7 @@ impl Endpoint {
         Ok(Endpoint { host, prefix, is_secure })
     }
 
-    /// The first that the host has.
+    /// The first address of the host.
     pub fn address(&self) -> Result<SocketAddr> {
         let mut addresses = self.host.to_socket_addrs().with_context(|| self.host.clone())?;
         addresses.next().with_context(|| format!("{} has no address", self.host))
@@ -128,12 +128,12 @@ impl Endpoint {
 }
 
 impl Target {
-    /// Whether it is the built-in server that does nothing.
+    /// Whether it is the built-in no-op server.
     pub fn is_noop(&self) -> bool {
         self.noop.is_some()
     }
 
-    /// A load of one connection on this server.
+    /// A load with one connection on this server.
     pub fn load<'a>(&'a self, requests: &'a Requests, until: Until, stop: &'a Stop) -> Load<'a> {
         Load {
             secured: self.secured.as_ref(),
@@ -142,18 +142,18 @@ impl Target {
         }
     }
 
-    /// The body of the answer to a request without a body.
+    /// The response to a request without a body.
     pub fn call(&self, method: &str, path: &str) -> Result<Vec<u8>> {
         self.send(self.headers.bare(method, path))
     }
 
-    /// The body of the answer to a POST of JSON.
+    /// The response to a POST of JSON.
     pub fn post(&self, path: &str, body: &[u8]) -> Result<Vec<u8>> {
         self.send(self.headers.post(path, body))
     }
 
     fn send(&self, request: Vec<u8>) -> Result<Vec<u8>> {
-        // Calls of their own are not cut: ctrl-C ends the load that they belong to.
+        // These calls are not interrupted: ctrl-C ends the load that they belong to.
         let stop = Stop::default();
         let requests = Requests::Listed(vec![request]);
         let load = Load { keep: Keep::Bodies, ..self.load(&requests, Until::Count(1), &stop) };

@@ -1,4 +1,4 @@
-//! What a client feels over time: each of its calls, with its begin and how long it took.
+//! The calls of a client over time: their starts and durations.
 
 use crate::findings::Line;
 
@@ -9,20 +9,20 @@ pub struct Call {
     pub latency_s: f64,
 }
 
-/// Most points of a line.
+/// Maximum points of a line.
 const BUCKETS_MAX: f64 = 400.0;
 const BUCKET_MIN_S: f64 = 0.25;
 
-/// The longest call under way, in milliseconds, and the calls that end a second. Times are shown since `origin_s`.
+/// The longest call in progress, in milliseconds, and the calls completed per second, by time since `origin_s`.
 pub fn lines(names: [&str; 2], calls: &[Call], end_s: f64, origin_s: f64) -> [Line; 2] {
-    // The last call may end after all else.
+    // The last call may end after everything else.
     let end_s = calls.iter().map(|call| call.begin_s + call.latency_s).fold(end_s, f64::max);
     let width_s = (end_s / BUCKETS_MAX).max(BUCKET_MIN_S);
     let mut buckets = vec![(0.0_f64, 0_u64); (end_s / width_s).ceil() as usize];
     let bucket_of = |at_s: f64| (at_s / width_s) as usize;
     for call in calls {
         let (first, last) = (bucket_of(call.begin_s), bucket_of(call.begin_s + call.latency_s));
-        // A stall shows for as long as it lasts.
+        // A stall is visible for its whole duration.
         for bucket in buckets.iter_mut().take(last + 1).skip(first) {
             bucket.0 = bucket.0.max(call.latency_s);
         }

@@ -1,6 +1,6 @@
-//! The words of the command line: which program is meant, where options may stand, and how `--help` lists the commands.
+//! Parses the command line: program names, the position of options, and the command groups in `--help`.
 //!
-//! What each command takes is in `args` and beside the commands.
+//! The arguments of each command are in `args` and beside the commands.
 
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
 
@@ -13,7 +13,7 @@ use crate::args::Cli;
 /// The program's own name.
 pub const NAME: &str = "gnudi";
 
-/// Gnocchi's and Ceilometer's programs, and the words of the command that each is.
+/// Gnocchi's and Ceilometer's programs, and the command that each stands for.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("gnocchi-api", &["api"]),
     ("gnocchi-metricd", &["metricd"]),
@@ -28,7 +28,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("ceilometer-upgrade", &["agent", "upgrade"]),
 ];
 
-/// The commands as `--help` lists them.
+/// The groups of commands in `--help`.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Servers", &["serve", "api", "metricd", "statsd", "amqpd", "agent"]),
     ("What a server holds", &["metric", "measures", "resource", "aggregates"]),
@@ -47,7 +47,7 @@ pub fn command() -> clap::Command {
     command.help_template(template)
 }
 
-/// The same, and nothing hidden that one of the originals' programs is.
+/// The same without the hidden commands that Gnocchi's and Ceilometer's programs stand for.
 pub fn with_originals() -> clap::Command {
     PROGRAMS.iter().fold(command(), |command, (_, words)| {
         command.mut_subcommand(words[0], |subcommand| subcommand.hide(false))
@@ -71,31 +71,31 @@ fn grouped(command: &clap::Command) -> String {
     text
 }
 
-/// The first clause of what a command says of itself.
+/// The first clause of a command's description.
 fn summary(about: &str) -> &str {
     let ends = [". ", " (also: ", "; ", ": "];
     let end = ends.iter().filter_map(|end| about.find(end)).min().unwrap_or(about.len());
     about[..end].trim_end_matches('.')
 }
 
-/// The program of Gnocchi's or Ceilometer's by whose name this process was called, through a link.
+/// The program of Gnocchi or Ceilometer by whose name this process was called, through a link.
 pub fn original_program() -> Option<&'static str> {
     original(std::env::args_os().next().as_ref()).map(|(program, _)| *program)
 }
 
-/// The same of a first word.
+/// The program of Gnocchi or Ceilometer with this name.
 fn original(word: Option<&OsString>) -> Option<&'static (&'static str, &'static [&'static str])> {
     let path = PathBuf::from(word?);
     let name = path.file_name()?;
     PROGRAMS.iter().find(|(program, _)| name == *program)
 }
 
-/// Reads the command line; called by the name of one of those programs, the binary is that program.
+/// Parses the command line; called by the name of one of those programs, the binary behaves as that program.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut words: Vec<OsString> = words.into_iter().collect();
     if let Some((program, command)) = original(words.first()) {
         words.splice(1..1, command.iter().map(OsString::from));
-        // gnocchi-api drops one: before it stood what was its web server's.
+        // gnocchi-api ignores a `--`: the arguments before it are for its web server.
         if *program == "gnocchi-api"
             && let Some(dashes) = words.iter().position(|word| word == "--")
         {
@@ -106,7 +106,8 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
     Cli::from_arg_matches_mut(&mut matches)
 }
 
-/// Gnocchi's client takes the server's options before the command (`gnocchi --endpoint URL metric list`): they are moved behind it.
+/// Gnocchi's client accepts server options before the command (`gnocchi --endpoint URL metric list`): moves them after
+/// it.
 pub fn arranged(mut words: Vec<OsString>) -> Vec<OsString> {
     const FIRST: usize = 1;
     let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--"));
@@ -188,7 +189,9 @@ mod tests {
         }
         for line in ["gnocchi-change-sack-size 256", "gnocchi-change-sack-size --sacks-number 256"] {
             let cli = parse(words(line)).unwrap();
-            assert!(matches!(cli.command, Command::ChangeSackSize(args) if args.wanted() == Some(256)));
+            assert!(
+                matches!(cli.command, Command::ChangeSackSize(args) if args.requested_count() == Some(256))
+            );
         }
         assert!(
             matches!(parse(words("gnudi status --watch")).unwrap().command, Command::Status(args) if args.watch)

@@ -1,4 +1,4 @@
-//! The figures of the engine and the drivers, for `/metrics`.
+//! Metrics of the engine and the drivers, for `/metrics`.
 
 use std::{fmt, sync::Arc};
 
@@ -14,12 +14,12 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
 use crate::store::Store;
 
-/// Reads the counters of an open store each time they are asked for.
+/// Reads the counters of an open store at each scrape.
 pub struct StoreFigures {
     engine: Arc<Engine>,
     indexer: Arc<CachedIndexer<SqlIndexer>>,
     incoming: Arc<dyn Incoming>,
-    /// Of the embedded store.
+    /// Set for the embedded store.
     local: Option<(Arc<LocalIncoming>, Arc<LocalAggregates>, Reserve)>,
 }
 
@@ -49,7 +49,7 @@ impl Collector for StoreFigures {
             counter(&mut encoder, &format!("gnudi_metricd_{name}"), help, value)?;
         }
         let oldest = self.engine.oldest_waiting().as_secs_f64();
-        let help = "How long the sack has waited for a worker that waits longest";
+        let help = "Longest time that a sack has waited for a worker";
         gauge(&mut encoder, "gnudi_metricd_oldest_waiting_seconds", help, oldest)?;
         let cache = self.indexer.figures();
         counter(&mut encoder, "gnudi_cache_hits", "Metrics found in the cache", cache.hits as f64)?;
@@ -69,7 +69,7 @@ fn encode_journal(encoder: &mut DescriptorEncoder, journal: JournalFigures) -> f
     gauge(encoder, "gnudi_journal_bytes", "Size of the journal's files", bytes as f64)?;
     gauge(encoder, "gnudi_journal_files", "Files of the journal", files as f64)?;
     counter(encoder, "gnudi_journal_appends", "Requests made durable in the journal", appends as f64)?;
-    counter(encoder, "gnudi_journal_failures", "Requests that it did not take", failures as f64)?;
+    counter(encoder, "gnudi_journal_failures", "Requests that the journal rejected", failures as f64)?;
     counter(encoder, "gnudi_journal_syncs", "Syncs of the journal", syncs as f64)?;
     let seconds = sync_time.as_secs_f64();
     counter(encoder, "gnudi_journal_sync_seconds", "Time of the journal's syncs in seconds", seconds)
@@ -78,7 +78,7 @@ fn encode_journal(encoder: &mut DescriptorEncoder, journal: JournalFigures) -> f
 fn encode_log(encoder: &mut DescriptorEncoder, incoming: &LocalIncoming) -> fmt::Result {
     let log = incoming.figures();
     counter(encoder, "gnudi_incoming_appends", "Requests made durable", log.appends as f64)?;
-    counter(encoder, "gnudi_incoming_syncs", "Syncs that made them so", log.syncs as f64)?;
+    counter(encoder, "gnudi_incoming_syncs", "Syncs of the log", log.syncs as f64)?;
     let seconds = log.sync_time.as_secs_f64();
     counter(encoder, "gnudi_incoming_sync_seconds", "Time of the syncs in seconds", seconds)?;
     counter(encoder, "gnudi_incoming_damaged", "Damaged places found", log.damaged as f64)?;
@@ -89,11 +89,11 @@ fn encode_log(encoder: &mut DescriptorEncoder, incoming: &LocalIncoming) -> fmt:
 
 fn encode_reserve(encoder: &mut DescriptorEncoder, reserve: &Reserve) -> fmt::Result {
     let space = reserve.figures();
-    let help = "Free on the disk of the data directory, beside the reserve";
+    let help = "Free bytes on the disk of the data directory, without the reserve";
     gauge(encoder, "gnudi_disk_free_bytes", help, space.free_bytes as f64)?;
-    let help = "Reserved on it for deletions, the index and acknowledgements";
+    let help = "Bytes to reserve on that disk for deletions, the index and acknowledgements";
     gauge(encoder, "gnudi_disk_reserve_bytes", help, space.wanted_bytes as f64)?;
-    let help = "What of it is held now: 0 while the disk is full";
+    let help = "Bytes of the reserve that exist now: 0 while the disk is full";
     gauge(encoder, "gnudi_disk_reserve_held_bytes", help, space.held_bytes as f64)
 }
 
@@ -109,7 +109,7 @@ fn encode_aggregates(encoder: &mut DescriptorEncoder, aggregates: &LocalAggregat
     let waits = f64::from(u8::from(store.merge_waits));
     gauge(encoder, "gnudi_aggregates_merge_waits", "1 while a merge waits for space", waits)?;
     counter(encoder, "gnudi_aggregates_damaged", "Damaged places found", store.damaged as f64)?;
-    gauge(encoder, "gnudi_aggregates_runs", "Runs there are", store.runs as f64)?;
+    gauge(encoder, "gnudi_aggregates_runs", "Number of runs", store.runs as f64)?;
     gauge(encoder, "gnudi_aggregates_runs_bytes", "Size of the runs", store.runs_size_bytes as f64)?;
     let recent = store.recent_entries as f64;
     gauge(encoder, "gnudi_aggregates_recent_entries", "Heads and blocks in the recent layer", recent)?;

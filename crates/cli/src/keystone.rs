@@ -1,4 +1,4 @@
-//! What `[keystone_authtoken]` says, as `gnudi_keystone` and the API take it. Asks nobody.
+//! Converts `[keystone_authtoken]` for `gnudi_keystone` and the API. Sends no request.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::config::Config;
 
 const SECTION: &str = "keystone_authtoken";
 
-/// A revoked token is never taken longer, whatever the configuration says.
+/// Upper bound of the cache lifetime, since a revoked token is accepted that long.
 const CACHE_SECONDS_MAX: i64 = 300;
 
-/// How callers are let in by Keystone's tokens. `own` is what this program's own collectors call with.
+/// Authentication by Keystone tokens. `own` is the credential of this program's own collectors.
 pub fn auth(config: &Config, own: Own) -> Result<KeystoneAuth> {
     let options = options(config)?;
     let www_authenticate_uri = text(config, "www_authenticate_uri").unwrap_or(options.auth_url.as_str());
@@ -55,7 +55,7 @@ fn options(config: &Config) -> Result<KeystoneOptions> {
     })
 }
 
-/// As whom servers at https:// are answered that ask for a certificate: `certfile` and `keyfile` of a section.
+/// The client certificate: `certfile` and `keyfile` of a section.
 pub fn identity(config: &Config, section: &str) -> Result<Option<ClientIdentity>> {
     let path = |name| config.text(section, name).map(PathBuf::from);
     match (path("certfile"), path("keyfile")) {
@@ -65,7 +65,7 @@ pub fn identity(config: &Config, section: &str) -> Result<Option<ClientIdentity>
     }
 }
 
-/// What a token is for: a section's `system_scope`, or its project.
+/// The scope of a section's login: `system_scope`, or its project.
 pub fn scope(config: &Config, section: &str, project: Option<ProjectRef>) -> Result<Option<Scope>> {
     match (config.text(section, "system_scope"), project) {
         (None, project) => Ok(project.map(Scope::Project)),
@@ -111,7 +111,7 @@ fn credentials(config: &Config) -> Result<Credentials> {
     Ok(Credentials::Password { user, password, scope: Some(scope) })
 }
 
-/// The domain of the user or of the project, which are named by a name.
+/// The domain of a user or project given by name.
 fn domain(config: &Config, whose: &str) -> Result<DomainRef> {
     for prefix in [whose, "default"] {
         if let Some(id) = text(config, &format!("{prefix}_domain_id")) {
@@ -131,7 +131,7 @@ fn cache_time(config: &Config) -> Duration {
     let seconds = config.int(SECTION, "token_cache_time").expect("has a default");
     if seconds > CACHE_SECONDS_MAX {
         tracing::warn!(
-            "{} = {seconds}: tokens are remembered for {CACHE_SECONDS_MAX} seconds at most",
+            "{} = {seconds}: tokens are cached for {CACHE_SECONDS_MAX} seconds at most",
             config.place(SECTION, "token_cache_time")
         );
     }

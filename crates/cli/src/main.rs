@@ -1,4 +1,4 @@
-//! gnudi, the one binary: reads the command line and the configuration, picks the drivers, and starts what was asked for.
+//! gnudi, the one binary: reads the command line and the configuration, selects the drivers, and runs the command.
 
 mod args;
 mod command_line;
@@ -16,34 +16,34 @@ use std::process::ExitCode;
 use args::{AgentCommand, Command, ExportCommand, ImportCommand};
 use commands::serve::Role;
 
-/// Bodies and answers are large and short-lived: the system's allocator maps and unmaps them each time.
+/// Bodies and responses are large and short-lived; the system's allocator would map and unmap them each time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Gives back to the system what this thread has freed, which the allocator would keep for its next use.
+/// Returns memory that this thread has freed to the system; the allocator would cache it.
 #[expect(unsafe_code, reason = "the allocator's crate has no safe name for it")]
 fn release_memory() {
     unsafe extern "C" {
         fn mi_collect(force: bool);
     }
-    // SAFETY: mimalloc's own function, of this signature, which any thread may call at any time.
+    // SAFETY: a function of mimalloc with this signature; any thread may call it at any time.
     unsafe { mi_collect(true) };
 }
 
-/// Keeps the kernel from backing memory with huge pages, for which the allocator asks: a page of 2 MiB stays resident for the
-/// few kilobytes of it that are in use. Without them a server takes half the memory at the same speed (ARCHITECTURE.md).
+/// Disables transparent huge pages, which the allocator requests: a page of 2 MiB stays resident for the few kilobytes
+/// in use. Without them a server takes half the memory at the same speed (ARCHITECTURE.md).
 fn use_small_pages() {
-    // Where the kernel knows no huge pages there are none to refuse.
+    // Fails on kernels without huge pages, where there is nothing to disable.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 fn main() -> ExitCode {
     use_small_pages();
-    commands::client::completion::answer_shell();
+    commands::client::completion::complete_if_requested();
     let cli = match command_line::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
-            // clap's own text; help and version are no failures.
+            // clap's own text, also for `--help` and `--version`.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            logging::tell_failure(&gnudi_bench::complaint::of(&error));
+            logging::log_failure(&gnudi_bench::complaint::of(&error));
             ExitCode::FAILURE
         }
     }

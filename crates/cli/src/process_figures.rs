@@ -1,4 +1,4 @@
-//! The figures of this process, for `/metrics`: its threads that run requests and passes, its memory, its processor time.
+//! Metrics of this process: runtime threads, memory, processor time.
 
 use std::{fmt, fs};
 
@@ -13,10 +13,10 @@ use tokio::runtime::{Handle, RuntimeMetrics};
 /// `/proc` counts processor time in hundredths of a second on every Linux (`USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Asks the runtimes and the kernel each time they are asked for.
+/// Reads the runtimes and `/proc` at each scrape.
 #[derive(Debug)]
 pub struct ProcessFigures {
-    /// By the names of their threads.
+    /// With the names of their threads.
     runtimes: Vec<(&'static str, Handle)>,
 }
 
@@ -26,7 +26,7 @@ impl ProcessFigures {
     }
 }
 
-/// What a figure reads of a runtime.
+/// Reads a figure of a runtime.
 type Reading = fn(&RuntimeMetrics) -> usize;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -37,24 +37,24 @@ struct RuntimeLabels {
 impl Collector for ProcessFigures {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         self.encode_runtimes(&mut encoder)?;
-        // Where the kernel does not tell, there are no such figures.
+        // Left out if `/proc` is not available.
         if let Some(used) = fs::read_to_string("/proc/self/stat").ok().and_then(|text| Used::read(&text)) {
             let seconds = used.seconds;
             counter(&mut encoder, "gnudi_process_cpu_seconds", "Processor time used, in seconds", seconds)?;
-            let help = "Times that memory was used for the first time, or again after it was given back";
+            let help = "Minor page faults";
             counter(&mut encoder, "gnudi_process_page_faults", help, used.page_faults)?;
         }
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         for (key, name, help) in [
             ("VmRSS:", "gnudi_process_resident_bytes", "Memory in use"),
-            ("VmHWM:", "gnudi_process_resident_peak_bytes", "The most memory that was ever in use"),
+            ("VmHWM:", "gnudi_process_resident_peak_bytes", "Peak memory in use"),
         ] {
             if let Some(kilobytes) = value_of(&status, key) {
                 gauge(&mut encoder, name, help, kilobytes * 1024.0)?;
             }
         }
         match value_of(&status, "Threads:") {
-            Some(threads) => gauge(&mut encoder, "gnudi_process_threads", "Threads there are", threads),
+            Some(threads) => gauge(&mut encoder, "gnudi_process_threads", "Number of threads", threads),
             None => Ok(()),
         }
     }
@@ -63,23 +63,23 @@ impl Collector for ProcessFigures {
 impl ProcessFigures {
     fn encode_runtimes(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let name = "gnudi_runtime_busy_seconds";
-        let help = "Time that threads ran tasks, and were not waiting for any, in seconds";
+        let help = "Time that threads spent running tasks, in seconds";
         self.encode_family(encoder, name, help, MetricType::Counter, |metrics| {
             let busy =
                 (0..metrics.num_workers()).map(|n| metrics.worker_total_busy_duration(n).as_secs_f64());
             ConstCounter::new(busy.sum::<f64>())
         })?;
-        let help = "Times that a thread found no task to run and went to sleep";
+        let help = "Times that a thread parked for lack of tasks";
         self.encode_family(encoder, "gnudi_runtime_parks", help, MetricType::Counter, |metrics| {
             let parks = (0..metrics.num_workers()).map(|n| metrics.worker_park_count(n) as f64);
             ConstCounter::new(parks.sum::<f64>())
         })?;
         let gauges: [(&str, &str, Reading); 3] = [
             ("threads", "Threads that run tasks", RuntimeMetrics::num_workers),
-            ("tasks", "Tasks there are", RuntimeMetrics::num_alive_tasks),
+            ("tasks", "Number of tasks", RuntimeMetrics::num_alive_tasks),
             (
                 "tasks_waiting",
-                "Tasks that wait for a thread, in the queue that all threads share",
+                "Tasks in the injection queue that all threads share",
                 RuntimeMetrics::global_queue_depth,
             ),
         ];
@@ -91,7 +91,7 @@ impl ProcessFigures {
         Ok(())
     }
 
-    /// A figure of each runtime.
+    /// One metric, with a label per runtime.
     fn encode_family<M: EncodeMetric>(
         &self,
         encoder: &mut DescriptorEncoder,
@@ -108,28 +108,28 @@ impl ProcessFigures {
     }
 }
 
-/// What a process has used since its start.
+/// Resources used since the process started.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Used {
-    /// Of processor time, in its own code and in the kernel's.
+    /// Processor time in user and kernel mode.
     seconds: f64,
     page_faults: f64,
 }
 
 impl Used {
-    /// Of the text of `/proc/<pid>/stat`.
+    /// Parses `/proc/<pid>/stat`.
     fn read(text: &str) -> Option<Used> {
-        // The name of the program stands in parentheses and may hold anything.
+        // The program name is in parentheses and may contain anything.
         let (_, fields) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = fields.split(' ').collect();
-        // Counted as proc(5) counts them, where the third is the first after the name.
+        // Numbered as in proc(5); the first field after the name is the third.
         let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         let (minor, major) = (field(10)?, field(12)?);
         Some(Used { seconds: (field(14)? + field(15)?) / TICKS_PER_SECOND, page_faults: minor + major })
     }
 }
 
-/// The number behind a key of `/proc/<pid>/status`.
+/// The number after a key of `/proc/<pid>/status`.
 fn value_of(status: &str, key: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse().ok()
@@ -174,7 +174,7 @@ mod tests {
             line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
         };
         let mut text = String::new();
-        // A thread tells what it did, and gives a task's place away, a moment after the task has ended.
+        // A thread updates its metrics shortly after a task has ended.
         for _ in 0..1000 {
             text.clear();
             encode(&mut text, &registry).unwrap();

@@ -1,14 +1,15 @@
-//! What every program takes beside its own options: the configuration's files and the log, in the forms of oslo.config and oslo.log.
+//! Arguments of every program besides its own: configuration files and logging, in the forms of oslo.config and
+//! oslo.log.
 //!
-//! What of it gnudi cannot honour is taken, too, and warned of by its name.
+//! Options that gnudi cannot honour are accepted with a warning.
 
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
-use crate::config::{Files, Named};
+use crate::config::{FileArgument, Files};
 
-/// The configuration, and the log.
+/// Configuration files and logging.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ProgramArgs {
     #[command(flatten)]
@@ -33,10 +34,11 @@ pub struct LogArgs {
     /// Services: log to this file, in oslo.log's format, instead of standard error [default: `[DEFAULT] log_file`].
     #[arg(long, alias = "logfile", value_name = "FILE", hide_short_help = true)]
     log_file: Option<String>,
-    /// Services: the directory of the log file; without `--log-file` it is named as the program [default: `[DEFAULT] log_dir`].
+    /// Services: directory of the log file; without `--log-file` it is named after the program [default: `[DEFAULT]
+    /// log_dir`].
     #[arg(long, alias = "logdir", value_name = "DIR", hide_short_help = true)]
     log_dir: Option<String>,
-    /// The time in the log file, as strftime has it [default: `[DEFAULT] log_date_format`].
+    /// Time format in the log file, as in strftime [default: `[DEFAULT] log_date_format`].
     #[arg(long, value_name = "FORMAT", hide_short_help = true)]
     log_date_format: Option<String>,
     /// A moved log file is always noticed.
@@ -49,7 +51,7 @@ pub struct LogArgs {
 }
 
 impl LogArgs {
-    /// The options of `[DEFAULT]` that the command line sets: the word there, the option, the value.
+    /// The options of `[DEFAULT]` set on the command line: argument, option, value.
     pub fn settings(&self) -> Vec<(&'static str, &'static str, String)> {
         let flag = |is_set: bool, word, name, value: &str| is_set.then(|| (word, name, value.to_owned()));
         let text =
@@ -72,11 +74,11 @@ impl LogArgs {
 const LOGS: &str = "logs go to standard error, or to --log-file";
 const NO_DATABASE: &str = "there is no such database";
 
-/// An option of an original that is taken and has no effect.
+/// An option of an original program, accepted without effect.
 struct Idle {
     name: &'static str,
     aliases: &'static [&'static str],
-    /// The flag that takes it back; `None` for an option with a value.
+    /// The flag that reverts it; `None` for an option with a value.
     opposite: Option<&'static str>,
     why: &'static str,
 }
@@ -106,12 +108,12 @@ const IDLE: &[Idle] = &[
     flag!("skip-event-database", NO_DATABASE),
 ];
 
-/// Which of [`IDLE`] the command line has.
+/// The members of [`IDLE`] on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct IdleArgs(Vec<usize>);
 
 impl IdleArgs {
-    /// What to tell of them.
+    /// Their warnings.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|index| {
             let idle = &IDLE[*index];
@@ -163,7 +165,7 @@ impl FromArgMatches for Files {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut named = Vec::new();
         for id in [FILE, DIRECTORY] {
-            let kind = if id == FILE { Named::File } else { Named::Directory };
+            let kind = if id == FILE { FileArgument::File } else { FileArgument::Directory };
             let paths = matches.get_many::<PathBuf>(id).into_iter().flatten().cloned().map(kind);
             named.extend(matches.indices_of(id).into_iter().flatten().zip(paths));
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Client, ClientError, uri};
 
-/// One granularity of a policy to create: at least two of the three.
+/// One granularity of a policy to create: at least two of the three fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DefinitionSpec {
     /// Seconds ("60", "0.5") or a duration ("5 minutes", "0:05:00").
@@ -23,7 +23,7 @@ pub struct ArchivePolicySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back_window: Option<u64>,
     pub definition: Vec<DefinitionSpec>,
-    /// Names of methods, `*`, `-method`, `+method`; `None` takes the server's default.
+    /// Names of methods, `*`, `-method`, `+method`; `None`: the server's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregation_methods: Option<Vec<String>>,
     /// `None`: raw points are not kept.
@@ -31,24 +31,24 @@ pub struct ArchivePolicySpec {
     pub raw: Option<RawSpec>,
 }
 
-/// For how long raw points are kept.
+/// How long raw points are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawSpec {
-    /// Seconds or a duration; the server shows it as Python prints spans.
+    /// Seconds or a duration; the server returns it as Python prints spans.
     pub timespan: String,
 }
 
-/// One granularity of a policy, as the server shows it.
+/// One granularity of a policy, as returned by the server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct DefinitionItem {
     /// As Python prints spans: `0:05:00`.
     pub granularity: String,
-    /// `None`: kept for ever.
+    /// `None`: unlimited.
     pub points: Option<u64>,
     pub timespan: Option<String>,
 }
 
-/// A policy, as the server shows it.
+/// A policy, as returned by the server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ArchivePolicy {
     pub name: String,
@@ -59,7 +59,7 @@ pub struct ArchivePolicy {
 }
 
 impl Client {
-    /// Creates a policy; a status of 409 says that the name is taken.
+    /// Creates a policy; a status of 409 means that the name exists.
     pub async fn create_archive_policy(
         &self,
         spec: &ArchivePolicySpec,
@@ -72,7 +72,7 @@ impl Client {
         self.get("/v1/archive_policy".to_owned()).await
     }
 
-    /// A status of 400 says that metrics use it.
+    /// A status of 400 means that metrics use it.
     pub async fn delete_archive_policy(&self, name: &str) -> Result<(), ClientError> {
         self.delete(uri::path("/v1/archive_policy/", name)).await
     }

@@ -1,4 +1,4 @@
-//! The connection pool, and one request with its answer.
+//! A client of one server: a connection pool, and requests with their responses.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use crate::{
     special,
 };
 
-/// How a client behaves.
+/// Options of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// Sent with basic authentication; `None` sends no `Authorization`.
     pub user: Option<String>,
-    /// The user's password, which Gnocchi's server does not look at.
+    /// The user's password, which Gnocchi's server ignores.
     pub password: String,
-    /// A token of Keystone, sent as `X-Auth-Token` instead of user and password.
+    /// A Keystone token, sent as `X-Auth-Token` instead of user and password.
     pub token: Option<String>,
-    /// Who asks in the server's words, sent as headers instead of user, password and token: servers that authenticate nobody
-    /// (`auth_mode = noauth`) and those behind a proxy believe them.
+    /// Identity headers instead of user, password and token: trusted by servers without authentication (`auth_mode =
+    /// noauth`) and by those behind a proxy.
     pub asserted: Option<AssertedIdentity>,
-    /// Who may vouch for a server at https://.
+    /// Trusted authorities for https://.
     pub trust: Trust,
-    /// From the start of a call to the last byte of its answer.
+    /// Timeout from the start of a call to the last byte of its response.
     pub timeout: Duration,
-    /// Idle connections kept for the next call.
+    /// Idle connections kept for later calls.
     pub idle_connections_max: usize,
-    /// A longer answer is an error.
+    /// A longer response is an error.
     pub answer_bytes_max: usize,
 }
 
@@ -41,7 +41,7 @@ pub struct ClientOptions {
 pub struct AssertedIdentity {
     pub user_id: String,
     pub project_id: String,
-    /// Separated by commas.
+    /// Comma separated.
     pub roles: String,
 }
 
@@ -64,9 +64,9 @@ impl Default for ClientOptions {
 #[derive(Clone, Debug)]
 pub struct Client {
     http: HttpClient,
-    /// `http://host:port/prefix`, without a slash at the end.
+    /// `http://host:port/prefix`, without a trailing slash.
     base: String,
-    /// The headers that say who asks.
+    /// The headers with the caller's identity.
     identity: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -74,11 +74,11 @@ pub struct Client {
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPage {
     pub value: serde_json::Value,
-    /// The query string, without `?`, that asks the same path for the page behind; `None`: the server names none.
+    /// The query string, without `?`, of the next page; `None`: there is none.
     pub next_query: Option<String>,
 }
 
-/// A call: what to send, and how errors name it.
+/// A request, with its name in errors.
 struct Call {
     method: Method,
     path: String,
@@ -86,12 +86,12 @@ struct Call {
 }
 
 impl Client {
-    /// A client of the server at `base_url`, such as `http://127.0.0.1:8041` or `https://host/gnocchi`.
-    /// Connects with the first call. `InvalidOptions` is the only error.
+    /// A client of the server at `base_url`, such as `http://127.0.0.1:8041` or `https://host/gnocchi`. Connects with
+    /// the first call. Fails with `InvalidOptions` only.
     pub fn new(base_url: &str, options: &ClientOptions) -> Result<Self, ClientError> {
         let invalid = |why: &str| ClientError::InvalidOptions(format!("{base_url}: {why}"));
         let uri: Uri = base_url.parse().map_err(|_| invalid("not a URL"))?;
-        // Nobody is asked for certificates that are not needed.
+        // Do not load certificates that are not needed.
         let trust = match uri.scheme_str() {
             Some("http") => &Trust::Anyone,
             Some("https") => &options.trust,
@@ -116,28 +116,29 @@ impl Client {
         Ok(Client { http, base: base_url.trim_end_matches('/').to_owned(), identity })
     }
 
-    /// The server's address as given, without a slash at the end.
+    /// The server's URL without a trailing slash.
     pub fn base_url(&self) -> &str {
         &self.base
     }
 
-    /// GET of a path behind the base URL, such as `/v1/metric?limit=7`, whose answer is any JSON. Path and query are escaped
-    /// already ([`crate::uri`]).
+    /// GET of a path below the base URL, such as `/v1/metric?limit=7`, with any JSON as the response. Path and query
+    /// must be escaped ([`crate::uri`]).
     pub async fn get_json(&self, path: String) -> Result<serde_json::Value, ClientError> {
         self.get(path).await
     }
 
-    /// The same of a listing, with what its header `Link` says of the next page.
+    /// GET of a listing, with the next page from the header `Link`.
     pub async fn get_json_page(&self, path: String) -> Result<JsonPage, ClientError> {
         self.page_of(Call { method: Method::GET, path, body: None }, decode).await
     }
 
-    /// As [`Client::get_json_page`], by POST: searches. A body of `None` leaves all to the query string.
+    /// As [`Client::get_json_page`], by POST, for searches. Without a body the query string holds all parameters.
     pub async fn post_json_page(&self, path: String, body: Option<Bytes>) -> Result<JsonPage, ClientError> {
         self.page_of(Call { method: Method::POST, path, body }, decode).await
     }
 
-    /// As [`Client::post_json_page`], where values may be what JSON does not know: `NaN` and the infinities are texts.
+    /// As [`Client::post_json_page`], for responses with numbers that JSON cannot represent: `NaN` and infinities
+    /// become texts.
     pub async fn post_series_page(&self, path: String, body: Bytes) -> Result<JsonPage, ClientError> {
         let call = Call { method: Method::POST, path, body: Some(body) };
         self.page_of(call, |body| decode(&special::quoted(body))).await
@@ -153,8 +154,8 @@ impl Client {
         Ok(JsonPage { value, next_query: next_query(&answer.headers) })
     }
 
-    /// Any request of the API that changes something (POST, PATCH or DELETE), with a body of JSON or without one; answers the body of
-    /// what the server says. A patch of a resource type is sent as what it is, a JSON patch.
+    /// Sends a modifying request (POST, PATCH or DELETE), with or without a JSON body; returns the response body. A
+    /// patch of a resource type has the content type of a JSON patch.
     pub async fn send_json(
         &self,
         method: &str,
@@ -174,7 +175,7 @@ impl Client {
         self.get_with(path, decode).await
     }
 
-    /// GET whose answer has a reader of its own.
+    /// GET with a custom parser of the response.
     pub(crate) async fn get_with<T>(
         &self,
         path: String,
@@ -195,7 +196,7 @@ impl Client {
         decode(&body).map_err(|reason| call.unexpected(reason))
     }
 
-    /// POST whose answer has no body worth reading.
+    /// POST whose response body is ignored.
     pub(crate) async fn post_only(&self, path: String, body: Vec<u8>) -> Result<(), ClientError> {
         self.send(&Call { method: Method::POST, path, body: Some(body.into()) }).await.map(drop)
     }
@@ -276,7 +277,7 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
 }
 
 impl ClientOptions {
-    /// The headers that say who asks; none where nobody is named. `InvalidOptions` is the only error.
+    /// The headers with the caller's identity; none without one. Fails with `InvalidOptions` only.
     pub fn identity(&self) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
         identity(self)
     }
@@ -301,7 +302,7 @@ fn asserted_value(name: &str, text: &str) -> Result<HeaderValue, ClientError> {
         .map_err(|_| ClientError::InvalidOptions(format!("{text:?} cannot be sent as {name}")))
 }
 
-/// A token as a header's value, which no debug output shows.
+/// A token as a header value, hidden from debug output.
 fn token_value(token: &str) -> Result<HeaderValue, ClientError> {
     let invalid = || ClientError::InvalidOptions("the token holds more than a token".to_owned());
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -319,7 +320,7 @@ fn basic_authorization(user: &str, password: &str) -> Result<HeaderValue, Client
     Ok(gnudi_http::basic_authorization(user, password))
 }
 
-/// The query string of the page that a header `Link` calls the next one: `<http://h/v1/metric?marker=m>; rel="next"`.
+/// The query string of the next page in a header `Link`: `<http://h/v1/metric?marker=m>; rel="next"`.
 fn next_query(headers: &HeaderMap) -> Option<String> {
     headers.get_all(LINK).iter().filter_map(|link| link.to_str().ok()).find_map(|link| {
         let (url, rest) = link.trim().strip_prefix('<')?.split_once('>')?;
@@ -332,8 +333,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// The text of an error body: Gnocchi's errors are `{"code": ..., "title": ..., "description": ...}`, and a description may
-/// itself be an object (`{"cause": ..., "detail": ...}`), which is kept as JSON.
+/// The text of an error response: Gnocchi's errors are `{"code": ..., "title": ..., "description": ...}`; a description
+/// that is an object (`{"cause": ..., "detail": ...}`) is kept as JSON.
 pub fn message_of(body: &[u8]) -> String {
     const MESSAGE_CHARS_MAX: usize = 2000;
     let description = serde_json::from_slice::<serde_json::Value>(body).ok().and_then(|value| {

@@ -1,7 +1,7 @@
-//! A typed client of Gnocchi's REST API over HTTP/1.1 and HTTPS: one method a call, typed answers, typed errors.
+//! A typed client of Gnocchi's REST API over HTTP/1.1 and HTTPS: one method per call, typed responses, typed errors.
 //!
-//! Files mirror the URLs they call. It deliberately does not retry, cache or batch by itself (callers know what may be
-//! sent twice, and when).
+//! Files mirror the URLs that they call. It deliberately does not retry, cache or batch: callers know what may be
+//! repeated, and when.
 
 pub mod archive_policy;
 mod client;

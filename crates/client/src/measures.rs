@@ -9,7 +9,7 @@ use crate::{Client, ClientError, points::parse_points, uri::Query};
 /// One aggregated point: `["2015-01-01T00:00:00+00:00", 60.0, 1.5]` in JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// The start of the bucket, as the server shows it: cut to whole seconds.
+    /// The start of the bucket as returned by the server: truncated to whole seconds.
     pub timestamp: String,
     pub granularity_seconds: f64,
     pub value: f64,
@@ -27,7 +27,7 @@ pub struct MeasuresFilter {
     /// Seconds or a duration; `None`: every granularity of the policy.
     pub granularity: Option<String>,
     pub resample: Option<String>,
-    /// Fold waiting measures first.
+    /// Process the backlog first.
     pub refresh: bool,
 }
 
@@ -47,19 +47,19 @@ impl MeasuresFilter {
 }
 
 impl Client {
-    /// Sends measures of one metric; `Ok` means that the server has taken them.
+    /// Sends measures of one metric; `Ok` means that the server has accepted them.
     pub async fn post_measures(&self, metric: MetricId, measures: &[Measure]) -> Result<(), ClientError> {
         let mut body = Vec::with_capacity(MEASURE_BYTES * measures.len() + 2);
         write_measures(measures, &mut body);
         self.post_only(format!("/v1/metric/{metric}/measures"), body).await
     }
 
-    /// Sends measures of many metrics in one request; it is taken or refused as a whole.
+    /// Sends measures of many metrics in one request, accepted or rejected as a whole.
     pub async fn post_batch(&self, batch: &BTreeMap<MetricId, Vec<Measure>>) -> Result<(), ClientError> {
         self.post_only("/v1/batch/metrics/measures".to_owned(), batch_body(batch)).await
     }
 
-    /// Reads points, every granularity behind the other, the coarsest first, oldest first within one.
+    /// Reads points: granularities one after the other, coarsest first, oldest point first within each.
     pub async fn get_measures(
         &self,
         metric: MetricId,
@@ -68,17 +68,17 @@ impl Client {
         self.get_points(filter.path(metric)).await
     }
 
-    /// GET of any path behind the base URL that answers with points, as [`Client::get_measures`] reads them.
+    /// GET of any path below the base URL that returns points, as [`Client::get_measures`].
     pub async fn get_points(&self, path: String) -> Result<Vec<Point>, ClientError> {
         self.get_with(path, parse_points).await
     }
 }
 
-/// About what a measure takes in JSON.
+/// Approximate size of a measure in JSON.
 const MEASURE_BYTES: usize = 72;
 
-/// Writes `[{"timestamp": ..., "value": ...}, ...]`: ISO times in UTC with nine digits, values in the fewest digits that
-/// read back the same. NaN and infinities go as `NaN` and `Infinity`, which Gnocchi reads.
+/// Writes `[{"timestamp": ..., "value": ...}, ...]`: ISO times in UTC with nine digits, values in the shortest form
+/// that round-trips. NaN and infinities are written as `NaN` and `Infinity`, which Gnocchi accepts.
 pub fn write_measures(measures: &[Measure], out: &mut Vec<u8>) {
     out.push(b'[');
     for (index, measure) in measures.iter().enumerate() {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Client, ClientError, archive_policy::ArchivePolicy, uri::Query};
 
-/// A metric to create. The server chooses a policy by its rules where none is named.
+/// A metric to create. Without a policy the server chooses one by its rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MetricSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -18,7 +18,7 @@ pub struct MetricSpec {
     pub resource_id: Option<String>,
 }
 
-/// A metric, as the server shows it: listings and single metrics carry the whole policy, a creation its name only.
+/// A metric as returned by the server: listings and single metrics include the whole policy, a creation its name only.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Metric {
     pub id: MetricId,
@@ -45,22 +45,22 @@ impl Metric {
         }
     }
 
-    /// Its policy, where the answer carried it.
+    /// Its policy, if the response included it.
     pub fn archive_policy(&self) -> Option<&ArchivePolicy> {
         self.archive_policy.as_ref()
     }
 }
 
-/// Which metrics to list; `None` does not filter.
+/// Which metrics to list; `None`: no filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricFilter {
     pub name: Option<String>,
     pub creator: Option<String>,
     pub archive_policy_name: Option<String>,
     pub unit: Option<String>,
-    /// How many at most; the server has a limit of its own (`max_limit`, 1,000 by default).
+    /// Maximum number; the server has its own limit (`max_limit`, 1,000 by default).
     pub limit: Option<u64>,
-    /// The last metric of the page before.
+    /// The last metric of the previous page.
     pub marker: Option<MetricId>,
 }
 
@@ -87,12 +87,12 @@ impl Client {
         self.get(filter.path()).await
     }
 
-    /// A status of 404 says that there is none.
+    /// A status of 404 means that it does not exist.
     pub async fn get_metric(&self, id: MetricId) -> Result<Metric, ClientError> {
         self.get(format!("/v1/metric/{id}")).await
     }
 
-    /// A status of 404 says that there is none.
+    /// A status of 404 means that it does not exist.
     pub async fn delete_metric(&self, id: MetricId) -> Result<(), ClientError> {
         self.delete(format!("/v1/metric/{id}")).await
     }

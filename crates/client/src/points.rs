@@ -1,11 +1,11 @@
-//! Reads the answer of GET measures: `[["2015-01-01T00:00:00+00:00", 60.0, 1.5], ...]`.
+//! Parses the response of GET measures: `[["2015-01-01T00:00:00+00:00", 60.0, 1.5], ...]`.
 //!
-//! Its own reader because Gnocchi writes `NaN` and `Infinity`, which are not JSON, and because these answers are long. It
-//! does not know about escapes in strings: times have none.
+//! A parser of its own because Gnocchi writes `NaN` and `Infinity`, which are not JSON, and because these responses are
+//! long. It does not handle escapes in strings: times have none.
 
 use crate::measures::Point;
 
-/// The points of an answer, in its order.
+/// The points of a response, in order.
 pub(crate) fn parse_points(body: &[u8]) -> Result<Vec<Point>, String> {
     let mut cursor = Cursor { text: body, at: 0 };
     let mut points = Vec::new();
@@ -31,7 +31,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The next byte that is not white space.
+    /// The next byte that is not whitespace.
     fn peek(&mut self) -> Option<u8> {
         while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
             self.at += 1;

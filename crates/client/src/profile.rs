@@ -1,13 +1,13 @@
-//! `/debug/flamegraph`, which servers of gnudi have.
+//! `/debug/flamegraph` of gnudi servers.
 
 use std::time::Duration;
 
 use crate::{Client, ClientError};
 
 impl Client {
-    /// A flame graph (SVG) of where the server spends its processor time in the next `duration`, whole seconds, from
-    /// `frequency_hz` samples a second of processor time. Administrators only. The call takes longer than `duration`, and the
-    /// client's timeout must allow for it.
+    /// A flame graph (SVG) of the server's processor time in the next `duration` (whole seconds), from `frequency_hz`
+    /// samples per second of processor time. Administrators only. The call takes longer than `duration`; the client's
+    /// timeout must allow for it.
     pub async fn flamegraph(&self, duration: Duration, frequency_hz: u16) -> Result<String, ClientError> {
         let seconds = duration.as_secs();
         let path = format!("/debug/flamegraph?seconds={seconds}&frequency={frequency_hz}");

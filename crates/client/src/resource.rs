@@ -23,32 +23,32 @@ pub struct StringAttribute {
     pub max_length: u32,
 }
 
-/// A resource, as far as this client looks at it.
+/// A resource; fields that this client does not need are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Resource {
     /// By name.
     pub metrics: BTreeMap<String, MetricId>,
 }
 
-/// The measures of one metric, which the server creates where its resource has none of the name.
+/// The measures of one metric. The server creates the metric if its resource has none with this name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamedMeasures {
-    /// Of a new metric; where it is missing, the server's rules say.
+    /// Of a new metric; `None`: by the server's rules.
     pub archive_policy_name: Option<String>,
     pub measures: Vec<Measure>,
 }
 
-/// Measures by resource (a UUID, or any text that means one together with the caller's name) and metric's name.
+/// Measures by resource (a UUID, or any text that identifies one together with the caller's name) and metric name.
 pub type ResourcesBatch = BTreeMap<String, BTreeMap<String, NamedMeasures>>;
 
 impl Client {
-    /// A status of 409 says that there is one already.
+    /// A status of 409 means that it exists.
     pub async fn create_resource_type(&self, spec: &ResourceTypeSpec) -> Result<(), ClientError> {
         let body = serde_json::to_vec(spec).expect("a resource type is JSON");
         self.post_only("/v1/resource_type".to_owned(), body).await
     }
 
-    /// A status of 409 says that there is one already.
+    /// A status of 409 means that it exists.
     pub async fn create_resource(
         &self,
         resource_type: &str,
@@ -61,14 +61,14 @@ impl Client {
         self.post_only(uri::path("/v1/resource/", resource_type), body).await
     }
 
-    /// A status of 404 says that there is none.
+    /// A status of 404 means that it does not exist.
     pub async fn get_resource(&self, resource_type: &str, id: &str) -> Result<Resource, ClientError> {
         let path = uri::path("/v1/resource/", resource_type);
         self.get(format!("{path}{}", uri::path("/", id))).await
     }
 
-    /// Sends measures of named metrics of resources in one request, taken or refused as a whole; metrics that are missing come
-    /// into being. A refusal whose message holds `Unknown resources` says that a resource has to be created first.
+    /// Sends measures of named metrics of resources in one request, accepted or rejected as a whole; missing metrics
+    /// are created. An error whose message contains `Unknown resources` means that a resource must be created first.
     pub async fn post_resources_batch(&self, batch: &ResourcesBatch) -> Result<(), ClientError> {
         let path = "/v1/batch/resources/metrics/measures?create_metrics=true".to_owned();
         self.post_only(path, batch_body(batch)).await

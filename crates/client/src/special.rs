@@ -1,12 +1,12 @@
-//! JSON with `NaN`, `Infinity` and `-Infinity`, as Python writes it: made JSON by putting them in quotes.
+//! Converts Python's JSON with bare `NaN`, `Infinity` and `-Infinity` to JSON, by quoting them.
 //!
-//! What the texts mean is the caller's to know: only where numbers stand can they be meant.
+//! The caller has to interpret such texts where numbers are expected.
 
 use std::borrow::Cow;
 
 const WORDS: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
 
-/// The same document; borrowed where nothing had to be put in quotes.
+/// The converted document; borrowed if nothing had to be quoted.
 pub(crate) fn quoted(body: &[u8]) -> Cow<'_, [u8]> {
     let mut out: Option<Vec<u8>> = None;
     let (mut at, mut copied) = (0, 0);
@@ -36,7 +36,7 @@ pub(crate) fn quoted(body: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Where the string that begins at `start` is over; the document's end where it never is.
+/// The end of the string that begins at `start`; the document's end if it is not closed.
 fn end_of_string(body: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < body.len() {

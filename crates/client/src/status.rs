@@ -39,7 +39,7 @@ struct SummaryBody {
 
 #[derive(Default, Deserialize)]
 struct MetricdBody {
-    /// Null where the coordinator cannot tell.
+    /// Null if the coordinator does not know.
     processors: Option<Vec<String>>,
 }
 
@@ -54,24 +54,24 @@ fn text(body: &[u8]) -> Result<String, String> {
 }
 
 impl Client {
-    /// `/debug/cluster`, as JSON: processes, sacks with their owners, the backlog, and how many metrics there are. Servers of gnudi
-    /// have it. Administrators only.
+    /// `/debug/cluster` of gnudi servers, as JSON: processes, sacks with their owners, the backlog, and the number of
+    /// metrics. Administrators only.
     pub async fn cluster(&self) -> Result<String, ClientError> {
         self.get_with("/debug/cluster?metrics=true".to_owned(), text).await
     }
 
-    /// `/metrics`: the figures of the process that answers, in Prometheus' text format.
+    /// `/metrics`: the metrics of the responding process, in Prometheus' text format.
     pub async fn figures(&self) -> Result<String, ClientError> {
         self.get_with("/metrics".to_owned(), text).await
     }
 
-    /// The server's own version; `None`: it is no gnudi.
+    /// The server's version; `None`: it is not a gnudi.
     pub async fn version(&self) -> Result<Option<String>, ClientError> {
         let root: RootBody = self.get("/".to_owned()).await?;
         Ok(root.gnudi)
     }
 
-    /// The backlog's totals and the workers (`details=false`: the backlog by metric can be long).
+    /// The totals of the backlog, and the workers (`details=false`: the backlog by metric can be long).
     pub async fn status(&self) -> Result<Status, ClientError> {
         let body: StatusBody = self.get("/v1/status?details=false".to_owned()).await?;
         Ok(Status {

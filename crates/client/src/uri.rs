@@ -1,13 +1,13 @@
-//! Paths and query strings, put together out of what has to be escaped.
+//! Builds escaped paths and query strings.
 
 use gnudi_model::python::quote;
 
-/// `prefix` with `segment` behind it, escaped.
+/// `prefix` followed by the escaped `segment`.
 pub fn path(prefix: &str, segment: &str) -> String {
     format!("{prefix}{}", quote(segment, ""))
 }
 
-/// A path with its query string; grows one parameter at a time.
+/// A path with its query string, to which parameters are appended.
 pub struct Query {
     text: String,
     separator: char,

@@ -1,4 +1,4 @@
-//! Every call against a server that records what it got and answers from a script.
+//! Every call against a server that records requests and responds from a script.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,6 +1,6 @@
-//! Which server a program asks, and as whom: the options and variables of Gnocchi's client, for every command that asks one.
+//! Resolves the server and the credentials of commands, from the options and environment variables of Gnocchi's client.
 //!
-//! Calls are `gnudi_client`'s, logins `gnudi_keystone`'s.
+//! Requests are sent by `gnudi_client`, logins by `gnudi_keystone`.
 
 mod server_args;
 

@@ -1,4 +1,4 @@
-//! The options, and what they mean together with the environment. An option counts before its variable.
+//! The options, combined with the environment. An option takes precedence over its variable.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,7 +10,7 @@ use gnudi_keystone::{
 };
 use tokio::runtime::Builder;
 
-/// The server that is asked where none is named.
+/// The default server.
 pub const ENDPOINT: &str = "http://127.0.0.1:8041";
 
 const USER: &str = "admin";
@@ -20,96 +20,98 @@ const TIMEOUT_SECONDS: u64 = 60;
 /// The type of the server's service in Keystone's catalogue.
 const SERVICE_TYPE: &str = "metric";
 
-/// Over the options in `--help`. Each option names its own: a heading of the struct would go on over what a command has behind it.
+/// Headings of the options in `--help`. Set per option: a heading on the struct would also apply to later options of
+/// the command.
 const SERVER: &str = "Server";
 const KEYSTONE: &str = "Keystone (each is also a variable, such as OS_AUTH_URL)";
 
-/// Which server is asked, and as whom.
+/// The server, and the credentials.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ServerArgs {
     /// The server's URL [default: `GNOCCHI_ENDPOINT`; with Keystone its catalogue; else `http://127.0.0.1:8041`].
     #[arg(long, help_heading = SERVER, value_name = "URL", aliases = ["os-endpoint-override", "os-metric-endpoint-override"])]
     pub endpoint: Option<String>,
-    /// The user of basic authentication [default: `GNOCCHI_USER`, else admin].
+    /// User for basic authentication [default: `GNOCCHI_USER`, else admin].
     #[arg(long, help_heading = SERVER, value_name = "NAME")]
     pub user: Option<String>,
-    /// The user's password. Others can read command lines: rather set `GNOCCHI_PASSWORD` or `GNUDI_PASSWORD`.
+    /// The user's password. Command lines are visible to other users: prefer `GNOCCHI_PASSWORD` or `GNUDI_PASSWORD`.
     #[arg(long, help_heading = SERVER, value_name = "PASSWORD", hide_short_help = true)]
     pub password: Option<String>,
-    /// Trust this file's certificates (PEM) instead of the system's, where the URL is https [default: `OS_CACERT`].
+    /// Trust the certificates in this file (PEM) instead of the system's, for https URLs [default: `OS_CACERT`].
     #[arg(long, help_heading = SERVER, value_name = "FILE", alias = "os-cacert", hide_short_help = true)]
     pub cacert: Option<PathBuf>,
-    /// Trust any server, whatever its certificate, where the URL is https.
+    /// Do not verify the server's certificate, for https URLs.
     #[arg(long, help_heading = SERVER, conflicts_with = "cacert", hide_short_help = true)]
     pub insecure: bool,
-    /// How long an answer may take [default: 60].
+    /// Timeout of a request [default: 60].
     #[arg(long, help_heading = SERVER, value_name = "SECONDS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: Option<u64>,
     #[command(flatten)]
     pub keystone: KeystoneArgs,
 }
 
-/// Options of `OpenStack`'s clients. Each has the variable of its name: `--os-auth-url` is `OS_AUTH_URL`.
+/// Options of `OpenStack`'s clients. Each has an environment variable: `--os-auth-url` is `OS_AUTH_URL`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct KeystoneArgs {
-    /// password, v3applicationcredential, token, gnocchi-basic or gnocchi-noauth [default: what the others mean].
+    /// password, v3applicationcredential, token, gnocchi-basic or gnocchi-noauth [default: implied by the other
+    /// options].
     #[arg(long, help_heading = KEYSTONE, value_name = "TYPE", alias = "auth-type", hide_short_help = true)]
     os_auth_type: Option<String>,
     /// Keystone's URL.
     #[arg(long, help_heading = KEYSTONE, value_name = "URL", hide_short_help = true)]
     os_auth_url: Option<String>,
-    /// Who logs in.
+    /// User name.
     #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_username: Option<String>,
-    /// The same by id.
+    /// User id.
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_user_id: Option<String>,
-    /// The password of that user.
+    /// The user's password.
     #[arg(long, help_heading = KEYSTONE, value_name = "PASSWORD", hide_short_help = true)]
     os_password: Option<String>,
-    /// The domain of the user.
+    /// Domain of the user.
     #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_user_domain_name: Option<String>,
-    /// The same by id.
+    /// Domain id of the user.
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_user_domain_id: Option<String>,
-    /// The project that the token is for.
+    /// Project of the token.
     #[arg(long, help_heading = KEYSTONE, value_name = "NAME", alias = "os-tenant-name", hide_short_help = true)]
     os_project_name: Option<String>,
-    /// The same by id.
+    /// Project id.
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", alias = "os-tenant-id", hide_short_help = true)]
     os_project_id: Option<String>,
-    /// The domain of the project.
+    /// Domain of the project.
     #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_project_domain_name: Option<String>,
-    /// The same by id.
+    /// Domain id of the project.
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_project_domain_id: Option<String>,
-    /// The domain of both, where they have none of their own.
+    /// Default domain of user and project.
     #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_default_domain_name: Option<String>,
-    /// The same by id.
+    /// Default domain id.
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_default_domain_id: Option<String>,
-    /// An application credential, instead of a user.
+    /// Id of an application credential, instead of a user.
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_application_credential_id: Option<String>,
-    /// Its secret.
+    /// Secret of the application credential.
     #[arg(long, help_heading = KEYSTONE, value_name = "SECRET", hide_short_help = true)]
     os_application_credential_secret: Option<String>,
-    /// A token that is sent as it is.
+    /// A token to use as it is.
     #[arg(long, help_heading = KEYSTONE, value_name = "TOKEN", alias = "token", hide_short_help = true)]
     os_token: Option<String>,
-    /// The region of the server in the catalogue.
+    /// Region of the server in the catalogue.
     #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_region_name: Option<String>,
-    /// Which endpoint of the catalogue: public, internal or admin.
+    /// Endpoint in the catalogue: public, internal or admin.
     #[arg(long, help_heading = KEYSTONE, value_name = "INTERFACE", hide_short_help = true)]
     os_interface: Option<String>,
-    /// With gnocchi-noauth: the user that the server is told [default: `GNOCCHI_USER_ID`].
+    /// With gnocchi-noauth: the user id to send [default: `GNOCCHI_USER_ID`].
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     user_id: Option<String>,
-    /// With gnocchi-noauth: the project [default: `GNOCCHI_PROJECT_ID`].
+    /// With gnocchi-noauth: the project id [default: `GNOCCHI_PROJECT_ID`].
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     project_id: Option<String>,
     /// With gnocchi-noauth: the roles [default: `GNOCCHI_ROLES`, else admin].
@@ -117,7 +119,7 @@ pub struct KeystoneArgs {
     roles: Option<String>,
 }
 
-/// Who asks.
+/// The identity to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Caller {
     Basic { user: String, password: String },
@@ -126,7 +128,7 @@ enum Caller {
     Keystone(Login),
 }
 
-/// What Keystone is asked for.
+/// A login at Keystone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Login {
     auth_url: String,
@@ -144,10 +146,10 @@ impl Login {
     }
 }
 
-/// Where variables are looked up.
+/// Looks up environment variables.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The option, else the first of the variables that says something.
+/// The option, else the first non-empty variable.
 fn first(option: Option<&String>, names: &[&str], variables: Variables<'_>) -> Option<String> {
     option
         .filter(|text| !text.is_empty())
@@ -159,33 +161,33 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// A server, and who asks it.
+/// A server, and the client options for it.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its base URL, as it was named.
+    /// Its base URL as given.
     pub endpoint: String,
-    /// Who asks, whose certificates are trusted, how long an answer may take.
+    /// Credentials, trusted certificates, timeout.
     pub options: ClientOptions,
 }
 
 impl ServerArgs {
-    /// A client of the server, logged in. An error is about an option, a variable or Keystone; the server is not asked yet.
+    /// A logged-in client. Errors concern options, variables or Keystone; no request is sent to the server yet.
     pub async fn connect(&self) -> Result<Client> {
         self.connect_within(self.timeout()).await
     }
 
-    /// The same; an answer may take as long as `timeout`.
+    /// The same with another timeout.
     pub async fn connect_within(&self, timeout: Duration) -> Result<Client> {
         let Server { endpoint, options } = self.resolve(timeout).await?;
         Ok(Client::new(&endpoint, &options)?)
     }
 
-    /// How long an answer may take.
+    /// The request timeout.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout.unwrap_or(TIMEOUT_SECONDS))
     }
 
-    /// The server that is named, by an option or in the environment.
+    /// The server given by an option or in the environment.
     pub fn named(&self) -> Option<String> {
         self.named_among(&variable)
     }
@@ -201,7 +203,7 @@ impl ServerArgs {
         runtime.block_on(self.resolve(self.timeout()))
     }
 
-    /// The server and who asks it, logged in where Keystone knows who that is.
+    /// The server and the credentials, after the login at Keystone if there is one.
     pub async fn resolve(&self, timeout: Duration) -> Result<Server> {
         let trust = self.trust(&variable);
         let nobody = ClientOptions { user: None, trust: trust.clone(), timeout, ..ClientOptions::default() };
@@ -239,7 +241,7 @@ impl ServerArgs {
         let keystone = &self.keystone;
         let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
         let token = of(&keystone.os_token, "OS_TOKEN");
-        // As Gnocchi's client, which takes a password of OpenStack for the wish to log in with it.
+        // As in Gnocchi's client, an OpenStack password implies a login with it.
         let means_keystone = of(&keystone.os_password, "OS_PASSWORD").is_some();
         let kind = match of(&keystone.os_auth_type, "OS_AUTH_TYPE") {
             _ if self.user.is_some() => "gnocchi-basic".to_owned(),
@@ -392,7 +394,7 @@ mod tests {
         let credentials = Credentials::Password { user, password: "secret".to_owned(), scope };
         let (auth_url, interface) = ("http://k:5000".to_owned(), Interface::Internal);
         assert_eq!(login, Login { auth_url, credentials, region_name: None, interface });
-        // The same, where something is missing or unknown.
+        // The same with a missing or unknown option.
         for missing in 0..3 {
             let mut fewer = variables.to_vec();
             fewer[missing].1 = "";

@@ -16,7 +16,7 @@ use crate::{Engine, Result};
 pub const METRICS_AT_ONCE: usize = 256;
 
 /// How long passes may take over those; then the next ones have their turn later.
-const APPLIED_WITHIN: Duration = Duration::from_secs(60);
+const APPLIED_WITHIN: Duration = Duration::from_mins(1);
 
 impl Engine {
     /// Has the next metrics of a policy converted, and waits until they are. What is left then; `None` once there are no more.

@@ -127,7 +127,7 @@ async fn workers_convert_idle_metrics() {
     measured(&api, &cluster.indexer, 300).await;
     add_method(&cluster.indexer, "kept").await;
     assert_eq!(counts(&api, &cluster.indexer, 7).await, LAST);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(cluster.indexer.policy_conversions().await.unwrap(), []);
     refresh(&api, 300).await;
     for number in 0..297 {

@@ -1,4 +1,4 @@
-//! The connection pool, and one request with its answer.
+//! A connection pool; sends a request and reads the response.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use hyper_util::{
 
 use crate::trust::{ClientIdentity, Trust, TrustError};
 
-/// How requests are made.
+/// Options of a client.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// Who may vouch for a server at https://.
+    /// Trusted authorities for https://.
     pub trust: Trust,
-    /// As whom to answer a server at https:// that asks for a certificate.
+    /// Client certificate for https:// servers that ask for one.
     pub identity: Option<ClientIdentity>,
-    /// From the start of a request to the last byte of its answer.
+    /// Timeout from the start of a request to the last byte of its response.
     pub timeout: Duration,
-    /// How long a connection may take to be made; never more than `timeout`.
+    /// Timeout of connecting; never more than `timeout`.
     pub connect_timeout: Duration,
-    /// Idle connections kept for the next request, to each host.
+    /// Idle connections kept per host.
     pub idle_connections_max: usize,
-    /// How long they are kept: servers close them too, often after a minute.
+    /// How long they are kept: servers close them, too, often after a minute.
     pub idle_timeout: Duration,
-    /// A longer answer is an error.
+    /// A longer response is an error.
     pub answer_bytes_max: usize,
 }
 
@@ -46,12 +46,12 @@ impl Default for HttpOptions {
     }
 }
 
-/// No answer: not connected, cut off, too late or too long. A request that changes something may have been carried out.
+/// No response: not connected, cut off, timed out or too long. The server may have executed the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct HttpError(pub String);
 
-/// An answer with its whole body.
+/// A response with its whole body.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -60,12 +60,12 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A header's text; `None` where there is none, or none that is text.
+    /// A header's text; `None` if missing or not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The status and the beginning of the body, on one line, for messages.
+    /// The status and the beginning of the body on one line, for messages.
     pub fn text(&self) -> String {
         const TEXT_BYTES_MAX: usize = 200;
         let body = String::from_utf8_lossy(&self.body[..self.body.len().min(TEXT_BYTES_MAX)]);
@@ -83,8 +83,8 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// Connects with the first request. Certificates are read here: where no request will go to https://, set the trust to
-    /// [`Trust::Anyone`], so that nobody is asked for any.
+    /// Loads certificates, and connects with the first request. If no request uses https://, set the trust to
+    /// [`Trust::Anyone`], so that no certificates are needed.
     pub fn new(options: &HttpOptions) -> Result<Self, TrustError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -103,7 +103,7 @@ impl HttpClient {
         Ok(HttpClient { pool, timeout: options.timeout, answer_bytes_max: options.answer_bytes_max })
     }
 
-    /// Sends a request once, whose URI must be absolute, within the time that the options say.
+    /// Sends a request once, with the default timeout. Its URI must be absolute.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Answer, HttpError> {
         self.send_within(request, self.timeout).await
     }
@@ -127,7 +127,7 @@ fn failed(error: &(dyn std::error::Error + 'static)) -> HttpError {
     HttpError(with_causes(error))
 }
 
-/// An error with the chain of what caused it: hyper's own texts are short.
+/// An error with its chain of causes: hyper's own texts are short.
 pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

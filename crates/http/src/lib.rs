@@ -1,7 +1,7 @@
-//! What every part of gnudi that calls others over HTTP/1.1 and HTTPS has in common: a pool of connections, one request with
-//! its answer within limits of time and size, and whose certificates are trusted.
+//! The HTTP/1.1 and HTTPS client of all parts of gnudi: a connection pool, requests with limits of time and size, and
+//! trusted certificates.
 //!
-//! It deliberately does not retry, log in or judge answers: that is for the callers, who know what they ask.
+//! It deliberately does not retry, log in or interpret responses: callers do.
 
 mod client;
 mod trust;
@@ -13,8 +13,8 @@ pub use trust::{ClientIdentity, Trust, TrustError};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
-/// The value of an `Authorization` header for basic authentication (RFC 7617), which no debug output shows. A colon in `user`
-/// would begin the password.
+/// The value of an `Authorization` header for basic authentication (RFC 7617), hidden from debug output. `user` must
+/// not contain a colon, which would begin the password.
 pub fn basic_authorization(user: &str, password: &str) -> header::HeaderValue {
     let text = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
     let mut value = header::HeaderValue::try_from(text).expect("base64 is ASCII");

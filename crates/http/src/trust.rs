@@ -1,4 +1,4 @@
-//! Whose certificates a client trusts, where it speaks HTTPS.
+//! Trusted certificates of HTTPS clients.
 
 use std::{
     fmt,
@@ -15,25 +15,25 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
-/// Certificates that cannot be used; the text names the file.
+/// Unusable certificates; the text names the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TrustError(pub String);
 
-/// Who may vouch for a server.
+/// The trusted authorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Whom this machine trusts.
+    /// The system's.
     #[default]
     System,
-    /// The certificates in this PEM file, and nobody else.
+    /// Only the certificates in this PEM file.
     File(PathBuf),
-    /// No check: any server is trusted. For tests, and for a program that speaks to itself.
+    /// Any server: no verification. For tests, and for a program that connects to itself.
     Anyone,
 }
 
 impl Trust {
-    /// What the command line's `--cacert` and `--insecure` ask for.
+    /// From the options `--cacert` and `--insecure`.
     pub fn asked(cacert: Option<PathBuf>, is_insecure: bool) -> Self {
         match cacert {
             _ if is_insecure => Trust::Anyone,
@@ -42,12 +42,12 @@ impl Trust {
         }
     }
 
-    /// TLS 1.2 and 1.3 with ring, without a certificate of the client's. The error names the file that is of no use.
+    /// TLS 1.2 and 1.3 with ring, without a client certificate. Errors name the file.
     pub fn config(&self) -> Result<ClientConfig, TrustError> {
         self.config_as(None)
     }
 
-    /// As [`Trust::config`], with a certificate of the client's where a server asks for one.
+    /// As [`Trust::config`], with a client certificate for servers that ask for one.
     pub fn config_as(&self, identity: Option<&ClientIdentity>) -> Result<ClientConfig, TrustError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -72,12 +72,12 @@ impl Trust {
     }
 }
 
-/// Who the client is, where servers want to know that by a certificate. PEM files.
+/// A client certificate. PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// With those that vouch for it behind it.
+    /// Followed by its chain.
     pub certificate: PathBuf,
-    /// `None`: the key stands in the certificate's file.
+    /// `None`: the key is in the certificate's file.
     pub key: Option<PathBuf>,
 }
 
@@ -85,7 +85,7 @@ fn unusable(path: &Path, error: impl fmt::Display) -> TrustError {
     TrustError(format!("{}: {error}", path.display()))
 }
 
-/// `pem_file_iter` would do, but says nothing of the file's own error.
+/// `pem_file_iter` would not report the file's own error.
 fn open(path: &Path) -> Result<File, TrustError> {
     File::open(path).map_err(|error| unusable(path, error))
 }
@@ -109,7 +109,7 @@ fn roots(path: &Path) -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Accepts any certificate; the handshake's signatures are checked all the same.
+/// Accepts any certificate; the handshake's signatures are still verified.
 #[derive(Debug)]
 struct TrustAnyServer(Arc<CryptoProvider>);
 

@@ -1,19 +1,20 @@
 //! Gnocchi's stored series, version 3 of its module carbonara.
 //!
-//! A split holds the buckets of one aggregation method and granularity, 3600 of them at most. Compressed, it is the letter `c`, then LZ4
-//! of all distances (u16, in buckets: the first from the split's start, others from the bucket before) and all values (f64). Drivers that
-//! append write it uncompressed: nine bytes for each bucket from the split's start on, 1 and the value, or zeros where there is none.
-//! The points of the back window are LZ4 of all distances (u64, ns; the first is a time) and all values. All little-endian.
+//! A split holds the buckets of one aggregation method and granularity, at most 3600. Compressed, it is the letter `c`,
+//! followed by LZ4 of all distances (u16, in buckets: the first from the split's start, others from the previous
+//! bucket) and all values (f64). Drivers that append write it uncompressed: nine bytes per bucket from the split's
+//! start on, 1 and the value, or zeros if the bucket is empty. The points of the back window are LZ4 of all distances
+//! (u64, ns; the first is a time) and all values. All numbers are little-endian.
 
 use gnudi_model::{Measure, Timespan, Timestamp};
 
-/// How many buckets a split has at most.
+/// Maximum number of buckets in a split.
 pub const BUCKETS_MAX: i64 = 3_600;
-/// How many bytes LZ4 makes of one at most.
+/// Maximum compression ratio of LZ4.
 const RATIO_MAX: usize = 255;
 const PADDED_BYTES: usize = 9;
 
-/// Why bytes are no series.
+/// Why stored bytes are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damaged {
     #[error("LZ4: {0}")]
@@ -24,7 +25,7 @@ pub enum Damaged {
     Time,
 }
 
-/// The buckets of a split that starts at `start`, oldest first.
+/// The buckets of the split that starts at `start`, oldest first.
 pub fn split(
     bytes: &[u8],
     start: Timestamp,
@@ -78,8 +79,8 @@ pub fn points(bytes: &[u8]) -> Result<Vec<Measure>, Damaged> {
     Ok(points)
 }
 
-/// Measures that wait: a time (u64, ns) and a value (f64) each, in their order.
-pub fn waiting(bytes: &[u8]) -> Result<Vec<Measure>, Damaged> {
+/// Unprocessed measures in order: a time (u64, ns) and a value (f64) each.
+pub fn measures(bytes: &[u8]) -> Result<Vec<Measure>, Damaged> {
     let (cells, rest) = bytes.as_chunks::<16>();
     if !rest.is_empty() {
         return Err(Damaged::Short);
@@ -102,7 +103,7 @@ fn decompressed(bytes: &[u8]) -> Result<Vec<u8>, Damaged> {
     lz4_flex::block::decompress(compressed, size).map_err(|error| Damaged::Compression(error.to_string()))
 }
 
-/// Distances of `N` bytes, and as many values behind them.
+/// Distances of `N` bytes, followed by as many values.
 fn columns<const N: usize>(
     bytes: &[u8],
 ) -> Result<(impl ExactSizeIterator<Item = [u8; N]>, impl Iterator<Item = f64>), Damaged> {
@@ -123,7 +124,7 @@ mod tests {
 
     const SECOND: Timespan = Timespan(1_000_000_000);
 
-    /// As lz4's Python package does it.
+    /// The format of lz4's Python package.
     fn compressed(bytes: &[u8]) -> Vec<u8> {
         lz4_flex::block::compress_prepend_size(bytes)
     }
@@ -172,15 +173,15 @@ mod tests {
         payload[8..16].fill(0xff);
         assert_eq!(points(&compressed(&payload)), Err(Damaged::Time));
         let one = [3_u64.to_le_bytes(), 4.0_f64.to_le_bytes()].concat();
-        assert_eq!(waiting(&one).unwrap(), [point(3, 4.0)]);
-        assert_eq!(waiting(&one[1..]), Err(Damaged::Short));
+        assert_eq!(measures(&one).unwrap(), [point(3, 4.0)]);
+        assert_eq!(measures(&one[1..]), Err(Damaged::Short));
     }
 
     proptest! {
         #[test]
         fn no_bytes_are_fatal(mut bytes in prop::collection::vec(any::<u8>(), 0..200), is_compressed: bool) {
             let _ = points(&bytes);
-            let _ = waiting(&bytes);
+            let _ = measures(&bytes);
             if is_compressed {
                 bytes.insert(0, b'c');
             }

@@ -1,4 +1,4 @@
-//! Archive policies, rules and resource types of the target: as Gnocchi has them.
+//! Copies Gnocchi's archive policies, rules and resource types to the target.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,8 +15,8 @@ use crate::{
     target::resource_page,
 };
 
-/// Refuses a target that has another policy or type of the same name, before anything is written. `is_continued`: those of the target are
-/// of an import; then they may differ in what Gnocchi can change.
+/// Refuses a target with a different policy or type of the same name, before anything is written. `is_continued`: the
+/// target's are from an earlier import and may differ in what Gnocchi can change.
 pub(crate) async fn refuse_others(
     target: Target<'_>,
     policies: &[ArchivePolicy],
@@ -38,7 +38,7 @@ pub(crate) async fn refuse_others(
     Ok(())
 }
 
-/// Whether one policy can be made of the other: by its timespans, and by its back window where `with_window`.
+/// Whether one policy can become the other: by its timespans, and by its back window if `with_window`.
 fn may_become(there: &ArchivePolicy, policy: &ArchivePolicy, with_window: bool) -> bool {
     let granularities =
         |policy: &ArchivePolicy| policy.definition.iter().map(|item| item.granularity).collect::<Vec<_>>();
@@ -48,8 +48,8 @@ fn may_become(there: &ArchivePolicy, policy: &ArchivePolicy, with_window: bool) 
         && *policy == ArchivePolicy { definition, back_window, ..there.clone() }
 }
 
-/// Policies whose back window is another since an earlier round. What Gnocchi makes of late points from then on follows from no head
-/// that an import wrote before.
+/// Policies whose back window has changed since an earlier round. How Gnocchi treats late points then differs from the
+/// heads that an earlier import wrote.
 pub(crate) async fn changed_windows(
     target: Target<'_>,
     policies: &[ArchivePolicy],
@@ -105,7 +105,7 @@ pub(crate) async fn archive_policy_rules(
     Ok(())
 }
 
-/// Creates types, and changes those that Gnocchi has changed since an earlier round.
+/// Creates types, and updates those that have changed in Gnocchi since an earlier round.
 pub(crate) async fn resource_types(
     target: Target<'_>,
     index: &mut Index,
@@ -123,7 +123,8 @@ pub(crate) async fn resource_types(
     Ok(())
 }
 
-/// Makes one type of another. What Gnocchi has given the resources that it had does not show in their revisions.
+/// Changes one type to another. Values that Gnocchi has filled in for existing resources do not appear in their
+/// revisions.
 async fn change_type(
     target: Target<'_>,
     index: &mut Index,
@@ -161,7 +162,7 @@ async fn change_type(
     Ok(())
 }
 
-/// What Gnocchi has given the resources that had nothing in an attribute, in their history, too: the same value to all.
+/// The values that Gnocchi has filled in for resources without a value, also in their history: one value for all.
 async fn fills(
     target: Target<'_>,
     index: &mut Index,
@@ -191,7 +192,7 @@ async fn fills(
                 let value = theirs.attributes.get(*attribute).filter(|value| is_given(Some(value)));
                 match value.filter(|_| is_new(attribute) || !is_given(ours.attributes.get(*attribute))) {
                     Some(value) => drop(fills.insert((*attribute).clone(), value.clone())),
-                    // Of a new attribute one revision tells of all.
+                    // For a new attribute one revision is sufficient.
                     None => return !is_new(attribute),
                 }
                 false
@@ -204,7 +205,7 @@ fn is_given(value: Option<&AttributeValue>) -> bool {
     value.is_some_and(|value| *value != AttributeValue::Null)
 }
 
-/// Deletes policies and types that Gnocchi has no more, after what they were used by.
+/// Deletes policies and types that are gone in Gnocchi, after everything that used them.
 pub(crate) async fn delete_unused(
     target: Target<'_>,
     policies: &[ArchivePolicy],

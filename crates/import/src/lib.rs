@@ -1,10 +1,10 @@
-//! Takes over what a Gnocchi holds: archive policies, rules, resource types, resources with their revisions, metrics with their ids, the
-//! aggregates, the points of the back window, and the measures that wait.
+//! Imports a Gnocchi: archive policies, rules, resource types, resources with their revisions, metrics with their ids,
+//! the aggregates, the points of the back window, and the backlog.
 //!
-//! `index` reads Gnocchi's database, `source` its storage and its incoming, `carbonara` the bytes of its series; `gnudi_series` makes heads
-//! of them. Nothing is changed there. An import is made of rounds, each of which brings the target up to date with what Gnocchi has at
-//! that time: what is new is added, what has changed is changed, what was deleted is deleted. So an import that was cut short is run
-//! again, and rounds follow a Gnocchi that goes on.
+//! `index` reads Gnocchi's database, `source` its storage and incoming storage, `carbonara` its encoding of series, of
+//! which `gnudi_series` makes heads. Nothing is changed in Gnocchi. An import consists of rounds, each of which updates
+//! the target to Gnocchi's current state: new data is added, changed data updated, deleted data deleted. So an
+//! interrupted import can be repeated, and rounds can follow a running Gnocchi.
 
 pub mod carbonara;
 mod definitions;
@@ -29,14 +29,14 @@ use source::{Incoming, SourceError, Storage};
 pub use round::Import;
 pub use target::Target;
 
-/// Where the import reads.
+/// The Gnocchi to import from.
 pub struct Source {
     pub index: ServerOptions,
     pub storage: Arc<dyn Storage>,
     pub incoming: Arc<dyn Incoming>,
 }
 
-/// What an import has done.
+/// Counters of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub archive_policies: u64,
@@ -44,27 +44,27 @@ pub struct Report {
     pub resource_types: u64,
     pub resources: u64,
     pub revisions: u64,
-    /// Of those that Gnocchi has.
+    /// Metrics processed.
     pub metrics: u64,
-    /// How many metrics Gnocchi has.
+    /// Metrics in Gnocchi.
     pub metrics_total: u64,
-    /// Imported before, and the same since.
+    /// Imported before, and unchanged since.
     pub metrics_unchanged: u64,
-    /// Imported before, and brought up to date.
+    /// Imported before, and updated.
     pub metrics_continued: u64,
-    /// Imported before, and deleted in Gnocchi since, as were those of deleted resources.
+    /// Imported before, and deleted in Gnocchi since, including those of deleted resources.
     pub metrics_deleted: u64,
     pub resources_deleted: u64,
     pub buckets: u64,
-    /// That waited, or that have come since an earlier import.
+    /// From the backlog, or added since an earlier import.
     pub measures: u64,
-    /// Buckets inside the back window that later points do not change any more ([`gnudi_series::head::ImportOutcome`]).
+    /// Buckets in the back window that later points no longer change ([`gnudi_series::head::ImportOutcome`]).
     pub buckets_finalised: u64,
-    /// What was left out, and why.
+    /// What was skipped, and why.
     pub skipped: Vec<String>,
 }
 
-/// Why an import stopped. What was imported before stays, and the same import goes on from there.
+/// Why an import stopped. Imported data stays, and a repeated import continues there.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error(transparent)]
@@ -94,7 +94,7 @@ pub enum ImportError {
 }
 
 impl ImportError {
-    /// Whether Gnocchi did not answer, which a later round need not meet.
+    /// Whether Gnocchi did not respond: a later round may succeed.
     pub fn is_outage(&self) -> bool {
         matches!(self, Self::Index(IndexError::Database { .. }) | Self::Storage(_) | Self::Incoming(_))
     }
@@ -109,5 +109,5 @@ impl From<StoreError> for ImportError {
     }
 }
 
-/// Told what was done so far, now and then.
+/// Called with the counters from time to time.
 pub type Tell<'a> = &'a mut (dyn FnMut(&Report) + Send);

@@ -1,4 +1,4 @@
-//! One resource with its revisions: made as it was at first, then changed as it was changed.
+//! Imports one resource with its revisions: creates it as it was at first, then repeats its changes.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::{
     index::{SourceResource, SourceRevision},
 };
 
-/// Imports a resource that is not there, adds the revisions that have come since, or makes anew one that was deleted and made again.
-/// Answers whether it is there.
+/// Creates a resource, or adds its new revisions, or replaces one that was deleted and created again. Returns whether
+/// it exists.
 pub(crate) async fn import(
     target: Target<'_>,
     resource_type: &str,
@@ -38,7 +38,7 @@ pub(crate) async fn import(
         project_id: first.project_id.clone(),
         started_at: first.started_at,
         ended_at: first.ended_at,
-        attributes: given(&first.attributes),
+        attributes: non_null(&first.attributes),
         metrics: Vec::new(),
         now: first.revision_start,
     };
@@ -80,8 +80,8 @@ fn change(revision: &SourceRevision) -> ResourceChange {
     }
 }
 
-/// Attributes that have a value.
-fn given(attributes: &BTreeMap<Text, AttributeValue>) -> BTreeMap<Text, AttributeValue> {
+/// Non-null attributes.
+fn non_null(attributes: &BTreeMap<Text, AttributeValue>) -> BTreeMap<Text, AttributeValue> {
     let has_value = |(_, value): &(&Text, &AttributeValue)| **value != AttributeValue::Null;
     attributes.iter().filter(has_value).map(|(name, value)| (name.clone(), value.clone())).collect()
 }

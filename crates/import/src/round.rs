@@ -1,9 +1,10 @@
-//! One round of an import: everything that Gnocchi has at one moment, as far as the target does not have it.
+//! One round of an import: brings the target up to date with a snapshot of Gnocchi.
 //!
-//! Resources show their changes by their revisions. Of metrics Gnocchi's index keeps when measures were last processed; it is written
-//! before they are stored, and they are removed from incoming after that. So a metric is unchanged since a round if that time is the
-//! same in the index of both rounds, nothing waited in that one, and nothing waits in this one. What waits is looked up twice, before
-//! and after the index is opened: measures that are processed in between either wait in the first or show in the index.
+//! Changes of resources are found by their revisions. For metrics, Gnocchi's index stores when measures were last
+//! processed; it is written before the measures are stored, and they are removed from incoming after that. So a metric
+//! is unchanged since a round if that time is the same in the index of both rounds, and neither round found a backlog
+//! for it. The backlog is listed twice, before and after the index is opened: measures processed in between are in the
+//! first list or show in the index.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -27,29 +28,30 @@ use crate::{
     series::{self, SeriesSource},
 };
 
-/// Between two reads of a metric that changes.
+/// Pause between two reads of a changing metric.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two looks at all metrics that Gnocchi works on, and how many of them without any change show that it does not.
+/// Pause between two checks of the metrics that Gnocchi is processing, and how many checks without any change mean that
+/// it is not.
 const PAUSE_FOR_PASSES: Duration = Duration::from_millis(500);
 const LOOKS_IN_VAIN_MAX: u32 = 10;
 
-/// Told what was done so far, now and then.
+/// Called with the counters from time to time.
 pub type Tell<'a> = &'a mut (dyn FnMut(&Report) + Send);
 
-/// An import, and what it knows of its target. Until it ends nobody else writes there.
+/// An import, and its knowledge of the target. Nobody else may write to the target meanwhile.
 pub struct Import<'a> {
     source: &'a Source,
     target: Target<'a>,
-    /// Metrics of the target. Those of which everything was imported, with the time of their newest measures.
+    /// Metrics of the target. Completely imported ones have the time of their newest measures.
     metrics: HashMap<MetricId, Option<Timestamp>>,
     /// Resources of the target, with the starts of their newest revisions.
     resources: HashMap<Uuid, Timestamp>,
-    /// Whether policies and types of the target are of an import, too.
+    /// Whether policies and types of the target are from an earlier import.
     is_continued: bool,
 }
 
 impl<'a> Import<'a> {
-    /// `target`: empty, or written by imports of the same Gnocchi only. What is not in Gnocchi is deleted there.
+    /// `target`: empty, or written only by imports of the same Gnocchi. Data that is not in Gnocchi is deleted there.
     pub async fn new(source: &'a Source, target: Target<'a>) -> Result<Self, ImportError> {
         let metrics: HashMap<_, _> = target.metrics().await?.into_iter().map(|id| (id, None)).collect();
         let resources = target.resources().await?;
@@ -57,8 +59,8 @@ impl<'a> Import<'a> {
         Ok(Import { source, target, metrics, resources, is_continued })
     }
 
-    /// `is_last`: measures that wait are imported, too, and metrics that Gnocchi works on are waited for; else the next round imports
-    /// both.
+    /// `is_last`: import the backlog, too, and wait for metrics that Gnocchi is processing; otherwise the next round
+    /// imports both.
     pub async fn round(&mut self, is_last: bool, tell: Tell<'_>) -> Result<Report, ImportError> {
         let mut backlog = self.backlog().await?;
         let mut index = Index::open(&self.source.index).await?;
@@ -71,13 +73,13 @@ impl<'a> Import<'a> {
         definitions::refuse_others(self.target, &policies, &types, self.is_continued).await?;
         self.is_continued = true;
         for changed in definitions::changed_windows(self.target, &policies).await? {
-            self.forget(index.metrics_of_policy(&changed).await?).await?;
+            self.mark_incomplete(index.metrics_of_policy(&changed).await?).await?;
         }
         definitions::archive_policies(self.target, &policies, &mut report).await?;
         definitions::archive_policy_rules(self.target, rules, &mut report).await?;
         definitions::resource_types(self.target, &mut index, &types, &mut report).await?;
         types.push(Index::generic());
-        // First, since their names may have been given again.
+        // First, since their names may have been reused.
         self.delete(&resources, &metrics, &mut report).await?;
         self.resources(&mut index, &types, resources, &mut report, tell).await?;
         let series = Arc::new(SeriesSource {
@@ -85,9 +87,9 @@ impl<'a> Import<'a> {
             incoming: self.source.incoming.clone(),
             layouts: policies.iter().map(|policy| (policy.name.clone(), Layout::of(policy))).collect(),
             backlog,
-            takes_waiting: is_last,
+            includes_backlog: is_last,
             pause: PAUSE,
-            takes_doubtful: AtomicBool::new(false),
+            accepts_inconsistent: AtomicBool::new(false),
         });
         let in_motion = self.metrics(&mut index, &series, &metrics, &mut report, tell).await?;
         if is_last {
@@ -102,7 +104,7 @@ impl<'a> Import<'a> {
         self.source.incoming.backlog().await.map_err(ImportError::Incoming)
     }
 
-    /// Deletes resources and metrics that Gnocchi has no more.
+    /// Deletes resources and metrics that are gone in Gnocchi.
     async fn delete(
         &mut self,
         resources: &[ResourceState],
@@ -133,8 +135,8 @@ impl<'a> Import<'a> {
         self.expunge().await
     }
 
-    /// Has metrics imported anew: what is imported of them is so no more.
-    async fn forget(&mut self, metrics: Vec<MetricId>) -> Result<(), ImportError> {
+    /// Marks metrics as not imported, so that they are imported again.
+    async fn mark_incomplete(&mut self, metrics: Vec<MetricId>) -> Result<(), ImportError> {
         let known: Vec<MetricId> = metrics.into_iter().filter(|id| self.metrics.contains_key(id)).collect();
         for some in known.chunks(IDS_AT_ONCE) {
             let deleted = self.target.aggregates.delete(Fence::EVERYTHING, some).await;
@@ -144,7 +146,8 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Removes the data of deleted metrics, then their index entries, as a janitor does: policies and types may go after them.
+    /// Removes the data of deleted metrics, then their index entries, as the janitor does: their policies and types may
+    /// be deleted afterwards.
     async fn expunge(&self) -> Result<(), ImportError> {
         let Target { indexer, aggregates, .. } = self.target;
         loop {
@@ -192,7 +195,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Answers those that Gnocchi works on.
+    /// Returns the metrics that Gnocchi is processing.
     async fn metrics(
         &mut self,
         index: &mut Index,
@@ -216,7 +219,7 @@ impl<'a> Import<'a> {
             metrics.extend(imported.complete.into_iter().map(|id| (id, last_measures[&id])));
             in_motion.extend(imported.in_motion);
         };
-        // Some are read while those before are written.
+        // Read the next metrics while the previous ones are being written.
         let mut reading: Option<series::Reads> = None;
         for some in changed.chunks(IDS_AT_ONCE) {
             let ids: Vec<MetricId> = some.iter().map(|state| state.id).collect();
@@ -236,7 +239,7 @@ impl<'a> Import<'a> {
         Ok(in_motion)
     }
 
-    /// Reads metrics that Gnocchi works on until it does so no more.
+    /// Repeats reading metrics that Gnocchi is processing until it is done.
     async fn settle(
         &self,
         series: &Arc<SeriesSource>,
@@ -253,7 +256,7 @@ impl<'a> Import<'a> {
             }
             in_vain = if still.len() < in_motion.len() { 0 } else { in_vain + 1 };
             if in_vain >= LOOKS_IN_VAIN_MAX {
-                let is_second = series.takes_doubtful.swap(true, Ordering::Relaxed);
+                let is_second = series.accepts_inconsistent.swap(true, Ordering::Relaxed);
                 if is_second {
                     return Err(ImportError::InMotion(still.len()));
                 }
@@ -264,7 +267,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Creates those that are not there; answers those that are there then.
+    /// Creates missing metrics; returns those that exist afterwards.
     async fn create(
         &mut self,
         metrics: &[NewMetric],
@@ -286,7 +289,7 @@ impl<'a> Import<'a> {
         }
         let there: Vec<NewMetric> = there.into_iter().cloned().collect();
         for metric in &there {
-            // What is known of it is so no more, should its import fail.
+            // Marked as incomplete, in case the import fails.
             self.metrics.insert(metric.id, None);
         }
         Ok(there)

@@ -1,4 +1,5 @@
-//! The series of some metrics: read at once, made heads and blocks of, and written together.
+//! Imports the series of some metrics: reads them concurrently, converts them to heads and blocks, and writes them
+//! together.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,56 +23,56 @@ use crate::{
 
 pub(crate) const METRICS_AT_ONCE: usize = 100;
 
-/// How often a metric is read again that changes meanwhile.
+/// Maximum reads of a metric that keeps changing.
 const READS_MAX: usize = 20;
 
-/// What series are read from.
+/// The source of series.
 pub(crate) struct SeriesSource {
     pub storage: Arc<dyn Storage>,
     pub incoming: Arc<dyn Incoming>,
-    /// By the names of archive policies.
+    /// By archive policy name.
     pub layouts: HashMap<String, Layout>,
-    /// Metrics with measures that wait.
+    /// Metrics with a backlog.
     pub backlog: HashSet<MetricId>,
-    /// Whether measures that wait are imported, as if Gnocchi processed them all at once. While more may come this is wrong: it drops
-    /// late points or not by what it processes together.
-    pub takes_waiting: bool,
-    /// Between two reads of a metric that gnocchi-metricd works on.
+    /// Whether to import the backlog, as if Gnocchi processed all of it in one pass. Wrong while more measures may
+    /// arrive: which late points Gnocchi drops depends on what it processes together.
+    pub includes_backlog: bool,
+    /// Pause between two reads of a metric that gnocchi-metricd is processing.
     pub pause: Duration,
-    /// Whether buckets that do not follow from the points are taken as they are, though measures wait.
-    pub takes_doubtful: AtomicBool,
+    /// Whether to accept buckets that do not follow from the points although there is a backlog.
+    pub accepts_inconsistent: AtomicBool,
 }
 
-/// What became of one metric.
+/// The result for one metric.
 #[derive(Default)]
 struct Outcome {
-    /// Nothing where nothing has changed.
+    /// `None` if nothing has changed.
     write: Option<MetricWrite>,
     is_continued: bool,
     buckets: u64,
     measures: u64,
     finalised: u64,
-    /// Whether measures wait, which Gnocchi may have begun to process.
+    /// Whether it has a backlog, which Gnocchi may be processing.
     is_waited_for: bool,
     skipped: Vec<String>,
 }
 
-/// What became of some metrics.
+/// The result for some metrics.
 #[derive(Default)]
 pub(crate) struct Imported {
-    /// Of these no measures wait: until Gnocchi gets more of them, nothing is left to import.
+    /// Completely imported: without new measures there is nothing left to import.
     pub complete: Vec<MetricId>,
-    /// Gnocchi works on these: nothing was written of them.
+    /// Being processed by Gnocchi: nothing was written.
     pub in_motion: Vec<NewMetric>,
 }
 
-/// Metrics that are being read.
+/// Reads in progress.
 pub(crate) struct Reads {
     metrics: Vec<NewMetric>,
     outcomes: Vec<JoinHandle<Result<Option<Outcome>, ImportError>>>,
 }
 
-/// Begins to read what Gnocchi has of metrics that are in the index. Those that an earlier import has written are brought up to date.
+/// Starts to read metrics that are in the index. Those that an earlier import has written are updated.
 pub(crate) async fn begin(
     source: &Arc<SeriesSource>,
     target: Target<'_>,
@@ -92,7 +93,7 @@ pub(crate) async fn begin(
 }
 
 impl Reads {
-    /// Writes what was read.
+    /// Writes the results of the reads.
     pub async fn finish(self, target: Target<'_>, report: &mut Report) -> Result<Imported, ImportError> {
         let (mut writes, mut imported) = (Vec::new(), Imported::default());
         for (read, metric) in self.outcomes.into_iter().zip(self.metrics) {
@@ -117,7 +118,7 @@ impl Reads {
     }
 }
 
-/// What is to be written of a metric whose head is `stored`; `None` while Gnocchi works on it.
+/// The data to write for a metric whose head is `stored`; `None` while Gnocchi is processing it.
 async fn read(
     source: &SeriesSource,
     metric: MetricId,
@@ -132,17 +133,19 @@ async fn read(
         let reason = format!("metric {}: it got measures after its import: left as it is", metric.0);
         return Ok(Some(Outcome { skipped: vec![reason], ..Outcome::default() }));
     }
-    let Some(reading) = read_calmly(source, metric, layout, earlier.as_ref()).await? else { return Ok(None) };
+    let Some(reading) = read_consistently(source, metric, layout, earlier.as_ref()).await? else {
+        return Ok(None);
+    };
     let Reading { mut head, waiting, mut outcome } = reading;
     outcome.is_continued = stored.is_some();
     let mut measures = Vec::new();
     for stored in waiting {
-        match carbonara::waiting(&stored.bytes) {
+        match carbonara::measures(&stored.bytes) {
             Ok(more) => measures.extend(more),
             Err(damaged) => outcome.skipped.push(format!("{}: {damaged}", stored.place)),
         }
     }
-    // Of those with the same time the last one counts, also where the head has an earlier one's value.
+    // Of measures with the same time the last one counts, also over an earlier value in the head.
     measures.reverse();
     measures.sort_by_key(|measure| measure.timestamp);
     measures.dedup_by_key(|measure| measure.timestamp);
@@ -166,28 +169,29 @@ async fn read(
     Ok(Some(outcome))
 }
 
-/// What Gnocchi has of a metric.
+/// Gnocchi's data of a metric.
 struct Reading {
-    /// Of what is in its storage.
+    /// From its storage.
     head: Head,
-    /// What is not, yet, if it is to be imported.
+    /// The backlog, if it is imported.
     waiting: Vec<StoredMeasures>,
     outcome: Outcome,
 }
 
-/// Reads a metric at one moment; `None` if it kept changing, or a pass of gnocchi-metricd may be half written.
+/// Reads a consistent state of a metric; `None` if it kept changing, or a pass of gnocchi-metricd may be half written.
 ///
-/// A pass of gnocchi-metricd writes splits first, then the points, and removes the measures from incoming at last. So what was read is
-/// of one moment if the points are the same before and after, what waited before still waits, and either the points give the buckets
-/// that are stored, or nothing waits: a pass that has written some of its splits still has its measures waiting.
-async fn read_calmly(
+/// A pass of gnocchi-metricd writes splits first, then the points, and finally removes the measures from incoming. So a
+/// read is consistent if the points are the same before and after, the backlog seen before is still there, and either
+/// the points give the stored buckets, or there is no backlog: a pass that has written some of its splits still has its
+/// measures in incoming.
+async fn read_consistently(
     source: &SeriesSource,
     metric: MetricId,
     layout: &Layout,
     earlier: Option<&Head>,
 ) -> Result<Option<Reading>, ImportError> {
     let is_in_backlog = source.backlog.contains(&metric);
-    let waiting_now = async || source.incoming.waiting(metric).await.map_err(ImportError::Incoming);
+    let waiting_now = async || source.incoming.backlog_of(metric).await.map_err(ImportError::Incoming);
     for _ in 0..READS_MAX {
         let waiting = if is_in_backlog { waiting_now().await? } else { Vec::new() };
         let points = source.storage.points(metric).await?;
@@ -196,9 +200,9 @@ async fn read_calmly(
         let still_waiting = if is_in_backlog || is_doubtful { waiting_now().await? } else { Vec::new() };
         if still_waiting.starts_with(&waiting) && points == source.storage.points(metric).await? {
             let may_be_in_pass = is_doubtful && !still_waiting.is_empty();
-            let is_taken = !may_be_in_pass || source.takes_doubtful.load(Ordering::Relaxed);
+            let is_taken = !may_be_in_pass || source.accepts_inconsistent.load(Ordering::Relaxed);
             outcome.is_waited_for = !waiting.is_empty();
-            let waiting = if source.takes_waiting { waiting } else { Vec::new() };
+            let waiting = if source.includes_backlog { waiting } else { Vec::new() };
             return Ok(is_taken.then_some(Reading { head, waiting, outcome }));
         }
         tokio::time::sleep(source.pause).await;
@@ -206,7 +210,7 @@ async fn read_calmly(
     Ok(None)
 }
 
-/// The head of what is in Gnocchi's storage.
+/// The head for the data in Gnocchi's storage.
 async fn read_storage(
     source: &SeriesSource,
     metric: MetricId,
@@ -281,7 +285,7 @@ async fn read_splits(
     Ok(from.iter().map(grain).collect())
 }
 
-/// The columns of all methods as rows of one granularity; each column is oldest first.
+/// Joins the columns of all methods to rows of one granularity; each column is oldest first.
 fn joined(granularity: Timespan, columns: &[Vec<(Timestamp, f64)>]) -> ImportedGrain {
     let mut starts: Vec<Timestamp> = columns.iter().flatten().map(|(start, _)| *start).collect();
     starts.sort_unstable();

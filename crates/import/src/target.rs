@@ -1,4 +1,4 @@
-//! The store that an import writes, in which no process folds measures.
+//! The store that an import writes to; no process folds measures in it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,7 +10,7 @@ use gnudi_indexer::{
 use gnudi_model::{MetricId, Resource, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
-/// How many are listed at once.
+/// Items per page of a listing.
 const PAGE: usize = 10_000;
 
 /// See the module.
@@ -75,7 +75,7 @@ impl Target<'_> {
     }
 }
 
-/// A page of the resources of a type, or of their revisions, in the order of their ids.
+/// A page of the resources of a type, or of their revisions, sorted by id.
 pub(crate) async fn resource_page(
     indexer: &dyn Indexer,
     resource_type: &str,

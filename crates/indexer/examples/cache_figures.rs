@@ -1,4 +1,4 @@
-//! Figures of the cache: time to fill it, bytes per metric, time of a look-up.
+//! Benchmark of the cache: time to fill it, bytes per metric, time of a look-up.
 //!
 //! `cargo run --release -p gnudi-indexer --example cache_figures -- [metrics in thousands] [unique|shared names]`
 
@@ -35,7 +35,7 @@ async fn main() {
         indexer,
         &CacheOptions { metrics_cached_max: metrics_total, resources_cached_max: 0 },
     );
-    // What the listing itself keeps is in the figure before.
+    // Measured first, so that the memory of the listing itself does not count.
     list_all(&cache).await;
     let before = resident_bytes();
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Figures of the index: creations per second from concurrent callers, listings and look-ups among many metrics.
+//! Benchmark of the index: creations per second from concurrent callers, listings and look-ups among many metrics.
 //!
 //! `cargo run --release -p gnudi-indexer --example index_figures -- [metrics in thousands]`
 

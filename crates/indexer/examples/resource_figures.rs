@@ -1,5 +1,5 @@
-//! Figures of resources: creations per second from concurrent callers, with and without attributes and metrics; look-ups,
-//! changes, deletions, and a new attribute among many resources.
+//! Benchmark of resources: creations per second from concurrent callers, with and without attributes and metrics;
+//! look-ups, changes, deletions, and a new attribute among many resources.
 //!
 //! `cargo run --release -p gnudi-indexer --example resource_figures -- [resources in thousands] [resources a call] [callers]`
 
@@ -212,7 +212,7 @@ async fn update<I: Indexer>(indexer: &Arc<I>, ids: &[Uuid]) {
     println!("update with history: {:.0}/s", ids.len() as f64 / start.elapsed().as_secs_f64());
 }
 
-/// A new attribute with a fill, beside a writer.
+/// Adds an attribute with a fill value, while something writes.
 async fn extend_type<I: Indexer>(indexer: &Arc<I>, ids: &[Uuid]) {
     let attribute = |fill: &str| Attribute {
         kind: TEXT,

@@ -1,4 +1,4 @@
-//! Figures of searches among resources: by columns and by attributes, common and rare, in every order.
+//! Benchmark of searches among resources: by columns and by attributes, common and rare, in every order.
 //!
 //! `cargo run --release -p gnudi-indexer --example search_figures -- [resources in thousands]`
 
@@ -25,7 +25,7 @@ fn now(number: u64) -> Timestamp {
     Timestamp(1_700_000_000_000_000_000 + number as i64 * 1_000_000)
 }
 
-/// As a cloud has servers: rare hosts, few flavours, two names in three unique.
+/// Servers as in a cloud: rare hosts, few flavours, two names in three unique.
 fn server(number: u64) -> NewResource {
     let text = |text: String| AttributeValue::String(text.as_str().into());
     NewResource {
@@ -58,7 +58,7 @@ async fn main() {
     let index = SqlIndexer::open(&SqliteOptions::new(&path)).await.expect("an index");
     populate(&index, count).await;
     index.close().await;
-    // Opened anew, the planner knows the tables.
+    // Opened again, the planner has statistics.
     let index = SqlIndexer::open(&SqliteOptions::new(&path)).await.expect("an index");
     println!("file: {} MB", std::fs::metadata(&path).map_or(0, |file| file.len()) / 1_000_000);
     columns(&index, count).await;

@@ -1,4 +1,4 @@
-//! Annotations in the index: texts with a time on a resource, which are gone with it.
+//! Annotations in the index: texts with a time on a resource, deleted with it.
 
 use async_trait::async_trait;
 use gnudi_model::Timestamp;
@@ -6,35 +6,35 @@ use uuid::Uuid;
 
 use crate::{IndexerError, Result};
 
-/// How many a resource has at most.
+/// Maximum annotations per resource.
 pub const ANNOTATIONS_MAX: usize = 1_000;
 
-/// What somebody wrote about a resource.
+/// A text about a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotation {
     pub id: Uuid,
     pub resource_id: Uuid,
-    /// What it is about, in whole microseconds; not when it was written.
+    /// The time that it is about, in whole microseconds; not when it was written.
     pub timestamp: Timestamp,
     pub text: String,
-    /// Who wrote it.
+    /// The author.
     pub creator: String,
 }
 
-/// Which annotations of a resource.
+/// Selects annotations of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnotationListing {
     pub resource_id: Uuid,
     pub start: Option<Timestamp>,
     /// Exclusive.
     pub stop: Option<Timestamp>,
-    /// The last one of the page before.
+    /// The last annotation of the previous page.
     pub marker: Option<Uuid>,
     pub limit: usize,
 }
 
 impl AnnotationListing {
-    /// All of a resource.
+    /// All annotations of a resource.
     pub fn of(resource_id: Uuid) -> Self {
         AnnotationListing { resource_id, start: None, stop: None, marker: None, limit: ANNOTATIONS_MAX }
     }
@@ -47,13 +47,13 @@ pub trait Annotations {
     /// [`IndexerError::TooManyAnnotations`] beyond [`ANNOTATIONS_MAX`].
     async fn create_annotation(&self, annotation: Annotation) -> Result<()>;
 
-    /// One of a resource.
+    /// One annotation of a resource.
     async fn annotation(&self, resource_id: Uuid, id: Uuid) -> Result<Option<Annotation>>;
 
-    /// In the order of their times, then of their ids.
+    /// Sorted by time, then by id.
     ///
     /// # Errors
-    /// [`IndexerError::InvalidPagination`] where the marker is none of the resource's.
+    /// [`IndexerError::InvalidPagination`] if the marker is not an annotation of the resource.
     async fn list_annotations(&self, listing: &AnnotationListing) -> Result<Vec<Annotation>>;
 
     /// # Errors

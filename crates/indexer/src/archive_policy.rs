@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{IndexerError, Result};
 
-/// What changes of a policy.
+/// A change of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyChange {
     /// New points for the same granularities.
@@ -20,7 +20,7 @@ pub struct PolicyChange {
 }
 
 impl PolicyChange {
-    /// The policy after the change. Granularities stay what they are.
+    /// The policy after the change. Granularities cannot change.
     pub(crate) fn apply(&self, policy: &mut ArchivePolicy) -> Result<()> {
         check_change(policy, &self.definition)?;
         let changed = ArchivePolicy {
@@ -64,17 +64,17 @@ pub trait ArchivePolicies {
 
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>>;
 
-    /// By name, without those that stand for definitions of metrics ([`ArchivePolicy::is_definition_name`]).
+    /// By name, except those made from definitions of metrics ([`ArchivePolicy::is_definition_name`]).
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>>;
 
-    /// Returns the policy as it is then. Begins a conversion of its metrics, in place of one that is under way, where methods are new whose
-    /// values are computed of raw points.
+    /// Returns the changed policy. If methods are new whose values are computed of raw points, a conversion of the policy's metrics
+    /// begins, in place of one in progress.
     async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>>;
 
-    /// Refused while a metric or a rule names the policy.
+    /// Refused while metrics or rules use the policy.
     async fn delete_archive_policy(&self, name: &str) -> Result<()>;
 
-    /// Removes the policies that stand for definitions which no metric has any more; how many they were.
+    /// Removes policies made from definitions that no metric uses any more; returns their number.
     async fn sweep_definitions(&self) -> Result<u64>;
 
     /// The conversions that are under way, by the policies' names: never of a cache.
@@ -96,7 +96,7 @@ fn unsupported(policy: &ArchivePolicy, message: String) -> IndexerError {
     IndexerError::UnsupportedArchivePolicyChange { name: policy.name.clone(), message }
 }
 
-/// Whether a policy may get the definition: granularities stay what they are.
+/// Whether a policy may get the definition: granularities must stay the same.
 fn check_change(policy: &ArchivePolicy, definition: &[ArchivePolicyItem]) -> Result<()> {
     let granularities = |items: &[ArchivePolicyItem]| {
         let mut spans: Vec<_> = items.iter().map(|item| item.granularity).collect();
@@ -116,7 +116,7 @@ fn check_change(policy: &ArchivePolicy, definition: &[ArchivePolicyItem]) -> Res
     }
 }
 
-/// A positive number as Python shows it: `300.0`, `5e-05`.
+/// A positive number as Python prints it: `300.0`, `5e-05`.
 fn python_float(number: f64) -> String {
     if (1e-4..1e16).contains(&number) {
         return format!("{number:?}");

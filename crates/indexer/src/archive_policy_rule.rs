@@ -11,18 +11,18 @@ pub trait ArchivePolicyRules {
 
     async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>>;
 
-    /// In the order in which they are tried: pattern descending, then name ascending.
+    /// In matching order: pattern descending, then name ascending.
     async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>>;
 
     async fn rename_archive_policy_rule(&self, name: &str, new_name: &str) -> Result<ArchivePolicyRule>;
 
     async fn delete_archive_policy_rule(&self, name: &str) -> Result<()>;
 
-    /// The policy of the first rule whose pattern matches the name.
+    /// The policy of the first rule that matches the name.
     async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String>;
 }
 
-/// The policy of the first rule that matches; the rules are in the order in which they are tried.
+/// The policy of the first rule that matches; the rules must be in matching order.
 pub(crate) fn first_match(rules: &[ArchivePolicyRule], metric_name: &str) -> Result<String> {
     rules
         .iter()

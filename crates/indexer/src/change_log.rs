@@ -1,7 +1,7 @@
-//! What changes in an index, for those in this process who remember all of it in a form of their own.
+//! Changes of an index, for subscribers in this process that hold a complete copy in another form.
 //!
-//! A cache forgets what was changed; who remembers everything must look at it again. So changes wait here for each subscription until
-//! it takes them. What is noted was committed, and whatever is asked of the index from then on shows it.
+//! A cache only invalidates; a complete copy must read changed items again. So changes are queued for each
+//! subscription. They are committed before they are queued, so a later read of the index sees them.
 
 use std::{
     mem,
@@ -14,13 +14,13 @@ use uuid::Uuid;
 
 use crate::{Touched, Which};
 
-/// So many ids of each kind wait; where there are more, all are meant.
+/// Maximum queued ids of each kind; beyond it everything counts as changed.
 const IDS_WAITING_MAX: usize = 250_000;
 
-/// What changed since changes were taken last.
+/// Changes since the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Metrics that are new. All: perhaps any.
+    /// New metrics. All: possibly any.
     pub created: Which,
     /// Metrics that were changed or deleted.
     pub metrics: Which,
@@ -44,25 +44,25 @@ impl Changes {
     }
 }
 
-/// Where changes are noted.
+/// Queues changes for subscribers.
 #[derive(Debug, Default)]
 pub struct ChangeLog {
-    subscriptions: Mutex<Vec<Weak<Mutex<Waiting>>>>,
+    subscriptions: Mutex<Vec<Weak<Mutex<PendingChanges>>>>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingChanges {
     changes: Changes,
-    /// Changes are not seen, for now.
+    /// Changes cannot be observed for now.
     is_shut: bool,
 }
 
-/// Takes changes.
+/// Receives changes.
 #[derive(Debug)]
-pub struct Subscription(Arc<Mutex<Waiting>>);
+pub struct Subscription(Arc<Mutex<PendingChanges>>);
 
 impl Subscription {
-    /// What was noted since the last call; everything, again and again, while changes of other processes are not seen.
+    /// Changes since the last call; everything, repeatedly, while changes of other processes cannot be observed.
     pub fn take(&self) -> Changes {
         let mut waiting = self.0.lock();
         let next = if waiting.is_shut { Changes::everything() } else { Changes::default() };
@@ -73,16 +73,16 @@ impl Subscription {
         !self.0.lock().changes.is_nothing()
     }
 
-    /// Gives changes back that could not be followed.
+    /// Returns changes that could not be processed to the queue.
     pub fn give_back(&self, changes: Changes) {
         self.0.lock().changes.merge(changes);
     }
 }
 
 impl ChangeLog {
-    /// Notes changes from now on, for one who looks at the index only after this.
+    /// Subscribes to changes from now on; read the index only afterwards.
     pub fn subscribe(&self) -> Subscription {
-        let waiting = Arc::<Mutex<Waiting>>::default();
+        let waiting = Arc::<Mutex<PendingChanges>>::default();
         self.subscriptions.lock().push(Arc::downgrade(&waiting));
         Subscription(waiting)
     }
@@ -108,7 +108,7 @@ impl ChangeLog {
         });
     }
 
-    /// While it is shut, everything may have changed.
+    /// While shut, everything may have changed.
     pub(crate) fn shut(&self, is_shut: bool) {
         self.each(|waiting| {
             waiting.changes = Changes::everything();
@@ -120,7 +120,7 @@ impl ChangeLog {
         self.each(|waiting| waiting.changes.merge(changes()));
     }
 
-    fn each(&self, change: impl Fn(&mut Waiting)) {
+    fn each(&self, change: impl Fn(&mut PendingChanges)) {
         self.subscriptions
             .lock()
             .retain(|waiting| waiting.upgrade().map(|waiting| change(&mut waiting.lock())).is_some());

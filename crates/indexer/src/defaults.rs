@@ -1,4 +1,4 @@
-//! What a new index starts with.
+//! The initial contents of a new index.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyRule};
 use crate::{Indexer, IndexerError, Result};
 
 /// Creates the policies `bool`, `low`, `medium`, `high` with the methods and the rule `default`: `*` -> `low`, if the
-/// index has neither a policy nor a rule; says whether it did. Another process may do the same at the same time.
+/// index has neither policies nor rules; returns whether it did. Safe if several processes do so concurrently.
 pub async fn create_default_archive_policies(
     indexer: &dyn Indexer,
     methods: &BTreeSet<AggregationMethod>,

@@ -1,4 +1,4 @@
-//! What can go wrong with metadata; the texts are Gnocchi's, since clients show them.
+//! Errors of the index, with Gnocchi's texts, since clients show them.
 
 use gnudi_model::MetricId;
 use uuid::Uuid;
@@ -43,16 +43,16 @@ pub enum IndexerError {
     AnnotationAlreadyExists(Uuid),
     #[error("Resource {resource} has {max} annotations already, and cannot have more")]
     TooManyAnnotations { resource: Uuid, max: usize },
-    /// Someone else added it meanwhile.
+    /// Another change added it meanwhile.
     #[error("Resource type {resource_type} already has a {attribute} attribute")]
     AttributeAlreadyExists { resource_type: String, attribute: String },
     /// A new resource can't end before its start.
     #[error("Start timestamp cannot be after end timestamp")]
     StartAfterEnd,
-    /// A filter or an order names what the resources of this type do not have.
+    /// A filter or an order refers to a field that resources of this type do not have.
     #[error("Resource type {resource_type} has no {attribute} attribute")]
     NoSuchAttribute { resource_type: String, attribute: String },
-    /// A value that a resource can't have.
+    /// An invalid value for a resource.
     #[error("Value {value} for attribute {attribute} on resource type {resource_type} is invalid")]
     InvalidAttributeValue { resource_type: String, attribute: String, value: String },
     #[error("Unable to parse this query")]
@@ -63,16 +63,16 @@ pub enum IndexerError {
     FilterTooLarge { max: usize, of: &'static str },
     #[error("Invalid pagination: `{0}'")]
     InvalidPagination(String),
-    /// No space, for now: nothing was changed (503).
+    /// Out of space: nothing was changed (503).
     #[error("the index has no space left: {0}")]
     NoSpace(String),
-    /// The database is away, or takes too long: it is not known whether what was asked was done, unless it was a read (503).
+    /// The database is not available, or too slow: a write may or may not have been executed (503).
     #[error("the index is not available: {0}")]
     Unavailable(String),
-    /// Others came in between again and again: nothing was changed (503).
+    /// Repeated conflicts with other transactions: nothing was changed (503).
     #[error("the index is contended: {0}")]
     Contended(String),
-    /// The database does not answer as it should (503).
+    /// The database has failed (503).
     #[error("the index is out of order: {0}")]
     Database(String),
 }

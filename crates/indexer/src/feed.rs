@@ -1,29 +1,29 @@
-//! What other processes have changed in an index that they share.
+//! The feed of changes in an index shared by several processes.
 
 use async_trait::async_trait;
 
 use crate::{Result, Touched};
 
-/// One transaction's changes.
+/// The changes of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedEntry {
-    /// One more than that of the transaction before it, in the order of their commits.
+    /// Contiguous in the order of commits.
     pub number: i64,
     /// Whether this process wrote it.
     pub is_own: bool,
     pub touched: Touched,
 }
 
-/// An index that says what was changed.
+/// An index with a feed of its changes.
 #[async_trait]
 pub trait Feed: Send + Sync + 'static {
-    /// Whether others can write to the index at all.
+    /// Whether other processes can write to the index.
     fn is_shared(&self) -> bool;
 
     /// The number of the latest entry.
     async fn latest(&self) -> Result<i64>;
 
-    /// Entries from this number on, in order, and no more than can be held at once. One that is missing was removed, or
-    /// belonged to a past that the database knows nothing of any more.
+    /// Entries from this number on, in order, up to a limit. Missing entries were removed, or were lost when the
+    /// database was restored.
     async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>>;
 }

@@ -1,9 +1,9 @@
-//! The filter language of searches: a tree of comparisons of a resource's fields with values.
+//! Filters of searches: a tree of comparisons of a resource's fields with values.
 //!
-//! The tree is what both forms of the language (JSON and text) mean; reading them is the API's. A comparison with an absent
-//! field is neither true nor false, as in SQL, but that `!=` with a value is true.
+//! The tree represents both forms of the language (JSON and text), which the API parses. As in SQL, a comparison with
+//! null is neither true nor false, except that `!=` with a value is true.
 //!
-//! `condition` reads a tree against a type and evaluates it; the databases have their own way of the latter.
+//! `condition` resolves a tree against a type and evaluates it in memory; databases use SQL instead.
 
 mod condition;
 mod field;
@@ -20,7 +20,7 @@ pub use like::Pattern;
 pub use order::SORTS_MAX;
 pub(crate) use order::{FieldSort, compare, invalid_marker, order_of};
 
-/// Which of a resource's revisions, or which resources, are meant.
+/// A filter of resources or of their revisions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
     Compare {
@@ -32,7 +32,7 @@ pub enum Filter {
         field: String,
         values: Vec<FilterValue>,
     },
-    /// SQL's `LIKE`, by character, minding case: `%` for any text, `_` for any character.
+    /// SQL's `LIKE`, by character and case-sensitive: `%` for any text, `_` for any character.
     Like {
         field: String,
         pattern: FilterValue,
@@ -42,7 +42,7 @@ pub enum Filter {
     /// True where empty.
     Or(Vec<Filter>),
     Not(Box<Filter>),
-    /// `{}`: refused wherever it is looked at.
+    /// `{}`: always rejected.
     Empty,
 }
 
@@ -56,7 +56,7 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
-/// A value as the request has it; a field's type says how it is read.
+/// A value in a request; it is converted to the field's type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FilterValue {
     Null,
@@ -67,7 +67,7 @@ pub enum FilterValue {
     Uuid(Uuid),
 }
 
-/// A value that a field has, or is compared with: one of the field's kind.
+/// A value of a field, or one to compare it with.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Scalar {
     Text(String),

@@ -1,7 +1,7 @@
 //! Metadata: metrics, archive policies and their rules, resources and their types.
 //!
-//! One trait per noun, each in the file of its name; `sql/` mirrors the names. One method is one transaction.
-//! `cache/` keeps what the hot path asks for in memory, within a bound.
+//! One trait per noun, each in a file of its name; `sql/` mirrors the names. One method is one transaction. `cache/`
+//! caches what the hot path needs, within a bound.
 
 pub mod annotation;
 pub mod archive_policy;
@@ -34,7 +34,7 @@ pub use defaults::create_default_archive_policies;
 pub use error::{IndexerError, Result};
 pub use feed::{Feed, FeedEntry};
 pub use filter::{Comparison, Filter, FilterValue, Pattern};
-/// Where an index lies.
+/// The location of an index.
 pub use gnudi_sql::{DatabaseOptions, InvalidUrl, ServerOptions, SqliteOptions};
 pub use memory::MemoryIndexer;
 pub use metric::{
@@ -49,7 +49,7 @@ pub use resource_type::{ResourceTypeChange, ResourceTypes};
 pub use sql::{OpenError, SqlIndexer};
 pub use touched::{Touched, Which};
 
-/// All metadata. An implementation covers every noun.
+/// All metadata: an implementation covers every noun.
 pub trait Indexer:
     Annotations
     + ArchivePolicies
@@ -61,28 +61,27 @@ pub trait Indexer:
     + Sync
     + 'static
 {
-    /// An active metric, if it is at hand without waiting; [`Metrics::metrics`] finds it otherwise.
+    /// A cached active metric; [`Metrics::metrics`] finds others.
     fn cached_metric(&self, _id: MetricId) -> Option<Arc<Metric>> {
         None
     }
 
-    /// A resource's active metric of this name, if it is at hand without waiting; [`Metrics::named_metrics`] finds it
-    /// otherwise.
+    /// A resource's cached active metric with this name; [`Metrics::named_metrics`] finds others.
     fn cached_named_metric(&self, _resource: Uuid, _name: &str) -> Option<Arc<Metric>> {
         None
     }
 
-    /// An archive policy, if it is at hand without waiting; [`ArchivePolicies::archive_policy`] finds it otherwise.
+    /// A cached archive policy; [`ArchivePolicies::archive_policy`] finds others.
     fn cached_policy(&self, _name: &str) -> Option<Arc<ArchivePolicy>> {
         None
     }
 
-    /// Where the changes of this process and of others are noted; `None` where nobody notes them.
+    /// The log of changes of this process and of others; `None` without one.
     fn change_log(&self) -> Option<&ChangeLog> {
         None
     }
 
-    /// What is wrong with it, beyond single calls that fail.
+    /// A persistent failure, beyond single calls.
     fn fault(&self) -> Option<Fault> {
         None
     }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{IndexerError, Result, filter::Pattern};
 
-/// What a new metric is made of; its id is chosen by the caller.
+/// A metric to create; the caller chooses its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMetric {
     pub id: MetricId,
@@ -16,15 +16,15 @@ pub struct NewMetric {
     pub name: Option<String>,
     pub unit: Option<String>,
     pub archive_policy_name: String,
-    /// A resource that exists, else the metric is refused; then `name` is given, and the resource has no other of that
-    /// name.
+    /// An existing resource, otherwise the metric is rejected. `name` is required then, and must be unique in the
+    /// resource.
     pub resource_id: Option<Uuid>,
     pub created_at: Timestamp,
     /// See [`Metrics::whole_names`].
     pub whole_name: Option<String>,
 }
 
-/// Equality filters, a pattern and a scope, all of which hold.
+/// Equality filters, a pattern and a scope, combined with AND.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricFilter {
     pub id: Option<MetricId>,
@@ -35,9 +35,9 @@ pub struct MetricFilter {
     pub unit: Option<String>,
     pub archive_policy_name: Option<String>,
     pub resource_id: Option<Uuid>,
-    /// Active metrics, unless it says otherwise.
+    /// Default: active metrics.
     pub status: Option<MetricStatus>,
-    /// Whose metrics; `None` for everybody's.
+    /// Restricts owners; `None`: no restriction.
     pub scope: Option<MetricScope>,
 }
 
@@ -52,7 +52,7 @@ pub enum SortKey {
     Status,
 }
 
-/// The plain directions take an absent value for the least of all.
+/// The plain directions sort null as the least value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortDirection {
     Ascending,
@@ -85,7 +85,7 @@ impl SortDirection {
 impl FromStr for SortDirection {
     type Err = IndexerError;
 
-    /// Reads what follows the colon of a listing's `sort` argument; nothing means ascending.
+    /// Parses the direction in a `sort` argument; empty means ascending.
     fn from_str(text: &str) -> Result<Self> {
         Ok(match text {
             "" | "asc" => SortDirection::Ascending,
@@ -114,7 +114,7 @@ pub struct MetricSort {
 impl FromStr for MetricSort {
     type Err = IndexerError;
 
-    /// Reads `key` or `key:direction` as a listing's `sort` argument has it; the refusals are Gnocchi's.
+    /// Parses `key` or `key:direction` of a `sort` argument; errors are Gnocchi's.
     fn from_str(text: &str) -> Result<Self> {
         let (key, direction) = text.split_once(':').unwrap_or((text, ""));
         let key = match key.trim() {
@@ -135,7 +135,7 @@ impl FromStr for MetricSort {
     }
 }
 
-/// Which part of a listing: at most `limit`, behind the metric that `marker` names, in the order of `sorts`, then by id.
+/// A page of a listing: at most `limit`, after the metric `marker`, ordered by `sorts`, then by id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub limit: usize,
@@ -144,23 +144,23 @@ pub struct Page {
 }
 
 impl Page {
-    /// The first so many, by id.
+    /// The first page, ordered by id.
     pub fn first(limit: usize) -> Self {
         Page { limit, marker: None, sorts: Vec::new() }
     }
 }
 
-/// Who has created things.
+/// A set of creators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Creators {
     /// This creator.
     Is(String),
-    /// Everybody of this project: whose creators end with a colon and its id.
+    /// All users of this project: creators that end with a colon and its id.
     Of(String),
 }
 
 impl Creators {
-    /// The pattern of `like` that the creators of a project match, whatever characters its id has.
+    /// The `like` pattern that matches the creators of a project, with its id escaped.
     pub fn pattern(project: &str) -> String {
         let mut pattern = "%:".to_owned();
         for character in project.chars() {
@@ -182,18 +182,19 @@ impl Creators {
     }
 }
 
-/// Metrics for which one of these holds.
+/// Metrics that satisfy at least one of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricScope {
     pub creators: Option<Creators>,
-    /// The project that the metric's resource belongs to.
+    /// The project of the metric's resource.
     pub resource_project_id: Option<String>,
-    /// Who has created the metric's resource.
+    /// The creators of the metric's resource.
     pub resource_creators: Option<Creators>,
 }
 
 impl MetricScope {
-    /// Whether a metric is in it that has this creator, and, if it has a resource, the resource's project and creator.
+    /// Whether it includes a metric with this creator and, if it has a resource, with that resource's project and
+    /// creator.
     pub fn includes(&self, creator: &str, project: Option<&str>, resource_creator: Option<&str>) -> bool {
         let MetricScope { creators, resource_project_id, resource_creators } = self;
         creators.as_ref().is_some_and(|creators| creators.include(creator))
@@ -214,57 +215,57 @@ pub struct MetricListing {
 
 #[async_trait]
 pub trait Metrics {
-    /// Creates metrics, one answer each, in order. Concurrent calls share transactions.
+    /// Creates metrics, one result each, in order. Concurrent calls share transactions.
     async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>>>;
 
-    /// Active metrics by id, one answer each, in order; `None` where there is none.
+    /// Active metrics by id, one result each, in order; `None` if missing.
     async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>>;
 
-    /// Active metrics of resources by name, one answer each, in order; `None` where there is none.
+    /// Active metrics of resources by name, one result each, in order; `None` if missing.
     async fn named_metrics(&self, names: &[(Uuid, &str)]) -> Result<Vec<Option<Arc<Metric>>>>;
 
-    /// Of metrics whose name had to be cut what it was made of, one answer each, in order; `None` for all others. It is given with
-    /// the metric's creation, lost when the metric gets another name, and removed with it.
+    /// The full names of metrics whose names had to be truncated, one result each, in order; `None` for others. Set
+    /// when a metric is created, lost when it is renamed, and removed with it.
     async fn whole_names(&self, ids: &[MetricId]) -> Result<Vec<Option<String>>>;
 
-    /// Refuses a marker that names neither an active metric nor one of the status that is listed.
+    /// Rejects a marker that is neither an active metric nor one with the listed status.
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>>;
 
-    /// How many active metrics these have created; `None`: all there are.
+    /// Number of active metrics of these creators; `None`: of all.
     async fn count_metrics(&self, creators: Option<&Creators>) -> Result<u64>;
 
-    /// An active metric and its policy as the index has them now: never of a cache that others' changes have not reached.
+    /// An active metric and its policy read from the database, never from a cache that may be stale.
     async fn current_metric(&self, id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>>;
 
-    /// Gives an active metric another policy; returns the metric as it is then.
+    /// Changes the policy of an active metric; returns the changed metric.
     async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>>;
 
-    /// Marks metrics for the janitor, one answer each, in order; they are gone for every reader from now on.
+    /// Marks metrics as deleted, one result each, in order; they are invisible to readers from now on.
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>>;
 
-    /// Up to `limit` metrics that wait for the janitor, by id, behind `after`.
+    /// Up to `limit` deleted metrics, by id, after `after`.
     async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>>;
 
-    /// Removes metrics whose data the janitor has removed.
+    /// Removes deleted metrics whose data the janitor has removed.
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()>;
 }
 
-/// The order in which a resource shows its metrics.
+/// The order of a resource's metrics.
 pub(crate) fn sort_by_name(metrics: &mut [Arc<Metric>]) {
     metrics.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
 }
 
-/// The refusal of a name that its resource has already, or of an id that is taken.
+/// The error for a name that its resource already has, or an id that exists.
 pub(crate) fn named_metric_already_exists(name: Option<&str>) -> IndexerError {
     IndexerError::NamedMetricAlreadyExists(name.unwrap_or("None").to_owned())
 }
 
-/// The refusal of a marker that names no metric.
+/// The error for a marker that is not a metric.
 pub(crate) fn invalid_marker(marker: MetricId) -> IndexerError {
     IndexerError::InvalidPagination(format!("Invalid marker: `{marker}'"))
 }
 
-/// The whole order of a listing: what is asked for up to the id, which ends it, without repetitions.
+/// The total order of a listing: the requested fields up to the id, which ends it, without repetitions.
 pub(crate) fn order_of(sorts: &[MetricSort]) -> Vec<MetricSort> {
     let mut order: Vec<MetricSort> = Vec::new();
     for sort in sorts {

@@ -1,6 +1,6 @@
 //! Resources in the index, and their history.
 //!
-//! Times are arguments, whole microseconds. Whoever changes attributes has checked their values against the type.
+//! Times are arguments, in whole microseconds. Attribute values must have been validated against the type.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::{Filter, IndexerError, Result, SortDirection};
 
-/// What a new resource is made of.
+/// A resource to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewResource {
     pub id: Uuid,
@@ -21,16 +21,16 @@ pub struct NewResource {
     pub project_id: Option<String>,
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
-    /// Those that are missing are null.
+    /// Missing ones are null.
     pub attributes: BTreeMap<Text, AttributeValue>,
     pub metrics: Vec<(String, MetricsChange)>,
-    /// The time of creation: the start of the first revision.
+    /// The time of creation: start of the first revision.
     pub now: Timestamp,
 }
 
 impl NewResource {
-    /// The resource as it is at first, without metrics. `label` makes texts of those that resources share: creators, users,
-    /// projects.
+    /// The resource in its first revision, without metrics. `label` interns texts that resources share: creators,
+    /// users, projects.
     pub(crate) fn resource(
         &self,
         resource_type: &ResourceType,
@@ -72,7 +72,7 @@ impl NewResource {
     }
 }
 
-/// The metrics that go over to a resource.
+/// The metrics to attach.
 pub(crate) fn attached<'a>(
     metrics: impl Iterator<Item = &'a (String, MetricsChange)>,
 ) -> impl Iterator<Item = MetricId> {
@@ -82,7 +82,7 @@ pub(crate) fn attached<'a>(
     })
 }
 
-/// The metrics that are made for a resource.
+/// The metrics to create.
 pub(crate) fn created<'a>(
     metrics: impl Iterator<Item = &'a (String, MetricsChange)>,
 ) -> impl Iterator<Item = &'a NewNamedMetric> {
@@ -92,15 +92,16 @@ pub(crate) fn created<'a>(
     })
 }
 
-/// What a resource's metric of some name is to be.
+/// A change of a resource's metric.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetricsChange {
-    /// An active metric of the resource's creator, which gets the name: refused ([`IndexerError::NoSuchMetric`]) for others.
+    /// Attaches and renames an active metric with the resource's creator; others are rejected
+    /// ([`IndexerError::NoSuchMetric`]).
     Attach(MetricId),
     Create(NewNamedMetric),
 }
 
-/// A metric that is made together with its resource, and has its creator.
+/// A metric to create together with its resource, with the same creator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewNamedMetric {
     pub id: MetricId,
@@ -110,7 +111,7 @@ pub struct NewNamedMetric {
     pub whole_name: Option<String>,
 }
 
-/// How a resource is to be changed; `None` leaves as it is.
+/// A change of a resource; `None` means unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceChange {
     pub user_id: Option<Option<String>>,
@@ -120,23 +121,22 @@ pub struct ResourceChange {
     pub attributes: BTreeMap<Text, AttributeValue>,
     /// Metrics to attach or to create.
     pub metrics: Option<Vec<(String, MetricsChange)>>,
-    /// Whether the resource keeps the metrics that it has; else they are detached, and stay on their own.
+    /// Whether to keep the resource's other metrics; otherwise they are detached and stay active.
     pub append_metrics: bool,
-    /// Whether the resource as it was becomes part of the history, ending now. Where that is asked for and nothing but
-    /// metrics would change, there is no new revision.
+    /// Whether to keep the previous state in the history, ending now. If only metrics change, there is no new revision.
     pub create_revision: bool,
     pub now: Timestamp,
 }
 
-/// What became of a resource.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdatedResource {
     pub resource: Arc<Resource>,
-    /// Metrics that it had and has no more.
+    /// Metrics that were detached.
     pub detached: Vec<MetricId>,
 }
 
-/// Resources that are gone, and their metrics, which wait for the janitor.
+/// Deleted resources, and their metrics, now marked as deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletedResources {
     pub ids: Vec<Uuid>,
@@ -150,15 +150,15 @@ pub struct ResourceSort {
     pub direction: SortDirection,
 }
 
-/// The last item of the page before.
+/// The last item of the previous page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceMarker {
     pub id: Uuid,
-    /// Told apart only where the history is listed.
+    /// Used only in listings of the history.
     pub revision: i64,
 }
 
-/// Which part of a listing: at most `limit` (`None`: all), behind the marker, in the order of `sorts`, then by id and revision.
+/// A page of a listing: at most `limit` (`None`: all), after the marker, ordered by `sorts`, then by id and revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourcePage {
     pub limit: Option<usize>,
@@ -169,24 +169,24 @@ pub struct ResourcePage {
 /// A filter and a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceListing {
-    /// `generic` means resources of all types; filters and sorts then know no attributes.
+    /// `generic` lists resources of all types; filters and sorts then have no attributes.
     pub resource_type: String,
     pub filter: Option<Filter>,
-    /// Whether earlier revisions are listed beside the resources as they are.
+    /// Whether to list earlier revisions, too.
     pub history: bool,
-    /// Whether each resource shows the attributes of its own type, whatever the listing's is.
+    /// Whether each resource has the attributes of its own type, whatever the listing's type.
     pub details: bool,
     /// Whether no resource shows any attributes, whatever `details` says: most of what reading one costs.
     pub omits_attributes: bool,
-    /// The names of the metrics that the resources come with; `None` for all of their metrics.
+    /// Names of the metrics to include; `None`: all.
     pub metric_names: Option<Vec<String>>,
     pub page: ResourcePage,
-    /// What times in the filter may be relative to.
+    /// The base of relative times in the filter.
     pub now: Timestamp,
 }
 
 impl ResourceListing {
-    /// All resources of a type as they are, with what this type shows.
+    /// All current resources of a type.
     pub fn of(resource_type: &str, now: Timestamp) -> Self {
         ResourceListing {
             resource_type: resource_type.to_owned(),
@@ -203,11 +203,12 @@ impl ResourceListing {
 
 #[async_trait]
 pub trait Resources {
-    /// Creates resources, each whole (with its metrics) or not at all, one answer each, in order. Concurrent calls share
+    /// Creates resources, each atomically with its metrics, one result each, in order. Concurrent calls share
     /// transactions.
     async fn create_resources(&self, resources: Vec<NewResource>) -> Vec<Result<Arc<Resource>>>;
 
-    /// The resource as it is, if it is of the type (any is `generic`, which shows no attributes).
+    /// The current revision of the resource, if it has this type (every resource is `generic`, which has no
+    /// attributes).
     ///
     /// # Errors
     /// [`IndexerError::NoSuchResourceType`].
@@ -220,23 +221,23 @@ pub trait Resources {
         change: ResourceChange,
     ) -> Result<UpdatedResource>;
 
-    /// Ends resources that have not ended, each with a new revision; returns how many. Those that are not there, that have
-    /// ended, or that start only later, are left alone.
+    /// Ends resources that have not ended, each with a new revision; returns their number. Skips resources that do not
+    /// exist, have ended, or start later.
     async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64>;
 
-    /// When the resources ended, one answer each, in order: `None` for one that is not there, `Some(None)` for one that goes on.
+    /// The ends of resources, one result each, in order: `None` if missing, `Some(None)` if not ended.
     async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>>;
 
-    /// Takes back the end of those that ended at or before the time given with each, with a new revision; returns how many.
-    /// Others, and those that are not there, are left alone.
+    /// Removes the end of resources that ended at or before the given times, with a new revision; returns their number.
+    /// Skips others.
     async fn revive_resources(&self, seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64>;
 
-    /// Deletes resources with their history, one answer each, in order: the metrics that they had, by id, which wait for the
-    /// janitor now.
+    /// Deletes resources with their history, one result each, in order: the ids of their metrics, now marked as
+    /// deleted.
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>>>;
 
-    /// Deletes those of the type that the filter takes, as [`Resources::delete_resources`] does, some at a time, so that
-    /// other writes are not held up. Times in the filter may be relative to `now`.
+    /// Deletes resources of the type that match the filter, like [`Resources::delete_resources`], in small
+    /// transactions, so that other writes are not delayed. Times in the filter may be relative to `now`.
     async fn delete_matching_resources(
         &self,
         resource_type: &str,
@@ -244,19 +245,19 @@ pub trait Resources {
         now: Timestamp,
     ) -> Result<DeletedResources>;
 
-    /// Removes up to `limit` values that deleted attributes and types have left behind, which nobody sees; returns how many
-    /// it found. There are no more where that is less than `limit`.
+    /// Removes up to `limit` invisible values of deleted attributes and types; returns the number found. Fewer than
+    /// `limit` means that none are left.
     async fn sweep_values(&self, limit: usize) -> Result<usize>;
 
-    /// Removes up to `limit` former revisions that ended before a time, the earliest first; returns how many. There are no more
-    /// where that is less than `limit`. Resources as they are stay.
+    /// Removes up to `limit` former revisions that ended before a time, earliest first; returns their number. Fewer
+    /// than `limit` means that none are left. Current revisions stay.
     async fn remove_revisions(&self, before: Timestamp, limit: usize) -> Result<usize>;
 
-    /// Refuses a marker that names nothing, and fields that the type has not.
+    /// Rejects unknown markers and fields.
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>>;
 }
 
-/// Refuses attributes that the type has not.
+/// Rejects attributes that the type does not have.
 pub(crate) fn check_attributes<'a>(
     resource_type: &ResourceType,
     mut attributes: impl Iterator<Item = &'a Text>,
@@ -270,7 +271,7 @@ pub(crate) fn check_attributes<'a>(
     }
 }
 
-/// Refuses an end before the start, as Gnocchi words it for changes.
+/// Rejects an end before the start, with Gnocchi's error text for changes.
 pub(crate) fn check_times(resource_type: &str, resource: &Resource) -> Result<()> {
     match resource.ended_at {
         Some(ended_at) if ended_at < resource.started_at => Err(IndexerError::InvalidAttributeValue {
@@ -282,7 +283,7 @@ pub(crate) fn check_times(resource_type: &str, resource: &Resource) -> Result<()
     }
 }
 
-/// The resource with the change, but for its metrics and its revision.
+/// The changed resource, without metrics and revision.
 pub(crate) fn changed(resource: &Resource, change: &ResourceChange) -> Resource {
     let ResourceChange {
         user_id,

@@ -7,14 +7,14 @@ use gnudi_model::{Attribute, ResourceType, Text};
 
 use crate::{IndexerError, Result};
 
-/// What happens to the attributes of a type; the names are distinct.
+/// A change of the attributes of a type; the names are distinct.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceTypeChange {
-    /// New attributes. Resources that are there already have `fill` from now on; none of them is written for that.
+    /// New attributes. Existing resources have `fill` from now on, without being written.
     pub add: Vec<(Text, Attribute)>,
-    /// Attributes that are there, whose kind stays but for its bounds. A `fill` is given to resources whose value is null.
+    /// Changes of existing attributes: only the bounds may change. A `fill` applies to resources whose value is null.
     pub update: Vec<(Text, Attribute)>,
-    /// Gone for every reader at once, also from the history; an attribute that is added under this name later begins afresh.
+    /// Invisible to all readers at once, also in the history; a new attribute with the same name starts without values.
     pub delete: Vec<Text>,
 }
 
@@ -27,20 +27,20 @@ pub trait ResourceTypes {
     /// All of them, by name; `generic` is always there.
     async fn resource_types(&self) -> Result<Vec<Arc<ResourceType>>>;
 
-    /// Changes all that is asked for, or nothing where something is refused; `generic` stays as it is.
+    /// Applies the whole change, or nothing if a part is rejected; `generic` cannot be changed.
     ///
     /// # Errors
-    /// [`IndexerError::NoSuchAttribute`] and [`IndexerError::AttributeAlreadyExists`] where the type is not as the caller
-    /// thinks.
+    /// [`IndexerError::NoSuchAttribute`] and [`IndexerError::AttributeAlreadyExists`] if the type is not as the caller
+    /// expects.
     async fn update_resource_type(&self, name: &str, change: ResourceTypeChange)
     -> Result<Arc<ResourceType>>;
 
-    /// Refused while resources have the type, or had it in their history; and for `generic`.
+    /// Rejected while resources have the type, or had it in their history; and for `generic`.
     async fn delete_resource_type(&self, name: &str) -> Result<()>;
 }
 
-/// Refuses a change of attributes that are not there, or not of the kind, and a new one where its name is taken: the type may
-/// have changed since the change was thought of.
+/// Validates a change against the current type, which may have changed since the request: changed attributes must exist
+/// with the same kind, and new names must be free.
 pub(crate) fn check_change(resource_type: &ResourceType, change: &ResourceTypeChange) -> Result<()> {
     let ResourceTypeChange { add, update, delete } = change;
     let refused = |attribute: &Text| IndexerError::NoSuchAttribute {
@@ -67,7 +67,7 @@ pub(crate) fn check_change(resource_type: &ResourceType, change: &ResourceTypeCh
     Ok(())
 }
 
-/// The type as the change leaves it. Nobody is shown a fill.
+/// The changed type. Fills are not shown.
 pub(crate) fn changed(resource_type: &ResourceType, change: &ResourceTypeChange) -> ResourceType {
     let ResourceTypeChange { add, update, delete } = change;
     let mut attributes = resource_type.attributes.clone();

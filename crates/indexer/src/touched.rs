@@ -1,18 +1,18 @@
-//! What a transaction changed, as far as the caches of other processes must know.
+//! What a transaction changed, for the caches of other processes.
 //!
-//! What is created is no change for them, unless something that was there shows it: nobody remembers what was not found. It is told
-//! for those who remember all there is.
+//! Creations invalidate nothing, unless an existing item shows the new one: misses are not cached. They are recorded
+//! for complete copies.
 
 use gnudi_model::MetricId;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// So many are named; where there are more, all are meant.
+/// Maximum ids listed; beyond it all are meant.
 const IDS_NAMED_MAX: usize = 500;
-/// As many new metrics are, which take less room.
+/// Maximum ids of new metrics, which take less room.
 const CREATED_NAMED_MAX: usize = 5_000;
 
-/// Some, by their ids, or all there are.
+/// Some ids, or all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Which {
@@ -56,18 +56,18 @@ impl Which {
     }
 }
 
-/// What is not any more as it may be remembered.
+/// What caches must invalidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Touched {
     #[serde(default, skip_serializing_if = "Which::is_none")]
     pub metrics: Which,
     #[serde(default, skip_serializing_if = "Which::is_none")]
     pub resources: Which,
-    /// Of these resources those whose own fields or attributes may have changed, not only the metrics that they show. Programs before
-    /// schema version 10 do not tell.
+    /// Of these resources, those whose own fields or attributes may have changed, not only their metrics. Not recorded
+    /// before schema version 10.
     #[serde(default = "Which::all")]
     pub attributes: Which,
-    /// Metrics that are new.
+    /// New metrics.
     #[serde(default, skip_serializing_if = "Which::is_none", with = "compact")]
     pub created: Which,
     /// Archive policies or their rules.
@@ -78,7 +78,7 @@ pub struct Touched {
     pub types: bool,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -101,14 +101,14 @@ impl Touched {
         Touched { types: true, resources, attributes, ..Touched::default() }
     }
 
-    /// Resources that have other metrics, or another end.
+    /// Resources with other metrics, or another end.
     #[must_use]
     pub fn with_resources(mut self, ids: impl IntoIterator<Item = Uuid>) -> Self {
         self.resources.add(ids, IDS_NAMED_MAX);
         self
     }
 
-    /// Resources of which anything may have changed.
+    /// Resources in which anything may have changed.
     #[must_use]
     pub fn with_attributes(mut self, ids: &[Uuid]) -> Self {
         self.attributes.add(ids.iter().copied(), IDS_NAMED_MAX);
@@ -127,7 +127,7 @@ impl Touched {
         self
     }
 
-    /// As [`Touched::with_metrics`], where nobody knows which resources show them.
+    /// As [`Touched::with_metrics`], if the resources of the metrics are unknown.
     #[must_use]
     pub fn with_metrics_of_any_resource(self, ids: impl IntoIterator<Item = MetricId>) -> Self {
         let mut touched = self.with_metrics(ids);
@@ -155,13 +155,13 @@ impl Touched {
         serde_json::to_string(self).expect("ids and flags are JSON")
     }
 
-    /// What a newer program may have written, and this one does not understand, is everything.
+    /// Entries of a newer program that this one does not understand mean everything.
     pub(crate) fn from_text(text: &[u8]) -> Self {
         serde_json::from_slice(text).unwrap_or_else(|_| Touched::everything())
     }
 }
 
-/// Ids as 22 characters each: their bytes one after the other in base64. "all" is no such text.
+/// Ids as 22 characters each, their bytes in base64, without separators. "all" cannot be such a text.
 mod compact {
     use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};

@@ -1,4 +1,4 @@
-//! What a cache could get wrong: calls that overlap, callers that go away, other processes.
+//! Race conditions of the cache: overlapping calls, callers that are dropped, other processes.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn id(number: u128) -> MetricId {
     MetricId(Uuid::from_u128(number))
 }
 
-/// Lets every task run until it waits for a gate.
+/// Lets every task run until it blocks at a gate.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -95,7 +95,7 @@ async fn a_load_that_overlaps_a_deletion_leaves_nothing() {
         async move { cache.metrics(&[id(1)]).await }
     });
     settle().await;
-    // The load has seen the metric, and has not answered yet.
+    // The load has read the metric, and has not returned yet.
     assert_eq!(cache.delete_metrics(&[id(1)]).await, [Ok(())]);
     gated.behind_reads.open();
     assert!(load.await.unwrap().unwrap()[0].is_some());
@@ -107,7 +107,7 @@ async fn a_load_that_overlaps_a_deletion_leaves_nothing() {
 async fn a_warming_that_overlaps_a_deletion_leaves_nothing() {
     let (cache, gated) = cache().await;
     gated.index.create_metrics(vec![new_metric(1), new_metric(2)]).await;
-    // Policies and rules first, then the page that waits.
+    // Policies and rules first, then the page that is blocked.
     gated.behind_reads.close();
     let warming = tokio::spawn({
         let cache = cache.clone();
@@ -124,7 +124,7 @@ async fn a_warming_that_overlaps_a_deletion_leaves_nothing() {
     assert_eq!(cache.cached_metric(id(1)), None);
 }
 
-/// A deletion whose caller has gone happens later, and the cache learns of it then.
+/// A deletion whose caller is gone happens later, and invalidates the cache then.
 #[tokio::test]
 async fn a_deletion_whose_caller_went_away_is_seen() {
     let (cache, gated) = cache().await;
@@ -137,7 +137,7 @@ async fn a_deletion_whose_caller_went_away_is_seen() {
     settle().await;
     deletion.abort();
     assert!(deletion.await.unwrap_err().is_cancelled());
-    // Not deleted yet: this is right, and in memory.
+    // Not deleted yet: correct, and cached.
     assert!(cache.metrics(&[id(1)]).await.unwrap()[0].is_some());
     gated.before_writes.open();
     settle().await;
@@ -161,7 +161,7 @@ async fn policies_read_before_a_change_are_not_kept() {
     gated.behind_reads.open();
     assert_eq!(overlapping.await.unwrap(), Ok(Some(old)));
     assert_eq!(cache.archive_policy("low").await, Ok(Some(new)));
-    // Without a policy there is nothing to keep.
+    // Without a policy there is nothing to cache.
     assert_eq!(cache.archive_policy("none").await, Ok(None));
     let none = ArchivePolicy {
         name: "none".to_owned(),
@@ -192,7 +192,7 @@ async fn rules_follow_changes() {
         cache.archive_policy_name_for_metric("cpu").await,
         Err(IndexerError::NoArchivePolicyRuleMatch("cpu".to_owned()))
     );
-    // Another process makes one.
+    // Another process creates one.
     gated.index.create_archive_policy_rule(rule("4", "c*", "bool")).await.unwrap();
     assert_eq!(policy_of("cpu").await.as_deref(), Some("bool"));
 }

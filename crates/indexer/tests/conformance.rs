@@ -1,4 +1,4 @@
-//! Every index passes the suite.
+//! Every index passes the conformance suite.
 
 mod engines;
 

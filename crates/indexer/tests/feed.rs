@@ -1,5 +1,5 @@
-//! Caches of several processes on one database: each sees within the interval what the others change, and goes past what it
-//! remembers where it cannot see.
+//! Caches of several processes on one database: each sees changes of the others within the interval, and bypasses its
+//! cache if it cannot poll.
 
 mod engines;
 
@@ -24,7 +24,7 @@ use uuid::Uuid;
 type Cache = CachedIndexer<SqlIndexer>;
 
 const POLL: Duration = Duration::from_millis(20);
-/// By then everybody must have seen what was changed, on a busy machine, too.
+/// By then changes must be visible, even on a busy machine.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
 async fn cache(url: &str, unseen_max: Duration) -> Cache {
@@ -52,7 +52,7 @@ fn created(number: u128) -> MetricsChange {
     })
 }
 
-/// Asks again until the answer is as wanted.
+/// Repeats a request until the answer is as expected.
 async fn until<T: PartialEq + std::fmt::Debug>(wanted: T, ask: impl AsyncFn() -> T) {
     let asked = Instant::now();
     loop {
@@ -65,7 +65,7 @@ async fn until<T: PartialEq + std::fmt::Debug>(wanted: T, ask: impl AsyncFn() ->
     }
 }
 
-/// Every kind of change, seen through a cache that remembers what was before.
+/// Every kind of change, seen through a cache with the previous state.
 async fn changes_are_seen(url: &str) {
     let (one, two) = (cache(url, SEEN_WITHIN).await, cache(url, SEEN_WITHIN).await);
     create_default_archive_policies(&one, &ArchivePolicy::default_methods()).await.unwrap();
@@ -74,7 +74,7 @@ async fn changes_are_seen(url: &str) {
         name: Some(format!("cpu{number}")),
         ..new_metric(number)
     };
-    // What is new is told to those who remember everything.
+    // New items are reported to subscribers.
     let subscriptions = [&one, &two].map(|cache| cache.change_log().unwrap().subscribe());
     one.create_resources(vec![NewResource {
         metrics: vec![("new".to_owned(), created(901))],
@@ -132,7 +132,7 @@ async fn changes_are_seen(url: &str) {
     until(true, async || two.cached_metric(metric(2)).is_none()).await;
     assert_eq!(two.named_metrics(&[(Uuid::from_u128(1), "cpu2")]).await.unwrap(), [None]);
 
-    // A metric that goes over to another resource.
+    // A metric that moves to another resource.
     one.create_metrics(vec![new_metric(5)]).await.remove(0).unwrap();
     let owner = async || two.metrics(&[metric(5)]).await.unwrap()[0].as_ref().unwrap().resource_id;
     assert_eq!(owner().await, None);
@@ -182,7 +182,7 @@ async fn policies_and_types_are_seen(one: &Cache, two: &Cache) {
     until(None, names).await;
 }
 
-/// Small numbers at random, the same from the same seed.
+/// Small pseudo-random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -197,7 +197,7 @@ impl Dice {
 const METRICS: u64 = 8;
 const RESOURCES: u64 = 4;
 
-/// One random call; refusals are answers like others.
+/// One random call; errors are valid results.
 async fn play(cache: &Cache, dice: &mut Dice, time: i64) {
     let resource = Uuid::from_u128(100 + u128::from(dice.below(RESOURCES)));
     let id = metric(1 + u128::from(dice.below(METRICS)));
@@ -246,7 +246,7 @@ async fn play(cache: &Cache, dice: &mut Dice, time: i64) {
     }
 }
 
-/// All that a cache may remember, in words.
+/// Everything that may be cached, as text.
 async fn answers(index: &(impl Indexer + Sized)) -> Vec<String> {
     let ids: Vec<MetricId> = (1..=u128::from(METRICS)).map(metric).collect();
     let mut answers = vec![format!("{:?}", index.metrics(&ids).await)];
@@ -273,7 +273,7 @@ async fn random_changes_are_seen(url: &str, seed: u64) {
             let cache = &caches[dice.below(2) as usize];
             play(cache, &mut dice, round * 100 + step).await;
         }
-        // What was remembered at any time, also a moment ago, is right after the interval.
+        // Whatever was cached at any time, even a moment ago, is correct after the interval.
         let truth = answers(caches[0].index()).await;
         for cache in &caches {
             until(truth.clone(), async || answers(cache).await).await;
@@ -281,7 +281,7 @@ async fn random_changes_are_seen(url: &str, seed: u64) {
     }
 }
 
-/// A cache that cannot see what is changed does not answer from memory.
+/// A cache that cannot poll does not use its contents.
 async fn nothing_is_remembered_unseen(database: &Database) {
     let unseen_max = Duration::from_millis(500);
     let cache = cache(&database.create_database("unseen"), unseen_max).await;
@@ -304,7 +304,7 @@ async fn nothing_is_remembered_unseen(database: &Database) {
     .await;
 }
 
-/// The feed itself: numbers without gaps, and old entries go.
+/// The feed itself: contiguous numbers, and old entries are removed.
 async fn old_entries_go(url: &str) {
     let index = SqlIndexer::open(&DatabaseOptions::from_url(url).unwrap()).await.unwrap();
     create_default_archive_policies(&index, &ArchivePolicy::default_methods()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Pages of a listing are the sorted whole, cut.
+//! Pages of a listing are the sorted whole, cut into parts.
 
 mod engines;
 
@@ -13,7 +13,7 @@ use gnudi_model::{ArchivePolicy, Metric, MetricId, Timestamp};
 use proptest::{prelude::*, test_runner::TestRunner};
 use uuid::Uuid;
 
-/// A key's name, whether it ascends, whether what lacks it comes first.
+/// A key's name, whether it ascends, whether nulls come first.
 type Sort = (&'static str, bool, bool);
 
 fn value(metric: &Metric, key: &str) -> Option<Vec<u8>> {
@@ -51,7 +51,7 @@ fn written(sort: Sort, spell_out: bool) -> MetricSort {
     let (key, ascending, nulls_first) = sort;
     let direction = if ascending { "asc" } else { "desc" };
     let nulls = match (ascending == nulls_first && !spell_out, nulls_first) {
-        // What lacks the key is the least by default.
+        // Null is the least by default.
         (true, _) => "",
         (false, true) => "-nullsfirst",
         (false, false) => "-nullslast",
@@ -60,7 +60,7 @@ fn written(sort: Sort, spell_out: bool) -> MetricSort {
 }
 
 fn metric(number: u32) -> NewMetric {
-    // A hash of the number, to choose from few values of everything.
+    // A hash of the number, to choose from few values.
     let pick =
         |salt: u32, of: u32| (number.wrapping_mul(2_654_435_761).wrapping_add(salt * 40_503) >> 13) % of;
     NewMetric {

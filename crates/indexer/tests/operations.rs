@@ -1,4 +1,4 @@
-//! Random sequences of calls: an index answers each as the one in memory does.
+//! Random sequences of calls, compared with the index in memory.
 
 mod engines;
 mod playing;

@@ -1,4 +1,4 @@
-//! Random sequences of calls about resources: an index answers each as the one in memory does.
+//! Random sequences of resource calls, compared with the index in memory.
 
 mod engines;
 mod playing;
@@ -51,7 +51,7 @@ calls! {
         };
         let resources = index.list_resources(&listing).await;
         let revisions: Result<Vec<_>, IndexerError> = resources.map(|resources| {
-            // Numbers of revisions are each index's own; their order is not.
+            // Revision numbers differ between indexes; their order does not.
             let mut revisions: Vec<_> = resources.iter().map(|resource| (**resource).clone()).collect();
             revisions.sort_by_key(|resource| (resource.id, resource.revision.cast_unsigned()));
             for resource in &mut revisions {
@@ -87,7 +87,7 @@ fn text() -> impl Strategy<Value = AttributeValue> {
     prop::sample::select(vec!["", "x", "Y\u{1F95F}\"\\"]).prop_map(|text| AttributeValue::String(text.into()))
 }
 
-/// The attribute's name says its kind, so that a value fits whenever the attribute is there.
+/// The attribute's name determines its kind, so that a value is valid whenever the attribute exists.
 fn value(name: &str) -> BoxedStrategy<AttributeValue> {
     match name {
         "number" => {
@@ -168,7 +168,7 @@ fn new_resource() -> impl Strategy<Value = NewResource> {
     (id(), texts, times, attributes(), metrics()).prop_map(|(id, texts, times, attributes, metrics)| {
         let (resource_type, creator, user_id, project_id) = texts;
         let (started_at, ended_at, now) = times;
-        // Attributes that the type lacks refuse the resource: mostly it is generic then.
+        // An unknown attribute rejects the resource: mostly it is generic then.
         let attributes = if resource_type == GENERIC { [].into() } else { attributes.into_iter().collect() };
         NewResource {
             id,

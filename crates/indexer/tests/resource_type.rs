@@ -1,4 +1,4 @@
-//! A type that many resources have changes without a write to any of them.
+//! A change of a type with many resources writes none of them.
 
 use std::sync::{
     Arc,
@@ -72,7 +72,7 @@ async fn a_change_does_not_write_resources() {
     let before = written(&mut connection).await;
     let indexer = Arc::new(indexer);
     let stop = Arc::new(AtomicBool::new(false));
-    // Someone else writes all the while.
+    // Concurrent writes.
     let writer = tokio::spawn({
         let (indexer, stop) = (indexer.clone(), stop.clone());
         async move {
@@ -99,7 +99,7 @@ async fn a_change_does_not_write_resources() {
     for number in [1, RESOURCES / 2, RESOURCES] {
         assert_eq!(shown(&indexer, number).await, expected);
     }
-    // What is left is swept in steps.
+    // Left-over values are swept in steps.
     let mut swept = 0;
     loop {
         let found = indexer.sweep_values(1000).await.unwrap();

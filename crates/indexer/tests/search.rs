@@ -1,7 +1,7 @@
-//! Searches in the SQL index find what the model in memory finds: random resources of types that change, their histories,
-//! random filters, orders and pages.
+//! Searches in the SQL index are compared with the model in memory: random resources of changing types, their
+//! histories, random filters, orders and pages.
 //!
-//! `PROPTEST_CASES` says how many filters are tried.
+//! `PROPTEST_CASES` is the number of filters tried.
 
 mod engines;
 mod world;
@@ -19,7 +19,7 @@ use world::{Chance, NUMBERS, OWNERS, SECONDS, TEXTS, TYPES, World, id};
 const FILTERS_BY_DEFAULT: u64 = 400;
 const FILTERS_ON_SERVERS: u64 = 150;
 const FILTERS_PER_WORLD: u64 = 50;
-/// Times in filters may be relative to this.
+/// The base of relative times in filters.
 const NOW: Timestamp = Timestamp::from_secs(110);
 
 const COLUMNS: [&str; 14] = [
@@ -51,7 +51,7 @@ fn text(text: &str) -> FilterValue {
     FilterValue::Text(text.to_owned())
 }
 
-/// What may be asked in a listing.
+/// The fields of a listing.
 #[derive(Clone)]
 struct Scope {
     /// Of the type, and some that it lacks.
@@ -79,7 +79,7 @@ impl Scope {
     }
 }
 
-/// Mostly what the field may have.
+/// Mostly valid values of the field.
 fn value(chance: &mut Chance, field: &str) -> FilterValue {
     let field = if chance.one_in(60) { chance.pick(&COLUMNS) } else { field };
     if chance.one_in(12) && field != "lifespan" {
@@ -112,7 +112,7 @@ fn value(chance: &mut Chance, field: &str) -> FilterValue {
     }
 }
 
-/// An id as resources are called by, whole, cut, or with something behind.
+/// An original id, whole, cut, or with a suffix.
 fn part_of_id(chance: &mut Chance) -> String {
     let written = id(chance.below(40)).to_string();
     match chance.below(4) {
@@ -194,12 +194,12 @@ async fn list(index: &dyn Indexer, listing: &ResourceListing) -> Found {
     index.list_resources(listing).await
 }
 
-/// Also where a number is none, which equals nothing.
+/// Also with NaN, which equals nothing.
 fn assert_same(found: &Found, expected: &Found, listing: &ResourceListing, seed: u64) {
     assert_eq!(format!("{found:#?}"), format!("{expected:#?}"), "seed {seed}: {listing:#?}");
 }
 
-/// The listing in one piece and in pages, in both indexes; how many were found.
+/// The listing as a whole and in pages, in both indexes; returns the number found.
 async fn compare(
     world: &World,
     mut listing: ResourceListing,
@@ -221,7 +221,7 @@ async fn compare(
         listing.page.marker = Some(ResourceMarker { id: last.id, revision: last.revision });
     }
     assert_same(&Ok(pages), &Ok(whole.clone()), &listing, seed);
-    // Any item will do for a marker, and what is none is refused.
+    // Any item is a valid marker; others are rejected.
     listing.page.marker =
         Some(ResourceMarker { id: id(chance.below(42)), revision: chance.below(20) as i64 - 1 });
     assert_same(&list(&world.index, &listing).await, &list(&world.model, &listing).await, &listing, seed);
@@ -271,6 +271,6 @@ async fn finds_what_the_model_finds(kind: EngineKind, by_default: u64) {
         }
     }
     println!("{some} found some, {refused} were refused");
-    // Else the test would tell little.
+    // Otherwise the test would prove little.
     assert!(some * 2 > count && refused * 4 < count, "{some} found some, {refused} were refused");
 }

@@ -1,4 +1,4 @@
-//! What only servers can suffer: they stop and start again, stand still, are shared by several processes.
+//! Failures specific to servers: restarts, hangs, several processes.
 
 mod engines;
 
@@ -48,13 +48,13 @@ fn id(number: u128) -> MetricId {
     MetricId(Uuid::from_u128(number))
 }
 
-/// An empty database of a server that a test has to itself.
+/// An empty database of a server of its own.
 fn fresh(server: &Database) -> DatabaseOptions {
     DatabaseOptions::from_url(&server.create_database("index")).unwrap()
 }
 
-/// A server that goes and comes back in the middle of writes: each call is answered in time, what was answered is there, and
-/// nobody opens anything anew.
+/// A server that restarts during writes: each call returns in time, acknowledged writes are there, and nothing has to
+/// be reopened.
 async fn survives_a_restart(kind: Kind) {
     let mut database = Database::start(kind);
     let indexer = Arc::new(open(&fresh(&database)).await);
@@ -110,7 +110,7 @@ tests! {
     mariadb_restarts: survives_a_restart(Kind::MariaDb);
 }
 
-/// A server that answers nothing costs each caller the named time and no more.
+/// A server that does not respond costs each caller its timeout and no more.
 async fn has_deadlines(kind: Kind) {
     let database = Database::start(kind);
     let mut options = fresh(&database);
@@ -152,7 +152,7 @@ async fn a_server_that_is_down_at_start_is_named_without_the_password() {
     }
 }
 
-/// Nothing is written to a database that another program lives in.
+/// Nothing is written to a database of another program.
 async fn leaves_other_programs_alone(kind: EngineKind) {
     const GNOCCHIS: [&str; 6] = [
         "alembic_version (version_num VARCHAR(32))",
@@ -183,7 +183,7 @@ async fn leaves_other_programs_alone(kind: EngineKind) {
         assert!(refused.to_string().contains(expected), "{refused}");
         assert_eq!(engine.execute(&options, &count), tables.len().to_string());
     }
-    // Others' tables whose names gnudi has no use for are no trouble.
+    // Other tables whose names gnudi does not use are accepted.
     let options = engine.fresh();
     engine.execute(&options, "CREATE TABLE notes (id INT)");
     SqlIndexer::open(&options).await.unwrap();
@@ -195,7 +195,7 @@ tests! {
     mariadb_leaves_other_programs_alone: leaves_other_programs_alone(EngineKind::MariaDb);
 }
 
-/// All find the same schema and cluster, and a newer schema than theirs is refused.
+/// All see the same schema and cluster, and refuse a schema that is newer than theirs.
 async fn is_opened_by_several(kind: EngineKind) {
     let engine = Engine::start(kind);
     let options = engine.fresh();
@@ -219,7 +219,7 @@ tests! {
     mariadb_is_opened_by_several: is_opened_by_several(EngineKind::MariaDb);
 }
 
-/// What has no transactions for schemas is left half done by a program that dies; the next one goes on.
+/// Without transactional DDL a crash leaves a migration half done; the next program continues it.
 #[tokio::test]
 async fn mariadb_goes_on_with_a_schema_that_is_half_done() {
     const SCHEMA: &str = include_str!("../src/sql/migrations/mysql/0005_schema.sql");
@@ -227,7 +227,7 @@ async fn mariadb_goes_on_with_a_schema_that_is_half_done() {
     let statements: Vec<_> = SCHEMA.split_inclusive(";\n").collect();
     for done in [1, 3, 5, 9, statements.len() - 2, statements.len() - 1] {
         let options = engine.fresh();
-        // The table of versions is made before all others.
+        // The version table is created first.
         let versions = "CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);\n";
         engine.execute(&options, &format!("{versions}{}", statements[..done].concat()));
         let indexer = open(&options).await;
@@ -248,7 +248,7 @@ fn attribute() -> Attribute {
     }
 }
 
-/// One change after the other, by chance, of few resources, metrics and types. Counts what was made and what was ended.
+/// Random changes of few resources, metrics and types, one after the other. Counts what was created and ended.
 async fn change_at_random(indexer: &SqlIndexer, seed: u64, counts: &Counts) {
     let mut state = seed;
     let mut below = |end: u64| {
@@ -315,7 +315,7 @@ async fn change_at_random(indexer: &SqlIndexer, seed: u64, counts: &Counts) {
                 } else {
                     ResourceTypeChange { delete: vec!["flavor".into()], ..Default::default() }
                 };
-                // The other one may have done so.
+                // The other writer may have done so.
                 indexer.update_resource_type("instance", change).await.ok();
             }
         }
@@ -332,7 +332,7 @@ fn note(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Two that create, change and delete the same at once leave an index in which all fits together.
+/// Two concurrent writers of the same items leave a consistent index.
 async fn is_shared(kind: EngineKind) {
     let engine = Engine::start(kind);
     let options = engine.fresh();
@@ -362,9 +362,9 @@ async fn is_shared(kind: EngineKind) {
     let (created, deleted) = (counts.created.load(Ordering::Relaxed), counts.deleted.load(Ordering::Relaxed));
     assert_eq!(created, deleted + left, "each that was made was deleted once, or is there");
     assert!(created > 20 && deleted > 10, "{created} made, {deleted} deleted");
-    // What was left by attributes that are gone.
+    // Values of deleted attributes.
     one.sweep_values(1_000_000).await.unwrap();
-    // No metric belongs to what is gone, and no value and no name is left of it.
+    // No metric belongs to a deleted resource, and no orphaned value or name is left.
     for orphans in [
         "SELECT COUNT(*) FROM metric m LEFT JOIN resource r ON r.id = m.resource_id WHERE m.resource_id IS NOT NULL AND r.id IS NULL",
         "SELECT COUNT(*) FROM resource_value v LEFT JOIN resource r ON r.number = v.resource_number WHERE r.number IS NULL",

@@ -1,4 +1,4 @@
-//! What only a database can suffer: restarts, full disks, strange files, other processes, sudden death.
+//! Failures specific to a file: restarts, full disks, foreign files, other processes, crashes.
 
 use std::{
     io::{BufRead, BufReader},
@@ -88,7 +88,7 @@ async fn default_policies_come_only_to_an_empty_index() {
         indexer.archive_policies().await.unwrap().iter().map(|policy| policy.name.clone()).collect();
     assert_eq!(names, ["bool", "high", "low", "medium", "raw"]);
     assert_eq!(indexer.archive_policy_name_for_metric("anything").await, Ok("low".to_owned()));
-    // What an operator has removed does not come back.
+    // What an operator has deleted is not created again.
     indexer.delete_archive_policy("bool").await.unwrap();
     assert_eq!(create_default_archive_policies(&indexer, &methods).await, Ok(false));
     assert_eq!(indexer.archive_policy("bool").await, Ok(None));
@@ -145,7 +145,7 @@ async fn a_full_disk_changes_nothing_and_passes() {
     assert!(matches!(refused, IndexerError::NoSpace(_)), "{refused:?}");
     assert!(created.len() > 100);
     assert_eq!(all(&indexer).await, created);
-    // Whatever else waits with it fails alike, and reads go on.
+    // Other calls of the group fail as well; reads continue to work.
     let bulky: Vec<_> = (100_000..101_000).map(|number| metric(number, &long)).collect();
     let policy = ArchivePolicy {
         name: "x".repeat(200_000),
@@ -157,7 +157,7 @@ async fn a_full_disk_changes_nothing_and_passes() {
     assert!(matches!(policy, Err(IndexerError::NoSpace(_))), "{policy:?}");
     assert_eq!(all(&indexer).await, created);
 
-    // Space comes back: metrics are expunged, so few that marking them needs no page more.
+    // Space becomes free: metrics are expunged, so few that marking them needs no further page.
     assert!(indexer.delete_metrics(&created[..100]).await.iter().all(Result::is_ok));
     indexer.expunge_metrics(&created[..100]).await.unwrap();
     let after = indexer.create_metrics((0..50).map(|number| metric(number, &long)).collect()).await;
@@ -165,7 +165,7 @@ async fn a_full_disk_changes_nothing_and_passes() {
     assert_eq!(all(&indexer).await.len(), created.len() - 50);
 }
 
-/// As where the API and the workers are separate processes.
+/// As with separate processes for API and workers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_share_one_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -190,7 +190,7 @@ async fn several_share_one_file() {
     assert_eq!(all(&indexers[0]).await.len(), 150);
 }
 
-/// A write whose caller goes away happens all the same, and the writer lives on.
+/// A write whose caller is dropped is executed all the same, and the writer continues.
 #[tokio::test]
 async fn callers_may_go_away() {
     let folder = tempfile::tempdir().unwrap();
@@ -202,10 +202,10 @@ async fn callers_may_go_away() {
     assert_eq!(all(&indexer).await.len(), 21);
 }
 
-/// The name of the file, for a child that may not write large ones.
+/// The name of the file, for a child with a file size limit.
 const LIMITED: &str = "GNUDI_TEST_LIMITED_INDEX";
 
-/// A limit on the size of files has writes of the log fail, which is at the commit.
+/// A file size limit makes writes to the log fail, at the commit.
 #[test]
 fn a_commit_that_fails_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -221,14 +221,14 @@ fn a_commit_that_fails_changes_nothing() {
     assert!(child.status.success() && output.contains("a commit failed: "), "{output}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        // Without the limit all goes on.
+        // Without the limit everything works.
         let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
         assert!(output.contains(&format!("kept {}\n", all(&indexer).await.len())), "{output}");
         indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap();
     });
 }
 
-/// The child of the test above; on its own it has nothing to do.
+/// The child process of the test above; does nothing on its own.
 #[test]
 fn creates_until_a_commit_fails() {
     let Some(path) = std::env::var_os(LIMITED) else { return };
@@ -246,10 +246,10 @@ fn creates_until_a_commit_fails() {
         };
         println!("a commit failed: {error}");
         assert_eq!(all(&indexer).await, created);
-        // So does the next one, and it changes nothing either.
+        // The next one fails, too, and changes nothing either.
         indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap_err();
         assert_eq!(all(&indexer).await, created);
-        // New resources go along with their commit.
+        // New resources are written in one trip with their commit.
         indexer.create_resources(vec![new_resource(1)]).await.remove(0).unwrap_err();
         assert_eq!(indexer.resource(GENERIC, Uuid::from_u128(1)).await, Ok(None));
         println!("kept {}", created.len());
@@ -258,7 +258,7 @@ fn creates_until_a_commit_fails() {
 
 const CRASHING: &str = "GNUDI_TEST_CRASHING_INDEX";
 
-/// Killed at any time, an index has all metrics whose creation was answered.
+/// Killed at any time, an index has all metrics whose creation was acknowledged.
 #[test]
 fn what_was_answered_survives_a_kill() {
     for round in 0..4 {
@@ -280,7 +280,7 @@ fn what_was_answered_survives_a_kill() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it had said before it died.
+        // What it printed before it was killed.
         answered.extend(lines.filter_map(|line| id_of(&line)));
 
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -297,7 +297,7 @@ fn what_was_answered_survives_a_kill() {
     }
 }
 
-/// The child of the test above; on its own it has nothing to do.
+/// The child process of the test above; does nothing on its own.
 #[test]
 fn creates_until_it_is_killed() {
     let Some(path) = std::env::var_os(CRASHING) else { return };

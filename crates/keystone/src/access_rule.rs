@@ -1,4 +1,4 @@
-//! The requests that an application credential is confined to.
+//! Access rules: the requests that an application credential is restricted to.
 
 use serde::Deserialize;
 
@@ -8,30 +8,30 @@ pub struct AccessRule {
     /// The service's type, such as `metric`.
     pub service: String,
     pub method: String,
-    /// With `*` and `{name}` for one segment that is not empty, and `**` for anything.
+    /// `*` and `{name}` match one non-empty segment, `**` anything.
     pub path: String,
 }
 
-/// A part of a pattern that takes bytes of a path.
+/// A part of a pattern that matches bytes of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Matcher {
     Byte(u8),
-    /// One byte or more, none of them a slash.
+    /// At least one byte, none of them a slash.
     Segment,
     /// Any number of bytes.
     Anything,
 }
 
 impl AccessRule {
-    /// Whether the rule lets a request to a service pass. `path` is the whole path as the client wrote it, decoded where it
-    /// need not have been encoded.
+    /// Whether the rule allows a request to a service. `path` is the whole path as the client sent it, decoded where
+    /// encoding was not needed.
     pub fn allows(&self, service: &str, method: &str, path: &str) -> bool {
         self.service == service && self.method == method && matches(&parts(&self.path), path.as_bytes())
     }
 }
 
-/// The parts of a pattern. A brace that is not closed, or was never opened, counts for nothing, as in keystonemiddleware.
-/// There, however, the rest is read as a regular expression: here it stands for itself.
+/// The parts of a pattern. An unbalanced brace is ignored, as in keystonemiddleware. There, however, the rest is a
+/// regular expression; here it is literal.
 fn parts(pattern: &str) -> Vec<Matcher> {
     let mut parts = Vec::with_capacity(pattern.len());
     let mut rest = pattern.as_bytes();
@@ -56,10 +56,10 @@ fn parts(pattern: &str) -> Vec<Matcher> {
     parts
 }
 
-/// Takes time that grows with the pattern times the path, and no more, whatever the pattern is: all places of the pattern
-/// that the bytes so far can have led to are followed at once.
+/// Linear in pattern length times path length for any pattern: tracks all positions of the pattern that the bytes so
+/// far may have reached.
 fn matches(parts: &[Matcher], path: &[u8]) -> bool {
-    // Whether the parts before this index can have taken all bytes so far.
+    // Whether the parts before this index may match all bytes so far.
     let mut reached = vec![false; parts.len() + 1];
     let mut next = reached.clone();
     reached[0] = true;
@@ -83,7 +83,7 @@ fn matches(parts: &[Matcher], path: &[u8]) -> bool {
     reached[parts.len()]
 }
 
-/// `**` may take nothing.
+/// `**` may match nothing.
 fn pass_over_anything(parts: &[Matcher], reached: &mut [bool]) {
     for (index, part) in parts.iter().enumerate() {
         if *part == Matcher::Anything && reached[index] {
@@ -145,7 +145,7 @@ mod tests {
         assert!(!rule.allows("compute", "GET", "/v1/metric/x"));
     }
 
-    /// A pattern that would take a backtracking matcher longer than the universe is old.
+    /// A pattern that would take exponential time with backtracking.
     #[test]
     fn no_pattern_takes_long() {
         let pattern = "**a".repeat(1000);

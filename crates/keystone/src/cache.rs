@@ -1,15 +1,15 @@
-//! Remembered answers, each until its end and never more than so many. Pure: the time is an argument.
+//! A bounded cache of values that expire. Pure: the time is an argument.
 
 use std::collections::{HashMap, VecDeque};
 
 /// SHA-256 of a token. The token itself is not kept.
 pub type TokenHash = [u8; 32];
 
-/// Answers by the hashes of tokens. Where there are too many, the eldest goes.
+/// Values by token hash. Beyond the bound the oldest is evicted.
 #[derive(Debug)]
 pub struct Cache<T> {
     entries: HashMap<TokenHash, Entry<T>>,
-    /// Hashes in the order in which they came, with the number of their coming: one that came again stands here twice.
+    /// Hashes in order of insertion, with the number of the insertion: a replaced entry occurs twice.
     order: VecDeque<(TokenHash, u64)>,
     entries_max: usize,
     next_number: u64,
@@ -18,7 +18,7 @@ pub struct Cache<T> {
 #[derive(Debug)]
 struct Entry<T> {
     value: T,
-    /// Seconds since the epoch from which on it is not remembered any more.
+    /// Expiry, in seconds since the epoch.
     until: i64,
     number: u64,
 }
@@ -32,7 +32,7 @@ impl<T> Cache<T> {
         self.entries.get(hash).filter(|entry| now < entry.until).map(|entry| &entry.value)
     }
 
-    /// Remembers a value until `until`, and forgets those whose time is over.
+    /// Caches a value until `until`, and removes expired ones.
     pub fn put(&mut self, hash: TokenHash, value: T, until: i64, now: i64) {
         if until <= now || self.entries_max == 0 {
             return;
@@ -52,7 +52,7 @@ impl<T> Cache<T> {
             }
             self.order.pop_front();
         }
-        // Behind one that lasts, others may have come again and again.
+        // Entries before the oldest live one may have been replaced many times.
         if self.order.len() > 2 * self.entries_max {
             self.order
                 .retain(|(hash, number)| self.entries.get(hash).is_some_and(|entry| entry.number == *number));

@@ -1,18 +1,18 @@
-//! What goes wrong between gnudi and Keystone.
+//! Errors of requests to Keystone.
 
-/// Why Keystone gave nothing.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeystoneError {
-    /// The options cannot be used; the text names the one.
+    /// Invalid options; the text names the option.
     #[error("{0}")]
     InvalidOptions(String),
-    /// Keystone refuses these credentials: asking again makes no sense before somebody changes something.
+    /// Keystone rejects these credentials: retrying is pointless until somebody changes something.
     #[error("{0}")]
     Refused(String),
-    /// No answer, or one that says that Keystone is not well: it makes sense to ask again later.
+    /// No response, or one that says that Keystone is not available: retry later.
     #[error("{0}")]
     Unavailable(String),
-    /// An answer to one request that Keystone should not give: it says nothing of others.
+    /// An invalid response to one request, which says nothing about others.
     #[error("{0}")]
-    Odd(String),
+    InvalidResponse(String),
 }

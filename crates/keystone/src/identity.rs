@@ -1,4 +1,4 @@
-//! Who a token speaks for, as Keystone tells.
+//! The identity behind a token, as Keystone reports it.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ pub struct Identity {
     pub project_domain_name: Option<String>,
     /// Names, as Keystone writes them.
     pub roles: Arc<[String]>,
-    /// Of a token that is scoped to a domain.
+    /// Of a domain-scoped token.
     pub domain_id: Option<String>,
-    /// Of a token that is scoped to the system: `all`.
+    /// Of a system-scoped token: `all`.
     pub system_scope: Option<String>,
-    /// The only requests that an application credential may make; `None` for any.
+    /// The only requests that an application credential may make; `None`: any.
     pub access_rules: Option<Vec<AccessRule>>,
-    /// Seconds since the epoch from which on the token is void.
+    /// Expiry, in seconds since the epoch.
     pub expires_at: i64,
 }
 

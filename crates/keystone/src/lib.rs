@@ -1,7 +1,7 @@
-//! `OpenStack`'s identity service (Keystone v3), as a client that stands in a cloud needs it: a token of its own that is
-//! renewed in time, the addresses of services from the catalogue, and the validation of tokens that others bring.
+//! A client of `OpenStack`'s identity service (Keystone v3): gnudi's own token, renewed in time; service endpoints from
+//! the catalogue; and validation of callers' tokens.
 //!
-//! It deliberately does not judge what a caller may do, and it never writes to Keystone, nor secrets to logs.
+//! It deliberately does not decide what a caller may do. It never writes to Keystone, and never logs secrets.
 
 mod access_rule;
 mod cache;

@@ -1,4 +1,4 @@
-//! What a login asks for, and how long what it gave is good. Pure: no clock, no network.
+//! Login requests, and the lifetime of their results. Pure: no clock, no network.
 
 use std::time::{Duration, Instant};
 
@@ -6,32 +6,32 @@ use serde_json::{Value, json};
 
 use crate::{Credentials, DomainRef, Interface, ProjectRef, Scope, UserRef, token_document::Endpoint};
 
-/// A token is renewed this long before its end, so that a request which it goes with still finds it valid ...
+/// A token is renewed this long before its expiry, so that a request sent with it is still valid on arrival ...
 const RENEWAL_MARGIN: Duration = Duration::from_mins(2);
 
-/// ... but not before this part of its life is over: some clouds' tokens live for minutes only.
+/// ... but not before this part of its lifetime: some clouds' tokens live for minutes only.
 const RENEWAL_LIFE_PART: u32 = 4;
 
-/// When a token that lives this long is to be renewed, from its making on.
+/// Time from creation to renewal of a token with this lifetime.
 pub fn renew_after(lifetime: Duration) -> Duration {
     lifetime.saturating_sub(RENEWAL_MARGIN.min(lifetime / RENEWAL_LIFE_PART))
 }
 
-/// What a login has failed with is the answer to those who come within this time.
+/// The error of a failed login is returned to all callers within this time.
 pub const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
-/// As [`FAILED_PAUSE`], where Keystone has refused the credentials: some lock an account out after a number of failures.
+/// As [`FAILED_PAUSE`], if Keystone rejected the credentials: some lock an account after several failures.
 pub const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
-/// The time from one look at the catalogue to the next, at least.
+/// Minimum time between two look-ups of the catalogue.
 pub const CATALOG_PAUSE: Duration = Duration::from_secs(5);
 
-/// Whether something that was done at `last` may be done again at `now`.
+/// Whether `pause` has passed since `last`.
 pub fn may_again(last: Option<Instant>, pause: Duration, now: Instant) -> bool {
     last.is_none_or(|last| now.saturating_duration_since(last) >= pause)
 }
 
-/// The address of Keystone's version 3, without a slash at its end, from one of any version or none.
+/// Keystone's version 3 URL without a trailing slash, from a URL with any version or none.
 pub fn v3_url(url: &str) -> String {
     let url = url.trim_end_matches('/');
     let root = ["/v3", "/v2.0"].iter().find_map(|version| url.strip_suffix(version)).unwrap_or(url);
@@ -73,14 +73,14 @@ fn domain(domain: &DomainRef) -> Value {
     }
 }
 
-/// Which service is meant, by its type, its name or both.
+/// Identifies a service by type, name or both.
 #[derive(Clone, Copy, Debug)]
 pub struct Service<'a> {
     pub kind: Option<&'a str>,
     pub name: Option<&'a str>,
 }
 
-/// The service's endpoint in a catalogue, in the region if there is one to look for.
+/// The service's endpoint in a catalogue, in the region if given.
 pub fn find_endpoint<'a>(
     catalog: &'a [Endpoint],
     service: Service<'_>,

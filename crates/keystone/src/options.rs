@@ -1,4 +1,4 @@
-//! How Keystone is reached, and as whom: what `[keystone_authtoken]` and `[service_credentials]` say.
+//! Options of Keystone sessions: `[keystone_authtoken]` and `[service_credentials]`.
 
 use std::{fmt, time::Duration};
 
@@ -23,7 +23,7 @@ pub enum ProjectRef {
     Name { name: String, domain: DomainRef },
 }
 
-/// What a token is for.
+/// The scope of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     Project(ProjectRef),
@@ -31,16 +31,16 @@ pub enum Scope {
     System,
 }
 
-/// With what a token is asked for. Secrets are never shown.
+/// Credentials of a login. Secrets are never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     Password {
         user: UserRef,
         password: String,
-        /// `None`: what the user has of their own.
+        /// `None`: unscoped.
         scope: Option<Scope>,
     },
-    /// Scoped by itself.
+    /// An application credential has its own scope.
     ApplicationCredential { id: String, secret: String },
 }
 
@@ -59,7 +59,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Which of a service's endpoints is meant.
+/// Which of a service's endpoints to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Interface {
     #[default]
@@ -68,18 +68,18 @@ pub enum Interface {
     Admin,
 }
 
-/// How Keystone is reached.
+/// How to reach Keystone.
 #[derive(Clone, Debug)]
 pub struct KeystoneOptions {
     /// With or without `/v3` at the end.
     pub auth_url: String,
     pub credentials: Credentials,
-    /// Of endpoints in the catalogue; `None` takes the first of any.
+    /// Region of endpoints in the catalogue; `None`: the first of any.
     pub region_name: Option<String>,
     pub interface: Interface,
     pub trust: Trust,
-    /// As whom to answer servers at https:// that ask for a certificate.
+    /// Client certificate for https:// servers that ask for one.
     pub identity: Option<ClientIdentity>,
-    /// Of a request to Keystone.
+    /// Timeout of a request to Keystone.
     pub timeout: Duration,
 }

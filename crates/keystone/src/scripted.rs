@@ -1,5 +1,5 @@
-//! A server for tests that answers as a script says. It knows logins, the catalogue and validations apart, and writes all
-//! requests down.
+//! A scripted Keystone for tests. It distinguishes logins, catalogue requests and validations, and records all
+//! requests.
 
 use std::{
     sync::{
@@ -18,20 +18,20 @@ use tokio::{
 
 use crate::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef};
 
-/// What was asked.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
     /// `login`, `catalog` or `validate`.
     pub kind: &'static str,
     pub target: String,
-    /// The token of who asks.
+    /// The caller's token.
     pub token: Option<String>,
-    /// The token that is asked about.
+    /// The token to validate.
     pub subject: Option<String>,
     pub body: String,
 }
 
-/// What is answered.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: u16,
@@ -55,7 +55,7 @@ impl Reply {
 
 type Answers = Box<dyn Fn(&RecordedRequest) -> Reply + Send + Sync>;
 
-/// A running server. Logins succeed and give tokens `own-1`, `own-2` ..., unless the script says otherwise.
+/// A running server. Logins succeed and return tokens `own-1`, `own-2` ..., unless the script says otherwise.
 pub struct Script {
     pub port: u16,
     state: Arc<State>,
@@ -63,16 +63,16 @@ pub struct Script {
 
 struct State {
     answers: Answers,
-    /// Instead of the script's answers, where it is not 0.
+    /// Overrides the script's responses unless 0.
     status: AtomicU16,
     logins: AtomicUsize,
-    /// Seconds that the tokens of logins live.
+    /// Lifetime of the tokens of logins.
     lifetime_seconds: u64,
     asked: Mutex<Vec<RecordedRequest>>,
 }
 
 impl Script {
-    /// `answers` says what is answered to everything but logins.
+    /// `answers` gives the responses to everything except logins.
     pub async fn start(answers: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) -> Self {
         Script::start_with_lifetime(3600, answers).await
     }
@@ -119,7 +119,7 @@ impl Script {
         Session::new(self.options()).unwrap()
     }
 
-    /// Everything that was asked so far.
+    /// All requests so far.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state.asked.lock().clone()
     }
@@ -137,7 +137,7 @@ impl Script {
     }
 }
 
-/// The contents of a token of a user of project `p1`, until `end`.
+/// A token of a user of project `p1`, valid until `end`.
 pub fn token_body(user: &str, end: &str) -> String {
     format!(
         r#"{{"token": {{"expires_at": "{end}", "roles": [{{"id": "r", "name": "member"}}],
@@ -177,7 +177,7 @@ fn login(lifetime_seconds: u64, port: u16) -> Reply {
     Reply { status: 201, body, delay_ms: 20 }
 }
 
-/// Keystone itself, at this port.
+/// A catalogue with Keystone itself at this port.
 pub fn catalog(port: u16) -> String {
     format!(
         r#"[{{"type": "identity", "endpoints": [

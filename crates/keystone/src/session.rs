@@ -1,7 +1,6 @@
-//! gnudi's own token, and the catalogue that came with it.
+//! gnudi's own token, and the catalogue that comes with it.
 //!
-//! Everybody in the process shares one login: who needs a token while none is valid waits for the request that somebody
-//! else has already made.
+//! All callers in the process share one login: while no token is valid they wait for the login request in progress.
 
 use std::{
     sync::Arc,
@@ -22,33 +21,33 @@ use crate::{
     token_document::{self, Endpoint},
 };
 
-/// A longer answer is none of Keystone's: a catalogue of a large cloud has some hundred kilobytes.
+/// A longer response is rejected: the catalogue of a large cloud has some hundred kilobytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// Connections to Keystone that are kept.
+/// Idle connections kept to Keystone.
 const IDLE_CONNECTIONS_MAX: usize = 16;
 
-/// The header that names the token of who asks.
+/// The header with the caller's token.
 pub const AUTH_TOKEN: &str = "x-auth-token";
 
-/// The header that names the token that is asked about, or that was made.
+/// The header with the token to validate, or with a new token.
 pub const SUBJECT_TOKEN: &str = "x-subject-token";
 
-/// A login at Keystone that is made with the first need of it and renewed before it ends. Clones share it.
+/// A login at Keystone, made on first use and renewed before it expires. Clones share it.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
 struct Inner {
     options: KeystoneOptions,
-    /// Version 3, without a slash at its end.
+    /// Version 3, without a trailing slash.
     url: String,
     http: HttpClient,
-    /// Whether certificates of servers are judged as the options say; otherwise https:// is not spoken at all.
+    /// Whether certificates can be verified as configured; otherwise https:// is refused.
     judges_certificates: bool,
     state: Mutex<State>,
-    /// Held by whoever logs in.
+    /// Held during a login.
     logging_in: tokio::sync::Mutex<()>,
-    /// Held by whoever reads the catalogue.
+    /// Held during a look-up of the catalogue.
     reading_catalog: tokio::sync::Mutex<()>,
 }
 
@@ -71,14 +70,14 @@ impl State {
         self.login.as_ref().filter(|login| now < login.renew_at).map(|login| login.token.clone())
     }
 
-    /// Why nobody should try again yet.
+    /// The error of a recent login, while no new attempt should be made.
     fn recent_failure(&self, now: Instant) -> Option<KeystoneError> {
         let (at, error) = self.failed.as_ref()?;
         let pause = match error {
             KeystoneError::Refused(_) => REFUSED_PAUSE,
-            KeystoneError::InvalidOptions(_) | KeystoneError::Unavailable(_) | KeystoneError::Odd(_) => {
-                FAILED_PAUSE
-            }
+            KeystoneError::InvalidOptions(_)
+            | KeystoneError::Unavailable(_)
+            | KeystoneError::InvalidResponse(_) => FAILED_PAUSE,
         };
         (!may_again(Some(*at), pause, now)).then(|| error.clone())
     }
@@ -90,7 +89,7 @@ impl State {
     }
 }
 
-/// Nothing secret is shown.
+/// Leaves out secrets.
 impl std::fmt::Debug for Session {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Session").field("options", &self.0.options).finish_non_exhaustive()
@@ -98,7 +97,7 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Reads certificates, and asks nobody.
+    /// Loads certificates; sends nothing.
     pub fn new(options: KeystoneOptions) -> Result<Self, KeystoneError> {
         let url = v3_url(&options.auth_url);
         let is_url = Request::get(&url).body(()).is_ok_and(|request| request.uri().host().is_some());
@@ -119,7 +118,7 @@ impl Session {
             })
             .map_err(|error| KeystoneError::InvalidOptions(error.to_string()))
         };
-        // A machine without certificates can still speak plain HTTP with everybody.
+        // A machine without certificates can still use plain HTTP.
         let (http, judges_certificates) = match client(options.trust.clone()) {
             Ok(http) => (http, true),
             Err(_) if options.trust == Trust::System && url.starts_with("http://") => {
@@ -138,7 +137,7 @@ impl Session {
         })))
     }
 
-    /// A valid token of gnudi's own. Callers at the same moment share one request.
+    /// A valid token. Concurrent callers share one request.
     pub async fn token(&self) -> Result<Arc<str>, KeystoneError> {
         let shared = &*self.0;
         if let Some(token) = shared.state.lock().token(Instant::now()) {
@@ -169,7 +168,7 @@ impl Session {
             .header(header::ACCEPT, "application/json")
             .body(Bytes::from(body))
             .map_err(|error| KeystoneError::InvalidOptions(format!("auth_url: {error}")))?;
-        // Nothing is lost if it was carried out already: an unused token ends by itself.
+        // Safe to repeat: an unused token just expires.
         let answer = self.send(request).await?;
         match answer.status {
             StatusCode::CREATED | StatusCode::OK => {}
@@ -201,7 +200,7 @@ impl Session {
         Ok(token)
     }
 
-    /// Forgets the token, which a service has refused with 401, unless it was renewed meanwhile.
+    /// Drops a token that a service has rejected with 401, unless it was renewed meanwhile.
     pub fn forget_token(&self, refused: &str) {
         let mut state = self.0.state.lock();
         if state.login.as_ref().is_some_and(|login| &*login.token == refused) {
@@ -209,8 +208,8 @@ impl Session {
         }
     }
 
-    /// The address of a service by its type (`metric`, `compute`, `volumev3` ...), without a slash at its end, from the
-    /// catalogue: looked up once, and again after [`Session::forget_endpoints`]. `Ok(None)` where the catalogue has none.
+    /// The URL of a service by its type (`metric`, `compute`, `volumev3` ...), without a trailing slash, from the
+    /// catalogue. Cached until [`Session::forget_endpoints`]. `Ok(None)` if the catalogue does not have it.
     pub async fn endpoint(&self, service_type: &str) -> Result<Option<Arc<str>>, KeystoneError> {
         self.endpoint_named(Some(service_type), None).await
     }
@@ -229,8 +228,8 @@ impl Session {
         Ok(found.map(|endpoint| endpoint.url.clone()))
     }
 
-    /// Has the catalogue looked up again: a service has not answered where it should be. Until that is done, at most once
-    /// in five seconds, the old one counts.
+    /// Requests a new look-up of the catalogue, because a service did not respond at its URL. The old catalogue is used
+    /// until then; at most one look-up in five seconds.
     pub fn forget_endpoints(&self) {
         self.0.state.lock().catalog_is_doubted = true;
     }
@@ -241,7 +240,7 @@ impl Session {
             return Ok(catalog);
         }
         let _turn = shared.reading_catalog.lock().await;
-        // It comes with a login, so that the first look takes no request of its own.
+        // A login returns the catalogue, too, so that the first look-up needs no request of its own.
         let token = self.token().await;
         if let Some(catalog) = shared.state.lock().catalog(Instant::now()) {
             return Ok(catalog);
@@ -259,7 +258,7 @@ impl Session {
                 state.catalog_is_doubted = false;
                 Ok(catalog)
             }
-            // What was right before is the best guess.
+            // The old catalogue is the best guess.
             (Err(error), Some(catalog)) => {
                 tracing::warn!(%error, "the catalogue could not be looked up again");
                 Ok(catalog.clone())
@@ -282,7 +281,7 @@ impl Session {
         }
     }
 
-    /// `GET url` with a token and more headers.
+    /// `GET url` with a token and further headers.
     pub(crate) async fn ask(
         &self,
         url: &str,
@@ -303,7 +302,7 @@ impl Session {
         self.send(request).await
     }
 
-    /// Sends a request that can be repeated, and does so once: a kept connection may have ended meanwhile.
+    /// Sends an idempotent request, and retries once: a kept connection may have been closed.
     async fn send(&self, request: Request<Bytes>) -> Result<Answer, KeystoneError> {
         let is_secure = request.uri().scheme_str() == Some("https");
         if is_secure && !self.0.judges_certificates {
@@ -324,7 +323,7 @@ impl Session {
         answer.map_err(|HttpError(why)| KeystoneError::Unavailable(format!("{place}: {why}")))
     }
 
-    /// Version 3 of Keystone as the options name it.
+    /// Keystone's version 3 URL.
     pub(crate) fn url(&self) -> &str {
         &self.0.url
     }

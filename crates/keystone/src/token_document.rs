@@ -1,4 +1,4 @@
-//! The document in which Keystone tells a token's contents (`{"token": {...}}`), as far as it matters.
+//! Parses Keystone's token documents (`{"token": {...}}`).
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -11,7 +11,7 @@ struct Document<T> {
     token: T,
 }
 
-/// What a validation tells.
+/// The response to a validation.
 #[derive(Deserialize)]
 struct ValidToken {
     user: Owner,
@@ -24,7 +24,7 @@ struct ValidToken {
     expires_at: String,
 }
 
-/// What a login tells.
+/// The response to a login.
 #[derive(Deserialize)]
 struct NewToken<'a> {
     expires_at: String,
@@ -41,7 +41,7 @@ struct Owner {
     domain: Named,
 }
 
-/// Of a federated user Keystone may know no domain's name.
+/// For a federated user the domain's name may be missing.
 #[derive(Deserialize)]
 struct Named {
     id: Option<String>,
@@ -78,34 +78,34 @@ struct CatalogEntry<'a> {
 struct ServiceEndpoint<'a> {
     #[serde(borrow)]
     interface: Cow<'a, str>,
-    /// Keystone also writes `region_id`, which is the same.
+    /// Keystone also writes `region_id`, with the same value.
     #[serde(borrow)]
     region: Option<Cow<'a, str>>,
     #[serde(borrow)]
     url: Cow<'a, str>,
 }
 
-/// An address of a service, from the catalogue.
+/// An endpoint in the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub service_type: Box<str>,
     pub service_name: Option<Box<str>>,
     pub interface: Box<str>,
     pub region: Option<Box<str>>,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     pub url: Arc<str>,
 }
 
-/// What a login's answer tells besides the token itself.
+/// The contents of a login response, besides the token itself.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LoginDocument {
-    /// How long the token is valid, from its making on, by Keystone's own clock.
+    /// Lifetime of the token from its creation, by Keystone's clock.
     pub lifetime_seconds: i64,
-    /// `None` for a token without a scope.
+    /// `None` for an unscoped token.
     pub catalog: Option<Vec<Endpoint>>,
 }
 
-/// Reads the answer to a validation. The error says what is wrong, without contents.
+/// Parses a validation response. Errors do not quote its contents.
 pub fn identity(body: &[u8]) -> Result<Identity, String> {
     let Document::<ValidToken> { token } = parse(body)?;
     let expires_at = instant(&token.expires_at)?;
@@ -132,7 +132,7 @@ pub fn identity(body: &[u8]) -> Result<Identity, String> {
     })
 }
 
-/// Reads the answer to a login.
+/// Parses a login response.
 pub fn login(body: &[u8]) -> Result<LoginDocument, String> {
     let Document::<NewToken<'_>> { token } = parse(body)?;
     let expires_at = instant(&token.expires_at)?;
@@ -143,12 +143,12 @@ pub fn login(body: &[u8]) -> Result<LoginDocument, String> {
     })
 }
 
-/// Reads the answer to `GET /v3/auth/catalog`.
+/// Parses the response to `GET /v3/auth/catalog`.
 pub fn catalog(body: &[u8]) -> Result<Vec<Endpoint>, String> {
     parse::<Catalog<'_>>(body).map(|document| endpoints(document.catalog))
 }
 
-/// serde's errors quote what they do not like, and that may be anything.
+/// serde's errors may quote contents, which may be secret.
 fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| {
         format!("not the document that was asked for (line {}, column {})", error.line(), error.column())
@@ -166,7 +166,7 @@ fn endpoints(services: Vec<CatalogEntry<'_>>) -> Vec<Endpoint> {
             found.push(Endpoint {
                 service_type: service.service_type.as_ref().into(),
                 service_name: service.name.as_deref().map(Into::into),
-                // Catalogues that were brought over from version 2 say publicURL.
+                // Catalogues migrated from version 2 say publicURL.
                 interface: endpoint.interface.trim_end_matches("URL").into(),
                 region: endpoint.region.as_deref().map(Into::into),
                 url: endpoint.url.trim_end_matches('/').into(),
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(token(r#", "domain": {"id": "d1", "name": "D"}"#).domain_id.as_deref(), Some("d1"));
         assert_eq!(token(r#", "system": {"all": true}"#).system_scope.as_deref(), Some("all"));
         assert_eq!(token(r#", "system": {"all": false}"#).system_scope, None);
-        // No rules at all is not the same as an empty list of them.
+        // No rules differ from an empty list of rules.
         assert_eq!(token(r#", "application_credential": {"id": "a"}"#).access_rules, None);
         let confined = token(r#", "application_credential": {"id": "a", "access_rules": []}"#);
         assert_eq!(confined.access_rules, Some(Vec::new()));

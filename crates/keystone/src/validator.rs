@@ -1,8 +1,8 @@
-//! Tokens that others bring.
+//! Validates callers' tokens.
 //!
-//! An answer is remembered by the token's hash, so that the token itself lies nowhere. Those who ask about the same token
-//! at the same moment share one request. While Keystone is away, cached answers stay valid for their time.
-//! An odd answer to one token keeps nobody else waiting: only a Keystone that cannot be reached, or says so, is away.
+//! Results are cached by the token's hash, so that tokens are not kept in memory. Concurrent validations of a token
+//! share one request. While Keystone is not available, cached results stay valid until they expire. An invalid response
+//! to one token does not count as unavailability.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,32 +23,33 @@ use crate::{
     token_document,
 };
 
-/// A longer token is void without asking. Fernet's have some 200 bytes, signed ones (JWS) some 1,000, and each federated group
-/// adds some 40. uWSGI drops the connection, as if Keystone were away, where a request's headers pass its 4,096 bytes.
+/// A longer token is rejected without a request. Fernet tokens have some 200 bytes, signed ones (JWS) some 1,000, and
+/// each federated group adds some 40. uWSGI closes the connection if the headers of a request exceed 4,096 bytes, which
+/// would look like an outage.
 pub const TOKEN_BYTES_MAX: usize = 3072;
 
-/// How long a token that is void is refused without asking again. Tokens do not come back, but one that is seconds old
-/// may be unknown yet where several Keystones share a database that lags.
+/// Cache lifetime of invalid tokens. A token seconds old may be unknown yet if several Keystones share a replicated
+/// database, so this is short.
 const VOID_SECONDS: i64 = 10;
 
-/// Void tokens that are remembered. They have a cache of their own: whoever invents tokens must not push out valid ones.
+/// Maximum number of cached invalid tokens. They have their own cache, so that made-up tokens cannot evict valid ones.
 const VOID_TOKENS_MAX: usize = 10_000;
 
-/// Questions to Keystone at the same time; others wait for their turn.
+/// Concurrent requests to Keystone; further ones wait.
 const QUESTIONS_MAX: usize = 64;
 
-/// Of odd answers the log tells once in this time: any caller can provoke them.
+/// Minimum time between log lines about invalid responses: any caller can provoke them.
 const ODD_LOG_PAUSE: Duration = Duration::from_mins(1);
 
-/// Causes of one outage that are logged: an answer may have a text that is never the same.
+/// Maximum causes logged per outage: a response text may be different each time.
 const CAUSES_MAX: usize = 16;
 
-/// Tells Keystone that access rules are enforced here; without it, Keystone rejects tokens that have such rules.
+/// Tells Keystone that access rules are enforced here; without it, Keystone rejects tokens with such rules.
 const ACCESS_RULES: (&str, &str) = ("openstack-identity-access-rules", "1");
 
 #[derive(Clone, Debug)]
 pub struct ValidatorOptions {
-    /// How long an answer is cached, at most: a revoked token may be accepted for so long.
+    /// Maximum cache lifetime: a revoked token may be accepted for this long.
     pub cache_time: Duration,
     pub tokens_max: usize,
 }
@@ -61,10 +62,10 @@ impl Default for ValidatorOptions {
 
 type Outcome = Result<Option<Arc<Identity>>, KeystoneError>;
 
-/// A question that is being asked, or was right now.
+/// A request in progress, or just completed.
 type Flight = OnceCell<Outcome>;
 
-/// Asks Keystone about tokens, and remembers its answers by the tokens' hashes.
+/// Validates tokens through Keystone, with a cache.
 #[derive(Debug)]
 pub struct Validator {
     session: Session,
@@ -74,19 +75,19 @@ pub struct Validator {
     flights: Mutex<HashMap<TokenHash, Arc<Flight>>>,
     turns: Semaphore,
     failed: Mutex<Option<(Instant, KeystoneError)>>,
-    /// The causes logged since Keystone last answered: each is logged once, not with each request.
+    /// Causes logged since Keystone last responded: each is logged once, not with each request.
     causes_logged: Mutex<BTreeSet<String>>,
-    /// When the log told of an odd answer.
-    odd_told: Mutex<Option<Instant>>,
+    /// When an invalid response was last logged.
+    invalid_logged: Mutex<Option<Instant>>,
 }
 
-/// Which tokens are taken.
+/// Which tokens are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum ExpiryRule {
     /// Those that are valid now.
-    Heeded,
-    /// As well those that have ended lately.
-    Forgiven,
+    Strict,
+    /// Also those that have expired recently.
+    Lenient,
 }
 
 impl Validator {
@@ -100,54 +101,54 @@ impl Validator {
             turns: Semaphore::new(QUESTIONS_MAX),
             failed: Mutex::default(),
             causes_logged: Mutex::default(),
-            odd_told: Mutex::default(),
+            invalid_logged: Mutex::default(),
         }
     }
 
-    /// Who the token speaks for; `Ok(None)` where it is void. `now` is in seconds since the epoch.
+    /// The identity of a token; `Ok(None)` if it is invalid. `now` is in seconds since the epoch.
     pub async fn validate(&self, token: &str, now: i64) -> Result<Option<Arc<Identity>>, KeystoneError> {
-        self.find_out(token, Ends::Heeded, now).await
+        self.find_out(token, ExpiryRule::Strict, now).await
     }
 
-    /// As [`Validator::validate`], for a token that a service passes on: it may have ended during a long piece of work,
-    /// within the time that Keystone's `allow_expired_window` allows.
+    /// As [`Validator::validate`], for a token that a service forwards: it may have expired during a long operation,
+    /// within Keystone's `allow_expired_window`.
     pub async fn validate_passed_on(
         &self,
         token: &str,
         now: i64,
     ) -> Result<Option<Arc<Identity>>, KeystoneError> {
-        self.find_out(token, Ends::Forgiven, now).await
+        self.find_out(token, ExpiryRule::Lenient, now).await
     }
 
-    async fn find_out(&self, token: &str, ends: Ends, now: i64) -> Outcome {
+    async fn find_out(&self, token: &str, ends: ExpiryRule, now: i64) -> Outcome {
         let is_plausible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_plausible || token.len() > TOKEN_BYTES_MAX {
             return Ok(None);
         }
         let hash = hash(token, ends);
-        if let Some(known) = self.remembered(&hash, now) {
+        if let Some(known) = self.cached(&hash, now) {
             return known;
         }
-        let boarded = Boarded::new(&self.flights, hash);
+        let boarded = Participant::new(&self.flights, hash);
         let ask = || async {
-            // Somebody may have been answered since we looked.
-            match self.remembered(&hash, now) {
+            // Another caller may have cached it meanwhile.
+            match self.cached(&hash, now) {
                 Some(known) => known,
-                None => self.ask_and_remember(token, &hash, ends, now).await,
+                None => self.request_and_cache(token, &hash, ends, now).await,
             }
         };
         boarded.flight().get_or_init(ask).await.clone()
     }
 
-    /// What Keystone has said of the token, if that is known.
-    fn remembered(&self, hash: &TokenHash, now: i64) -> Option<Outcome> {
+    /// The cached result.
+    fn cached(&self, hash: &TokenHash, now: i64) -> Option<Outcome> {
         if let Some(identity) = self.known.read().get(hash, now) {
             return Some(Ok(Some(identity.clone())));
         }
         self.void.read().get(hash, now).map(|()| Ok(None))
     }
 
-    async fn ask_and_remember(&self, token: &str, hash: &TokenHash, ends: Ends, now: i64) -> Outcome {
+    async fn request_and_cache(&self, token: &str, hash: &TokenHash, ends: ExpiryRule, now: i64) -> Outcome {
         let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
         if let Some((at, error)) = &*self.failed.lock()
             && !may_again(Some(*at), FAILED_PAUSE, Instant::now())
@@ -156,17 +157,17 @@ impl Validator {
         }
         let outcome = self.ask(token, ends).await;
         match &outcome {
-            Err(KeystoneError::Odd(why)) => self.tell_of_odd(why),
-            outcome => self.note(outcome.as_ref().err()),
+            Err(KeystoneError::InvalidResponse(why)) => self.log_invalid_response(why),
+            outcome => self.track_outage(outcome.as_ref().err()),
         }
         match &outcome {
             Ok(Some(identity)) => {
                 let cache_seconds = i64::try_from(self.options.cache_time.as_secs()).unwrap_or(i64::MAX);
                 let until = now.saturating_add(cache_seconds);
-                let until = if ends == Ends::Heeded { until.min(identity.expires_at) } else { until };
+                let until = if ends == ExpiryRule::Strict { until.min(identity.expires_at) } else { until };
                 self.known.write().put(*hash, identity.clone(), until, now);
                 // Keystone's clock may be behind ours.
-                if ends == Ends::Heeded && identity.expires_at <= now {
+                if ends == ExpiryRule::Strict && identity.expires_at <= now {
                     return Ok(None);
                 }
             }
@@ -176,8 +177,8 @@ impl Validator {
         outcome
     }
 
-    /// Notes whether Keystone answers. Logs each cause of an outage once: a cause that follows another one is news.
-    fn note(&self, error: Option<&KeystoneError>) {
+    /// Tracks whether Keystone responds. Logs each cause of an outage once; a different cause is logged, too.
+    fn track_outage(&self, error: Option<&KeystoneError>) {
         *self.failed.lock() = error.map(|error| (Instant::now(), error.clone()));
         let mut causes = self.causes_logged.lock();
         match error {
@@ -192,8 +193,8 @@ impl Validator {
         }
     }
 
-    fn tell_of_odd(&self, why: &str) {
-        let mut told = self.odd_told.lock();
+    fn log_invalid_response(&self, why: &str) {
+        let mut told = self.invalid_logged.lock();
         let now = Instant::now();
         if may_again(*told, ODD_LOG_PAUSE, now) {
             *told = Some(now);
@@ -201,12 +202,14 @@ impl Validator {
         }
     }
 
-    /// Asks where the catalogue says that Keystone is, or at its configured address where the catalogue does not say; once
-    /// more where the catalogue says something else after a failure.
-    async fn ask(&self, token: &str, ends: Ends) -> Outcome {
+    /// Sends the request to Keystone's URL in the catalogue, or to its configured URL if the catalogue has none. After
+    /// a failure, retries once if the catalogue has changed.
+    async fn ask(&self, token: &str, ends: ExpiryRule) -> Outcome {
         let address = self.address().await?;
         let outcome = self.ask_at(&address, token, ends).await;
-        let Err(KeystoneError::Unavailable(_) | KeystoneError::Odd(_)) = outcome else { return outcome };
+        let Err(KeystoneError::Unavailable(_) | KeystoneError::InvalidResponse(_)) = outcome else {
+            return outcome;
+        };
         self.session.forget_endpoints();
         match self.address().await {
             Ok(other) if other != address => self.ask_at(&other, token, ends).await,
@@ -219,11 +222,11 @@ impl Validator {
         Ok(found.map_or_else(|| self.session.url().to_owned(), |url| v3_url(&url)))
     }
 
-    async fn ask_at(&self, address: &str, token: &str, ends: Ends) -> Outcome {
-        // The catalogue that would come with the answer is the larger part of it.
+    async fn ask_at(&self, address: &str, token: &str, ends: ExpiryRule) -> Outcome {
+        // Omit the catalogue, the larger part of the response.
         let url = match ends {
-            Ends::Heeded => format!("{address}/auth/tokens?nocatalog"),
-            Ends::Forgiven => format!("{address}/auth/tokens?nocatalog&allow_expired=1"),
+            ExpiryRule::Strict => format!("{address}/auth/tokens?nocatalog"),
+            ExpiryRule::Lenient => format!("{address}/auth/tokens?nocatalog&allow_expired=1"),
         };
         let headers = [(SUBJECT_TOKEN, token), ACCESS_RULES];
         let own = self.session.token().await?;
@@ -236,7 +239,9 @@ impl Validator {
         match answer.status {
             StatusCode::OK => match token_document::identity(&answer.body) {
                 Ok(identity) => Ok(Some(Arc::new(identity))),
-                Err(why) => Err(KeystoneError::Odd(format!("{address}: validating a token: {why}"))),
+                Err(why) => {
+                    Err(KeystoneError::InvalidResponse(format!("{address}: validating a token: {why}")))
+                }
             },
             StatusCode::NOT_FOUND => Ok(None),
             StatusCode::UNAUTHORIZED => {
@@ -245,42 +250,45 @@ impl Validator {
             StatusCode::FORBIDDEN => Err(KeystoneError::Refused(format!(
                 "{address} does not let gnudi's user validate tokens: 403; it needs the role admin or service"
             ))),
-            // These ask for patience, whatever the token.
+            // These mean retry later, whatever the token.
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
                 Err(self.session.unwell(answer.status))
             }
             status if status.is_client_error() => {
-                self.tell_of_odd(&format!("{address}: answered {status}, so that the token is void"));
+                self.log_invalid_response(&format!(
+                    "{address}: answered {status}, so that the token is void"
+                ));
                 Ok(None)
             }
-            status => Err(KeystoneError::Odd(format!("{address}: validating a token: answered {status}"))),
+            status => Err(KeystoneError::InvalidResponse(format!(
+                "{address}: validating a token: answered {status}"
+            ))),
         }
     }
 }
 
-/// Tokens that are taken in different ways are different.
-fn hash(token: &str, ends: Ends) -> TokenHash {
+/// Tokens with different expiry rules have different cache keys.
+fn hash(token: &str, ends: ExpiryRule) -> TokenHash {
     let mut digest = Sha256::new();
-    if ends == Ends::Forgiven {
-        // No token has a space.
+    if ends == ExpiryRule::Lenient {
+        // Tokens contain no spaces.
         digest.update(b"passed on: ");
     }
     digest.update(token.as_bytes());
     digest.finalize().into()
 }
 
-/// A place in a flight. With the last one that leaves, the flight is forgotten, also where all have gone before it came
-/// to its end.
-struct Boarded<'a> {
+/// A participant in a shared request. The last one to leave removes it, also if all are cancelled before the response.
+struct Participant<'a> {
     flights: &'a Mutex<HashMap<TokenHash, Arc<Flight>>>,
     hash: TokenHash,
     flight: Option<Arc<Flight>>,
 }
 
-impl<'a> Boarded<'a> {
+impl<'a> Participant<'a> {
     fn new(flights: &'a Mutex<HashMap<TokenHash, Arc<Flight>>>, hash: TokenHash) -> Self {
         let flight = flights.lock().entry(hash).or_default().clone();
-        Boarded { flights, hash, flight: Some(flight) }
+        Participant { flights, hash, flight: Some(flight) }
     }
 
     fn flight(&self) -> &Flight {
@@ -288,7 +296,7 @@ impl<'a> Boarded<'a> {
     }
 }
 
-impl Drop for Boarded<'_> {
+impl Drop for Participant<'_> {
     fn drop(&mut self) {
         let mut flights = self.flights.lock();
         self.flight = None;
@@ -390,7 +398,7 @@ mod tests {
         assert!(validator.validate("newer", NOW).await.is_err());
         assert_eq!(script.count("validate"), asked, "others share the answer");
         script.answer_as_before();
-        // The pause has to pass, and nothing else.
+        // Only the pause itself must pass.
         let answered = async {
             while validator.validate("new", NOW).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -418,7 +426,7 @@ mod tests {
                 assert_eq!(validator.validate(token, NOW).await, Ok(None));
                 assert_eq!(script.count("validate"), asked, "{token} is remembered as void");
             } else {
-                assert!(matches!(odd, Err(KeystoneError::Odd(_))), "{token}: {odd:?}");
+                assert!(matches!(odd, Err(KeystoneError::InvalidResponse(_))), "{token}: {odd:?}");
             }
             assert!(validator.validate("good", NOW).await.unwrap().is_some(), "after {token}");
         }
@@ -439,13 +447,13 @@ mod tests {
         let refused = KeystoneError::Unavailable("connection refused".to_owned());
         let unwell = KeystoneError::Unavailable("answered 503".to_owned());
         for (error, expected) in [(&refused, 1), (&refused, 1), (&unwell, 2), (&refused, 2)] {
-            validator.note(Some(error));
+            validator.track_outage(Some(error));
             assert_eq!(logged(), expected);
         }
-        validator.note(None);
+        validator.track_outage(None);
         assert_eq!(logged(), 0, "the next outage is told again");
         for number in 0..100 {
-            validator.note(Some(&KeystoneError::Unavailable(format!("request {number} failed"))));
+            validator.track_outage(Some(&KeystoneError::Unavailable(format!("request {number} failed"))));
         }
         assert_eq!(logged(), CAUSES_MAX);
     }

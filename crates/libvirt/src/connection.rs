@@ -8,7 +8,7 @@ use crate::{
     statistics::parameters,
 };
 
-/// A read-only connection; clones share it. It ends with the last clone and the last [`Domain`] that came from it.
+/// A read-only connection; clones share it. It is closed with the last clone and the last [`Domain`] from it.
 #[derive(Clone, Debug)]
 pub struct Connection(Arc<Link>);
 
@@ -18,7 +18,7 @@ pub(crate) struct Link {
     uri: String,
 }
 
-// SAFETY: libvirt locks what is behind a connection; any thread may use it, and several at once.
+// SAFETY: libvirt locks its connections internally; any threads may use one concurrently.
 unsafe impl Send for Link {}
 // SAFETY: as above.
 unsafe impl Sync for Link {}
@@ -31,13 +31,13 @@ impl std::fmt::Debug for Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // SAFETY: the handle is from virConnectOpenReadOnly and used by nobody any more: each domain holds this link.
+        // SAFETY: the handle is from virConnectOpenReadOnly and has no other users: each domain holds this link.
         unsafe { (self.api.virConnectClose)(self.handle) };
     }
 }
 
 impl Connection {
-    /// Connects to `qemu:///system`, `test:///default` and the like.
+    /// Connects to `qemu:///system`, `test:///default` etc.
     pub fn open(libvirt: &Libvirt, uri: &str) -> Result<Self> {
         let name = c_string(uri, "the URI")?;
         let api = Arc::clone(libvirt.api());
@@ -49,7 +49,7 @@ impl Connection {
         Ok(Connection(Arc::new(Link { api, handle, uri: uri.to_owned() })))
     }
 
-    /// Whether the connection still stands, as far as is known here.
+    /// Whether the connection is alive, as far as known without a request.
     pub fn is_alive(&self) -> bool {
         // SAFETY: the handle is alive.
         unsafe { (self.0.api.virConnectIsAlive)(self.0.handle) == 1 }
@@ -74,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// The domain of a UUID; an error with [`is_no_domain`](crate::Error::is_no_domain) where there is none.
+    /// The domain with this UUID; an error with [`is_no_domain`](crate::Error::is_no_domain) if there is none.
     pub fn domain(&self, uuid: &str) -> Result<Domain> {
         let text = c_string(uuid, "the UUID")?;
         // SAFETY: the handle is alive, and the UUID a C string that outlives the call.
@@ -85,7 +85,7 @@ impl Connection {
         Ok(Domain::new(Arc::clone(&self.0), handle))
     }
 
-    /// All statistics of all domains by their UUIDs, in one call. Drivers that lack it refuse.
+    /// All statistics of all domains by UUID, in one call. Not supported by all drivers.
     pub fn statistics(&self) -> Result<HashMap<String, Statistics>> {
         let mut records: *mut *mut StatsRecord = std::ptr::null_mut();
         // SAFETY: the handle is alive, and `records` takes one pointer.
@@ -109,8 +109,8 @@ pub(crate) fn take_records(
         return Ok(all);
     }
     let mut failed = None;
-    // SAFETY: there are `count` records, each with as many parameters as it says; they are alive until the list is freed, once,
-    // and nothing that is kept points into them.
+    // SAFETY: there are `count` records, each with as many parameters as it says; they are valid until the list is
+    // freed, once, and nothing returned points into them.
     unsafe {
         for record in std::slice::from_raw_parts(records, usize::try_from(count).unwrap_or(0)) {
             match crate::domain::uuid(api, (**record).domain) {

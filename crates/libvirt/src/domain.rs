@@ -22,7 +22,7 @@ pub struct Domain {
     handle: Handle,
 }
 
-// SAFETY: libvirt locks what is behind a domain; any thread may use it, and several at once.
+// SAFETY: libvirt locks its domains internally; any threads may use one concurrently.
 unsafe impl Send for Domain {}
 // SAFETY: as above.
 unsafe impl Sync for Domain {}
@@ -38,7 +38,7 @@ pub struct DomainInfo {
     pub cpu_time_ns: u64,
 }
 
-/// What the balloon tells, in KiB; `None` for what it does not.
+/// The balloon driver's figures, in KiB; `None` for those it does not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStatistics {
     pub swap_in: Option<u64>,
@@ -67,7 +67,7 @@ pub struct BlockInfo {
     pub physical: u64,
 }
 
-/// Since the domain was started; -1 for what is not known.
+/// Since the domain was started; -1 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceStatistics {
     pub rx_bytes: i64,
@@ -82,16 +82,16 @@ pub struct InterfaceStatistics {
 
 /// `VIR_DOMAIN_METADATA_ELEMENT`
 const METADATA_ELEMENT: i32 = 2;
-/// More than any release knows.
+/// More than any release reports.
 const MEMORY_STATS_MAX: usize = 64;
-/// More than any release knows.
+/// More than any release reports.
 const BLOCK_PARAMETERS_MAX: usize = 64;
 /// `VIR_UUID_STRING_BUFLEN`
 const UUID_BYTES: usize = 37;
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: the handle is this domain's own, and used by nobody any more.
+        // SAFETY: the handle belongs to this domain and has no other users.
         unsafe { (self.link.api.virDomainFree)(self.handle) };
     }
 }
@@ -99,7 +99,7 @@ impl Drop for Domain {
 /// The UUID of a domain that is alive, as text.
 pub(crate) fn uuid(api: &Api, domain: Handle) -> Result<String> {
     let mut text = [0 as c_char; UUID_BYTES];
-    // SAFETY: the domain is alive, and the buffer has the size that the function asks for.
+    // SAFETY: the domain is alive, and the buffer has the required size.
     unsafe {
         if (api.virDomainGetUUIDString)(domain, text.as_mut_ptr()) < 0 {
             return Err(api.failed("read a domain's UUID"));
@@ -109,7 +109,7 @@ pub(crate) fn uuid(api: &Api, domain: Handle) -> Result<String> {
 }
 
 impl Domain {
-    /// Takes over the handle.
+    /// Takes ownership of the handle.
     pub(crate) fn new(link: Arc<Link>, handle: Handle) -> Self {
         Domain { link, handle }
     }
@@ -119,7 +119,7 @@ impl Domain {
     }
 
     pub fn name(&self) -> Result<String> {
-        // SAFETY: the domain is alive; the text is the domain's and copied at once.
+        // SAFETY: the domain is alive; the text belongs to the domain and is copied immediately.
         unsafe {
             let name = (self.api().virDomainGetName)(self.handle);
             if name.is_null() {
@@ -135,7 +135,7 @@ impl Domain {
 
     pub fn info(&self) -> Result<DomainInfo> {
         let mut info = Info::default();
-        // SAFETY: the domain is alive, and `info` has the type that the function fills.
+        // SAFETY: the domain is alive, and `info` has the type that the function writes.
         if unsafe { (self.api().virDomainGetInfo)(self.handle, &raw mut info) } < 0 {
             return Err(self.api().failed("read a domain's info"));
         }
@@ -148,7 +148,7 @@ impl Domain {
         })
     }
 
-    /// The element of the domain's metadata that has this namespace.
+    /// The element of the domain's metadata with this namespace.
     pub fn metadata(&self, namespace: &str) -> Result<String> {
         let uri = c_string(namespace, "the namespace")?;
         // SAFETY: the domain is alive, and the namespace a C string that outlives the call.
@@ -160,7 +160,7 @@ impl Domain {
         Ok(Api::take_text(text))
     }
 
-    /// The domain's description.
+    /// The domain's XML description.
     pub fn xml(&self) -> Result<String> {
         // SAFETY: the domain is alive.
         let text = unsafe { (self.api().virDomainGetXMLDesc)(self.handle, 0) };
@@ -173,7 +173,7 @@ impl Domain {
     pub fn memory_statistics(&self) -> Result<MemoryStatistics> {
         let mut stats = [MemoryStat::default(); MEMORY_STATS_MAX];
         let room = MEMORY_STATS_MAX as c_uint;
-        // SAFETY: the domain is alive, and the array has the room that is told.
+        // SAFETY: the domain is alive, and the array has the given length.
         let count = unsafe { (self.api().virDomainMemoryStats)(self.handle, stats.as_mut_ptr(), room, 0) };
         let Ok(count) = usize::try_from(count) else {
             return Err(self.api().failed("read a domain's memory statistics"));
@@ -214,12 +214,12 @@ impl Domain {
         })
     }
 
-    /// More figures of a disk: `rd_total_times` and `wr_total_times` in nanoseconds, and others.
+    /// Further statistics of a disk: `rd_total_times` and `wr_total_times` in nanoseconds, and others.
     pub fn block_parameters(&self, disk: &str) -> Result<Statistics> {
         let name = c_string(disk, "the disk")?;
         let mut buffer = [TypedParameter::EMPTY; BLOCK_PARAMETERS_MAX];
         let mut count = BLOCK_PARAMETERS_MAX as i32;
-        // SAFETY: the domain is alive, the disk a C string, and the array has the room that is told.
+        // SAFETY: the domain is alive, the disk a C string, and the array has the given length.
         let code = unsafe {
             (self.api().virDomainBlockStatsFlags)(
                 self.handle,
@@ -232,14 +232,14 @@ impl Domain {
         if code < 0 {
             return Err(self.api().failed(format!("read the figures of disk {disk}")));
         }
-        // SAFETY: libvirt has filled `count` of them, which is no more than there is room for.
+        // SAFETY: libvirt has written `count` of them, at most the array's length.
         Ok(unsafe { parameters(buffer.as_ptr(), count.min(BLOCK_PARAMETERS_MAX as i32)) })
     }
 
     pub fn block_info(&self, disk: &str) -> Result<BlockInfo> {
         let name = c_string(disk, "the disk")?;
         let mut info = BlockSizes::default();
-        // SAFETY: the domain is alive, the disk a C string, and `info` has the type that the function fills.
+        // SAFETY: the domain is alive, the disk a C string, and `info` has the type that the function writes.
         let code =
             unsafe { (self.api().virDomainGetBlockInfo)(self.handle, name.as_ptr(), &raw mut info, 0) };
         if code < 0 {
@@ -275,7 +275,7 @@ impl Domain {
     pub fn statistics(&self) -> Result<Statistics> {
         let mut domains = [self.handle, std::ptr::null_mut()];
         let mut records: *mut *mut StatsRecord = std::ptr::null_mut();
-        // SAFETY: one domain that is alive, then NULL, and `records` takes one pointer.
+        // SAFETY: one live domain, then NULL; `records` takes one pointer.
         let count =
             unsafe { (self.api().virDomainListGetStats)(domains.as_mut_ptr(), 0, &raw mut records, 0) };
         if count < 0 {

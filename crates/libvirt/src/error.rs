@@ -1,4 +1,4 @@
-//! What can go wrong: the library is missing, a name is impossible, or libvirt refused.
+//! Errors: the library is missing, a name is invalid, or a call failed.
 
 use std::path::PathBuf;
 
@@ -15,19 +15,19 @@ const FROM_REMOTE: i32 = 13;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The library is not there, or is not libvirt.
+    /// The library is missing, or is not libvirt.
     #[error("{} cannot be loaded: is the package libvirt0 installed? ({reason})", library.display())]
     Library { library: PathBuf, reason: String },
-    /// A name with a NUL byte, which libvirt would cut there.
+    /// A name with a NUL byte, which libvirt would truncate.
     #[error("{what} contains a NUL byte")]
     Nul { what: &'static str },
-    /// What was tried and on what, and libvirt's own words with its numbers (`virErrorNumber`, `virErrorDomain`).
+    /// The operation and its object, with libvirt's message and codes (`virErrorNumber`, `virErrorDomain`).
     #[error("{operation}: {message}")]
     Failed { operation: String, code: i32, domain: i32, message: String },
 }
 
 impl Error {
-    /// Whether the connection is gone: connecting again may help.
+    /// Whether the connection is broken: reconnecting may help.
     pub fn is_disconnection(&self) -> bool {
         matches!(
             self,
@@ -35,12 +35,12 @@ impl Error {
         )
     }
 
-    /// Whether there is no such domain (any more).
+    /// Whether the domain does not exist (any more).
     pub fn is_no_domain(&self) -> bool {
         matches!(self, Error::Failed { code: NO_DOMAIN, .. })
     }
 
-    /// Whether the domain has no metadata under the name that was asked for.
+    /// Whether the domain has no metadata in this namespace.
     pub fn is_no_metadata(&self) -> bool {
         matches!(self, Error::Failed { code: NO_DOMAIN_METADATA, .. })
     }

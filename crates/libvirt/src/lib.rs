@@ -1,9 +1,10 @@
-//! libvirt, as far as gnudi asks hypervisors about their domains, behind a safe face.
+//! Safe bindings to libvirt, as far as gnudi needs them to read domains.
 //!
-//! The library is loaded when it is first needed ([`Libvirt::load`]), so that gnudi is built and runs without it. Connections
-//! are read-only. All calls block, some for as long as a hypervisor hangs: they belong on threads of their own.
+//! The library is loaded on first use ([`Libvirt::load`]), so that gnudi builds and runs without it. Connections are
+//! read-only. All calls block, some for as long as a hypervisor hangs: call them on threads of their own.
 //!
-//! It tells what libvirt tells. What the figures mean, retries and deadlines are its callers' work; nothing is ever changed.
+//! The bindings return libvirt's data. Interpretation, retries and timeouts are left to callers; nothing is ever
+//! modified.
 
 #![expect(unsafe_code, reason = "calls into a C library; each block says why it holds")]
 #![warn(clippy::undocumented_unsafe_blocks)]

@@ -1,4 +1,4 @@
-//! The C functions: their types as libvirt's headers declare them, found by name in the shared library.
+//! The C functions with the types of libvirt's headers, looked up by name in the shared library.
 
 use std::{
     ffi::{
@@ -18,7 +18,7 @@ pub(crate) type Handle = *mut c_void;
 /// `virErrorFunc`
 type ErrorFunction = unsafe extern "C" fn(user: *mut c_void, error: *mut VirError);
 
-/// `virError`, as far as it is read: the library owns it, so that its end need not be known.
+/// `virError`, the fields that are read: the library owns it, so that its full size need not be known.
 #[repr(C)]
 pub(crate) struct VirError {
     code: c_int,
@@ -65,12 +65,12 @@ pub(crate) struct BlockSizes {
     pub(crate) physical: c_ulonglong,
 }
 
-/// `virDomainInterfaceStatsStruct`: received bytes, packets, errors, drops, then the same of what was sent.
+/// `virDomainInterfaceStatsStruct`: received bytes, packets, errors, drops, then the same for sent ones.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct InterfaceStats(pub(crate) [c_longlong; 8]);
 
-/// `virTypedParameter`; the value is a union of eight bytes, read by the kind.
+/// `virTypedParameter`; the value is a union of eight bytes, read by type.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct TypedParameter {
@@ -91,14 +91,14 @@ pub(crate) struct StatsRecord {
     pub(crate) count: c_int,
 }
 
-// The layouts that C compilers give these on the machines gnudi is built for (64 bits).
+// The layouts of C compilers on gnudi's platforms (64 bits).
 const _: () = assert!(size_of::<TypedParameter>() == 96 && std::mem::offset_of!(TypedParameter, value) == 88);
 const _: () = assert!(size_of::<c_long>() == 8);
 
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $answer:ty)?;)*) => {
         #[expect(non_snake_case, reason = "libvirt's own names")]
-        /// Pointers to the functions; they stay valid as long as the process lives, since the library is never unloaded.
+        /// Function pointers; valid for the life of the process, since the library is never unloaded.
         pub(crate) struct Api {
             $(pub(crate) $name: unsafe extern "C" fn($($argument: $type),*) $(-> $answer)?,)*
         }
@@ -107,8 +107,8 @@ macro_rules! functions {
             fn resolve(library: &Library) -> Result<Self, libloading::Error> {
                 Ok(Api {
                     $(
-                        // SAFETY: the type is the one that libvirt's headers declare for a function of this name, and
-                        // the name is libvirt's own; its versions keep both.
+                        // SAFETY: the type is the one that libvirt's headers declare for this function; it does not
+                        // change between versions.
                         $name: *unsafe { library.get(stringify!($name)) }?,
                     )*
                 })
@@ -151,7 +151,7 @@ functions! {
 }
 
 unsafe extern "C" {
-    /// The C library's: libvirt gives strings and arrays that its callers free.
+    /// The C library's `free`: callers of libvirt free the strings and arrays that it returns.
     pub(crate) fn free(pointer: *mut c_void);
 }
 
@@ -160,7 +160,7 @@ unsafe extern "C" {
 pub struct Libvirt(Arc<Api>);
 
 impl Libvirt {
-    /// The name that every release since 2005 gives it.
+    /// The library's name in every release since 2005.
     pub const NAME: &str = "libvirt.so.0";
 
     /// Loads the library by its name, or from a path. It stays loaded until the process ends.
@@ -170,21 +170,21 @@ impl Libvirt {
             reason: reason.replace('\n', " "),
         };
         let missing = |error: libloading::Error| {
-            // The linker's own words are the source; the error itself says only which call failed.
+            // The dynamic linker's message is the source; the error itself only names the failed call.
             unusable(std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string))
         };
-        // SAFETY: its initialisers are those of virsh and its like, and ask nothing of the process. Whoever gives another
-        // file has decided to run what is in it.
+        // SAFETY: its initialisers are those that run in virsh etc. A caller who gives another file has decided to run
+        // its code.
         let loaded = unsafe { Library::new(library) }.map_err(missing)?;
         let api = Api::resolve(&loaded).map_err(missing)?;
         // Never unloaded: the pointers in `api` stay valid.
         std::mem::forget(loaded);
-        // SAFETY: may be called any number of times, on any thread.
+        // SAFETY: may be called repeatedly, on any thread.
         if unsafe { (api.virInitialize)() } < 0 {
             return Err(unusable("it cannot be initialised".to_owned()));
         }
-        // SAFETY: the function lives as long as the process and touches nothing. Without one, libvirt writes each error to
-        // the standard error output.
+        // SAFETY: the function is static and touches nothing. Without a handler, libvirt prints each error to standard
+        // error.
         unsafe { (api.virSetErrorFunc)(std::ptr::null_mut(), silent) };
         Ok(Libvirt(Arc::new(api)))
     }
@@ -194,7 +194,7 @@ impl Libvirt {
     }
 }
 
-/// Errors are read where they arise.
+/// Errors are returned, not printed.
 unsafe extern "C" fn silent(_: *mut c_void, _: *mut VirError) {}
 
 impl std::fmt::Debug for Libvirt {
@@ -204,10 +204,10 @@ impl std::fmt::Debug for Libvirt {
 }
 
 impl Api {
-    /// The thread's last error. To be called right after the call that failed, on its thread.
+    /// The thread's last error. Call it directly after the failed call, on the same thread.
     pub(crate) fn failed(&self, operation: impl Into<String>) -> Error {
         let operation = operation.into();
-        // SAFETY: the error is the thread's own and stays until the thread's next call into libvirt.
+        // SAFETY: the error belongs to the thread and is valid until its next call into libvirt.
         unsafe {
             let error = (self.virGetLastError)();
             if error.is_null() {
@@ -227,7 +227,7 @@ impl Api {
         }
     }
 
-    /// Takes a text that its receiver frees.
+    /// Copies a text that the caller must free, and frees it.
     pub(crate) fn take_text(text: *mut c_char) -> String {
         // SAFETY: the text ends with NUL, and is freed once, here.
         unsafe {
@@ -238,7 +238,7 @@ impl Api {
     }
 }
 
-/// As libvirt takes it.
+/// A C string for libvirt.
 pub(crate) fn c_string(text: &str, what: &'static str) -> Result<CString> {
     CString::new(text).map_err(|_| Error::Nul { what })
 }

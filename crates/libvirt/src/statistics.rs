@@ -1,4 +1,4 @@
-//! Named figures, as libvirt gives them where their number may grow.
+//! Named statistics, which libvirt returns where newer versions may add some.
 
 use std::{
     collections::HashMap,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::library::TypedParameter;
 
-/// Figures by their names, such as `cpu.time` or `vcpu.0.time`; what is no number is left out.
+/// Statistics by name, such as `cpu.time` or `vcpu.0.time`; non-numeric ones are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics(HashMap<String, i128>);
 
@@ -16,20 +16,20 @@ impl Statistics {
         self.0.get(name).copied()
     }
 
-    /// For tests and other sources of the same figures.
+    /// For tests and other sources of the same statistics.
     pub fn of(figures: impl IntoIterator<Item = (String, i128)>) -> Self {
         Statistics(figures.into_iter().collect())
     }
 }
 
-/// `VIR_TYPED_PARAM_INT` and its like.
+/// `VIR_TYPED_PARAM_INT` etc.
 const INT: c_int = 1;
 const UNSIGNED_INT: c_int = 2;
 const LONG: c_int = 3;
 const UNSIGNED_LONG: c_int = 4;
 const BOOLEAN: c_int = 6;
 
-/// Copies the numbers of an array.
+/// Copies the numeric parameters of an array.
 ///
 /// # Safety
 /// `first` points to `count` parameters, or is null.
@@ -38,7 +38,7 @@ pub(crate) unsafe fn parameters(first: *const TypedParameter, count: c_int) -> S
     if first.is_null() || count == 0 {
         return Statistics::default();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let parameters = unsafe { std::slice::from_raw_parts(first, count) };
     Statistics(
         parameters.iter().filter_map(|parameter| Some((name(parameter)?, number(parameter)?))).collect(),
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(read(INT, u64::MAX), Some(-1));
         assert_eq!(read(UNSIGNED_INT, u64::MAX), Some(u32::MAX.into()));
         assert_eq!(read(BOOLEAN, 1), Some(1));
-        // A double and a text are none of the figures that anybody asks for.
+        // Doubles and texts are ignored: none of the statistics needed has these types.
         assert_eq!(read(5, 1), None);
         assert_eq!(read(7, 1), None);
         let three = [parameter(LONG, 5), parameter(7, 0)];

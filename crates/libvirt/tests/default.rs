@@ -1,4 +1,4 @@
-//! The built-in test driver's one domain. It needs the library, and nothing else.
+//! Tests with the one domain of libvirt's built-in test driver. Only the library is needed.
 
 use std::path::Path;
 

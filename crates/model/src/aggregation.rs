@@ -1,5 +1,5 @@
-//! The aggregation methods: nine statistics and 99 percentiles, each also over the rate of change, which are Gnocchi's 216; and two of
-//! counters, which are an extension.
+//! The aggregation methods: nine statistics and 99 percentiles, each also over the rate of change (Gnocchi's 216), and
+//! two for counters, an extension.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timespan;
 
-/// What is computed over the points of a bucket.
+/// The statistic computed over the points of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Statistic {
     Mean,
@@ -21,13 +21,14 @@ pub enum Statistic {
     Count,
     /// 1 to 99.
     Percentile(u8),
-    /// By how much a counter grew. A value below the one before tells that the counter began again at 0, and is what it grew since.
+    /// Growth of a counter. A value below the previous one means that the counter was reset to 0: the value itself is
+    /// the growth.
     Increase,
-    /// The increase for each second, from the point before the bucket to the bucket's last.
+    /// The growth per second, from the point before the bucket to the bucket's last.
     RateReset,
 }
 
-/// How much counters grow: the statistics of differences alone, whose names have no `rate:`.
+/// Statistics of counter growth, which exist over differences only; their names have no `rate:`.
 const COUNTERS: [(Statistic, &str); 2] =
     [(Statistic::Increase, "increase"), (Statistic::RateReset, "rate_reset")];
 
@@ -43,7 +44,7 @@ const NAMED: [(Statistic, &str); 9] = [
     (Statistic::Count, "count"),
 ];
 
-/// A statistic over a bucket's values, or over their differences from one point to the next (`rate:`, and those of counters).
+/// A statistic over a bucket's values, or over the differences of consecutive values (`rate:`, and those of counters).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AggregationMethod {
@@ -52,23 +53,23 @@ pub struct AggregationMethod {
 }
 
 impl AggregationMethod {
-    /// How many methods there are; [`AggregationMethod::code`] is below it.
+    /// Number of methods; [`AggregationMethod::code`] is below it.
     pub const COUNT: u8 = 218;
 
-    /// How many of them Gnocchi has: those with the lowest codes.
+    /// Number of Gnocchi's methods, which have the lowest codes.
     const GNOCCHI_COUNT: u8 = 216;
 
     pub const fn new(statistic: Statistic) -> Self {
         AggregationMethod { rate: false, statistic }
     }
 
-    /// Whether it is one of counters, which no reset of the counter makes negative.
+    /// Whether it is for counters: a reset does not make it negative.
     pub fn is_counter(self) -> bool {
         counter_name(self.statistic).is_some()
     }
 
-    /// A number for stored blocks: 0 to 8 the named statistics, 9 to 107 the percentiles, 108 more for `rate:`, then those of counters.
-    /// Part of the stored format: never renumber.
+    /// The code in stored blocks: 0 to 8 the named statistics, 9 to 107 the percentiles, 108 more for `rate:`, then
+    /// those of counters. Part of the stored format: never renumber.
     pub fn code(self) -> u8 {
         if let Some(index) = COUNTERS.iter().position(|(statistic, _)| *statistic == self.statistic) {
             return Self::GNOCCHI_COUNT + index as u8;
@@ -94,12 +95,12 @@ impl AggregationMethod {
         Some(AggregationMethod { rate, statistic })
     }
 
-    /// All methods, by code.
+    /// All methods, ordered by code.
     pub fn all() -> impl Iterator<Item = AggregationMethod> {
         (0..Self::COUNT).filter_map(Self::from_code)
     }
 
-    /// Those that Gnocchi has, by code.
+    /// Gnocchi's methods, ordered by code.
     pub fn all_of_gnocchi() -> impl Iterator<Item = AggregationMethod> {
         (0..Self::GNOCCHI_COUNT).filter_map(Self::from_code)
     }
@@ -167,7 +168,7 @@ impl From<AggregationMethod> for String {
     }
 }
 
-/// One aggregated series of a metric: a method at a granularity, kept for a timespan (`None`: for ever).
+/// One aggregated series of a metric: a method and a granularity, kept for a timespan (`None`: unlimited).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Aggregation {
     pub method: AggregationMethod,

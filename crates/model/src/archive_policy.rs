@@ -1,4 +1,4 @@
-//! Archive policies: how finely and for how long a metric's aggregates are kept.
+//! Archive policies: the granularities of a metric's aggregates, and how long they are kept.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{Aggregation, AggregationMethod, Statistic, Timespan};
 
-/// One granularity of a policy. `points` and `timespan` are both absent where points are kept for ever.
+/// One granularity of a policy. `points` and `timespan` are both absent if points are kept without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct ArchivePolicyItem {
     pub granularity: Timespan,
@@ -15,7 +15,7 @@ pub struct ArchivePolicyItem {
     pub timespan: Option<Timespan>,
 }
 
-/// Why a definition is refused; the texts are Gnocchi's, since clients show them.
+/// Why a definition is invalid; the texts are Gnocchi's, since clients show them.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidPolicy {
     #[error("timespan ≠ granularity × points")]
@@ -41,8 +41,8 @@ pub enum InvalidPolicy {
 }
 
 impl ArchivePolicyItem {
-    /// Completes an item from the parts that were given, as Gnocchi does: two of them give the third, a granularity
-    /// alone is kept for ever, and a timespan is cut down to whole points.
+    /// Completes an item as Gnocchi does: two of the parts give the third, a granularity alone is kept without limit,
+    /// and a timespan is rounded down to whole points.
     pub fn new(
         granularity: Option<Timespan>,
         points: Option<u64>,
@@ -92,45 +92,45 @@ impl Serialize for ArchivePolicyItem {
     }
 }
 
-/// A policy. Name and granularities never change after creation; the rest may.
+/// A policy. Name and granularities are immutable; the rest may change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ArchivePolicy {
     pub name: String,
-    /// How many blocks of the coarsest granularity late points may go back.
+    /// How many blocks of the coarsest granularity late points may be behind.
     pub back_window: u64,
-    /// In the order of its creator; granularities are distinct and there is at least one.
+    /// In the creator's order; granularities are distinct, and there is at least one.
     pub definition: Vec<ArchivePolicyItem>,
-    /// Resolved (no `*`, `-x`, `+x`), in the order of their codes.
+    /// Resolved (no `*`, `-x`, `+x`), ordered by code.
     pub aggregation_methods: BTreeSet<AggregationMethod>,
-    /// For how long raw points are kept beside the aggregates, and late ones taken; an extension of Gnocchi's policies. `None`: not
-    /// beyond the back window.
+    /// How long raw points are kept beside the aggregates, and late ones accepted; an extension of Gnocchi. `None`:
+    /// only within the back window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_timespan: Option<Timespan>,
-    /// Whether measures that are later than the back window count where no raw points are kept, too; an extension of Gnocchi's policies. Then
-    /// [`ArchivePolicy::check_late`] holds.
+    /// Whether measures later than the back window are accepted even without raw points; an extension of Gnocchi.
+    /// Requires [`ArchivePolicy::check_late`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recomputes_late: bool,
 }
 
-/// What begins the names of policies that stand for a definition that metrics were given in place of a policy's name.
+/// Name prefix of policies made from a definition that a metric was created with, instead of a policy's name.
 const DEFINITION_PREFIX: &str = "definition:";
 
 impl ArchivePolicy {
-    /// The name of the policy that stands for a definition, by the digest of what it says. Such policies are made when metrics are given
-    /// them and go when no metric has them; nobody lists, changes or names them.
+    /// The name of the policy for a definition: a digest of its contents. Such policies are created with their first
+    /// metric and removed with the last; they cannot be listed, changed or referred to.
     pub fn definition_name(digest: Uuid) -> String {
         format!("{DEFINITION_PREFIX}{digest}")
     }
 
-    /// Whether the name is kept for [`ArchivePolicy::definition_name`]: the prefix and as many bytes or characters as a digest has. Databases
-    /// tell them apart by that.
+    /// Whether the name is reserved for [`ArchivePolicy::definition_name`]: the prefix, followed by as many bytes or
+    /// characters as a digest has. Databases use the same test.
     pub fn is_definition_name(name: &str) -> bool {
         const DIGEST: usize = 36;
         let digest = name.strip_prefix(DEFINITION_PREFIX);
         digest.is_some_and(|digest| digest.len() == DIGEST || digest.chars().count() == DIGEST)
     }
 
-    /// Checks what spans several items.
+    /// Validates rules across items.
     pub fn new(
         name: String,
         back_window: u64,
@@ -153,7 +153,8 @@ impl ArchivePolicy {
         })
     }
 
-    /// Resolves a list in which `*` means all of Gnocchi's, `-x` and `+x` change the list or, where it has nothing else, `default`.
+    /// Resolves a list in which `*` means all of Gnocchi's methods, and `-x` and `+x` modify the list, or `default` if
+    /// the list has nothing else.
     pub fn resolve_methods(
         entries: &[String],
         default: &BTreeSet<AggregationMethod>,
@@ -192,18 +193,18 @@ impl ArchivePolicy {
         if methods.is_empty() { Err(InvalidPolicy::NoMethods) } else { Ok(methods) }
     }
 
-    /// The coarsest granularity: the block that back windows count in.
+    /// The coarsest granularity, the unit of back windows.
     pub fn block_size(&self) -> Timespan {
         self.definition.iter().map(|item| item.granularity).max().expect("a policy has a granularity")
     }
 
-    /// Whether it has rates as Gnocchi computes them; those of counters are not.
+    /// Whether it has Gnocchi's rates; those of counters do not count.
     pub fn has_rate(&self) -> bool {
         self.aggregation_methods.iter().any(|method| method.rate && !method.is_counter())
     }
 
-    /// An error where late measures are to be recomputed and cannot be: without raw points only methods can whose value with one point more
-    /// follows from the stored ones.
+    /// An error if late measures are to be recomputed without raw points, and a method cannot be: its value with one
+    /// more point must follow from the stored values.
     pub fn check_late(&self) -> Result<(), InvalidPolicy> {
         if !self.recomputes_late || self.raw_timespan.is_some() {
             return Ok(());
@@ -212,8 +213,8 @@ impl ArchivePolicy {
         if refused.is_empty() { Ok(()) } else { Err(InvalidPolicy::LateWithoutRaw(refused.join(", "))) }
     }
 
-    /// Those of stored methods whose value with one point more does not follow from the stored ones, with the reason where it is a special
-    /// one.
+    /// The methods whose value with one more point does not follow from the stored values, with a special reason if
+    /// there is one.
     pub fn refused_for_late(methods: &BTreeSet<AggregationMethod>) -> Vec<String> {
         let has = |statistic| methods.contains(&AggregationMethod::new(statistic));
         let refused = |method: &AggregationMethod| match method.statistic {
@@ -226,7 +227,7 @@ impl ArchivePolicy {
         methods.iter().filter_map(refused).collect()
     }
 
-    /// The aggregation of a method at a granularity, where the policy keeps one.
+    /// The aggregation for a method and granularity, if the policy keeps it.
     pub fn aggregation(&self, method: AggregationMethod, granularity: Timespan) -> Option<Aggregation> {
         let item = self.definition.iter().find(|item| item.granularity == granularity)?;
         self.aggregation_methods.contains(&method).then_some(Aggregation {
@@ -236,14 +237,14 @@ impl ArchivePolicy {
         })
     }
 
-    /// `[archive_policy] default_aggregation_methods`, unless configured.
+    /// The default of `[archive_policy] default_aggregation_methods`.
     pub fn default_methods() -> BTreeSet<AggregationMethod> {
         [Statistic::Mean, Statistic::Min, Statistic::Max, Statistic::Sum, Statistic::Std, Statistic::Count]
             .map(AggregationMethod::new)
             .into()
     }
 
-    /// The four policies that `gnocchi-upgrade` creates: bool, low, medium, high; and one with raw points, `raw`.
+    /// The four policies that `gnocchi-upgrade` creates: bool, low, medium, high; and `raw`, with raw points.
     pub fn defaults(methods: &BTreeSet<AggregationMethod>) -> Vec<ArchivePolicy> {
         const MINUTE: i64 = 60;
         const HOUR: i64 = 60 * MINUTE;

@@ -1,4 +1,4 @@
-//! Archive policy rules: which policy a new metric gets, by its name.
+//! Archive policy rules: the policy of a new metric, by its name.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,12 +1,12 @@
-//! Why a part of the program does not do its work any more.
+//! Why a part of the program has stopped working.
 
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It refuses its work until a restart, and says why. The rest of the program goes on.
+    /// It rejects all work until a restart; the text says why. The rest of the program continues.
     OutOfOrder(String),
-    /// A task or thread that must not end has ended: the process should, too.
+    /// A task or thread that must not end has ended: the process should end, too.
     Ended(&'static str),
 }
 

@@ -1,7 +1,7 @@
-//! The nouns of gnudi: ids, time, measures, aggregation methods, archive policies and their rules, metrics,
-//! resources and their types, sacks, secrets.
+//! The nouns of gnudi: ids, times, measures, aggregation methods, archive policies and their rules, metrics, resources
+//! and their types, sacks, secrets.
 //!
-//! Plain values with their text and JSON forms. No I/O, no clock: whoever needs "now" passes it in.
+//! Plain values with their text and JSON forms. No I/O, no clock: callers pass the time.
 
 pub mod aggregation;
 pub mod archive_policy;
@@ -30,5 +30,5 @@ pub use stored_name::{STORED_CHARACTERS_MAX, is_storable};
 pub use timespan::Timespan;
 pub use timestamp::Timestamp;
 
-/// An immutable text of one word's width, cheap to clone: metrics share creators, names, units and policies' names.
+/// An immutable text, one word wide and cheap to clone: metrics share creators, names, units and policy names.
 pub use arcstr::ArcStr as Text;

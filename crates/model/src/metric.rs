@@ -1,4 +1,4 @@
-//! Metrics, and the measures that are sent to them.
+//! Metrics and their measures.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use crate::{Text, Timestamp};
 pub struct MetricId(pub Uuid);
 
 impl MetricId {
-    /// An id for a metric made now: UUID version 7 (RFC 9562, its fraction of a millisecond in `rand_a`). Ids in the
-    /// order of creation keep new metrics together in the index, which then writes few pages for many of them.
+    /// A new id: UUID version 7 (RFC 9562, with the fraction of a millisecond in `rand_a`). Ids in order of creation
+    /// keep new metrics together in the index, so that it writes few pages for many of them.
     pub fn new(now: Timestamp, random: u128) -> Self {
         let nanoseconds = now.0.max(0) as u128;
         let (milliseconds, rest) = (nanoseconds / 1_000_000, nanoseconds % 1_000_000);
@@ -30,7 +30,7 @@ impl fmt::Display for MetricId {
     }
 }
 
-/// A value at a time. NaN, infinities and -0.0 are values like any other.
+/// A value at a time. NaN, infinities and -0.0 are valid values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measure {
     pub timestamp: Timestamp,
@@ -38,7 +38,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// The value by which Prometheus says that a series has ended: a NaN of these bits, and no measured value.
+    /// Prometheus' staleness marker, the end of a series: a NaN with these bits, which no measurement has.
     pub const END_MARKER: u64 = 0x7ff0_0000_0000_0002;
 
     pub fn is_end_marker(&self) -> bool {
@@ -46,7 +46,7 @@ impl Measure {
     }
 }
 
-/// Whether a metric lives, or waits for the janitor.
+/// Whether a metric is active or deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricStatus {
@@ -54,13 +54,13 @@ pub enum MetricStatus {
     Delete,
 }
 
-/// A metric's metadata. Its texts are shared where many metrics have the same: a million of them stay in memory.
+/// A metric's metadata. Texts are shared between metrics: a million metrics are kept in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     pub id: MetricId,
-    /// `user_id:project_id`; with basic authentication the user's name alone.
+    /// `user_id:project_id`; with basic authentication only the user name.
     pub creator: Text,
-    /// Without a slash; a resource's metric always has one.
+    /// Contains no slash; metrics of a resource always have a name.
     pub name: Option<Text>,
     /// At most 31 characters.
     pub unit: Option<Text>,
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn new_ids_follow_time() {
         let at = |nanoseconds| MetricId::new(Timestamp(nanoseconds), u128::MAX);
-        // The example of RFC 9562, appendix A.6, but for its random bits.
+        // The example of RFC 9562, appendix A.6, except its random bits.
         let id = at(1_645_557_742_000_000_000).0;
         assert_eq!(id.to_string(), "017f22e2-79b0-7000-bfff-ffffffffffff");
         assert_eq!((id.get_version_num(), id.get_variant()), (7, uuid::Variant::RFC4122));

@@ -1,10 +1,10 @@
-//! Resource types: which attributes a resource has beyond those that all have.
+//! Resource types: attributes beyond those of all resources.
 
 use std::collections::BTreeMap;
 
 use crate::{AttributeValue, Text};
 
-/// The type that every index has, without attributes; it can't be deleted.
+/// The type that always exists, without attributes; it can't be deleted.
 pub const GENERIC: &str = "generic";
 
 /// A named set of attributes.
@@ -14,21 +14,20 @@ pub struct ResourceType {
     pub attributes: BTreeMap<Text, Attribute>,
 }
 
-/// What one attribute of a resource type may be.
+/// An attribute of a resource type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute {
     pub kind: AttributeKind,
-    /// Whether a resource can't be created without it.
+    /// Whether it must be set when a resource is created.
     pub required: bool,
-    /// The value that resources have which were made before the attribute was; `None` and `Null` are the same to readers.
-    /// No answer of the API shows it.
+    /// The value for resources older than the attribute; readers treat `None` and `Null` alike. The API never shows it.
     pub fill: Option<AttributeValue>,
 }
 
 /// An attribute's type, with its bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttributeKind {
-    /// Lengths in characters, both at most 256.
+    /// Lengths in characters, at most 256.
     String {
         min_length: u32,
         max_length: u32,
@@ -43,7 +42,7 @@ pub enum AttributeKind {
 }
 
 impl AttributeKind {
-    /// The name of the type in the API.
+    /// The type's name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             AttributeKind::String { .. } => "string",

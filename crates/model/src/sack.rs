@@ -1,13 +1,12 @@
-//! Sacks: the shards in which measures wait for a worker.
+//! Sacks: the shards in which measures wait for processing.
 //!
-//! Their number can be doubled: sack `s` of `n` becomes the sacks `s` and `s + n` of `2n`, and every metric of the one lies in
-//! one of the two.
+//! Their number can be doubled: sack `s` of `n` is split into the sacks `s` and `s + n` of `2n`.
 
 use std::{fmt, num::NonZeroU16};
 
 use crate::MetricId;
 
-/// How many sacks there are, 1 to 65,535 (`gnocchi-upgrade --sacks-number`).
+/// The number of sacks, 1 to 65,535 (`gnocchi-upgrade --sacks-number`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SackCount(pub NonZeroU16);
 
@@ -33,12 +32,12 @@ impl SackCount {
         self.iter().map(move |id| Sack { count: self, id })
     }
 
-    /// Twice as many; `None` where that is more than there can be.
+    /// Twice as many; `None` if that exceeds the maximum.
     pub fn doubled(self) -> Option<SackCount> {
         self.0.checked_mul(NonZeroU16::new(2).expect("two is not zero")).map(SackCount)
     }
 
-    /// Half as many; `None` of an odd count.
+    /// Half as many; `None` for an odd count.
     pub fn halved(self) -> Option<SackCount> {
         if !self.get().is_multiple_of(2) {
             return None;
@@ -51,7 +50,7 @@ impl SackCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SackId(pub u16);
 
-/// A sack: its number, and how many there are beside it.
+/// A sack: its number, and the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sack {
     pub count: SackCount,
@@ -67,13 +66,13 @@ impl Sack {
         self.count.sack_of(metric) == self.id
     }
 
-    /// Whether a metric can lie in both: their numbers agree modulo what divides both counts.
+    /// Whether a metric can be in both: their numbers agree modulo the greatest common divisor of the counts.
     pub fn intersects(self, other: Sack) -> bool {
         let common = greatest_common_divisor(self.count.get(), other.count.get());
         self.id.0 % common == other.id.0 % common
     }
 
-    /// The two that take its place when the count is doubled.
+    /// The two sacks that replace it when the count is doubled.
     pub fn halves(self) -> Option<[Sack; 2]> {
         let count = self.count.doubled()?;
         Some([SackId(self.id.0), SackId(self.id.0 + self.count.get())].map(|id| Sack { count, id }))
@@ -90,12 +89,12 @@ fn greatest_common_divisor(a: u16, b: u16) -> u16 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// Which sacks there are now.
+/// The current sacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbering {
-    /// New measures go to the sacks of this count.
+    /// The count for new measures.
     pub count: SackCount,
-    /// The count was doubled, and what came before that may still wait in the sacks of half the count.
+    /// Set while the sacks of half the count may still hold older measures.
     pub draining: bool,
 }
 
@@ -104,13 +103,13 @@ impl Numbering {
         Numbering { count, draining: false }
     }
 
-    /// The count by which sacks are owned and processed: while the old ones drain, that of the old ones, so that whoever
-    /// drains one also has what comes after it.
+    /// The count by which sacks are owned and processed: during draining the old one, so that the owner of an old sack
+    /// also owns its halves.
     pub fn units(self) -> SackCount {
         if self.draining { self.count.halved().expect("a doubled count is even") } else { self.count }
     }
 
-    /// The sacks of a unit, in the order in which they must be processed: an old one before those that take its place.
+    /// The sacks of a unit in processing order: an old one before its halves.
     pub fn sacks_of_unit(self, unit: SackId) -> Vec<Sack> {
         let unit = Sack { count: self.units(), id: unit };
         if !self.draining {
@@ -120,7 +119,7 @@ impl Numbering {
         vec![unit, low, high]
     }
 
-    /// The unit that a sack of the old or the new count belongs to.
+    /// The unit of a sack of the old or the new count.
     pub fn unit_of(self, sack: Sack) -> SackId {
         SackId(sack.id.0 % self.units().get())
     }
@@ -148,7 +147,7 @@ mod tests {
             prop_assert!(!halves[0].intersects(halves[1]));
         }
 
-        /// Two sacks share a metric if and only if one of the first numbers up to the product of the counts lies in both.
+        /// Two sacks share a metric if and only if a number below the product of the counts is in both.
         #[test]
         fn sacks_intersect_where_a_number_lies_in_both(a in 1_u16..40, b in 1_u16..40, id: u16, other: u16) {
             let (one, two) = (Sack { count: count(a), id: SackId(id % a) }, Sack { count: count(b), id: SackId(other % b) });

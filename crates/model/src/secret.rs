@@ -1,4 +1,4 @@
-//! A password or key, which no log and no error shows.
+//! A password or key, hidden from logs and errors.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The secret itself, for the one place that sends it.
+    /// The secret itself, for sending it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! A length of time: whole nanoseconds.
+//! A span of time in whole nanoseconds.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,10 @@ impl Timespan {
         Timespan(seconds * 1_000_000_000)
     }
 
-    /// Seconds, cut to whole nanoseconds as Gnocchi cuts them; `None` where they do not fit.
+    /// Seconds, truncated to whole nanoseconds as in Gnocchi; `None` if out of range.
     pub fn from_secs_f64(seconds: f64) -> Option<Self> {
         let nanoseconds = (seconds * 1e9).trunc();
-        // The bound is 2^63, which the cast would turn into something else.
+        // The bound is 2^63, where the cast would saturate.
         (nanoseconds.abs() < 9_223_372_036_854_775_808.0).then_some(Timespan(nanoseconds as i64))
     }
 
@@ -23,8 +23,8 @@ impl Timespan {
         self.0 as f64 / 1e9
     }
 
-    /// Reads seconds ("300", "0.5") or a duration as the Python package pytimeparse takes it ("5 minutes", "1h30m",
-    /// "1:30:00", "-10 seconds"); `None` where it is neither.
+    /// Parses seconds ("300", "0.5") or a duration in the forms of the Python package pytimeparse ("5 minutes",
+    /// "1h30m", "1:30:00", "-10 seconds"); `None` if it is neither.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(seconds) = text.trim().parse::<f64>() {
             return Self::from_secs_f64(seconds);
@@ -32,9 +32,9 @@ impl Timespan {
         parse_units(text).and_then(Self::from_secs_f64)
     }
 
-    /// The text of Python's `str(datetime.timedelta)`, in which Gnocchi shows spans: `0:05:00`, `30 days, 0:00:00`.
+    /// Python's `str(datetime.timedelta)`, Gnocchi's form of spans: `0:05:00`, `30 days, 0:00:00`.
     pub fn to_python_text(self) -> String {
-        // timedelta holds microseconds and rounds half to even.
+        // timedelta has microseconds, rounded half to even.
         let micros = (self.0 as f64 / 1e3).round_ties_even() as i64;
         let (days, rest) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
         let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
@@ -51,7 +51,7 @@ impl Timespan {
     }
 }
 
-/// Units by name, in seconds, the longest first; in a text they come in this order.
+/// Units by name, in seconds; in a text they appear in this order, longest first.
 const UNITS: [(&[&str], i128); 5] = [
     (&["w", "wk", "wks", "week", "weeks"], 604_800),
     (&["d", "dy", "dys", "day", "days"], 86_400),
@@ -60,20 +60,20 @@ const UNITS: [(&[&str], i128); 5] = [
     (&["s", "sec", "secs", "second", "seconds"], 1),
 ];
 
-/// Behind seconds no separator may follow, which the other units allow.
+/// No separator may follow seconds, unlike other units.
 const SECONDS_UNIT: usize = UNITS.len() - 1;
 
-/// Decimal fractions are summed exactly, as counts of 10^-FRACTION_DIGITS.
+/// Decimal fractions are added exactly, as multiples of 10^-FRACTION_DIGITS.
 const FRACTION_DIGITS: usize = 18;
 const FRACTION_ONE: i128 = 10_i128.pow(FRACTION_DIGITS as u32);
 
-/// An amount of a unit, as it is written.
+/// A number and its unit.
 struct Amount<'t> {
     number: &'t str,
     unit_seconds: i128,
 }
 
-/// Seconds, as the Python package pytimeparse 1.1.10 reads them: words (`1h 30m`), a clock (`1:30:00`), or both.
+/// Seconds, parsed like the Python package pytimeparse 1.1.10: words (`1h 30m`), a clock (`1:30:00`), or both.
 fn parse_units(text: &str) -> Option<f64> {
     let text = text.trim();
     let (sign, body) = match text.strip_prefix('-') {
@@ -91,7 +91,7 @@ fn parse_units(text: &str) -> Option<f64> {
     if parts.is_empty() { None } else { sum(&parts).map(|seconds| sign * seconds) }
 }
 
-/// Takes numbers with units off the front; what is left is a clock, or nothing.
+/// Consumes numbers with units; the rest is a clock, or empty.
 fn take_words<'t>(text: &'t str, parts: &mut Vec<Amount<'t>>) -> &'t str {
     let (mut rest, mut next_unit) = (text, 0);
     loop {
@@ -109,7 +109,7 @@ fn take_words<'t>(text: &'t str, parts: &mut Vec<Amount<'t>>) -> &'t str {
     }
 }
 
-/// Takes `[[days:]hours:]minutes:seconds` or `:seconds`; behind weeks and days, only with hours and without days of its own.
+/// Consumes `[[days:]hours:]minutes:seconds` or `:seconds`; after weeks and days, only with hours and without days.
 fn take_clock<'t>(text: &'t str, alone: bool, parts: &mut Vec<Amount<'t>>) -> bool {
     let mut fields: Vec<&str> = text.split(':').collect();
     if alone && fields.len() == 3 && fields[0].contains('-') {
@@ -140,7 +140,7 @@ fn take_clock<'t>(text: &'t str, alone: bool, parts: &mut Vec<Amount<'t>>) -> bo
     fits
 }
 
-/// With fractions of seconds, a sum of floats; otherwise exact and cut to whole seconds.
+/// With fractions of seconds, a sum of floats; otherwise exact and truncated to whole seconds.
 fn sum(parts: &[Amount<'_>]) -> Option<f64> {
     let is_float = parts.iter().any(|part| part.unit_seconds == 1 && part.number.contains('.'));
     if is_float {
@@ -153,7 +153,7 @@ fn sum(parts: &[Amount<'_>]) -> Option<f64> {
     Some((total / FRACTION_ONE) as f64)
 }
 
-/// A decimal number in units of 10^-FRACTION_DIGITS; more digits than that are cut.
+/// A decimal number in units of 10^-FRACTION_DIGITS; further digits are dropped.
 fn fixed_point(text: &str) -> Option<i128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {

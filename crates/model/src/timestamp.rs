@@ -17,28 +17,28 @@ impl Timestamp {
         Timestamp(seconds * 1_000_000_000)
     }
 
-    /// Whole seconds since the epoch, cut towards minus infinity.
+    /// Whole seconds since the epoch, rounded down.
     pub const fn secs(self) -> i64 {
         self.0.div_euclid(1_000_000_000)
     }
 
-    /// The start of the bucket of width `span` that holds this time: buckets are counted from the epoch.
+    /// The start of the bucket of width `span` that contains this time; buckets are aligned to the epoch.
     pub const fn floor(self, span: Timespan) -> Self {
         Timestamp(self.0 - self.0.rem_euclid(span.0))
     }
 
-    /// Later by `span`; stays at the end of the range instead of wrapping.
+    /// Later by `span`; saturates at the end of the range.
     pub const fn saturating_add(self, span: Timespan) -> Self {
         Timestamp(self.0.saturating_add(span.0))
     }
 
-    /// Earlier by `span`; stays at the start of the range instead of wrapping.
+    /// Earlier by `span`; saturates at the start of the range.
     pub const fn saturating_sub(self, span: Timespan) -> Self {
         Timestamp(self.0.saturating_sub(span.0))
     }
 
-    /// Writes `YYYY-MM-DDTHH:MM:SS+00:00`, the form of all of Gnocchi's answers: cut to the second, 25 bytes
-    /// (years after 9999 cannot be represented in nanoseconds, so the width is fixed).
+    /// Writes `YYYY-MM-DDTHH:MM:SS+00:00`, the form of Gnocchi's responses: truncated to seconds, 25 bytes (the range
+    /// ends before the year 10000).
     pub fn write_iso(self, out: &mut Vec<u8>) {
         let (year, month, day) = civil_from_days(self.secs().div_euclid(86_400));
         let second_of_day = self.secs().rem_euclid(86_400);
@@ -52,8 +52,8 @@ impl Timestamp {
         out.extend_from_slice(&text);
     }
 
-    /// Writes the form in which Python's `datetime.isoformat` shows a time: as [`Timestamp::write_iso`], with six digits of a
-    /// second's fraction unless that is zero. What is below a microsecond is cut.
+    /// Writes Python's `datetime.isoformat`: as [`Timestamp::write_iso`], with six digits of a fraction unless it is
+    /// zero. Truncated to microseconds.
     pub fn write_iso_micros(self, out: &mut Vec<u8>) {
         let start = out.len();
         self.write_iso(out);
@@ -103,7 +103,7 @@ pub const fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// The inverse of [`civil_from_days`]; the caller has checked the ranges of month and day.
+/// The inverse of [`civil_from_days`]; month and day must be in range.
 pub const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let y = if month <= 2 { year - 1 } else { year };
     let era = y.div_euclid(400);

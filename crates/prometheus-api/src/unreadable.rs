@@ -9,6 +9,7 @@ pub fn limits(limits: &gnudi_app::Limits) -> Limits {
 }
 
 /// A body that cannot be inflated.
+#[expect(clippy::needless_pass_by_value, reason = "what map_err passes")]
 pub fn body(error: InflateError) -> ApiError {
     match error {
         InflateError::TooLarge(_) => ApiError::too_large(error.to_string()),

@@ -5,13 +5,13 @@ use std::fmt;
 /// The `errorType` of Prometheus' HTTP API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The query cannot be read, or asks for what does not exist.
+    /// The query cannot be parsed, or refers to something that does not exist.
     BadData,
-    /// The query cannot be evaluated on this data, or meets a limit.
+    /// The query cannot be evaluated on this data, or exceeds a limit.
     Execution,
     /// The deadline has passed.
     Timeout,
-    /// The caller has given up.
+    /// The caller has cancelled.
     Canceled,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Why the caller wants an evaluation to end early.
+/// Why the caller interrupts an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interrupt {
     Timeout,

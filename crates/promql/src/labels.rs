@@ -11,10 +11,10 @@ use crate::quoted::quoted;
 
 pub const METRIC_NAME: &str = "__name__";
 
-/// Labels that describe the metric itself. What drops the name drops all of them.
+/// Labels that describe the metric itself. Operations that drop the name drop all of them.
 pub(crate) const METADATA: [&str; 3] = [METRIC_NAME, "__type__", "__unit__"];
 
-/// Labels of a series. A label with an empty value is the same as none.
+/// Labels of a series. An empty value means that the label is absent.
 #[derive(Clone)]
 pub struct Labels {
     pairs: Arc<[(Arc<str>, Arc<str>)]>,
@@ -22,7 +22,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Labels of pairs in any order. Of equal names the last one counts.
+    /// From pairs in any order. The last of equal names counts.
     pub fn new<N: Into<Arc<str>>, V: Into<Arc<str>>>(pairs: impl IntoIterator<Item = (N, V)>) -> Labels {
         let mut sorted: Vec<(Arc<str>, Arc<str>)> = Vec::new();
         for (name, value) in pairs {

@@ -1,14 +1,14 @@
-//! `PromQL` as Prometheus 3 defines it, pure: a query is parsed into a plan, the plan says which series it needs of which time, the
-//! caller fetches them, the plan is evaluated on them. No I/O, no clock.
+//! `PromQL` as in Prometheus 3, pure: a query is parsed into a plan; the plan says which series it needs for which
+//! times; the caller fetches them; the plan is evaluated on them. No I/O, no clock.
 //!
-//! A range query is evaluated column by column: each node of the tree gives, for each of its series, the values of all steps
-//! (`series::Column`). Group keys and matching are worked out once for each series, not once for each step.
+//! A range query is evaluated column by column: each node of the tree computes, for each of its series, the values of
+//! all steps (`series::Column`). Group keys and matching are computed once per series, not per step.
 //!
-//! Numbers, texts of errors, positions in them, and the order of results are Prometheus'. What Prometheus 3.16 has and this lacks:
+//! Numbers, error texts and positions, and the order of results are Prometheus'. Missing compared to Prometheus 3.16:
 //!
-//! - native histograms: series have floats only; functions and operators that read native histograms are refused;
-//! - start timestamps, which no sample has here;
-//! - texts that are no UTF-8.
+//! - native histograms: series have floats only; functions and operators that read native histograms are rejected;
+//! - start timestamps: samples have none here;
+//! - texts that are not UTF-8.
 
 mod annotations;
 mod error;

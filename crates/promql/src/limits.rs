@@ -1,5 +1,4 @@
-//! What a query may cost, and the account of what it has taken so far.
-//! Time is not counted here: the caller interrupts (`error::Interrupt`).
+//! Limits of a query, and its use so far. Time is not limited here: the caller interrupts (`error::Interrupt`).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -15,9 +14,9 @@ pub struct Limits {
     pub depth_max: usize,
     /// Series of all selectors together.
     pub series_max: usize,
-    /// Samples in memory at a time, counted as Prometheus does (`--query.max-samples`).
+    /// Samples in memory at a time, counted as in Prometheus (`--query.max-samples`).
     pub samples_max: usize,
-    /// Bytes of intermediate results. Columns have a place for each step, whether or not it has a sample.
+    /// Bytes of intermediate results. Columns have a slot for each step, with or without a sample.
     pub memory_bytes_max: usize,
 }
 
@@ -33,7 +32,7 @@ impl Default for Limits {
     }
 }
 
-/// What is in memory for a query.
+/// The memory in use by a query.
 #[derive(Debug)]
 pub(crate) struct Budget {
     samples_max: usize,
@@ -46,7 +45,7 @@ pub(crate) struct Budget {
     series: AtomicU64,
 }
 
-/// A point to return to when intermediate results are dropped.
+/// A state to return to when intermediate results are dropped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
     samples: usize,
@@ -76,7 +75,7 @@ impl Budget {
         }
     }
 
-    /// Count samples that were looked at, and how many of them had not been looked at by the step before.
+    /// Counts samples read, and those of them that the previous step had not read.
     pub(crate) fn count_samples(&self, queried: usize, read: usize) {
         self.queried_samples.fetch_add(queried as u64, Ordering::Relaxed);
         self.read_samples.fetch_add(read as u64, Ordering::Relaxed);
@@ -95,8 +94,8 @@ impl Budget {
         }
     }
 
-    /// Note that a window of so many samples was in memory beside the rest.
-    pub(crate) fn held(&self, count: usize) {
+    /// Records that a window with this many samples was in memory besides the rest.
+    pub(crate) fn note_window(&self, count: usize) {
         let beside = self.samples.load(Ordering::Relaxed);
         self.peak_samples.fetch_max(beside.saturating_add(count), Ordering::Relaxed);
     }
@@ -119,13 +118,13 @@ impl Budget {
         Ok(())
     }
 
-    /// Take the memory of columns, before they are allocated.
+    /// Reserves memory for columns, before they are allocated.
     pub(crate) fn columns(&self, count: usize, steps: usize) -> Result<(), Error> {
         self.bytes(count.saturating_mul(column_bytes(steps)))
     }
 
     pub(crate) fn bytes(&self, count: usize) -> Result<(), Error> {
-        // The sum stays far from overflow: a refused request ends the query.
+        // Bounded, so that the sum cannot overflow: an excess ends the query.
         let count = count.min(usize::MAX / 4);
         let before = self.bytes.fetch_add(count, Ordering::Relaxed);
         if before.saturating_add(count) > self.bytes_max {
@@ -140,7 +139,7 @@ impl Budget {
         Mark { samples: self.samples.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
     }
 
-    /// Give back what was taken since `mark`, except for a result of this size.
+    /// Releases everything reserved since `mark`, except a result of this size.
     pub(crate) fn keep(&self, mark: Mark, samples: usize, bytes: usize) -> Result<(), Error> {
         self.samples.store(mark.samples, Ordering::Relaxed);
         self.bytes.store(mark.bytes, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Texts in quotes as Go's `%q` prints them, which the language reads again.
+//! Quotes texts like Go's `%q`, which is valid in the language.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A character beyond ASCII that is seen. At the beginning of a text, marks would be escaped.
+/// Whether a character beyond ASCII is printable. Combining marks at the beginning of a text would be escaped.
 fn is_printable(c: char) -> bool {
     ['a', c].iter().collect::<String>().escape_debug().count() == 2
 }

@@ -1,27 +1,26 @@
-//! What the caller gives (series of samples), and what evaluation works on (a column of values for each series, with a bit for
-//! each step that has one).
+//! The input (series of samples) and the form in evaluation (a column of values per series, with a bit for each step
+//! that has one).
 
 use std::borrow::Cow;
 
 use crate::labels::Labels;
 
-/// The NaN that says that a series has ended.
+/// The staleness marker: a NaN that ends a series.
 pub const STALE_NAN_BITS: u64 = 0x7ff0_0000_0000_0002;
 
 pub(crate) fn is_stale(value: f64) -> bool {
     value.to_bits() == STALE_NAN_BITS
 }
 
-/// A series as the store has it: times in milliseconds, ascending without repetition, and as many values. Stale markers are
-/// included as they are.
+/// A stored series: times in milliseconds, strictly ascending, and as many values. Staleness markers are included.
 #[derive(Debug, Clone)]
 pub struct Series {
     pub labels: Labels,
     pub times_ms: Vec<i64>,
     pub values: Vec<f64>,
-    /// How far instant vectors look back for a sample of this series, where that is not what they do otherwise.
+    /// The lookback of instant vectors for this series, if not the default.
     pub lookback_ms: Option<i64>,
-    /// Where each value is the sum of several measurements: of how many. `count_over_time` and `avg_over_time` count those.
+    /// If each value is a sum: of how many measurements. `count_over_time` and `avg_over_time` use it.
     pub counts: Option<Vec<f64>>,
 }
 
@@ -174,7 +173,7 @@ pub(crate) struct VectorSeries {
     pub column: Column,
 }
 
-/// One series of a range vector: samples without stale markers.
+/// One series of a range vector: samples without staleness markers.
 #[derive(Debug, Clone)]
 pub(crate) struct RangeSeries<'a> {
     pub labels: Labels,

@@ -38,20 +38,20 @@ impl Value {
     }
 }
 
-/// What an evaluation took, counted as Prometheus does. Samples of a subquery's series count once, not once for each window they are in.
+/// The cost of an evaluation, counted as in Prometheus. Samples of a subquery count once, not per window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Samples that the steps looked at, those of overlapping windows several times.
+    /// Samples read by the steps; overlapping windows count repeatedly.
     pub queried_samples: u64,
-    /// The same, those of overlapping windows once.
+    /// The same, overlapping windows count once.
     pub read_samples: u64,
-    /// The most that were in memory at a time.
+    /// Maximum samples in memory.
     pub peak_samples: usize,
     /// Series of all selectors.
     pub series: u64,
 }
 
-/// A value with what the author of the query should know about it.
+/// A value with annotations.
 #[derive(Debug, Clone)]
 pub struct QueryResult {
     pub value: Value,

@@ -1,4 +1,4 @@
-//! The cases of `cases/`: each function and operator, with its results worked out by hand.
+//! The cases in `cases/`: each function and operator, with results computed by hand.
 
 mod support;
 

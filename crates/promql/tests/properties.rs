@@ -1,4 +1,4 @@
-//! Whatever the query: a range query gives at each step what an instant query gives there, and nothing panics.
+//! For any query: a range query gives the same at each step as an instant query, and nothing panics.
 
 mod support;
 
@@ -324,7 +324,7 @@ fn limits_answer_as_prometheus() {
         assert_eq!((error.kind, error.text.as_str()), (ErrorKind::Execution, too_many), "{query}");
         with_limits(query, samples(10_000)).expect(query);
     }
-    // 1000 samples each; what an operand took is given back.
+    // 1000 samples each; the memory of operands is released.
     with_limits("x + 1 + 1 + 1 + 1", samples(2_500)).expect("a chain");
     with_limits("clamp(sum(x), scalar(sum(x)), scalar(sum(x)))", samples(2_500)).expect("three arguments");
     let error = with_limits("x", Limits { series_max: 9, ..Limits::default() }).expect_err("ten series");
@@ -381,7 +381,7 @@ fn samples_are_counted() {
     }
 }
 
-/// What Prometheus says of the same texts.
+/// Compared with Prometheus' output for the same texts.
 #[test]
 fn parse_errors_say_where() {
     for (query, text) in [

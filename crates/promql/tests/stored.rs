@@ -1,4 +1,4 @@
-//! Series that are no samples of a single measurement each: sums with counts, and such as are looked back for longer.
+//! Series whose samples are not single measurements: sums with counts, and longer lookbacks.
 
 use gnudi_promql::{Evaluation, Labels, Limits, Options, QueryTimes, Series, Value, parse};
 
@@ -25,7 +25,7 @@ fn sums_of_measurements_are_counted_by_these() {
         assert_eq!(value(query, 180_000, &sums), Some(of_sums), "{query}");
         assert_eq!(value(query, 180_000, &plain), Some(of_samples), "{query}");
     }
-    // Markers of a series' end count for nothing.
+    // Staleness markers do not count.
     let ended = Series { values: vec![10.0, f64::from_bits(gnudi_promql::STALE_NAN_BITS), 5.0], ..sums };
     assert_eq!(value("count_over_time(x[5m])", 180_000, &ended), Some(3.0));
 }

@@ -1,4 +1,4 @@
-//! Every operation of the binding, on a real cluster: `round_trip CONF POOL`. The first that does not do what it says panics.
+//! Runs every operation of the binding on a real cluster: `round_trip CONF POOL`. Panics at the first wrong result.
 
 use std::{io::ErrorKind, path::Path, path::PathBuf};
 
@@ -14,7 +14,7 @@ fn main() {
     let cluster = Cluster::connect(&librados, &options).unwrap();
     commands(&cluster, pool);
     let pool = cluster.open_pool(pool).unwrap();
-    // A pool keeps its connection.
+    // A pool keeps its connection alive.
     drop(cluster);
     data(&pool);
     omap(&pool);
@@ -74,7 +74,7 @@ fn omap(pool: &Pool) {
     pool.operate("map", pool.write_operation().omap_set(&entries)).wait().unwrap();
     entries.sort();
 
-    // Page by page, in the order of the keys.
+    // Page by page, in key order.
     let mut found = Vec::new();
     loop {
         let last = found.last().map(|(key, _): &(Vec<u8>, Vec<u8>)| key.clone());
@@ -105,7 +105,7 @@ fn omap(pool: &Pool) {
 fn all_or_nothing(pool: &Pool) {
     let first = pool.write_operation().omap_set(&[("key", b"first")]).append(b"first");
     pool.operate("both", first).wait().unwrap();
-    // The last step fails: the first did not happen.
+    // The last step fails, so the first must not happen either.
     let refused = pool.write_operation().append(b"second").create_exclusive();
     let error = pool.operate("both", refused).wait().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
@@ -143,7 +143,7 @@ fn in_flight(pool: &Pool) {
             assert_eq!(read.await.unwrap(), [number as u8; 100]);
         }
     });
-    // Nobody waits for these; the pool's end, in main, comes after theirs.
+    // These are not awaited; dropping the pool in `main` waits for them.
     for number in 0..IN_FLIGHT {
         drop(pool.read(&name(number), 0, 1 << 20));
         drop(pool.remove(&name(number)));

@@ -13,20 +13,20 @@ use crate::{
     library::{Api, Handle},
 };
 
-/// Where a cluster is, and who asks.
+/// How to reach a cluster, and the user.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// `ceph.conf`; without one, `options` say all.
+    /// `ceph.conf`; without one, all settings are in `options`.
     pub conf: Option<PathBuf>,
     /// The user's name without "client.".
     pub user: String,
-    /// The file with the user's key, where it is not where `conf` says.
+    /// The file with the user's key, if not as in `conf`.
     pub keyring: Option<PathBuf>,
-    /// More options, after the file's: ("mon host", "10.0.0.1"), ("key", "AQ...").
+    /// Further options, applied after the file: ("mon host", "10.0.0.1"), ("key", "AQ...").
     pub options: Vec<(String, String)>,
-    /// How long a monitor may take to answer at first; whole seconds, at least one.
+    /// Timeout of the first response of a monitor; whole seconds, at least one.
     pub connect_timeout: Duration,
-    /// How long an operation or command may take; whole seconds, at least one.
+    /// Timeout of an operation or command; whole seconds, at least one.
     pub operation_timeout: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Default for ConnectOptions {
     }
 }
 
-/// A connection; clones share it. It ends with the last clone and the last [`Pool`] opened from it.
+/// A connection; clones share it. It is closed with the last clone and the last [`Pool`] from it.
 #[derive(Clone, Debug)]
 pub struct Cluster(Arc<Connection>);
 
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
     handle: Handle,
 }
 
-// SAFETY: librados locks what is behind a cluster handle; any thread may use it, and several at once.
+// SAFETY: librados locks its cluster handles internally; any threads may use one concurrently.
 unsafe impl Send for Connection {}
 // SAFETY: as above.
 unsafe impl Sync for Connection {}
@@ -65,24 +65,24 @@ impl std::fmt::Debug for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: the handle is from rados_create2, used by nobody any more (each pool holds this connection, and has waited
-        // for its operations), and this runs on no thread of librados: a job holds no connection.
+        // SAFETY: the handle is from rados_create2 and has no other users (each pool holds this connection, and has
+        // waited for its operations). This does not run on a thread of librados: a job holds no connection.
         unsafe { (self.api.rados_shutdown)(self.handle) }
     }
 }
 
-/// As librados takes it.
+/// A C string for librados.
 pub(crate) fn c_string(text: &str, what: &'static str) -> Result<CString> {
     CString::new(text).map_err(|_| Error::Nul { what })
 }
 
-/// Turns a code below 0 into an error.
+/// Converts a negative code to an error.
 fn check(code: c_int, operation: impl FnOnce() -> String) -> Result<()> {
     if code < 0 { Err(Error::failed(operation(), code)) } else { Ok(()) }
 }
 
 impl Cluster {
-    /// Connects; blocks until a monitor has answered or the time is over.
+    /// Connects; blocks until a monitor has responded, or the timeout.
     pub fn connect(librados: &Librados, options: &ConnectOptions) -> Result<Self> {
         let api = Arc::clone(librados.api());
         let name = c_string(&format!("client.{}", options.user), "the user's name")?;
@@ -90,7 +90,7 @@ impl Cluster {
         // SAFETY: both names are C strings that outlive the call, and `handle` takes one pointer.
         let code = unsafe { (api.rados_create2)(&raw mut handle, c"ceph".as_ptr(), name.as_ptr(), 0) };
         check(code, || format!("create a client for {}", name.to_string_lossy()))?;
-        // From here on its drop frees the handle, whether it gets connected or not.
+        // From here on dropping it frees the handle, connected or not.
         let connection = Connection { api, handle };
         connection.configure(options)?;
         // SAFETY: the handle is alive and not yet connected.
@@ -102,13 +102,13 @@ impl Cluster {
         Ok(Cluster(Arc::new(connection)))
     }
 
-    /// Opens a pool; `NotFound` if there is none of the name.
+    /// Opens a pool; `NotFound` if it does not exist.
     pub fn open_pool(&self, name: &str) -> Result<Pool> {
         self.open_namespace(name, "")
     }
 
-    /// Opens a namespace of a pool, of which others know nothing and which need not be made: objects of one name in two
-    /// namespaces are two objects. `NotFound` if there is no such pool.
+    /// Opens a namespace of a pool. Namespaces need not be created, and are separate: objects with one name in two
+    /// namespaces are two objects. `NotFound` if the pool does not exist.
     pub fn open_namespace(&self, name: &str, namespace: &str) -> Result<Pool> {
         let namespace = c_string(namespace, "the namespace")?;
         let pool = c_string(name, "the pool's name")?;
@@ -116,13 +116,13 @@ impl Cluster {
         // SAFETY: the cluster is connected, the name a C string, and `context` takes one pointer.
         let code = unsafe { (self.0.api.rados_ioctx_create)(self.0.handle, pool.as_ptr(), &raw mut context) };
         check(code, || format!("open the pool {name}"))?;
-        // SAFETY: the context is alive and nobody else has it yet; the namespace is a C string that librados copies.
+        // SAFETY: the context is alive and has no other users yet; librados copies the namespace, a C string.
         unsafe { (self.0.api.rados_ioctx_set_namespace)(context, namespace.as_ptr()) };
         Ok(Pool::new(Arc::clone(&self.0), context, name))
     }
 
-    /// Sends a command (JSON, as `{"prefix": "osd pool create", ...}`) to the monitors: the bytes that they answer, which are
-    /// JSON if the command said `"format": "json"`. Blocks until then.
+    /// Sends a command (JSON, such as `{"prefix": "osd pool create", ...}`) to the monitors and returns their response,
+    /// which is JSON if the command says `"format": "json"`. Blocks.
     pub fn mon_command(&self, command: &str) -> Result<Vec<u8>> {
         self.0.command(None, command)
     }
@@ -158,8 +158,8 @@ impl Connection {
         check(code, || format!("set the option {option}"))
     }
 
-    /// Sends a command to a placement group or to the monitors, and takes the two buffers of the answer over; a failure shows the
-    /// status text.
+    /// Sends a command to a placement group or to the monitors, and returns the response; an error includes the status
+    /// text.
     fn command(&self, group: Option<&str>, command: &str) -> Result<Vec<u8>> {
         let name = group.map(|group| c_string(group, "the placement group")).transpose()?;
         let text = c_string(command, "the command")?;
@@ -172,7 +172,7 @@ impl Connection {
         let (state, state_len) = (&raw mut status, &raw mut status_len);
         let Connection { api, handle } = self;
         let code = match &name {
-            // SAFETY: one command of one C string; no input; the four places for the answer outlive the call.
+            // SAFETY: one command of one C string; no input; the four output parameters outlive the call.
             None => unsafe {
                 (api.rados_mon_command)(
                     *handle, commands, count, no_input, input_len, out, out_len, state, state_len,
@@ -207,7 +207,8 @@ impl Connection {
         if buffer.is_null() {
             return Vec::new();
         }
-        // SAFETY: librados gave `len` bytes at `buffer`, to be freed by its own function; nobody else has them.
+        // SAFETY: librados allocated `len` bytes at `buffer`, to be freed by its own function; there are no other
+        // users.
         unsafe {
             let bytes = std::slice::from_raw_parts(buffer.cast::<u8>(), len).to_vec();
             (self.api.rados_buffer_free)(buffer);
@@ -216,10 +217,10 @@ impl Connection {
     }
 }
 
-/// A key or prefix as librados reads it: up to its NUL.
+/// A key or prefix as a C string.
 pub(crate) fn c_bytes(bytes: &[u8], what: &'static str) -> Result<CString> {
     CString::new(bytes).map_err(|_| Error::Nul { what })
 }
 
-/// The start of no key: where a listing begins.
+/// Sorts before all keys: where a listing begins.
 pub(crate) const NO_KEY: &CStr = c"";

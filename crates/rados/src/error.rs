@@ -1,4 +1,4 @@
-//! What can go wrong: the library is missing, a name is impossible, or an operation failed.
+//! Errors: the library is missing, a name is invalid, or an operation failed.
 
 use std::{ffi::c_int, io, path::PathBuf};
 
@@ -6,24 +6,24 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The library is not there, or is not librados.
+    /// The library is missing, or is not librados.
     #[error("{} cannot be loaded: is the package librados2 installed? ({reason})", library.display())]
     Library { library: PathBuf, reason: String },
-    /// A name or key with a NUL byte, which librados would cut there.
+    /// A name or key with a NUL byte, which librados would truncate.
     #[error("{what} contains a NUL byte")]
     Nul { what: &'static str },
-    /// What was tried and on what, as "write pool/object", and the error number that librados gave.
+    /// The operation and its object, such as "write pool/object", with librados' error number.
     #[error("{operation}: {source}")]
     Failed { operation: String, source: io::Error },
 }
 
 impl Error {
-    /// From a (negative) return code of librados.
+    /// From a negative return code of librados.
     pub(crate) fn failed(operation: String, code: c_int) -> Self {
         Error::Failed { operation, source: io::Error::from_raw_os_error(code.saturating_neg()) }
     }
 
-    /// The kind for those who branch on it: `NotFound`, `AlreadyExists`, `TimedOut`.
+    /// For callers that branch on it: `NotFound`, `AlreadyExists`, `TimedOut`.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::Library { .. } => io::ErrorKind::Unsupported,

@@ -1,7 +1,7 @@
-//! Operations in flight: what each owns while librados works on it, and how its answer comes back.
+//! Operations in flight: the memory that each owns while librados works on it, and how its result is returned.
 //!
-//! An operation's [`Job`] lies on the heap and belongs to librados from the submission until its callback, whoever waits or
-//! does not wait for the answer: the buffers that librados writes into live in it.
+//! An operation's [`Job`] is on the heap and belongs to librados from submission to its callback, whether or not the
+//! result is awaited: librados writes into its buffers.
 
 use std::{
     ffi::{CString, c_int, c_void},
@@ -18,23 +18,23 @@ use crate::{
     library::{Api, Handle},
 };
 
-/// The answer to an operation that was submitted: a future, or [`Pending::wait`].
+/// The result of a submitted operation: a future, or [`Pending::wait`].
 ///
-/// Dropping it does not take the operation back.
+/// Dropping it does not cancel the operation.
 #[derive(Debug)]
 #[must_use = "the operation is on its way; its answer says whether it worked"]
 pub struct Pending<T>(oneshot::Receiver<Result<T>>);
 
 impl<T> Pending<T> {
-    /// An answer that is there already.
+    /// An available result.
     pub(crate) fn ready(answer: Result<T>) -> Self {
         let (sender, receiver) = oneshot::channel();
-        // Nobody else holds the receiver: it takes the value.
+        // The receiver is still alive.
         let _ = sender.send(answer);
         Pending(receiver)
     }
 
-    /// Blocks the thread until the answer is there. Not for a thread that drives futures: there, await it.
+    /// Blocks the thread until the result is available. Not for threads that drive futures: await it there.
     pub fn wait(self) -> Result<T> {
         self.0.blocking_recv().expect("librados completes every operation")
     }
@@ -48,7 +48,7 @@ impl<T> Future for Pending<T> {
     }
 }
 
-/// How many operations of a pool are on their way: its handle must outlive them.
+/// Number of a pool's operations in flight: its handle must outlive them.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     count: Mutex<usize>,
@@ -68,7 +68,7 @@ impl Flights {
         }
     }
 
-    /// Waits until none is on its way.
+    /// Waits until none is in flight.
     pub(crate) fn wait_all(&self) {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         while *count > 0 {
@@ -77,15 +77,15 @@ impl Flights {
     }
 }
 
-/// What an operation fills, and the value that is made of it.
+/// The output buffers of an operation, and the value made from them.
 pub(crate) trait Slot: Send + 'static {
     type Value: Send + 'static;
 
-    /// Called once, when librados is done with the slot; `Err` has the (negative) code.
+    /// Called once, when librados is done with the slot; `Err` has the negative code.
     fn take(self, api: &Api, code: c_int) -> Result<Self::Value, c_int>;
 }
 
-/// A write: nothing comes back.
+/// A write has no output.
 pub(crate) struct Nothing;
 
 impl Slot for Nothing {
@@ -96,7 +96,7 @@ impl Slot for Nothing {
     }
 }
 
-/// What it is, for the text of an error.
+/// The operation and its object, for the text of an error.
 pub(crate) struct Title {
     pub(crate) verb: &'static str,
     pub(crate) pool: Arc<str>,
@@ -109,7 +109,7 @@ impl Title {
     }
 }
 
-/// All that an operation owns while it is on its way.
+/// Everything that an operation owns while it is in flight.
 pub(crate) struct Job<S: Slot> {
     api: Arc<Api>,
     flights: Arc<Flights>,
@@ -118,8 +118,8 @@ pub(crate) struct Job<S: Slot> {
     pub(crate) slot: S,
 }
 
-/// Submits an operation: `start` gets the completion, the object's name and the job's slot, hands them to librados, and returns
-/// its code; below 0, librados has kept nothing.
+/// Submits an operation. `start` gets the completion, the object's name and the job's slot, passes them to librados,
+/// and returns its code; if negative, librados has kept nothing.
 pub(crate) fn submit<S: Slot>(
     api: &Arc<Api>,
     flights: &Arc<Flights>,
@@ -135,12 +135,12 @@ pub(crate) fn submit<S: Slot>(
     let code = unsafe { (api.rados_aio_create_completion2)(job.cast(), complete::<S>, &raw mut completion) };
     assert!(code == 0 && !completion.is_null(), "rados_aio_create_completion2 knows no failure");
     flights.start();
-    // SAFETY: the job is alive and nobody refers into it: librados does not know of it before `start`. The name is cloned, since
-    // the callback may free the job before `start` returns. The slot is only a pointer here.
+    // SAFETY: the job is alive and has no references into it: librados does not know it before `start`. The name is
+    // cloned, since the callback may free the job before `start` returns. The slot is only a pointer here.
     let (object, slot) = unsafe { ((*job).title.object.clone(), &raw mut (*job).slot) };
     let code = start(completion, &object, slot);
     if code < 0 {
-        // SAFETY: librados refused the operation: there is no callback, so this is the only owner of both.
+        // SAFETY: librados rejected the operation: there is no callback, so this is the only owner of both.
         let job = unsafe {
             (api.rados_aio_release)(completion);
             Box::from_raw(job)
@@ -151,21 +151,21 @@ pub(crate) fn submit<S: Slot>(
     Pending(pending)
 }
 
-/// librados's callback, on one of its threads. It must not unwind, and must not end a pool or a cluster (their ends wait for
+/// librados' callback, on one of its threads. It must not unwind, and must not drop a pool or a cluster (which wait for
 /// these threads): a job holds neither.
 unsafe extern "C" fn complete<S: Slot>(completion: Handle, argument: *mut c_void) {
     // SAFETY: `argument` is the job of `submit::<S>`, and each completion has one callback: this is its only owner again.
     let job = unsafe { Box::from_raw(argument.cast::<Job<S>>()) };
     let Job { api, flights, title, answer, slot } = *job;
-    // SAFETY: the completion is complete, so that its code is set; this is its last use here, and librados holds a
-    // reference of its own for as long as it is in the callback.
+    // SAFETY: the operation is complete, so its code is set; this is its last use here, and librados holds its own
+    // reference during the callback.
     let code = unsafe {
         let code = (api.rados_aio_get_return_value)(completion);
         (api.rados_aio_release)(completion);
         code
     };
     let value = slot.take(&api, code).map_err(|code| title.error(code));
-    // Whoever asked may not wait any more.
+    // The receiver may be gone.
     let _ = answer.send(value);
     flights.land();
 }

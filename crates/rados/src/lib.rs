@@ -1,11 +1,11 @@
-//! librados, Ceph's client library, as far as gnudi uses it, behind a safe face.
+//! Safe bindings to librados, Ceph's client library, as far as gnudi needs them.
 //!
-//! The library is loaded when it is first needed ([`Librados::load`]), so that gnudi is built and runs without Ceph.
-//! Each operation is submitted at once and answers a [`Pending`]: a future, on which a thread may also just wait. Many are in
-//! flight from one thread that way; librados's own threads carry them and complete them.
+//! The library is loaded on first use ([`Librados::load`]), so that gnudi builds and runs without Ceph. Operations are
+//! submitted immediately and return a [`Pending`]: a future, which a thread may also wait for. Many operations of one
+//! thread can be in flight; librados' own threads execute and complete them.
 //!
-//! It moves bytes. What they mean, retries and batches are its callers' work. There are no snapshots, watches, locks,
-//! extended attributes or object classes.
+//! The bindings transfer bytes. Interpretation, retries and batching are left to callers. There are no snapshots,
+//! watches, locks, extended attributes or object classes.
 
 #![expect(unsafe_code, reason = "calls into a C library; each block says why it holds")]
 #![warn(clippy::undocumented_unsafe_blocks)]

@@ -1,4 +1,4 @@
-//! The C functions: their types as `rados/librados.h` declares them, found by name in the shared library.
+//! The C functions with the types of `rados/librados.h`, looked up by name in the shared library.
 
 use std::{
     ffi::{c_char, c_int, c_uchar, c_void},
@@ -21,7 +21,7 @@ pub(crate) const CREATE_EXCLUSIVE: c_int = 1;
 
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $answer:ty)?;)*) => {
-        /// Pointers to the functions; they stay valid as long as the process lives, since the library is never unloaded.
+        /// Function pointers; valid for the life of the process, since the library is never unloaded.
         pub(crate) struct Api {
             $(pub(crate) $name: unsafe extern "C" fn($($argument: $type),*) $(-> $answer)?,)*
         }
@@ -30,8 +30,8 @@ macro_rules! functions {
             fn resolve(library: &Library) -> Result<Self, libloading::Error> {
                 Ok(Api {
                     $(
-                        // SAFETY: the type is the one that librados.h declares for a function of this name, and the
-                        // name is librados's own; its versions keep both.
+                        // SAFETY: the type is the one that librados.h declares for this function; it does not change
+                        // between versions.
                         $name: *unsafe { library.get(stringify!($name)) }?,
                     )*
                 })
@@ -109,19 +109,19 @@ functions! {
 pub struct Librados(Arc<Api>);
 
 impl Librados {
-    /// The name that every release of Ceph since 2012 gives it.
+    /// The library's name in every release of Ceph since 2012.
     pub const NAME: &str = "librados.so.2";
 
-    /// Loads the library by its name, or from a path. It stays loaded until the process ends: it has threads of its own.
+    /// Loads the library by its name, or from a path. It stays loaded until the process ends: it has its own threads.
     pub fn load(library: &Path) -> Result<Self> {
         let missing = |error: libloading::Error| {
-            // The linker's own words are the source; the error itself says only which call failed.
+            // The dynamic linker's message is the source; the error itself only names the failed call.
             let reason =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             Error::Library { library: library.to_owned(), reason: reason.replace('\n', " ") }
         };
-        // SAFETY: its initialisers are those of Ceph's own client programs, and ask nothing of the process. Whoever
-        // gives another file has decided to run what is in it.
+        // SAFETY: its initialisers are those that run in Ceph's own clients. A caller who gives another file has
+        // decided to run its code.
         let library = unsafe { Library::new(library) }.map_err(missing)?;
         let api = Api::resolve(&library).map_err(missing)?;
         // Never unloaded: the pointers in `api` stay valid.

@@ -4,12 +4,12 @@ use std::ffi::{CStr, c_char};
 
 use crate::{Error, Pool, Result, library::Handle};
 
-/// What librados answers at the end of a list: `ENOENT`.
+/// librados' code for the end of a list: `ENOENT`.
 const END: std::ffi::c_int = -2;
 
 impl Pool {
-    /// The names of all objects of the namespace that begin with `prefix`, in no order. The cluster has no index of names: it looks
-    /// through the whole pool. Blocks meanwhile; names that are not UTF-8 are left out.
+    /// The names of all objects of the namespace that begin with `prefix`, unordered. The cluster has no index of
+    /// names: it scans the whole pool. Blocks; names that are not UTF-8 are skipped.
     pub fn list(&self, prefix: &str) -> Result<Vec<String>> {
         let mut list = List { pool: self, handle: std::ptr::null_mut() };
         // SAFETY: the context is alive, and `handle` takes one pointer.
@@ -37,7 +37,7 @@ impl List<'_> {
     fn next(&mut self) -> Result<Option<&CStr>> {
         let (mut object, mut locator, mut namespace): (*const c_char, *const c_char, *const c_char) =
             (std::ptr::null(), std::ptr::null(), std::ptr::null());
-        // SAFETY: the list is open, used by this thread only, and the three places outlive the call.
+        // SAFETY: the list is open, used by this thread only, and the three output parameters outlive the call.
         let code = unsafe {
             (self.pool.api().rados_nobjects_list_next)(
                 self.handle,
@@ -50,7 +50,8 @@ impl List<'_> {
             return Ok(None);
         }
         self.check(code)?;
-        // SAFETY: librados gave a C string that lives until the next call on this list, which the borrow of `self` keeps off.
+        // SAFETY: librados returned a C string that is valid until the next call on this list, which the borrow of
+        // `self` prevents.
         Ok(Some(unsafe { CStr::from_ptr(object) }))
     }
 

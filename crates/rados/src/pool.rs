@@ -1,4 +1,4 @@
-//! A pool: where objects are written and read. Every operation is submitted at once; its answer is a [`Pending`].
+//! A pool of objects. Operations are submitted immediately and return a [`Pending`].
 
 use std::{ffi::CStr, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     write::WriteOperation,
 };
 
-/// A pool of a cluster; clones share it. The last one to be dropped waits for the operations that are on their way.
+/// A pool of a cluster; clones share it. Dropping the last one waits for operations in flight.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Inner>);
 
@@ -21,8 +21,8 @@ struct Inner {
     flights: Arc<Flights>,
 }
 
-// SAFETY: librados lets threads share an I/O context as long as nobody changes its settings (namespace, locator, snapshot),
-// and nothing here does.
+// SAFETY: threads may share an I/O context as long as its settings (namespace, locator, snapshot) do not change, and
+// nothing here changes them.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
@@ -50,43 +50,43 @@ impl Pool {
         &self.0.name
     }
 
-    /// The number that placement groups carry before the dot.
+    /// The pool number in ids of placement groups, before the dot.
     pub fn id(&self) -> i64 {
         // SAFETY: the context is alive.
         unsafe { (self.api().rados_ioctx_get_id)(self.0.context) }
     }
 
-    /// An empty write operation: add steps, then [`Pool::operate`].
+    /// An empty write operation: add steps, then call [`Pool::operate`].
     pub fn write_operation(&self) -> WriteOperation {
         WriteOperation::new(self.api())
     }
 
-    /// Carries out all steps on the object, or none.
+    /// Executes all steps on the object, or none.
     pub fn operate(&self, object: &str, operation: WriteOperation) -> Pending<()> {
         operation.submit(self, object)
     }
 
-    /// Writes a whole object, in place of what it held.
+    /// Writes a whole object, replacing its data.
     pub fn write_full(&self, object: &str, data: &[u8]) -> Pending<()> {
         self.operate(object, self.write_operation().write_full(data))
     }
 
-    /// Creates an empty object; `AlreadyExists` if it is there.
+    /// Creates an empty object; `AlreadyExists` if it exists.
     pub fn create_exclusive(&self, object: &str) -> Pending<()> {
         self.operate(object, self.write_operation().create_exclusive())
     }
 
-    /// Creates an object with these bytes; `AlreadyExists` if it is there.
+    /// Creates an object with these bytes; `AlreadyExists` if it exists.
     pub fn create_full(&self, object: &str, data: &[u8]) -> Pending<()> {
         self.operate(object, self.write_operation().create_exclusive().write_full(data))
     }
 
-    /// Removes an object with its omap; `NotFound` if it is not there.
+    /// Removes an object with its omap; `NotFound` if it does not exist.
     pub fn remove(&self, object: &str) -> Pending<()> {
         self.operate(object, self.write_operation().remove())
     }
 
-    /// For the calls of librados that block; nothing else may be done with it.
+    /// For librados' blocking calls; must not be used for anything else.
     pub(crate) fn context(&self) -> Handle {
         self.0.context
     }
@@ -114,7 +114,7 @@ impl Pool {
     }
 }
 
-/// Used by callers that check before they submit.
+/// For callers that validate before they submit.
 pub(crate) fn refused<T>(error: crate::Error) -> Pending<T> {
     Pending::ready(Result::Err(error))
 }

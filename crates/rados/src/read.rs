@@ -1,7 +1,7 @@
-//! Read operations: an object's bytes, its size, its omap.
+//! Read operations: an object's data, its size, its omap.
 //!
-//! librados writes into the job's slot while the operation is on its way: the job lies on the heap, is moved by nobody until the
-//! callback takes it, and no reference into it exists meanwhile.
+//! librados writes into the job's slot while the operation is in flight: the job is on the heap, is not moved before
+//! the callback, and there are no references into it meanwhile.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uchar},
@@ -17,34 +17,34 @@ use crate::{
     pool::refused,
 };
 
-/// What is known of an object.
+/// Properties of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Bytes of data; its omap not counted.
+    /// Bytes of data, without the omap.
     pub size: u64,
-    /// When it was last written, in whole seconds.
+    /// Time of the last write, in whole seconds.
     pub modified: SystemTime,
 }
 
 /// Part of an object's omap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OmapPage {
-    /// Keys with their values, in the order of the keys' bytes.
+    /// Keys with values, sorted by the bytes of the keys.
     pub entries: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether there are keys after the last one here.
+    /// Whether there are more keys.
     pub more: bool,
 }
 
 impl Pool {
-    /// Reads at most `len_max` bytes from `offset` on; fewer where the object ends before, none past its end.
+    /// Reads at most `len_max` bytes from `offset`; fewer if the object ends before, none past its end.
     pub fn read(&self, object: &str, offset: u64, len_max: usize) -> Pending<Vec<u8>> {
-        // To an OSD a length of 0 means all of the object.
+        // For an OSD a length of 0 means the whole object.
         let buffer_len = len_max.max(1);
         let slot = DataSlot { data: vec![0; buffer_len], len_max, len: 0, code: 0 };
         self.submit("read", object, slot, |context, completion, object, slot| {
             let operation = ReadOperation::new(self.api());
-            // SAFETY: the slot outlives the operation, on the heap; its data are `buffer_len` bytes that belong to it alone. The
-            // reference to the vector ends before librados knows the pointers.
+            // SAFETY: the slot is on the heap and outlives the operation; its data are `buffer_len` bytes without other
+            // users. The reference to the vector ends before librados knows the pointers.
             unsafe {
                 let data = (*slot).data.as_mut_ptr().cast::<c_char>();
                 (self.api().rados_read_op_read)(
@@ -60,14 +60,14 @@ impl Pool {
         })
     }
 
-    /// As [`Pool::read`], with the size that the object has at the same moment.
+    /// As [`Pool::read`], with the object's size at the same moment.
     pub fn read_with_size(&self, object: &str, offset: u64, len_max: usize) -> Pending<(Vec<u8>, u64)> {
         let buffer_len = len_max.max(1);
         let data = DataSlot { data: vec![0; buffer_len], len_max, len: 0, code: 0 };
         let slot = SizedSlot { data, stat: StatSlot { size: 0, mtime: 0, code: 0 } };
         self.submit("read", object, slot, |context, completion, object, slot| {
             let operation = ReadOperation::new(self.api());
-            // SAFETY: as in `read` and `stat`: the two parts of the slot are those of theirs.
+            // SAFETY: as in `read` and `stat`, whose slots these are.
             unsafe {
                 let data = (*slot).data.data.as_mut_ptr().cast::<c_char>();
                 (self.api().rados_read_op_stat)(
@@ -89,7 +89,7 @@ impl Pool {
         })
     }
 
-    /// The object's size; `NotFound` if there is none.
+    /// The object's size; `NotFound` if it does not exist.
     pub fn stat(&self, object: &str) -> Pending<Stat> {
         let slot = StatSlot { size: 0, mtime: 0, code: 0 };
         self.submit("stat", object, slot, |context, completion, object, slot| {
@@ -107,8 +107,8 @@ impl Pool {
         })
     }
 
-    /// The keys after `start_after` that begin with `prefix`, at most `count_max` of them (the cluster may give fewer, and
-    /// say that there are more); `NotFound` if the object is not there.
+    /// The keys after `start_after` that begin with `prefix`, at most `count_max` (the cluster may return fewer, and
+    /// say that there are more); `NotFound` if the object does not exist.
     pub fn omap_page(
         &self,
         object: &str,
@@ -125,8 +125,8 @@ impl Pool {
         let slot = OmapSlot { iterator: std::ptr::null_mut(), more: 0, code: 0 };
         self.submit("read keys of", object, slot, |context, completion, object, slot| {
             let operation = ReadOperation::new(self.api());
-            // SAFETY: the slot outlives the operation, on the heap; both strings are copied during the call. The iterator is set
-            // at once, and filled when the operation completes.
+            // SAFETY: the slot is on the heap and outlives the operation; both strings are copied during the call. The
+            // iterator is set immediately, and filled when the operation completes.
             unsafe {
                 (self.api().rados_read_op_omap_get_vals2)(
                     operation.handle,
@@ -143,7 +143,7 @@ impl Pool {
     }
 }
 
-/// A read operation while it is put together; librados takes its steps out at the submission.
+/// A read operation under construction; librados takes its steps at submission.
 struct ReadOperation {
     api: Arc<Api>,
     handle: Handle,
@@ -239,28 +239,28 @@ impl Slot for OmapSlot {
 
     fn take(self, api: &Api, code: c_int) -> Result<OmapPage, c_int> {
         let outcome = worst(code, self.code).map(|()| OmapPage {
-            // SAFETY: the operation succeeded, so that the iterator is filled.
+            // SAFETY: the operation succeeded, so the iterator is filled.
             entries: unsafe { entries(api, self.iterator) },
             more: self.more != 0,
         });
         if !self.iterator.is_null() {
-            // SAFETY: the operation is complete: librados uses the iterator no more, and this is its only end.
+            // SAFETY: the operation is complete: librados no longer uses the iterator, which is freed only here.
             unsafe { (api.rados_omap_get_end)(self.iterator) };
         }
         outcome
     }
 }
 
-/// All that an iterator holds.
+/// All entries of an iterator.
 ///
 /// # Safety
-/// The iterator is that of an operation that succeeded, and has not ended.
+/// The iterator is from an operation that succeeded, and has not been freed.
 unsafe fn entries(api: &Api, iterator: Handle) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut entries = Vec::new();
     loop {
         let (mut key, mut value): (*mut c_char, *mut c_char) = (std::ptr::null_mut(), std::ptr::null_mut());
         let (mut key_len, mut value_len) = (0, 0);
-        // SAFETY: the iterator is alive, and the four places outlive the call.
+        // SAFETY: the iterator is alive, and the four output parameters outlive the call.
         let code = unsafe {
             (api.rados_omap_get_next2)(
                 iterator,
@@ -274,18 +274,18 @@ unsafe fn entries(api: &Api, iterator: Handle) -> Vec<(Vec<u8>, Vec<u8>)> {
         if code < 0 || key.is_null() {
             return entries;
         }
-        // SAFETY: both point into the iterator, which lives on; they are copied here.
+        // SAFETY: both point into the iterator, which is alive; they are copied here.
         entries.push(unsafe { (copy(key, key_len), copy(value, value_len)) });
     }
 }
 
 /// # Safety
-/// `len` bytes lie at `start`, or `start` is null.
+/// There are `len` bytes at `start`, or `start` is null.
 unsafe fn copy(start: *const c_char, len: usize) -> Vec<u8> {
     if start.is_null() || len == 0 {
         return Vec::new();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) }.to_vec()
 }
 

@@ -1,4 +1,4 @@
-//! Write operations: several steps on one object that happen together or not at all.
+//! Write operations: several steps on one object, executed atomically.
 
 use std::{
     ffi::{c_char, c_int},
@@ -12,7 +12,7 @@ use crate::{
     pool::refused,
 };
 
-/// Steps to carry out on one object, in order. librados copies what a step is given.
+/// Steps to execute on one object, in order. librados copies the arguments of a step.
 pub struct WriteOperation {
     api: Arc<Api>,
     handle: Handle,
@@ -21,7 +21,7 @@ pub struct WriteOperation {
     invalid: Option<Error>,
 }
 
-// SAFETY: the handle is a list of steps on the heap that belongs to this value alone; any one thread may hold it.
+// SAFETY: the handle is a list of steps on the heap without other users; any one thread may own it.
 unsafe impl Send for WriteOperation {}
 
 impl std::fmt::Debug for WriteOperation {
@@ -32,7 +32,7 @@ impl std::fmt::Debug for WriteOperation {
 
 impl Drop for WriteOperation {
     fn drop(&mut self) {
-        // SAFETY: the handle is from rados_create_write_op; librados took the steps out of it when it was submitted.
+        // SAFETY: the handle is from rados_create_write_op; librados took its steps at submission.
         unsafe { (self.api.rados_release_write_op)(self.handle) }
     }
 }
@@ -50,7 +50,7 @@ impl WriteOperation {
         self
     }
 
-    /// Creates the object; the operation fails with `AlreadyExists` if it is there.
+    /// Creates the object; the operation fails with `AlreadyExists` if it exists.
     pub fn create_exclusive(self) -> Self {
         // SAFETY: the handle is alive; the category is no longer used and may be null.
         self.step("create", |api, handle| unsafe {
@@ -58,7 +58,7 @@ impl WriteOperation {
         })
     }
 
-    /// Writes a part, from `offset` bytes on.
+    /// Writes at `offset`.
     pub fn write(self, offset: u64, data: &[u8]) -> Self {
         // SAFETY: the handle is alive; `data` is read during the call only.
         self.step("write", |api, handle| unsafe {
@@ -66,7 +66,7 @@ impl WriteOperation {
         })
     }
 
-    /// Writes the whole object, in place of what it held; its omap stays.
+    /// Writes the whole object, replacing its data; its omap stays.
     pub fn write_full(self, data: &[u8]) -> Self {
         // SAFETY: the handle is alive; `data` is read during the call only.
         self.step("write", |api, handle| unsafe {
@@ -74,7 +74,7 @@ impl WriteOperation {
         })
     }
 
-    /// Writes at the object's end.
+    /// Appends to the object.
     pub fn append(self, data: &[u8]) -> Self {
         // SAFETY: the handle is alive; `data` is read during the call only.
         self.step("append to", |api, handle| unsafe {
@@ -88,14 +88,14 @@ impl WriteOperation {
         self.step("remove", |api, handle| unsafe { (api.rados_write_op_remove)(handle) })
     }
 
-    /// Sets keys of the object's omap; creates the object if needed. A key with a NUL byte fails the operation: librados could
-    /// not list past it.
+    /// Sets keys of the object's omap; creates the object if missing. A key with a NUL byte fails the operation:
+    /// librados could not list past it.
     pub fn omap_set<K: AsRef<[u8]>, V: AsRef<[u8]>>(mut self, entries: &[(K, V)]) -> Self {
         self.check_keys(entries.iter().map(|(key, _)| key.as_ref()));
         let keys = Slices::of(entries.iter().map(|(key, _)| key.as_ref()));
         let values = Slices::of(entries.iter().map(|(_, value)| value.as_ref()));
-        // SAFETY: the handle is alive; the four arrays have `entries.len()` items each, and what they point to is in
-        // `entries`: all is read during the call only.
+        // SAFETY: the handle is alive; the four arrays have `entries.len()` items each, and point into `entries`: all
+        // is read during the call only.
         self.step("set keys of", |api, handle| unsafe {
             (api.rados_write_op_omap_set2)(
                 handle,
@@ -120,8 +120,8 @@ impl WriteOperation {
         }
         let verb = self.verb.unwrap_or("change");
         pool.submit(verb, object, Nothing, |context, completion, object, _| -> c_int {
-            // SAFETY: the operation, the context and the completion are alive, and `object` is a C string that librados copies;
-            // no mtime means now. librados takes the steps out of the operation before it returns.
+            // SAFETY: the operation, the context and the completion are alive, and librados copies `object`, a C
+            // string; no mtime means now. librados takes the steps before it returns.
             unsafe {
                 (self.api.rados_aio_write_op_operate)(
                     self.handle,
@@ -136,7 +136,7 @@ impl WriteOperation {
     }
 }
 
-/// Byte strings as two arrays, as C takes them. Valid as long as the strings are.
+/// Byte strings as two arrays for C. Valid as long as the strings are.
 struct Slices {
     starts: Vec<*const c_char>,
     lens: Vec<usize>,

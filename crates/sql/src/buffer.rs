@@ -1,4 +1,4 @@
-//! Rows that one statement has found, many of them together in two allocations.
+//! Rows of one statement, many of them in two allocations.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use rusqlite::types::ValueRef;
 
 use crate::{Row, row::decode};
 
-/// A buffer has no more rows, and not many more bytes of texts. mimalloc gives larger pieces back to the system, which zeroes their pages
-/// for the next one.
+/// Maximum rows of a buffer, which also limits its text bytes approximately. mimalloc returns larger blocks to the
+/// system, which zeroes the pages at the next use.
 const ROWS_MAX: usize = 256;
 const BYTES_MAX: usize = 64 << 10;
 
-/// A value of a row; texts and bytes lie in the buffer.
+/// A value of a row; texts and bytes are in the buffer.
 #[derive(Clone, Copy, Debug)]
 enum Cell {
     Null,
@@ -21,7 +21,7 @@ enum Cell {
     Bytes { at: u32, length: u32 },
 }
 
-/// Rows next to each other.
+/// Consecutive rows.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     columns: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Buffer {
     bytes: Vec<u8>,
 }
 
-/// A row, which holds the others of its buffer with it.
+/// A row; it keeps the other rows of its buffer alive.
 #[derive(Clone, Debug)]
 pub struct BufferedRow {
     buffer: Arc<Buffer>,
@@ -68,7 +68,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Where the bytes lie. `SQLite`'s rows have less than 2 GiB.
+    /// Range of the bytes. `SQLite`'s rows have less than 2 GiB.
     fn keep(&mut self, bytes: &[u8]) -> (u32, u32) {
         let at = self.bytes.len() as u32;
         self.bytes.extend_from_slice(bytes);
@@ -90,7 +90,7 @@ impl BufferedRow {
         }
     }
 
-    /// A text has bytes as well.
+    /// Texts can be read as bytes, too.
     pub fn bytes(&self, index: usize) -> Result<Option<&[u8]>, sqlx::Error> {
         match self.cell(index)? {
             Cell::Null => Ok(None),

@@ -1,8 +1,8 @@
-//! Folding `SQLite`'s log into its file.
+//! Checkpoints `SQLite`'s write-ahead log into its file.
 //!
-//! `SQLite` would do so by itself at a commit, and tell nobody whether it could. Here the writer does it between two
-//! transactions, and one that meets an I/O error is the last: what the disk has kept is not known then, and it may report
-//! success the next time.
+//! `SQLite`'s automatic checkpoint at a commit does not report failures. Here the writer checkpoints between
+//! transactions. After an I/O error no more changes are accepted: it is unknown what the disk has kept, and the next
+//! sync may report success.
 
 use std::path::PathBuf;
 
@@ -12,24 +12,24 @@ use crate::{
     sqlite,
 };
 
-/// The log is folded into the file when it has about so many pages: rarely, since random keys touch the same pages again.
+/// The log is checkpointed at about this many pages: rarely, since random keys touch the same pages again.
 pub(crate) const CHECKPOINT_PAGES: u32 = 8192;
-/// Beyond it the log is folded at once, whatever is expected of the changes.
+/// Beyond this size the log is checkpointed at once, whatever the estimate.
 const LOG_BYTES_MAX: u64 = 2 * CHECKPOINT_PAGES as u64 * sqlite::PAGE_BYTES as u64;
 
-/// How many changes precede the first checkpoint, which tells how many pages a change takes.
+/// Changes before the first checkpoint, which shows how many pages a change takes.
 const CHANGES_FIRST: u64 = 1000;
 const CHANGES_MIN: u64 = 100;
 const CHANGES_MAX: u64 = 100_000;
 
-/// When the log is folded; for servers never.
+/// Decides when to checkpoint; never for servers.
 #[derive(Debug, Default)]
 pub struct Checkpoints {
-    /// `SQLite`'s log.
+    /// `SQLite`'s log file.
     log: Option<PathBuf>,
-    /// Since the last checkpoint.
+    /// Changes since the last checkpoint.
     changes: u64,
-    /// After how many changes the next one is due.
+    /// Changes after which the next one is due.
     due: u64,
     failed: Option<String>,
 }
@@ -45,12 +45,12 @@ impl Checkpoints {
         }
     }
 
-    /// Refuses changes once a checkpoint has failed.
+    /// Rejects changes after a failed checkpoint.
     pub fn check(&self) -> Result<(), String> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// To be called after a transaction with so many changes.
+    /// Call after a transaction with this many changes.
     pub async fn after(&mut self, connection: &mut Connection, changes: usize) {
         let Some(log) = &self.log else { return };
         self.changes += changes as u64;
@@ -58,7 +58,7 @@ impl Checkpoints {
         if self.failed.is_some() || (self.changes < self.due && !is_long()) {
             return;
         }
-        // Without waiting for readers; what they hold up is folded the next time.
+        // Does not wait for readers; what they block is left to the next checkpoint.
         if let Some(pages) = self.fold(connection, "PRAGMA wal_checkpoint(PASSIVE)").await {
             self.due =
                 (self.changes * u64::from(CHECKPOINT_PAGES) / pages.max(1)).clamp(CHANGES_MIN, CHANGES_MAX);
@@ -66,27 +66,27 @@ impl Checkpoints {
         }
     }
 
-    /// Folds the log as far as readers allow: the next transaction writes it from its start again.
+    /// Checkpoints as far as readers allow: the next transaction writes the log from its start again.
     pub async fn now(&mut self, connection: &mut Connection) {
         if self.log.is_some() && self.failed.is_none() {
             self.fold(connection, "PRAGMA wal_checkpoint(PASSIVE)").await;
         }
     }
 
-    /// Folds all of the log, empties it and closes the connection.
+    /// Checkpoints all of the log, empties it and closes the connection.
     pub async fn finish(mut self, mut connection: Connection) {
         if self.log.is_some() && self.failed.is_none() {
             self.fold(&mut connection, "PRAGMA wal_checkpoint(TRUNCATE)").await;
         }
         if self.failed.is_some() {
-            // The last connection to be closed would fold the log once more, and remove it. It is left to the next start.
+            // Closing the last connection would checkpoint once more and delete the log; leave that to the next start.
             std::mem::forget(connection);
         } else {
             connection.close().await;
         }
     }
 
-    /// How many pages the log had; `None` where it could not be folded.
+    /// The pages in the log; `None` if the checkpoint failed.
     async fn fold(&mut self, connection: &mut Connection, pragma: &'static str) -> Option<u64> {
         let folded = connection.fetch_one(connection.statement(pragma)).await;
         match folded.and_then(|row| row.try_get::<i64>(1)) {
@@ -101,7 +101,7 @@ impl Checkpoints {
                 None
             }
             Err(error) => {
-                // No space, mostly: nothing is lost, and the next group tries again.
+                // Mostly out of space: nothing is lost, and the next transaction tries again.
                 tracing::warn!(error = reason(&error), "the index's log was not folded into its file");
                 None
             }

@@ -17,7 +17,7 @@ use crate::{
     postgres, sqlite,
 };
 
-/// How many prepared statements a connection keeps: listings have many shapes.
+/// Prepared statements cached per connection: listings have many shapes.
 pub(crate) const STATEMENTS_MAX: usize = 256;
 
 /// How connections are made.
@@ -28,14 +28,14 @@ pub enum Connector {
     Mysql(Box<MySqlConnectOptions>, Duration),
 }
 
-/// What a connection is for.
+/// The use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Read,
     Write,
-    /// Short transactions of a coordinator: one whose process is gone or stands still is undone by the server within two limits.
+    /// Short transactions of a coordinator: the server aborts those of a dead or suspended process after two limits.
     Coordinate,
-    /// Changes of the schema, which may take their time.
+    /// Changes of the schema, which may take long.
     Migrate,
 }
 
@@ -56,7 +56,7 @@ impl Connector {
         }
     }
 
-    /// How long a server may take.
+    /// The server's time limits.
     pub fn limit(&self) -> Option<Duration> {
         match self {
             Connector::Sqlite(_) => None,
@@ -85,7 +85,7 @@ impl Connector {
     }
 }
 
-/// A connection to any database. On a server each statement has a deadline, and one that misses it costs the connection.
+/// A connection to any database. On a server each statement has a deadline; missing it closes the connection.
 #[derive(Debug)]
 pub struct Connection {
     inner: Inner,
@@ -100,7 +100,7 @@ enum Inner {
     Mysql(MySqlConnection),
 }
 
-/// What is given for each kind of connection.
+/// Dispatches on the kind of connection.
 macro_rules! each {
     ($connection:expr, $open:ident, $module:ident => $given:expr) => {{
         let deadline = $connection.deadline;
@@ -141,17 +141,17 @@ impl Connection {
         }
     }
 
-    /// Whether it is of no use any more.
+    /// Whether it is unusable.
     pub fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// A statement that is whole but for its values.
+    /// A complete statement, without values.
     pub fn statement(&self, sql: &'static str) -> Statement {
         Statement::whole(self.dialect(), sql)
     }
 
-    /// Answers how many rows it found to change.
+    /// Returns the number of matched rows.
     pub async fn execute(&mut self, statement: Statement) -> Result<u64, sqlx::Error> {
         each!(self, open, engine => engine::query(statement).execute(open).await.map(|done| done.rows_affected()))
     }
@@ -168,12 +168,12 @@ impl Connection {
         self.fetch_optional(statement).await?.ok_or(sqlx::Error::RowNotFound)
     }
 
-    /// Carries out statements without values.
+    /// Runs statements without values.
     pub async fn run(&mut self, statements: &'static str) -> Result<(), sqlx::Error> {
         each!(self, open, _engine => open.execute(statements).await.map(|_| ()))
     }
 
-    /// An INSERT of one row, which answers with the number that the database gave it, its column `number`.
+    /// Inserts one row and returns the number that the database assigned to its column `number`.
     pub async fn insert_numbered(
         &mut self,
         mut statement: Statement,
@@ -188,12 +188,12 @@ impl Connection {
         self.fetch_one(statement).await?.try_get(0)
     }
 
-    /// A statement that a constraint may refuse, within a transaction that goes on then.
+    /// Runs a statement that may violate a constraint, inside a transaction that continues afterwards.
     pub async fn try_execute(&mut self, statement: Statement) -> Result<u64, sqlx::Error> {
         if self.dialect() != Dialect::Postgres {
             return self.execute(statement).await;
         }
-        // A failed statement ends a transaction, or what came behind a savepoint.
+        // A failed statement aborts the transaction, or everything after a savepoint.
         self.run("SAVEPOINT tried").await?;
         let outcome = self.execute(statement).await;
         match &outcome {
@@ -212,7 +212,7 @@ impl Connection {
                 Inner::Mysql(open) => open.close().await,
             }
         };
-        // An error while closing changes nothing.
+        // An error on closing does not matter.
         within(self.deadline, closed).await.ok();
     }
 }

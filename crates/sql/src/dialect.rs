@@ -1,11 +1,11 @@
-//! What the databases write differently.
+//! SQL that differs between the databases.
 //!
-//! On the servers texts are bytes like ids (`BYTEA`, `VARBINARY`): so they compare by their bytes whatever the server's
-//! locale, and any character may be in them.
+//! On servers texts are stored as bytes, like ids (`BYTEA`, `VARBINARY`): so they compare by their bytes whatever the
+//! server's locale, and may contain any character.
 
 use crate::options::Server;
 
-/// A way to write SQL.
+/// A SQL dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Sqlite,
@@ -28,7 +28,7 @@ impl Dialect {
         self != Dialect::Sqlite
     }
 
-    /// An integer that is absent; servers want to know what it is that is absent.
+    /// A NULL integer; servers need its type.
     pub const fn no_integer(self) -> &'static str {
         match self {
             Dialect::Sqlite => "NULL",
@@ -37,7 +37,7 @@ impl Dialect {
         }
     }
 
-    /// The same of bytes.
+    /// A NULL of bytes.
     pub const fn no_bytes(self) -> &'static str {
         match self {
             Dialect::Postgres => "CAST(NULL AS BYTEA)",
@@ -45,7 +45,7 @@ impl Dialect {
         }
     }
 
-    /// The number of what is current ([`gnudi_model::Resource::CURRENT`]).
+    /// The revision number of current rows ([`gnudi_model::Resource::CURRENT`]).
     pub const fn current(self) -> &'static str {
         match self {
             Dialect::Postgres => "CAST(-1 AS BIGINT)",
@@ -53,7 +53,7 @@ impl Dialect {
         }
     }
 
-    /// A term of ORDER BY. `SQLite` and `MySQL` take NULL for the least of values, `PostgreSQL` for the greatest.
+    /// A term of ORDER BY. NULL sorts first in `SQLite` and `MySQL`, last in `PostgreSQL`.
     pub fn order_term(self, key: &str, ascending: bool, is_nullable: bool, nulls_first: bool) -> String {
         let direction = if ascending { "ASC" } else { "DESC" };
         let nulls = if nulls_first { "FIRST" } else { "LAST" };

@@ -1,8 +1,8 @@
-//! What an error of a database means, whichever it is.
+//! Classifies database errors.
 
 use sqlx::{error::DatabaseError, mysql::MySqlDatabaseError, postgres::PgDatabaseError};
 
-/// `SQLITE_FULL`; also what a refused `write` for want of space becomes.
+/// `SQLITE_FULL`; also a `write` that failed for lack of space.
 const SQLITE_FULL: &str = "13";
 /// `SQLITE_IOERR_SHMSIZE`: no space to enlarge the WAL's index.
 const SQLITE_IOERR_SHMSIZE: &str = "4874";
@@ -13,7 +13,7 @@ const SQLITE_IOERR: u32 = 10;
 /// `SQLITE_BUSY`: another connection holds a lock.
 const SQLITE_BUSY: &str = "5";
 
-/// Who may be asked again later: out of space, memory or connections, stopped, taken over, not answering in time.
+/// Transient: out of space, memory or connections, shut down, failed over, timed out.
 const POSTGRES_NO_SPACE: &str = "53100";
 const POSTGRES_UNAVAILABLE: [&str; 5] = [
     // A statement or a lock took too long.
@@ -35,7 +35,7 @@ const MYSQL_UNAVAILABLE: [u16; 11] = [
 /// A lock took too long; a deadlock.
 const MYSQL_CONTENDED: [u16; 2] = [1205, 1213];
 
-/// What happened, with the database's code. The text names neither the database's address nor a value of a row.
+/// What happened, with the database's code. Contains neither the database's address nor values of rows.
 pub fn reason(error: &sqlx::Error) -> String {
     match error.as_database_error() {
         Some(database) => match code(database) {
@@ -46,7 +46,7 @@ pub fn reason(error: &sqlx::Error) -> String {
     }
 }
 
-/// Whether a [`reason`] is one that trying again does not change: a login or a database that is not there, or not allowed.
+/// Whether a [`reason`] is permanent: wrong login, missing database, or no permission.
 pub fn is_lasting(reason: &str) -> bool {
     const CODES: [&str; 8] = ["28P01", "28000", "3D000", "42501", "1044", "1045", "1049", "1698"];
     CODES.iter().any(|code| reason.ends_with(&format!("(code {code})")))
@@ -59,14 +59,14 @@ fn code(error: &dyn DatabaseError) -> Option<String> {
     }
 }
 
-/// What a caller can do about an error.
+/// The caller's possible reaction to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The disk or a quota is full.
     NoSpace,
-    /// The server does not answer, or is not the primary: later it may.
+    /// The server does not respond, or is not the primary: retry later.
     Unavailable,
-    /// Another transaction was in the way: the same one may be tried again at once.
+    /// Conflict with another transaction: retry the same one at once.
     Contended,
     Other,
 }
@@ -112,7 +112,7 @@ pub fn is_foreign_key_violation(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(DatabaseError::is_foreign_key_violation)
 }
 
-/// Whether the disk has failed `SQLite`.
+/// Whether it is a disk error of `SQLite`.
 pub fn is_io_error(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
     code.is_some_and(|code| code & 0xff == SQLITE_IOERR)
@@ -122,18 +122,19 @@ pub fn is_busy(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(SQLITE_BUSY))
 }
 
-/// Whether a statement names a table that there is not.
+/// Whether a statement refers to a missing table.
 pub fn is_missing_table(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(DatabaseError::code);
     code.is_some_and(|code| matches!(&*code, "42P01" | "42S02"))
 }
 
-/// Whether nothing can be said over the connection any more.
+/// Whether the connection is unusable.
 pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => true,
         sqlx::Error::Database(error) => {
-            // Administrators end connections, servers their sessions, and MariaDB (70100) what runs when it shuts down.
+            // Administrators terminate connections, servers their sessions, and MariaDB (70100) running statements at
+            // shutdown.
             matches!(error.code().as_deref(), Some("57P01" | "57P02" | "57P03" | "25P03" | "70100"))
                 || error.code().is_some_and(|code| code.starts_with("08"))
         }

@@ -1,8 +1,8 @@
-//! `SQLite`, `PostgreSQL` and `MySQL` or `MariaDB` in one form: URLs and options, connections, pools of readers, statements, rows, and
-//! what an error means.
+//! `SQLite`, `PostgreSQL` and `MySQL` or `MariaDB` behind one interface: URLs and options, connections, pools of
+//! readers, statements, rows, and classified errors.
 //!
-//! One file per database says how it is reached and how values are bound; `dialect.rs` what it writes differently. What the statements
-//! are is not known here.
+//! One file per database connects and binds values; `dialect.rs` has the differences in SQL. Nothing here knows the
+//! schema.
 
 mod buffer;
 mod checkpoint;

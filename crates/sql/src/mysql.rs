@@ -1,4 +1,4 @@
-//! `MySQL` and `MariaDB`: how they are reached, and how values are bound.
+//! `MySQL` and `MariaDB`: connecting, and binding values.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ pub(crate) async fn connect(
 ) -> Result<MySqlConnection, sqlx::Error> {
     let mut connection = options.connect().await?;
     let seconds = limit.as_secs().max(1);
-    // Without strictness a value that is too long is cut. The first comment is read by MariaDB alone, the second by MySQL:
-    // a process that stands still in a transaction loses it, so that others can write.
+    // Strict mode, since otherwise values that are too long are truncated. The first comment is for MariaDB, the second
+    // for MySQL: a process suspended in a transaction loses it, so that others can write.
     let limits = match purpose {
         Purpose::Migrate => String::new(),
         Purpose::Read | Purpose::Write => format!(

@@ -1,10 +1,10 @@
-//! Where a database lies, and what may be used there.
+//! Database options.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use gnudi_model::Secret;
 
-/// Sets what the options of both servers have alike but for the types, and the name of the root certificates.
+/// The options that both servers share, except types and the name of the root certificate option.
 macro_rules! with_options {
     ($connect:expr, $options:ident, $root_certificates:ident) => {{
         let mut connect = $connect
@@ -63,7 +63,7 @@ impl DatabaseOptions {
         }
     }
 
-    /// What errors call it.
+    /// Its name in errors.
     pub fn place(&self) -> String {
         match self {
             DatabaseOptions::Sqlite(options) => options.path.display().to_string(),
@@ -72,34 +72,35 @@ impl DatabaseOptions {
     }
 }
 
-/// Where the `SQLite` file lies and what it may use.
+/// The `SQLite` file and its limits.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// Created where absent; its folder must exist.
+    /// Created if missing; its folder must exist.
     pub path: PathBuf,
-    /// How many reads run at once.
+    /// Concurrent reads.
     pub readers_max: u32,
     /// How long a write waits for another process's, and a read for a connection.
     pub busy_timeout: Duration,
-    /// Memory for pages, per connection.
+    /// Page cache per connection.
     pub page_cache_bytes: u32,
-    /// How large the file may grow; a write beyond it fails for want of space ([`crate::Class::NoSpace`]).
+    /// Maximum file size; a write beyond it fails with [`crate::Class::NoSpace`].
     pub bytes_max: Option<u64>,
-    /// Where somebody looks after the disk's space.
+    /// Monitors the disk's free space, if set.
     pub space: Option<Arc<dyn DiskSpace>>,
-    /// How many resources a filter's comparison may find to be looked up one by one; others are met in the listing's order.
+    /// Up to this many rows, a filter's comparison is resolved through its index; beyond it rows are tested in the
+    /// listing's order.
     pub rows_rare_max: u32,
 }
 
-/// The space of the disk on which the file lies.
+/// The space on the file's disk.
 pub trait DiskSpace: fmt::Debug + Send + Sync {
-    /// Whether it is so short that the file's log is folded at once, and does not grow.
+    /// Whether space is so short that the log must be checkpointed at once and must not grow.
     fn is_short(&self) -> bool;
-    /// Called when a write finds no space, before it is tried once more: gives some, if it can.
+    /// Called before the retry of a write that found no space: frees some, if possible.
     fn make_room(&self);
 }
 
-/// Finding a row by itself costs as much as passing over some 20 others.
+/// Fetching a single row costs as much as scanning about 20.
 const ROWS_RARE_MAX: u32 = 2000;
 
 impl SqliteOptions {
@@ -116,7 +117,7 @@ impl SqliteOptions {
     }
 }
 
-/// What listens.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     /// 13 or newer.
@@ -125,7 +126,7 @@ pub enum Server {
     Mysql,
 }
 
-/// A database on a server, which exists.
+/// An existing database on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
     pub server: Server,
@@ -134,9 +135,9 @@ pub struct ServerOptions {
     pub password: Option<Secret>,
     pub database: String,
     pub tls: Tls,
-    /// How many reads run at once, each on a connection of its own. There is one more for writing.
+    /// Concurrent reads, one per connection; one more connection is for writing.
     pub readers_max: u32,
-    /// How long a connection or a statement may take, with the wait for other writers.
+    /// Timeout of connecting and of a statement, including waits for other writers.
     pub timeout: Duration,
     /// As [`SqliteOptions::rows_rare_max`].
     pub rows_rare_max: u32,
@@ -176,18 +177,18 @@ impl ServerOptions {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// A name or an address, and a port.
+    /// A host name or address, and a port.
     Tcp(String, u16),
-    /// `MySQL`: the socket; `PostgreSQL`: the folder with the socket of the port.
+    /// `MySQL`: the socket; `PostgreSQL`: the folder of the socket for this port.
     Socket(PathBuf, u16),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     pub mode: TlsMode,
-    /// PEM, in place of those that the system trusts.
+    /// PEM, instead of the system's.
     pub root_certificates: Option<PathBuf>,
-    /// PEM: what this side shows, and its key.
+    /// PEM: client certificate and key.
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
@@ -195,12 +196,12 @@ pub struct Tls {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsMode {
     Disabled,
-    /// Where the server can; nothing is verified.
+    /// TLS if the server supports it; nothing is verified.
     #[default]
     Preferred,
     /// Nothing is verified.
     Required,
-    /// The certificate comes from a trusted authority.
+    /// The certificate is from a trusted authority.
     VerifyCa,
     /// It also names the host.
     VerifyIdentity,

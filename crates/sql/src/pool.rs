@@ -1,7 +1,7 @@
-//! Connections for reading.
+//! Pools of connections for reading.
 //!
-//! Those to a server are taken as they are found, without asking whether they still live: a statement that meets a
-//! connection which the server has closed meanwhile is tried once more on a new one. Nothing is changed by it.
+//! Server connections are not tested before use: a statement on a connection that the server has closed meanwhile is
+//! retried once on a new one. Reads are safe to repeat.
 
 use std::{io, time::Duration};
 
@@ -24,7 +24,7 @@ pub struct ServerPool {
     connector: Connector,
     dialect: Dialect,
     limit: Duration,
-    /// As many as may be open.
+    /// Limits open connections.
     permits: Semaphore,
     idle: Mutex<Vec<Connection>>,
 }
@@ -51,7 +51,7 @@ impl Pool {
         }
     }
 
-    /// A statement that is whole but for its values.
+    /// A complete statement, without values.
     pub fn statement(&self, sql: &'static str) -> Statement {
         Statement::whole(self.dialect(), sql)
     }
@@ -99,7 +99,7 @@ impl ServerPool {
                 self.idle.lock().push(connection);
                 return outcome;
             }
-            // The others are as old.
+            // The other idle connections are as old.
             self.idle.lock().clear();
         }
         let mut connection = self.connector.connect(Purpose::Read).await?;

@@ -1,4 +1,4 @@
-//! `PostgreSQL`: how it is reached, and how values are bound.
+//! `PostgreSQL`: connecting, and binding values.
 
 use std::{fmt::Write, time::Duration};
 
@@ -38,14 +38,14 @@ pub(crate) async fn connect(
     let limit_ms = limit.as_millis();
     let limits = match purpose {
         Purpose::Migrate => String::new(),
-        // A process that stands still in a transaction loses it, so that others can write.
+        // A process suspended in a transaction loses it, so that others can write.
         Purpose::Read | Purpose::Write | Purpose::Coordinate => format!(
             "SET statement_timeout = {limit_ms}; SET lock_timeout = {limit_ms}; \
              SET idle_in_transaction_session_timeout = {limit_ms}; "
         ),
     };
     let read_only = if purpose == Purpose::Read { "SET default_transaction_read_only = on; " } else { "" };
-    // Whatever the database's settings are.
+    // Overrides the database's settings.
     let session = format!("{limits}{read_only}SET default_transaction_isolation = 'read committed'");
     connection.execute(AssertSqlSafe(session)).await?;
     Ok(connection)
@@ -67,7 +67,7 @@ pub(crate) fn query(statement: Statement) -> Query<'static, Postgres, PgArgument
     sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(statement.is_kept)
 }
 
-/// The text with numbers in place of question marks.
+/// Replaces question marks by numbered parameters.
 fn numbered(sql: &str, marks: usize) -> String {
     let mut text = String::with_capacity(sql.len() + marks * 4);
     for (number, part) in sql.split('?').enumerate() {

@@ -1,7 +1,7 @@
-//! Reads of a `SQLite` file: connections of rusqlite, each used by one thread at a time.
+//! Reads of a `SQLite` file through rusqlite connections, each used by one thread at a time.
 //!
-//! A statement goes to a thread for blocking calls once, and all its rows come back together; sqlx, which writes, wakes the reader for
-//! each row and copies each value.
+//! A statement takes one trip to a blocking thread, and all its rows come back together; sqlx, which is used for
+//! writing, wakes the reader for each row and copies each value.
 
 use std::{io, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     Row, Statement, Value, buffer::Buffer, connection::STATEMENTS_MAX, options::SqliteOptions, sqlite,
 };
 
-/// As many connections as may be open.
+/// Limits open connections.
 #[derive(Debug)]
 pub struct SqliteReaders {
     options: Arc<SqliteOptions>,
@@ -23,7 +23,7 @@ pub struct SqliteReaders {
 }
 
 impl SqliteReaders {
-    /// Opens the first connection, so that a file that cannot be read is told at once.
+    /// Opens the first connection, so that an unreadable file is reported at once.
     pub async fn open(options: &SqliteOptions) -> Result<Self, sqlx::Error> {
         let options = Arc::new(SqliteOptions { readers_max: options.readers_max.max(1), ..options.clone() });
         let first = {
@@ -53,18 +53,18 @@ impl SqliteReaders {
         .await
     }
 
-    /// Waits for the reads that run, and refuses others.
+    /// Waits for running reads, and rejects new ones.
     pub async fn close(&self) {
         let all = self.permits.acquire_many(self.options.readers_max).await;
         self.permits.close();
         drop(all);
         let idle = std::mem::take(&mut *self.idle.lock());
-        // The last connection to a file folds its log.
+        // Closing the last connection to a file checkpoints its log.
         let closed = blocking(move || {
             drop(idle);
             Ok(())
         });
-        // A connection that is dropped reports no failure.
+        // Dropping a connection reports no failure.
         drop(closed.await);
     }
 }
@@ -135,7 +135,7 @@ fn step(
     Ok(buffers)
 }
 
-/// What sqlx would say of the same failure.
+/// As sqlx would report the failure.
 fn failure(error: rusqlite::Error) -> sqlx::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, message) => {
@@ -150,7 +150,7 @@ fn failure(error: rusqlite::Error) -> sqlx::Error {
 #[derive(Debug, thiserror::Error)]
 #[error("(code: {code}) {message}")]
 struct SqliteFailure {
-    /// The extended one: <https://sqlite.org/rescode.html>.
+    /// The extended code: <https://sqlite.org/rescode.html>.
     code: i32,
     message: String,
 }
@@ -227,7 +227,7 @@ mod tests {
         ];
         let expected = expected.map(|(number, text, bytes)| (number, text.map(str::to_owned), bytes));
         assert_eq!(rows.iter().map(get).collect::<Vec<_>>(), expected);
-        // A text is no number, what is absent is none, and there is no fifth column.
+        // A text is not a number, NULL is `None`, and there is no fifth column.
         assert!(rows[0].try_get::<i64>(1).is_err());
         assert!(rows[0].try_get::<i64>(3).is_err());
         assert!(rows[0].try_get::<&str>(2).is_err());

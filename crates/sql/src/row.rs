@@ -8,9 +8,9 @@ use crate::buffer::BufferedRow;
 
 #[derive(Debug)]
 pub enum Row {
-    /// Of a reader of `SQLite`.
+    /// From a reader of `SQLite`.
     Buffered(BufferedRow),
-    /// Of a connection of sqlx.
+    /// From a connection of sqlx.
     Sqlite(SqliteRow),
     Postgres(PgRow),
     Mysql(MySqlRow),
@@ -21,7 +21,7 @@ impl Row {
         T::get(self, index)
     }
 
-    /// What sqlx decodes.
+    /// A value decoded by sqlx.
     fn raw<'r, T>(&'r self, index: usize) -> Result<T, sqlx::Error>
     where
         T: Decode<'r, Sqlite> + Type<Sqlite>,
@@ -37,7 +37,7 @@ impl Row {
     }
 }
 
-/// What a column may be read as.
+/// Types that a column can be read as.
 pub trait Column<'r>: Sized {
     fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error>;
 }
@@ -54,7 +54,7 @@ impl<'r> Column<'r> for Option<&'r [u8]> {
     }
 }
 
-/// Servers keep texts as bytes.
+/// Servers store texts as bytes.
 impl<'r> Column<'r> for Option<&'r str> {
     fn get(row: &'r Row, index: usize) -> Result<Self, sqlx::Error> {
         match row {

@@ -1,4 +1,4 @@
-//! `SQLite`: a file, and what it must be told (pragmas).
+//! `SQLite`: opening files, pragmas, copies and statistics.
 
 use std::{
     fs::File,
@@ -23,22 +23,22 @@ use crate::{
     options::SqliteOptions,
 };
 
-/// `SQLite`'s page size; [`SqliteOptions::bytes_max`] is cut to whole pages.
+/// `SQLite`'s page size; [`SqliteOptions::bytes_max`] is rounded down to whole pages.
 pub(crate) const PAGE_BYTES: u32 = 4096;
-/// What the log's file is cut back to once it was folded.
+/// The log file is truncated to this size after a checkpoint.
 const LOG_BYTES_MAX: u32 = CHECKPOINT_PAGES * PAGE_BYTES;
 
-/// How many rows of each index the planner's statistics are made from: enough to tell a creator's metrics from a name's
-/// among a million, and a fraction of a second.
+/// Rows of each index sampled for the planner's statistics: enough to tell a creator's metrics from a name's among a
+/// million, in a fraction of a second.
 const STATISTICS_ROWS_MAX: u32 = 100_000;
 
-/// How long to wait before a file that is locked is tried again.
+/// Pause before a locked file is tried again.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a copy waits for a lock that somebody holds for a moment.
+/// How long a copy waits for a short lock.
 const COPY_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Rows on the way from a connection's thread to whoever reads them.
+/// Rows buffered between a connection's thread and the reader.
 const ROWS_BUFFERED_MAX: usize = 1024;
 
 pub(crate) fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
@@ -47,7 +47,7 @@ pub(crate) fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
         .create_if_missing(true)
         .page_size(PAGE_BYTES)
         .journal_mode(SqliteJournalMode::Wal)
-        // A metric that was answered 201 survives a power cut: every commit is synced.
+        // Every commit is synced: a metric answered with 201 survives a power cut.
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(options.busy_timeout)
@@ -64,18 +64,18 @@ pub(crate) fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
     connect
 }
 
-/// What each connection is told, for reading and for writing.
+/// Pragmas for all connections.
 pub(crate) fn pragmas(options: &SqliteOptions) -> [(&'static str, String); 4] {
     [
         ("cache_size", format!("-{}", options.page_cache_bytes / 1024)),
-        // The writer folds the log (`checkpoint.rs`).
+        // The writer runs the checkpoints (`checkpoint.rs`).
         ("wal_autocheckpoint", "0".to_owned()),
         ("journal_size_limit", LOG_BYTES_MAX.to_string()),
         ("temp_store", "MEMORY".to_owned()),
     ]
 }
 
-/// Copies the index in the file `from`, which others may be writing to, to the new file `to`: the state at one moment.
+/// Copies the database `from`, which others may be writing to, to the new file `to`: a consistent snapshot.
 pub async fn copy(from: &Path, to: &Path) -> Result<(), sqlx::Error> {
     let options = SqliteConnectOptions::new()
         .filename(from)
@@ -89,7 +89,8 @@ pub async fn copy(from: &Path, to: &Path) -> Result<(), sqlx::Error> {
     copied.map(|_| ())
 }
 
-/// What is wrong with the length of a file that was complete once. The header is <https://sqlite.org/fileformat2.html#the_database_header>.
+/// Whether a file that was complete once has the wrong length. The header is
+/// <https://sqlite.org/fileformat2.html#the_database_header>.
 pub fn file_fault(path: &Path) -> io::Result<Option<String>> {
     const HEADER_BYTES: usize = 100;
     let mut file = match File::open(path) {
@@ -111,15 +112,16 @@ pub fn file_fault(path: &Path) -> io::Result<Option<String>> {
         bytes => u64::from(bytes),
     };
     let wanted = page_bytes * u64::from(number(28));
-    // The length in the header counts if it was written together with the last change. What the log has, the file may lack.
+    // The length in the header is valid if it was written with the last change. Pages in the log may be missing in the
+    // file.
     let is_told = number(24) == number(92);
     let has_log = std::fs::metadata(log_path(path)).is_ok_and(|log| log.len() > 0);
     let is_short = is_told && !has_log && length < wanted;
     Ok(is_short.then(|| format!("is cut short: {length} of {wanted} bytes are left")))
 }
 
-/// Writes the log of a file that nobody has open as it is read, and syncs it. A commit whose sync failed may have left its
-/// bytes in memory only, where Linux counts them as written: `SQLite` would take them for durable, and build on them.
+/// Rewrites the log of a file that nobody has open, and syncs it. A commit whose sync failed may exist only in the page
+/// cache, which Linux marks as clean: `SQLite` would treat it as durable and build on it.
 pub fn write_log_again(path: &Path) -> io::Result<()> {
     const PIECE_BYTES: usize = 1 << 20;
     let log = match File::options().read(true).write(true).open(log_path(path)) {
@@ -136,14 +138,14 @@ pub fn write_log_again(path: &Path) -> io::Result<()> {
     log.sync_data()
 }
 
-/// Where `SQLite` keeps the log of a file.
+/// The path of a file's log.
 pub fn log_path(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     log.into()
 }
 
-/// A new file is made ready for its log under a lock that nobody waits for, so whoever comes second tries again.
+/// A new file is switched to WAL mode under a lock without a timeout, so a concurrent opener must retry.
 pub async fn connect_patiently(connector: &Connector, timeout: Duration) -> Result<Connection, sqlx::Error> {
     let deadline = Instant::now() + timeout;
     loop {
@@ -154,11 +156,11 @@ pub async fn connect_patiently(connector: &Connector, timeout: Duration) -> Resu
     }
 }
 
-/// Has the planner learn how selective each index is, where tables have grown or shrunk tenfold since it last did. It
-/// does without on a full disk. Servers do so by themselves.
+/// Updates the planner's statistics if tables have grown or shrunk tenfold. Skipped if the disk is full. Servers do
+/// this themselves.
 pub async fn refresh_statistics(connection: &mut Connection) {
-    // 0x10000 looks at all tables, 0x2 analyses those that need it. Other connections read statistics together with the
-    // schema, which they do again when it changes.
+    // 0x10000 checks all tables, 0x2 analyses those that need it. Other connections reload statistics together with the
+    // schema, so the schema is changed, too.
     const REFRESH: &str = "PRAGMA optimize = 0x10002; \
         DROP VIEW IF EXISTS statistics_refreshed; CREATE VIEW statistics_refreshed AS SELECT 1";
     if connection.dialect().is_server() {

@@ -1,7 +1,7 @@
-//! A statement of any of the databases: its text, with a question mark for each value, and the values.
+//! A statement: its text, with a question mark for each value, and the values.
 //!
-//! What databases write differently is written here by those who build statements, and asked from `dialect.rs`; the marks
-//! become what the database wants when the statement is sent.
+//! Callers write the differences between databases with `dialect.rs`; question marks are converted when the statement
+//! is sent.
 
 use std::{fmt::Display, fmt::Write, sync::Arc};
 
@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use crate::Dialect;
 
-/// A value of a statement. Absent ones have a type too, since `PostgreSQL` asks for one.
+/// A value of a statement. NULLs are typed, since `PostgreSQL` needs the type.
 #[derive(Clone, Debug)]
 pub enum Value {
     Integer(Option<i64>),
-    /// Only `SQLite` is given any: among the values of its JSON.
+    /// `SQLite` only, in JSON arrays of values.
     Real(f64),
     Text(Option<Arc<str>>),
     Bytes(Option<Vec<u8>>),
@@ -95,27 +95,27 @@ pub struct Statement {
     pub dialect: Dialect,
     sql: Sql,
     pub values: Vec<Value>,
-    /// Whether a connection keeps it prepared.
+    /// Whether connections cache it as prepared.
     pub(crate) is_kept: bool,
 }
 
 impl Statement {
-    /// One whose text is hardly ever used again: no connection keeps it prepared.
+    /// A statement whose text is rarely reused: it is not cached as prepared.
     pub fn once(dialect: Dialect, sql: impl Into<String>) -> Self {
         Statement { is_kept: false, ..Self::new(dialect, sql) }
     }
 
-    /// To be extended.
+    /// An extensible statement.
     pub fn new(dialect: Dialect, sql: impl Into<String>) -> Self {
         Statement { dialect, sql: Sql::Owned(sql.into()), values: Vec::new(), is_kept: true }
     }
 
-    /// Whole, but for the values.
+    /// A complete statement, without values.
     pub fn whole(dialect: Dialect, sql: &'static str) -> Self {
         Statement { dialect, sql: Sql::Static(sql), values: Vec::new(), is_kept: true }
     }
 
-    /// Whole, but for the values.
+    /// A complete statement, without values.
     pub fn shared(dialect: Dialect, sql: Arc<str>) -> Self {
         Statement { dialect, sql: Sql::Shared(sql), values: Vec::new(), is_kept: true }
     }
@@ -125,20 +125,21 @@ impl Statement {
         self
     }
 
-    /// Appends a mark and its value.
+    /// Appends a placeholder and its value.
     pub fn push_bind(&mut self, value: impl Into<Value>) -> &mut Self {
         self.text().push('?');
         self.values.push(value.into());
         self
     }
 
-    /// The value of the next mark that the text has.
+    /// The value of the next placeholder in the text.
     pub fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self
     }
 
-    /// Appends what is true for an expression that is one of the ids: so that few shapes of statements come about.
+    /// Appends a test whether an expression is one of the ids, in few different shapes, so that prepared statements are
+    /// reused.
     pub fn push_among(&mut self, ids: impl ExactSizeIterator<Item = Uuid> + Clone) {
         if self.dialect == Dialect::Postgres {
             let ids = ids.map(|id| Some(id.as_bytes().to_vec())).collect();
@@ -152,7 +153,7 @@ impl Statement {
             self.push(before).push_bind(id);
             before = ", ";
         }
-        // No id at all: none is equal to NULL.
+        // No ids: nothing is equal to NULL.
         self.push(if before == ", " { ")" } else { " IN (NULL)" });
     }
 
@@ -173,7 +174,7 @@ impl Statement {
         (sql, self.values)
     }
 
-    /// Appends the INSERT of rows: as many values each as there are columns.
+    /// Appends the INSERT of rows: each with as many values as there are columns.
     pub fn push_insert<T>(
         &mut self,
         table: &str,
@@ -195,7 +196,7 @@ impl Statement {
         }
     }
 
-    /// Filled up to a power of two by rows that have no first column, and are left out.
+    /// Padded to a power of two with rows whose first column is NULL, which are filtered out.
     fn push_rows_filled_up<T>(
         &mut self,
         columns_count: usize,
@@ -262,7 +263,7 @@ impl Statement {
 }
 
 impl Value {
-    /// Of a text or of bytes.
+    /// From a text or bytes.
     pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {
         match self {
             Value::Text(text) => text.map(|text| text.as_bytes().to_vec()),

@@ -1,5 +1,4 @@
-//! URLs of databases, as Gnocchi's configuration has them: those of `SQLAlchemy`, whose driver behind the plus does not matter
-//! here.
+//! Database URLs in Gnocchi's form, that of `SQLAlchemy`; the driver after the plus is ignored.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,7 +6,7 @@ use gnudi_model::{Secret, python::unquote_strict};
 
 use crate::options::{DatabaseOptions, Host, Server, ServerOptions, SqliteOptions, TlsMode};
 
-/// Why a URL names no database. It does not show the URL, which may have a password.
+/// Why a URL is invalid. Does not show the URL, which may contain a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
     #[error("the database's URL has no scheme: it begins with postgresql://, mysql:// or sqlite:///")]
@@ -26,7 +25,7 @@ pub enum InvalidUrl {
     BadOption(String),
 }
 
-/// Options that say how a client written in Python is to work, or what is always so here.
+/// Options that concern Python clients, or are always on here.
 const IGNORED: [&str; 8] = [
     "charset",
     "use_unicode",
@@ -155,7 +154,7 @@ fn set_options(options: &mut ServerOptions, query: &str) -> Result<(), InvalidUr
             _ => return Err(InvalidUrl::UnknownOption(name)),
         }
     }
-    // As PyMySQL does: whoever names authorities wants certificates verified.
+    // As in PyMySQL: a configured authority implies verification.
     let verified = if check_host { TlsMode::VerifyIdentity } else { TlsMode::VerifyCa };
     let is_verified = options.server == Server::Mysql && options.tls.root_certificates.is_some();
     options.tls.mode = match mode {
@@ -166,7 +165,7 @@ fn set_options(options: &mut ServerOptions, query: &str) -> Result<(), InvalidUr
     Ok(())
 }
 
-/// By the names of both databases.
+/// The names of both databases.
 fn tls_mode(name: &str) -> Option<TlsMode> {
     Some(match name.to_ascii_lowercase().replace('_', "-").as_str() {
         "disable" | "disabled" => TlsMode::Disabled,

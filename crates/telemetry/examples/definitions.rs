@@ -1,5 +1,5 @@
-//! Answers what definitions make of documents and notifications, which are read as lines of JSON on stdin, so that another
-//! program can compare the answers with Ceilometer's (`tests/telemetry/test_definitions.py`).
+//! Applies definitions to documents and notifications, read as JSON lines from stdin.
+//! `tests/telemetry/test_definitions.py` compares the answers with Ceilometer's.
 //!
 //! ```text
 //! {"do": "path", "path": "a.b", "document": {}}                 {"values": []}
@@ -7,9 +7,10 @@
 //! {"do": "meters", "folders": null}                             {"meters": 38}
 //! {"do": "events", "file": null, "drop": false, "raw": []}      {}
 //! {"do": "notification", "priority": "info", "message": {}}     {"samples": [], "event": {}}
-//! {"do": "speed", "rounds": 10, "messages": [{}]}               {"seconds": 0.1, "samples": 7, "events": 3}, of the processor
+//! {"do": "speed", "rounds": 10, "messages": [{}]}               {"seconds": 0.1, "samples": 7, "events": 3}, processor
+//! time
 //! ```
-//! Where a definition is refused the answer is `{"refused": "..."}`; where it cannot be followed, `{"error": "..."}`, or
+//! A rejected definition gives `{"refused": "..."}`. One that fails on a document gives `{"error": "..."}`, or
 //! `sample_error` and `event_error` for a notification.
 
 use std::{
@@ -42,7 +43,7 @@ enum Task {
     Speed { rounds: usize, messages: Vec<Value> },
 }
 
-/// A notification in the form that definitions look into.
+/// A notification, as definitions see it.
 #[derive(Deserialize)]
 struct Message {
     ctxt: Map<String, Value>,
@@ -54,7 +55,7 @@ struct Message {
 
 impl Message {
     fn parse(message: &Value) -> Result<Self, Box<dyn Error>> {
-        // Through a text: what is not looked into must stay as it stands there.
+        // Serialized again, so that parts that are not read keep their text.
         Ok(serde_json::from_str(&message.to_string())?)
     }
 
@@ -155,7 +156,7 @@ impl Definitions {
         Value::Object(answer)
     }
 
-    /// From the text of each message to its samples and its event.
+    /// Times the way from each message's text to its samples and its event.
     fn speed(&self, rounds: usize, messages: &[Value]) -> Result<Value, Box<dyn Error>> {
         let texts: Vec<String> = messages.iter().map(Value::to_string).collect();
         let (mut samples, mut events) = (0, 0);
@@ -175,7 +176,7 @@ impl Definitions {
     }
 }
 
-/// Seconds that this thread has had a processor, by the system's account.
+/// Processor time of this thread in seconds.
 fn processor_time() -> f64 {
     let account = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     account
@@ -185,7 +186,7 @@ fn processor_time() -> f64 {
         .map_or(0.0, |number: f64| number / 1e9)
 }
 
-/// Without its id, which is random in Ceilometer.
+/// Without its id: Ceilometer's is random.
 fn sample(sample: &Sample<'_>) -> Value {
     let mut record = sample.record();
     record.as_object_mut().expect("a record").remove("id");

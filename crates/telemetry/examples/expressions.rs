@@ -1,10 +1,10 @@
-//! Evaluates what dynamic pollsters may say of values: expressions of Python, which are read as lines of JSON on stdin, so that
-//! another program can compare the answers with Python's (`tests/telemetry/test_expressions.py`).
+//! Evaluates expressions of dynamic pollsters, read as JSON lines from stdin. `tests/telemetry/test_expressions.py`
+//! compares the results with Python's.
 //!
 //! ```text
 //! {"text": "value * 2", "value": 3}                             {"value": 6}
 //! ```
-//! An expression that is not understood gives `{"refused": "..."}`, one without a value `{"error": "..."}`.
+//! An unsupported expression gives `{"refused": "..."}`, one that fails `{"error": "..."}`.
 
 use std::{
     error::Error,

@@ -1,10 +1,10 @@
-//! Publishes samples and events to a store, as the tests want them: JSON lines on standard input, JSON lines on standard output.
+//! Publishes samples and events to a store, for the tests: JSON lines on stdin and stdout.
 //!
-//! usage: `gnocchi_publisher STORE [URL] [FOLDER ...]`, where STORE is such as `http://127.0.0.1:8041` and URL `gnocchi://`.
+//! usage: `gnocchi_publisher STORE [URL] [FOLDER ...]`, for example STORE `http://127.0.0.1:8041` and URL `gnocchi://`.
 //!
-//! Lines: `{"samples": [...]}` and `{"events": [...]}` are one message each, `{"wait": true}` waits for all that went before and
-//! answers what became of each message (`null`, or the error), `{"upgrade": true}` makes types of resources, and
-//! `{"definitions": true}` answers those that are shipped.
+//! Lines: `{"samples": [...]}` and `{"events": [...]}` are one message each. `{"wait": true}` waits for all earlier
+//! messages and answers the result of each (`null`, or the error). `{"upgrade": true}` creates the resource types.
+//! `{"definitions": true}` answers the shipped definitions.
 
 mod support;
 
@@ -16,7 +16,8 @@ use gnudi_telemetry::{
     publishers::{
         Publisher as _, PublisherUrl, Receipt,
         gnocchi::{
-            Access, Figures, GnocchiLimits, GnocchiOptions, GnocchiPublisher, shipped_definitions, upgrade,
+            GnocchiFigures, GnocchiLimits, GnocchiOptions, GnocchiPublisher, StoreAccess,
+            shipped_definitions, upgrade,
         },
     },
     sample::{Metadata, Sample},
@@ -50,7 +51,7 @@ async fn main() {
     let endpoint = arguments.next().expect("the store's URL");
     let url = arguments.next().unwrap_or_else(|| "gnocchi://?enable_filter_project=false".to_owned());
     let options = GnocchiOptions {
-        access: Access::Basic { user: "admin".to_owned(), password: String::new() },
+        access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
         endpoint: Some(endpoint),
         trust: Trust::Anyone,
         identity: None,
@@ -58,9 +59,12 @@ async fn main() {
         create_resource_types: false,
         limits: GnocchiLimits::default(),
     };
-    let publisher =
-        GnocchiPublisher::start(&PublisherUrl::parse(&url).expect("a URL"), &options, Figures::default())
-            .expect("a publisher");
+    let publisher = GnocchiPublisher::start(
+        &PublisherUrl::parse(&url).expect("a URL"),
+        &options,
+        GnocchiFigures::default(),
+    )
+    .expect("a publisher");
     let mut receipts: Vec<Receipt> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");

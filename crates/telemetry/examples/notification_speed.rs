@@ -1,14 +1,15 @@
-//! How long the notification agent takes to read messages of samples: `cargo run --release --workspace --example notification_speed`.
+//! Benchmark: the notification agent reads messages of samples (`cargo run --release --workspace --example
+//! notification_speed`).
 //!
-//! Each line is the best of several rounds over the messages of 5,000 instances, on one core, in nanoseconds a sample. What they are
-//! published to does nothing.
+//! Each line is the best of several rounds over the messages of 5,000 instances, on one core, in nanoseconds per
+//! sample. The publisher discards them.
 
 use std::{hint::black_box, sync::Arc, time::Instant};
 
 use gnudi_telemetry::{
     event::Event,
-    messaging::envelope::{self, Sealed, Version},
-    notification::{Duplicates, Figures, Handler, MetadataMemory},
+    messaging::envelope::{self, OsloMessage, Version},
+    notification::{Duplicates, Figures, MessageHandler, MetadataMemory},
     publishers::{Publisher, Receipt},
     sample::Sample,
 };
@@ -46,7 +47,7 @@ fn main() {
 }
 
 fn nanoseconds<'a>(messages: impl Fn(u32) -> &'a Vec<Vec<u8>>) -> f64 {
-    let handler = Handler {
+    let handler = MessageHandler {
         pipelines: Arc::new(Nobody),
         meters: None,
         names: None,
@@ -72,7 +73,7 @@ fn messages(version: Version, state: impl Fn(u32) -> Value) -> Vec<Vec<u8>> {
         let samples: Vec<Value> =
             (first..first + SAMPLES).map(|instance| sample(instance, &state(instance))).collect();
         let payload = to_raw_value(&json!({ "samples": samples })).expect("JSON");
-        let sealed = Sealed {
+        let sealed = OsloMessage {
             request_id: None,
             message_id: &uuid(1, first),
             publisher_id: "ceilometer.polling",
@@ -91,7 +92,7 @@ fn uuid(kind: u32, number: u32) -> String {
     format!("{kind:08x}-0000-4000-8000-{number:012x}")
 }
 
-/// With the metadata that Ceilometer's discovery of instances gives.
+/// With the metadata that Ceilometer's instance discovery gives.
 fn sample(instance: u32, state: &Value) -> Value {
     let id = uuid(3, instance);
     json!({

@@ -1,11 +1,10 @@
-//! Pipelines, publishers and signatures as the tests want them: a JSON line on standard input, an answer as a JSON line on
-//! standard output.
+//! Runs pipelines, publishers and signatures for the tests: one JSON line in, one JSON line out.
 //!
 //! - `{"sign": {...}, "secret": "s"}` answers the signature of a message.
 //! - `{"payload": [sample, ...], "secret": "s"}` answers the payload of a notification of polled samples.
-//! - `{"globs": [[pattern, name], ...]}` answers whether each name fits.
-//! - `{"route": "FILE", "events": false, "batches": [[name, ...], ...]}` reads a pipeline file and answers, for each publisher's
-//!   URL, which names it got in which batches; or `{"error": "..."}`.
+//! - `{"globs": [[pattern, name], ...]}` answers whether each name matches.
+//! - `{"route": "FILE", "events": false, "batches": [[name, ...], ...]}` reads a pipeline file and answers, for each
+//!   publisher URL, the names that it got, batch by batch; or `{"error": "..."}`.
 //! - `{"publish": "URL", "samples": [...], "events": [...], "secret": "s", "host": "h"}` answers `null`, or the error.
 
 mod support;
@@ -16,7 +15,7 @@ use gnudi_model::python::fnmatch::Pattern;
 use gnudi_telemetry::{
     event::{Event, Trait, TraitValue},
     messaging::{BrokerOptions, envelope::Version},
-    pipeline::{Origin, PipelineFigures, Pipelines, Purpose},
+    pipeline::{PipelineFigures, PipelineKind, PipelineOrigin, Pipelines},
     publishers::{
         BusOptions, NotifierOptions, Publisher, PublisherContext, PublisherFigures, Publishers, Receipt,
         bus_opener,
@@ -55,7 +54,7 @@ fn event(value: &Value) -> Event {
     }
 }
 
-/// Remembers the names that came, batch by batch.
+/// Records the names it gets, batch by batch.
 #[derive(Default)]
 struct Names(Mutex<Vec<Vec<String>>>);
 
@@ -73,12 +72,13 @@ impl Publisher for Names {
 
 fn route(line: &Value) -> Value {
     let opened: Mutex<BTreeMap<String, Arc<Names>>> = Mutex::default();
-    let open = |url: &str, _: Purpose| -> gnudi_telemetry::publishers::Opened {
+    let open = |url: &str, _: PipelineKind| -> gnudi_telemetry::publishers::Opened {
         Ok(opened.lock().entry(url.to_owned()).or_default().clone())
     };
-    let file = Origin::File(PathBuf::from(text(line, "route")));
+    let file = PipelineOrigin::File(PathBuf::from(text(line, "route")));
     let is_events = line["events"] == true;
-    let (samples, events) = if is_events { (Origin::Nowhere, file) } else { (file, Origin::Nowhere) };
+    let (samples, events) =
+        if is_events { (PipelineOrigin::Nowhere, file) } else { (file, PipelineOrigin::Nowhere) };
     let pipelines = match Pipelines::load(&samples, &events, &open, PipelineFigures::default()) {
         Ok(pipelines) => pipelines,
         Err(error) => return json!({"error": error.to_string()}),
@@ -89,7 +89,7 @@ fn route(line: &Value) -> Value {
             let events: Vec<Event> = names.iter().map(|name| event(&json!({"event_type": name}))).collect();
             drop(pipelines.events(&events));
         } else {
-            // A name may come with a volume.
+            // A name may carry a volume.
             let values: Vec<Value> = names
                 .iter()
                 .map(|name| match name {
@@ -122,12 +122,12 @@ async fn publish(line: &Value) -> Value {
         },
         figures: PublisherFigures::default(),
     });
-    let purpose = if line["events"].is_array() { Purpose::Events } else { Purpose::Samples };
+    let purpose = if line["events"].is_array() { PipelineKind::Events } else { PipelineKind::Samples };
     let publisher = match publishers.open(&text(line, "publish"), purpose) {
         Ok(publisher) => publisher,
         Err(error) => return json!({"left_out": error.to_string()}),
     };
-    let receipt = if purpose == Purpose::Events {
+    let receipt = if purpose == PipelineKind::Events {
         let events: Vec<Event> = line["events"].as_array().into_iter().flatten().map(event).collect();
         publisher.events(&events)
     } else {

@@ -1,8 +1,8 @@
-//! Posts measures of named metrics, and makes the resources and the type that they need.
+//! Posts measures of named metrics, and creates the resources and the resource type that they need.
 //!
-//! What cannot be posted because the store does not answer waits, within a bound, and goes with the next round; the
-//! oldest goes first where the bound is met. What the store refuses for good is logged and dropped: a metric at a time, so
-//! that one that it does not take costs no other.
+//! Measures that cannot be posted because the store does not respond are retried with the next round. The backlog is
+//! bounded: the oldest are dropped first. Measures that the store rejects for good are logged and dropped, metric by
+//! metric, so that one bad metric costs no other.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -19,60 +19,60 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// How many measures wait while the store does not answer.
-pub const WAITING_MEASURES_MAX: usize = 1_000_000;
+/// Maximum number of measures in the backlog.
+pub const BACKLOG_MEASURES_MAX: usize = 1_000_000;
 
-/// Measures of a request, about.
+/// Approximate measures per request.
 const REQUEST_MEASURES: usize = 20_000;
 
-/// How long the last measures may take.
+/// Timeout for posting the last measures on shutdown.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Rounds that wait while one is being posted.
+/// Rounds queued while one is being posted.
 const ROUNDS_MAX: usize = 64;
 
 /// Measures of one metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item {
-    /// The resource's id, as text.
+pub struct MetricMeasures {
+    /// The resource id, as text.
     pub resource: String,
-    /// What the resource is given where it has to be made.
+    /// Attributes of the resource if it has to be created.
     pub attributes: BTreeMap<String, String>,
     pub metric: String,
     pub measures: Vec<Measure>,
 }
 
-/// What has to be known to make resources.
+/// How to create resources and metrics.
 #[derive(Clone, Debug)]
 pub struct DeliveryOptions {
     /// `None`: `generic`, which always exists.
     pub resource_type: Option<ResourceTypeSpec>,
-    /// Of new metrics; `None` leaves it to the store's rules.
+    /// Of new metrics; `None` leaves the choice to the archive policy rules.
     pub archive_policy_name: Option<String>,
 }
 
-/// A queue of measures in front of the store.
+/// A bounded backlog of measures in front of the store.
 #[derive(Debug)]
-pub struct Delivery {
+pub struct MeasureBacklog {
     client: Client,
     options: DeliveryOptions,
     /// Oldest first.
-    waiting: VecDeque<Item>,
+    backlog: VecDeque<MetricMeasures>,
     waiting_measures: usize,
-    /// Resources that were there when they were last needed.
+    /// Cache of resources that exist.
     known: HashSet<String>,
     failing: bool,
 }
 
-/// Measures that are handed over together.
+/// Measures handed over together.
 #[derive(Debug)]
 struct Round {
-    items: Vec<Item>,
-    /// Told once they are stored, or refused for good.
+    items: Vec<MetricMeasures>,
+    /// Notified once they are stored or rejected for good.
     stored: Option<oneshot::Sender<()>>,
 }
 
-/// A [`Delivery`] that posts beside its owner, round by round.
+/// Runs a [`MeasureBacklog`] in its own task, round by round.
 #[derive(Debug)]
 pub struct Deliverer {
     rounds: mpsc::Sender<Round>,
@@ -81,7 +81,7 @@ pub struct Deliverer {
 
 impl Deliverer {
     /// Must be called within a Tokio runtime.
-    pub fn start(mut delivery: Delivery) -> Self {
+    pub fn start(mut delivery: MeasureBacklog) -> Self {
         let (rounds, mut received) = mpsc::channel::<Round>(ROUNDS_MAX);
         let task = tokio::spawn(async move {
             let mut to_be_told = Vec::new();
@@ -95,9 +95,9 @@ impl Deliverer {
                     round = received.try_recv().ok();
                 }
                 delivery.post().await;
-                if delivery.waiting.is_empty() {
+                if delivery.backlog.is_empty() {
                     for stored in to_be_told.drain(..) {
-                        // Whoever has gone need not know.
+                        // The receiver may be gone.
                         let _ = stored.send(());
                     }
                 }
@@ -106,13 +106,14 @@ impl Deliverer {
         Deliverer { rounds, task }
     }
 
-    /// Hands a round over; an empty one retries the backlog.
-    pub fn send(&self, items: Vec<Item>) {
+    /// Queues a round; an empty one retries the backlog.
+    pub fn send(&self, items: Vec<MetricMeasures>) {
         self.try_send(Round { items, stored: None });
     }
 
-    /// Hands a round over. The receiver is told once nothing of it waits any more; it fails where the round is dropped.
-    pub fn send_with_receipt(&self, items: Vec<Item>) -> oneshot::Receiver<()> {
+    /// Queues a round. The receiver resolves once all of it is stored or rejected for good; it fails if the round is
+    /// dropped.
+    pub fn send_with_receipt(&self, items: Vec<MetricMeasures>) -> oneshot::Receiver<()> {
         let (stored, receipt) = oneshot::channel();
         self.try_send(Round { items, stored: Some(stored) });
         receipt
@@ -128,7 +129,7 @@ impl Deliverer {
         }
     }
 
-    /// Waits until all rounds were posted, or could not be, or took too long.
+    /// Waits until all rounds were tried, or the timeout.
     pub async fn finish(self) {
         drop(self.rounds);
         match tokio::time::timeout(FINISH_TIMEOUT, self.task).await {
@@ -139,36 +140,36 @@ impl Deliverer {
     }
 }
 
-/// How a request ended.
+/// The result of a request.
 enum Posted {
-    /// Taken, or refused for good.
+    /// To be retried.
     Done,
     /// To be tried again.
     Later(ClientError),
 }
 
-impl Delivery {
+impl MeasureBacklog {
     pub fn new(client: Client, options: DeliveryOptions) -> Self {
-        Delivery {
+        MeasureBacklog {
             client,
             options,
-            waiting: VecDeque::new(),
+            backlog: VecDeque::new(),
             waiting_measures: 0,
             known: HashSet::new(),
             failing: false,
         }
     }
 
-    /// Puts measures of a metric behind those that wait.
-    pub fn push(&mut self, item: Item) {
+    /// Appends measures of a metric to the backlog.
+    pub fn push(&mut self, item: MetricMeasures) {
         if item.measures.is_empty() {
             return;
         }
         self.waiting_measures += item.measures.len();
-        self.waiting.push_back(item);
+        self.backlog.push_back(item);
         let mut dropped = 0;
-        while self.waiting_measures > WAITING_MEASURES_MAX {
-            let Some(oldest) = self.waiting.pop_front() else { break };
+        while self.waiting_measures > BACKLOG_MEASURES_MAX {
+            let Some(oldest) = self.backlog.pop_front() else { break };
             self.waiting_measures -= oldest.measures.len();
             dropped += oldest.measures.len();
         }
@@ -177,23 +178,23 @@ impl Delivery {
         }
     }
 
-    /// Posts all that waits, as far as the store takes it.
+    /// Posts the backlog, as far as the store accepts it.
     pub async fn post(&mut self) {
-        while !self.waiting.is_empty() {
+        while !self.backlog.is_empty() {
             let (items, batch) = self.next_batch();
             match self.post_batch(&batch).await {
                 Posted::Done => {
                     if std::mem::take(&mut self.failing) {
                         tracing::info!("measures are stored again");
                     }
-                    for item in self.waiting.drain(..items) {
+                    for item in self.backlog.drain(..items) {
                         self.waiting_measures -= item.measures.len();
                     }
                 }
                 Posted::Later(error) => {
                     if !std::mem::replace(&mut self.failing, true) {
-                        let waiting = self.waiting_measures;
-                        tracing::warn!(%error, waiting, "measures cannot be stored; trying again with each flush");
+                        let backlog = self.waiting_measures;
+                        tracing::warn!(%error, backlog, "measures cannot be stored; trying again with each flush");
                     }
                     return;
                 }
@@ -201,11 +202,11 @@ impl Delivery {
         }
     }
 
-    /// The oldest measures, as a request, and how many items of the queue they are.
+    /// The oldest measures as one request, and their number of backlog items.
     fn next_batch(&self) -> (usize, ResourcesBatch) {
         let mut batch = ResourcesBatch::new();
         let (mut items, mut count) = (0, 0);
-        for item in &self.waiting {
+        for item in &self.backlog {
             if count > 0 && count + item.measures.len() > REQUEST_MEASURES {
                 break;
             }
@@ -242,7 +243,7 @@ impl Delivery {
                     Err(error) if is_final(&error) => {
                         tracing::error!(%error, resource, name, "the store refuses a metric: its measures are dropped");
                     }
-                    // Some of the batch may come twice, which changes nothing.
+                    // Part of the batch may be posted twice, which changes nothing.
                     Err(error) => return Posted::Later(error),
                 }
             }
@@ -250,7 +251,7 @@ impl Delivery {
         Posted::Done
     }
 
-    /// Posts a request; where resources are missing, makes them and posts again.
+    /// Posts a request; if resources are missing, creates them and posts again.
     async fn try_post(&mut self, batch: &ResourcesBatch) -> Result<(), ClientError> {
         self.make_resources(batch).await?;
         let posted = self.client.post_resources_batch(batch).await;
@@ -273,10 +274,10 @@ impl Delivery {
                 continue;
             }
             let resource_type = self.options.resource_type.as_ref().map_or(GENERIC, |spec| &spec.name);
-            let item = self.waiting.iter().find(|item| item.resource == *resource);
+            let item = self.backlog.iter().find(|item| item.resource == *resource);
             let attributes = item.map_or(&none, |item| &item.attributes);
             let mut made = self.client.create_resource(resource_type, resource, attributes).await;
-            // Types are for administrators to make: only where it is missing, it is asked for.
+            // Creating types needs an administrator: try it only if the type is missing.
             if let (Some(spec), Err(error)) = (&self.options.resource_type, &made)
                 && error.status() == Some(404)
             {
@@ -290,7 +291,7 @@ impl Delivery {
     }
 }
 
-/// Success also where the thing was there before.
+/// Already existing counts as success.
 fn exists(created: Result<(), ClientError>) -> Result<(), ClientError> {
     match created {
         Err(error) if error.status() == Some(409) => Ok(()),
@@ -298,7 +299,7 @@ fn exists(created: Result<(), ClientError>) -> Result<(), ClientError> {
     }
 }
 
-/// Whether it makes no sense to send the same again.
+/// Whether retrying the same request is pointless.
 fn is_final(error: &ClientError) -> bool {
     error
         .status()

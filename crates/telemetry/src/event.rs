@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A trait's value, by its declared type.
+/// A trait value, by its declared type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TraitValue {
     /// At most 255 characters.
@@ -27,6 +27,6 @@ pub struct Event {
     /// Nanoseconds since the epoch.
     pub generated: i64,
     pub traits: Vec<Trait>,
-    /// The notification itself, where it is to be kept; `null` otherwise.
+    /// The notification itself, if it is to be kept; `null` otherwise.
     pub raw: Value,
 }

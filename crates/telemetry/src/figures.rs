@@ -1,4 +1,4 @@
-//! Figures for `/metrics` that are read each time they are asked for.
+//! Metrics for `/metrics` that are read at each scrape.
 
 use std::fmt;
 

@@ -1,7 +1,6 @@
-//! A hash for what is met again and again.
+//! A fast hash for change detection.
 
-/// A quick hash, 32 bytes at a time, for texts that nobody chooses in order to collide: a collision costs a change of an
-/// attribute that is noticed with the next refresh.
+/// Fast, not collision-resistant, 32 bytes at a time. A collision hides an attribute change until the next refresh.
 pub fn quick_hash(bytes: &[u8], seed: u64) -> u64 {
     const A: u64 = 0x9e37_79b9_7f4a_7c15;
     const B: u64 = 0xd1b5_4a32_d192_ed03;
@@ -11,7 +10,7 @@ pub fn quick_hash(bytes: &[u8], seed: u64) -> u64 {
     };
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     let pair = |hash: u64, bytes: &[u8]| mix(word(&bytes[..8]) ^ A ^ hash, word(&bytes[8..16]) ^ B);
-    // Two at a time, since a product takes longer than it keeps a multiplier.
+    // Two independent products, to hide the latency of the multiplication.
     let (mut one, mut other) = (mix(seed ^ A, bytes.len() as u64 ^ B), seed ^ B);
     let mut chunks = bytes.chunks_exact(32);
     for chunk in &mut chunks {

@@ -1,8 +1,8 @@
-//! From the cloud to the store, over HTTP like anybody else: agents that poll and that take notifications, with their
-//! definitions, pipelines and publishers, and collectors that take what other programs send.
+//! Collects telemetry of a cloud and posts it to the store over HTTP: polling and notification agents with definitions,
+//! pipelines and publishers, and collectors for other programs' data.
 //!
-//! `polling` asks hypervisors and services; `host` measures the machine that gnudi runs on; `statsd` takes values by UDP; `amqp1` takes what collectd publishes;
-//! `delivery` posts what these three gather.
+//! `polling` polls hypervisors and services; `host` measures this machine; `statsd` receives values over UDP; `amqp1`
+//! receives what collectd publishes; `delivery` posts what the last three gather.
 
 pub mod amqp1;
 pub mod definitions;

@@ -1,7 +1,7 @@
-//! YAML values that know on which line they stand, for files whose errors are found after reading: names that mean nothing,
-//! keys that are missing, entries that contradict each other.
+//! YAML values with their line numbers, for files that are validated after parsing: unknown names, missing keys,
+//! contradictions.
 //!
-//! Anchors, merge keys and YAML 1.1's words are the reader's; nothing here looks at them.
+//! Anchors, merge keys and YAML 1.1 booleans are handled by the parser.
 
 use std::{fmt, path::Path};
 
@@ -14,16 +14,16 @@ use serde_saphyr::Spanned;
 
 use crate::yaml::{self, YamlError};
 
-/// A value and where it begins.
+/// A value and the line where it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
-    /// From 1; 0 where it is not known.
+    /// From 1; 0 if unknown.
     pub line: u64,
-    pub node: Node,
+    pub node: YamlNode,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Node {
+pub enum YamlNode {
     Null,
     Bool(bool),
     Integer(i64),
@@ -35,79 +35,80 @@ pub enum Node {
 }
 
 impl Located {
-    /// Reads a text; `path` is for errors.
+    /// Parses a text; `path` is for errors.
     pub fn parse(path: &Path, text: &str) -> Result<Self, YamlError> {
         yaml::parse(path, text)
     }
 
-    /// A map's value; `None` in what is no map too.
+    /// The value of a key; `None` also if this is not a map.
     pub fn get(&self, key: &str) -> Option<&Located> {
-        let Node::Map(entries) = &self.node else { return None };
+        let YamlNode::Map(entries) = &self.node else { return None };
         entries.iter().find(|(name, _)| name.value == key).map(|(_, value)| value)
     }
 
     pub fn text(&self) -> Option<&str> {
         match &self.node {
-            Node::Text(text) => Some(text),
+            YamlNode::Text(text) => Some(text),
             _ => None,
         }
     }
 
     pub fn list(&self) -> Option<&[Located]> {
         match &self.node {
-            Node::List(items) => Some(items),
+            YamlNode::List(items) => Some(items),
             _ => None,
         }
     }
 
-    /// Whether Python would take it for false: nothing, zero, an empty text, list or map.
+    /// Whether Python counts it as false: null, zero, an empty text, list or map.
     pub fn is_empty(&self) -> bool {
         match &self.node {
-            Node::Null | Node::Bool(false) | Node::Integer(0) => true,
-            Node::Bool(true) | Node::Integer(_) => false,
-            Node::Float(number) => *number == 0.0,
-            Node::Text(text) => text.is_empty(),
-            Node::List(items) => items.is_empty(),
-            Node::Map(entries) => entries.is_empty(),
+            YamlNode::Null | YamlNode::Bool(false) | YamlNode::Integer(0) => true,
+            YamlNode::Bool(true) | YamlNode::Integer(_) => false,
+            YamlNode::Float(number) => *number == 0.0,
+            YamlNode::Text(text) => text.is_empty(),
+            YamlNode::List(items) => items.is_empty(),
+            YamlNode::Map(entries) => entries.is_empty(),
         }
     }
 
-    /// The value without its lines. Floats that JSON has no form for become `null`, which no field may be.
+    /// The value without line numbers. Floats without a JSON form (infinities, NaN) become `null`, which no field
+    /// accepts.
     pub fn json(&self) -> Value {
         match &self.node {
-            Node::Null => Value::Null,
-            Node::Bool(value) => Value::Bool(*value),
-            Node::Integer(number) => Value::from(*number),
-            Node::Float(number) => Value::from(*number),
-            Node::Text(text) => Value::from(text.as_str()),
-            Node::List(items) => items.iter().map(Located::json).collect(),
-            Node::Map(entries) => {
+            YamlNode::Null => Value::Null,
+            YamlNode::Bool(value) => Value::Bool(*value),
+            YamlNode::Integer(number) => Value::from(*number),
+            YamlNode::Float(number) => Value::from(*number),
+            YamlNode::Text(text) => Value::from(text.as_str()),
+            YamlNode::List(items) => items.iter().map(Located::json).collect(),
+            YamlNode::Map(entries) => {
                 entries.iter().map(|(key, value)| (key.value.clone(), value.json())).collect()
             }
         }
     }
 
-    /// What kind of value it is, for errors.
+    /// The kind of value, for errors.
     pub fn kind(&self) -> &'static str {
         match &self.node {
-            Node::Null => "nothing",
-            Node::Bool(_) => "a boolean",
-            Node::Integer(_) | Node::Float(_) => "a number",
-            Node::Text(_) => "a text",
-            Node::List(_) => "a list",
-            Node::Map(_) => "a map",
+            YamlNode::Null => "nothing",
+            YamlNode::Bool(_) => "a boolean",
+            YamlNode::Integer(_) | YamlNode::Float(_) => "a number",
+            YamlNode::Text(_) => "a text",
+            YamlNode::List(_) => "a list",
+            YamlNode::Map(_) => "a map",
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Located {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<Node>::deserialize(deserializer)?;
+        let spanned = Spanned::<YamlNode>::deserialize(deserializer)?;
         Ok(Located { line: spanned.referenced.line(), node: spanned.value })
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for YamlNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NodeVisitor)
     }
@@ -116,62 +117,62 @@ impl<'de> Deserialize<'de> for Node {
 struct NodeVisitor;
 
 impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
+    type Value = YamlNode;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a YAML value")
     }
 
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node::Null)
+    fn visit_unit<E>(self) -> Result<YamlNode, E> {
+        Ok(YamlNode::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Node, E> {
-        Ok(Node::Null)
+    fn visit_none<E>(self) -> Result<YamlNode, E> {
+        Ok(YamlNode::Null)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        Node::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<YamlNode, D::Error> {
+        YamlNode::deserialize(deserializer)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-        Ok(Node::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<YamlNode, E> {
+        Ok(YamlNode::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Ok(Node::Integer(value))
+    fn visit_i64<E>(self, value: i64) -> Result<YamlNode, E> {
+        Ok(YamlNode::Integer(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Ok(i64::try_from(value).map_or(Node::Float(value as f64), Node::Integer))
+    fn visit_u64<E>(self, value: u64) -> Result<YamlNode, E> {
+        Ok(i64::try_from(value).map_or(YamlNode::Float(value as f64), YamlNode::Integer))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-        Ok(Node::Float(value))
+    fn visit_f64<E>(self, value: f64) -> Result<YamlNode, E> {
+        Ok(YamlNode::Float(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Node::Text(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<YamlNode, E> {
+        Ok(YamlNode::Text(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Node, E> {
-        Ok(Node::Text(value))
+    fn visit_string<E>(self, value: String) -> Result<YamlNode, E> {
+        Ok(YamlNode::Text(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Node, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<YamlNode, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = sequence.next_element()? {
             items.push(item);
         }
-        Ok(Node::List(items))
+        Ok(YamlNode::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<YamlNode, A::Error> {
         let mut entries = Vec::new();
         while let Some(entry) = map.next_entry()? {
             entries.push(entry);
         }
-        Ok(Node::Map(entries))
+        Ok(YamlNode::Map(entries))
     }
 }
 
@@ -189,11 +190,11 @@ mod tests {
         let meters = source.get("meters").unwrap();
         assert_eq!((meters.line, meters.kind()), (4, "a list"));
         assert_eq!(meters.list().unwrap()[1].text(), Some("!b"));
-        assert_eq!(source.get("on").unwrap().node, Node::Bool(true));
-        assert_eq!(source.get("n").unwrap().node, Node::Integer(3));
-        assert_eq!(source.get("f").unwrap().node, Node::Float(1.5));
+        assert_eq!(source.get("on").unwrap().node, YamlNode::Bool(true));
+        assert_eq!(source.get("n").unwrap().node, YamlNode::Integer(3));
+        assert_eq!(source.get("f").unwrap().node, YamlNode::Float(1.5));
         assert!(source.get("z").unwrap().is_empty() && source.get("missing").is_none());
-        let Node::Map(entries) = &source.node else { panic!("no map") };
+        let YamlNode::Map(entries) = &source.node else { panic!("no map") };
         assert_eq!(entries[4].0.referenced.line(), 7);
     }
 }

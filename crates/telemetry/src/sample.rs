@@ -1,4 +1,4 @@
-//! A sample: one reading of one meter, as agents send it to each other.
+//! A sample: one reading of one meter, as exchanged between agents.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 use crate::messaging::unescape::unescape;
 
-/// How a meter's readings follow each other.
+/// The type of a meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SampleKind {
@@ -20,7 +20,7 @@ pub enum SampleKind {
 impl SampleKind {
     pub const ALL: [SampleKind; 3] = [SampleKind::Gauge, SampleKind::Delta, SampleKind::Cumulative];
 
-    /// The name in messages and definitions.
+    /// Its name in messages and definitions.
     pub fn name(self) -> &'static str {
         match self {
             SampleKind::Gauge => "gauge",
@@ -34,12 +34,12 @@ impl SampleKind {
     }
 }
 
-/// What is known of a sample's resource; read only by those who need it, since most samples repeat what the one before said.
+/// Metadata of the sample's resource; parsed on demand, since most samples repeat those of the previous one.
 #[derive(Clone, Debug)]
 pub enum Metadata<'a> {
-    /// As it stands in the message: JSON, an object or `null`.
+    /// Raw JSON of the message: an object or `null`.
     Text(&'a RawValue),
-    /// As it stands in a message that is a JSON text itself: with that text's escapes. `hash` is its `quick_hash`.
+    /// Raw JSON inside a JSON text, with that text's escapes. `hash` is its `quick_hash`.
     Escaped {
         text: &'a str,
         hash: u64,
@@ -60,7 +60,7 @@ impl Serialize for Metadata<'_> {
 }
 
 impl Metadata<'_> {
-    /// The object; empty where it is `null` or no object.
+    /// The object; empty for `null` and non-objects.
     pub fn map(&self) -> Cow<'_, Map<String, Value>> {
         match self {
             Metadata::Text(text) => Cow::Owned(serde_json::from_str(text.get()).unwrap_or_default()),
@@ -73,7 +73,7 @@ impl Metadata<'_> {
     }
 }
 
-/// One reading. Texts borrow from the message that brought them. As JSON it is what Ceilometer's own class shows.
+/// One reading. Texts borrow from the message. Serialized like Ceilometer's own class.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sample<'a> {
     /// The meter's name.
@@ -81,17 +81,17 @@ pub struct Sample<'a> {
     #[serde(rename = "type")]
     pub kind: SampleKind,
     pub unit: Cow<'a, str>,
-    /// A number in most cases; what else an agent sends is for the pipeline to judge.
+    /// Mostly a number; the pipeline validates it.
     pub volume: Value,
     pub user_id: Option<Cow<'a, str>>,
     pub user_name: Option<Cow<'a, str>>,
     pub project_id: Option<Cow<'a, str>>,
     pub project_name: Option<Cow<'a, str>>,
     pub resource_id: Cow<'a, str>,
-    /// ISO 8601; without an offset it is UTC. `None` where the sender gave none.
+    /// ISO 8601; without an offset it is UTC. `None` if the sender gave none.
     pub timestamp: Option<Cow<'a, str>>,
     pub resource_metadata: Metadata<'a>,
-    /// `openstack`, unless the sender says otherwise.
+    /// `openstack` by default.
     pub source: Cow<'a, str>,
     /// The sample's own id, a UUID as text.
     pub id: Cow<'a, str>,
@@ -100,12 +100,12 @@ pub struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// The record by which definitions and files know it.
+    /// The record with Ceilometer's field names, for definitions and files.
     pub fn record(&self) -> Value {
         serde_json::to_value(self).expect("maps have texts for keys")
     }
 
-    /// A copy that outlives its message.
+    /// A copy that outlives the message.
     pub fn to_static(&self) -> Sample<'static> {
         let text = |text: &Cow<'_, str>| Cow::Owned(text.to_string());
         let some = |value: &Option<Cow<'_, str>>| value.as_ref().map(text);

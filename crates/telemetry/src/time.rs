@@ -1,4 +1,4 @@
-//! The clock of the machine, and times as Python prints those that have no zone.
+//! The machine's clock, and times as Python prints naive datetimes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,12 +9,12 @@ pub fn now() -> Timestamp {
     Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// `isoformat` of a UTC time without an offset: `2026-01-31T12:00:00.123456`; no fraction where it is zero.
+/// Python's `isoformat` of a naive UTC time: `2026-01-31T12:00:00.123456`; no fraction if it is zero.
 pub fn naive_iso(timestamp: Timestamp) -> String {
     timestamp.to_iso_micros().trim_end_matches("+00:00").to_owned()
 }
 
-/// `str` of it: with a space for the T.
+/// Python's `str` of it: with a space for the T.
 pub fn naive_text(timestamp: Timestamp) -> String {
     naive_iso(timestamp).replacen('T', " ", 1)
 }

@@ -1,27 +1,28 @@
-//! XML documents as trees, as far as hypervisors and services write them: elements, attributes, text. roxmltree parses them.
+//! XML documents as trees of elements, attributes and text, as hypervisors and services write them. Parsed by
+//! roxmltree.
 //!
-//! Names lose their prefixes. Comments, instructions and document types are passed over; entities that a document declares
-//! itself are an error, so that no document grows beyond its own size.
+//! Namespace prefixes are dropped; comments, processing instructions and document types are skipped. Entity
+//! declarations are an error, so that no document can expand.
 
 use roxmltree::{Document, Node, NodeType, ParsingOptions};
 
-/// Elements within elements: deeper is no document that anybody means.
+/// Maximum nesting of elements.
 const DEPTH_MAX: usize = 64;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
-    /// Without a prefix.
+    /// Without its prefix.
     pub name: String,
-    /// Without prefixes, in their order; declarations of namespaces are left out.
+    /// Without prefixes, in order, without namespace declarations.
     pub attributes: Vec<(String, String)>,
     pub children: Vec<Element>,
-    /// What stands before the first child.
+    /// The text before the first child.
     pub text: String,
-    /// All text, around the children too.
+    /// All text, also after children.
     pub whole_text: String,
 }
 
-/// What is wrong, and where: line and column.
+/// What is wrong, with line and column.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum XmlError {
     #[error("XML: {0}")]
@@ -75,12 +76,12 @@ impl Element {
         self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The first child of the name.
+    /// The first child with this name.
     pub fn child(&self, name: &str) -> Option<&Element> {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// All children of the name.
+    /// All children with this name.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |child| child.name == name)
     }
@@ -90,7 +91,7 @@ impl Element {
         path.split('/').try_fold(self, |element, name| element.child(name))
     }
 
-    /// The text before the first child; `None` where there is none.
+    /// The text before the first child; `None` if there is none.
     pub fn own_text(&self) -> Option<&str> {
         Some(self.text.as_str()).filter(|text| !text.is_empty())
     }

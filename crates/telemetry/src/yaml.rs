@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-/// A file that cannot be used.
+/// Why a file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum YamlError {
     #[error("{}: {error}", path.display())]
@@ -14,23 +14,23 @@ pub enum YamlError {
 }
 
 impl YamlError {
-    /// What is wrong with a key's value, at a line of a file.
+    /// An error in a key's value, at a line of a file.
     pub fn at(path: &Path, line: u64, key: &str, problem: &str) -> Self {
         YamlError::Malformed { path: path.to_owned(), problem: format!("line {line}: {key}: {problem}") }
     }
 }
 
-/// A file's text.
+/// The text of a file.
 pub fn text(path: &Path) -> Result<String, YamlError> {
     std::fs::read_to_string(path).map_err(|error| YamlError::Unreadable { path: path.to_owned(), error })
 }
 
-/// Reads a file. `T` may be `serde_json::Value` where the shape is looked at later.
+/// Loads a file. `T` may be `serde_json::Value` if it is validated later.
 pub fn load<T: DeserializeOwned>(path: &Path) -> Result<T, YamlError> {
     parse(path, &text(path)?)
 }
 
-/// Reads a text; `path` is for errors.
+/// Parses a text; `path` is for errors.
 pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, YamlError> {
     serde_saphyr::from_str(text)
         .map_err(|error| YamlError::Malformed { path: path.to_owned(), problem: error.to_string() })

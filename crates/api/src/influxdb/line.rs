@@ -86,7 +86,7 @@ impl<'a> Line<'a> {
         }
         let mut rest = Rest(text);
         let measurement = rest.name(", ")?;
-        let mut tags = ByKey::new();
+        let mut tags = ByKey::default();
         while rest.take(',') {
             let key = rest.name(" ,=")?;
             rest.expect('=')?;
@@ -101,7 +101,7 @@ impl<'a> Line<'a> {
         let mut tags = tags.into_entries();
         tags.sort_by(|a, b| a.0.cmp(&b.0));
         rest.space()?;
-        let mut fields = ByKey::new();
+        let mut fields = ByKey::default();
         loop {
             let key = rest.name(" ,=")?;
             rest.expect('=')?;

@@ -118,7 +118,7 @@ impl Parser<'_> {
     }
 
     fn object(&mut self) -> Result<Value> {
-        let mut entries = ByKey::new();
+        let mut entries = ByKey::default();
         self.skip_space();
         if self.peek() == Some(b'}') {
             self.at += 1;

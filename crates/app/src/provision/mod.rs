@@ -1,5 +1,5 @@
-//! Measures for resources and metrics that come into being with their first measure: what InfluxDB's and Prometheus'
-//! clients send.
+//! Measures for resources and metrics that come into being with their first measure: what clients of
+//! `InfluxDB` and Prometheus send.
 //!
 //! [`deliver`] finds the metrics, in memory where all of them are known, makes what is missing by the rules of archive policies
 //! unless the destination has one, and hands the measures to the engine. It changes nothing before it has seen that all of the request may be carried out.

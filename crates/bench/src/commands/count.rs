@@ -1,11 +1,11 @@
-//! Numbers on the command line: above zero, as gnocchiclient words it, and below what memory holds.
+//! Numbers on the command line: positive, with gnocchiclient's messages, and limited.
 
-/// Requests of a run; a created metric takes 36 bytes until it is deleted.
+/// Maximum requests of a run; a created metric takes 36 bytes until it is deleted.
 const COUNT_MAX: u64 = 100_000_000;
 /// Each has a connection.
 const WORKERS_MAX: u64 = 10_000;
 const THREADS_MAX: u64 = 256;
-/// Measures in one request, some 45 bytes each.
+/// Maximum measures per request, some 45 bytes each.
 const BATCH_MAX: u64 = 1_000_000;
 
 fn number(text: &str, max: u64) -> Result<u64, String> {

@@ -1,6 +1,7 @@
-//! `gnudi benchmark measures add|show`: measures of one metric, or a few, pushed in batches and read back, as gnocchiclient does.
+//! `gnudi benchmark measures add|show`: pushes measures of one or a few metrics in batches, and reads them, like
+//! gnocchiclient.
 //!
-//! As with the client, every batch of a run is the same: it measures what the server takes, not what many metrics make of it.
+//! As with the client, all batches of a run are the same: it measures how fast the server accepts them.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,26 +17,26 @@ use crate::{
     load::{Keep, Requests, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
     random::{xorshift, xorshift_state},
-    subject::{self, Subjects},
+    subject::{self, SubjectArgs, Subjects},
     target::Target,
 };
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// How often the backlog is polled, and printed.
+/// Interval of polling and printing the backlog.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const TELL_DELAY: Duration = Duration::from_secs(1);
 
-/// A backlog that does not shrink for so long is given up.
+/// A backlog that has not shrunk for this time is an error.
 const STALL_MAX: Duration = Duration::from_mins(1);
 
-/// Measures of a metric that is made to be shown: ten days, one every two minutes, in so many requests.
+/// Measures of a metric created to be shown: ten days, one every two minutes, in this number of requests.
 const FILL_REQUESTS: i64 = 10;
 const FILL_STEP_SECONDS: i64 = 120;
 
 /// Add measures and show them.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct MeasuresOptions {
     #[command(subcommand)]
     command: Command,
 }
@@ -67,15 +68,8 @@ struct Add {
     /// Wait for all measures to be processed.
     #[arg(long)]
     wait: bool,
-    /// ID of the resource whose metrics are named.
-    #[arg(short, long, value_name = "ID")]
-    resource_id: Option<String>,
-    /// Archive policy of the metric that is made for the run where none is named [default: low].
-    #[arg(short, long, value_name = "NAME")]
-    archive_policy_name: Option<String>,
-    /// IDs or names of the metrics, in turn [default: one that is made for the run].
-    #[arg(value_name = "METRIC")]
-    metrics: Vec<String>,
+    #[command(flatten)]
+    subjects: SubjectArgs,
 }
 
 /// Benchmark showing measures.
@@ -83,7 +77,7 @@ struct Add {
 struct Show {
     #[command(flatten)]
     load: LoadOptions,
-    /// How often to get the measures.
+    /// Number of times to get the measures.
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
     count: u64,
     /// Aggregation to retrieve.
@@ -107,15 +101,15 @@ struct Show {
     /// ID of the resource whose metric is named.
     #[arg(short, long, value_name = "ID")]
     resource_id: Option<String>,
-    /// Archive policy of the metric that is made for the run where none is named [default: low].
+    /// Archive policy of the metric created if none is given [default: low].
     #[arg(short, long, value_name = "NAME")]
     archive_policy_name: Option<String>,
-    /// ID or name of the metric [default: one that is made for the run, with ten days of measures].
+    /// ID or name of the metric [default: one created for the run, with ten days of measures].
     #[arg(value_name = "METRIC")]
     metric: Option<String>,
 }
 
-pub fn run(options: &Options, context: &Context) -> Result<Findings> {
+pub fn run(options: &MeasuresOptions, context: &Context) -> Result<Findings> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
     match &options.command {
         Command::Add(add) => add.run(context, now),
@@ -131,13 +125,13 @@ impl Add {
             end - start >= batch as i64,
             "The specified time range is not large enough for the number of points"
         );
-        let paths = subject::paths(&self.metrics, self.resource_id.as_deref())?;
+        let paths = self.subjects.paths()?;
         let target = self.load.target.open()?;
         if self.wait {
-            // A missing permission for the status is an error before the load, not after it.
+            // Missing permission for the status is reported before the load.
             backlog(&target)?;
         }
-        let subjects = Subjects::of(paths, self.archive_policy_name.as_deref(), &target)?;
+        let subjects = self.subjects.subjects(paths, &target)?;
         let head = |path: &String| target.headers.open_json_head(&format!("{path}/measures"));
         let body = measures(start, (end - start) / batch as i64, batch, u64::from(now.subsec_nanos()));
         let requests = Requests::Grid {
@@ -150,12 +144,12 @@ impl Add {
         let title =
             format!("sends {} measures, {batch} a request, with {} workers", self.count, pushed.workers);
         let mut findings = Findings::new(title);
-        pushed.tell_clients(&mut findings);
+        pushed.add_client_figures(&mut findings);
         findings.tell("measures per request", Value::Count(batch));
         findings.compare("measures push speed", Value::Rate(batch as f64 * pushed.speed(), "push"));
         let waited = self.wait.then(|| wait_processed(&target, context));
-        tell_wait(&pushed, batch, waited, &mut findings);
-        pushed.tell_own(&mut findings);
+        add_wait_figures(&pushed, batch, waited, &mut findings);
+        pushed.add_own_figures(&mut findings);
         Ok(findings)
     }
 
@@ -183,7 +177,7 @@ impl Show {
             fill(&subjects.paths[0], &target, now.as_secs() as i64)?;
         }
         let path = self.path(&subjects.paths[0]);
-        // The first answer tells how many measures each has; it is not measured.
+        // The first response shows the number of measures; it is not measured.
         let per_request = points(&target.call("GET", &path)?);
         let requests = Requests::Listed(vec![target.headers.bare("GET", &path)]);
         let phase = Phase { verb: "show", requests: &requests, count: self.count, keep: Keep::Nothing };
@@ -191,12 +185,12 @@ impl Show {
         let title =
             format!("gets {per_request} measures {} times with {} workers", self.count, shown.workers);
         let mut findings = Findings::new(title);
-        shown.tell_clients(&mut findings);
+        shown.add_client_figures(&mut findings);
         findings.tell("measures per request", Value::Count(per_request));
         let seconds = shown.outcome.elapsed.as_secs_f64();
         let rate = (per_request * shown.outcome.calls) as f64 / seconds.max(f64::MIN_POSITIVE);
         findings.compare("measures show rate", Value::Rate(rate, "measure"));
-        shown.tell_own(&mut findings);
+        shown.add_own_figures(&mut findings);
         Ok(findings)
     }
 
@@ -214,8 +208,8 @@ impl Show {
     }
 }
 
-/// Adds the figures of the wait for the backlog. An error of the server there leaves the figures of the push as they are.
-fn tell_wait(
+/// Adds the figures of waiting for the backlog. A server error there keeps the figures of the push.
+fn add_wait_figures(
     pushed: &Finished,
     batch: u64,
     waited: Option<Result<Duration, String>>,
@@ -237,11 +231,11 @@ fn tell_wait(
     findings.compare("measures push rate", Value::Rate(per_second(seconds), "measure"));
 }
 
-/// A time in whole seconds: a date, with hours or without, in UTC where it names no zone; seconds since 1970; or relative to now.
+/// A time in whole seconds: a date with optional hours, UTC without a zone; seconds since 1970; or relative to now.
 fn seconds_of(text: &str, now: i64) -> Option<i64> {
     let now = Timestamp::from_secs(now);
     let text = text.trim();
-    // Eight digits are a date, as they are for gnocchiclient, and no seconds of the year 1970.
+    // As in gnocchiclient, eight digits are a date.
     let eight = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
     let dashed = eight.then(|| format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]));
     let text = dashed.as_deref().unwrap_or(text);
@@ -249,7 +243,7 @@ fn seconds_of(text: &str, now: i64) -> Option<i64> {
     date.or_else(|| python::timestamp_of_text(text, now).ok()).map(Timestamp::secs)
 }
 
-/// `[{"timestamp":1420070400,"value":-12345},...]` with values anywhere within 33 bits, as gnocchiclient sends them.
+/// `[{"timestamp":1420070400,"value":-12345},...]` with 33-bit values, as in gnocchiclient.
 fn measures(start: i64, step: i64, count: u64, seed: u64) -> Vec<u8> {
     let mut state = xorshift_state(seed);
     let mut value = move || (xorshift(&mut state) >> 31) as i64 - (1 << 32);
@@ -276,7 +270,7 @@ fn points(body: &[u8]) -> u64 {
     body.iter().map(|byte| u64::from(*byte == b'[')).sum::<u64>().saturating_sub(1)
 }
 
-/// Measures that wait to be processed.
+/// Measures in the backlog.
 fn backlog(target: &Target) -> Result<u64> {
     const PATH: &str = "/v1/status?details=false";
     let status: serde_json::Value =
@@ -285,7 +279,7 @@ fn backlog(target: &Target) -> Result<u64> {
     measures.with_context(|| format!("GET {PATH}: no number of measures to be processed"))
 }
 
-/// How long it takes until nothing waits; an error says why the wait ended before.
+/// Time until the backlog is empty; an error says why the wait ended.
 fn wait_processed(target: &Target, context: &Context) -> Result<Duration, String> {
     let start = Instant::now();
     let (mut least, mut progress, mut told) = (u64::MAX, start, start);

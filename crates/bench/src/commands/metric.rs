@@ -1,4 +1,5 @@
-//! `gnudi benchmark metric create|show|delete`: metrics created, shown and deleted one a request, as gnocchiclient does.
+//! `gnudi benchmark metric create|show|delete`: creates, shows and deletes metrics, one per request, like
+//! gnocchiclient.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -11,13 +12,13 @@ use crate::{
     findings::Findings,
     load::{Keep, Load, Outcome, Requests, Until, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
-    subject::{self, Subjects},
+    subject::{self, SubjectArgs},
     target::Target,
 };
 
 /// Create, show and delete metrics.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct MetricOptions {
     #[command(subcommand)]
     command: Command,
 }
@@ -37,10 +38,10 @@ struct Create {
     /// Number of metrics to create.
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
     count: u64,
-    /// Name of the archive policy [default: what the server's rules say].
+    /// Name of the archive policy [default: by the server's rules].
     #[arg(short, long, value_name = "NAME")]
     archive_policy_name: Option<String>,
-    /// Create them as metrics of this resource, with names of their own.
+    /// Create them in this resource, with unique names.
     #[arg(short, long, value_name = "ID")]
     resource_id: Option<String>,
     /// Keep created metrics.
@@ -53,30 +54,23 @@ struct Create {
 struct Show {
     #[command(flatten)]
     load: LoadOptions,
-    /// How often to get each metric.
+    /// Number of times to get each metric.
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
     count: u64,
-    /// ID of the resource whose metrics are named.
-    #[arg(short, long, value_name = "ID")]
-    resource_id: Option<String>,
-    /// Archive policy of the metric that is made for the run where none is named [default: low].
-    #[arg(short, long, value_name = "NAME")]
-    archive_policy_name: Option<String>,
-    /// IDs or names of the metrics [default: one that is made for the run].
-    #[arg(value_name = "METRIC")]
-    metrics: Vec<String>,
+    #[command(flatten)]
+    subjects: SubjectArgs,
 }
 
-/// Benchmark the deletion of metrics: of those named, or of new ones.
+/// Benchmark the deletion of metrics: the given ones, or new ones.
 #[derive(Clone, Debug, Args)]
 struct Delete {
     #[command(flatten)]
     load: LoadOptions,
-    /// Create so many metrics first, and delete those.
+    /// Create this number of metrics first, and delete them.
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests,
           required_unless_present = "metrics", conflicts_with = "metrics")]
     count: Option<u64>,
-    /// Archive policy of the metrics that are created [default: what the server's rules say].
+    /// Archive policy of the created metrics [default: by the server's rules].
     #[arg(short, long, value_name = "NAME")]
     archive_policy_name: Option<String>,
     /// ID of the resource whose metrics are named.
@@ -87,7 +81,7 @@ struct Delete {
     metrics: Vec<String>,
 }
 
-pub fn run(options: &Options, context: &Context) -> Result<Findings> {
+pub fn run(options: &MetricOptions, context: &Context) -> Result<Findings> {
     match &options.command {
         Command::Create(create) => create.run(context),
         Command::Show(show) => show.run(context),
@@ -104,28 +98,28 @@ impl Create {
         let metrics = batch.created(&mut created);
         let title = format!("creates {} metrics with {} workers", self.count, created.workers);
         let mut findings = Findings::new(title);
-        created.tell_clients(&mut findings);
+        created.add_client_figures(&mut findings);
         if created.interrupted && !self.keep {
             metrics.remove(&target, &self.load);
         }
         if self.keep || created.interrupted {
-            created.tell_own(&mut findings);
+            created.add_own_figures(&mut findings);
             return Ok(findings);
         }
         let deleted = metrics.delete(&target, &self.load, context)?;
-        deleted.tell_clients(&mut findings);
-        created.tell_own(&mut findings);
-        tell_deleted(&deleted, &mut findings);
+        deleted.add_client_figures(&mut findings);
+        created.add_own_figures(&mut findings);
+        add_deletion_figures(&deleted, &mut findings);
         Ok(findings)
     }
 }
 
 impl Show {
     fn run(&self, context: &Context) -> Result<Findings> {
-        // The command line is checked before the server is contacted.
-        let paths = subject::paths(&self.metrics, self.resource_id.as_deref())?;
+        // Validate the command line before the server is contacted.
+        let paths = self.subjects.paths()?;
         let target = self.load.target.open()?;
-        let subjects = Subjects::of(paths, self.archive_policy_name.as_deref(), &target)?;
+        let subjects = self.subjects.subjects(paths, &target)?;
         let requests = subjects.paths.iter().map(|path| target.headers.bare("GET", path)).collect();
         let count = self.count * subjects.paths.len() as u64;
         let phase = Phase { verb: "show", requests: &Requests::Listed(requests), count, keep: Keep::Nothing };
@@ -133,8 +127,8 @@ impl Show {
         let title =
             format!("shows {} metrics {count} times with {} workers", subjects.paths.len(), shown.workers);
         let mut findings = Findings::new(title);
-        shown.tell_clients(&mut findings);
-        shown.tell_own(&mut findings);
+        shown.add_client_figures(&mut findings);
+        shown.add_own_figures(&mut findings);
         Ok(findings)
     }
 }
@@ -166,8 +160,8 @@ impl Delete {
         };
         let deleted = metrics.delete(&target, &self.load, context)?.require_success()?;
         findings.title = format!("deletes {} metrics with {} workers", deleted.count, deleted.workers);
-        deleted.tell_clients(&mut findings);
-        tell_deleted(&deleted, &mut findings);
+        deleted.add_client_figures(&mut findings);
+        add_deletion_figures(&deleted, &mut findings);
         Ok(findings)
     }
 }
@@ -177,7 +171,7 @@ struct Batch<'a> {
     target: &'a Target,
     count: u64,
     requests: Requests,
-    /// The resource they belong to.
+    /// Their resource.
     resource: Option<&'a str>,
 }
 
@@ -187,7 +181,7 @@ impl<'a> Batch<'a> {
         spec.extend(policy.map(|policy| ("archive_policy_name".to_owned(), json!(policy))));
         let spec = serde_json::Value::from(spec).to_string();
         let requests = match resource {
-            // One request for all: metrics without a name.
+            // The same request for all: metrics without a name.
             None => Requests::Listed(vec![target.headers.post("/v1/metric", spec.as_bytes())]),
             Some(resource) => named_creations(target, resource, &spec, count),
         };
@@ -195,13 +189,13 @@ impl<'a> Batch<'a> {
     }
 
     fn create(&self, options: &LoadOptions, context: &Context) -> Result<Finished> {
-        // A resource answers with all its metrics, not with the new one.
+        // A resource responds with all its metrics, not with the new one.
         let keep = if self.resource.is_some() { Keep::Indices } else { Keep::Ids };
         let phase = Phase { verb: "create", requests: &self.requests, count: self.count, keep };
         phase.run(options, self.target, context)?.require_success()
     }
 
-    /// What was created, to be deleted; it is taken out of the outcome.
+    /// The created metrics, removed from the outcome, to be deleted.
     fn created(self, finished: &mut Finished) -> Deletions {
         let prefix = self
             .resource
@@ -220,7 +214,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Metrics of a resource, whose names differ from one another and from those of other runs.
+/// Metrics of a resource with names that are unique, also across runs.
 fn named_creations(target: &Target, resource: &str, spec: &str, count: u64) -> Requests {
     let run = Uuid::new_v4().simple().to_string();
     let names: Vec<Vec<u8>> =
@@ -240,7 +234,7 @@ impl Deletions {
         Phase { verb: "delete", requests: &self.0, count, keep: Keep::Nothing }.run(options, target, context)
     }
 
-    /// Deletes what an interrupted run has created; not measured.
+    /// Deletes the metrics that an interrupted run has created; not measured.
     fn remove(&self, target: &Target, options: &LoadOptions) {
         let (count, stop) = (self.0.distinct(), Stop::default());
         if count == 0 {
@@ -258,8 +252,8 @@ impl Deletions {
     }
 }
 
-fn tell_deleted(deleted: &Finished, findings: &mut Findings) {
-    deleted.tell_own(findings);
+fn add_deletion_figures(deleted: &Finished, findings: &mut Findings) {
+    deleted.add_own_figures(findings);
     let left = deleted.count - deleted.outcome.calls.min(deleted.count);
     if left > 0 {
         findings.note(format!("{left} metrics may not be deleted"));

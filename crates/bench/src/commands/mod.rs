@@ -1,6 +1,6 @@
 //! The commands of `gnudi benchmark`, one file each: options, the work, and its findings.
 //!
-//! A command measures; how its findings are shown is `format`'s.
+//! `format` prints the findings.
 
 pub(crate) mod count;
 pub mod measures;
@@ -15,13 +15,13 @@ use crate::{
     format::{self, Format},
 };
 
-/// How results are shown.
+/// Output options.
 #[derive(Clone, Debug, Args)]
 pub struct Printing {
-    /// How results are printed.
+    /// Output format.
     #[arg(short, long, value_enum, global = true, default_value_t = Format::Table)]
     format: Format,
-    /// Only these figures, by their names; can be repeated.
+    /// Only this figure, by name; can be repeated.
     #[arg(short, long = "column", global = true, value_name = "NAME")]
     columns: Vec<String>,
     /// Show progress.
@@ -30,7 +30,7 @@ pub struct Printing {
 }
 
 impl Printing {
-    /// Prints the findings on standard output and remarks on standard error.
+    /// Prints the findings on standard output, and remarks on standard error.
     pub fn print(&self, mut findings: Findings) -> Result<()> {
         format::select(&mut findings, &self.columns)?;
         print!("{}", format::text(&findings, self.format));
@@ -55,13 +55,13 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    Measures(measures::Options),
-    Metric(metric::Options),
+    Measures(measures::MeasuresOptions),
+    Metric(metric::MetricOptions),
 }
 
 impl Benchmark {
-    /// Runs the command and prints its findings; returns the program's exit code: that of an interrupted program where
-    /// the findings are partial.
+    /// Runs the command and prints its findings; returns the exit code, which says if the findings are partial because
+    /// of an interrupt.
     pub fn run(&self) -> Result<u8> {
         let context = Context::new(self.printing.verbose, || {})?;
         let findings = match &self.command {

@@ -1,4 +1,4 @@
-//! One connection of a load: send a request, read its answer, count, again.
+//! One connection of a load: sends a request, reads its response, counts, repeats.
 
 use std::{
     cell::Cell,
@@ -14,31 +14,31 @@ use super::{
     stream::{Secured, Stream},
 };
 
-/// Read at most so much at once: answers of megabytes are not cut into many system calls.
+/// Read buffer: large, so that responses of megabytes need few system calls.
 const READ_BYTES: usize = 256 << 10;
 
-/// Before a refused request is sent again, and before a lost connection is opened again.
+/// Pause before a refused request is retried, and before a lost connection is reopened.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Attempts to get one request answered, before it counts as a failure.
+/// Attempts of a request before it counts as failed.
 const ATTEMPTS_MAX: u32 = 3;
 
 /// A connection with its parser.
 pub(super) struct Connection {
     address: SocketAddr,
     secured: Option<Secured>,
-    /// `None` after an error or where the peer closes after each answer.
+    /// `None` after an error, or if the peer closes after each response.
     stream: Option<Stream>,
-    /// Answers that came over the stream.
+    /// Responses received over the stream.
     answers: u64,
-    /// The peer closes after one answer without saying so (uwsgi does): a new connection for each request.
+    /// The peer closes after each response without announcing it (uwsgi does): use a new connection for each request.
     closes_silently: bool,
     parser: Parser,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    /// Opens a connection; where that fails, the first request tries again.
+    /// Opens a connection; on failure the first request tries again.
     pub(super) async fn open(address: SocketAddr, secured: Option<&Secured>) -> Self {
         let stream = Stream::open(address, secured).await.ok();
         Connection {
@@ -52,7 +52,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads its answer on the open connection, or on a new one.
+    /// Sends a request and reads its response on the open connection, or on a new one.
     async fn exchange(&mut self, parts: &Parts<'_>, mut body: Option<&mut Vec<u8>>) -> io::Result<Answer> {
         self.parser.reset();
         let mut stream = if let Some(stream) = self.stream.take() {
@@ -79,7 +79,7 @@ impl Connection {
     }
 }
 
-/// Sends requests until the load ends; `lane` is the first that is the connection's own, where each has its own.
+/// Sends requests until the load ends; `lane` is the connection's first request, with [`Order::Lanes`].
 ///
 /// Counts into `outcome`, which outlives a connection that is given up.
 pub(super) async fn drive(
@@ -113,7 +113,7 @@ pub(super) async fn drive(
                     start = end;
                     break;
                 }
-                // Back-pressure: what the server asks for is patience, so the request is not lost.
+                // Back-pressure: the server asks to retry later.
                 Ok(answer) if matches!(answer.status, 429 | 503) => {
                     outcome.refused += 1;
                     tokio::time::sleep(PAUSE).await;
@@ -122,7 +122,7 @@ pub(super) async fn drive(
                         break;
                     }
                 }
-                // The peer has closed the connection behind its last answer: the request was not read.
+                // The peer closed the connection after its last response: the request was not read.
                 Err(_) if attempts < ATTEMPTS_MAX && connection.parser.is_untouched() => {
                     connection.closes_silently |= connection.answers == 1;
                     if connection.answers == 0 {
@@ -143,10 +143,10 @@ pub(super) async fn drive(
     }
 }
 
-/// A status and the server's own words.
+/// A status and the server's message.
 fn refusal(status: u16, body: &[u8]) -> String {
     let words = gnudi_client::message_of(body);
-    // Pages for people have many lines, and may begin with the status.
+    // HTML error pages have many lines, and may begin with the status.
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let status = status.to_string();
     if words.starts_with(&status) { words } else { format!("{status} {words}").trim_end().to_owned() }

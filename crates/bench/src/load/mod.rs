@@ -1,7 +1,7 @@
-//! The hot loop: keeps a number of connections busy with prebuilt requests and counts the answers.
+//! The hot loop: keeps connections busy with prebuilt requests and counts the responses.
 //!
-//! Light on purpose, so that the generator is not what is measured: raw sockets on one single-threaded runtime a thread, no
-//! allocation and one clock reading a request. No pipelining: a connection has one request under way.
+//! Deliberately light, so that the generator is not the bottleneck: raw sockets, a single-threaded runtime per thread,
+//! no allocation and one clock reading per request. No pipelining: a connection has one request in flight.
 
 mod connection;
 mod outcome;
@@ -30,47 +30,47 @@ pub use stream::Secured;
 /// When a load ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
-    /// After so many requests.
+    /// After this number of requests.
     Count(u64),
-    /// After so long; requests under way are finished.
+    /// After this time; requests in flight are completed.
     Elapsed(Duration),
 }
 
 /// Which connection sends which request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The next request goes to whoever is free: requests start in order, but may overtake each other.
+    /// The next free connection sends the next request: they start in order, but may overtake each other.
     Free,
-    /// Request `i` belongs to connection `i` modulo their number: requests that are a multiple of it apart keep their order.
+    /// Request `i` belongs to connection `i` modulo their number: requests of the same connection stay in order.
     Lanes,
 }
 
-/// How long requests under way may take once the load was told to stop.
+/// How long requests in flight may take after the load was stopped.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Servers that have not answered anything for so long are given up.
+/// A server without any response for this time is given up.
 pub const SILENCE_MAX: Duration = Duration::from_mins(2);
 
-/// A load whose first requests all fail is ended after so many.
+/// A load is stopped if its first requests, this many, all fail.
 const FAILURES_HOPELESS: u64 = 100;
 
-/// What to keep of requests that succeed.
+/// What to keep of successful requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     Nothing,
-    /// The answer's body, with the index of the request.
+    /// The response body, with the index of the request.
     Bodies,
-    /// The id in the answer: an answer without one is a failure.
+    /// The id in the response: a response without one is a failure.
     Ids,
     /// The index of the request.
     Indices,
 }
 
-/// A load to put on a server.
+/// A load on a server.
 #[derive(Clone, Debug)]
 pub struct Load<'a> {
     pub address: SocketAddr,
-    /// Set where the server speaks TLS.
+    /// Set if the server uses TLS.
     pub secured: Option<&'a Secured>,
     pub requests: &'a Requests,
     pub connections: usize,
@@ -78,18 +78,18 @@ pub struct Load<'a> {
     pub until: Until,
     pub order: Order,
     pub keep: Keep,
-    /// Keep when each request that succeeded began, and how long it took.
+    /// Keep the start and duration of successful requests.
     pub keep_calls: bool,
-    /// Ends the load early, once requests under way are answered.
+    /// Ends the load early, once requests in flight are completed.
     pub stop: &'a Stop,
-    /// Counts requests that have been answered or have failed, for whoever watches.
+    /// Counts completed and failed requests, for progress displays.
     pub done: Option<&'a AtomicU64>,
-    /// Without any answer for so long, the load ends, and the requests under way are failures.
+    /// After this time without any response the load ends, and the requests in flight count as failures.
     pub silence_max: Duration,
 }
 
 impl<'a> Load<'a> {
-    /// A load of one thread and one connection that keeps nothing.
+    /// A load with one thread and one connection that keeps nothing.
     pub fn new(address: SocketAddr, requests: &'a Requests, until: Until, stop: &'a Stop) -> Self {
         Load {
             address,
@@ -108,14 +108,14 @@ impl<'a> Load<'a> {
     }
 }
 
-/// What the connections of a load share: the start, the number of the next request, and the end.
+/// State shared by the connections of a load: the start, the number of the next request, and the end.
 struct LoadProgress<'a> {
     load: &'a Load<'a>,
     /// All threads wait here until every connection is open.
     opened: Barrier,
     start: OnceLock<Instant>,
     next: AtomicU64,
-    /// How many connections have been numbered.
+    /// Number of connections numbered so far.
     lanes: AtomicU64,
     /// Failures before the first success.
     failures_first: AtomicU64,
@@ -123,7 +123,7 @@ struct LoadProgress<'a> {
 }
 
 impl LoadProgress<'_> {
-    /// The next request to send, unless the load has ended; `lane` is the connection's next one where it has its own.
+    /// The next request to send, unless the load has ended; `lane` is the connection's next one with [`Order::Lanes`].
     fn claim(&self, now: Instant, lane: &mut u64) -> Option<u64> {
         let index = match self.load.order {
             Order::Free => self.next.fetch_add(1, Ordering::Relaxed),
@@ -133,7 +133,7 @@ impl LoadProgress<'_> {
         (!counted_out && !self.is_over(now)).then_some(index)
     }
 
-    /// Whether the time of the load is up, or there is no use in going on.
+    /// Whether the time of the load is over, or it is hopeless.
     fn is_over(&self, now: Instant) -> bool {
         let start = *self.start.get().expect("the load has started");
         self.load.stop.is_set()
@@ -141,7 +141,7 @@ impl LoadProgress<'_> {
             || self.failures_first.load(Ordering::Relaxed) >= FAILURES_HOPELESS
     }
 
-    /// A request that was sent at `begin` has succeeded at `end`.
+    /// Records a successful request.
     fn record(&self, outcome: &mut Outcome, begin: Instant, end: Instant) {
         outcome.latency.record(end - begin);
         if self.load.keep_calls {
@@ -156,7 +156,7 @@ impl LoadProgress<'_> {
         if !self.any_succeeded.load(Ordering::Relaxed) {
             self.any_succeeded.store(true, Ordering::Relaxed);
         }
-        self.tell_done(1);
+        self.count_done(1);
     }
 
     fn failed(&self, outcome: &mut Outcome, words: impl FnOnce() -> String, index: u64) {
@@ -165,16 +165,16 @@ impl LoadProgress<'_> {
         if !self.any_succeeded.load(Ordering::Relaxed) {
             self.failures_first.fetch_add(1, Ordering::Relaxed);
         }
-        self.tell_done(1);
+        self.count_done(1);
     }
 
-    fn tell_done(&self, count: u64) {
+    fn count_done(&self, count: u64) {
         if let Some(done) = self.load.done {
             done.fetch_add(count, Ordering::Relaxed);
         }
     }
 
-    /// Opens connections, waits for the other threads, and drives them to the end of the load.
+    /// Opens connections, waits for the other threads, and drives them until the load ends.
     async fn run_thread(&self, connections: usize) -> Outcome {
         let mut opened = Vec::new();
         for _ in 0..connections {
@@ -199,7 +199,7 @@ impl LoadProgress<'_> {
         total
     }
 
-    /// Runs connections to their end: how many of them the server has left waiting for too long.
+    /// Runs connections to their end; returns the number of those that timed out.
     async fn drive_all(&self, opened: Vec<(u64, Connection)>, outcomes: &mut [Outcome]) -> u64 {
         const POLL_INTERVAL: Duration = Duration::from_millis(100);
         let answered = Cell::new(0);
@@ -232,7 +232,7 @@ impl LoadProgress<'_> {
 }
 
 impl Load<'_> {
-    /// Runs the load to its end; blocks. Connections are opened before the clock starts.
+    /// Runs the load; blocks. Connections are opened before the clock starts.
     pub fn run(&self) -> Outcome {
         let shared = LoadProgress {
             load: self,
@@ -248,7 +248,7 @@ impl Load<'_> {
             let shared = &shared;
             let threads: Vec<_> = (0..self.threads)
                 .map(|thread| {
-                    // The remainder goes to the first threads.
+                    // The first threads get the remainder.
                     let connections = (self.connections + self.threads - 1 - thread) / self.threads;
                     scope.spawn(move || {
                         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(outcome.body_bytes, 10 * outcome.bodies[0].1.len() as u64);
     }
 
-    /// Keeps the order in which requests come on each connection.
+    /// Records the order in which requests arrive on each connection.
     fn recording_server(connections: usize) -> (SocketAddr, std::thread::JoinHandle<Vec<Vec<u8>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! What came of a load.
+//! The result of a load.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use crate::{histogram::Histogram, timeline::Call};
 
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// From the first request to the last answer.
+    /// From the first request to the last response.
     pub elapsed: Duration,
-    /// Requests answered with 2xx.
+    /// Requests with a 2xx response.
     pub calls: u64,
-    /// 429 and 503: refused for now and sent again after a pause.
+    /// 429 and 503 responses, retried after a pause.
     pub refused: u64,
-    /// Other answers, and requests without one.
+    /// Other responses, and requests without one.
     pub failures: u64,
-    /// The first of them, in words: the request, and the status or error.
+    /// The first failure: the request, and the status or error.
     pub failure: Option<String>,
-    /// Connections opened again because the peer closes them.
+    /// Connections reopened because the peer closed them.
     pub reconnects: u64,
-    /// Of requests answered with 2xx.
+    /// Of requests with a 2xx response.
     pub latency: Histogram,
     pub body_bytes: u64,
-    /// Where they were asked for: (index of the request, body of its answer).
+    /// If requested: (index of the request, response body).
     pub bodies: Vec<(u64, Vec<u8>)>,
-    /// Where they were asked for: the ids in the answers.
+    /// If requested: the ids in the responses.
     pub ids: Vec<IdText>,
-    /// Where they were asked for: the indices of the requests that succeeded.
+    /// If requested: the indices of successful requests.
     pub indices: Vec<u64>,
-    /// Where they were asked for: the requests that succeeded, in no order.
+    /// If requested: the successful requests, unsorted.
     pub timeline: Vec<Call>,
-    /// The body of one of the first answers.
+    /// The body of one of the first responses.
     pub sample: Option<Vec<u8>>,
-    /// Of the generator's threads together; `None` where the system does not tell.
+    /// Of the generator's threads together; `None` if unavailable.
     pub times: Option<ThreadTimes>,
 }
 
@@ -56,7 +56,7 @@ impl Outcome {
         };
     }
 
-    /// Counts an answer and keeps of its body what the load asks for.
+    /// Counts a response and keeps what the load requests of it.
     pub(super) fn take(
         &mut self,
         answer: &Answer,
@@ -78,13 +78,13 @@ impl Outcome {
         Ok(())
     }
 
-    /// Requests that were answered in the end, or have failed.
+    /// Requests that were completed or have failed.
     pub fn executed(&self) -> u64 {
         self.calls + self.failures
     }
 }
 
-/// The first `"id": "..."` of a JSON text.
+/// The first `"id": "..."` in a JSON text.
 fn find_id(body: &[u8]) -> Option<IdText> {
     const KEY: &[u8] = b"\"id\"";
     let at = body.windows(KEY.len()).position(|window| window == KEY)? + KEY.len();
@@ -93,12 +93,12 @@ fn find_id(body: &[u8]) -> Option<IdText> {
     (rest.first() == Some(&b'"')).then_some(*id)
 }
 
-/// What a thread, or several, had of the processors.
+/// Processor times of one or several threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTimes {
     /// Running.
     pub run: Duration,
-    /// Ready to run, while the processors did something else.
+    /// Ready to run, but waiting for a processor.
     pub wait: Duration,
 }
 

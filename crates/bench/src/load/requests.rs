@@ -1,29 +1,29 @@
-//! The requests of a load: bytes built before the clock starts.
+//! The requests of a load, built before the clock starts.
 //!
-//! Request `index` is a few slices, sent one behind the other without a copy. Requests that share parts share their memory, so
-//! that time can go on from one request to the next without gigabytes of text.
+//! Request `index` is a few slices, sent without copying. Requests share the memory of common parts, so that times can
+//! advance from request to request without gigabytes of text.
 
 /// Slices of one request, in order; the last ones may be empty.
 pub type Parts<'a> = [&'a [u8]; 3];
 
-/// What a load sends.
+/// The requests to send.
 #[derive(Debug)]
 pub enum Requests {
-    /// Whole requests, in turn.
+    /// Whole requests, used in turn.
     Listed(Vec<Vec<u8>>),
     /// Metric by metric, then step by step in time: `heads[metric]` (up to the header before `Content-Length`), then
     /// `bodies[step]` (`Content-Length`, the empty line and the body).
     Grid { heads: Vec<Vec<u8>>, bodies: Vec<Vec<u8>> },
-    /// As `Grid`, where the metric is named inside the body: `heads[step]` (whole), `names[metric]` (all of one length),
-    /// `bodies[step]`.
+    /// As `Grid`, with the metric's name inside the body: `heads[step]` (complete), `names[metric]` (all of the same
+    /// length), `bodies[step]`.
     Named { heads: Vec<Vec<u8>>, names: Vec<Vec<u8>>, bodies: Vec<Vec<u8>> },
 }
 
-/// A metric's id as it stands in an answer.
+/// A metric's id in a response.
 pub type IdText = [u8; 36];
 
 impl Requests {
-    /// How many requests there are before the first comes again.
+    /// Number of requests before they repeat.
     pub fn distinct(&self) -> u64 {
         match self {
             Requests::Listed(requests) => requests.len() as u64,
@@ -55,14 +55,14 @@ impl Requests {
     }
 }
 
-/// Headers that every request to a server carries.
+/// Headers of all requests to a server.
 #[derive(Clone, Debug)]
 pub struct Headers {
     /// `host:port`.
     pub host: String,
-    /// Path before `/v1`, without a slash at the end.
+    /// Path before `/v1`, without a trailing slash.
     pub prefix: String,
-    /// Whole header lines that say who asks.
+    /// Complete header lines with the identity.
     pub identity: String,
 }
 
@@ -74,42 +74,42 @@ impl Headers {
         Headers { host: host.into(), prefix: prefix.into(), identity }
     }
 
-    /// A request's head without its end: another header or an empty line has to follow.
+    /// A request's header without its end: another header line or an empty line must follow.
     pub fn open_head(&self, method: &str, path: &str) -> Vec<u8> {
         let Headers { host, prefix, identity } = self;
         format!("{method} {prefix}{path} HTTP/1.1\r\nHost: {host}\r\n{identity}").into_bytes()
     }
 
-    /// A whole request without a body.
+    /// A complete request without a body.
     pub fn bare(&self, method: &str, path: &str) -> Vec<u8> {
         [self.open_head(method, path).as_slice(), b"\r\n"].concat()
     }
 
-    /// A whole POST of JSON.
+    /// A complete POST of JSON.
     pub fn post(&self, path: &str, body: &[u8]) -> Vec<u8> {
         [self.open_json_head(path), with_length(body, 0)].concat()
     }
 
-    /// A whole PATCH of JSON.
+    /// A complete PATCH of JSON.
     pub fn patch(&self, path: &str, body: &[u8]) -> Vec<u8> {
         [self.open_head("PATCH", path).as_slice(), JSON, &with_length(body, 0)].concat()
     }
 
-    /// A whole POST of text, of no type.
+    /// A complete POST of text, without a content type.
     pub fn post_text(&self, path: &str, body: &[u8]) -> Vec<u8> {
         [self.open_head("POST", path), with_length(body, 0)].concat()
     }
 
-    /// The open head of a POST of JSON.
+    /// The open header of a POST of JSON.
     pub fn open_json_head(&self, path: &str) -> Vec<u8> {
         [self.open_head("POST", path).as_slice(), JSON].concat()
     }
 }
 
-/// The header of bodies of JSON.
+/// The content type of JSON bodies.
 const JSON: &[u8] = b"Content-Type: application/json\r\n";
 
-/// `Content-Length`, the empty line, and the body, of which `missing_bytes` are sent apart.
+/// `Content-Length`, the empty line, and the body, of which `missing_bytes` are sent separately.
 pub fn with_length(body: &[u8], missing_bytes: usize) -> Vec<u8> {
     let mut text = length_header(body.len() + missing_bytes);
     text.extend_from_slice(body);

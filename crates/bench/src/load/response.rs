@@ -1,32 +1,32 @@
-//! Reads HTTP/1.1 answers from whatever pieces the socket gives: status, `Content-Length`, `Transfer-Encoding: chunked`,
-//! `Connection: close`.
+//! An incremental parser of HTTP/1.1 responses: status, `Content-Length`, `Transfer-Encoding: chunked`, `Connection:
+//! close`.
 //!
-//! Only what a load generator meets: one answer at a time (no pipelining), no trailers that matter, no 1xx.
+//! Only what a load generator needs: one response at a time (no pipelining), trailers ignored, no 1xx.
 
-/// Of the body of a refusal, so much is kept for the message.
+/// Maximum bytes of an error response kept for the message.
 const REFUSAL_BYTES_MAX: usize = 16 << 10;
 
-/// A longer head means that the peer does not speak HTTP.
+/// A longer header means that the peer does not speak HTTP.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// An answer's head, and how much body followed.
+/// A response's header, and the length of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
-    /// The connection may carry another request.
+    /// The connection can be reused.
     pub keep_alive: bool,
     pub body_bytes: u64,
 }
 
-/// The bytes are not an answer that this parser can follow; the connection is of no more use.
+/// An unsupported or invalid response; the connection is unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadAnswer(pub &'static str);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Collecting the head.
+    /// Reading the header.
     Head,
-    /// So many bytes of body are to come.
+    /// This many bytes of the body remain.
     Length(u64),
     /// Reading a chunk's size line; the value so far, and whether its digits have ended.
     ChunkSize {
@@ -34,18 +34,18 @@ enum State {
         digits: bool,
         ended: bool,
     },
-    /// So many bytes of the chunk, and its line end, are to come.
+    /// This many bytes of the chunk, including its line end, remain.
     Chunk(u64),
-    /// Behind the last chunk: lines up to an empty one; how many bytes the present line has.
+    /// After the last chunk: lines up to an empty one; the length of the current line.
     Trailer {
         line_bytes: u64,
     },
-    /// The body goes on until the peer closes.
+    /// The body ends when the peer closes.
     UntilClose,
     Done,
 }
 
-/// A parser for one answer after the other.
+/// A parser for consecutive responses.
 #[derive(Debug)]
 pub struct Parser {
     state: State,
@@ -63,7 +63,7 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// Forgets the last answer.
+    /// Resets it for the next response.
     pub fn reset(&mut self) {
         self.state = State::Head;
         self.head.clear();
@@ -71,12 +71,12 @@ impl Parser {
         self.refusal.clear();
     }
 
-    /// The start of the body of an answer whose status is an error's.
+    /// The start of the body of an error response.
     pub fn refusal(&self) -> &[u8] {
         &self.refusal
     }
 
-    /// Takes the next bytes. `Some` once the answer is whole; body bytes go to `body` where it is wanted.
+    /// Parses the next bytes. `Some` once the response is complete; body bytes are appended to `body` if wanted.
     pub fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -115,7 +115,7 @@ impl Parser {
         Ok((self.state == State::Done).then_some(self.answer))
     }
 
-    /// The peer closed: the end of an answer that goes on until then, else an error.
+    /// The peer closed: the end of a response of unknown length, else an error.
     pub fn close(&mut self) -> Result<Answer, BadAnswer> {
         match self.state {
             State::UntilClose => {
@@ -126,7 +126,7 @@ impl Parser {
         }
     }
 
-    /// Whether no byte of an answer has come yet.
+    /// Whether no byte of a response was received yet.
     pub fn is_untouched(&self) -> bool {
         self.state == State::Head && self.head.is_empty()
     }
@@ -145,7 +145,7 @@ impl Parser {
     }
 
     fn feed_head(&mut self, bytes: &[u8]) -> Result<usize, BadAnswer> {
-        // The usual case: the whole head in one piece, read where it lies.
+        // The usual case: the whole header in one piece, parsed in place.
         if self.head.is_empty()
             && let Some(end) = head_end(bytes, 0)
         {
@@ -178,7 +178,7 @@ impl Parser {
         self.answer.status = status;
         let (mut length, mut chunked) = (None, false);
         for line in head.split(|&byte| byte == b'\n').skip(1) {
-            // Only three headers matter; their first letters tell most others apart.
+            // Only three headers matter; their first letters exclude most others.
             if !matches!(line.first(), Some(b'c' | b'C' | b't' | b'T')) {
                 continue;
             }
@@ -210,7 +210,7 @@ impl Parser {
         self.state = match byte {
             b'\n' if !digits => return Err(BadAnswer("a chunk without a size")),
             b'\n' if value == 0 => State::Trailer { line_bytes: 0 },
-            // The chunk's own line end counts as part of it.
+            // The chunk's line end counts as part of it.
             b'\n' => State::Chunk(value + 2),
             // A chunk extension, or the carriage return.
             _ if ended || !byte.is_ascii_hexdigit() => State::ChunkSize { value, digits, ended: true },
@@ -227,7 +227,7 @@ impl Parser {
         Ok(())
     }
 
-    /// `left` counts the data that is to come and the two bytes of its line end.
+    /// `left` counts the remaining data and the two bytes of its line end.
     fn feed_chunk(
         &mut self,
         bytes: &[u8],
@@ -248,18 +248,18 @@ impl Parser {
     }
 }
 
-/// Where the head ends, seeking from `from` on.
+/// The end of the header, searching from `from` on.
 fn head_end(bytes: &[u8], from: usize) -> Option<usize> {
     bytes[from..].windows(4).position(|window| window == b"\r\n\r\n").map(|at| from + at + 4)
 }
 
-/// The value of a header line of this (lower-case) name.
+/// The value of a header line with this lower-case name.
 pub(crate) fn header<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (found, value) = line.split_at_checked(name.len())?;
     (found.eq_ignore_ascii_case(name) && value.first() == Some(&b':')).then(|| value[1..].trim_ascii())
 }
 
-/// A number in digits.
+/// A decimal number.
 pub(crate) fn decimal(text: &[u8]) -> Result<u64, BadAnswer> {
     std::str::from_utf8(text)
         .ok()
@@ -271,7 +271,7 @@ pub(crate) fn decimal(text: &[u8]) -> Result<u64, BadAnswer> {
 mod tests {
     use super::*;
 
-    /// Feeds an answer in pieces of `step` bytes.
+    /// Feeds a response in pieces of `step` bytes.
     fn parse(text: &[u8], step: usize) -> Result<(Answer, Vec<u8>), BadAnswer> {
         let mut parser = Parser::default();
         let mut body = Vec::new();

@@ -1,4 +1,4 @@
-//! What a connection of a load sends through: the socket, or TLS on it.
+//! The stream of a connection: a socket, or TLS on it.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::requests::Parts;
 
-/// That a server speaks TLS, and who it must be.
+/// TLS settings of a server, with the expected name.
 #[derive(Clone)]
 pub struct Secured {
     connector: TlsConnector,
@@ -61,7 +61,7 @@ impl Stream {
         }
     }
 
-    /// Writes the parts with as few system calls as the socket allows.
+    /// Writes the parts with as few system calls as possible.
     pub(super) async fn send(&mut self, parts: &Parts<'_>) -> io::Result<()> {
         let mut slices = parts.map(IoSlice::new);
         let mut slices = &mut slices[..];
@@ -77,7 +77,7 @@ impl Stream {
             }
         }
         match self {
-            // A socket keeps nothing back.
+            // A socket is unbuffered.
             Stream::Plain(_) => Ok(()),
             Stream::Tls(stream) => stream.flush().await,
         }

@@ -1,4 +1,4 @@
-//! What each command of the command line takes. Those that ask a server for data have it beside them, in `commands::client`.
+//! Arguments of the commands. Those of the client commands are in `commands::client`.
 
 mod transfer;
 
@@ -37,62 +37,65 @@ pub struct Cli {
 pub enum Command {
     /// Serve the API and process measures, in one process.
     Serve(ServeArgs),
-    /// Serve the API without processing measures; with the embedded store, which belongs to one process, this is `serve` (also:
-    /// gnocchi-api).
+    /// Serve the API without processing measures; with the embedded store, which belongs to one process, this is the
+    /// same as `serve` (also: gnocchi-api).
     Api(ServeArgs),
     /// Process measures without serving the API (also: gnocchi-metricd).
     Metricd(MetricdArgs),
     /// Create or upgrade the data directory and the default archive policies (also: gnocchi-upgrade).
     Upgrade(UpgradeArgs),
-    /// Print who processes measures, what waits, rates and disk. A server that `--endpoint` names is asked, and not the engines that the
-    /// configuration names. Exit status: 0 somebody processes measures, 1 nobody does, 2 no answer, 3 there is no store, or none was prepared.
+    /// Print who processes measures, the backlog, rates and disk space. With `--endpoint` a server is asked, otherwise
+    /// the engines that the configuration names. Exit status: 0 somebody processes measures, 1 nobody does, 2 no
+    /// answer, 3 there is no store, or none was prepared.
     Status(Box<StatusArgs>),
     /// List, show, create and delete metrics.
     #[command(subcommand)]
-    Metric(Box<metric::Command>),
+    Metric(Box<metric::MetricCommand>),
     /// Show and add the measures of a metric.
     #[command(subcommand)]
-    Measures(Box<measures::Command>),
+    Measures(Box<measures::MeasuresCommand>),
     /// List, show and search resources.
     #[command(subcommand)]
-    Resource(Box<resource::Command>),
-    /// Compute with the series of many metrics.
+    Resource(Box<resource::ResourceCommand>),
+    /// Compute aggregates over the series of many metrics.
     Aggregates(Box<Aggregates>),
-    /// Double the number of sacks while everything goes on, and show how the old ones drain.
+    /// Double the number of sacks during operation, and show how the old ones drain.
     SplitSacks(StoreArgs),
-    /// Double the number of sacks as often as it takes (also: gnocchi-change-sack-size).
+    /// Double the number of sacks repeatedly, up to a given number (also: gnocchi-change-sack-size).
     ChangeSackSize(SackSizeArgs),
-    /// Take statsd's datagrams and post what they say to a running server (also: gnocchi-statsd).
+    /// Receive statsd datagrams and post them to a running server as measures (also: gnocchi-statsd).
     Statsd(CollectorArgs),
-    /// Take what collectd publishes over AMQP 1.0 and post it to a running server (also: gnocchi-amqpd).
+    /// Receive what collectd publishes over AMQP 1.0 and post it to a running server (also: gnocchi-amqpd).
     Amqpd(CollectorArgs),
-    /// Take notifications, in place of one of Ceilometer's agents and with its files.
+    /// Run an agent in place of one of Ceilometer's, with its configuration files.
     #[command(subcommand)]
     Agent(AgentCommand),
-    /// Measure gnudi and other servers with the same API.
+    /// Benchmark gnudi and other servers with the same API.
     Benchmark(Box<gnudi_bench::Benchmark>),
-    /// Write a flame graph of where a running server spends its processor time, for an administrator.
+    /// Write a flame graph of a running server's processor time; administrators only.
     Profile(Box<ProfileArgs>),
-    /// Copy the embedded store, also while a server has it open, to a new directory in DIR.
+    /// Copy the embedded store to a new directory in DIR, even while a server has it open.
     Backup(BackupArgs),
-    /// Make a data directory of a backup.
+    /// Create a data directory from a backup.
     Restore(RestoreArgs),
-    /// Take over what another metric store holds.
+    /// Import the contents of another metric store.
     #[command(subcommand)]
     Import(ImportCommand),
-    /// The way back to Gnocchi: write what has come in since as requests of its API, and post them.
+    /// Go back to Gnocchi: write all changes since the import as requests to its API, and post them.
     #[command(subcommand)]
     Export(ExportCommand),
-    /// Copy the aggregates to another engine while the cloud runs: what differs there, and then all of both is read and compared. Changes
-    /// nothing here. Run again, also after it was cut short, it goes on with what has changed since. Exit status 0: nothing differed.
+    /// Copy the aggregates to another engine during operation: copies what differs, then reads and compares both
+    /// completely. Changes nothing here. A later run, also after an interrupted one, continues with what has changed
+    /// since. Exit status 0: nothing differed.
     Move(MoveArgs),
-    /// Read all of an embedded store that no process has open, or of a backup, and say what is damaged. Exit status: 0 nothing, 1
-    /// something is, 2 it cannot be read at all.
+    /// Read all of an embedded store that no process has open, or of a backup, and report damage. Exit status: 0 no
+    /// damage, 1 damage, 2 not readable at all.
     Verify(VerifyArgs),
-    /// Set or delete a user's password in a password file. The password is asked for, or read as a line of standard input.
+    /// Set or delete a user's password in a password file. The password is read from the terminal, or as a line of
+    /// standard input.
     Passwd(PasswdArgs),
-    /// Print every option with its default and meaning; with a configuration file the values that are in effect, and where each was set.
-    /// With --check exit status 1 where a start would fail.
+    /// Print every option with its default and meaning; with a configuration file the effective values, and where each
+    /// was set. With --check, exit status 1 if a start would fail.
     Config(ConfigArgs),
     /// Print every option with its default and meaning (also: gnocchi-config-generator).
     #[command(hide = true)]
@@ -100,29 +103,30 @@ pub enum Command {
     /// Post random measures to new metrics (also: gnocchi-injector).
     #[command(hide = true)]
     Inject(Box<InjectArgs>),
-    /// Print what makes a shell complete commands and names.
+    /// Print the script that makes a shell complete commands and names.
     Completion(Completion),
-    /// Write the pages for `man`.
+    /// Write the man pages.
     Man(Man),
-    /// Look functions up for a profile: a running server calls it.
+    /// Look up function names for a profile: called by a running server.
     #[command(name = gnudi_api::SYMBOLS_SUBCOMMAND, hide = true)]
     Symbols,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
-    /// Take what services put on the bus and bring it to the store (also: ceilometer-agent-notification).
+    /// Consume the notifications of services and store them (also: ceilometer-agent-notification).
     Notification(AgentArgs),
-    /// Ask hypervisors and services at intervals and publish what they say (also: ceilometer-polling).
+    /// Poll hypervisors and services at intervals and publish the samples (also: ceilometer-polling).
     Polling(PollingArgs),
-    /// Create the resource types of Ceilometer's resources in the store, and the attributes that they lack (also: ceilometer-upgrade).
+    /// Create the resource types of Ceilometer's resources in the store, and add missing attributes (also:
+    /// ceilometer-upgrade).
     Upgrade(AgentUpgradeArgs),
-    /// Look into what the notification agent could not publish and set aside: list, show, replay, drop.
+    /// Inspect the messages that the notification agent could not publish and set aside: list, show, replay, drop.
     #[command(subcommand)]
-    Aside(aside::Command),
+    Aside(aside::AsideCommand),
 }
 
-/// What `ceilometer-upgrade` takes.
+/// Arguments of `ceilometer-upgrade`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct AgentUpgradeArgs {
     #[command(flatten)]
@@ -130,30 +134,30 @@ pub struct AgentUpgradeArgs {
     /// Do nothing.
     #[arg(long)]
     pub skip_gnocchi_resource_types: bool,
-    /// Try so often while the store does not answer [default: until it does].
+    /// Number of attempts while the store does not respond [default: unlimited].
     #[arg(long, value_name = "N")]
     pub retry: Option<u32>,
 }
 
-/// What the polling agent takes besides.
+/// Further arguments of the polling agent.
 #[derive(Clone, Debug, Default, Args)]
 pub struct PollingArgs {
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// What is polled: compute, central, ipmi [default: `polling_namespaces`, else compute and central].
+    /// What to poll: compute, central, ipmi [default: `polling_namespaces`, else compute and central].
     #[arg(long, value_name = "NAMESPACE", num_args = 1.., value_delimiter = ',')]
     pub polling_namespaces: Vec<String>,
-    /// Poll everything once and end.
+    /// Poll everything once and exit.
     #[arg(long)]
     pub once: bool,
 }
 
-/// What all agents take.
+/// Arguments of all agents.
 #[derive(Clone, Debug, Default, Args)]
 pub struct AgentArgs {
     #[command(flatten)]
     pub program: ProgramArgs,
-    /// Show the agent's figures at http://HOST:PORT/metrics [default: `[agent] metrics_listen`, else nowhere].
+    /// Serve the agent's metrics at http://HOST:PORT/metrics [default: `[agent] metrics_listen`, else nowhere].
     #[arg(long, value_name = "HOST:PORT")]
     pub metrics_listen: Option<String>,
 }
@@ -165,15 +169,15 @@ pub struct ConfigArgs {
     /// Ceilometer's options and files instead of Gnocchi's.
     #[arg(long)]
     pub ceilometer: bool,
-    /// This section alone.
+    /// Only this section.
     #[arg(long, value_name = "NAME")]
     pub section: Option<String>,
-    /// Print nothing but what would stop a start, and warnings.
+    /// Print only errors that would prevent a start, and warnings.
     #[arg(long)]
     pub check: bool,
 }
 
-/// What `gnocchi-config-generator` takes; most of it says how Python finds the options.
+/// Arguments of `gnocchi-config-generator`; most of them concern Python and have no effect.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConfigGeneratorArgs {
     #[command(flatten)]
@@ -191,36 +195,36 @@ pub struct ConfigGeneratorArgs {
     pub summarize: bool,
 }
 
-/// What `gnocchi-injector` takes.
+/// Arguments of `gnocchi-injector`.
 #[derive(Clone, Debug, Args)]
 pub struct InjectArgs {
     #[command(flatten)]
     pub program: ProgramArgs,
     #[command(flatten)]
     pub server: ServerArgs,
-    /// How many metrics to create.
+    /// Number of metrics to create.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub metrics: u32,
-    /// Measures to post to each of them, one for each second from now on.
+    /// Number of measures per metric, one per second from now on.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub measures: u32,
-    /// The archive policy of the metrics.
+    /// Archive policy of the metrics.
     #[arg(long, value_name = "NAME", default_value = "low")]
     pub archive_policy_name: String,
-    /// Post them again after so many seconds, until interrupted.
+    /// Repeat every so many seconds, until interrupted.
     #[arg(long, value_name = "SECONDS")]
     pub interval: Option<u32>,
-    /// Without effect: the server processes them.
+    /// No effect: the server processes the measures.
     #[arg(long)]
     pub process: bool,
 }
 
-/// What every program that opens the store takes.
+/// Arguments of every program that opens the store.
 #[derive(Clone, Debug, Default, Args)]
 pub struct StoreArgs {
     #[command(flatten)]
     pub program: ProgramArgs,
-    /// Where the embedded store lies [default: what the configuration says, else ./gnudi-data].
+    /// Data directory of the embedded store [default: as configured, else ./gnudi-data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
@@ -229,23 +233,23 @@ pub struct StoreArgs {
 pub struct ServeArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Address, or name, and port to listen on [default: [api] host and port, else 127.0.0.1:8041].
+    /// Address or host name, and port, to listen on [default: [api] host and port, else 127.0.0.1:8041].
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["host", "port"], value_parser = host_and_port)]
     pub listen: Option<String>,
-    /// Address to listen on, as gnocchi-api takes it.
+    /// Address to listen on, as in gnocchi-api.
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
-    /// Port to listen on, as gnocchi-api takes it.
+    /// Port to listen on, as in gnocchi-api.
     #[arg(short, long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Serve below this path, such as /gnocchi.
+    /// URL path prefix, such as /gnocchi.
     #[arg(long, value_name = "PATH", default_value = "")]
     pub path_prefix: String,
-    /// Users and their passwords, as `gnudi passwd` writes them; without it any password is right [default: the option of
-    /// that name in `[api]`].
+    /// File of users and passwords, written by `gnudi passwd`; without it any password is accepted [default: the option
+    /// of that name in `[api]`].
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Listen on an address that others can reach although authentication `basic` trusts every caller.
+    /// Allow listening on a public address although authentication `basic` without passwords trusts every caller.
     #[arg(long)]
     pub allow_open_access: bool,
     /// Show figures at http://HOST:PORT/metrics, and not where the API is [default: `[api] metrics_listen`, else at the API's address].
@@ -254,11 +258,11 @@ pub struct ServeArgs {
     /// Do not create the archive policies bool, low, medium, high and the rule `default`.
     #[arg(long)]
     pub skip_archive_policies_creation: bool,
-    /// Leave a collector out. `host`: this machine's own figures.
+    /// Disable a collector. `host`: this machine's own figures.
     #[arg(long, value_name = "COLLECTOR", value_parser = ["host"])]
     pub without: Vec<String>,
-    /// Run a collector in this process too. `statsd`: datagrams, `amqpd`: collectd over AMQP 1.0, `notification`: what
-    /// services put on the bus, `polling`: instances and services, which are asked.
+    /// Also run a collector in this process. `statsd`: datagrams, `amqpd`: collectd over AMQP 1.0, `notification`:
+    /// notifications of services, `polling`: polls instances and services.
     #[arg(long, value_name = "COLLECTOR", value_delimiter = ',', value_parser = ["statsd", "amqpd", "notification", "polling"])]
     pub with: Vec<String>,
     /// With `--with notification` or `polling`: Ceilometer's configuration file [default: /etc/ceilometer/ceilometer.conf].
@@ -278,13 +282,13 @@ fn host_and_port(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Whose certificates are trusted where an endpoint is https.
+/// Trusted certificates for https endpoints.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TrustArgs {
-    /// Trust this file's certificates (PEM) instead of the system's, where the URL is https.
+    /// Trust the certificates in this file (PEM) instead of the system's, for https URLs.
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
-    /// Trust any server, whatever its certificate, where the URL is https.
+    /// Do not verify the server's certificate, for https URLs.
     #[arg(long, conflicts_with = "cacert")]
     pub insecure: bool,
 }
@@ -295,18 +299,18 @@ impl TrustArgs {
     }
 }
 
-/// What the programs take that collect measures and post them.
+/// Arguments of the programs that collect measures and post them.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CollectorArgs {
     #[command(flatten)]
     pub program: ProgramArgs,
-    /// The server that measures are posted to [default: where `[api]` of the configuration has it].
+    /// Server to post measures to [default: as in `[api]` of the configuration].
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
     #[command(flatten)]
     pub trust: TrustArgs,
-    /// As whom to post [default: the creator that the configuration names, else admin]. The environment variable
-    /// `GNUDI_PASSWORD` may hold a password.
+    /// User to post as [default: the configured creator, else admin]. The environment variable `GNUDI_PASSWORD` may
+    /// hold a password.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 }
@@ -315,22 +319,22 @@ pub struct CollectorArgs {
 pub struct ProfileArgs {
     #[command(flatten)]
     pub server: ServerArgs,
-    /// How long to look.
+    /// Duration of the profile.
     #[arg(long, value_name = "N", default_value_t = gnudi_api::PROFILE_SECONDS_DEFAULT,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(gnudi_api::PROFILE_SECONDS_MAX)))]
     pub seconds: u16,
-    /// Samples a second of processor time.
+    /// Samples per second of processor time.
     #[arg(long, value_name = "HZ", default_value_t = gnudi_api::PROFILE_FREQUENCY_HZ_DEFAULT,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(gnudi_api::PROFILE_FREQUENCY_HZ_MAX)))]
     pub frequency: u16,
-    /// The file to write.
+    /// File to write.
     #[arg(short, long, value_name = "FILE", default_value = "gnudi-profile.svg")]
     pub output: PathBuf,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct BackupArgs {
-    /// The directory that holds the backups; made where there is none.
+    /// Directory of the backups; created if missing.
     #[arg(value_name = "DIR")]
     pub place: PathBuf,
     #[command(flatten)]
@@ -339,7 +343,7 @@ pub struct BackupArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct RestoreArgs {
-    /// A backup, or the directory that holds backups: then its newest one.
+    /// A backup, or a directory of backups: then its newest one.
     #[arg(value_name = "BACKUP")]
     pub backup: PathBuf,
     #[command(flatten)]
@@ -350,23 +354,23 @@ pub struct RestoreArgs {
 pub struct VerifyArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Set aside what is damaged, into folders `quarantine` of the data directory, so that the rest is served.
+    /// Move damaged data into folders `quarantine` of the data directory, so that the rest can be served.
     #[arg(long)]
     pub repair: bool,
-    /// Print each finding as an object of JSON, on a line of its own.
+    /// Print each finding as a JSON object, one per line.
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct PasswdArgs {
-    /// The file that `[api] password_file` names; made where there is none.
+    /// Password file, as in `[api] password_file`; created if missing.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Whose password it is; `admin` is the administrator.
+    /// The user; `admin` is the administrator.
     #[arg(value_name = "USER")]
     pub user: String,
-    /// Take the user out of the file.
+    /// Delete the user from the file.
     #[arg(long)]
     pub delete: bool,
 }
@@ -375,7 +379,7 @@ pub struct PasswdArgs {
 pub struct MetricdArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Stop once nothing waits; Gnocchi's number of metrics is taken, and 0 is not to stop.
+    /// Stop once the backlog is empty. N is accepted as in Gnocchi; 0 means do not stop.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     pub stop_after_processing_metrics: Option<u64>,
     /// Show the workers' figures at http://HOST:PORT/metrics [default: `[metricd] metrics_listen`, else nowhere].
@@ -388,13 +392,13 @@ pub struct MetricdArgs {
 pub struct UpgradeArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Leave the index as it is.
+    /// Skip the index.
     #[arg(long)]
     pub skip_index: bool,
-    /// Leave the aggregates as they are.
+    /// Skip the aggregates.
     #[arg(long)]
     pub skip_storage: bool,
-    /// Leave the waiting measures as they are.
+    /// Skip the incoming measures.
     #[arg(long)]
     pub skip_incoming: bool,
     /// Do not create the archive policies bool, low, medium, high and the rule `default`.
@@ -413,10 +417,10 @@ pub struct StatusArgs {
     pub output: Output,
     #[command(flatten)]
     pub server: ServerArgs,
-    /// Go on until interrupted.
+    /// Repeat until interrupted.
     #[arg(short, long)]
     pub watch: bool,
-    /// With --watch: how often.
+    /// Interval of --watch.
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub interval: u64,
 }
@@ -425,17 +429,17 @@ pub struct StatusArgs {
 pub struct SackSizeArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// How many sacks there are to be: the present number doubled, once or several times.
+    /// New number of sacks: the present number doubled, once or several times.
     #[arg(value_name = "N", value_parser = clap::value_parser!(u16).range(1..), required_unless_present = "sacks_number",
           conflicts_with = "sacks_number")]
     pub size: Option<u16>,
-    /// The same, as Gnocchi's program takes it.
+    /// The same, as in Gnocchi's program.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub sacks_number: Option<u16>,
 }
 
 impl SackSizeArgs {
-    pub fn wanted(&self) -> Option<u16> {
+    pub fn requested_count(&self) -> Option<u16> {
         self.size.or(self.sacks_number)
     }
 }

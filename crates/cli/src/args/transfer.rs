@@ -1,4 +1,4 @@
-//! What the commands take that bring a store from Gnocchi, back to it, or to other engines.
+//! Arguments of the commands that move a store: from Gnocchi, back to it, or to other engines.
 
 use std::path::PathBuf;
 
@@ -8,45 +8,46 @@ use super::TrustArgs;
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
-    /// Write all that a Gnocchi 4.3 to 4.7 has into an empty store, while Gnocchi works on. Changes nothing there. Run again, it brings
-    /// an earlier import up to date, also one that was cut short: what is new or has changed is written, what was deleted is deleted. A
-    /// store that a server of gnudi has opened since is refused.
+    /// Import all data of a Gnocchi 4.3 to 4.7 into an empty store, while Gnocchi keeps running; nothing is changed
+    /// there. A later run updates an earlier import, also an interrupted one: new and changed data is written, deleted
+    /// data is deleted. Refuses a store that a gnudi server has opened since.
     Gnocchi(ImportGnocchiArgs),
-    /// Ask a Gnocchi and a gnudi the same over their APIs, and print every difference. Both should be at rest, without measures that
-    /// wait. Exit status: 0 nothing differs, 1 something does, 2 one of them does not answer, or refuses.
+    /// Compare a Gnocchi and a gnudi over their APIs, and print every difference. Both should be idle, without backlog.
+    /// Exit status: 0 no differences, 1 differences, 2 one of them does not respond, or refuses.
     Verify(Box<ImportVerifyArgs>),
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ExportCommand {
-    /// Write a file of what is otherwise in gnudi than in the Gnocchi that was imported, and of the measures that `[incoming] journal` has
-    /// kept. An embedded store must not be open, and Gnocchi's database as it was at the cut-over; it is only read. Run again with the same
-    /// file, it goes on where it was, also where it was cut short.
+    /// Write to a file what differs in gnudi from the imported Gnocchi, and the measures kept by `[incoming] journal`.
+    /// An embedded store must not be open. Gnocchi's database must be as it was at the cut-over; it is only read. A
+    /// later run with the same file continues where the last one ended, also if it was interrupted.
     Gnocchi(ExportGnocchiArgs),
-    /// Post such a file to Gnocchi's API, in its order. How far it is stands in FILE.posted: run again, it goes on there. What Gnocchi refuses
-    /// stops it, with the line and the answer.
+    /// Post such a file to Gnocchi's API, in order. The position is kept in FILE.posted: a later run continues there. A
+    /// request that Gnocchi rejects ends the run, with the line and the response.
     Post(ExportPostArgs),
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct ImportGnocchiArgs {
-    /// Gnocchi's configuration file: where its index, its storage and its incoming measures lie.
+    /// Gnocchi's configuration file, which names its index, storage and incoming storage.
     #[arg(long, value_name = "FILE")]
     pub config_file: PathBuf,
-    /// The data directory to write; made where there is none.
+    /// Data directory to write; created if missing.
     #[arg(long, value_name = "DIR", required_unless_present = "target", conflicts_with = "target")]
     pub data_dir: Option<PathBuf>,
     /// gnudi's configuration file, which names the store to write.
     #[arg(long, value_name = "FILE")]
     pub target: Option<PathBuf>,
-    /// Go on until interrupted: every few seconds bring the store up to date, and once more at the interrupt, for the cut-over.
+    /// Keep following until interrupted: update the store every few seconds, and once more at the interrupt, for the
+    /// cut-over.
     #[arg(long)]
     pub follow: bool,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct ExportGnocchiArgs {
-    /// Gnocchi's configuration file: where its index lies.
+    /// Gnocchi's configuration file, which names its index.
     #[arg(long, value_name = "FILE")]
     pub config_file: PathBuf,
     /// gnudi's data directory.
@@ -58,22 +59,22 @@ pub struct ExportGnocchiArgs {
     /// A journal; several processes have one each [default: `[incoming] journal` of --target].
     #[arg(long, value_name = "DIR")]
     pub journal: Vec<PathBuf>,
-    /// The file to write, or to go on with.
+    /// File to write, or to continue.
     #[arg(long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Measures in one request, at most.
+    /// Maximum measures per request.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch_measures_max: u32,
-    /// Who will post the file, as Gnocchi names creators: with Keystone `USER_ID:PROJECT_ID`. Resources that this one has made keep ids
-    /// that are no UUIDs; others are made by their UUID.
+    /// The creator that will post the file, in Gnocchi's form: with Keystone `USER_ID:PROJECT_ID`. Resources of this
+    /// creator keep ids that are not UUIDs; others are created by their UUID.
     #[arg(long, value_name = "CREATOR", default_value = "admin")]
     pub creator: String,
 }
 
-/// As whom Gnocchi is asked; gnudi, too, where that has no options of its own.
+/// Credentials for Gnocchi; also for gnudi, unless it has options of its own.
 #[derive(Clone, Debug, Args)]
 pub struct GnocchiCallerArgs {
-    /// An administrator, with basic authentication [default: admin].
+    /// Administrator for basic authentication [default: admin].
     #[arg(long, value_name = "NAME", env = "GNOCCHI_USER")]
     pub user: Option<String>,
     /// The user's password.
@@ -86,7 +87,7 @@ pub struct GnocchiCallerArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct ExportPostArgs {
-    /// What `gnudi export gnocchi` has written.
+    /// A file written by `gnudi export gnocchi`.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Gnocchi's URL.
@@ -108,41 +109,42 @@ pub struct ImportVerifyArgs {
     pub gnudi: String,
     #[command(flatten)]
     pub caller: GnocchiCallerArgs,
-    /// Whom gnudi knows, where that is somebody else: else both are asked alike.
+    /// User for gnudi, if different from Gnocchi's.
     #[arg(long, value_name = "NAME")]
     pub gnudi_user: Option<String>,
-    /// The password at gnudi, where that is another one.
+    /// Password for gnudi, if different.
     #[arg(long, value_name = "PASSWORD", env = "GNUDI_PASSWORD", hide_env_values = true)]
     pub gnudi_password: Option<String>,
-    /// The token for gnudi, where that is another one.
+    /// Token for gnudi, if different.
     #[arg(long, value_name = "TOKEN", env = "GNUDI_TOKEN", hide_env_values = true)]
     pub gnudi_token: Option<String>,
     #[command(flatten)]
     pub trust: TrustArgs,
-    /// Compare the measures of N metrics and the histories of N resources, chosen at random [default: of all]. All else is compared
-    /// whole.
+    /// Compare the measures of N random metrics and the histories of N random resources [default: of all]. Everything
+    /// else is compared completely.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub sample: Option<u32>,
-    /// With --sample: choose the same as another time [default: a random one, which is printed].
+    /// With --sample: seed of the random choice, to repeat it [default: random, printed].
     #[arg(long, value_name = "SEED", requires = "sample")]
     pub seed: Option<u64>,
-    /// Requests at once to each of the two.
+    /// Concurrent requests to each of the two.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
-    /// Print so many differences at most. All are counted.
+    /// Maximum number of differences to print. All are counted.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub differences_max: u64,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct MoveArgs {
-    /// Gnocchi's configuration file, as the processes have it now.
+    /// Gnocchi's configuration file, as the processes use it now.
     #[arg(long, value_name = "FILE")]
     pub config_file: PathBuf,
-    /// The file that they are to have: its [storage] names the engine to copy to. Index, coordination and incoming measures stay.
+    /// The new configuration file: its [storage] names the engine to copy to. Index, coordination and incoming storage
+    /// stay.
     #[arg(long, value_name = "FILE")]
     pub to: PathBuf,
-    /// Then close the engine that is in use, for ever, and copy what is left: from then on measures wait, until processes are
+    /// Then close the current engine for good, and copy the rest: from then on measures wait until processes are
     /// started with the new file.
     #[arg(long)]
     pub cut_over: bool,

@@ -1,4 +1,4 @@
-//! The API as the configuration asks for it, served until told to stop.
+//! Configures the API and serves it until stopped.
 
 use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,14 +16,14 @@ use crate::{
     args::ServeArgs, config::Config, figures::StoreFigures, process_figures::ProcessFigures, store::Store,
 };
 
-/// The options of what is served.
+/// The options of both APIs.
 pub struct ServedOptions {
     app: ApiOptions,
     prometheus: PrometheusOptions,
 }
 
-/// Serves until `stop` and until the requests in progress have ended, or their time has. `figures` is where those are shown, if not at the
-/// API's own address.
+/// Serves until `stop`, and until requests in progress have ended or timed out. `figures`: where metrics are served, if not at
+/// the API's address.
 pub async fn serve(
     listener: Listener,
     figures: Option<TcpListener>,
@@ -85,7 +85,7 @@ pub fn options(
             measures_max: config.size("api", "request_measures_max"),
             ..Limits::default()
         },
-        // What runs, also where the file has been replaced meanwhile.
+        // The running binary, even if the file has been replaced.
         symbols_program: Some("/proc/self/exe".into()),
         release_memory: crate::release_memory,
     };
@@ -105,7 +105,7 @@ fn prometheus_options(config: &Config) -> PrometheusOptions {
     }
 }
 
-/// Whether the API could be served so, as far as files and options tell.
+/// Whether the API could be served with these files and options.
 pub fn check(config: &Config, args: &ServeArgs) -> Result<()> {
     let auth_mode = auth_mode(config, args, Own::new(String::new()))?;
     tls(config)?;
@@ -115,7 +115,7 @@ pub fn check(config: &Config, args: &ServeArgs) -> Result<()> {
     host.map_or(Ok(()), |host| refuse_open_access(host, args, &auth_mode))
 }
 
-/// Authentication that trusts every caller listens on loopback only, unless told otherwise.
+/// Authentication that trusts every caller must listen on loopback, unless allowed explicitly.
 pub fn refuse_open_access(host: IpAddr, args: &ServeArgs, auth_mode: &AuthMode) -> Result<()> {
     if !host.is_loopback() && auth_mode.trusts_everybody() && !args.allow_open_access {
         bail!(
@@ -125,14 +125,14 @@ pub fn refuse_open_access(host: IpAddr, args: &ServeArgs, auth_mode: &AuthMode) 
     Ok(())
 }
 
-/// How callers make themselves known. `own` is what this program's own collectors call with.
+/// The authentication mode. `own` is the credential of this program's own collectors.
 pub fn auth_mode(config: &Config, args: &ServeArgs, own: Own) -> Result<AuthMode> {
     match config.text("api", "auth_mode").unwrap_or("basic") {
         "basic" => {
             let file = config.text("api", "password_file").map(PathBuf::from);
             let file = args.password_file.clone().or(file);
             let passwords = file.map(|file| Passwords::load(&file, own)).transpose();
-            let passwords = passwords.context("the file of passwords")?.map(Arc::new);
+            let passwords = passwords.context("the password file")?.map(Arc::new);
             Ok(AuthMode::Basic { passwords })
         }
         "remoteuser" => remote_user(config, own),
@@ -153,7 +153,7 @@ fn remote_user(config: &Config, own: Own) -> Result<AuthMode> {
     Ok(AuthMode::RemoteUser(Arc::new(remote_user?)))
 }
 
-/// `[api] tls_certificate` and `tls_key`; `None` where the API speaks plain HTTP.
+/// `[api] tls_certificate` and `tls_key`; `None` for plain HTTP.
 pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>> {
     let option = |name| config.text("api", name).map(PathBuf::from);
     let (certificate, key) = match (option("tls_certificate"), option("tls_key")) {

@@ -27,7 +27,7 @@ pub fn run(args: &BackupArgs) -> Result<()> {
     let mut progress = Progress::slowing("backup");
     let mut backup = Backup::begin(&args.place, &name())?;
     for error in backup.damaged() {
-        tracing::warn!("an earlier backup is damaged, and nothing of it is used: {error}");
+        tracing::warn!("an earlier backup is damaged and not reused: {error}");
     }
     let path = backup.path();
     backup.copy_store(&data_dir, &mut |figures| progress.tell(|elapsed| line(figures, elapsed)))?;
@@ -46,7 +46,7 @@ pub fn run(args: &BackupArgs) -> Result<()> {
     Ok(())
 }
 
-/// The data directory that the command line or the configuration names.
+/// The data directory from the command line or the configuration.
 pub(super) fn embedded_dir(store: &StoreArgs, config: &Config) -> Result<PathBuf> {
     let (deployment, warnings) = Deployment::of(config, store.data_dir.as_deref())?;
     for warning in warnings {
@@ -62,7 +62,7 @@ pub(super) fn embedded_dir(store: &StoreArgs, config: &Config) -> Result<PathBuf
     }
 }
 
-/// How far it is.
+/// A progress line.
 pub(super) fn line(figures: &Figures, elapsed: Duration) -> String {
     format!(
         "{} files, {} copied, {} kept, {} checked after {:.0} s",
@@ -78,7 +78,7 @@ pub(super) fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// `2026-11-23T17.20.11.123456Z`: names sort by time, and are names on any file system.
+/// `2026-11-23T17.20.11.123456Z`: sorts by time, and is valid on any file system.
 fn name() -> String {
     let time = super::now().to_iso_micros();
     format!("{}Z", time.split('+').next().unwrap_or(&time).replace(':', "."))

@@ -1,5 +1,5 @@
-//! `gnudi statsd` and `gnudi amqpd`, and the same within `gnudi serve --with ...`: what takes measures by other ways than
-//! HTTP and posts them to the API, over HTTP.
+//! `gnudi statsd` and `gnudi amqpd`, and the same within `gnudi serve --with ...`: receive measures over other
+//! protocols and post them to the API over HTTP.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -12,28 +12,28 @@ use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
 
 use crate::{
     args::{CollectorArgs, ServeArgs},
-    commands::agent::{notification::NotificationAgent, polling::PollingAgent},
+    commands::agent::{notification::NotificationService, polling::PollingService},
     config::{Config, Files, Project},
     logging,
     program_args::ProgramArgs,
 };
 
-/// Environment variable that holds the password of `--user`: command lines can be read by others.
+/// Environment variable with the password of `--user`: command lines are visible to other users.
 const PASSWORD_VARIABLE: &str = "GNUDI_PASSWORD";
 
-/// As whom a collector posts where the configuration names no creator.
+/// Default user to post as.
 const USER: &str = "admin";
 
-/// The resource of statsd's metrics where the configuration names none.
+/// Default resource of statsd's metrics.
 const STATSD_RESOURCE: &str = "statsd";
 
-/// How long collectors within `serve` may take to post the last of what they have.
+/// Timeout of collectors within `serve` for posting their last measures.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where a collector posts to, and as whom.
+/// The server and user that a collector posts to.
 pub struct Sink {
     pub endpoint: String,
-    /// Instead of the creator that the configuration names.
+    /// Overrides the creator in the configuration.
     pub user: Option<String>,
     pub password: String,
     pub trust: Trust,
@@ -59,7 +59,7 @@ pub fn run_statsd(args: &CollectorArgs) -> Result<()> {
     super::runtime(&config, "statsd", Some(1))?.block_on(async {
         super::ignore_hangup()?;
         let server = statsd_server(&config, &sink).await?;
-        server.run(until_told_to_stop()).await;
+        server.run(until_stopped()).await;
         Ok(())
     })
 }
@@ -70,7 +70,7 @@ pub fn run_amqpd(args: &CollectorArgs) -> Result<()> {
     super::runtime(&config, "amqpd", Some(1))?.block_on(async {
         super::ignore_hangup()?;
         let server = amqp_server(&config, &sink)?;
-        server.run(until_told_to_stop()).await;
+        server.run(until_stopped()).await;
         Ok(())
     })
 }
@@ -92,19 +92,19 @@ pub fn password() -> String {
     std::env::var(PASSWORD_VARIABLE).unwrap_or_default()
 }
 
-pub async fn until_told_to_stop() {
-    if let Err(error) = super::told_to_stop().await {
+pub async fn until_stopped() {
+    if let Err(error) = super::stopped().await {
         tracing::error!(%error, "no signal handler can be installed: stopping");
     }
 }
 
-/// Whether the collectors could start, as far as options tell.
+/// Whether the collectors could start with these options.
 pub fn check(config: &Config) -> Result<()> {
     amqp_tls(config)?;
     amqp_address(config).map(drop)
 }
 
-async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::Server> {
+async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::StatsdServer> {
     let client = sink.client(config, "statsd")?;
     let host = config.text("statsd", "host").unwrap_or("127.0.0.1");
     let port = config.size("statsd", "port") as u16;
@@ -112,13 +112,13 @@ async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::Server> {
         UdpSocket::bind((host, port)).await.with_context(|| format!("listening on {host}:{port} (UDP)"))?;
     let address: SocketAddr = socket.local_addr()?;
     tracing::info!(%address, endpoint = client.base_url(), "taking statsd's datagrams");
-    let options = statsd::ServerOptions {
+    let options = statsd::StatsdOptions {
         resource: config.text("statsd", "resource_id").unwrap_or(STATSD_RESOURCE).to_owned(),
         archive_policy_name: config.text("statsd", "archive_policy_name").map(str::to_owned),
         flush_delay: config.seconds("statsd", "flush_delay"),
         limits: statsd::AggregatorLimits::default(),
     };
-    Ok(statsd::Server::new(socket, client, options))
+    Ok(statsd::StatsdServer::new(socket, client, options))
 }
 
 fn amqp_address(config: &Config) -> Result<amqp1::Address> {
@@ -138,15 +138,15 @@ fn amqp_tls(config: &Config) -> Result<amqp1::TlsOptions> {
     })
 }
 
-fn amqp_server(config: &Config, sink: &Sink) -> Result<amqp1::Server> {
+fn amqp_server(config: &Config, sink: &Sink) -> Result<amqp1::Amqp1Server> {
     let client = sink.client(config, "amqp1d")?;
-    let options = amqp1::ServerOptions {
+    let options = amqp1::Amqp1Options {
         address: amqp_address(config)?,
         resource_type: config.text("amqp1d", "resource_type").unwrap_or_default().to_owned(),
         flush_delay: config.seconds("amqp1d", "flush_delay"),
         tls: amqp_tls(config)?,
     };
-    Ok(amqp1::Server::new(client, options))
+    Ok(amqp1::Amqp1Server::new(client, options))
 }
 
 fn ceilometer_config(args: &ServeArgs) -> Result<Config> {
@@ -156,14 +156,14 @@ fn ceilometer_config(args: &ServeArgs) -> Result<Config> {
     Ok(config)
 }
 
-/// The collectors that run within `gnudi serve`.
+/// The collectors running within `gnudi serve`.
 pub struct Collectors {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Collectors {
-    /// Starts those that the command line asks for.
+    /// Starts those selected on the command line.
     pub async fn start(
         args: &ServeArgs,
         config: &Config,
@@ -174,7 +174,7 @@ impl Collectors {
         let mut tasks = Vec::new();
         for name in &args.with {
             let mut stopped = stopped.clone();
-            // An error says that the sender is gone, which is as good.
+            // An error means that the sender is gone, which also means stop.
             let stop = async move {
                 let _ = stopped.wait_for(|stop| *stop).await;
             };
@@ -182,11 +182,11 @@ impl Collectors {
                 "statsd" => tokio::spawn(statsd_server(config, sink).await?.run(stop)),
                 "notification" => {
                     let config = ceilometer_config(args)?;
-                    tokio::spawn(NotificationAgent::new(&config, Some(sink), registry)?.run(stop))
+                    tokio::spawn(NotificationService::new(&config, Some(sink), registry)?.run(stop))
                 }
                 "polling" => {
                     let config = ceilometer_config(args)?;
-                    tokio::spawn(PollingAgent::new(&config, &[], registry)?.run(stop))
+                    tokio::spawn(PollingService::new(&config, &[], registry)?.run(stop))
                 }
                 _ => tokio::spawn(amqp_server(config, sink)?.run(stop)),
             });
@@ -194,12 +194,12 @@ impl Collectors {
         Ok(Collectors { stop, tasks })
     }
 
-    /// Has them post what they have, and stops them.
+    /// Lets them post their last measures, and stops them.
     pub async fn finish(self) {
         let _ = self.stop.send(true);
         for task in self.tasks {
             if tokio::time::timeout(FINISH_TIMEOUT, task).await.is_err() {
-                tracing::warn!("a collector did not post all it had");
+                tracing::warn!("a collector did not post all its measures in time");
             }
         }
     }

@@ -1,4 +1,5 @@
-//! `gnudi config`: all options, or the values that are in effect; and whether a server or an agent could start with them. Asks no engine.
+//! `gnudi config`: prints all options or the effective values, and checks whether a server or an agent could start with
+//! them. Opens no engine.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -35,7 +36,7 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
         Project::Ceilometer => agent::faults(&config),
     };
     for fault in &faults {
-        logging::tell_failure(&gnudi_bench::complaint::of(fault));
+        logging::log_failure(&gnudi_bench::complaint::of(fault));
     }
     match faults.len() {
         0 => Ok(()),
@@ -65,7 +66,7 @@ fn check_section(catalogue: Catalogue, name: &str) -> Result<()> {
     bail!("--section {name}: there are {}", sections.join(", "))
 }
 
-/// All that would stop `gnudi serve`, as far as no engine need be asked.
+/// All errors that would prevent the start of `gnudi serve`, found without opening an engine.
 fn faults_of_server(config: &Config) -> Vec<anyhow::Error> {
     let args = ServeArgs::default();
     let checks = [

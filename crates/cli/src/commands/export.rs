@@ -1,4 +1,4 @@
-//! `gnudi export gnocchi`: writes what came in since a Gnocchi was imported, for its API.
+//! `gnudi export gnocchi`: writes all changes since the import, as requests to Gnocchi's API.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     args::{ExportGnocchiArgs, StoreArgs},
     config::{Config, Deployment, deployment::INCOMING},
     logging,
-    store::{self, Patience, Store},
+    store::{self, RetryPolicy, Store},
 };
 
 pub fn run(args: &ExportGnocchiArgs) -> Result<()> {
@@ -24,7 +24,7 @@ pub fn run(args: &ExportGnocchiArgs) -> Result<()> {
     let mut progress = Progress::steady("export");
     super::runtime(&own, "export", None)?.block_on(async {
         let mut gnocchi = store::gnocchi::open_index(&gnocchis).await?;
-        let store = Store::open(&store_args, &own, None, Patience::of_command()).await?;
+        let store = Store::open(&store_args, &own, None, RetryPolicy::for_command()).await?;
         let options = Options {
             journals,
             store: store.indexer.index().cluster_id(),
@@ -52,7 +52,7 @@ fn journals(args: &ExportGnocchiArgs, own: &Config) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// An embedded store that is not there would be made, and be empty.
+/// Opening a missing embedded store would create an empty one.
 fn check_there(args: &StoreArgs, own: &Config) -> Result<()> {
     if let (Deployment::Embedded(dir), _) = Deployment::of(own, args.data_dir.as_deref())? {
         ensure!(index_path(&dir).exists(), "{}: there is no store of gnudi", dir.display());
@@ -85,7 +85,7 @@ fn summary(report: &Report, elapsed: Duration) -> String {
         format!("exported in {:.1} s", elapsed.as_secs_f64()),
         format!("  {changes} changes of the index, {metrics_new} of them new metrics"),
         format!(
-            "  {measures} measures in {batches} requests, {measures_left_out} left out whose metric was deleted"
+            "  {measures} measures in {batches} requests, {measures_left_out} skipped because their metric was deleted"
         ),
         format!("  {} left out{}", skipped.len(), if skipped.is_empty() { "" } else { ":" }),
     ];

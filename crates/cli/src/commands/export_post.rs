@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use gnudi_client::{Client, ClientOptions};
-use gnudi_import::export::post::{self, Report, Told};
+use gnudi_import::export::post::{self, PostEvent, Report};
 use tokio::runtime::Builder;
 
-use super::{import_verify::given, progress::Progress};
+use super::{import_verify::non_empty, progress::Progress};
 use crate::args::ExportPostArgs;
 
-/// How long an answer may take: Gnocchi writes each metric of a request one by one.
+/// Response timeout: Gnocchi writes the metrics of a request one by one.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
 
 pub fn run(args: &ExportPostArgs) -> Result<()> {
     let client = client(args)?;
     let mut progress = Progress::steady("export post");
     let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
-    let mut tell = |told: Told<'_>| match told {
-        Told::Made { gnudi, gnocchi } => println!("metric {gnudi} is {gnocchi} in Gnocchi"),
-        Told::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
+    let mut tell = |told: PostEvent<'_>| match told {
+        PostEvent::Made { gnudi, gnocchi } => println!("metric {gnudi} is {gnocchi} in Gnocchi"),
+        PostEvent::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
     };
     let report = runtime.block_on(post::post(&args.file, &client, &mut tell))?;
     print!("{}", summary(&report, progress.elapsed()));
@@ -29,9 +29,9 @@ pub fn run(args: &ExportPostArgs) -> Result<()> {
 fn client(args: &ExportPostArgs) -> Result<Client> {
     let caller = &args.caller;
     let options = ClientOptions {
-        user: given(caller.user.as_deref()).or(ClientOptions::default().user),
-        password: given(caller.password.as_deref()).unwrap_or_default(),
-        token: given(caller.token.as_deref()),
+        user: non_empty(caller.user.as_deref()).or(ClientOptions::default().user),
+        password: non_empty(caller.password.as_deref()).unwrap_or_default(),
+        token: non_empty(caller.token.as_deref()),
         trust: args.trust.trust(),
         timeout: ANSWER_TIMEOUT,
         ..ClientOptions::default()

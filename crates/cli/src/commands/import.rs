@@ -1,4 +1,4 @@
-//! `gnudi import gnocchi`: takes over what a Gnocchi holds, into a store of which nobody else has a part.
+//! `gnudi import gnocchi`: imports a Gnocchi's data into a store that nothing else has written to.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::{
     args::{ImportGnocchiArgs, StoreArgs},
     config::Config,
     logging,
-    store::{self, Patience, Store},
+    store::{self, RetryPolicy, Store},
 };
 
-/// Between the rounds of `--follow`.
+/// Pause between rounds of `--follow`.
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
@@ -24,8 +24,8 @@ pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
     logging::start_quietly(&store_args.program, &own);
     super::runtime(&own, "import", None)?.block_on(async {
         let source = store::gnocchi::open(&gnocchis).await?;
-        // After all that can refuse the source: what is not imported leaves no directory.
-        let store = Store::open(&store_args, &own, None, Patience::of_command()).await?;
+        // After all checks of the source: a refused import leaves no directory behind.
+        let store = Store::open(&store_args, &own, None, RetryPolicy::for_command()).await?;
         let imported = import(&source, &store, args.follow).await;
         store.close().await;
         imported
@@ -56,14 +56,14 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
                 return Ok(());
             }
             Ok((report, elapsed)) => println!("{}", followed(&report, elapsed)),
-            // A database that is restarted ends no migration of days.
+            // A restarting database must not end a migration that takes days.
             Err(error) if error.is_outage() && !is_last => eprintln!("import: {error}: trying again"),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Brings the target up to date; answers in which time.
+/// Runs one round, and prints its duration.
 async fn round(import: &mut Import<'_>, is_last: bool) -> Result<(Report, Duration), ImportError> {
     let mut progress = Progress::steady("import");
     let report =
@@ -71,7 +71,7 @@ async fn round(import: &mut Import<'_>, is_last: bool) -> Result<(Report, Durati
     Ok((report, progress.elapsed()))
 }
 
-/// Refuses a store that is neither empty nor an import of the same Gnocchi, and marks it as one.
+/// Refuses a store that is neither empty nor an import of the same Gnocchi, and marks it as an import.
 async fn claim(gnocchi: &str, store: &Store, target: Target<'_>) -> Result<()> {
     let index = store.indexer.index();
     match index.imported_from().await? {
@@ -98,7 +98,7 @@ fn stop_signal() -> Result<watch::Receiver<()>> {
     Ok(stop)
 }
 
-/// A round of `--follow` in a line.
+/// A round of `--follow` in one line.
 fn followed(report: &Report, elapsed: Duration) -> String {
     let Report {
         metrics,

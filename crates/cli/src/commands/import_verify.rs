@@ -1,24 +1,24 @@
-//! `gnudi import verify`: compares a Gnocchi and a gnudi over their APIs. Exit status: 0 nothing differs, 1 something does, 2 one of
-//! them does not answer, or refuses.
+//! `gnudi import verify`: compares a Gnocchi and a gnudi over their APIs. Exit status: 0 no differences, 1 differences,
+//! 2 one of them does not respond, or refuses.
 
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use gnudi_client::{Client, ClientOptions};
-use gnudi_import::verify::{self, Options, Report, Told};
+use gnudi_import::verify::{self, Options, Report, VerifyEvent};
 use tokio::runtime::Builder;
 use uuid::Uuid;
 
 use super::progress::Progress;
 use crate::args::ImportVerifyArgs;
 
-/// How long an answer may take: pages of a large Gnocchi are slow.
+/// Response timeout: pages of a large Gnocchi are slow.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Who asks where nobody is named.
+/// The default user.
 const USER: &str = "admin";
 
-/// Exit codes beside 0.
+/// Exit codes other than 0.
 const DIFFERENT: u8 = 1;
 const FAILED: u8 = 2;
 
@@ -41,24 +41,24 @@ fn verify(args: &ImportVerifyArgs) -> Result<Report> {
     let mut progress = Progress::steady("import verify");
     let mut printed = 0;
     let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
-    let mut tell = |told: Told<'_>| match told {
-        Told::Difference(_) if printed == args.differences_max => {}
-        Told::Difference(difference) => {
+    let mut tell = |told: VerifyEvent<'_>| match told {
+        VerifyEvent::Difference(_) if printed == args.differences_max => {}
+        VerifyEvent::Difference(difference) => {
             printed += 1;
             println!("{difference}");
         }
-        Told::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
+        VerifyEvent::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
     };
     let report = runtime.block_on(verify::verify(&gnocchi, &gnudi, options, &mut tell))?;
     print!("{}", summary(&report, options, progress.elapsed()));
     let left_out = report.differences.saturating_sub(printed);
     if left_out > 0 {
-        println!("  {left_out} of the differences are not printed: --differences-max");
+        println!("  {left_out} differences are not printed: see --differences-max");
     }
     Ok(report)
 }
 
-/// Gnocchi's and gnudi's.
+/// The clients for Gnocchi and gnudi.
 fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
     let trust = args.trust.trust();
     let options = |user: Option<String>, password: Option<String>, token: Option<String>| ClientOptions {
@@ -71,15 +71,18 @@ fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
         ..ClientOptions::default()
     };
     let caller = &args.caller;
-    let (user, password, token) =
-        (given(caller.user.as_deref()), given(caller.password.as_deref()), given(caller.token.as_deref()));
-    let gnudi_user = given(args.gnudi_user.as_deref());
-    // Who names a user for gnudi does not mean the token of both.
+    let (user, password, token) = (
+        non_empty(caller.user.as_deref()),
+        non_empty(caller.password.as_deref()),
+        non_empty(caller.token.as_deref()),
+    );
+    let gnudi_user = non_empty(args.gnudi_user.as_deref());
+    // A user for gnudi means that Gnocchi's token is not for gnudi.
     let both_token = token.clone().filter(|_| gnudi_user.is_none());
     let gnudi = options(
         gnudi_user.or_else(|| user.clone()),
-        given(args.gnudi_password.as_deref()).or_else(|| password.clone()),
-        given(args.gnudi_token.as_deref()).or(both_token),
+        non_empty(args.gnudi_password.as_deref()).or_else(|| password.clone()),
+        non_empty(args.gnudi_token.as_deref()).or(both_token),
     );
     let gnocchi = options(user, password, token);
     let gnocchi = Client::new(&args.gnocchi, &gnocchi).context("--gnocchi")?;
@@ -87,8 +90,8 @@ fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
     Ok([gnocchi, gnudi])
 }
 
-/// An option, or a variable of the environment, that is there but empty says nothing.
-pub(super) fn given(text: Option<&str>) -> Option<String> {
+/// An empty option or environment variable counts as missing.
+pub(super) fn non_empty(text: Option<&str>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 

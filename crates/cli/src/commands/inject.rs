@@ -1,4 +1,5 @@
-//! `gnocchi-injector`: random measures for new metrics, through the API. For a real load there is `gnudi benchmark`.
+//! `gnocchi-injector`: posts random measures to new metrics through the API. For real load tests there is `gnudi
+//! benchmark`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,10 +11,10 @@ use uuid::Uuid;
 
 use crate::{args::InjectArgs, config::Config, logging};
 
-/// Measures in one request, at most.
+/// Maximum measures per request.
 const BATCH_MEASURES_MAX: usize = 10_000;
 
-/// Values lie between its negative and it.
+/// Values are between -`VALUE_MAX` and `VALUE_MAX`.
 const VALUE_MAX: u64 = 999_999;
 
 pub fn run(args: &InjectArgs) -> Result<()> {
@@ -39,14 +40,14 @@ pub fn run(args: &InjectArgs) -> Result<()> {
             tracing::info!("posted {} measures to each of them", args.measures);
             let Some(seconds) = args.interval else { return Ok(()) };
             tokio::select! {
-                stop = super::told_to_stop() => return Ok(stop?),
+                stop = super::stopped() => return Ok(stop?),
                 () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => {}
             }
         }
     })
 }
 
-/// Posts so many measures to each metric, a second apart, from now on.
+/// Posts measures to each metric, a second apart, from now on.
 async fn post(client: &Client, metrics: &[MetricId], measures: u32, random: &mut u64) -> Result<()> {
     let now = super::now();
     let mut batch: BTreeMap<MetricId, Vec<Measure>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `gnudi man`: writes the pages for `man`, one a command, made of what `--help` says.
+//! `gnudi man`: writes a man page per command, made from `--help`.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::command_line;
 
 #[derive(Clone, Debug, Args)]
 pub struct Man {
-    /// Where to write them, such as /usr/local/share/man/man1; made where there is none.
+    /// Directory to write to, such as /usr/local/share/man/man1; created if missing.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

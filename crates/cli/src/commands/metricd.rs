@@ -13,10 +13,10 @@ use crate::{
     figures::StoreFigures,
     logging,
     process_figures::ProcessFigures,
-    store::{Patience, Store},
+    store::{RetryPolicy, Store},
 };
 
-/// How often `--stop-after-processing-metrics` looks.
+/// Poll interval of `--stop-after-processing-metrics`.
 const LOOK_DELAY: Duration = Duration::from_millis(100);
 
 pub fn run(args: &MetricdArgs) -> Result<()> {
@@ -28,15 +28,15 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
             Some(address) => Some(metrics::listen(address).await?),
             None => None,
         };
-        let store = Store::open(&args.store, &config, None, Patience::configured(&config)).await?;
-        store.take_over().await?;
+        let store = Store::open(&args.store, &config, None, RetryPolicy::configured(&config)).await?;
+        store.mark_as_used().await?;
         let metricd = super::start_metricd(&store, &config);
-        super::end_with_lost_tasks(store.engine.clone());
+        super::exit_on_lost_tasks(store.engine.clone());
         if let Some(listener) = figures {
             tokio::spawn(metrics::serve(listener, None, Arc::new(registry(&store))));
         }
         tokio::select! {
-            stop = super::told_to_stop() => stop?,
+            stop = super::stopped() => stop?,
             () = nothing_waits(&store, args.stop_after_processing_metrics.is_some_and(|metrics| metrics > 0)) => {}
         }
         metricd.stop().await;
@@ -45,7 +45,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     })
 }
 
-/// What the workers show of themselves.
+/// The workers' metrics.
 fn registry(store: &Store) -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(StoreFigures::of(store)));
@@ -53,7 +53,7 @@ fn registry(store: &Store) -> Registry {
     registry
 }
 
-/// Returns once the backlog is empty; never where that is not asked for.
+/// Returns once the backlog is empty; never if the option is not given.
 async fn nothing_waits(store: &Store, asked: bool) {
     while !asked || !store.engine.backlog().await.is_ok_and(|backlog| backlog.measures == 0) {
         tokio::time::sleep(LOOK_DELAY).await;

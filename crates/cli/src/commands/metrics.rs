@@ -1,5 +1,5 @@
-//! A minimal HTTP server for Prometheus: figures at `/metrics` of an address of their own, and the polling agent's exporter. The API's own
-//! server, with its limits and policies, is in `gnudi_api`.
+//! A minimal HTTP server for Prometheus: `/metrics` at an address of its own, and the pages of the polling agent's exporter. The
+//! API's server, with its limits and policies, is in `gnudi_server`.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -15,23 +15,23 @@ use tokio::{
 
 use crate::config::Config;
 
-/// A longer request is none of Prometheus'.
+/// Maximum size of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
-/// How long a request and its answer may take.
+/// Timeout of a request and its response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Requests at the same time; others wait.
+/// Concurrent connections; others wait.
 const CONNECTIONS_MAX: usize = 16;
 
-/// The path at which figures are.
+/// The path of the metrics.
 const PATH: &str = "/metrics";
 
-/// What is shown, and where.
+/// The pages to serve.
 pub trait Page: Send + Sync + 'static {
     const CONTENT_TYPE: &'static str;
 
-    /// `None` for a path at which there is nothing.
+    /// `None`: not found.
     fn text(&self, path: &str) -> impl Future<Output = Option<Result<String, String>>> + Send;
 }
 
@@ -45,7 +45,7 @@ impl Page for Registry {
     }
 }
 
-/// The figures of a server's API, with those that were registered beside them.
+/// The metrics of the API, the store and the process.
 impl Page for App {
     const CONTENT_TYPE: &'static str = Registry::CONTENT_TYPE;
 
@@ -59,22 +59,22 @@ pub fn address<'a>(argument: Option<&'a str>, config: &'a Config, section: &str)
     argument.or(config.text(section, "metrics_listen"))
 }
 
-/// Listens at an address, and answers nobody yet.
+/// Binds an address; [`serve`] accepts its connections.
 pub async fn listen(address: &str) -> Result<TcpListener> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "showing figures at /metrics");
     Ok(listener)
 }
 
-/// Shows an agent's figures where the command line or ceilometer.conf asks for it, as long as the runtime lives.
-pub async fn serve_agent(argument: Option<&str>, config: &Config, registry: Registry) -> Result<()> {
+/// Serves an agent's metrics if the command line or ceilometer.conf names an address, until the runtime ends.
+pub async fn serve_if_configured(argument: Option<&str>, config: &Config, registry: Registry) -> Result<()> {
     if let Some(address) = address(argument, config, "agent") {
         tokio::spawn(serve(listen(address).await?, None, Arc::new(registry)));
     }
     Ok(())
 }
 
-/// A listener that is served later.
+/// Binds a listener, to be served later.
 pub fn bound(address: &str) -> Result<(TcpListener, SocketAddr)> {
     let within = || format!("listening on {address}");
     let listener = std::net::TcpListener::bind(address).with_context(within)?;
@@ -84,13 +84,13 @@ pub fn bound(address: &str) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, at))
 }
 
-/// Answers for ever.
+/// Serves forever.
 pub async fn serve<P: Page>(listener: TcpListener, tls: Option<Arc<Tls>>, page: Arc<P>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let place = places.clone().acquire_owned().await.expect("never closed");
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of file descriptors, perhaps: others get time to close theirs.
+            // Perhaps out of file descriptors: wait until others are closed.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -98,8 +98,8 @@ pub async fn serve<P: Page>(listener: TcpListener, tls: Option<Arc<Tls>>, page: 
         tokio::spawn(async move {
             let answered = async {
                 match tls {
-                    None => answer(stream, page.as_ref()).await,
-                    Some(tls) => answer(tls.acceptor().accept(stream).await?, page.as_ref()).await,
+                    None => respond(stream, page.as_ref()).await,
+                    Some(tls) => respond(tls.acceptor().accept(stream).await?, page.as_ref()).await,
                 }
             };
             let _ = tokio::time::timeout(TIMEOUT, answered).await;
@@ -108,7 +108,7 @@ pub async fn serve<P: Page>(listener: TcpListener, tls: Option<Arc<Tls>>, page: 
     }
 }
 
-async fn answer<P: Page>(mut stream: impl AsyncRead + AsyncWrite + Unpin, page: &P) -> std::io::Result<()> {
+async fn respond<P: Page>(mut stream: impl AsyncRead + AsyncWrite + Unpin, page: &P) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() >= REQUEST_BYTES_MAX || stream.read_buf(&mut request).await? == 0 {

@@ -1,4 +1,4 @@
-//! One file per command; those that ask a server for data are in `client`, a file a noun.
+//! One file per command; the client commands are in `client`.
 
 pub mod agent;
 pub mod api;
@@ -43,12 +43,12 @@ use crate::{config::Config, store::Store};
 /// About a century.
 const SPAN_SECONDS_MAX: usize = 3_000_000_000;
 
-/// Processors of this machine.
+/// Number of processors of this machine.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Threads for requests.
+/// The runtime for requests.
 fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime> {
     let threads = threads
         .or_else(|| config.int("DEFAULT", "parallel_operations"))
@@ -61,13 +61,13 @@ fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime>
         .context("starting threads")
 }
 
-/// Starts the workers as configured, on the current runtime.
+/// Starts the configured workers on the current runtime.
 fn start_metricd(store: &Store, config: &Config) -> Metricd {
     let seconds = |name| Duration::from_secs(config.size("metricd", name) as u64);
     let milliseconds = |name| Duration::from_millis(config.size("metricd", name) as u64);
     let span = |name| match config.size("metricd", name) {
         0 => None,
-        // Years of seconds: what does not fit never comes.
+        // A delay that does not fit never elapses.
         seconds => Some(Timespan::from_secs(seconds.min(SPAN_SECONDS_MAX) as i64)),
     };
     let reporting =
@@ -91,8 +91,8 @@ fn start_metricd(store: &Store, config: &Config) -> Metricd {
     Metricd::start(store.engine.clone(), &options)
 }
 
-/// How others know this process. Among several the host and the process id do not tell them apart: containers on one host have
-/// both in common.
+/// The name of this process in the cluster. The host name and process id alone are not unique: containers on one host
+/// may share both.
 fn process_name(store: &Store) -> String {
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = format!("{}.{}", hostname.trim(), std::process::id());
@@ -103,7 +103,7 @@ fn process_name(store: &Store) -> String {
     format!("{name}.{}", &random[..8])
 }
 
-/// Where the server listens that has this configuration.
+/// The URL of the server with this configuration.
 fn own_endpoint(config: &Config) -> String {
     let scheme = if config.text("api", "tls_certificate").is_some() { "https" } else { "http" };
     let host = match config.text("api", "host") {
@@ -119,10 +119,10 @@ fn lease(config: &Config) -> Duration {
     config.seconds("metricd", "lease_seconds")
 }
 
-/// Ignores SIGHUP, except on a terminal: services get it to reload their configuration, and this one has nothing to reload.
+/// Ignores SIGHUP, except on a terminal: services get it to reload their configuration, which this program does not.
 fn ignore_hangup() -> std::io::Result<()> {
     if !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-        // The handler stays when what listens is dropped.
+        // The handler stays installed when the listener is dropped.
         drop(signal(SignalKind::hangup())?);
     }
     Ok(())
@@ -134,12 +134,12 @@ pub(crate) fn now() -> Timestamp {
     Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// How often a process looks whether all of its parts live.
+/// Interval of checking for lost tasks.
 const FAULTS_LOOK_DELAY: Duration = Duration::from_secs(1);
 
-/// Ends the process where a task has ended that it cannot do without: whoever manages services starts it anew, and what was
-/// accepted is in the stores.
-fn end_with_lost_tasks(engine: std::sync::Arc<gnudi_engine::Engine>) {
+/// Ends the process if an essential task has ended: the service manager restarts it, and accepted data is safe in the
+/// stores.
+fn exit_on_lost_tasks(engine: std::sync::Arc<gnudi_engine::Engine>) {
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(FAULTS_LOOK_DELAY).await;
@@ -151,7 +151,7 @@ fn end_with_lost_tasks(engine: std::sync::Arc<gnudi_engine::Engine>) {
     });
 }
 
-/// What tells the program to stop: SIGTERM, SIGINT.
+/// The signals that stop the program: SIGTERM, SIGINT.
 struct StopSignals(Signal, Signal);
 
 fn stop_signals() -> std::io::Result<StopSignals> {
@@ -169,8 +169,8 @@ impl StopSignals {
     }
 }
 
-/// Returns when the program is told to stop.
-async fn told_to_stop() -> std::io::Result<()> {
+/// Returns at the first stop signal.
+async fn stopped() -> std::io::Result<()> {
     stop_signals()?.recv().await;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! `gnudi move`: copies the aggregates to another engine while processes of the cluster go on, and hands over to it.
+//! `gnudi move`: copies the aggregates to another engine while the cluster keeps running, and switches over to it.
 //!
-//! How a store is copied is `gnudi_drivers::transfer`'s; here is in which order, and when which store may be used.
+//! `gnudi_drivers::transfer` copies a store; this module decides the order, and when which store may be used.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,17 +24,17 @@ use crate::{
     store::shared::{MoveEngines, open_to_move},
 };
 
-/// Metrics of the index that are listed at once.
+/// Metrics of the index listed per page.
 const PAGE: usize = 10_000;
-/// A listing begins again so often if the metric that ends a page is deleted meanwhile.
+/// Maximum restarts of a listing whose last metric was deleted meanwhile.
 const LISTINGS_MAX: u32 = 5;
-/// Rounds end when one writes no more than this part of the metrics, or no less than half of the round before.
+/// Rounds end when one writes no more than 1/`LITTLE_PART` of the metrics, or no less than half of the round before.
 const LITTLE_PART: u64 = 100;
-/// After the source was closed, a second round finds nothing to write. More say that the target does not keep what it takes.
+/// After the source is closed, a second round finds nothing to write. More rounds mean that the target loses writes.
 const LAST_ROUNDS_MAX: u32 = 4;
-/// Between two tries where an engine does not answer.
+/// Pause between attempts while an engine does not respond.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long the command may take to get its token.
+/// Time limit for getting the command's token.
 const SESSION: Duration = Duration::from_secs(10);
 
 pub fn run(args: &MoveArgs) -> Result<()> {
@@ -58,8 +58,8 @@ pub fn run(args: &MoveArgs) -> Result<()> {
     })
 }
 
-/// Refuses a new file in which more has changed than where aggregates lie: [incoming] inherits from [storage], and whoever forgets
-/// that would leave the measures that wait behind.
+/// Refuses a new file that changes more than the aggregates' engine. [incoming] inherits from [storage]: forgetting
+/// that would leave the backlog behind.
 fn refuse_other_moves(config: &Config, target: &Config) -> Result<()> {
     let incoming = config.text(INCOMING, "driver").unwrap_or_default();
     let of_incoming = |name: &str| name == "driver" || name.starts_with(&format!("{incoming}_"));
@@ -115,7 +115,7 @@ impl Move<'_> {
         println!("from {} to {}", source.place(), target.place());
         let fence = Fence { token: token(&*self.engines.coordinator).await?, ..Fence::EVERYTHING };
         self.copy(&target, fence).await?;
-        // Opened anew: what is compared is what the engine has, not what this process remembers.
+        // Opened again, so that the comparison reads the engine and not this process's memory.
         let target = self.engines.target().await?;
         let transfer = self.transfer(&target, fence).await?;
         let compared = self.round(&transfer, "compared", Depth::Everything).await?;
@@ -136,7 +136,7 @@ impl Move<'_> {
         transfer.await.map_err(explain)
     }
 
-    /// Rounds until little is left.
+    /// Runs rounds until little is left.
     async fn copy(&self, target: &Arc<dyn Movable>, fence: Fence) -> Result<()> {
         let transfer = self.transfer(target, fence).await?;
         let mut before = u64::MAX;
@@ -152,7 +152,7 @@ impl Move<'_> {
 
     async fn cut_over(&self, transfer: &Transfer, target: &Arc<dyn Movable>, fence: Fence) -> Result<()> {
         let source = &self.engines.source;
-        // First the state, so that no process begins; then the fence, which stops those that run.
+        // Close first, so that no process starts on it; then raise the fence, which stops running ones.
         source.set_state(StoreState::Closed).await?;
         source.raise(Fence::CLOSING).await?;
         println!("{} is closed: measures wait until processes have the new engine", source.place());
@@ -160,35 +160,36 @@ impl Move<'_> {
             let report = self.round(transfer, "last", Depth::Everything).await?;
             refuse_damage(&report)?;
             if report.metrics_written + report.metrics_removed == 0 {
-                // A later run may still write what it has read before the source was closed: then it is the one to end the move.
+                // A later run may still write what it read before the source was closed: then that run completes the
+                // move.
                 target.raise(fence).await.map_err(explain)?;
                 return Ok(target.set_state(StoreState::InUse).await?);
             }
         }
-        bail!("{} does not keep what is written to it: it is not used", target.place())
+        bail!("{} loses writes: it is not used", target.place())
     }
 
     async fn round(&self, transfer: &Transfer, what: &str, depth: Depth) -> Result<Report> {
         let metrics = metrics(&self.engines.index).await?;
-        let mut teller = Teller { progress: Progress::steady("move"), said: String::new() };
-        let report = transfer.round(&metrics, depth, &mut teller).await.map_err(explain)?;
-        println!("{what} in {:.1} s: {}", teller.progress.elapsed().as_secs_f64(), figures(&report));
+        let mut printer = ProgressPrinter { progress: Progress::steady("move"), said: String::new() };
+        let report = transfer.round(&metrics, depth, &mut printer).await.map_err(explain)?;
+        println!("{what} in {:.1} s: {}", printer.progress.elapsed().as_secs_f64(), figures(&report));
         Ok(report)
     }
 }
 
-/// Higher than those of all leases so far, and lower than those of all that follow: the processes that will use the target.
+/// A token higher than all leases so far and lower than all later ones, which the processes on the target will have.
 async fn token(coordinator: &dyn Coordinator) -> Result<u64> {
     let name = format!("move.{}", Uuid::new_v4().simple());
     let session = coordinator.join(&name, "{}", SESSION).await?;
-    // Sacks of other counts than the cluster's are nobody's, and it has one of the two at most.
+    // Sack counts that the cluster does not use: it has one of the two at most.
     let sacks = [(1, 0), (u16::MAX, 0)].map(|(count, id)| {
         let count = SackCount(count.try_into().expect("not zero"));
         Sack { count, id: SackId(id) }
     });
     let tokens = coordinator.acquire(session, &sacks).await;
     coordinator.leave(session).await?;
-    tokens?.into_iter().flatten().max().context("the coordinator gives no token")
+    tokens?.into_iter().flatten().max().context("the coordinator returned no token")
 }
 
 /// All metrics of the index.
@@ -216,13 +217,13 @@ async fn list(index: &SqlIndexer) -> Result<Vec<MetricId>> {
 fn explain(error: StoreError) -> anyhow::Error {
     match error {
         StoreError::Fenced { .. } => {
-            anyhow::anyhow!("another `gnudi move` has begun: this one writes nothing more")
+            anyhow::anyhow!("another `gnudi move` has begun: this one stops writing")
         }
         error => error.into(),
     }
 }
 
-/// What is damaged cannot be compared, and would be missing without a word.
+/// Damaged entries cannot be compared, and would silently be missing.
 fn refuse_damage(report: &Report) -> Result<()> {
     if report.damaged == 0 {
         return Ok(());
@@ -231,18 +232,18 @@ fn refuse_damage(report: &Report) -> Result<()> {
         eprintln!("damaged: {place}");
     }
     bail!(
-        "{} heads or blocks are damaged where they are now: delete their metrics, or measures of their times, and run it again",
+        "{} heads or blocks are damaged in the source: delete their metrics, or measures of their times, and run it again",
         report.damaged
     )
 }
 
-/// Prints how far a round is.
-struct Teller {
+/// Prints the progress of a round.
+struct ProgressPrinter {
     progress: Progress,
     said: String,
 }
 
-impl Observer for Teller {
+impl Observer for ProgressPrinter {
     fn tell(&mut self, report: &Report) {
         self.said.clear();
         self.progress.tell(|elapsed| line(report, elapsed));

@@ -1,7 +1,7 @@
-//! `gnudi passwd`: gives a user of `auth_mode = basic` a password, or takes the user out of the file.
+//! `gnudi passwd`: sets a user's password for `auth_mode = basic`, or deletes the user from the file.
 //!
-//! The password comes from the terminal, unseen, or as one line from whatever standard input is; never from the command line, which
-//! others can read.
+//! The password is read from the terminal without echo, or as one line from standard input; never from the command
+//! line, which other users can see.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::args::PasswdArgs;
 
-/// Bytes of a password.
+/// Maximum bytes of a password.
 const PASSWORD_BYTES_MAX: usize = 1024;
 
 const INTERRUPT: u8 = 3;
@@ -33,18 +33,18 @@ pub fn run(args: &PasswdArgs) -> Result<()> {
     ensure!(!password.is_empty(), "the password is empty");
     ensure!(password.len() <= PASSWORD_BYTES_MAX, "the password has more than {PASSWORD_BYTES_MAX} bytes");
     let hash = Hash::of(&password, &salt());
-    // Opened only now: others need not wait while somebody types.
+    // Opened only now, so that the file is not locked while somebody types.
     let mut file = PasswordFile::open(&args.file)?;
     file.set(&args.user, &hash);
     file.save()?;
     Ok(())
 }
 
-/// Random bytes: those of two random UUIDs that are all random.
+/// A random salt, from the random bytes of two UUIDs.
 fn salt() -> [u8; SALT_BYTES] {
     let mut salt = [0; SALT_BYTES];
     for half in salt.chunks_exact_mut(SALT_BYTES / 2) {
-        // The first six bytes have no version or variant in them, nor have the last seven.
+        // The first six and the last seven bytes hold no version or variant bits.
         let random = Uuid::new_v4().into_bytes();
         half[..6].copy_from_slice(&random[..6]);
         half[6..].copy_from_slice(&random[9..11]);
@@ -56,7 +56,7 @@ fn read_password(user: &str) -> Result<Vec<u8>> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         let mut line = Vec::new();
-        // One more than allowed, so that too long a line is seen as such.
+        // One more than allowed, to detect a line that is too long.
         let limit = PASSWORD_BYTES_MAX as u64 + 2;
         stdin.lock().take(limit).read_until(b'\n', &mut line).context("reading the password")?;
         if line.pop_if(|byte| *byte == b'\n').is_some() {
@@ -71,7 +71,7 @@ fn read_password(user: &str) -> Result<Vec<u8>> {
     Ok(password)
 }
 
-/// Asks for a line on the terminal without showing it.
+/// Prompts for a line on the terminal, without echo.
 fn ask(stdin: &Stdin, question: &str) -> Result<Vec<u8>> {
     eprint!("{question}");
     io::stderr().flush()?;
@@ -82,7 +82,7 @@ fn ask(stdin: &Stdin, question: &str) -> Result<Vec<u8>> {
     line
 }
 
-/// What somebody typed until return.
+/// The line typed.
 fn type_line(keys: impl Iterator<Item = io::Result<u8>>) -> Result<Vec<u8>> {
     let mut line: Vec<u8> = Vec::new();
     for key in keys {
@@ -90,7 +90,7 @@ fn type_line(keys: impl Iterator<Item = io::Result<u8>>) -> Result<Vec<u8>> {
             b'\r' | b'\n' => return Ok(line),
             INTERRUPT | END_OF_INPUT => break,
             KILL_LINE => line.clear(),
-            // The whole character, which UTF-8 may write in several bytes.
+            // The whole character, which may be several bytes of UTF-8.
             BACKSPACE | DELETE => while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {},
             key => line.push(key),
         }
@@ -98,8 +98,8 @@ fn type_line(keys: impl Iterator<Item = io::Result<u8>>) -> Result<Vec<u8>> {
     bail!("interrupted: nothing is changed")
 }
 
-/// A terminal that shows nothing and hands over each key; as it was before when dropped. Ctrl-C comes as a key too, since it
-/// would otherwise end the program and leave the terminal so.
+/// A terminal without echo in raw mode; restored on drop. Ctrl-C arrives as a key, since a signal would end the program
+/// without restoring the terminal.
 struct Unseen<'a> {
     terminal: &'a Stdin,
     before: Termios,
@@ -117,7 +117,7 @@ impl<'a> Unseen<'a> {
 
 impl Drop for Unseen<'_> {
     fn drop(&mut self) {
-        // Nothing can be done about a terminal that has gone.
+        // The terminal may be gone.
         let _ = tcsetattr(self.terminal, OptionalActions::Now, &self.before);
     }
 }

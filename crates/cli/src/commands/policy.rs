@@ -1,4 +1,4 @@
-//! Who may do what, and how much of it: the files that say so.
+//! Loads the policy files and the limits of projects.
 
 use std::{
     fs,
@@ -10,22 +10,22 @@ use gnudi_access::{Overrides, Policy, PolicyFiles, ProjectLimits, QuotaOptions};
 
 use crate::config::Config;
 
-/// Where Gnocchi's own packages put the file, when it is not beside the configuration.
+/// Where Gnocchi's packages put the file, if it is not beside the configuration.
 const FOLDER: &str = "/etc/gnocchi";
 
-/// Gnocchi's rules, with those of `[oslo_policy] policy_file` and of the files in `policy_dirs` in their place; warns of what
-/// in the files has no effect.
+/// Gnocchi's rules, overridden by `[oslo_policy] policy_file` and the files in `policy_dirs`; warns of entries without
+/// effect.
 pub fn load(config: &Config) -> Result<Policy> {
     let files = PolicyFiles {
         files: files(config)?,
         default_rule: config.text("oslo_policy", "policy_default_rule").unwrap_or_default().to_owned(),
     };
-    let (policy, warnings) = Policy::load(&files).context("the rules of who may do what")?;
+    let (policy, warnings) = Policy::load(&files).context("the policy files")?;
     for warning in warnings {
         tracing::warn!("{warning}");
     }
     for file in &files.files {
-        tracing::info!(file = %file.display(), "rules were read");
+        tracing::info!(file = %file.display(), "policy file loaded");
     }
     Ok(policy)
 }
@@ -58,7 +58,7 @@ fn files(config: &Config) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The file or folder of a name: beside the configuration file, else where Gnocchi's packages have it.
+/// Finds a file or folder beside the configuration file, else where Gnocchi's packages put it.
 fn find(config: &Config, name: &str) -> Option<PathBuf> {
     let beside = config.files().iter().filter_map(|file| file.parent());
     beside.chain([Path::new(FOLDER)]).map(|folder| folder.join(name)).find(|path| path.exists())

@@ -1,4 +1,4 @@
-//! `gnudi profile`: asks a running server for a flame graph, and writes it to a file.
+//! `gnudi profile`: requests a flame graph from a running server, and writes it to a file.
 
 use std::{
     fs::{self, OpenOptions},
@@ -13,7 +13,7 @@ use tokio::runtime::Builder;
 use super::client;
 use crate::args::ProfileArgs;
 
-/// How much longer than the profile itself the answer may take: names are looked up in debug information.
+/// Additional time for the response: names are looked up in debug information.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub fn run(args: &ProfileArgs) -> Result<()> {
@@ -29,7 +29,7 @@ pub fn run(args: &ProfileArgs) -> Result<()> {
     })
 }
 
-/// The failure, with what can be done about it.
+/// The failure, with what to do about it.
 fn explained(error: ClientError, endpoint: &str, user: Option<&str>) -> anyhow::Error {
     match (&error, error.status()) {
         (ClientError::NoAnswer { .. }, _) | (_, Some(401)) => client::explained(error.into(), endpoint),
@@ -39,12 +39,12 @@ fn explained(error: ClientError, endpoint: &str, user: Option<&str>) -> anyhow::
         }
         (_, Some(404)) => anyhow!("{endpoint} has no /debug/flamegraph: it is no gnudi, or an old one"),
         (_, Some(409)) => anyhow!("{endpoint} is taking a profile already: try again when it is done"),
-        _ => anyhow!(error).context(format!("{endpoint} gave no profile")),
+        _ => anyhow!(error).context(format!("{endpoint} returned no profile")),
     }
 }
 
-/// The file that is to be written, known to be writable before anybody waits for what is to be in it. One that was there
-/// stays as it was until then; one that was not is gone again after a failure.
+/// The output file, opened before the profile starts, so that a file that cannot be written is reported early. Until
+/// then an existing file stays unchanged; a new one is removed after a failure.
 struct Output<'a> {
     path: &'a Path,
     is_new: bool,

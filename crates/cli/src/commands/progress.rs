@@ -1,4 +1,4 @@
-//! Tells on standard error, now and then, how far a command is.
+//! Prints a command's progress on standard error from time to time.
 
 use std::time::{Duration, Instant};
 
@@ -16,23 +16,23 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Tells every five seconds.
+    /// Prints every five seconds.
     pub(super) fn steady(what: &'static str) -> Self {
         Self { what, began: Instant::now(), next: STEADY_PAUSE, pause: STEADY_PAUSE, pause_max: STEADY_PAUSE }
     }
 
-    /// Tells after a second, and then ever more rarely, once a minute at last.
+    /// Prints after a second, then ever less often, finally once a minute.
     pub(super) fn slowing(what: &'static str) -> Self {
         let (pause, pause_max) = (SLOWING_PAUSE, SLOWING_PAUSE_MAX);
         Self { what, began: Instant::now(), next: pause, pause, pause_max }
     }
 
-    /// Since the command began.
+    /// Time since the command began.
     pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Tells what `figures` says after so much time, if it is time to.
+    /// Prints `figures(elapsed)` if it is due.
     pub(super) fn tell(&mut self, figures: impl FnOnce(Duration) -> String) {
         if let Some(line) = self.due(figures) {
             eprintln!("{line}");

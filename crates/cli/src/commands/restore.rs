@@ -1,4 +1,4 @@
-//! `gnudi restore`: makes a data directory of a backup.
+//! `gnudi restore`: creates a data directory from a backup.
 
 use anyhow::Result;
 use gnudi_drivers::backup::{newest, restore};

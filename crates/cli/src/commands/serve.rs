@@ -1,4 +1,4 @@
-//! `gnudi serve`: the API and the workers in one process. `gnudi api`: the API alone, where others share the engines.
+//! `gnudi serve`: API and workers in one process. `gnudi api`: the API alone, on shared engines.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -24,21 +24,21 @@ use crate::{
     args::ServeArgs,
     config::Config,
     logging,
-    store::{Patience, Store},
+    store::{RetryPolicy, Store},
 };
 
-/// Connections that wait to be accepted.
+/// Listen backlog of the socket.
 const BACKLOG: u32 = 1024;
 
-/// What a process does.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Everything,
-    /// No workers, unless nobody else could have them: the embedded store belongs to one process.
+    /// No workers, except with the embedded store, which belongs to one process.
     Api,
 }
 
-/// What processes measures, or what tells the others that this process does not.
+/// The workers, or the announcement that this process has none.
 enum Worker {
     Workers(Metricd),
     Presence(Presence),
@@ -65,7 +65,7 @@ pub fn run(args: &ServeArgs, role: Role) -> Result<()> {
     let config = Config::load(&args.store.program)?;
     let command = if role == Role::Everything { "serve" } else { "api" };
     logging::start_service(&config, command)?;
-    // Workers have threads of their own: a long pass must not hold up requests.
+    // Workers have their own threads: a long pass must not delay requests.
     let workers = super::runtime(&config, "metricd", config.int("metricd", "workers"))?;
     let requests = super::runtime(&config, "api", None)?;
     let metricd = workers.handle().clone();
@@ -80,14 +80,14 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let address = address(args, config, &auth_mode).await?;
     let methods = super::default_methods(config)?;
     let options = super::api::options(config, args, auth_mode, methods.clone())?;
-    // Before anything is written: where the port is taken, nothing is left behind.
+    // Bind before anything is written: if the port is in use, nothing is left behind.
     let socket = bind(address)?;
     let figures = match metrics::address(args.metrics_listen.as_deref(), config, "api") {
         Some(address) => Some(metrics::listen(address).await?),
         None => None,
     };
-    let store = Store::open_for_measures(&args.store, config, Patience::configured(config)).await?;
-    store.take_over().await?;
+    let store = Store::open_for_measures(&args.store, config, RetryPolicy::configured(config)).await?;
+    store.mark_as_used().await?;
     if !args.skip_archive_policies_creation {
         create_default_archive_policies(&*store.indexer, &methods)
             .await
@@ -100,11 +100,11 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
         let _on_workers = workers.enter();
         Worker::start(role, &store, config)
     };
-    super::end_with_lost_tasks(store.engine.clone());
-    // The certificate is that of the name by which others know this server, not of the address: what connects to the socket
-    // that this process listens on needs no proof of who that is.
+    super::exit_on_lost_tasks(store.engine.clone());
+    // The certificate is for the server's public name, not for this address. Connections to our own socket need no
+    // verification.
     let endpoint = endpoint(args, address, tls.is_some());
-    // A full disk is no reason not to serve.
+    // A full disk must not prevent serving.
     if let Some(local) = &store.local
         && let Err(error) = local.dir.set_endpoint(&endpoint)
     {
@@ -114,14 +114,14 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let listener = Listener { socket, tls };
     let mut registry = Registry::default();
     let collectors = Collectors::start(args, config, &sink, &mut registry).await?;
-    // An API among others leaves the machine's figures to whoever collects them for all.
+    // One of several APIs leaves the machine's figures to the process that collects them for all.
     let host = match &part {
         Worker::Workers(_) => start_host_collector(args, config, sink)?,
         Worker::Presence(_) => None,
     };
-    // What collectors have gathered is posted while requests are still served.
+    // Collectors post their last measures while requests are still served.
     let stop = async {
-        super::collectors::until_told_to_stop().await;
+        super::collectors::until_stopped().await;
         collectors.finish().await;
     };
     let served = super::api::serve(listener, figures, &store, options, workers, registry, stop).await;
@@ -135,7 +135,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     served
 }
 
-/// Where to listen.
+/// The address to listen on.
 async fn address(args: &ServeArgs, config: &Config, auth_mode: &AuthMode) -> Result<SocketAddr> {
     let address = if let Some(listen) = &args.listen {
         resolve(listen, &format!("--listen {listen}")).await?
@@ -148,18 +148,18 @@ async fn address(args: &ServeArgs, config: &Config, auth_mode: &AuthMode) -> Res
     Ok(address)
 }
 
-/// An address of a name, of IPv4 where it has one: `localhost` is to be where everybody asks. `option` is who named it.
+/// Resolves a host name, preferring IPv4: clients of `localhost` try that. `option` is named in errors.
 async fn resolve(host: impl ToSocketAddrs, option: &str) -> Result<SocketAddr> {
     let addresses: Vec<SocketAddr> = lookup_host(host).await.with_context(|| option.to_owned())?.collect();
     let usual = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
     usual.copied().with_context(|| format!("{option}: no address"))
 }
 
-/// Takes the port, and accepts nothing yet.
+/// Binds the port; accepts nothing yet.
 fn bind(address: SocketAddr) -> Result<TcpSocket> {
     let bind = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // Connections of a server that was here before may still be ending.
+        // Connections of a former server may still be in TIME_WAIT.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         Ok::<_, io::Error>(socket)
@@ -167,7 +167,7 @@ fn bind(address: SocketAddr) -> Result<TcpSocket> {
     bind().with_context(|| format!("listening on {address}"))
 }
 
-/// Where this process itself reaches the API.
+/// The URL under which this process itself reaches the API.
 fn endpoint(args: &ServeArgs, mut address: SocketAddr, is_secure: bool) -> String {
     if address.ip().is_unspecified() {
         address.set_ip([127, 0, 0, 1].into());

@@ -1,8 +1,8 @@
-//! `gnudi split-sacks` and `gnocchi-change-sack-size`: doubles the count of sacks while everything goes on, and shows how the old
-//! ones drain.
+//! `gnudi split-sacks` and `gnocchi-change-sack-size`: double the number of sacks during operation, and show how the
+//! old ones drain.
 //!
-//! The work is the drivers' and the workers': when this command is interrupted, the split goes on, and the command, called
-//! again, shows the rest of it.
+//! Drivers and workers do the work: if this command is interrupted, the split continues, and a later call shows the
+//! rest of it.
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -18,12 +18,12 @@ use crate::{
     args::{SackSizeArgs, StoreArgs},
     config::{Config, Deployment},
     logging,
-    store::{Patience, Store},
+    store::{RetryPolicy, Store},
 };
 
 const LOOK_DELAY: Duration = Duration::from_millis(200);
 
-/// Of lines that are not written over each other.
+/// Interval of progress lines when not on a terminal.
 const LINE_DELAY: Duration = Duration::from_secs(5);
 
 pub fn run(args: &StoreArgs) -> Result<()> {
@@ -31,7 +31,7 @@ pub fn run(args: &StoreArgs) -> Result<()> {
 }
 
 pub fn run_to_size(args: &SackSizeArgs) -> Result<()> {
-    let wanted = args.wanted().context("how many sacks there are to be")?;
+    let wanted = args.requested_count().context("the new number of sacks is missing")?;
     with_store(&args.store, async |store| {
         let present = store.engine.numbering().count;
         let times = doublings(present, wanted)?;
@@ -56,11 +56,11 @@ fn with_store(args: &StoreArgs, work: impl AsyncFnOnce(Store) -> Result<()>) -> 
                 dir.display()
             );
         }
-        work(Store::open(args, &config, None, Patience::of_command()).await?).await
+        work(Store::open(args, &config, None, RetryPolicy::for_command()).await?).await
     })
 }
 
-/// How often the present count must be doubled.
+/// How many times the present count must be doubled.
 fn doublings(present: SackCount, wanted: u16) -> Result<u32> {
     let present = present.get();
     let times = (wanted / present).checked_ilog2().unwrap_or(0);
@@ -80,7 +80,7 @@ fn reachable(present: u16) -> String {
     if counts.is_empty() { "possible: there can be 65535".to_owned() } else { counts.join(", ") }
 }
 
-/// Doubles the count, or goes on with a doubling that has begun, until the old sacks are gone.
+/// Doubles the count, or continues a split in progress, until the old sacks are gone.
 async fn split(store: &Store, has_begun: bool) -> Result<()> {
     if !has_begun {
         let before = store.engine.numbering();
@@ -92,48 +92,48 @@ async fn split(store: &Store, has_begun: bool) -> Result<()> {
         }
     }
     let Some(topology) = store.incoming.topology() else { bail!("the sacks of this store cannot be split") };
-    let mut progress = Progress::default();
+    let mut progress = ProgressLine::default();
     loop {
         let settled = topology.settle().await;
         let status = store.engine.cluster().await;
         match (settled, status) {
             (Ok(numbering), Ok(status)) if !numbering.draining => {
                 progress.end();
-                println!("done: the old sacks are empty, {} sacks, {}", status.sacks, waiting(&status));
+                println!("done: the old sacks are empty, {} sacks, {}", status.sacks, backlog_text(&status));
                 return Ok(());
             }
             (_, Ok(status)) => progress.show(&status)?,
-            // The split goes on without this program, and so does this program once there is an answer.
-            (_, Err(error)) => progress.say(&format!("no answer, trying again: {error}")),
+            // The split continues without this program; this program continues once the store responds.
+            (_, Err(error)) => progress.print(&format!("no answer, trying again: {error}")),
         }
         tokio::time::sleep(LOOK_DELAY).await;
     }
 }
 
-fn waiting(status: &ClusterStatus) -> String {
+fn backlog_text(status: &ClusterStatus) -> String {
     format!("{} measures wait", grouped(status.backlog_measures))
 }
 
-/// One line: written over on a terminal, written again from time to time elsewhere.
+/// A progress line: overwritten on a terminal, repeated at intervals elsewhere.
 #[derive(Default)]
-struct Progress {
+struct ProgressLine {
     last: String,
     since: Option<tokio::time::Instant>,
 }
 
-impl Progress {
+impl ProgressLine {
     fn show(&mut self, status: &ClusterStatus) -> Result<()> {
         let Some(split) = status.split else { return Ok(()) };
         let mut line =
-            format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, waiting(status));
+            format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, backlog_text(status));
         if !status.processes.iter().any(|process| process.about.kind == ProcessKind::Metricd) {
-            line += "; no metricd is there to process them: start one";
+            line += "; no metricd is running: start one";
         }
-        self.say(&line);
+        self.print(&line);
         std::io::stdout().flush().context("writing to standard output")
     }
 
-    fn say(&mut self, line: &str) {
+    fn print(&mut self, line: &str) {
         if line == self.last {
             return;
         }

@@ -7,7 +7,7 @@ use crate::{
     args::UpgradeArgs,
     config::Config,
     logging,
-    store::{Patience, Store},
+    store::{RetryPolicy, Store},
 };
 
 pub fn run(args: &UpgradeArgs) -> Result<()> {
@@ -18,8 +18,8 @@ pub fn run(args: &UpgradeArgs) -> Result<()> {
             tracing::info!("everything is skipped: nothing to do");
             return Ok(());
         }
-        // Opening upgrades. The parts of the embedded store share one directory and one format, so they go together.
-        let store = Store::open(&args.store, &config, args.sacks(), Patience::configured(&config)).await?;
+        // Opening upgrades the store. The embedded store has one format, so its parts are upgraded together.
+        let store = Store::open(&args.store, &config, args.sacks(), RetryPolicy::configured(&config)).await?;
         if !args.skip_index && !args.skip_archive_policies_creation {
             create_default_archive_policies(&*store.indexer, &super::default_methods(&config)?)
                 .await

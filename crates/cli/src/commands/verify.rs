@@ -1,5 +1,5 @@
-//! `gnudi verify`: reads all of an embedded store that no process has open, or of a backup, and says what is wrong with it;
-//! with `--repair` sets that aside.
+//! `gnudi verify`: reads all of an embedded store that no process has open, or of a backup, and reports damage;
+//! `--repair` moves damaged data aside.
 
 use std::{
     io::IsTerminal as _,
@@ -26,11 +26,11 @@ use gnudi_model::SackCount;
 use super::backup::{embedded_dir, megabytes};
 use crate::{args::VerifyArgs, config::Config, logging, store::sack_count};
 
-/// How often the progress is told: on a terminal, and otherwise.
+/// Interval of progress lines: on a terminal, and elsewhere.
 const TOLD_DELAY: Duration = Duration::from_secs(1);
 const TOLD_DELAY_QUIET: Duration = Duration::from_secs(10);
 
-/// Exit codes beside 0.
+/// Exit codes other than 0.
 const FOUND: u8 = 1;
 const UNREADABLE: u8 = 2;
 
@@ -92,13 +92,13 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
         let keep = |path: &Path| verify::keep(&dir, path);
         runtime
             .block_on(SqlIndexer::repair_file(&index_path, keep))
-            .context("nothing is repaired, for without its index nobody knows the metrics of a store")?;
+            .context("not repaired: without its index the metrics of a store are unknown")?;
         index = runtime.block_on(SqlIndexer::check_file(&index_path))?;
     }
     let plain = verify::check_plain_files(&dir, index.cluster_id, &mut |finding| printer.print(&finding))?;
     let mut judge = StoreJudge::new(index.metrics.as_deref().unwrap_or_default());
     let has_metrics = index.metrics.is_some();
-    // Without the index nothing is known of metrics: then each of them would be a stranger.
+    // Without the index every metric would be reported as unknown.
     let mut tell = |finding: Finding| {
         if has_metrics || !finding.is_leftover {
             printer.print(&finding);
@@ -119,9 +119,9 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
 
 fn tell_of_index(path: &Path, index: &FileCheck, printer: &mut Printer) {
     let repair = if index.is_file_whole {
-        "none: the row is left as it is"
+        "none: the row is not changed"
     } else {
-        "its indexes are made anew; where that does not help, restore it from a backup of this store"
+        "its indexes are rebuilt; if that does not help, restore it from a backup of this store"
     };
     for fault in &index.faults {
         printer.print(&Finding::of(path, format!("the index: {fault}"), repair));
@@ -167,7 +167,7 @@ fn repair(
     sacks: SackCount,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<ExitCode> {
-    // An index that knows metrics of this store is its own.
+    // An index that knows metrics of this store belongs to it.
     let is_own = judge.known() > 0 || checked.read().0 == 0;
     let id = index.cluster_id.filter(|_| is_own);
     let repaired = runtime.block_on(verify::repair(dir, plain, id, checked, judge, sacks))?;
@@ -178,7 +178,7 @@ fn repair(
     Ok(if !index.faults.is_empty() || !is_own { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
 }
 
-/// Tells on standard error how far it has come.
+/// Prints the progress on standard error.
 struct Ticker {
     stop: Sender<()>,
     thread: JoinHandle<()>,

@@ -1,4 +1,4 @@
-//! Whether a value is one that its option takes. Says what is wrong without repeating what may be a password.
+//! Validates values against their options. Errors do not repeat values, which may be passwords.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub fn parse_seconds(text: &str) -> Option<Duration> {
     text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
-/// `postgresql` of `postgresql+psycopg2://...`: which engine a URL speaks of. `None` for what is no URL.
+/// The engine in a URL: `postgresql` for `postgresql+psycopg2://...`. `None` if it is not a URL.
 pub fn scheme(url: &str) -> Option<&str> {
     let (scheme, _) = url.split_once("://").or_else(|| url.split_once(":/"))?;
     let is_scheme = !scheme.is_empty()
@@ -24,7 +24,7 @@ pub fn scheme(url: &str) -> Option<&str> {
     is_scheme.then(|| scheme.split('+').next().unwrap_or(scheme))
 }
 
-/// Why an option of that kind does not take the value.
+/// Why an option of this kind rejects the value.
 pub fn check(kind: Kind, value: &str) -> Result<(), String> {
     match kind {
         Kind::Int { min, max } => match value.parse::<i64>() {

@@ -1,7 +1,7 @@
-//! Which engines the configuration names, and whether they go together. Opens nothing.
+//! Which engines the configuration names, and whether they can be combined. Opens nothing.
 //!
-//! Either everything lies in a data directory that belongs to one process, or nothing does: an index that others change, beside
-//! measures that only one process sees, would lose them to everybody else.
+//! Either everything is in a data directory that belongs to one process, or nothing is: measures that only one process
+//! sees would be lost for all others that share an index.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 
 use super::{Config, scheme};
 
-/// Where the data directory lies if nobody says.
+/// The default data directory.
 const DATA_DIR: &str = "gnudi-data";
 
 /// The sections that name a driver.
@@ -23,7 +23,7 @@ pub const INCOMING: &str = "incoming";
 pub enum Deployment {
     /// Everything in this directory.
     Embedded(PathBuf),
-    /// Everything on engines that processes share; their options are in the sections.
+    /// Everything on shared engines; their options are in the sections.
     Shared(Shared),
 }
 
@@ -36,7 +36,7 @@ pub struct Shared {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
-    /// A folder that all hosts have mounted.
+    /// A folder mounted on all hosts.
     Folder,
     Redis,
     Ceph,
@@ -46,18 +46,18 @@ pub enum EngineKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoordinationKind {
-    /// A database: that of the index, unless another is named.
+    /// A database: the index's own, unless another is configured.
     Database,
     Redis,
     Etcd,
 }
 
-/// As the log says it at a start.
+/// For the log at start.
 impl fmt::Display for Deployment {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Deployment::Embedded(dir) => {
-                // What is relative says little in the log of a service.
+                // A relative path is of little use in a service's log.
                 let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
                 write!(formatter, "embedded, in the data directory {}", dir.display())
             }
@@ -95,8 +95,8 @@ impl CoordinationKind {
 }
 
 impl Deployment {
-    /// `data_dir`, where the command line names one, is the embedded store whatever the file says; what is passed over is
-    /// warned of.
+    /// `data_dir` from the command line selects the embedded store, whatever the file says; warns about engines that
+    /// are not used.
     pub fn of(config: &Config, data_dir: Option<&Path>) -> Result<(Self, Vec<String>)> {
         let named = named_engines(config);
         if let Some(dir) = data_dir {
@@ -127,12 +127,12 @@ impl Deployment {
     }
 }
 
-/// Place and name of what is not the embedded store.
+/// Place and name of all configured engines other than the embedded store.
 fn named_engines(config: &Config) -> Vec<(String, String)> {
     [(STORAGE, "driver"), (INCOMING, "driver"), ("indexer", "url"), ("DEFAULT", "coordination_url")]
         .into_iter()
         .filter_map(|(section, name)| {
-            // Of a URL only the scheme: it may hold a password.
+            // Only the scheme of a URL: it may hold a password.
             let value = config.text(section, name)?;
             let engine = scheme(value).unwrap_or(value);
             let is_embedded = matches!(engine, "local" | "file" | "sqlite");
@@ -153,12 +153,12 @@ fn embedded_dir(config: &Config) -> Result<PathBuf> {
     Ok(config.text(STORAGE, "file_basepath").unwrap_or(DATA_DIR).into())
 }
 
-/// The engine of aggregates in a file that may say nothing else, beside a shared index.
+/// The engine of aggregates beside a shared index, in a file that need not configure anything else.
 pub fn storage_kind(config: &Config) -> Result<EngineKind> {
     engine_kind(config, STORAGE, "of --config-file")
 }
 
-/// The engine of a section, where the index is shared.
+/// The engine of a section, if the index is shared.
 fn engine_kind(config: &Config, section: &str, index: &str) -> Result<EngineKind> {
     let place = config.place(section, "driver");
     match config.text(section, "driver") {

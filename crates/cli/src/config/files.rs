@@ -1,6 +1,6 @@
-//! Which files a program reads: those that the command line names, and where it names none, those that oslo.config finds.
+//! Which configuration files to read: those named on the command line, else those that oslo.config would find.
 //!
-//! Files and directories have their defaults apart: whoever names a file still gets what lies in `gnocchi.conf.d`.
+//! Files and directories have separate defaults: `--config-file` does not disable `gnocchi.conf.d`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::command_line;
 
-/// Whose files: their name is the name of the file.
+/// The project whose files are read; it is also their base name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Project {
     #[default]
@@ -25,27 +25,27 @@ impl Project {
     }
 }
 
-/// gnudi's own directory; programs that are called by the name of an original do not look there.
+/// gnudi's own directory; not searched if called by the name of an original program.
 const OWN_DIRECTORY: &str = "/etc/gnudi";
 
-/// What the command line names.
+/// A command line argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum FileArgument {
     File(PathBuf),
-    /// All `*.conf` in it, by name.
+    /// All `*.conf` in it, sorted by name.
     Directory(PathBuf),
 }
 
-/// What the command line says, in its order.
+/// The command line arguments, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    pub named: Vec<Named>,
+    pub named: Vec<FileArgument>,
 }
 
-/// Where files are looked for that the command line does not name.
-struct Search {
+/// Where to search for files that are not named on the command line.
+struct SearchPath {
     project: Project,
-    /// The original's name that the program is called by.
+    /// The original program's name that this process was called by.
     program: Option<&'static str>,
     home: Option<PathBuf>,
     /// `SNAP_COMMON` and `SNAP`.
@@ -55,28 +55,28 @@ struct Search {
 impl Files {
     /// These files and no others.
     pub fn of(files: &[PathBuf]) -> Self {
-        Files { named: files.iter().cloned().map(Named::File).collect() }
+        Files { named: files.iter().cloned().map(FileArgument::File).collect() }
     }
 
-    /// The files to read, in their order: what a later one says counts.
+    /// The files to read, in order: later ones take precedence.
     pub(super) fn paths(&self, project: Project) -> Result<Vec<PathBuf>> {
-        self.paths_with(&Search::of_process(project))
+        self.paths_with(&SearchPath::of_process(project))
     }
 
-    fn paths_with(&self, search: &Search) -> Result<Vec<PathBuf>> {
+    fn paths_with(&self, search: &SearchPath) -> Result<Vec<PathBuf>> {
         let mut paths = Vec::new();
-        if !self.named.iter().any(|named| matches!(named, Named::File(_))) {
+        if !self.named.iter().any(|named| matches!(named, FileArgument::File(_))) {
             paths.extend(search.files());
         }
-        if !self.named.iter().any(|named| matches!(named, Named::Directory(_))) {
-            for directory in search.found(".conf.d") {
+        if !self.named.iter().any(|named| matches!(named, FileArgument::Directory(_))) {
+            for directory in search.matching_files(".conf.d") {
                 paths.extend(files_in(&directory)?);
             }
         }
         for named in &self.named {
             match named {
-                Named::File(path) => paths.push(search.expanded(path)),
-                Named::Directory(path) => {
+                FileArgument::File(path) => paths.push(search.expanded(path)),
+                FileArgument::Directory(path) => {
                     let path = search.expanded(path);
                     if !path.exists() {
                         bail!("--config-dir {}: there is no such directory", path.display());
@@ -88,14 +88,14 @@ impl Files {
         Ok(paths)
     }
 
-    /// Where files that options name are looked for.
+    /// Where to search for files named by options.
     pub(super) fn directories(&self, project: Project) -> Vec<PathBuf> {
-        let search = Search::of_process(project);
+        let search = SearchPath::of_process(project);
         let named = self.named.iter().filter_map(|named| match named {
-            Named::Directory(path) => Some(search.expanded(path)),
-            Named::File(path) => {
+            FileArgument::Directory(path) => Some(search.expanded(path)),
+            FileArgument::File(path) => {
                 let parent = search.expanded(path).parent()?.to_owned();
-                // The parent of a bare name is empty, and means here.
+                // The parent of a bare name is empty, which means the current directory.
                 Some(if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent })
             }
         });
@@ -103,10 +103,10 @@ impl Files {
     }
 }
 
-impl Search {
+impl SearchPath {
     fn of_process(project: Project) -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        Search {
+        SearchPath {
             project,
             program: command_line::original_program(),
             home: std::env::home_dir(),
@@ -114,7 +114,7 @@ impl Search {
         }
     }
 
-    /// In the order in which oslo.config looks.
+    /// In oslo.config's search order.
     fn directories(&self) -> Vec<PathBuf> {
         let project = self.project.name();
         let mut directories = Vec::new();
@@ -129,8 +129,8 @@ impl Search {
         directories
     }
 
-    /// What is named as the project, and what is named as the program: of each the first.
-    fn found(&self, extension: &str) -> Vec<PathBuf> {
+    /// The first file named after the project, and the first one named after the program.
+    fn matching_files(&self, extension: &str) -> Vec<PathBuf> {
         let directories = self.directories();
         let names = [Some(self.project.name()), self.program];
         let first = |name: &str| {
@@ -140,16 +140,16 @@ impl Search {
         names.into_iter().flatten().filter_map(first).collect()
     }
 
-    /// Before them what the distribution has set, where the oslo.config of those that set something (RDO) looks.
+    /// Preceded by the distribution's files where its patched oslo.config (RDO) looks.
     fn files(&self) -> Vec<PathBuf> {
         let project = self.project.name();
         let directory = Path::new("/usr/share").join(project);
         let names = [Some(project), self.program].into_iter().flatten();
         let distribution = names.map(|name| directory.join(format!("{name}-dist.conf")));
-        distribution.filter(|path| path.exists()).chain(self.found(".conf")).collect()
+        distribution.filter(|path| path.exists()).chain(self.matching_files(".conf")).collect()
     }
 
-    /// `~/` is the user's home.
+    /// Replaces `~/` by the user's home.
     fn expanded(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), &self.home) {
             (Ok(rest), Some(home)) => home.join(rest),
@@ -164,7 +164,7 @@ fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(directory).with_context(place)? {
         let path = entry.with_context(place)?.path();
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        // As Python's glob: hidden ones are not meant.
+        // Like Python's glob, skips hidden files.
         if name.ends_with(b".conf") && !name.starts_with(b".") {
             files.push(path);
         }
@@ -177,8 +177,8 @@ fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    fn search(home: &Path, program: Option<&'static str>) -> Search {
-        Search {
+    fn search(home: &Path, program: Option<&'static str>) -> SearchPath {
+        SearchPath {
             project: Project::Gnocchi,
             program,
             home: Some(home.to_owned()),
@@ -199,14 +199,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let home = directory.path();
         write(home, &["d/b.conf", "d/a.conf", "d/c.txt", "d/.hidden.conf", "gnocchi.conf.d/z.conf"]);
-        let file = |name: &str| Named::File(name.into());
-        let named = vec![file("x/y.conf"), Named::Directory("~/d".into()), file("~/z.conf")];
+        let file = |name: &str| FileArgument::File(name.into());
+        let named = vec![file("x/y.conf"), FileArgument::Directory("~/d".into()), file("~/z.conf")];
         let files = Files { named };
         let paths = files.paths_with(&search(home, None)).unwrap();
         let expected = ["d/a.conf", "d/b.conf", "z.conf"].map(|name| home.join(name));
         assert_eq!((paths[0].as_path(), &paths[1..]), (Path::new("x/y.conf"), &expected[..]));
         assert_eq!(files.directories(Project::Gnocchi)[0], Path::new("x"));
-        let missing = Files { named: vec![Named::Directory("/nowhere/at/all".into())] };
+        let missing = Files { named: vec![FileArgument::Directory("/nowhere/at/all".into())] };
         assert!(missing.paths_with(&search(home, None)).is_err());
     }
 
@@ -222,14 +222,17 @@ mod tests {
             "snap/etc/gnocchi/gnocchi.conf.d/two.conf",
         ];
         write(home, &names);
-        let found = |files: &Files, program| files.paths_with(&search(home, program)).unwrap();
+        let matching_files = |files: &Files, program| files.paths_with(&search(home, program)).unwrap();
         let paths = |names: &[&str]| names.iter().map(|name| home.join(name)).collect::<Vec<_>>();
         let [first, _, of_program, in_directory, of_snap] = names;
         let none = Files::default();
-        assert_eq!(found(&none, Some("gnocchi-api")), paths(&[first, of_program, of_snap, in_directory]));
-        assert_eq!(found(&none, Some("gnocchi-metricd")), paths(&[first, of_snap]));
+        assert_eq!(
+            matching_files(&none, Some("gnocchi-api")),
+            paths(&[first, of_program, of_snap, in_directory])
+        );
+        assert_eq!(matching_files(&none, Some("gnocchi-metricd")), paths(&[first, of_snap]));
         // A named file replaces files, not directories.
         let one = Files::of(&[home.join("own")]);
-        assert_eq!(found(&one, Some("gnocchi-api")), paths(&[of_snap, in_directory, "own"]));
+        assert_eq!(matching_files(&one, Some("gnocchi-api")), paths(&[of_snap, in_directory, "own"]));
     }
 }

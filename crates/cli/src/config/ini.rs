@@ -1,21 +1,21 @@
-//! Reads the INI dialect of oslo.config: sections, `key = value` or `key: value`, `#` and `;` comments, values continued on
-//! indented lines. Knows nothing of which options exist, and repeats no value: any may be a password.
+//! Parses oslo.config's INI dialect: sections, `key = value` or `key: value`, `#` and `;` comments, values continued on
+//! indented lines. Does not know the options; errors repeat no value, which may be a password.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-/// One setting, and where it stands.
+/// One setting, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     pub section: String,
-    /// With `_` for `-`: oslo.config takes both.
+    /// With `_` for `-`: oslo.config accepts both.
     pub key: String,
     pub value: String,
     pub line: usize,
 }
 
-/// All settings of a file, in its order.
+/// All settings of a file, in order.
 pub fn read(path: &Path) -> Result<Vec<Setting>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
     parse(&text).with_context(|| format!("{}", path.display()))

@@ -1,8 +1,8 @@
-//! The configuration: the INI files of a program (Gnocchi's one, or Ceilometer's, which may be several) checked against
-//! [`options`], and the environment over it.
+//! The configuration: INI files (Gnocchi's, or Ceilometer's, possibly several) validated against [`options`],
+//! overridden by the environment.
 //!
-//! An unknown option is a warning, a bad value stops the start with the file, the line, the section and the option named.
-//! Values may refer to other options ([`references`]). What may be a password is never part of a text for people: [`options::Spec::is_secret`].
+//! An unknown option is a warning; an invalid value stops the start with file, line, section and option. Values may
+//! refer to other options ([`references`]). Possible passwords are never shown: [`options::Spec::is_secret`].
 
 mod check;
 pub mod deployment;
@@ -24,41 +24,41 @@ use anyhow::{Result, bail};
 pub use check::parse_bool;
 use check::{check, parse_seconds, scheme};
 pub use deployment::Deployment;
-pub use files::{Files, Named, Project};
+pub use files::{FileArgument, Files, Project};
 use options::{CEILOMETER, Catalogue, GNOCCHI, Kind, Spec, Use};
 
 use crate::program_args::ProgramArgs;
 pub use print::{print_all, print_effective};
 
-/// The values of all options. Reading one that [`options`] does not list is a programming error and panics.
+/// The values of all options. Reading one that is not in [`options`] is a programming error and panics.
 #[derive(Default)]
 pub struct Config {
     catalogue: Catalogue,
-    /// In the order in which they were read: what is set in a later one counts.
+    /// In reading order: later files take precedence.
     files: Vec<PathBuf>,
-    /// Where files that options name are looked for.
+    /// Where to search for files named by options.
     directories: Vec<PathBuf>,
     values: HashMap<(&'static str, &'static str), Setting>,
-    /// What to tell the user once logging works.
+    /// Logged once logging is set up.
     pub warnings: Vec<String>,
 }
 
-/// The value of an option that somebody set.
+/// The value of an option that was set.
 struct Setting {
     value: String,
     origin: Origin,
 }
 
 enum Origin {
-    /// Of the file at an index.
+    /// File index, and line.
     Line(usize, usize),
     /// The variable's name.
     Environment(String),
-    /// The word there.
+    /// The argument.
     CommandLine(&'static str),
 }
 
-/// Values may be passwords.
+/// Leaves out values, which may be passwords.
 impl fmt::Debug for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Config").field("files", &self.files).finish_non_exhaustive()
@@ -66,7 +66,7 @@ impl fmt::Debug for Config {
 }
 
 impl Config {
-    /// Reads and checks Gnocchi's files, the environment and what the command line sets.
+    /// Loads and validates Gnocchi's files, the environment and settings from the command line.
     pub fn load(args: &ProgramArgs) -> Result<Self> {
         Config::load_project(Project::Gnocchi, args)
     }
@@ -79,11 +79,11 @@ impl Config {
         };
         let mut config = Config::read(catalogue, args.files.paths(project)?, process_variable)?;
         config.directories = args.files.directories(project);
-        config.take_command_line(args)?;
+        config.set_from_command_line(args)?;
         Ok(config)
     }
 
-    /// Reads that one of Gnocchi's files, or none, and the environment.
+    /// Loads one given Gnocchi file, or none, and the environment.
     pub fn load_file(file: Option<&Path>) -> Result<Self> {
         Config::read(GNOCCHI, file.map(Path::to_owned).into_iter().collect(), process_variable)
     }
@@ -96,17 +96,17 @@ impl Config {
         let mut config = Config { catalogue, files, ..Config::default() };
         for index in 0..config.files.len() {
             for setting in ini::read(&config.files[index])? {
-                config.take_line(index, setting)?;
+                config.set_from_line(index, setting)?;
             }
         }
         for spec in catalogue.all() {
-            config.take_variables(spec, &environment)?;
+            config.set_from_environment(spec, &environment)?;
         }
         config.resolve_references()?;
         Ok(config)
     }
 
-    fn take_line(&mut self, file: usize, setting: ini::Setting) -> Result<()> {
+    fn set_from_line(&mut self, file: usize, setting: ini::Setting) -> Result<()> {
         let path = self.files[file].display();
         let place = format!("{path}:{}: [{}] {}", setting.line, setting.section, setting.key);
         let Some(spec) = self.catalogue.find(&setting.section, &setting.key) else {
@@ -118,8 +118,8 @@ impl Config {
         self.set(spec, setting.value, Origin::Line(file, setting.line), &place)
     }
 
-    /// Counts more than all else.
-    fn take_command_line(&mut self, args: &ProgramArgs) -> Result<()> {
+    /// Takes precedence over everything else.
+    fn set_from_command_line(&mut self, args: &ProgramArgs) -> Result<()> {
         for (word, name, value) in args.log.settings() {
             let spec = self.spec("DEFAULT", name);
             self.set(spec, value, Origin::CommandLine(word), word)?;
@@ -128,9 +128,9 @@ impl Config {
         Ok(())
     }
 
-    /// `OS_<SECTION>__<OPTION>` counts more than the file, as in oslo.config; the variables that Gnocchi itself knows
-    /// count less.
-    fn take_variables(
+    /// `OS_<SECTION>__<OPTION>` takes precedence over the file, as in oslo.config; the variables of Gnocchi itself do
+    /// not.
+    fn set_from_environment(
         &mut self,
         spec: &'static Spec,
         environment: &impl Fn(&str) -> Option<String>,
@@ -149,13 +149,13 @@ impl Config {
     }
 
     fn set(&mut self, spec: &'static Spec, value: String, origin: Origin, place: &str) -> Result<()> {
-        // The way in which Gnocchi's sample file writes that an option is as in [storage].
+        // Gnocchi's sample file writes this for an option inherited from [storage].
         if spec.inherits.is_some_and(|section| value == format!("${{{section}.{}}}", spec.name)) {
             return Ok(());
         }
-        // Set to nothing is unset, where nothing is what it would be otherwise.
+        // An empty value means unset, if the default is empty.
         let is_empty = value.is_empty() && spec.default.is_empty();
-        // What refers to others is checked when they are known.
+        // References are validated once they are resolved.
         let is_final = !is_empty && !references::has_any(&value);
         if is_final && let Err(reason) = check(spec.kind, &value) {
             if spec.is_secret {
@@ -177,7 +177,7 @@ impl Config {
         Ok(())
     }
 
-    /// The option's text; `None` where it is unset and has no default.
+    /// The option's text; `None` if it is unset and has no default.
     pub fn text(&self, section: &str, name: &str) -> Option<&str> {
         let spec = self.spec(section, name);
         let set = self.values.get(&(spec.section, spec.name)).map(|setting| setting.value.as_str());
@@ -193,13 +193,13 @@ impl Config {
         self.text(section, name).map(|text| text.parse().expect("checked when read"))
     }
 
-    /// An integer option that has a default and is never negative.
+    /// An integer option with a default, never negative.
     pub fn size(&self, section: &str, name: &str) -> usize {
         let value = self.int(section, name).expect("has a default");
         usize::try_from(value).expect("its range has no negative values")
     }
 
-    /// An option that is a number of seconds and has a default.
+    /// An option in seconds with a default.
     pub fn seconds(&self, section: &str, name: &str) -> Duration {
         let text = self.text(section, name).expect("has a default");
         parse_seconds(text).expect("checked when read")
@@ -218,7 +218,7 @@ impl Config {
         text.split(separators).map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Whether somebody set the option.
+    /// Whether the option was set.
     pub fn is_set(&self, section: &str, name: &str) -> bool {
         let spec = self.spec(section, name);
         self.values.contains_key(&(spec.section, spec.name))
@@ -229,7 +229,7 @@ impl Config {
         &self.files
     }
 
-    /// Names the place of an option, for an error about its value: where it was set, or where it could be.
+    /// The place of an option, for errors about its value: where it was set, or where it could be set.
     pub fn place(&self, section: &str, name: &str) -> String {
         let spec = self.spec(section, name);
         let option = format!("[{}] {}", spec.section, spec.name);
@@ -261,18 +261,18 @@ impl Config {
         }
     }
 
-    /// A file that an option names: as it is where there is one, else beside the configuration's own files, or where
-    /// Ceilometer would look. `None` where there is none.
+    /// Finds a file named by an option: the path itself, else beside the configuration files, or where Ceilometer would
+    /// look. `None` if not found.
     fn find_file(&self, name: &str) -> Option<PathBuf> {
         let candidates = std::iter::once(PathBuf::from(name));
         let beside = self.directories.iter().map(|directory| directory.join(name));
         candidates.chain(beside).find(|path| path.is_file())
     }
 
-    /// The file that an option names; `None` where there is none and nobody has named it.
+    /// The file named by an option; `None` if it is missing and the option was not set.
     ///
     /// # Errors
-    /// Where somebody has named it, and there is none.
+    /// If the option was set and the file is missing.
     pub fn named_file(&self, section: &str, name: &str) -> Result<Option<PathBuf>> {
         let file = self.text(section, name).unwrap_or_default();
         let found = self.find_file(file);
@@ -282,7 +282,7 @@ impl Config {
         Ok(found)
     }
 
-    /// Where files that options name are looked for.
+    /// Where to search for files named by options.
     pub fn directories(&self) -> &[PathBuf] {
         &self.directories
     }
@@ -373,7 +373,7 @@ mod tests {
         let command = <ProgramArgs as clap::Args>::augment_args(clap::Command::new("p"));
         let matches = command.get_matches_from(words);
         let args = <ProgramArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
-        config.take_command_line(&args).unwrap();
+        config.set_from_command_line(&args).unwrap();
         assert!(!config.bool("DEFAULT", "debug"));
         assert_eq!(config.text("DEFAULT", "log_file"), Some("b"));
         assert_eq!(config.place("DEFAULT", "log_file"), "--log-file");
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(config.place("storage", "redis_url"), "OS_STORAGE__REDIS_URL: [storage] redis_url");
     }
 
-    /// Whatever is wrong around them.
+    /// Even with errors around them.
     #[test]
     fn passwords_are_in_no_message() {
         for spec in GNOCCHI.all().filter(|spec| spec.is_secret) {

@@ -1,17 +1,17 @@
-//! What `gnudi config` prints: all options with their defaults and meanings, as a file that could be edited and used; or the values that
-//! are in effect, each with where it was set.
+//! Prints all options with defaults and meanings, as a file to edit and use; or the effective values, each with where
+//! it was set.
 
 use super::{
     Config,
     options::{Catalogue, Kind, Spec, Use},
 };
 
-/// All options, or those of a section.
+/// All options, or those of one section.
 pub fn print_all(catalogue: Catalogue, section: Option<&str>) -> String {
     by_section(catalogue, section, describe)
 }
 
-/// Their values, passwords apart.
+/// The effective values, without passwords.
 pub fn print_effective(config: &Config, section: Option<&str>) -> String {
     by_section(config.catalogue, section, |spec| effective(config, spec))
 }

@@ -1,8 +1,8 @@
-//! References of values to other options, as oslo.config has them: `$name` and `${name}` for an option of the same section or
-//! else of `[DEFAULT]`, `$section.name` for one of another. `$$` and `\$` are a dollar sign; one that begins no name is itself.
+//! References of values to other options, as in oslo.config: `$name` and `${name}` for an option of the same section or
+//! of `[DEFAULT]`, `$section.name` for another section. `$$` and `\$` are a dollar sign; so is one that begins no name.
 //!
-//! What is put in is the other option's value with its own references resolved; it is not looked through again. No message
-//! repeats a value: it may be a password, or hold one that it refers to.
+//! The replacement is the other option's value with its own references resolved; it is not scanned again. Messages
+//! never repeat a value: it may be or include a password.
 
 use std::collections::HashMap;
 
@@ -14,17 +14,17 @@ use super::{
     options::{Kind, Spec, Use},
 };
 
-/// A longer value is none that anybody means.
+/// Maximum length of a resolved value.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
 type Key = (&'static str, &'static str);
 
-/// Whether a value may have to be resolved.
+/// Whether a value may contain references.
 pub fn has_any(value: &str) -> bool {
     value.contains('$')
 }
 
-/// The text with each reference replaced by what `value_of` knows of its name.
+/// The text with each reference replaced by `value_of(name)`.
 fn substitute(text: &str, mut value_of: impl FnMut(&str) -> Result<String>) -> Result<String> {
     let text = text.replace("\\$", "$$");
     let mut rest = text.as_str();
@@ -46,7 +46,7 @@ fn substitute(text: &str, mut value_of: impl FnMut(&str) -> Result<String>) -> R
     Ok(result)
 }
 
-/// The name that a text behind a dollar sign begins with, and what follows it.
+/// The name at the start of a text after a dollar sign, and the rest.
 fn name(text: &str) -> Option<(&str, &str)> {
     let (text, is_braced) = text.strip_prefix('{').map_or((text, false), |inner| (inner, true));
     let is_begin = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
@@ -56,7 +56,7 @@ fn name(text: &str) -> Option<(&str, &str)> {
     if is_braced { Some((name, after.strip_prefix('}')?)) } else { Some((name, after)) }
 }
 
-/// As oslo.config prints a value of that kind.
+/// As oslo.config prints a value of this kind.
 fn printed(kind: Kind, value: &str) -> String {
     let number = || value.parse::<i64>().ok().map(|number| number.to_string());
     let truth = || parse_bool(value).map(|is| if is { "True" } else { "False" }.to_owned());
@@ -68,18 +68,17 @@ fn printed(kind: Kind, value: &str) -> String {
     printed.unwrap_or_else(|| value.to_owned())
 }
 
-/// What has been resolved, and what is under way: each option once.
+/// Resolved values, and those being resolved, to detect cycles.
 #[derive(Default)]
-struct Progress {
+struct Resolution {
     done: HashMap<Key, String>,
     under_way: Vec<&'static Spec>,
 }
 
 impl Config {
-    /// Resolves the references of all values that count, and checks what comes out. Options without effect may say what they
-    /// want.
+    /// Resolves the references of all effective values, and validates the results. Options without effect are skipped.
     pub(super) fn resolve_references(&mut self) -> Result<()> {
-        let mut progress = Progress::default();
+        let mut progress = Resolution::default();
         for spec in self.catalogue.all().filter(|spec| spec.usage == Use::Honoured) {
             let setting = self.values.get(&(spec.section, spec.name));
             if setting.is_some_and(|setting| has_any(&setting.value)) {
@@ -92,8 +91,8 @@ impl Config {
         Ok(())
     }
 
-    /// The value of an option, set or not, without references.
-    fn resolved(&self, spec: &'static Spec, progress: &mut Progress) -> Result<String> {
+    /// The value of an option, set or not, with references resolved.
+    fn resolved(&self, spec: &'static Spec, progress: &mut Resolution) -> Result<String> {
         let key = (spec.section, spec.name);
         if let Some(value) = progress.done.get(&key) {
             return Ok(value.clone());
@@ -116,7 +115,7 @@ impl Config {
         progress.under_way.push(spec);
         let value = substitute(&setting.value, |name| {
             let Some(other) = self.referred(spec, name) else {
-                // Who writes passwords forgets that a dollar sign begins a name: neither may be shown.
+                // In a password a dollar sign was probably not meant as a reference: show neither.
                 let what = if spec.is_secret { "its value names an option" } else { name };
                 bail!("{place}: {what}: there is no such option to refer to; write $$ for a dollar sign");
             };
@@ -134,7 +133,7 @@ impl Config {
         Ok(value)
     }
 
-    /// The option that a name in a value of `spec` stands for.
+    /// The option that a name in a value of `spec` refers to.
     fn referred(&self, spec: &Spec, name: &str) -> Option<&'static Spec> {
         let (section, option) = name.split_once('.').unwrap_or((spec.section, name));
         self.catalogue.find(section, option).or_else(|| self.catalogue.find("DEFAULT", name))
@@ -198,7 +197,7 @@ mod tests {
             let found = load(text).unwrap_err().to_string();
             assert!(found.contains(error), "{found}");
         }
-        // What has no effect may say what it wants.
+        // Options without effect are not validated.
         assert!(load("[storage]\nfile_subdir_len = $nothing\n").is_ok());
     }
 

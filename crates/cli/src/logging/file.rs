@@ -1,6 +1,7 @@
-//! A log file that others may move away, as logrotate does: the next line begins a new one. Nothing is buffered.
+//! A log file that can be rotated, for example by logrotate: if it was moved, the next line starts a new one.
+//! Unbuffered.
 //!
-//! Where it cannot be written or begun anew, lines go to standard error.
+//! If it cannot be written or created, lines go to standard error.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,13 +20,13 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Begins the file, or goes on with it.
+    /// Creates the file, or appends to it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = open(path)?;
         Ok(LogFile { path: path.to_owned(), file: Arc::new(Mutex::new(file)) })
     }
 
-    /// Whether another file, or none, has the name now.
+    /// Whether its path now refers to another file, or to none.
     fn is_moved(&self, file: &File) -> io::Result<bool> {
         let Ok(named) = fs::metadata(&self.path) else { return Ok(true) };
         let own = file.metadata()?;
@@ -41,12 +42,12 @@ impl LogFile {
     }
 }
 
-/// The mode is the umask's, as with Python.
+/// The mode follows the umask, as with Python.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// A line is one write.
+/// One write per line.
 impl Write for &LogFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.write_line(line).is_err() {

@@ -1,6 +1,7 @@
-//! The log: of commands on standard error, one line an event; of services in a file where one is named. `RUST_LOG` overrides the level.
+//! Logging: commands log to standard error, one line per event; services to a file, if configured. `RUST_LOG` overrides
+//! the level.
 //!
-//! `file` is the log file, `oslo` its lines as oslo.log writes them.
+//! `file` is the log file, `oslo` formats lines as oslo.log does.
 
 mod file;
 mod oslo;
@@ -20,11 +21,11 @@ use crate::{
     program_args::ProgramArgs,
 };
 
-/// Whether the log goes to a file: its readers are to find there why a program ended.
+/// Set if logging to a file: the reason of a failure must be logged there, too.
 static LOGS_TO_FILE: OnceLock<()> = OnceLock::new();
 
-/// Starts the log of a service, which may go to a file, with the configuration that is used and what it warns of. `command` names the
-/// file where only its directory is configured, and no original's name is the program's.
+/// Starts logging of a service, possibly to a file, and logs the configuration files and their warnings. `command`
+/// names the file if only its directory is configured and the program has no original name.
 pub fn start_service(config: &Config, command: &str) -> Result<()> {
     match log_path(config, command) {
         None => start_on_stderr(level(config), config),
@@ -33,23 +34,23 @@ pub fn start_service(config: &Config, command: &str) -> Result<()> {
             format!("{}: the log file {}", config.place("DEFAULT", option), path.display())
         })?,
     }
-    tell_start(config);
+    log_start(config);
     Ok(())
 }
 
-/// Starts the log of a command that tells what it does; always on standard error, as Gnocchi's own commands have it.
+/// Starts logging of a command; always to standard error, as with Gnocchi's commands.
 pub fn start(config: &Config) {
     start_on_stderr(level(config), config);
-    tell_start(config);
+    log_start(config);
 }
 
-fn tell_start(config: &Config) {
+fn log_start(config: &Config) {
     let files: Vec<String> = config.files().iter().map(|file| file.display().to_string()).collect();
     let files = if files.is_empty() { "no file".to_owned() } else { files.join(", ") };
     tracing::info!("{NAME} {}: configuration from {files}", env!("CARGO_PKG_VERSION"));
 }
 
-/// As [`start`], for commands whose output is what matters: information only where the command line asks for it.
+/// As [`start`], for commands whose output matters: level info only if requested on the command line.
 pub fn start_quietly(args: &ProgramArgs, config: &Config) {
     let level = if args.log.debug {
         "debug"
@@ -61,8 +62,8 @@ pub fn start_quietly(args: &ProgramArgs, config: &Config) {
     start_on_stderr(level, config);
 }
 
-/// Tells why the program ends: on standard error, and in the log file where there is one.
-pub fn tell_failure(reason: &str) {
+/// Logs why the program ends: to standard error, and to the log file if there is one.
+pub fn log_failure(reason: &str) {
     if LOGS_TO_FILE.get().is_some() {
         tracing::error!("{reason}");
     }

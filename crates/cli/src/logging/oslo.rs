@@ -1,5 +1,5 @@
-//! Lines as oslo.log's `logging_default_format_string` writes them:
-//! `2026-11-26 14:00:00.123 4711 INFO gnudi.commands.metricd [-] message`, in local time.
+//! Formats lines like oslo.log's `logging_default_format_string`: `2026-11-26 14:00:00.123 4711 INFO
+//! gnudi.commands.metricd [-] message`, in local time.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct OsloFormat {
 
 impl OsloFormat {
     /// # Errors
-    /// Where the format has what strftime does not know.
+    /// If the format has a directive that strftime does not know.
     pub fn new(date_format: &str) -> Result<Self> {
         strtime::format(date_format, &Zoned::now())?;
         Ok(OsloFormat { date_format: date_format.to_owned() })
@@ -30,7 +30,7 @@ impl OsloFormat {
     }
 }
 
-/// What Python calls a level.
+/// Python's name of a level.
 fn python_name(level: Level) -> &'static str {
     match level {
         Level::ERROR => "ERROR",

@@ -1,8 +1,8 @@
-//! The embedded store: index, log and aggregates in one directory, which one process has.
+//! The embedded store: index, log and aggregates in one directory, owned by one process.
 //!
-//! Measures without the index that knows their metrics are lost to everybody, so a store whose index is gone is not opened. That
-//! an index has been complete is written down in the directory (`DataDir::index_id`); where that was never done, by an older
-//! program or at a first start that was cut short, measures that are there tell.
+//! Measures are useless without the index of their metrics, so a store whose index is missing is not opened. The
+//! directory records that an index was completed (`DataDir::index_id`). Without that record (an older program, or an
+//! interrupted first start), existing measures imply an index.
 
 use std::{path::Path, sync::Arc};
 
@@ -99,7 +99,7 @@ pub async fn open(
     })
 }
 
-/// What the index asks of the reserve.
+/// How the index frees space from the disk reserve.
 #[derive(Debug)]
 struct Space(Reserve);
 
@@ -113,7 +113,7 @@ impl DiskSpace for Space {
     }
 }
 
-/// The size of the log files: less on a small file system, which two logs with a few files each must not fill.
+/// The size of log files: smaller on a small file system, which two logs with a few files each must not fill.
 pub(super) fn segment_bytes(dir: &Path) -> u32 {
     const BYTES_MIN: u64 = 1 << 20;
     const BYTES_MAX: u64 = 64 << 20;
@@ -122,7 +122,7 @@ pub(super) fn segment_bytes(dir: &Path) -> u32 {
     ((total / PART_MAX).clamp(BYTES_MIN, BYTES_MAX) >> 20 << 20) as u32
 }
 
-/// Refuses an index that is gone, or a part of it.
+/// Refuses to open if the index, or a part of it, is missing.
 fn check_index(dir: &DataDir) -> Result<()> {
     let index = dir.indexer();
     let fault = SqlIndexer::file_fault(&index).with_context(|| index.display().to_string())?;
@@ -135,7 +135,7 @@ fn check_index(dir: &DataDir) -> Result<()> {
 fn what_to_do(dir: &DataDir) -> Result<String> {
     let parts = dir.parts()?.join(" and ");
     Ok(format!(
-        "without it nobody knows to which metrics the measures in {parts} belong. Restore it from a backup of this store, or \
+        "without it the metrics of the measures in {parts} are unknown. Restore it from a backup of this store, or \
          move {parts} away to begin anew"
     ))
 }

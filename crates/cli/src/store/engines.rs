@@ -1,5 +1,4 @@
-//! The options of the engines, as the drivers take them. Opens nothing; what is wrong with a value is said without repeating
-//! it, since any may hold a password.
+//! Converts the options of engines for the drivers. Opens nothing; errors do not repeat values, which may be passwords.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,7 +15,7 @@ use gnudi_sql::{DatabaseOptions, ServerOptions};
 
 use crate::config::Config;
 
-/// The index that processes share.
+/// The shared index.
 pub fn index(config: &Config) -> Result<ServerOptions> {
     let place = || config.place("indexer", "url");
     let url = config.text("indexer", "url").unwrap_or_default();
@@ -28,7 +27,7 @@ pub fn index(config: &Config) -> Result<ServerOptions> {
     Ok(options)
 }
 
-/// How the caches of several processes are kept right.
+/// How the caches of several processes are invalidated.
 pub fn follow(config: &Config) -> FollowOptions {
     let milliseconds = |name| Duration::from_millis(config.size("indexer", name) as u64);
     FollowOptions {
@@ -37,15 +36,15 @@ pub fn follow(config: &Config) -> FollowOptions {
     }
 }
 
-/// How long a call to the coordinator may take that is about no lease.
+/// Timeout of a coordinator call that does not concern a lease.
 pub const COORDINATION_TIMEOUT_MAX: Duration = Duration::from_secs(5);
 
-/// How long a call to the coordinator may take: one that outlasts a third of the lease has lost it.
+/// Timeout of a coordinator call: at most a third of the lease, beyond which the lease is lost.
 pub fn coordination_timeout(config: &Config) -> Duration {
     (config.seconds("metricd", "lease_seconds") / 3).min(COORDINATION_TIMEOUT_MAX)
 }
 
-/// The database that coordinates: that of the index, unless another is named.
+/// The coordinating database: the index's own, unless another is configured.
 pub fn coordination_database(
     config: &Config,
     section: &str,
@@ -62,7 +61,7 @@ pub fn coordination_database(
     Ok(SqlCoordinatorOptions::new(server))
 }
 
-/// etcd, as the option says.
+/// etcd's options.
 pub fn etcd(config: &Config, section: &str, name: &str, timeout: Duration) -> Result<EtcdOptions> {
     let options = EtcdOptions::parse(config.text(section, name).unwrap_or_default());
     let options = options.map_err(|reason| anyhow!("{}: {reason}", config.place(section, name)))?;
@@ -74,7 +73,7 @@ pub fn timeout(config: &Config, section: &str) -> Duration {
     config.seconds(section, "engine_timeout")
 }
 
-/// Redis, as the option says.
+/// Redis' options.
 pub fn redis(config: &Config, section: &str, name: &str, timeout: Duration) -> Result<RedisOptions> {
     let url: RedisUrl = config
         .text(section, name)
@@ -82,7 +81,7 @@ pub fn redis(config: &Config, section: &str, name: &str, timeout: Duration) -> R
         .parse()
         .with_context(|| config.place(section, name))?;
     let mut options = RedisOptions::new(url);
-    // What the URL says for itself counts.
+    // Options in the URL take precedence.
     if options.url.socket_timeout.is_none() {
         options.timeout = timeout;
     }
@@ -100,7 +99,7 @@ fn secret(config: &Config, section: &str, name: &str) -> Option<Secret> {
     config.text(section, name).map(Secret::new)
 }
 
-/// A call has the whole of `engine_timeout`, and an attempt half of it, so that one that is lost can be made again.
+/// A call may take `engine_timeout`, one attempt half of it, so that a lost attempt can be retried.
 fn http(config: &Config, section: &str) -> HttpOptions {
     let deadline = timeout(config, section);
     HttpOptions { deadline, attempt_timeout: deadline / 2, ..HttpOptions::default() }
@@ -110,7 +109,7 @@ fn text(config: &Config, section: &str, name: &str) -> Option<String> {
     config.text(section, name).map(str::to_owned)
 }
 
-/// Of an option that has a default; one that is set to nothing is empty.
+/// The text of an option with a default; set to nothing, it is empty.
 fn default_text(config: &Config, section: &str, name: &str) -> String {
     text(config, section, name).unwrap_or_default()
 }

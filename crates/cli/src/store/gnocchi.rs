@@ -1,4 +1,4 @@
-//! Opens what a Gnocchi's configuration file names, to import it. Reads only.
+//! Opens the stores named by Gnocchi's configuration file, read only, for an import.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -28,18 +28,18 @@ use crate::config::{
 /// Gnocchi's default of `[storage] file_basepath`.
 const BASEPATH_DEFAULT: &str = "/var/lib/gnocchi";
 
-/// How long one page of rows may take.
+/// Timeout of one page of rows.
 const STATEMENT_TIMEOUT: Duration = Duration::from_mins(10);
 
 pub async fn open(config: &Config) -> Result<Source> {
-    // What is none of Gnocchi's is refused before anything is written.
+    // Refuse a database that is not Gnocchi's before anything is written.
     open_index(config).await?;
     let storage = storage(config).await?;
     let incoming = incoming(config).await?;
     Ok(Source { index: index_server(config)?, storage, incoming })
 }
 
-/// The index alone.
+/// Only the index.
 pub async fn open_index(config: &Config) -> Result<Index> {
     Index::open(&index_server(config)?).await.with_context(|| config.place("indexer", "url"))
 }
@@ -50,7 +50,7 @@ fn index_server(config: &Config) -> Result<ServerOptions> {
     Ok(server)
 }
 
-/// What the option `driver` names; gnudi's default is `local`, where Gnocchi's is `file`.
+/// The option `driver`; unset it is Gnocchi's default `file`, not gnudi's `local`.
 fn driver<'a>(config: &'a Config, section: &str) -> &'a str {
     config.text(section, "driver").unwrap_or("local")
 }
@@ -62,7 +62,7 @@ async fn storage(config: &Config) -> Result<Arc<dyn Storage>> {
         "ceph" => Arc::new(CephStorage(ceph(config, STORAGE).await?)),
         "s3" => Arc::new(S3Storage(bucket(config, STORAGE, "aggregates").await?)),
         "swift" => {
-            // Whether there is anything is seen with the first metric.
+            // Missing containers are detected at the first metric.
             let account = SwiftReader::new(&engines::swift(config, STORAGE)).with_context(place)?;
             let container_prefix = container_prefix(config, STORAGE);
             Arc::new(SwiftStorage { account: Arc::new(account), container_prefix })

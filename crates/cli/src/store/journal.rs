@@ -1,4 +1,4 @@
-//! The journal in front of the incoming store: `[incoming] journal`.
+//! Puts the journal (`[incoming] journal`) in front of the incoming store.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,20 +13,20 @@ use uuid::Uuid;
 use super::embedded;
 use crate::config::{Config, deployment::INCOMING};
 
-/// Batches between requests and the journal's disk.
+/// Maximum bytes of batches queued for the journal's disk.
 const QUEUE_BYTES_MAX: u32 = 64 << 20;
 
 /// Whether a process keeps a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Journaling {
-    /// It takes no measures.
+    /// It accepts no measures.
     Off,
-    /// Where the configuration names a directory.
+    /// If the configuration names a directory.
     Configured,
 }
 
 impl Journaling {
-    /// The incoming store as measures come into it. `store`: the id that its index gave it.
+    /// The incoming store, with its journal. `store`: the store's id in the index.
     pub(super) fn over(
         self,
         incoming: Arc<dyn Incoming>,
@@ -48,7 +48,7 @@ impl Journaling {
             clock: crate::commands::now,
         };
         let journal = Journal::open(dir, &options).with_context(|| config.place(INCOMING, "journal"))?;
-        tracing::info!("measures that come in are kept in {}", dir.display());
+        tracing::info!("incoming measures are kept in the journal {}", dir.display());
         Ok(Arc::new(Journaled::new(journal, incoming)))
     }
 }

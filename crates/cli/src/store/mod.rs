@@ -1,17 +1,18 @@
-//! Opens the engines that the configuration names: the only place that picks drivers.
+//! Opens the configured engines: the only place that selects drivers.
 //!
-//! `embedded` opens the data directory, `shared` the engines that processes share, with `patience` while they do not answer;
-//! `engines` turns options into those of the drivers; `gnocchi` opens what is imported, `journal` what keeps the measures that come in.
+//! `embedded` opens the data directory; `shared` opens shared engines, with retries (`retry`) while they do not
+//! respond; `engines` converts options for the drivers; `gnocchi` opens the source of an import; `journal` keeps
+//! incoming measures.
 
 mod embedded;
 mod engines;
 pub mod gnocchi;
 mod journal;
-mod patience;
+mod retry;
 pub mod shared;
 
 pub use journal::Journaling;
-pub use patience::Patience;
+pub use retry::RetryPolicy;
 
 use std::sync::Arc;
 
@@ -41,13 +42,13 @@ pub struct Store {
     pub indexer: Arc<CachedIndexer<SqlIndexer>>,
     pub incoming: Arc<dyn Incoming>,
     pub aggregates: Arc<dyn AggregateStore>,
-    /// Of the embedded store.
+    /// Set for the embedded store.
     pub local: Option<Local>,
-    /// Loads the index into its cache.
+    /// The task that loads the index into its cache.
     warming: JoinHandle<()>,
 }
 
-/// What the embedded store tells of itself, and its lock. Field order is drop order: the lock on the directory goes last.
+/// The embedded store's own parts and its lock. Field order is drop order: the directory lock goes last.
 pub struct Local {
     pub incoming: Arc<LocalIncoming>,
     pub aggregates: Arc<LocalAggregates>,
@@ -56,27 +57,27 @@ pub struct Local {
 }
 
 impl Store {
-    /// Opens what the configuration names, creating what is not there. `sacks` counts only for a new incoming store. Waits for
-    /// engines that do not answer, with `patience`.
+    /// Opens the configured engines, creating what is missing. `sacks` applies to a new incoming store only. Retries
+    /// engines that do not respond, with `retry`.
     pub async fn open(
         args: &StoreArgs,
         config: &Config,
         sacks: Option<SackCount>,
-        patience: Patience,
+        retry: RetryPolicy,
     ) -> Result<Self> {
-        Self::open_with(args, config, sacks, patience, Journaling::Off).await
+        Self::open_with(args, config, sacks, retry, Journaling::Off).await
     }
 
-    /// The same, for a process that takes measures: they go into the journal, too, if there is to be one.
-    pub async fn open_for_measures(args: &StoreArgs, config: &Config, patience: Patience) -> Result<Self> {
-        Self::open_with(args, config, None, patience, Journaling::Configured).await
+    /// The same for a process that accepts measures: with the journal, if configured.
+    pub async fn open_for_measures(args: &StoreArgs, config: &Config, retry: RetryPolicy) -> Result<Self> {
+        Self::open_with(args, config, None, retry, Journaling::Configured).await
     }
 
     async fn open_with(
         args: &StoreArgs,
         config: &Config,
         sacks: Option<SackCount>,
-        patience: Patience,
+        retry: RetryPolicy,
         journaling: Journaling,
     ) -> Result<Self> {
         let (deployment, warnings) = Deployment::of(config, args.data_dir.as_deref())?;
@@ -86,12 +87,12 @@ impl Store {
         tracing::info!("the store: {deployment}");
         match deployment {
             Deployment::Embedded(dir) => embedded::open(&dir, config, sacks, journaling).await,
-            Deployment::Shared(engines) => shared::open(&engines, config, sacks, patience, journaling).await,
+            Deployment::Shared(engines) => shared::open(&engines, config, sacks, retry, journaling).await,
         }
     }
 
-    /// To be called by servers: from now on the store has what no import wrote.
-    pub async fn take_over(&self) -> Result<()> {
+    /// Called by servers: from now on the store counts as used, and no longer as an import.
+    pub async fn mark_as_used(&self) -> Result<()> {
         let index = self.indexer.index();
         if index.imported_from().await?.is_some() {
             index.set_imported_from(None).await?;
@@ -99,9 +100,9 @@ impl Store {
         Ok(())
     }
 
-    /// Closes the index in order; nothing can be done with it any more.
+    /// Closes the index properly; the store cannot be used afterwards.
     pub async fn close(self) {
-        // Whatever it still reads would fail, and be logged.
+        // Its remaining reads would fail and be logged.
         self.warming.abort();
         let _ = self.warming.await;
         self.indexer.index().close().await;
@@ -113,7 +114,7 @@ impl Store {
     }
 }
 
-/// Whether the options of the engines are such that they could be opened. Opens nothing.
+/// Whether the engines' options are valid. Opens nothing.
 pub fn check(deployment: &Deployment, config: &Config) -> Result<()> {
     match deployment {
         Deployment::Embedded(_) => Ok(()),
@@ -121,7 +122,7 @@ pub fn check(deployment: &Deployment, config: &Config) -> Result<()> {
     }
 }
 
-/// The number of sacks of a new incoming store: what the command line says, else the configuration.
+/// Number of sacks of a new incoming store: from the command line, else the configuration.
 pub fn sack_count(config: &Config, sacks: Option<SackCount>) -> SackCount {
     let configured = u16::try_from(config.size("incoming", "sacks")).ok().and_then(std::num::NonZeroU16::new);
     sacks.or(configured.map(SackCount)).unwrap_or(SackCount::DEFAULT)
@@ -135,7 +136,7 @@ fn on_damage(config: &Config) -> OnDamage {
     }
 }
 
-/// The index with its cache, and the task that fills the cache beside the first requests.
+/// The index with its cache, and the task that fills the cache in the background.
 fn cached(sql: SqlIndexer, config: &Config) -> (Arc<CachedIndexer<SqlIndexer>>, JoinHandle<()>) {
     let options = CacheOptions {
         metrics_cached_max: config.size("indexer", "metrics_cached_max"),
@@ -148,7 +149,7 @@ fn cached(sql: SqlIndexer, config: &Config) -> (Arc<CachedIndexer<SqlIndexer>>, 
 
 async fn warm(indexer: Arc<CachedIndexer<SqlIndexer>>) {
     match indexer.warm().await {
-        Ok(metrics) => tracing::debug!(metrics, "the index is in the cache"),
-        Err(error) => tracing::warn!(%error, "the index cannot be loaded ahead"),
+        Ok(metrics) => tracing::debug!(metrics, "the index is cached"),
+        Err(error) => tracing::warn!(%error, "preloading the index failed"),
     }
 }

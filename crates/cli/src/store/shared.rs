@@ -1,4 +1,4 @@
-//! Engines that processes share: the index first, which says whose cluster it is, then who coordinates, then the stores.
+//! Opens shared engines: the index first, which identifies the cluster, then the coordinator, then the stores.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use super::{
     Journaling, Store, cached, engines, on_damage,
-    patience::{Hopeful, Patience},
+    retry::{RetryPolicy, Retryable},
     sack_count,
 };
 use crate::config::{
@@ -37,8 +37,8 @@ use crate::config::{
     deployment::{CoordinationKind, EngineKind, INCOMING, STORAGE, Shared, storage_kind},
 };
 
-/// A schema that is too new, another cluster's data or a wrong password stay so.
-impl Hopeful for OpenError {
+/// A newer schema, another cluster's data and a wrong password are permanent.
+impl Retryable for OpenError {
     fn may_pass(&self) -> bool {
         match self {
             OpenError::Engine { reason, .. } => {
@@ -50,20 +50,20 @@ impl Hopeful for OpenError {
     }
 }
 
-/// How Redis and S3 answer a login that they do not know.
+/// Responses of Redis and S3 to an unknown login.
 const REFUSALS: [&str; 5] =
     ["WRONGPASS", "NOAUTH", "AuthenticationFailed", "InvalidAccessKeyId", "SignatureDoesNotMatch"];
 
-impl Hopeful for sql::OpenError {
+impl Retryable for sql::OpenError {
     fn may_pass(&self) -> bool {
         matches!(self, sql::OpenError::Database { reason, .. } if !is_lasting(reason))
     }
 }
 
-/// What all of them are opened with.
+/// Arguments shared by all engines.
 struct Opening<'a> {
     config: &'a Config,
-    patience: Patience,
+    retry: RetryPolicy,
     cluster: Uuid,
     database: OnceCell<Arc<SqlCoordinator>>,
 }
@@ -72,12 +72,12 @@ pub async fn open(
     engines: &Shared,
     config: &Config,
     sacks: Option<SackCount>,
-    patience: Patience,
+    retry: RetryPolicy,
     journaling: Journaling,
 ) -> Result<Store> {
     let index = engines::index(config)?;
-    let sql = patience.open(&config.place("indexer", "url"), || SqlIndexer::open(&index)).await?;
-    let opening = Opening { config, patience, cluster: sql.cluster_id(), database: OnceCell::new() };
+    let sql = retry.open(&config.place("indexer", "url"), || SqlIndexer::open(&index)).await?;
+    let opening = Opening { config, retry, cluster: sql.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
     let incoming = opening.incoming(engines.incoming, sack_count(config, sacks)).await?;
     let incoming = journaling.over(incoming, config, sql.cluster_id())?;
@@ -95,7 +95,7 @@ pub async fn open(
     Ok(Store { engine, indexer, incoming, aggregates, local: None, warming })
 }
 
-/// Reads the options of all engines.
+/// Validates the options of all engines.
 pub fn check(engines: Shared, config: &Config) -> Result<()> {
     engines::index(config)?;
     let timeout = engines::coordination_timeout(config);
@@ -115,13 +115,13 @@ pub fn check(engines: Shared, config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Whether the index has tables of gnudi, without making any. `None` where it does not answer.
+/// Whether the index has gnudi's tables; does not create any. `None` if it does not respond.
 pub async fn is_prepared(config: &Config) -> Result<Option<bool>> {
     let index = engines::index(config)?;
-    Patience::of_command().open(&config.place("indexer", "url"), || SqlIndexer::is_prepared(&index)).await
+    RetryPolicy::for_command().open(&config.place("indexer", "url"), || SqlIndexer::is_prepared(&index)).await
 }
 
-/// The option that names who coordinates.
+/// The option that names the coordinator.
 fn coordination_option(config: &Config) -> (&'static str, &'static str) {
     match config.text("DEFAULT", "coordination_url") {
         Some(_) => ("DEFAULT", "coordination_url"),
@@ -129,7 +129,7 @@ fn coordination_option(config: &Config) -> (&'static str, &'static str) {
     }
 }
 
-/// What a move works on.
+/// The engines of a move.
 pub struct MoveEngines {
     pub index: SqlIndexer,
     pub coordinator: Arc<dyn Coordinator>,
@@ -138,13 +138,13 @@ pub struct MoveEngines {
     target: (Config, EngineKind),
 }
 
-/// Opens all but the target of a move.
+/// Opens everything except the target of a move.
 pub async fn open_to_move(engines: &Shared, config: &Config, target: Config) -> Result<MoveEngines> {
-    let patience = Patience::of_command();
+    let retry = RetryPolicy::for_command();
     let kind = storage_kind(&target)?;
     let options = engines::index(config)?;
-    let index = patience.open(&config.place("indexer", "url"), || SqlIndexer::open(&options)).await?;
-    let opening = Opening { config, patience, cluster: index.cluster_id(), database: OnceCell::new() };
+    let index = retry.open(&config.place("indexer", "url"), || SqlIndexer::open(&options)).await?;
+    let opening = Opening { config, retry, cluster: index.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
     let source = opening.aggregates(engines.storage, Access::MoveFrom).await?;
     let database = opening.index_database().await?;
@@ -152,12 +152,12 @@ pub async fn open_to_move(engines: &Shared, config: &Config, target: Config) -> 
 }
 
 impl MoveEngines {
-    /// Opens the target, with nothing of it in memory yet.
+    /// Opens the target, with empty caches.
     pub async fn target(&self) -> Result<Arc<dyn Movable>> {
         let (config, kind) = &self.target;
         let database = OnceCell::new_with(Some(self.database.clone()));
         let cluster = self.index.cluster_id();
-        let opening = Opening { config, patience: Patience::of_command(), cluster, database };
+        let opening = Opening { config, retry: RetryPolicy::for_command(), cluster, database };
         opening.aggregates(*kind, Access::MoveTo).await
     }
 }
@@ -169,7 +169,7 @@ impl Opening<'_> {
     }
 
     fn coordination_timeout(&self) -> Duration {
-        if self.patience.is_of_command() {
+        if self.retry.is_command() {
             engines::COORDINATION_TIMEOUT_MAX
         } else {
             engines::coordination_timeout(self.config)
@@ -187,29 +187,30 @@ impl Opening<'_> {
             CoordinationKind::Database => {
                 let options = engines::coordination_database(config, section, name, timeout)?;
                 let open = || SqlCoordinator::open(&options);
-                Ok(Arc::new(self.patience.open(&place, open).await?))
+                Ok(Arc::new(self.retry.open(&place, open).await?))
             }
             CoordinationKind::Redis => {
                 let options = engines::redis(config, section, name, timeout)?;
                 let open = || RedisCoordinator::open(options.clone(), self.cluster);
-                Ok(Arc::new(self.patience.open(&place, open).await?))
+                Ok(Arc::new(self.retry.open(&place, open).await?))
             }
             CoordinationKind::Etcd => {
                 let options = engines::etcd(config, section, name, timeout)?;
                 let open = || EtcdCoordinator::open(options.clone(), self.cluster);
-                Ok(Arc::new(self.patience.open(&place, open).await?))
+                Ok(Arc::new(self.retry.open(&place, open).await?))
             }
         }
     }
 
-    /// The index's database as a coordinator. It is also who decides between writers of one name in Swift, and remembers which log of
-    /// measures is followed, whoever coordinates: that must be found again when the configuration has changed.
+    /// The index's database as a coordinator. It also arbitrates between writers of one name in Swift, and remembers
+    /// the followed log of measures, whichever coordinator is configured: these must survive a change of the
+    /// configuration.
     async fn index_database(&self) -> Result<Arc<SqlCoordinator>> {
         let open = || async {
             let timeout = self.coordination_timeout();
             let options = engines::coordination_database(self.config, "indexer", "url", timeout)?;
             let place = self.config.place("indexer", "url");
-            anyhow::Ok(Arc::new(self.patience.open(&place, || SqlCoordinator::open(&options)).await?))
+            anyhow::Ok(Arc::new(self.retry.open(&place, || SqlCoordinator::open(&options)).await?))
         };
         self.database.get_or_try_init(open).await.cloned()
     }
@@ -226,7 +227,7 @@ impl Opening<'_> {
                 ..RedisIncomingOptions::new(engines::redis(self.config, INCOMING, "redis_url", timeout)?)
             };
             let open = || RedisIncoming::open_registered(options.clone(), registry.clone(), self.cluster);
-            let incoming = self.patience.open(&self.place(INCOMING), open).await?;
+            let incoming = self.retry.open(&self.place(INCOMING), open).await?;
             self.check_durability(incoming.durability())?;
             return Ok(incoming);
         }
@@ -241,10 +242,10 @@ impl Opening<'_> {
             let (objects, registry) = (objects.clone(), registry.clone());
             ObjectIncoming::open_registered(objects, registry, self.cluster, Uuid::new_v4(), options.clone())
         };
-        Ok(self.patience.open(&self.place(INCOMING), open).await?)
+        Ok(self.retry.open(&self.place(INCOMING), open).await?)
     }
 
-    /// What was asked for explicitly must not be promised in vain; what nobody asked for is told once.
+    /// An explicit durability option that cannot be guaranteed is an error; the default is only logged.
     fn check_durability(&self, promised: RedisDurability) -> Result<()> {
         let asked = self.config.text(INCOMING, "durability");
         ensure!(
@@ -253,7 +254,7 @@ impl Opening<'_> {
              there, or leave the option out",
             self.config.place(INCOMING, "durability")
         );
-        if promised != RedisDurability::Disk && !self.patience.is_of_command() {
+        if promised != RedisDurability::Disk && !self.retry.is_command() {
             tracing::warn!(
                 "{}: Redis keeps what it takes {promised}: what was accepted can be lost with its host; `appendonly yes` and \
                  `appendfsync always` there would keep it",
@@ -271,7 +272,7 @@ impl Opening<'_> {
                 ..RedisAggregatesOptions::new(engines::redis(self.config, STORAGE, "redis_url", timeout)?)
             };
             let open = || RedisAggregates::open_for(options.clone(), self.cluster, access);
-            return Ok(self.patience.open(&self.place(STORAGE), open).await?);
+            return Ok(self.retry.open(&self.place(STORAGE), open).await?);
         }
         let objects = self.objects(kind, STORAGE).await?;
         let defaults = ObjectAggregatesOptions::default();
@@ -279,7 +280,7 @@ impl Opening<'_> {
         let grace_ms = defaults.grace_ms.max(4 * deadline_ms);
         let options = ObjectAggregatesOptions { deadline_ms, grace_ms, ..defaults };
         let open = || ObjectAggregates::open_for(objects.clone(), self.cluster, options.clone(), access);
-        Ok(self.patience.open(&self.place(STORAGE), open).await?)
+        Ok(self.retry.open(&self.place(STORAGE), open).await?)
     }
 
     fn redis_prefix(&self, section: &str) -> String {
@@ -288,25 +289,25 @@ impl Opening<'_> {
 
     async fn objects(&self, kind: EngineKind, section: &str) -> Result<Arc<dyn Objects>> {
         let purpose = if section == INCOMING { "incoming" } else { "aggregates" };
-        let (config, patience, place) = (self.config, self.patience, self.place(section));
+        let (config, retry, place) = (self.config, self.retry, self.place(section));
         Ok(match kind {
             EngineKind::S3 => {
                 let options = engines::s3(config, section)?;
-                Arc::new(patience.open(&place, || S3Objects::open(&options, purpose)).await?)
+                Arc::new(retry.open(&place, || S3Objects::open(&options, purpose)).await?)
             }
             EngineKind::Ceph => {
                 let options = engines::ceph(config, section);
-                Arc::new(patience.open(&place, || CephObjects::open(&options, purpose)).await?)
+                Arc::new(retry.open(&place, || CephObjects::open(&options, purpose)).await?)
             }
             EngineKind::Swift => {
                 let options = engines::swift(config, section);
                 let arbiter = self.index_database().await?;
                 let open = || SwiftObjects::open(&options, purpose, arbiter.clone());
-                Arc::new(patience.open(&place, open).await?)
+                Arc::new(retry.open(&place, open).await?)
             }
             EngineKind::Folder => {
                 let options = engines::folder(config, section);
-                Arc::new(patience.open(&place, || FileObjects::open(&options, purpose)).await?)
+                Arc::new(retry.open(&place, || FileObjects::open(&options, purpose)).await?)
             }
             EngineKind::Redis => unreachable!("Redis has drivers of its own"),
         })

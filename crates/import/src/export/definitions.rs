@@ -1,7 +1,8 @@
-//! Archive policies, their rules, and resource types: what is new or changed comes before what uses it, what is gone behind.
+//! Exports archive policies, their rules, and resource types: new and changed ones before their users, deleted ones
+//! after them.
 //!
-//! Gnocchi's metrics have policies with names: a definition of a metric's own becomes one that is named by what it says, so that metrics with
-//! the same definition share it, and a later export finds it.
+//! Metrics of Gnocchi need a named policy. A metric's own definition becomes a policy whose name follows from the definition:
+//! metrics with the same definition share it, and later exports find it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,15 +22,15 @@ use crate::{
     target::resource_page,
 };
 
-/// A resource type on both sides. The generic one is among them.
+/// A resource type on both sides, including the generic one.
 pub(super) struct Types {
     pub gnocchi: Option<SourceType>,
     pub gnudi: Option<Arc<ResourceType>>,
-    /// What Gnocchi gives the resources that it has in attributes that are new.
+    /// The fill values of new attributes for resources that Gnocchi already has.
     pub fills: BTreeMap<Text, AttributeValue>,
 }
 
-/// Policies, rules and types that Gnocchi lacks, or has otherwise; answers all types.
+/// Exports policies, rules and types that Gnocchi lacks or has differently; returns all types.
 pub(super) async fn write_new(export: &mut Export<'_>) -> Result<Vec<Types>, ExportError> {
     write_policies(export).await?;
     write_rules(export).await?;
@@ -149,7 +150,7 @@ fn lost(policy: &ArchivePolicy) -> Vec<String> {
     raw.into_iter().chain(late).chain(methods.map(|method| format!("method {method}"))).collect()
 }
 
-/// What of a policy Gnocchi can have: no extensions. One that has none of its methods gets those of its default.
+/// A policy without extensions. If no method is left, it gets Gnocchi's default ones.
 fn of_gnocchi(policy: &ArchivePolicy) -> ArchivePolicy {
     let methods = policy.aggregation_methods.iter().copied();
     let mut aggregation_methods: BTreeSet<_> = methods.filter(|method| !method.is_counter()).collect();
@@ -160,7 +161,7 @@ fn of_gnocchi(policy: &ArchivePolicy) -> ArchivePolicy {
     ArchivePolicy { name, raw_timespan: None, recomputes_late: false, aggregation_methods, ..policy.clone() }
 }
 
-/// Whether Gnocchi's API can make one of the other.
+/// Whether Gnocchi's API can change one to the other.
 fn is_changeable(theirs: &ArchivePolicy, ours: &ArchivePolicy) -> bool {
     let granularities = |policy: &ArchivePolicy| {
         let mut spans: Vec<_> = policy.definition.iter().map(|item| item.granularity).collect();
@@ -202,14 +203,14 @@ async fn write_rules(export: &mut Export<'_>) -> Result<(), ExportError> {
     Ok(())
 }
 
-/// What makes one type's attributes of the other's; answers what fills the new ones.
+/// Changes the attributes of one type to the other's; returns the fill values of new ones.
 async fn write_attributes(
     export: &mut Export<'_>,
     theirs: &ResourceType,
     ours: &ResourceType,
 ) -> Result<BTreeMap<Text, AttributeValue>, ExportError> {
     let of_type = path("/v1/resource_type/", &ours.name);
-    // One each: what was removed before is refused, and the others are not to be refused with it.
+    // One request each: an attribute that is already removed is rejected, and must not fail the others.
     for name in theirs.attributes.keys().filter(|name| !ours.attributes.contains_key(*name)) {
         let body = json!([{"op": "remove", "path": pointer(name)}]);
         export.change(&Line::request("PATCH", of_type.clone(), Some(body)))?;
@@ -237,8 +238,8 @@ async fn write_attributes(
     Ok(fills)
 }
 
-/// A value for resources that have none, which Gnocchi wants to know of a required attribute: one that a resource of gnudi has. (What
-/// others have is in their own changes.)
+/// The fill value that Gnocchi requires for a required attribute: the value of some resource in gnudi. (Other
+/// resources' values are part of their own changes.)
 async fn fill(
     export: &Export<'_>,
     of: &ResourceType,
@@ -288,7 +289,7 @@ fn pointer(attribute: &str) -> String {
     format!("/attributes/{}", attribute.replace('~', "~0").replace('/', "~1"))
 }
 
-/// Types, rules and policies that gnudi has no more.
+/// Deletes types, rules and policies that are gone in gnudi.
 pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportError> {
     let ours = export.gnudi.resource_types().await?;
     for theirs in export.gnocchi.resource_types().await? {

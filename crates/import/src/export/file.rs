@@ -1,4 +1,4 @@
-//! The file that is written: made, or gone on with behind the last line up to which it is whole.
+//! The output file: created, or continued after its last complete checkpoint line.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,46 +12,46 @@ use uuid::Uuid;
 
 use super::{
     ExportError,
-    line::{BroughtRevision, FORMAT_VERSION, Head, Line, Positions},
+    line::{ExportedRevision, FORMAT_VERSION, Head, Line, Positions},
 };
 
-/// A file that is being written, by one process at a time.
+/// A file being written, by one process at a time.
 pub struct Output {
     writer: BufWriter<File>,
     path: PathBuf,
 }
 
-/// What an earlier run has left in the file.
+/// The contents of a file from an earlier run.
 #[derive(Debug, Default)]
 pub struct Earlier {
-    /// Up to where the journals are in it.
+    /// The positions of the journals up to which it has measures.
     pub positions: Positions,
-    /// What its lines make or change. Bounded by what was made and changed in gnudi since.
-    pub resources: HashMap<Uuid, Brought>,
-    /// What its lines make.
+    /// Resources created or changed by its lines. Bounded by the changes in gnudi since the import.
+    pub resources: HashMap<Uuid, ExportedRevisions>,
+    /// Metrics created by its lines.
     pub metrics: HashSet<Uuid>,
 }
 
-/// What a file has of a resource: the starts of gnudi's revisions.
+/// The exported revisions of a resource, by their start in gnudi.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Brought {
-    /// Of the first one, if the file makes the resource.
+pub struct ExportedRevisions {
+    /// The first revision, if the file creates the resource.
     pub first: Option<Timestamp>,
     pub newest: Timestamp,
 }
 
 impl Earlier {
-    fn bring(&mut self, revision: BroughtRevision) {
+    fn bring(&mut self, revision: ExportedRevision) {
         let newest = Timestamp(revision.start);
         let before = self.resources.get(&revision.id).and_then(|brought| brought.first);
         let first = if revision.is_first { Some(newest) } else { before };
-        self.resources.insert(revision.id, Brought { first, newest });
+        self.resources.insert(revision.id, ExportedRevisions { first, newest });
     }
 }
 
 impl Output {
-    /// Opens the file, made where there is none. What stands behind the last line that says where the journals were is cut off: its
-    /// writing was interrupted.
+    /// Opens or creates the file. Everything after the last line with journal positions is truncated: writing it was
+    /// interrupted.
     pub fn open(path: &Path, store: Uuid) -> Result<(Self, Earlier), ExportError> {
         let failed = |error: io::Error| ExportError::file(path, error);
         let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path);
@@ -81,17 +81,17 @@ impl Output {
             .map_err(|error| ExportError::file(&self.path, error))
     }
 
-    /// Makes it durable.
+    /// Syncs the file.
     pub fn finish(mut self) -> Result<(), ExportError> {
         let finished = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
         finished.map_err(|error| ExportError::file(&self.path, error))
     }
 }
 
-/// Reads the file, and where its last line ends that says where the journals were.
+/// Reads the file, and the end of its last line with journal positions.
 fn read_earlier(file: &File, path: &Path, store: Uuid) -> Result<(Earlier, u64), ExportError> {
     let (mut earlier, mut whole_end) = (Earlier::default(), 0);
-    // Since the last line that counts.
+    // Since the last such line.
     let (mut resources, mut metrics) = (Vec::new(), Vec::new());
     let mut lines = Lines::new(file, path);
     while let Some((line, end)) = lines.next()? {
@@ -114,7 +114,7 @@ fn read_earlier(file: &File, path: &Path, store: Uuid) -> Result<(Earlier, u64),
     Ok((earlier, whole_end))
 }
 
-/// The whole lines of a file, each with where it ends. The first must be the head.
+/// The complete lines of a file, each with its end. The first must be the header.
 pub struct Lines<'a> {
     reader: BufReader<&'a File>,
     path: &'a Path,
@@ -128,14 +128,14 @@ impl<'a> Lines<'a> {
         Self { reader: BufReader::with_capacity(1 << 20, file), path, line: Vec::new(), end: 0, number: 0 }
     }
 
-    /// Goes on behind line `number`, which ends at `end`.
+    /// Continues after line `number`, which ends at `end`.
     pub fn skip(&mut self, number: u64, end: u64) -> Result<(), ExportError> {
         (self.number, self.end) = (number, end);
         self.reader.seek(SeekFrom::Start(end)).map_err(|error| ExportError::file(self.path, error))?;
         Ok(())
     }
 
-    /// The number of the line that was read last, from 1.
+    /// The number of the last line read, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }

@@ -1,4 +1,4 @@
-//! A line of the file: a request to Gnocchi's API, or what the export notes for itself.
+//! A line of the file: a request to Gnocchi's API, or a note of the export.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// The version of the file's form.
+/// Version of the file format.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Where each journal has been read up to, by the journal's directory.
+/// The position up to which each journal was read, by the journal's directory.
 pub type Positions = BTreeMap<String, String>;
 
 /// One line. Without a method it is a note, which is not posted.
@@ -23,19 +23,19 @@ pub struct Line {
     pub method: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The revision of a resource that the request brings.
+    /// The revision of a resource that the request transfers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource: Option<BroughtRevision>,
-    /// The metric that the request makes. Gnocchi gives it an id of its own.
+    pub resource: Option<ExportedRevision>,
+    /// The metric that the request creates. Gnocchi assigns it another id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Uuid>,
-    /// Metrics in the body in whose places those ids are to be put that Gnocchi gave them.
+    /// Metric ids in the body that must be replaced by those that Gnocchi has assigned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<Uuid>,
-    /// How many measures the body has.
+    /// Number of measures in the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measures: Option<u64>,
-    /// All that the journals have up to these positions is in the file up to this line.
+    /// All measures of the journals up to these positions are in the file up to this line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<Positions>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,17 +46,17 @@ pub struct Line {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub version: u32,
-    /// Whose measures these are: the id that the index gave the store.
+    /// The store's id in its index.
     pub store: Uuid,
 }
 
-/// A revision of a resource of gnudi's.
+/// A revision of a resource in gnudi.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BroughtRevision {
+pub struct ExportedRevision {
     pub id: Uuid,
-    /// Its start, in nanoseconds.
+    /// Its start in nanoseconds.
     pub start: i64,
-    /// Whether the request makes the resource.
+    /// Whether the request creates the resource.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_first: bool,
 }
@@ -68,13 +68,13 @@ impl Line {
     }
 }
 
-/// A text that is JSON.
+/// Valid JSON text.
 pub fn raw(text: String) -> Box<RawValue> {
     RawValue::from_string(text).expect("written as JSON")
 }
 
-/// Appends a list of measures as Gnocchi takes it, to the nanosecond. Gnocchi takes numbers for seconds in double precision, so times
-/// are texts.
+/// Appends measures in Gnocchi's form, with nanoseconds. Times are texts, since Gnocchi reads numbers as seconds in
+/// double precision.
 pub fn write_measures(measures: &[Measure], out: &mut String) {
     out.push('[');
     for (index, Measure { timestamp, value }) in measures.iter().enumerate() {
@@ -95,7 +95,7 @@ pub fn write_measures(measures: &[Measure], out: &mut String) {
     out.push(']');
 }
 
-/// `2013-01-01T00:00:00`, with nine digits of a second's fraction unless that is zero: UTC, of which numpy wants no mention.
+/// `2013-01-01T00:00:00`, with nine digits of fraction unless it is zero, in UTC without a zone, as numpy wants it.
 fn write_time(time: Timestamp, out: &mut String) {
     const SECONDS_CHARS: usize = "2013-01-01T00:00:00".len();
     out.push_str(&time.to_iso()[..SECONDS_CHARS]);

@@ -1,5 +1,5 @@
-//! The measures of the journals, in the order in which they came, as requests of many metrics each. The journals are read once and
-//! never held whole.
+//! Exports the measures of the journals in order of arrival, as requests of many metrics each. The journals are
+//! streamed once.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -20,7 +20,7 @@ use super::{
     line::{Line, Positions, raw, write_measures},
 };
 
-/// The journals, read side by side.
+/// Several journals, merged in order of arrival.
 pub(super) struct Journals {
     journals: Vec<Journal>,
 }
@@ -28,14 +28,14 @@ pub(super) struct Journals {
 struct Journal {
     dir: PathBuf,
     reader: Option<JournalReader>,
-    /// The next batch, and where it ends.
+    /// The next batch, and the position after it.
     next: Option<(JournalEntry, JournalPosition)>,
-    /// Behind what was taken.
+    /// The position after the last batch used.
     done: JournalPosition,
 }
 
 impl Journals {
-    /// Finds the directories.
+    /// Opens the directories.
     pub fn open(options: &Options) -> Result<Self, ExportError> {
         let journal = |dir: &PathBuf| {
             let dir = dir.canonicalize().map_err(|error| ExportError::file(dir, error))?;
@@ -48,7 +48,7 @@ impl Journals {
         Ok(Self { journals })
     }
 
-    /// Begins behind what an earlier run has read.
+    /// Continues at the positions of an earlier run.
     pub fn go_on(&mut self, earlier: &Positions, store: Uuid) -> Result<(), ExportError> {
         for journal in &mut self.journals {
             if let Some(text) = earlier.get(&name(&journal.dir)) {
@@ -60,7 +60,7 @@ impl Journals {
         Ok(())
     }
 
-    /// Behind what was taken.
+    /// The positions after the batches used.
     pub fn positions(&self) -> Positions {
         self.journals.iter().map(|journal| (name(&journal.dir), journal.done.to_string())).collect()
     }
@@ -73,7 +73,7 @@ impl Journals {
         Ok(left)
     }
 
-    /// The batch that came first of those that are left. Damage on the way is added to `skipped`.
+    /// The earliest of the remaining batches. Damage found on the way is appended to `skipped`.
     fn next(&mut self, skipped: &mut Vec<String>) -> Result<Option<JournalEntry>, ExportError> {
         for journal in &mut self.journals {
             journal.look(skipped)?;
@@ -118,7 +118,7 @@ fn name(dir: &Path) -> String {
     dir.display().to_string()
 }
 
-/// Writes all that the journals have. `made`: the metrics whose ids Gnocchi does not know.
+/// Exports all measures of the journals. `made`: metrics whose ids Gnocchi does not know.
 pub(super) async fn write(
     export: &mut Export<'_>,
     journals: &mut Journals,
@@ -146,7 +146,7 @@ pub(super) async fn write(
                 let (now, later) = rest.split_at(rest.len().min(max - batch.measures));
                 batch.push(record.metric, now);
                 rest = later;
-                // Not yet all of the entry: whoever goes on, goes on before it.
+                // Only part of the entry is written: a later run must repeat all of it.
                 if batch.measures == max && !rest.is_empty() {
                     batch.write(export, made, None).await?;
                 }
@@ -173,7 +173,7 @@ fn undecodable(record: &Record, error: &gnudi_series::CodecError) -> String {
     format!("metric {}: {} measures cannot be read: {error}", record.metric, record.measures)
 }
 
-/// Measures of metrics, in the order in which they came.
+/// Measures of metrics, in order of arrival.
 #[derive(Default)]
 struct Batch {
     metrics: Vec<(MetricId, Vec<Measure>)>,
@@ -191,8 +191,8 @@ impl Batch {
         self.measures += measures.len();
     }
 
-    /// Writes what is there as one request by ids and one by resources and names, and forgets it. With `positions` the last line
-    /// says that all up to there is in the file.
+    /// Writes the batch as one request by ids and one by resources and names, and clears it. With `positions` the last
+    /// line records that everything up to there is in the file.
     async fn write(
         &mut self,
         export: &mut Export<'_>,

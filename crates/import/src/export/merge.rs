@@ -1,4 +1,4 @@
-//! Two listings in the order of their ids, side by side, a page of each in memory.
+//! Merges two listings sorted by id, with a page of each in memory.
 
 use std::{cmp::Ordering, collections::VecDeque};
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::ExportError;
 
-/// A listing, page by page.
+/// A paginated listing.
 #[async_trait]
 pub trait Rows: Send {
     type Row: Send;
@@ -18,7 +18,7 @@ pub trait Rows: Send {
     fn id(row: &Self::Row) -> Uuid;
 }
 
-/// A listing whose next row can be looked at.
+/// A listing with a look-ahead of one row.
 pub struct Listing<R: Rows> {
     rows: R,
     page: VecDeque<R::Row>,
@@ -39,7 +39,7 @@ impl<R: Rows> Listing<R> {
     }
 }
 
-/// What both have next: one of them, or both of one id; neither at the end.
+/// The next row of either listing, or of both if the ids are equal; neither at the end.
 pub async fn next<A: Rows, B: Rows>(
     left: &mut Listing<A>,
     right: &mut Listing<B>,

@@ -1,4 +1,4 @@
-//! Metrics: those that are gone, and those that are new, which Gnocchi gives ids of its own.
+//! Exports deleted metrics, and new ones, to which Gnocchi assigns other ids.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::index::Index;
 
-/// Metrics in one page of gnudi's listing.
+/// Metrics per page of gnudi's listing.
 const PAGE_ROWS: usize = 10_000;
 
 struct Theirs<'a> {
@@ -70,8 +70,8 @@ fn listings<'a>(gnocchi: &'a mut Index, gnudi: &'a dyn Indexer) -> (Listing<Thei
     (Listing::new(theirs), Listing::new(ours))
 }
 
-/// Deletes what gnudi has no more. What goes with its resource needs no request; what stands for a metric that an earlier run has
-/// brought over stays.
+/// Deletes metrics that are gone in gnudi. Metrics of deleted resources need no request; those that an earlier run has
+/// created for gnudi's metrics stay.
 pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportError> {
     let posted = Posted::read(&export.options.output)?;
     let Export { gnocchi, gnudi, output, earlier, report, tell, .. } = export;
@@ -102,7 +102,8 @@ pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportE
     }
 }
 
-/// Makes what Gnocchi lacks, unless an earlier run has; answers all metrics of gnudi whose ids Gnocchi does not know.
+/// Creates metrics that Gnocchi lacks, unless an earlier run did; returns all of gnudi's metrics whose ids Gnocchi does
+/// not know.
 pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricId>, ExportError> {
     let Export { gnocchi, gnudi, output, earlier, report, tell, .. } = export;
     let mut definitions = Definitions::new(gnocchi).await?;

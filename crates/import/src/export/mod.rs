@@ -1,10 +1,10 @@
-//! The way back: what came into gnudi since a Gnocchi was imported, as requests to that Gnocchi's API.
+//! Exports to Gnocchi everything that changed in gnudi since the import, as requests to Gnocchi's API.
 //!
-//! [`export`] writes a file of lines, each a request: first what differs between both indexes (`definitions`, `resources`, `metrics`), in
-//! an order in which Gnocchi takes it, then the measures of gnudi's journals (`measures`). `file` goes on where an earlier run has
-//! ended. [`post`](mod@post) sends the lines. Gnocchi's database is only read.
+//! [`export`] writes a file of lines, each a request: first the differences of both indexes (`definitions`,
+//! `resources`, `metrics`), in an order that Gnocchi accepts, then the measures of gnudi's journals (`measures`).
+//! `file` continues an earlier run. [`post`](mod@post) sends the lines. Gnocchi's database is only read.
 //!
-//! What is written twice changes nothing: Gnocchi refuses what is there already, and a measure that comes again replaces its like.
+//! Repetitions are harmless: Gnocchi rejects what exists, and a repeated measure replaces itself.
 
 mod definitions;
 mod file;
@@ -34,40 +34,40 @@ use self::{
     measures::Journals,
 };
 
-/// What is exported, and where to.
+/// Options of an export.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The directories of the journals.
+    /// Directories of the journals.
     pub journals: Vec<PathBuf>,
-    /// The id that the index gave the store.
+    /// The store's id in its index.
     pub store: Uuid,
     pub output: PathBuf,
-    /// Measures in one request, at most.
+    /// Maximum measures per request.
     pub batch_measures_max: usize,
-    /// Who will post the file, as Gnocchi names creators.
+    /// The creator that will post the file, in Gnocchi's form.
     pub creator: String,
 }
 
-/// What an export has done.
+/// Counters of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Requests that change Gnocchi's index.
     pub changes: u64,
     /// Of these, new metrics.
     pub metrics_new: u64,
-    /// Requests of measures, and the measures in them.
+    /// Requests with measures, and their measures.
     pub batches: u64,
     pub measures: u64,
-    /// Measures whose metric was deleted since.
+    /// Measures of metrics that were deleted since.
     pub measures_left_out: u64,
-    /// Bytes of the journals that are not read yet, and that were not when the export began.
+    /// Unread bytes of the journals, now and at the start.
     pub journal_bytes_left: u64,
     pub journal_bytes: u64,
-    /// What was left out, and why.
+    /// What was skipped, and why.
     pub skipped: Vec<String>,
 }
 
-/// Why an export stopped. The same export goes on from there.
+/// Why an export stopped. A repeated run continues there.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     #[error(transparent)]
@@ -94,10 +94,10 @@ impl ExportError {
     }
 }
 
-/// Told what was done so far, now and then.
+/// Called with the counters from time to time.
 pub type Tell<'a> = &'a mut (dyn FnMut(&Report) + Send);
 
-/// What all parts of an export share.
+/// State shared by all parts of an export.
 struct Export<'a> {
     gnocchi: &'a mut Index,
     gnudi: &'a dyn Indexer,
@@ -117,7 +117,7 @@ impl Export<'_> {
     }
 }
 
-/// Writes the file, or goes on with it.
+/// Writes the file, or continues it.
 pub async fn export(
     gnocchi: &mut Index,
     gnudi: &dyn Indexer,
@@ -125,7 +125,7 @@ pub async fn export(
     tell: Tell<'_>,
 ) -> Result<Report, ExportError> {
     check_imported(gnocchi, gnudi).await?;
-    // Before the file: what is missing leaves none.
+    // Before the file is created: a missing journal must not leave one behind.
     let mut journals = Journals::open(options)?;
     let (output, earlier) = Output::open(&options.output, options.store)?;
     journals.go_on(&earlier.positions, options.store)?;
@@ -139,7 +139,7 @@ pub async fn export(
     Ok(report)
 }
 
-/// The differences of the indexes; answers the metrics of gnudi that Gnocchi lacks.
+/// Exports the differences of the indexes; returns the metrics of gnudi that Gnocchi lacks.
 async fn index(export: &mut Export<'_>) -> Result<HashSet<MetricId>, ExportError> {
     let types = definitions::write_new(export).await?;
     metrics::write_deleted(export).await?;
@@ -150,7 +150,7 @@ async fn index(export: &mut Export<'_>) -> Result<HashSet<MetricId>, ExportError
     Ok(made)
 }
 
-/// Refuses a store that has nothing in common with this Gnocchi: all that Gnocchi has would be taken for deleted.
+/// Refuses a store that has nothing in common with this Gnocchi: everything in Gnocchi would count as deleted.
 async fn check_imported(gnocchi: &mut Index, gnudi: &dyn Indexer) -> Result<(), ExportError> {
     let some = gnocchi.metrics_behind(None, Timestamp::EPOCH).await?;
     let ids: Vec<MetricId> = some.iter().map(|metric| metric.id).collect();

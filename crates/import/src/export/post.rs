@@ -1,10 +1,10 @@
-//! Posts a file of `gnudi export` to a Gnocchi, line by line in its order.
+//! Posts a file of `gnudi export` to a Gnocchi, line by line.
 //!
-//! `FILE.posted` beside the file says how far that is: a line for each line that was posted, with its number and where it ends, and
-//! where it made a metric, the ids that gnudi and Gnocchi gave it. So posting that was interrupted goes on.
+//! `FILE.posted` records the progress: a line for each posted line, with its number and end, and, if it created a
+//! metric, the ids in gnudi and Gnocchi. So an interrupted run can be continued.
 //!
-//! Gnocchi makes a metric without a resource as often as it is asked. Before each such request the ids of metrics with the same name are
-//! written down: after an interruption a further one is the metric that was asked for.
+//! Creating a metric without a resource is not idempotent. Before each such request the ids of metrics with the same
+//! name are recorded: after an interruption an additional one is the metric created by the request.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,22 +21,22 @@ use uuid::Uuid;
 
 use super::{ExportError, file::Lines, line::Line};
 
-/// What has been posted.
+/// Counters of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Lines that are done, also by earlier runs, and what they take of the file, whose whole length is `bytes_total`.
+    /// Lines done, also by earlier runs, and their bytes of the file, whose whole length is `bytes_total`.
     pub lines: u64,
     pub bytes: u64,
     pub bytes_total: u64,
-    /// By this run: requests, those that said what Gnocchi had already, and measures.
+    /// Of this run: requests, those whose effect Gnocchi already had, and measures.
     pub requests: u64,
     pub known: u64,
     pub measures: u64,
-    /// Bytes of the file that were posted by earlier runs.
+    /// Bytes of the file posted by earlier runs.
     pub bytes_before: u64,
 }
 
-/// Why posting stopped. The same command goes on from there.
+/// Why posting stopped. A repeated run continues there.
 #[derive(Debug, thiserror::Error)]
 pub enum PostError {
     #[error(transparent)]
@@ -47,9 +47,9 @@ pub enum PostError {
     Answer { path: PathBuf, line: u64, reason: String },
 }
 
-/// What whoever posts is told.
+/// Events reported to the caller.
 #[derive(Debug)]
-pub enum Told<'a> {
+pub enum PostEvent<'a> {
     Progress(&'a Report),
     /// A metric without a resource has another id in Gnocchi.
     Made {
@@ -58,23 +58,23 @@ pub enum Told<'a> {
     },
 }
 
-/// What was posted before.
+/// The contents of `FILE.posted`.
 #[derive(Debug, Default)]
 pub(super) struct Posted {
     lines: u64,
     end: u64,
-    /// By the id that gnudi gave.
+    /// By the id in gnudi.
     made: HashMap<Uuid, Uuid>,
     by_gnocchi: HashMap<Uuid, Uuid>,
-    /// A metric that was asked for and whose answer is not known.
+    /// A creation whose result is unknown.
     attempt: Option<Attempt>,
 }
 
-/// A request that makes a metric.
+/// A request that creates a metric.
 #[derive(Debug)]
 struct Attempt {
     gnudi: Uuid,
-    /// Gnocchi's metrics of the same name before the request.
+    /// Gnocchi's metrics with the same name before the request.
     before: HashSet<Uuid>,
 }
 
@@ -82,7 +82,7 @@ struct Attempt {
 const ATTEMPT: &str = "attempt";
 
 impl Posted {
-    /// Reads what is said beside a file.
+    /// Reads `FILE.posted`.
     pub fn read(file: &Path) -> Result<Self, ExportError> {
         let path = state_path(file);
         match File::open(&path) {
@@ -92,18 +92,18 @@ impl Posted {
         }
     }
 
-    /// The id in gnudi of a metric that Gnocchi has made.
+    /// The id in gnudi of a metric that Gnocchi has created.
     pub fn original(&self, gnocchi: Uuid) -> Option<Uuid> {
         self.by_gnocchi.get(&gnocchi).copied()
     }
 
-    /// The metric that an earlier attempt has made: the one that was not there before it.
+    /// The metric that an earlier attempt has created: the one that did not exist before it.
     fn made_by_attempt(&self, gnudi: Uuid, alike: &HashSet<Uuid>) -> Option<Uuid> {
         let attempt = self.attempt.as_ref().filter(|attempt| attempt.gnudi == gnudi)?;
         alike.difference(&attempt.before).copied().find(|id| !self.by_gnocchi.contains_key(id))
     }
 
-    /// What it says, and where its last whole line ends.
+    /// Parses the contents, and the end of its last complete line.
     fn parse(file: &File, path: &Path) -> Result<(Self, u64), ExportError> {
         let (mut posted, mut end) = (Self::default(), 0);
         let mut reader = BufReader::new(file);
@@ -147,8 +147,12 @@ fn state_path(file: &Path) -> PathBuf {
     name.into()
 }
 
-/// Posts what is left of `file`.
-pub async fn post(file: &Path, client: &Client, tell: &mut dyn FnMut(Told<'_>)) -> Result<Report, PostError> {
+/// Posts the rest of `file`.
+pub async fn post(
+    file: &Path,
+    client: &Client,
+    tell: &mut dyn FnMut(PostEvent<'_>),
+) -> Result<Report, PostError> {
     let input = File::open(file).map_err(|error| ExportError::file(file, error))?;
     let last = last_whole(&input, file)?;
     let mut state = StateFile::open(file)?;
@@ -166,18 +170,18 @@ pub async fn post(file: &Path, client: &Client, tell: &mut dyn FnMut(Told<'_>)) 
         if let Some((gnudi, gnocchi)) = made
             && line.path.as_deref() == Some(NEW_METRIC)
         {
-            tell(Told::Made { gnudi, gnocchi });
+            tell(PostEvent::Made { gnudi, gnocchi });
         }
         (report.lines, report.bytes) = (number, end);
         report.measures += line.measures.unwrap_or(0);
-        tell(Told::Progress(&report));
+        tell(PostEvent::Progress(&report));
     }
     state.sync()?;
     Ok(report)
 }
 
-/// The last line up to which the export has written all: its number, and where it ends. What is behind it, a further run of the export
-/// cuts off.
+/// The number and end of the last line that the export has completed. Later lines will be truncated by the next run of
+/// the export.
 fn last_whole(input: &File, path: &Path) -> Result<(u64, u64), ExportError> {
     let mut last = (0, 0);
     let mut lines = Lines::new(input, path);
@@ -189,7 +193,7 @@ fn last_whole(input: &File, path: &Path) -> Result<(u64, u64), ExportError> {
     Ok(last)
 }
 
-/// `FILE.posted`, by one process at a time.
+/// `FILE.posted`, open in one process at a time.
 struct StateFile {
     file: File,
     path: PathBuf,
@@ -222,14 +226,14 @@ impl StateFile {
         let written = self.file.write_all(text.as_bytes());
         written.map_err(|error| ExportError::file(&self.path, error))?;
         if let Some((gnudi, gnocchi)) = made {
-            // Posted again, it would be made again.
+            // If lost, the metric would be created twice.
             self.sync()?;
             self.posted.insert(gnudi, gnocchi);
         }
         Ok(())
     }
 
-    /// Notes that a metric is about to be made.
+    /// Records that a metric is about to be created.
     fn attempt(&mut self, gnudi: Uuid, before: HashSet<Uuid>) -> Result<(), ExportError> {
         let mut text = format!("{ATTEMPT} {gnudi}");
         for id in &before {
@@ -247,10 +251,10 @@ impl StateFile {
     }
 }
 
-/// Where metrics without a resource are made.
+/// Where metrics without a resource are created.
 pub(super) const NEW_METRIC: &str = "/v1/metric";
 
-/// How many metrics of one name are looked at.
+/// Maximum metrics of one name that are compared.
 const ALIKE_MAX: usize = 1000;
 
 enum Failure {
@@ -270,7 +274,7 @@ impl Failure {
     }
 }
 
-/// Posts a line; answers the ids of the metric that it makes and that Gnocchi names.
+/// Posts a line; returns the id in gnudi and in Gnocchi of the metric that it creates.
 async fn send(
     client: &Client,
     line: &Line,
@@ -308,8 +312,8 @@ async fn send(
     Ok(Some((gnudi, gnocchi)))
 }
 
-/// Gnocchi's metrics with the name that a body has. `None` where they cannot be told from others: without a name, or with too many of
-/// it.
+/// Gnocchi's metrics with the name in a body. `None` if a new one could not be recognised: without a name, or with too
+/// many of that name.
 async fn metrics_alike(client: &Client, body: &[u8]) -> Result<Option<HashSet<Uuid>>, Failure> {
     let body: Map<String, Value> =
         serde_json::from_slice(body).map_err(|error| Failure::Answer(error.to_string()))?;
@@ -321,7 +325,7 @@ async fn metrics_alike(client: &Client, body: &[u8]) -> Result<Option<HashSet<Uu
     Ok(Some(ids).filter(|ids| ids.len() < ALIKE_MAX))
 }
 
-/// Whether a refusal says that Gnocchi has, or lacks, already what it should, or will.
+/// Whether an error means that Gnocchi is already in the desired state.
 fn is_done_already(method: &str, path: &str, error: &ClientError) -> bool {
     let Some(refused) = error.refused() else { return false };
     match (method, refused.status) {
@@ -337,7 +341,7 @@ fn is_done_already(method: &str, path: &str, error: &ClientError) -> bool {
     }
 }
 
-/// The body, with Gnocchi's ids of metrics that it has made.
+/// The body with Gnocchi's ids of the metrics that it has created.
 fn body_of(line: &Line, posted: &Posted) -> Result<Option<Bytes>, Failure> {
     let Some(body) = &line.body else { return Ok(None) };
     if line.made.is_empty() {

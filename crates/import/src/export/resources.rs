@@ -1,6 +1,6 @@
-//! Resources: those that are gone, those that are new with all their revisions, and what has changed in the others.
+//! Exports deleted resources, new ones with all their revisions, and changes of others.
 //!
-//! Gnocchi stamps revisions with its own time: what they hold is brought back, when they began is not.
+//! Gnocchi stamps revisions with its own time: their contents are transferred, their times are not.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +15,7 @@ use super::{
     Export, ExportError,
     definitions::Types,
     file::Earlier,
-    line::{BroughtRevision, Line},
+    line::{ExportedRevision, Line},
     merge::{self, Listing, Rows},
 };
 use crate::{
@@ -23,10 +23,10 @@ use crate::{
     target::resource_page,
 };
 
-/// Resources, or revisions, in one page of gnudi's listing.
+/// Resources or revisions per page of gnudi's listing.
 const PAGE_ROWS: usize = 5_000;
 
-/// Those of a type that Gnocchi has.
+/// Gnocchi's resources of a type.
 struct Theirs<'a> {
     index: &'a mut Index,
     of: Option<&'a SourceType>,
@@ -49,14 +49,14 @@ impl Rows for Theirs<'_> {
     }
 }
 
-/// Those of a type that gnudi has, each with its revisions, oldest first; the last is the resource as it is.
+/// gnudi's resources of a type, each with its revisions, oldest first; the last one is current.
 struct Ours<'a> {
     indexer: &'a dyn Indexer,
     of: Option<&'a str>,
     marker: Option<ResourceMarker>,
-    /// Whether earlier revisions are read, too.
+    /// Whether to read earlier revisions.
     history: bool,
-    /// Of the resource at the end of the last page, of which the next one may have more.
+    /// Revisions of the last resource of a page, of which the next page may have more.
     rest: Vec<Arc<Resource>>,
 }
 
@@ -109,8 +109,8 @@ fn listings<'a>(
     (Listing::new(theirs), Listing::new(ours))
 }
 
-/// Deletes what gnudi has no more, or as another resource of the same id. All of it before anything is made: the id may be that of a
-/// resource of another type now.
+/// Deletes resources that are gone in gnudi, or replaced by another one with the same id. All deletions precede
+/// creations: the id may now belong to a resource of another type.
 pub(super) async fn write_deleted(export: &mut Export<'_>, types: &[Types]) -> Result<(), ExportError> {
     for of in types {
         let mut gone = Vec::new();
@@ -135,22 +135,22 @@ pub(super) async fn write_deleted(export: &mut Export<'_>, types: &[Types]) -> R
     Ok(())
 }
 
-/// Whether gnudi's resource was made since, after Gnocchi's of that id was deleted there. One that was imported begins with the same
-/// revision; of one that the file makes the file knows it.
+/// Whether gnudi's resource was created after the one with the same id in Gnocchi was deleted. An imported one begins
+/// with the same revision; the file records those that it creates.
 fn is_another(theirs: &SourceResource, ours: &Revisions, earlier: &Earlier) -> bool {
     let first = ours[0].revision_start;
     let made = earlier.resources.get(&ours[0].id).and_then(|brought| brought.first);
     made != Some(first) && theirs.revisions.iter().all(|revision| revision.revision_start != first)
 }
 
-/// Up to which of gnudi's revisions Gnocchi knows a resource: that of the import, or the last one in the file. (What Gnocchi says of those
-/// in the file is of the time at which they were posted.)
+/// The last of gnudi's revisions that Gnocchi has: from the import, or the last one in the file. (Gnocchi's own
+/// revision times of the latter are those of posting.)
 fn known_until(theirs: &SourceResource, earlier: &Earlier) -> Timestamp {
     let imported = theirs.revisions.last().map_or(Timestamp::EPOCH, |revision| revision.revision_start);
     earlier.resources.get(&theirs.id).map_or(imported, |brought| brought.newest)
 }
 
-/// Makes what Gnocchi lacks, and changes what is otherwise there.
+/// Creates resources that Gnocchi lacks, and updates those that differ.
 pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> Result<(), ExportError> {
     for of in types {
         let Export { gnocchi, gnudi, output, earlier, options, report, tell } = export;
@@ -178,7 +178,7 @@ pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> R
     Ok(())
 }
 
-/// What is to be done for one resource after the other.
+/// The changes, resource by resource.
 struct Changes<'a> {
     creator: &'a str,
     lines: Vec<Line>,
@@ -186,7 +186,7 @@ struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// A resource that Gnocchi lacks.
+    /// Creates a resource.
     fn make(&mut self, revisions: &Revisions, earlier: &Earlier) {
         let first = &revisions[0];
         let brought = earlier.resources.get(&first.id);
@@ -198,7 +198,7 @@ impl Changes<'_> {
         }
         let mut state = State::of(first);
         let mut body = state.body(&State::default(), |_| {});
-        // Whoever posts another id than a UUID gets a resource of its own.
+        // Posting an id that is not a UUID creates a resource that belongs to the caller.
         let is_own = first.creator == *self.creator;
         let id = if is_own { first.original_resource_id.to_string() } else { first.id.to_string() };
         body.insert("id".to_owned(), id.into());
@@ -208,7 +208,7 @@ impl Changes<'_> {
         self.follow(&mut state, revisions, first.revision_start);
     }
 
-    /// The revisions behind `until`, and at last what Gnocchi has otherwise all the same.
+    /// Transfers the revisions after `until`, and finally any remaining difference.
     fn follow(&mut self, state: &mut State, revisions: &Revisions, until: Timestamp) {
         let later = revisions.iter().filter(|revision| revision.revision_start > until);
         for revision in later.chain(revisions.last()) {
@@ -232,18 +232,18 @@ impl Changes<'_> {
     }
 }
 
-fn brought_by(revision: &Resource, is_first: bool) -> BroughtRevision {
-    BroughtRevision { id: revision.id, start: revision.revision_start.0, is_first }
+fn brought_by(revision: &Resource, is_first: bool) -> ExportedRevision {
+    ExportedRevision { id: revision.id, start: revision.revision_start.0, is_first }
 }
 
-/// What a request can say of a resource.
+/// The part of a resource that a request can set.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct State {
     started_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
     user_id: Option<String>,
     project_id: Option<String>,
-    /// Those that have a value.
+    /// Non-null attributes.
     attributes: BTreeMap<Text, AttributeValue>,
 }
 
@@ -259,7 +259,7 @@ impl State {
         }
     }
 
-    /// A resource of Gnocchi's, once its type is as gnudi's.
+    /// A resource of Gnocchi, after its type was changed to gnudi's.
     fn of_source(revision: Option<&SourceRevision>, of: &Types) -> Self {
         let Some(revision) = revision else { return Self::default() };
         let mut attributes = with_value(&revision.attributes);
@@ -274,7 +274,8 @@ impl State {
         }
     }
 
-    /// The body of a request that makes this of `before`. `lost` is told of fields whose value no request can take away.
+    /// The body of a request that changes `before` to this. `lost` is called for fields whose value no request can
+    /// remove.
     fn body(&self, before: &State, mut lost: impl FnMut(&str)) -> Map<String, Value> {
         let mut body = Map::new();
         let times = [
@@ -316,7 +317,7 @@ fn with_value(attributes: &BTreeMap<Text, AttributeValue>) -> BTreeMap<Text, Att
     given.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// A value as a request gives it.
+/// A value in a request.
 pub(super) fn value_of(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::Null => Value::Null,

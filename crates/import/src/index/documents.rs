@@ -1,4 +1,4 @@
-//! The JSON documents within Gnocchi's index: definitions of archive policies, and attributes of resource types.
+//! JSON documents in Gnocchi's index: definitions of archive policies, and attributes of resource types.
 
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Attribute, AttributeKind, Timespan};
 use serde::Deserialize;

@@ -1,5 +1,4 @@
-//! Gnocchi's index in `PostgreSQL`, `MySQL` or `MariaDB`, as its versions 4.3 to 4.7 lay it out. Reads only, all of it as it was at one
-//! moment.
+//! Reads Gnocchi's index in `PostgreSQL`, `MySQL` or `MariaDB`, versions 4.3 to 4.7, in one consistent snapshot.
 
 mod documents;
 
@@ -15,15 +14,16 @@ use uuid::Uuid;
 
 use documents::{AttributeDocument, archive_policy};
 
-/// The schema's versions from Gnocchi 4.3 to 4.7, by alembic's names, oldest first. What is read here is the same in all.
+/// The schema versions of Gnocchi 4.3 to 4.7 by alembic's names, oldest first. The columns read here are the same in
+/// all.
 const SCHEMAS: [&str; 5] = ["1e1a63d3d186", "04eba72e4f90", "18fff4509e3e", "94544ca86c7e", "f89ed2e3c2ec"];
 
-/// The first version that keeps when a metric got measures.
+/// The first version that stores when a metric got measures.
 const SCHEMA_WITH_LAST_MEASURES: &str = "f89ed2e3c2ec";
 
-/// How many rows one statement brings.
+/// Rows per statement.
 const PAGE_ROWS: usize = 100_000;
-/// How many ids one statement names.
+/// Ids per statement.
 pub const IDS_AT_ONCE: usize = 1_000;
 
 /// Why an index cannot be read.
@@ -39,7 +39,7 @@ pub enum IndexError {
     Invalid { place: String, what: String, reason: String },
 }
 
-/// A resource at some time.
+/// One revision of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceRevision {
     pub original_resource_id: String,
@@ -52,7 +52,7 @@ pub struct SourceRevision {
     pub attributes: BTreeMap<Text, AttributeValue>,
 }
 
-/// A resource with its revisions, oldest first; the last is the resource as it is.
+/// A resource with its revisions, oldest first; the last one is current.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceResource {
     pub id: Uuid,
@@ -66,21 +66,21 @@ pub struct SourceType {
     table: String,
 }
 
-/// Which resources there are.
+/// An entry of the list of resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceState {
     pub id: Uuid,
     pub resource_type: Text,
-    /// Every change begins another revision.
+    /// Every change starts a new revision.
     pub revision_start: Timestamp,
 }
 
-/// Which metrics there are.
+/// An entry of the list of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetricState {
     pub id: MetricId,
-    /// When gnocchi-metricd last began to process measures of it; `None` before 4.7, which does not keep it. It is written before the
-    /// measures are stored.
+    /// When gnocchi-metricd last began to process measures of it; `None` before 4.7, which does not store it. It is
+    /// written before the measures are stored.
     pub last_measures: Option<Timestamp>,
 }
 
@@ -93,7 +93,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Connects, and checks that it is an index of a known version.
+    /// Connects, and checks that the database is an index of a known version.
     pub async fn open(server: &ServerOptions) -> Result<Self, IndexError> {
         let place = server.place();
         let connector = Connector::new(&DatabaseOptions::from(server));
@@ -112,7 +112,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Refuses unknown versions.
+    /// Rejects unknown versions.
     async fn schema(&mut self) -> Result<String, IndexError> {
         let schema = self.column("version_num", Form::Text);
         let select = self.once(format!("SELECT {schema} FROM alembic_version"));
@@ -167,7 +167,7 @@ impl Index {
         })
     }
 
-    /// All but the generic one, and those that are being made or deleted.
+    /// All except the generic one, and those being created or deleted.
     pub async fn resource_types(&mut self) -> Result<Vec<SourceType>, IndexError> {
         let columns = self.columns(&[
             ("name", Form::Text),
@@ -217,7 +217,7 @@ impl Index {
         self.all(&select, state, |state| state.id).await
     }
 
-    /// Those of these resources that are of the type, in the order of their ids. At most [`IDS_AT_ONCE`] ids.
+    /// Resources of the type with these ids, sorted by id. At most [`IDS_AT_ONCE`] ids.
     pub async fn resources(
         &mut self,
         of: &SourceType,
@@ -251,7 +251,7 @@ impl Index {
         Ok(resources)
     }
 
-    /// All but those that are being deleted.
+    /// All except those being deleted.
     pub async fn metric_states(&mut self) -> Result<Vec<MetricState>, IndexError> {
         let last_measures = if self.has_last_measures {
             self.column("last_measure_timestamp", Form::Time)
@@ -278,8 +278,8 @@ impl Index {
         self.decode(&rows, |row| Ok(MetricId(id_at(row, 0)?)))
     }
 
-    /// Those of these metrics that are there, in the order of their ids. At most [`IDS_AT_ONCE`] ids. Gnocchi does not know when they
-    /// were made.
+    /// Metrics with these ids, sorted by id. At most [`IDS_AT_ONCE`] ids. Gnocchi does not store when they were
+    /// created.
     pub async fn metrics(
         &mut self,
         ids: &[MetricId],
@@ -312,8 +312,8 @@ impl Index {
         })
     }
 
-    /// The resources of a type (not of others that share its attributes) behind an id, in the order of their ids: some; none at the
-    /// end.
+    /// A page of the resources of a type (not of types that share its attributes) after an id, sorted by id; empty at
+    /// the end.
     pub async fn resources_behind(
         &mut self,
         of: &SourceType,
@@ -328,7 +328,7 @@ impl Index {
         }
     }
 
-    /// The metrics behind an id, in the order of their ids: some; none at the end.
+    /// A page of the metrics after an id, sorted by id; empty at the end.
     pub async fn metrics_behind(
         &mut self,
         behind: Option<MetricId>,
@@ -341,7 +341,7 @@ impl Index {
         if ids.is_empty() { Ok(Vec::new()) } else { self.metrics(&ids, created_at).await }
     }
 
-    /// Some ids of a statement that ends with a condition.
+    /// A page of ids of a statement that ends with a condition.
     async fn ids_behind(
         &mut self,
         mut select: Statement,
@@ -356,7 +356,7 @@ impl Index {
         self.decode(&rows, |row| id_at(row, 0))
     }
 
-    /// All rows of a statement that ends with a condition, in the order of their ids.
+    /// All rows of a statement that ends with a condition, sorted by id.
     async fn all<T>(
         &mut self,
         select: &str,
@@ -379,7 +379,7 @@ impl Index {
         }
     }
 
-    /// Of resources with the attributes of a type; `suffix` ends the name of its table.
+    /// Selects resources with the attributes of a type; `suffix` is the end of its table's name.
     fn revision_select(&self, of: &SourceType, table: &str, suffix: &str) -> Statement {
         let own = |name: &str| format!("a.{}", self.quoted(name));
         let mut columns = self.columns(&[
@@ -421,7 +421,7 @@ impl Index {
         columns.join(", ")
     }
 
-    /// A column as `gnudi_sql` reads it.
+    /// A column in the form that `gnudi_sql` reads.
     fn column(&self, column: &str, form: Form) -> String {
         match (self.connection.dialect(), form) {
             (Dialect::Mysql, Form::Text) => format!("CAST({column} AS BINARY)"),
@@ -489,11 +489,11 @@ impl Index {
     }
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
-    /// A UUID: a text without or with dashes.
+    /// A UUID: a text with or without dashes.
     Id,
     Integer,
     /// Microseconds since 1970.
@@ -513,7 +513,7 @@ fn time(microseconds: i64) -> Timestamp {
     Timestamp(microseconds.saturating_mul(1000))
 }
 
-/// The columns of `revision_select`.
+/// Reads the columns of `revision_select`.
 fn revision(of: &SourceType, row: &Row) -> Result<SourceRevision, gnudi_sql::Error> {
     let text = |index| Ok::<_, gnudi_sql::Error>(row.try_get::<Option<&str>>(index)?.map(str::to_owned));
     let mut attributes = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Reads a metric while a Gnocchi of the tests' own works on it: each call lets requests come, or gnocchi-metricd do a step of a pass.
+//! Reads a metric while a simulated Gnocchi processes it: at each call requests arrive, or gnocchi-metricd executes a
+//! step of a pass.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ const METRIC: MetricId = MetricId(uuid::Uuid::from_u128(5));
 type Column = (Timespan, AggregationMethod);
 type Buckets = BTreeMap<Timestamp, f64>;
 
-/// What a metric shows after some requests, each of which was a pass.
+/// The state of a metric after some requests, each processed in its own pass.
 #[derive(Clone, Default)]
 struct Truth {
     head: Head,
@@ -81,9 +82,9 @@ fn columns(layout: &Layout, head: &Head, blocks: &[BlockParts<'_>]) -> BTreeMap<
     all
 }
 
-/// How far the running pass is.
+/// The progress of the running pass.
 enum Step {
-    /// These columns are written still.
+    /// Columns still to be written.
     Splits(Vec<Column>),
     Points,
     Removal,
@@ -92,25 +93,25 @@ enum Step {
 struct Gnocchi {
     layout: Layout,
     back_window: i64,
-    /// That are still to come, the next one last.
+    /// Requests still to arrive, the next one last.
     coming: Vec<Vec<Measure>>,
-    /// What is true after each request that came.
+    /// The correct state after each request.
     truths: Vec<Truth>,
     waiting: Vec<StoredMeasures>,
-    /// How many requests were processed.
+    /// Number of processed requests.
     processed: usize,
     pass: Option<Step>,
     splits: BTreeMap<Column, Buckets>,
     points: Option<BTreeMap<Timestamp, f64>>,
-    /// What happens at each call; passes go on to their ends once it is used up.
+    /// What happens at each call; when exhausted, passes run to their end.
     chance: Box<dyn Iterator<Item = u8> + Send>,
-    /// How many requests had come at each look at the backlog.
+    /// Number of requests that had arrived at each listing of the backlog.
     looks: Vec<usize>,
 }
 
 impl Gnocchi {
     fn go_on(&mut self) {
-        // Mostly a few steps, now and then whole passes.
+        // Mostly a few steps, sometimes whole passes.
         let steps = self.chance.next().unwrap_or(u8::MAX);
         for _ in 0..if steps < 50 { steps } else { steps % 4 } {
             match self.chance.next().unwrap_or(u8::MAX) {
@@ -196,7 +197,7 @@ impl Incoming for Shared {
         Ok(HashSet::from([METRIC]))
     }
 
-    async fn waiting(&self, _: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, _: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let mut gnocchi = self.0.lock();
         gnocchi.go_on();
         let came = gnocchi.truths.len();
@@ -214,7 +215,7 @@ fn encoded_points(points: &BTreeMap<Timestamp, f64>) -> Bytes {
     lz4_flex::block::compress_prepend_size(&bytes).into()
 }
 
-/// By the start of each split, nine bytes for each bucket.
+/// By the start of each split, nine bytes per bucket.
 fn encoded_splits(granularity: Timespan, buckets: &Buckets) -> BTreeMap<Timestamp, Bytes> {
     let span = granularity.0 * carbonara::BUCKETS_MAX;
     let mut splits: BTreeMap<Timestamp, Vec<u8>> = BTreeMap::new();
@@ -234,7 +235,8 @@ fn layout(back_window: u64) -> Layout {
     Layout::of(&ArchivePolicy::new("p".to_owned(), back_window, vec![item(1), item(60)], methods).unwrap())
 }
 
-/// Requests near each other in time, with points that are late but never too late: it depends on passes which of those are dropped.
+/// Requests close in time, with late points that are never too late: which of those Gnocchi drops depends on its
+/// passes.
 fn requests() -> impl Strategy<Value = Vec<Vec<Measure>>> {
     let request = (
         (0i64..14).prop_map(|step| step * 5),
@@ -254,11 +256,11 @@ fn requests() -> impl Strategy<Value = Vec<Vec<Measure>>> {
     })
 }
 
-/// What imports have written: the head, and all blocks.
+/// The head and all blocks that imports have written.
 type Stored = (Vec<u8>, Vec<(BlockKey, Bytes)>);
 
-/// What an import shows of the metric: it has to be what was true after some request between those that waited when it began to look,
-/// and those that had come when it ended.
+/// The imported state must be a correct one after some request between those processed when the import began and those
+/// that had arrived when it ended.
 async fn check(
     source: &SeriesSource,
     shared: &Shared,
@@ -310,8 +312,8 @@ proptest! {
         })));
         let source = SeriesSource {
             storage: shared.clone(), incoming: shared.clone(), layouts: HashMap::new(), backlog: HashSet::from([METRIC]),
-            takes_waiting: true,
-            pause: Duration::ZERO, takes_doubtful: AtomicBool::new(false),
+            includes_backlog: true,
+            pause: Duration::ZERO, accepts_inconsistent: AtomicBool::new(false),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let mut stored = None;

@@ -1,5 +1,5 @@
-//! Gnocchi's driver `ceph`: an object for each split, one for the points of the back window, whose omap has the names of the splits,
-//! and one for each sack, whose omap has the measures that wait.
+//! Gnocchi's driver `ceph`: an object per split, one for the points of the back window, whose omap lists the splits,
+//! and one per sack, whose omap holds the incoming measures.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -13,10 +13,10 @@ use super::{
     request_time,
 };
 
-/// What the keys of measures begin with; the metric's id follows, and what tells requests apart.
+/// Prefix of the keys of measures, followed by the metric's id and a unique suffix.
 const MEASURES: &str = "measure_";
 
-/// A storage in a pool.
+/// The storage in a pool.
 pub struct CephStorage(pub Arc<CephReader>);
 
 fn points_name(metric: MetricId) -> String {
@@ -30,7 +30,7 @@ impl Storage for CephStorage {
     }
 
     async fn points(&self, metric: MetricId) -> Result<Option<Bytes>, SourceError> {
-        // Made empty, before the first pass is written.
+        // Created empty, before the first pass.
         Ok(self.0.get(&points_name(metric)).await?.filter(|bytes| !bytes.is_empty()))
     }
 
@@ -41,7 +41,7 @@ impl Storage for CephStorage {
             let Ok(place) = String::from_utf8(name) else { continue };
             let key = place.strip_prefix(&prefix).and_then(SplitKey::from_name);
             let Some(key) = key.filter(wanted) else { continue };
-            // Gnocchi deletes what has expired.
+            // Gnocchi deletes expired splits.
             if let Some(bytes) = self.0.get(&place).await? {
                 splits.push(StoredSplit { key, place, bytes });
             }
@@ -50,7 +50,7 @@ impl Storage for CephStorage {
     }
 }
 
-/// Measures that wait in a pool.
+/// The incoming measures in a pool.
 pub struct CephIncoming {
     pool: Arc<CephReader>,
     sacks: Sacks,
@@ -58,7 +58,7 @@ pub struct CephIncoming {
 
 impl CephIncoming {
     /// # Errors
-    /// A pool in which no Gnocchi takes measures.
+    /// If the pool is not an incoming storage of Gnocchi.
     pub async fn open(pool: Arc<CephReader>) -> Result<Self, SourceError> {
         let settings = pool.get(SETTINGS).await?;
         let sacks = Sacks::of_settings("ceph", settings.as_deref())?;
@@ -80,7 +80,7 @@ impl Incoming for CephIncoming {
         Ok(found)
     }
 
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let prefix = format!("{MEASURES}{}_", metric.0);
         let entries = self.pool.omap(&self.sacks.of(metric), &prefix).await?;
         let measures = |(name, bytes): (Vec<u8>, Vec<u8>)| StoredMeasures {

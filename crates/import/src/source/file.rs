@@ -1,5 +1,5 @@
-//! Gnocchi's driver `file`: one directory for each metric, with a file for each split, one for the points of the back window, and a
-//! directory of measures that wait.
+//! Gnocchi's driver `file`: a directory per metric, with a file per split and one for the points of the back window,
+//! and a directory of incoming measures.
 
 use std::{
     collections::HashSet,
@@ -16,12 +16,12 @@ use super::{
     Wanted, request_time,
 };
 
-/// How long the parts of an id are that make directories, where nothing else is written down.
+/// Default length of the id parts that name directories.
 const SUBDIR_CHARACTERS_DEFAULT: usize = 2;
-/// A storage's settings, in its folder `tmp`.
+/// The storage's settings, in its folder `tmp`.
 const STORAGE_SETTINGS: &str = "gnocchi-storage-config";
 
-/// A storage in a folder.
+/// The storage in a folder.
 #[derive(Clone, Debug)]
 pub struct FileStorage {
     base: PathBuf,
@@ -30,7 +30,7 @@ pub struct FileStorage {
 
 impl FileStorage {
     /// # Errors
-    /// A folder that is no storage, or cannot be read; settings that are none.
+    /// If the folder is not a storage or cannot be read, or its settings are invalid.
     pub fn open(base: &Path) -> io::Result<Self> {
         fs::read_dir(base)?;
         let subdir_characters = match fs::read(base.join("tmp").join(STORAGE_SETTINGS)) {
@@ -80,7 +80,7 @@ impl Storage for FileStorage {
             for name in names(&of_method)? {
                 let Some(key) = split_key(method, &name).filter(wanted) else { continue };
                 let path = of_method.join(&name);
-                // Gnocchi deletes what has expired.
+                // Gnocchi deletes expired splits.
                 let Some(bytes) = read_if_there(&path)? else { continue };
                 splits.push(StoredSplit { key, place: path.display().to_string(), bytes });
             }
@@ -89,13 +89,13 @@ impl Storage for FileStorage {
     }
 }
 
-/// Of a file in the directory of a method: `1412020800.0_60.0_v3`.
+/// From a file name in a method's directory: `1412020800.0_60.0_v3`.
 fn split_key(method: &str, name: &str) -> Option<SplitKey> {
     let (start, granularity) = name.strip_suffix(VERSION)?.split_once('_')?;
     SplitKey::from_parts(start, method, granularity)
 }
 
-/// `None` where there is no such file.
+/// `None` if the file does not exist.
 fn read_if_there(path: &Path) -> io::Result<Option<Bytes>> {
     match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -103,7 +103,7 @@ fn read_if_there(path: &Path) -> io::Result<Option<Bytes>> {
     }
 }
 
-/// Measures that wait: a directory for each sack, and in it one for each metric that has some.
+/// Incoming measures: a directory per sack, with a directory for each metric that has some.
 #[derive(Debug)]
 pub struct FileIncoming {
     base: PathBuf,
@@ -112,7 +112,7 @@ pub struct FileIncoming {
 
 impl FileIncoming {
     /// # Errors
-    /// A folder in which no Gnocchi takes measures.
+    /// If the folder is not an incoming storage of Gnocchi.
     pub fn open(base: PathBuf) -> Result<Self, SourceError> {
         let settings = read_if_there(&base.join("tmp").join(SETTINGS))?;
         let sacks = Sacks::of_settings(&base.display().to_string(), settings.as_deref())?;
@@ -135,14 +135,14 @@ impl Incoming for FileIncoming {
         Ok(found)
     }
 
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let dir = self.base.join(self.sacks.of(metric)).join(metric.0.to_string());
         let mut names = names(&dir)?;
         names.sort_by(|a, b| request_time(a).cmp(request_time(b)));
         let mut waiting = Vec::new();
         for name in names {
             let path = dir.join(name);
-            // A worker of Gnocchi may have taken it.
+            // Gnocchi may have processed it meanwhile.
             let Some(bytes) = read_if_there(&path)? else { continue };
             waiting.push(StoredMeasures { place: path.display().to_string(), bytes });
         }
@@ -150,7 +150,7 @@ impl Incoming for FileIncoming {
     }
 }
 
-/// The names in a directory, sorted; none where it is gone.
+/// The sorted names in a directory; none if it does not exist.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Where a Gnocchi keeps series and measures that wait: one file for each of its drivers. Reads only.
+//! Gnocchi's storage and incoming storage, read only: one file per driver.
 
 mod ceph;
 mod file;
@@ -21,11 +21,11 @@ pub use self::{
     swift::{SwiftIncoming, SwiftStorage, settings_container},
 };
 
-/// The version of Gnocchi's form of series, which ends each name.
+/// The version suffix of names in the storage.
 const VERSION: &str = "_v3";
 /// The name of the points of the back window.
 const POINTS: &str = "none_v3";
-/// The name of incoming's settings, which hold the count of sacks.
+/// The name of the settings of incoming, which hold the number of sacks.
 const SETTINGS: &str = "gnocchi-config";
 
 /// Why a source cannot be read.
@@ -41,7 +41,7 @@ pub enum SourceError {
     Other(String),
 }
 
-/// Which buckets of a metric a split holds: 3600 of one method and granularity.
+/// Identifies a split of a metric: 3600 buckets of one method and granularity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SplitKey {
     pub method: AggregationMethod,
@@ -50,7 +50,7 @@ pub struct SplitKey {
 }
 
 impl SplitKey {
-    /// Of the parts of a name: `1412020800.0`, `rate:mean`, `60.0`.
+    /// From the parts of a name: `1412020800.0`, `rate:mean`, `60.0`.
     fn from_parts(start: &str, method: &str, granularity: &str) -> Option<Self> {
         let nanoseconds = |text| python::nanoseconds_of_seconds(python::float_of_text(text)?).ok();
         Some(SplitKey {
@@ -60,7 +60,7 @@ impl SplitKey {
         })
     }
 
-    /// Of a name as most drivers write it: `1412020800.0_mean_60.0_v3`.
+    /// From a name in the form of most drivers: `1412020800.0_mean_60.0_v3`.
     fn from_name(name: &str) -> Option<Self> {
         let mut parts = name.strip_suffix(VERSION)?.split('_');
         let key = SplitKey::from_parts(parts.next()?, parts.next()?, parts.next()?)?;
@@ -68,35 +68,35 @@ impl SplitKey {
     }
 }
 
-/// A split as it is stored.
+/// A stored split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSplit {
     pub key: SplitKey,
-    /// Where it lies, for messages.
+    /// Its location, for messages.
     pub place: String,
     pub bytes: Bytes,
 }
 
-/// Which splits are to be read.
+/// Selects the splits to read.
 pub type Wanted<'a> = &'a (dyn Fn(&SplitKey) -> bool + Send + Sync);
 
 /// Gnocchi's `[storage]`.
 #[async_trait]
 pub trait Storage: Send + Sync {
-    /// Where the points of a metric lie, for messages.
+    /// The location of a metric's points, for messages.
     fn points_place(&self, metric: MetricId) -> String;
 
     /// The points of the back window; `None` before the first measures.
     async fn points(&self, metric: MetricId) -> Result<Option<Bytes>, SourceError>;
 
-    /// The splits that are wanted, in any order.
+    /// The selected splits, in any order.
     async fn splits(&self, metric: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError>;
 }
 
-/// The measures of one request to one metric.
+/// The measures of one request for one metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMeasures {
-    /// Where they lie, for messages.
+    /// Their location, for messages.
     pub place: String,
     pub bytes: Bytes,
 }
@@ -104,19 +104,19 @@ pub struct StoredMeasures {
 /// Gnocchi's `[incoming]`.
 #[async_trait]
 pub trait Incoming: Send + Sync {
-    /// Which metrics have measures that wait all the time that this takes, and perhaps others.
+    /// At least the metrics that have a backlog during the whole call.
     async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError>;
 
-    /// The measures of a metric that wait now, in the order of their requests.
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError>;
+    /// The current backlog of a metric, in order of the requests.
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError>;
 }
 
-/// The count of a store's sacks, which are called `incoming128-7`; by the driver `s3`, `7-128`.
+/// The number of sacks, which are called `incoming128-7`, or `7-128` by the driver `s3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sacks(u128);
 
 impl Sacks {
-    /// Of the settings' document `{"sacks": 128}`.
+    /// From the settings document `{"sacks": 128}`.
     fn of_settings(place: &str, settings: Option<&[u8]>) -> Result<Self, SourceError> {
         let document: Option<serde_json::Value> =
             settings.and_then(|settings| serde_json::from_slice(settings).ok());
@@ -132,7 +132,7 @@ impl Sacks {
         })
     }
 
-    /// The sack that has a metric.
+    /// The sack of a metric.
     fn of(self, metric: MetricId) -> String {
         self.name(self.number_of(metric))
     }
@@ -141,7 +141,7 @@ impl Sacks {
         metric.0.as_u128() % self.0
     }
 
-    /// For `SCAN`, of the names of all sacks.
+    /// A pattern for `SCAN` that matches all sacks.
     fn name_pattern(self) -> String {
         format!("incoming{}-*", self.0)
     }
@@ -155,13 +155,13 @@ impl Sacks {
     }
 }
 
-/// The metrics that names of measures name: `<metric>/<uuid>_<time>`, with more before it or not. Other names are settings.
+/// The metrics in names of measures: `<metric>/<uuid>_<time>` with an optional prefix. Other names are settings.
 fn metrics_of(names: impl IntoIterator<Item = String>) -> impl Iterator<Item = MetricId> {
     let metric = |name: String| python::parse_uuid(name.rsplit('/').nth(1)?).map(MetricId);
     names.into_iter().filter_map(metric)
 }
 
-/// When a request came, of the name of its measures: `<uuid>_20261125_13:20:01`, with more before it or not.
+/// The time of a request, from the name of its measures: `<uuid>_20261125_13:20:01` with an optional prefix.
 fn request_time(name: &str) -> &str {
     const DIGITS: usize = "20261125_13:20:01".len();
     name.len().checked_sub(DIGITS).and_then(|at| name.get(at..)).unwrap_or(name)

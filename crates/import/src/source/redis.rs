@@ -1,5 +1,5 @@
-//! Gnocchi's driver `redis`: a hash for each metric, with a field for each split and one for the points of the back window, and a list of
-//! measures that wait for each metric that has some.
+//! Gnocchi's driver `redis`: a hash per metric, with a field per split and one for the points of the back window, and a
+//! list of incoming measures for each metric that has some.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -13,17 +13,17 @@ use super::{
     Incoming, POINTS, SETTINGS, Sacks, SourceError, SplitKey, Storage, StoredMeasures, StoredSplit, Wanted,
 };
 
-/// How many keys the server looks at for one command: about a millisecond.
+/// Keys scanned per command: about a millisecond for the server.
 const KEYS_AT_ONCE: usize = 5_000;
 
-/// A storage.
+/// The storage.
 pub struct RedisStorage(pub Arc<RedisClient>);
 
 fn series_key(metric: MetricId) -> String {
     format!("timeseries:{}", metric.0)
 }
 
-/// The answer to one command.
+/// The response to one command.
 async fn answer<T: FromRedisValue>(client: &RedisClient, call: Call) -> Result<T, SourceError> {
     let answers = client.call(0, Confirm::Master, vec![call]).await;
     let value = answers.into_iter().next().unwrap_or(Ok(Value::Nil))?;
@@ -40,7 +40,7 @@ impl Storage for RedisStorage {
     async fn points(&self, metric: MetricId) -> Result<Option<Bytes>, SourceError> {
         let call = Call::on_key("HGET", series_key(metric).into()).arg(POINTS);
         let bytes: Option<Vec<u8>> = answer(&self.0, call).await?;
-        // Made empty, before the first pass is written.
+        // Created empty, before the first pass.
         Ok(bytes.filter(|bytes| !bytes.is_empty()).map(Bytes::from))
     }
 
@@ -60,7 +60,7 @@ impl Storage for RedisStorage {
             call.push(name);
         }
         let values: Vec<Option<Vec<u8>>> = answer(&self.0, call).await?;
-        // Gnocchi deletes what has expired.
+        // Gnocchi deletes expired splits.
         let there = keys.into_iter().zip(values).filter_map(|((key, name), bytes)| {
             Some(StoredSplit { key, place: format!("{hash} {name}"), bytes: bytes?.into() })
         });
@@ -68,7 +68,7 @@ impl Storage for RedisStorage {
     }
 }
 
-/// Measures that wait.
+/// The incoming measures.
 pub struct RedisIncoming {
     client: Arc<RedisClient>,
     sacks: Sacks,
@@ -76,7 +76,7 @@ pub struct RedisIncoming {
 
 impl RedisIncoming {
     /// # Errors
-    /// A Redis in which no Gnocchi takes measures.
+    /// If the Redis is not an incoming storage of Gnocchi.
     pub async fn open(client: Arc<RedisClient>) -> Result<Self, SourceError> {
         let count: Option<u64> = answer(&client, Call::on_key("HGET", SETTINGS.into()).arg("sacks")).await?;
         let sacks = Sacks::new(&client.place(), count)?;
@@ -91,8 +91,8 @@ impl RedisIncoming {
 
 #[async_trait]
 impl Incoming for RedisIncoming {
-    /// A list is there as long as something is in it. All keys are looked through a few at a time, since one listing would hold up
-    /// Gnocchi. (To ask for the list of each metric takes ten times as long where there are many.)
+    /// A list exists as long as it is not empty. All keys are scanned a few at a time, since a single listing would
+    /// block Gnocchi. (Asking for each metric's list takes ten times as long if there are many.)
     async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError> {
         let pattern = self.sacks.name_pattern() + ":*";
         let (mut found, mut cursor) = (HashSet::new(), "0".to_owned());
@@ -110,7 +110,7 @@ impl Incoming for RedisIncoming {
         }
     }
 
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let list = self.list(metric);
         let call = Call::on_key("LRANGE", list.clone().into()).arg(0).arg(-1);
         let requests: Vec<Vec<u8>> = answer(&self.client, call).await?;

@@ -1,5 +1,5 @@
-//! Gnocchi's driver `s3`: in one bucket an object for each split and one for the points of the back window, in another the measures that
-//! wait.
+//! Gnocchi's driver `s3`: one bucket with an object per split and one for the points of the back window, and another
+//! with the incoming measures.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::{
     Wanted, metrics_of, request_time,
 };
 
-/// A storage in the bucket `PREFIX-aggregates`.
+/// The storage in the bucket `PREFIX-aggregates`.
 pub struct S3Storage(pub S3Reader);
 
 /// `mean_60.0_1412020800.0_v3`
@@ -30,7 +30,7 @@ impl Storage for S3Storage {
     }
 
     async fn points(&self, metric: MetricId) -> Result<Option<Bytes>, SourceError> {
-        // Made empty, before the first pass is written.
+        // Created empty, before the first pass.
         Ok(self.0.get(&self.points_place(metric)).await?.filter(|bytes| !bytes.is_empty()))
     }
 
@@ -40,7 +40,7 @@ impl Storage for S3Storage {
         for place in self.0.list(&prefix).await? {
             let key = place.strip_prefix(&prefix).and_then(split_key);
             let Some(key) = key.filter(wanted) else { continue };
-            // Gnocchi deletes what has expired.
+            // Gnocchi deletes expired splits.
             if let Some(bytes) = self.0.get(&place).await? {
                 splits.push(StoredSplit { key, place, bytes });
             }
@@ -49,7 +49,7 @@ impl Storage for S3Storage {
     }
 }
 
-/// Measures that wait in the bucket `PREFIX-measure`.
+/// The incoming measures in the bucket `PREFIX-measure`.
 pub struct S3Incoming {
     bucket: S3Reader,
     sacks: Sacks,
@@ -57,7 +57,7 @@ pub struct S3Incoming {
 
 impl S3Incoming {
     /// # Errors
-    /// A bucket in which no Gnocchi takes measures.
+    /// If the bucket is not an incoming storage of Gnocchi.
     pub async fn open(bucket: S3Reader) -> Result<Self, SourceError> {
         let settings = bucket.get(SETTINGS).await?;
         let sacks = Sacks::of_settings("s3", settings.as_deref())?;
@@ -71,14 +71,14 @@ impl Incoming for S3Incoming {
         Ok(metrics_of(self.bucket.list("").await?).collect())
     }
 
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let Sacks(count) = self.sacks;
         let prefix = format!("{}-{count}/{}/", self.sacks.number_of(metric), metric.0);
         let mut names = self.bucket.list(&prefix).await?;
         names.sort_by(|a, b| request_time(a).cmp(request_time(b)));
         let mut waiting = Vec::new();
         for place in names {
-            // A worker of Gnocchi may have taken it.
+            // Gnocchi may have processed it meanwhile.
             if let Some(bytes) = self.bucket.get(&place).await? {
                 waiting.push(StoredMeasures { place, bytes });
             }

@@ -1,5 +1,5 @@
-//! Gnocchi's driver `swift`: a container for each metric, with an object for each split and one for the points of the back window, and a
-//! container of measures that wait for each sack.
+//! Gnocchi's driver `swift`: a container per metric, with an object per split and one for the points of the back
+//! window, and a container of incoming measures per sack.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::{
     metrics_of, request_time,
 };
 
-/// A storage in the containers `PREFIX.METRIC`.
+/// The storage in the containers `PREFIX.METRIC`.
 pub struct SwiftStorage {
     pub account: Arc<SwiftReader>,
     pub container_prefix: String,
@@ -40,7 +40,7 @@ impl Storage for SwiftStorage {
         let mut splits = Vec::new();
         for name in self.account.list(&container, "").await?.unwrap_or_default() {
             let Some(key) = SplitKey::from_name(&name).filter(wanted) else { continue };
-            // Gnocchi deletes what has expired.
+            // Gnocchi deletes expired splits.
             if let Some(bytes) = self.account.get(&container, &name).await? {
                 splits.push(StoredSplit { key, place: format!("{container}/{name}"), bytes });
             }
@@ -49,22 +49,22 @@ impl Storage for SwiftStorage {
     }
 }
 
-/// Measures that wait in the sacks' containers.
+/// The incoming measures in the sacks' containers.
 pub struct SwiftIncoming {
     account: Arc<SwiftReader>,
-    /// What comes before the names of containers.
+    /// The prefix of container names.
     prefix: String,
     sacks: Sacks,
 }
 
-/// The name of the container of incoming's settings.
+/// The name of the container with the settings of incoming.
 pub fn settings_container(prefix: &str) -> String {
     format!("{prefix}{SETTINGS}")
 }
 
 impl SwiftIncoming {
     /// # Errors
-    /// An account in which no Gnocchi takes measures.
+    /// If the account is not an incoming storage of Gnocchi.
     pub async fn open(account: Arc<SwiftReader>, prefix: String) -> Result<Self, SourceError> {
         let settings = account.get(&settings_container(&prefix), SETTINGS).await?;
         let sacks = Sacks::of_settings("swift", settings.as_deref())?;
@@ -83,14 +83,14 @@ impl Incoming for SwiftIncoming {
         Ok(found)
     }
 
-    async fn waiting(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
+    async fn backlog_of(&self, metric: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
         let container = format!("{}{}", self.prefix, self.sacks.of(metric));
         let names = self.account.list(&container, &format!("{}/", metric.0)).await?;
         let mut names = names.unwrap_or_default();
         names.sort_by(|a, b| request_time(a).cmp(request_time(b)));
         let mut waiting = Vec::new();
         for name in names {
-            // A worker of Gnocchi may have taken it.
+            // Gnocchi may have processed it meanwhile.
             if let Some(bytes) = self.account.get(&container, &name).await? {
                 waiting.push(StoredMeasures { place: format!("{container}/{name}"), bytes });
             }

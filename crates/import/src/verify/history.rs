@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::json::{self, FieldDifference};
 
-/// Every field in which the histories of a resource differ. A path begins with the time at which the revision began; a revision
-/// that only one of them has is told whole.
+/// All fields in which the histories of a resource differ. A path begins with the start time of the revision; a
+/// revision that exists only on one side is reported as a whole.
 pub fn compare(gnocchi: &[Value], gnudi: &[Value]) -> Vec<FieldDifference> {
     let (mut theirs, mut ours) = json::only_in_one(gnocchi, gnudi);
     theirs.sort_by(|one, other| start(one).cmp(start(other)));
@@ -36,7 +36,7 @@ pub fn compare(gnocchi: &[Value], gnudi: &[Value]) -> Vec<FieldDifference> {
     }
 }
 
-/// When a revision began, as the servers show it: times of one form, whose texts sort as they do.
+/// The start of a revision as returned by the servers: texts that sort like times.
 fn start(revision: &Value) -> &str {
     revision.get("revision_start").and_then(Value::as_str).unwrap_or_default()
 }

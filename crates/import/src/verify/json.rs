@@ -1,40 +1,40 @@
-//! Compares what two servers answer in JSON: names and order of fields do not matter, nor does the order of a list, and numbers are
-//! equal where they mean the same (`2` and `2.0`). Revisions' numbers are each server's own, and are not looked at.
+//! Compares JSON responses of two servers. The order of fields and of lists is ignored, and numbers are compared by
+//! value (`2` and `2.0`). Revision numbers are specific to each server and ignored.
 
 use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Number, Value};
 
-/// The field that holds the number of a revision.
+/// The field with the number of a revision.
 const REVISION: &str = "revision";
 
-/// Above it a float may lie beyond the range of whole numbers.
+/// Above it a float may not fit an integer.
 const WHOLE_MAX: f64 = 1e19;
 
-/// A field in which two values differ.
+/// A field whose values differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldDifference {
-    /// The names of the fields that lead to it, with dots between; empty where the values themselves differ.
+    /// The names of the fields leading to it, joined by dots; empty if the values themselves differ.
     pub path: String,
-    /// Gnocchi's value, of a list what only Gnocchi has; `None` where the field is missing.
+    /// Gnocchi's value, for a list only the items missing in gnudi; `None` if the field is missing.
     pub gnocchi: Option<Value>,
-    /// The same of gnudi.
+    /// The same for gnudi.
     pub gnudi: Option<Value>,
 }
 
-/// Every field in which two values differ, by name.
+/// All fields whose values differ, by name.
 pub fn differences(gnocchi: &Value, gnudi: &Value) -> Vec<FieldDifference> {
     let mut found = Vec::new();
     compare(gnocchi, gnudi, "", &mut found);
     found
 }
 
-/// Whether two values are the same.
+/// Whether two values are equal.
 pub fn is_same(one: &Value, other: &Value) -> bool {
     canonical(one) == canonical(other)
 }
 
-/// What only one of two lists has, each in its order. What is in a list several times counts as often.
+/// The items that only one of two lists has, each in its order. Repeated items are counted.
 pub fn only_in_one<'a>(gnocchi: &'a [Value], gnudi: &'a [Value]) -> (Vec<&'a Value>, Vec<&'a Value>) {
     let mut left: HashMap<String, usize> = HashMap::new();
     for value in gnudi {
@@ -87,7 +87,7 @@ fn compare(gnocchi: &Value, gnudi: &Value, path: &str, found: &mut Vec<FieldDiff
     }
 }
 
-/// A text that values have in common which are the same.
+/// A text that equal values have in common.
 fn canonical(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
@@ -124,7 +124,7 @@ fn number_text(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() => {
             if float.fract() == 0.0 && float.abs() < WHOLE_MAX {
-                // The sum has no negative zero.
+                // Adding 0.0 removes a negative zero.
                 format!("{:.0}", float + 0.0)
             } else {
                 format!("{float:?}")
@@ -164,7 +164,7 @@ mod tests {
         })
     }
 
-    /// The same with all lists and objects the other way round, and other revisions.
+    /// The same with all lists and objects reversed, and other revision numbers.
     fn turned(value: &Value) -> Value {
         match value {
             Value::Array(items) => Value::Array(items.iter().rev().map(turned).collect()),

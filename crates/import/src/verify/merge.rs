@@ -1,4 +1,4 @@
-//! Brings two listings that are sorted by id together, a page of each at a time.
+//! Merges two paginated listings sorted by id.
 
 use std::{cmp::Ordering, collections::VecDeque};
 
@@ -7,27 +7,27 @@ use serde_json::Value;
 /// A row of a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// A UUID's text, which sorts as the UUID does.
+    /// A UUID's text, which sorts like the UUID.
     pub id: String,
     pub value: Value,
 }
 
-/// What is known of a listing and not merged yet: rows by id.
+/// Rows of a listing not merged yet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queue {
     pub rows: VecDeque<Row>,
-    /// Behind these rows there are no others.
+    /// Set if there are no further rows.
     pub is_at_end: bool,
 }
 
 impl Queue {
-    /// Whether another page has to come before the merge can go on.
+    /// Whether merging needs another page.
     pub fn is_hungry(&self) -> bool {
         self.rows.is_empty() && !self.is_at_end
     }
 }
 
-/// An id, and who has it.
+/// An id, with the side or sides that have it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pair {
     OnlyGnocchi(Row),
@@ -35,7 +35,7 @@ pub enum Pair {
     Both(Row, Row),
 }
 
-/// Takes off what can be told without another page: until one of the queues is hungry, or both are at their ends.
+/// Merges as far as possible without another page: until a queue is hungry, or both are at the end.
 pub fn merge(gnocchi: &mut Queue, gnudi: &mut Queue) -> Vec<Pair> {
     let mut pairs = Vec::new();
     loop {
@@ -56,10 +56,10 @@ pub fn merge(gnocchi: &mut Queue, gnudi: &mut Queue) -> Vec<Pair> {
     }
 }
 
-/// The rows of a page, which lies behind `marker`.
+/// The rows of the page after `marker`.
 ///
 /// # Errors
-/// A text that says why it is no page of rows by id.
+/// Why it is not a page of rows sorted by id.
 pub fn rows(page: Value, marker: Option<&str>) -> Result<VecDeque<Row>, String> {
     let Value::Array(values) = page else { return Err("not a list".to_owned()) };
     let mut rows: VecDeque<Row> = VecDeque::with_capacity(values.len());
@@ -85,12 +85,12 @@ mod tests {
 
     use super::*;
 
-    /// A number that sorts as its text.
+    /// A number that sorts like its text.
     fn row(id: u8) -> Row {
         Row { id: format!("{id:03}"), value: Value::Null }
     }
 
-    /// Merges as a walk does: pages of these sizes, over and over.
+    /// Merges as a walk does, with pages of these sizes, repeated.
     fn merged(gnocchi: &BTreeSet<u8>, gnudi: &BTreeSet<u8>, sizes: (usize, usize)) -> Vec<Pair> {
         let mut left: Vec<VecDeque<u8>> =
             [gnocchi, gnudi].into_iter().map(|ids| ids.iter().copied().collect()).collect();

@@ -1,6 +1,8 @@
-//! `gnudi import verify`: asks a Gnocchi and a gnudi the same over their APIs, and tells every difference of the answers.
+//! `gnudi import verify`: sends the same requests to a Gnocchi and a gnudi, and reports all differences of the
+//! responses.
 //!
-//! Listings go through page by page, merged by id. What is compared is pure functions: `json`, `merge`, `history`, `series`.
+//! Listings are read page by page and merged by id. The comparisons are pure functions: `json`, `merge`, `history`,
+//! `series`.
 
 pub mod history;
 pub mod json;
@@ -14,17 +16,17 @@ use std::fmt;
 
 use gnudi_client::{Client, ClientError};
 
-/// Characters of a value that a difference shows.
+/// Maximum characters of a value in a difference.
 const SHOWN_CHARS: usize = 120;
 
-/// How it is compared.
+/// Options of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Compare the measures and the histories of so many metrics and resources, chosen at random; `None`: of all.
+    /// Compare the measures and histories of this many random metrics and resources; `None`: of all.
     pub sample: Option<usize>,
-    /// Of the random choice.
+    /// Seed of the random choice.
     pub seed: u64,
-    /// Requests at once to each of the two; at least one.
+    /// Concurrent requests to each of the two; at least one.
     pub jobs: usize,
 }
 
@@ -56,12 +58,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// In what two answers differ.
+/// The kind of a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     OnlyInGnocchi,
     OnlyInGnudi,
-    /// A field or a value, and what each of them has there, shortened.
+    /// A field or a value, with the value on each side, shortened.
     Value {
         path: String,
         gnocchi: String,
@@ -69,13 +71,13 @@ pub enum What {
     },
 }
 
-/// A difference; shown as one line.
+/// A difference; formatted as one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub kind: Kind,
-    /// A name, or a UUID: of histories the resource's, of measures the metric's.
+    /// A name, or a UUID: for histories the resource's, for measures the metric's.
     pub id: String,
-    /// Where the id is a UUID.
+    /// Set if the id is a UUID.
     pub name: Option<String>,
     pub what: What,
 }
@@ -84,7 +86,7 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.id)?;
         if let Some(name) = &self.name {
-            // A line stays one.
+            // Escaped, so that it stays one line.
             write!(f, " ({})", name.escape_debug())?;
         }
         match &self.what {
@@ -97,7 +99,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A value as a difference shows it.
+/// A value in a difference.
 fn shown(value: Option<impl fmt::Display>) -> String {
     let Some(value) = value else { return "nothing".to_owned() };
     let text = value.to_string();
@@ -107,7 +109,7 @@ fn shown(value: Option<impl fmt::Display>) -> String {
     }
 }
 
-/// What was compared, as far as it has come. What only one of the two has counts, too.
+/// Counters of a comparison, including items that only one side has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub archive_policies: u64,
@@ -120,22 +122,22 @@ pub struct Report {
     pub revisions: u64,
     /// Metrics whose aggregates were compared.
     pub measured: u64,
-    /// Of these, by method and granularity.
+    /// Their series, by method and granularity.
     pub series: u64,
-    /// Of these series.
+    /// Values in these series.
     pub values: u64,
-    /// Percentiles that are equal to nine digits, and not to the last bit: no differences.
+    /// Percentiles equal to nine digits, but not to the last bit: not counted as differences.
     pub nine_digits: u64,
-    /// Expired rows of `std` and of rates that one of them alone has: no differences.
+    /// Expired rows of `std` and rates that only one side has: not counted as differences.
     pub ignored: u64,
     pub differences: u64,
 }
 
-/// What is told on the way.
+/// Events reported to the caller.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum VerifyEvent<'a> {
     Difference(&'a Difference),
-    /// Now and then.
+    /// From time to time.
     Progress(&'a Report),
 }
 
@@ -150,16 +152,16 @@ pub enum VerifyError {
     UnexpectedAnswer { side: &'static str, url: String, path: String, reason: String },
 }
 
-/// Compares everything. Both should be at rest: what comes in on the way may be told as a difference. The users of the clients
-/// have to see everything, as administrators do.
+/// Compares everything. Both should be idle: measures that arrive meanwhile may be reported as differences. The users
+/// of the clients must be able to read everything, as administrators can.
 ///
 /// # Errors
-/// Where one of the two does not answer, or refuses.
+/// If a server does not respond, or refuses.
 pub async fn verify(
     gnocchi: &Client,
     gnudi: &Client,
     options: Options,
-    tell: &mut dyn FnMut(Told<'_>),
+    tell: &mut dyn FnMut(VerifyEvent<'_>),
 ) -> Result<Report, VerifyError> {
     walk::walk(gnocchi.clone(), gnudi.clone(), options, tell).await
 }

@@ -1,6 +1,6 @@
-//! A random choice of a few out of many that come one after the other.
+//! Reservoir sampling: a random choice from a stream.
 
-/// The few that are chosen so far: each that came is among them with the same probability.
+/// The items chosen so far: each item of the stream is chosen with the same probability.
 #[derive(Clone, Debug)]
 pub struct Sample<T> {
     size: usize,
@@ -10,12 +10,12 @@ pub struct Sample<T> {
 }
 
 impl<T> Sample<T> {
-    /// A choice of `size`, the same one for the same `seed` and the same that come.
+    /// A choice of `size` items, the same for the same `seed` and stream.
     pub fn new(size: usize, seed: u64) -> Self {
         Sample { size, came: 0, state: seed, kept: Vec::new() }
     }
 
-    /// Another comes.
+    /// Adds an item of the stream.
     pub fn offer(&mut self, item: T) {
         self.came += 1;
         if self.kept.len() < self.size {

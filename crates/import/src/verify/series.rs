@@ -5,21 +5,21 @@ use std::{cmp::Ordering, fmt};
 use gnudi_client::Point;
 use gnudi_model::{AggregationMethod, Statistic};
 
-/// Of the larger of two percentiles, by how much they may differ.
+/// Maximum relative difference of two percentiles.
 const PERCENTILE_TOLERANCE: f64 = 1e-9;
 
-/// Which differences of a series are none.
+/// Differences of a series to ignore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeriesRules<'a> {
-    /// Percentiles are equal to nine digits.
+    /// Percentiles are compared to nine digits.
     pub is_percentile: bool,
-    /// Rows that one of them alone has and that are older than this time, as the servers show it, are not looked at.
+    /// Rows older than this time, in the servers' format, are ignored if only one side has them.
     pub ignored_before: Option<&'a str>,
 }
 
 impl<'a> SeriesRules<'a> {
-    /// The rules of a method. `oldest` is the time of the oldest bucket of the granularity: Gnocchi keeps expired buckets of
-    /// methods that not every bucket has for longer than the others.
+    /// The rules for a method. `oldest` is the time of the granularity's oldest bucket: Gnocchi keeps expired buckets
+    /// longer if not every bucket has a value of the method.
     pub fn of(method: AggregationMethod, oldest: Option<&'a str>) -> Self {
         SeriesRules {
             is_percentile: matches!(method.statistic, Statistic::Percentile(_)),
@@ -28,12 +28,12 @@ impl<'a> SeriesRules<'a> {
     }
 }
 
-/// Whether every bucket has a value of the method: a standard deviation needs two points, and a rate one before.
+/// Whether every bucket has a value of the method: a standard deviation needs two points, and a rate a previous one.
 pub fn is_in_every_bucket(method: AggregationMethod) -> bool {
     !method.rate && method.statistic != Statistic::Std
 }
 
-/// What one server has at a time.
+/// A server's value at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shown {
     pub granularity_seconds: f64,
@@ -52,7 +52,7 @@ impl From<&Point> for Shown {
     }
 }
 
-/// A row that differs; `None`: there is none.
+/// A row that differs; `None`: missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointDifference {
     pub timestamp: String,
@@ -60,24 +60,24 @@ pub struct PointDifference {
     pub gnudi: Option<Shown>,
 }
 
-/// What comparing two series gave.
+/// The result of a comparison of two series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeriesOutcome {
-    /// Times at which one of the two has a value, but for those that are ignored.
+    /// Times at which a side has a value, without ignored ones.
     pub values: u64,
-    /// Percentiles of these that are equal to nine digits, and not to the last bit.
+    /// Percentiles of these that are equal to nine digits, but not to the last bit.
     pub nine_digits: u64,
-    /// Expired rows that one of them alone has.
+    /// Expired rows that only one side has.
     pub ignored: u64,
     pub differences: Vec<PointDifference>,
 }
 
-/// Compares two series, each the oldest row first.
+/// Compares two series, oldest row first.
 pub fn compare(gnocchi: &[Point], gnudi: &[Point], rules: SeriesRules<'_>) -> SeriesOutcome {
     let mut outcome = SeriesOutcome::default();
     let (mut theirs, mut ours) = (gnocchi, gnudi);
     loop {
-        // Times of one form: their texts sort as they do. Within a second several rows may have the same.
+        // Times as texts sort like times. Several rows within a second may have the same text.
         let order = match (theirs.first(), ours.first()) {
             (None, None) => return outcome,
             (Some(_), None) => Ordering::Less,
@@ -118,7 +118,7 @@ fn is_same(one: &Point, other: &Point) -> bool {
         && is_same_number(one.value, other.value)
 }
 
-/// Bit by bit; all that are no numbers are the same.
+/// Bit by bit; all NaNs are equal.
 fn is_same_number(one: f64, other: f64) -> bool {
     one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
 }

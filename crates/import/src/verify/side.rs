@@ -1,4 +1,4 @@
-//! One of the two servers: requests to it, and the errors of these.
+//! Requests to one of the two servers, and their errors.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use super::{
     merge::{self, Pair, Queue},
 };
 
-/// Rows of a page; a server may give fewer.
+/// Rows per page; a server may return fewer.
 const PAGE_ROWS: &str = "1000";
 
-/// A server, which `name` calls Gnocchi or gnudi.
+/// A server; `name` is Gnocchi or gnudi.
 #[derive(Debug)]
 pub(super) struct Side {
     pub name: &'static str,
     pub client: Client,
 }
 
-/// The two that are compared.
+/// Both servers.
 #[derive(Debug)]
 pub(super) struct Sides {
     pub gnocchi: Side,
@@ -32,7 +32,7 @@ pub(super) struct Sides {
 }
 
 impl Side {
-    /// The objects of a short listing, by their names.
+    /// The objects of a short listing, by name.
     pub async fn named(&self, path: &str) -> Result<BTreeMap<String, Value>, VerifyError> {
         let value = self.json(path).await?;
         let Value::Array(items) = value else { return Err(self.unexpected(path, "not a list")) };
@@ -41,7 +41,7 @@ impl Side {
         named.ok_or_else(|| self.unexpected(path, "an object without a name"))
     }
 
-    /// The revisions of a resource; `None`: there is no such resource.
+    /// The revisions of a resource; `None`: it does not exist.
     pub async fn history(&self, resource_type: &str, id: &str) -> Result<Option<Vec<Value>>, VerifyError> {
         let bare = format!("{}{}/history", uri::path("/v1/resource/", resource_type), uri::path("/", id));
         let mut query = Query::new(&bare);
@@ -54,7 +54,7 @@ impl Side {
             let Value::Array(rows) = page.value else { return Err(self.unexpected(&path, "not a list")) };
             let is_empty = rows.is_empty();
             revisions.extend(rows);
-            // Revisions do not show their numbers: only the server knows the marker.
+            // Revisions do not show their numbers, so only the server knows the marker.
             let Some(next) = page.next_query.filter(|_| !is_empty) else { return Ok(Some(revisions)) };
             let next = format!("{bare}?{next}");
             if next == path {
@@ -64,7 +64,7 @@ impl Side {
         }
     }
 
-    /// The aggregates of a metric; `None`: there is no such metric, or it has no such aggregates.
+    /// The aggregates of a metric; `None`: the metric or the aggregates do not exist.
     pub async fn points(
         &self,
         metric: MetricId,
@@ -82,8 +82,8 @@ impl Side {
         self.ask(|| self.client.get_json_page(path.to_owned())).await
     }
 
-    /// The answer to a call that changes nothing; `None` where it is 404. A call without an answer is made once more: servers
-    /// close connections that are idle just when the next request comes.
+    /// The response to a read; `None` for a 404. Retried once without a response: servers close idle connections just
+    /// when the next request is sent.
     async fn ask<T, A>(&self, call: impl Fn() -> A) -> Result<Option<T>, VerifyError>
     where
         A: Future<Output = Result<T, ClientError>>,
@@ -117,7 +117,7 @@ impl Side {
     }
 }
 
-/// A listing of one server by id, of which a page at a time is in memory.
+/// A server's listing sorted by id, with one page in memory.
 struct Listing<'a> {
     side: &'a Side,
     path: &'a str,
@@ -130,7 +130,7 @@ impl<'a> Listing<'a> {
         Listing { side, path, marker: None, queue: Queue::default() }
     }
 
-    /// Gets another page where there are no rows left.
+    /// Loads another page if no rows are left.
     async fn fill(&mut self) -> Result<(), VerifyError> {
         if !self.queue.is_hungry() {
             return Ok(());
@@ -143,7 +143,7 @@ impl<'a> Listing<'a> {
         let page = self.side.json(&path).await?;
         let rows = merge::rows(page, self.marker.as_deref());
         self.queue.rows = rows.map_err(|reason| self.side.unexpected(&path, reason))?;
-        // A server may have a limit of its own: only an empty page is the last one.
+        // A server may have its own limit: only an empty page is the last one.
         match self.queue.rows.back() {
             Some(last) => self.marker = Some(last.id.clone()),
             None => self.queue.is_at_end = true,
@@ -163,7 +163,7 @@ impl<'a> Both<'a> {
         Both { gnocchi: Listing::new(&sides.gnocchi, path), gnudi: Listing::new(&sides.gnudi, path) }
     }
 
-    /// What comes next, about a page of it; `None` at the end.
+    /// About a page of merged rows; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Vec<Pair>>, VerifyError> {
         loop {
             tokio::try_join!(self.gnocchi.fill(), self.gnudi.fill())?;

@@ -1,4 +1,4 @@
-//! Goes through all that two servers have.
+//! Walks through all data of two servers.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{
-    Difference, Kind, Options, Report, Told, VerifyError, What, history,
+    Difference, Kind, Options, Report, VerifyError, VerifyEvent, What, history,
     json::{self, FieldDifference},
     merge::{Pair, Row},
     sample::Sample,
@@ -18,20 +18,20 @@ use super::{
     side::{Both, Side, Sides},
 };
 
-/// The type that every resource has besides its own.
+/// The type that all resources have besides their own.
 const GENERIC: &str = "generic";
 
-/// What is compared, or of what something is compared.
+/// The object of a comparison.
 struct Subject<'a> {
     kind: Kind,
     id: &'a str,
     name: Option<&'a str>,
 }
 
-/// What is known so far, and whom it is told.
+/// The report so far, and its receiver.
 struct Log<'a> {
     report: Report,
-    tell: &'a mut dyn FnMut(Told<'_>),
+    tell: &'a mut dyn FnMut(VerifyEvent<'_>),
 }
 
 impl Log<'_> {
@@ -43,7 +43,7 @@ impl Log<'_> {
             name: subject.name.map(str::to_owned),
             what,
         };
-        (self.tell)(Told::Difference(&difference));
+        (self.tell)(VerifyEvent::Difference(&difference));
     }
 
     fn fields(&mut self, subject: &Subject<'_>, fields: Vec<FieldDifference>) {
@@ -54,7 +54,7 @@ impl Log<'_> {
     }
 
     fn progress(&mut self) {
-        (self.tell)(Told::Progress(&self.report));
+        (self.tell)(VerifyEvent::Progress(&self.report));
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn walk(
     gnocchi: Client,
     gnudi: Client,
     options: Options,
-    tell: &mut dyn FnMut(Told<'_>),
+    tell: &mut dyn FnMut(VerifyEvent<'_>),
 ) -> Result<Report, VerifyError> {
     let sides = Sides {
         gnocchi: Side { name: "Gnocchi", client: gnocchi },
@@ -81,10 +81,10 @@ pub(super) async fn walk(
     Ok(log.report)
 }
 
-/// A short listing, compared.
+/// A compared short listing.
 struct Named {
     count: u64,
-    /// The names that both have.
+    /// The names that both sides have.
     common: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ async fn named(sides: &Sides, kind: Kind, path: &str, log: &mut Log<'_>) -> Resu
     Ok(Named { count: names.len() as u64, common })
 }
 
-/// Whose details are still to be compared: all right away, or a random choice of them at the end.
+/// Items whose details are still to be compared: all immediately, or a random choice at the end.
 struct Later<T> {
     sample: Option<Sample<T>>,
     now: Vec<T>,
@@ -124,12 +124,12 @@ impl<T> Later<T> {
         }
     }
 
-    /// Those that are to be compared right away.
+    /// Items to compare immediately.
     fn take(&mut self) -> Vec<T> {
         std::mem::take(&mut self.now)
     }
 
-    /// Those that are to be compared at the end.
+    /// Items to compare at the end.
     fn into_chosen(self) -> Vec<T> {
         self.sample.map(Sample::into_kept).unwrap_or_default()
     }
@@ -165,18 +165,18 @@ fn metric_of(row: &Row) -> Subject<'_> {
 struct MetricTask {
     id: MetricId,
     name: Option<String>,
-    /// One that every bucket has comes first, if there is such a one.
+    /// A method that every bucket has comes first, if there is one.
     methods: Vec<AggregationMethod>,
-    /// Seconds, as requests name them.
+    /// Seconds, in the form of requests.
     granularities: Vec<String>,
 }
 
 impl MetricTask {
-    /// A text says why this is no metric with its policy.
+    /// `Err` says why this is not a metric with its policy.
     fn of(value: &Value) -> Result<Self, String> {
         let metric = Metric::deserialize(value).map_err(|error| error.to_string())?;
         let policy = metric.archive_policy().ok_or("a metric without its archive policy")?;
-        // What is no method cannot be asked for; policies that differ are told as such.
+        // Unknown methods cannot be requested; differing policies are reported as such.
         let methods = policy
             .aggregation_methods
             .iter()
@@ -192,12 +192,12 @@ impl MetricTask {
     }
 }
 
-/// Seconds of a span as a policy shows it (`0:05:00`).
+/// Seconds of a span in a policy (`0:05:00`).
 fn seconds(span: &str) -> String {
     Timespan::parse(span).map_or_else(|| span.to_owned(), |span| span.as_secs_f64().to_string())
 }
 
-/// Mean first, else the first that every bucket has.
+/// Mean first, else the first method that every bucket has.
 fn common_first(mut methods: Vec<AggregationMethod>) -> Vec<AggregationMethod> {
     let mean = AggregationMethod::new(Statistic::Mean);
     let place = methods
@@ -235,7 +235,7 @@ async fn all_measures(
     Ok(())
 }
 
-/// What comparing the measures of a metric gave.
+/// The result of comparing the measures of a metric.
 #[derive(Default)]
 struct Measured {
     series: u64,
@@ -248,7 +248,7 @@ struct Measured {
 async fn measures(sides: &Sides, task: &MetricTask) -> Result<Measured, VerifyError> {
     let mut measured = Measured::default();
     for granularity in &task.granularities {
-        // When the oldest bucket begins that gnudi shows.
+        // Start of the oldest bucket that gnudi has.
         let mut oldest: Option<String> = None;
         for (index, method) in task.methods.iter().enumerate() {
             let filter = MeasuresFilter {
@@ -289,7 +289,7 @@ async fn measures(sides: &Sides, task: &MetricTask) -> Result<Measured, VerifyEr
 }
 
 impl Measured {
-    /// Adds the outcome of the series that `place` names.
+    /// Adds the outcome of the series called `place`.
     fn add(&mut self, place: &str, outcome: SeriesOutcome) {
         let SeriesOutcome { values, nine_digits, ignored, differences } = outcome;
         self.series += 1;
@@ -321,7 +321,7 @@ impl ResourceTask {
     }
 }
 
-/// The id that the resource was created by, where that is no UUID.
+/// The id that the resource was created with, if it is not a UUID.
 fn original_id(row: &Row) -> Option<&str> {
     row.value.get("original_resource_id").and_then(Value::as_str).filter(|original| *original != row.id)
 }
@@ -334,8 +334,8 @@ fn type_of(row: &Row) -> &str {
     row.value.get("type").and_then(Value::as_str).unwrap_or(GENERIC)
 }
 
-/// All resources are in the listing of `generic`. What one of `own_types` adds is in the listing of that type only: there its
-/// resources are compared. `details=true`, with which Gnocchi shows it elsewhere, gives listings without an order.
+/// All resources are in the listing of `generic`. Attributes of `own_types` are only in the listing of their type,
+/// where its resources are compared. With `details=true`, which would add them, Gnocchi's listings are unsorted.
 async fn resources(
     sides: &Sides,
     options: Options,
@@ -389,7 +389,7 @@ async fn all_histories(
             }
             (Some(_), None) => log.difference(&subject, What::OnlyInGnocchi),
             (None, Some(_)) => log.difference(&subject, What::OnlyInGnudi),
-            // Deleted on the way.
+            // Deleted meanwhile.
             (None, None) => {}
         }
         log.progress();
@@ -397,7 +397,7 @@ async fn all_histories(
     Ok(())
 }
 
-/// The revisions of a resource, Gnocchi's and gnudi's; `None` where there is no such resource.
+/// The revisions of a resource in Gnocchi and gnudi; `None` if it does not exist.
 type Histories = (Option<Vec<Value>>, Option<Vec<Value>>);
 
 async fn histories(sides: &Sides, task: &ResourceTask) -> Result<Histories, VerifyError> {

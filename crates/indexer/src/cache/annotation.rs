@@ -1,4 +1,4 @@
-//! Annotations behind the cache, which remembers none.
+//! Annotations are not cached.
 
 use async_trait::async_trait;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! All that is in memory of an index, and what of it a change invalidates.
+//! All caches of an index, and what a change invalidates.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{ChangeLog, Touched, Which};
 
-/// The name of the list of all rules.
+/// The key of the list of all rules.
 pub(super) const ALL_RULES: &str = "";
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Caches {
     pub(super) resources: ResourceCache,
     pub(super) ends: EndCache,
     pub(super) types: NamedCache<Arc<ResourceType>>,
-    /// Told of changes after the caches have forgotten what was changed.
+    /// Notified of changes after the caches are invalidated.
     pub(super) log: ChangeLog,
 }
 
@@ -44,7 +44,7 @@ impl Caches {
         self.rules.invalidate_all();
     }
 
-    /// Resources that were changed or deleted.
+    /// Invalidates resources that were changed or deleted.
     pub(super) fn invalidate_resources(&self, ids: &[Uuid]) {
         self.resources.invalidate(ids.iter().copied());
         self.ends.invalidate(ids.iter().copied());
@@ -55,7 +55,7 @@ impl Caches {
         self.ends.0.invalidate_all();
     }
 
-    /// Metrics that go over to a resource or are deleted, and the resources that may have had them.
+    /// Invalidates metrics that are attached to a resource or deleted, and the resources that may have had them.
     pub(super) fn invalidate_metrics_of_any_resource(&self, ids: &[MetricId]) {
         if !ids.is_empty() {
             self.metrics.invalidate(ids);
@@ -83,7 +83,7 @@ impl Caches {
         self.log.touched(touched);
     }
 
-    /// Forgets everything, and keeps nothing while they are shut.
+    /// Clears everything, and caches nothing while shut.
     pub(super) fn shut(&self, is_shut: bool) {
         self.metrics.shut(is_shut);
         self.policies.shut(is_shut);

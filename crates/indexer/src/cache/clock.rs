@@ -1,10 +1,9 @@
-//! A table of metrics or resources by id that forgets those which nobody asks for.
+//! A hash table of metrics or resources by id, with CLOCK eviction.
 //!
-//! Open addressing with linear probing: one byte per place says whether it is taken, whether its entry was asked for
-//! lately, and six bits of the hash, so that a look-up seldom touches an entry but the one it looks for. When an entry
-//! must go, a hand turns around the table, as in the CLOCK algorithm: it passes over those that were asked for since its
-//! last turn and takes the first other one. A look-up writes nothing but that mark, and only where it is not set, so that
-//! readers share the table. Locking and bounds are the caller's.
+//! Open addressing with linear probing. One byte per slot says whether it is used, whether its entry was read lately,
+//! and six bits of the hash, so that a look-up rarely touches other entries. To evict, a hand goes around the table,
+//! skips entries read since its last turn, and takes the first other one. A look-up only sets the read bit, if not
+//! already set, so that readers share the table. Locking and bounds are left to the caller.
 
 use std::{
     fmt::Debug,
@@ -18,18 +17,18 @@ use std::{
 const FREE: u8 = 0;
 const TAKEN: u8 = 0x40;
 const ASKED_FOR: u8 = 0x80;
-/// The bits of a mark that must agree: taken, and part of the hash.
+/// The bits of a mark that must match: used, and part of the hash.
 const KIND: u8 = 0x7f;
 
 const PLACES_MIN: usize = 8;
 
-/// What a table has, each with a key of its own.
+/// An entry, with its key.
 pub(super) trait Entry: Debug {
     type Key: Copy + Eq + Debug;
 
     fn key(&self) -> Self::Key;
 
-    /// All bits of it are used.
+    /// All bits are used.
     fn hash(key: Self::Key) -> u64;
 }
 
@@ -48,7 +47,7 @@ impl<E> Default for ClockTable<E> {
     }
 }
 
-/// Of the bits that neither choose a place (the lowest) nor a shard (the highest).
+/// Part of the hash other than the bits that select the slot (lowest) or the shard (highest).
 const fn kind_of(hash: u64) -> u8 {
     TAKEN | (hash >> 48) as u8 & 0x3f
 }
@@ -63,14 +62,14 @@ impl<E: Entry> ClockTable<E> {
         self.places[place].as_ref()
     }
 
-    /// Puts one in, in place of an older form of it; says whether it is one more.
+    /// Inserts or replaces an entry; returns whether it is new.
     pub(super) fn insert(&mut self, entry: Arc<E>) -> bool {
         let hash = E::hash(entry.key());
         if let Some(place) = self.find(entry.key(), hash) {
             self.places[place] = Some(entry);
             return false;
         }
-        // Runs of taken places stay short up to four fifths.
+        // Runs of used slots stay short up to four fifths.
         if (self.len + 1) * 5 > self.marks.len() * 4 {
             self.grow();
         }
@@ -87,7 +86,7 @@ impl<E: Entry> ClockTable<E> {
         place.is_some()
     }
 
-    /// Forgets one entry, if there is any.
+    /// Evicts one entry, if there is any.
     pub(super) fn evict(&mut self) -> bool {
         if self.len == 0 {
             return false;
@@ -131,7 +130,7 @@ impl<E: Entry> ClockTable<E> {
         }
     }
 
-    /// Puts one that is not there into the first free place.
+    /// Inserts a new entry into the first free slot.
     fn put(&mut self, entry: Arc<E>, mark: u8, hash: u64) {
         let mut place = hash as usize & self.mask();
         while self.places[place].is_some() {
@@ -141,7 +140,7 @@ impl<E: Entry> ClockTable<E> {
         self.places[place] = Some(entry);
     }
 
-    /// Empties a place and moves up those behind it that this one kept from theirs.
+    /// Empties a slot, and moves up later entries of the same run.
     fn take(&mut self, place: usize) {
         let mask = self.mask();
         let mut hole = place;
@@ -199,7 +198,7 @@ mod tests {
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        // Few ids, so that steps meet; also ids that differ only far up.
+        // Few ids, so that operations meet; also ids that differ only in high bits.
         let id = prop_oneof![0..60u128, (0..60u128).prop_map(|number| number << 100)];
         prop_oneof![
             4 => (id.clone(), any::<i64>()).prop_map(|(id, time)| Step::Insert(id, time)),

@@ -1,6 +1,6 @@
-//! When resources ended, for those whose metrics are measured: each pass asks.
+//! Cache of the ends of resources: every pass needs those of the resources that it measures.
 //!
-//! Apart from the cached resources: one entry is small, and what only concerns a resource's metrics leaves it as it is.
+//! Separate from cached resources: an entry is small, and changes of a resource's metrics do not invalidate it.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{clock::Entry, shards::Shards};
 
-/// A resource that is there, and its end.
+/// An existing resource, and its end.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) id: Uuid,
@@ -26,7 +26,7 @@ impl Entry for End {
         self.id
     }
 
-    /// Clients choose the ids of resources: nobody may know where they go.
+    /// Clients choose ids of resources: their slots must not be predictable.
     fn hash(id: Uuid) -> u64 {
         static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         HASHER.hash_one(id)

@@ -1,4 +1,4 @@
-//! Follows what other processes change in an index that they share, and has the caches forget it.
+//! Polls an index shared with other processes for their changes, and invalidates the caches.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,12 +10,12 @@ use tokio::{
 use super::{CachedIndexer, caches::Caches};
 use crate::{Feed, FeedEntry, Indexer, Result, Touched};
 
-/// How the caches of several processes are kept right.
+/// How the caches of several processes are kept coherent.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowOptions {
-    /// How long after a look at the feed comes the next (`[indexer] changes_poll_ms`).
+    /// Interval of polling the feed (`[indexer] changes_poll_ms`).
     pub poll_interval: Duration,
-    /// A cache that has not seen the feed for so long is not used until it has (`[indexer] changes_unseen_max_ms`).
+    /// A cache is not used if polling has failed for this long (`[indexer] changes_unseen_max_ms`).
     pub unseen_max: Duration,
 }
 
@@ -25,7 +25,7 @@ impl Default for FollowOptions {
     }
 }
 
-/// Ends with this.
+/// Stops when dropped.
 #[derive(Debug)]
 pub(super) struct Follower(JoinHandle<()>);
 
@@ -42,7 +42,7 @@ impl Drop for Follower {
 }
 
 impl<I: Indexer + Feed> CachedIndexer<I> {
-    /// Follows the changes of other processes from now on, where the index is one that is shared. Forgets what is in memory.
+    /// Starts to follow the changes of other processes, if the index is shared. Clears the caches.
     pub async fn follow(&self, options: FollowOptions) -> Result<()> {
         if !self.index.is_shared() {
             return Ok(());
@@ -50,32 +50,37 @@ impl<I: Indexer + Feed> CachedIndexer<I> {
         let asked = Instant::now();
         let seen = self.index.latest().await?;
         self.caches.invalidate(&Touched::everything());
-        let place = Place { seen, at: asked };
+        let place = FeedPosition { seen, at: asked };
         let task = tokio::spawn(follow(self.index.clone(), self.caches.clone(), options, place));
         *self.follower.lock() = Some(Follower(task));
         Ok(())
     }
 }
 
-/// How far the feed was read.
-struct Place {
-    /// The latest entry that was seen.
+/// A position in the feed.
+struct FeedPosition {
+    /// The last entry read.
     seen: i64,
-    /// When that was asked for: all that was committed before is known.
+    /// When it was requested: everything committed before is known.
     at: Instant,
 }
 
-async fn follow<I: Feed>(index: Arc<I>, caches: Arc<Caches>, options: FollowOptions, mut place: Place) {
+async fn follow<I: Feed>(
+    index: Arc<I>,
+    caches: Arc<Caches>,
+    options: FollowOptions,
+    mut place: FeedPosition,
+) {
     let mut is_shut = false;
     loop {
         sleep(options.poll_interval).await;
         let asked = Instant::now();
-        // While the caches are in use, no look may take longer than they may be.
+        // While the caches are in use, a poll may not take longer than they may go without.
         let since = if is_shut { asked } else { place.at };
-        let looked = timeout_at(since + options.unseen_max, look(&*index, &caches, place.seen)).await;
+        let looked = timeout_at(since + options.unseen_max, poll(&*index, &caches, place.seen)).await;
         match looked {
             Ok(Ok(seen)) => {
-                place = Place { seen, at: asked };
+                place = FeedPosition { seen, at: asked };
                 if is_shut {
                     tracing::info!("changes of other processes are seen again");
                     caches.shut(false);
@@ -96,12 +101,12 @@ async fn follow<I: Feed>(index: Arc<I>, caches: Arc<Caches>, options: FollowOpti
     }
 }
 
-/// Forgets what was changed since an entry was seen; returns the latest one.
-async fn look<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64> {
+/// Invalidates everything changed since an entry; returns the latest one.
+async fn poll<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64> {
     loop {
         let entries = index.entries_from(seen).await?;
-        // The entry that was seen comes first, and each number is one more than the one before, unless some were removed, or
-        // the database was set back.
+        // The known entry comes first. Numbers are contiguous, unless entries were removed, or the database was
+        // restored.
         let is_whole = entries.iter().map(|entry| entry.number).eq(seen..seen + entries.len() as i64);
         if entries.is_empty() || !is_whole {
             let latest = index.latest().await?;
@@ -111,7 +116,8 @@ async fn look<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64>
         let news: Vec<&FeedEntry> = entries.iter().skip(1).collect();
         let Some(last) = news.last() else { return Ok(seen) };
         for entry in &news {
-            // One's own were forgotten before they were answered. They are noted again, since nobody may have waited for the answer.
+            // Our own changes were invalidated before they were acknowledged. Note them again, since the caller may
+            // have been gone.
             if entry.is_own {
                 caches.log.touched(&entry.touched);
             } else {

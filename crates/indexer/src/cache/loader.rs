@@ -1,4 +1,4 @@
-//! Loads what the cache lacks: whatever is missing while one query runs is asked for in the next one, once per id.
+//! Loads cache misses: ids missed while one query runs are collected for the next one, each id once.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::caches::Caches;
 use crate::{Indexer, IndexerError, Result};
 
-/// How many calls may wait; further ones wait for a place.
+/// Maximum queued calls; further ones wait.
 const CALLS_WAITING_MAX: usize = 1024;
-/// How many metrics are loaded at once, but for a single call that asks for more.
+/// Maximum metrics per query, except for a single larger call.
 const METRICS_LOADED_MAX: usize = 16_384;
 
 struct Request {
@@ -24,19 +24,19 @@ pub(super) struct Loader {
 }
 
 impl Loader {
-    /// Starts the task that loads; it ends with the loader.
+    /// Starts the loading task; it ends with the loader.
     pub(super) fn start<I: Indexer>(index: Arc<I>, caches: Arc<Caches>) -> Self {
         let (requests, waiting) = mpsc::channel(CALLS_WAITING_MAX);
         tokio::spawn(load_groups(index, caches, waiting));
         Loader { requests }
     }
 
-    /// Whether the task is gone.
+    /// Whether the task has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.requests.is_closed()
     }
 
-    /// Metrics by id, one answer each, in order.
+    /// Metrics by id, one result each, in order.
     pub(super) async fn load(&self, ids: Vec<MetricId>) -> Result<Vec<Option<Arc<Metric>>>> {
         let stopped = || IndexerError::Database("the index's loader has stopped".to_owned());
         let (answer, answered) = oneshot::channel();
@@ -63,7 +63,7 @@ async fn load_groups<I: Indexer>(index: Arc<I>, caches: Arc<Caches>, mut waiting
                 let find = |id| metrics[ids.binary_search(id).expect("every wanted id was loaded")].clone();
                 wanted.iter().map(find).collect()
             });
-            // The caller may have gone.
+            // The caller may be gone.
             answer.send(found).ok();
         }
     }

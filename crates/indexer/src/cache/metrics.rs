@@ -1,7 +1,7 @@
-//! Cached metrics, by id and by resource and name.
+//! Cache of metrics, by id and by resource and name.
 //!
-//! The table of names says only which id to look for; the metric itself says whether it has the name still. So whatever changes
-//! or deletes a metric need not know its names.
+//! The table of names only maps to ids; whether the metric still has the name is checked in the metric itself. So
+//! changes and deletions of a metric need not know its names.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -22,7 +22,7 @@ impl Entry for Metric {
         self.id
     }
 
-    /// Ids are made by servers, so nobody can aim at a place.
+    /// Servers choose ids of metrics, so nobody can aim at a slot.
     fn hash(id: MetricId) -> u64 {
         let id = id.0.as_u128();
         let folded = (id >> 64) as u64 ^ id as u64;
@@ -46,7 +46,7 @@ impl MetricCache {
         self.metrics.get(id)
     }
 
-    /// A resource's metric of this name.
+    /// A resource's metric with this name.
     pub(super) fn named(&self, resource: Uuid, name: &str) -> Option<Arc<Metric>> {
         let metric = self.metrics.get(self.names.get(resource, name)?)?;
         (metric.resource_id == Some(resource) && metric.name.as_deref() == Some(name)).then_some(metric)
@@ -60,7 +60,7 @@ impl MetricCache {
         self.metrics.epochs()
     }
 
-    /// Keeps a metric that was read since `epoch`, unless something changed meanwhile.
+    /// Caches a metric that was read since `epoch`, unless something changed meanwhile.
     pub(super) fn insert(&self, metric: &Arc<Metric>, epoch: Epoch) {
         self.metrics.insert(metric, epoch);
         if let (Some(resource), Some(name)) = (metric.resource_id, &metric.name) {
@@ -75,7 +75,7 @@ impl MetricCache {
         }
     }
 
-    /// Forgets metrics that were changed or deleted, and what is being read of their shards.
+    /// Invalidates metrics that were changed or deleted, and reads of their shards in progress.
     pub(super) fn invalidate(&self, ids: &[MetricId]) {
         self.metrics.invalidate(ids.iter().copied());
     }
@@ -84,7 +84,7 @@ impl MetricCache {
         self.metrics.invalidate_all();
     }
 
-    /// Forgets everything, and keeps nothing while it is shut.
+    /// Clears everything, and caches nothing while shut.
     pub(super) fn shut(&self, is_shut: bool) {
         self.metrics.shut(is_shut);
     }
@@ -102,17 +102,17 @@ impl MetricCache {
     }
 }
 
-/// Names that share a bucket push each other out, the oldest first.
+/// Names in the same bucket evict each other, oldest first.
 const NAMES_PER_BUCKET: usize = 4;
 const PARTS: usize = 64;
 
-/// Which metric has a name in a resource, as far as is remembered. Names are told apart by their hash: whoever takes a metric
-/// from here must look at its name.
+/// Maps resource and name to a metric id, as far as cached. Names are identified by hash: the caller must compare the
+/// metric's name.
 #[derive(Debug)]
 struct Names {
     hasher: RandomState,
     parts: Box<[RwLock<Partition>]>,
-    /// Of each part.
+    /// Per partition.
     buckets_max: usize,
 }
 
@@ -129,7 +129,7 @@ type Bucket = [(u64, MetricId); NAMES_PER_BUCKET];
 const FREE: (u64, MetricId) = (0, MetricId(Uuid::nil()));
 
 impl Names {
-    /// With room for half as many again as there are metrics, so that few are pushed out.
+    /// With room for half as many again as there are metrics, so that few are evicted.
     fn new(metrics_max: usize) -> Self {
         let buckets_max = (metrics_max.saturating_mul(3) / 2 / NAMES_PER_BUCKET / PARTS).next_power_of_two();
         let part = || RwLock::new(Partition { buckets: vec![[FREE; NAMES_PER_BUCKET]], len: 0 });
@@ -156,7 +156,7 @@ impl Names {
 
 impl Partition {
     fn insert(&mut self, name: (u64, MetricId), buckets_max: usize) {
-        // Half full, few buckets are.
+        // At half of the capacity few buckets are full.
         if self.len * 2 > self.buckets.len() * NAMES_PER_BUCKET && self.buckets.len() < buckets_max {
             let buckets = vec![[FREE; NAMES_PER_BUCKET]; self.buckets.len() * 2];
             self.len = 0;

@@ -1,18 +1,18 @@
-//! An index with what the hot path asks for in memory: metrics by id and by name, resources, their types, archive policies,
+//! A cache in front of an index, for the hot path: metrics by id and by name, resources, their types, archive policies,
 //! rules.
 //!
-//! Every method goes to the index behind it, but for look-ups that the cache can answer. Writes that come through it are
-//! seen at once: before a write is answered, the cache has forgotten or replaced what it changed, also where nobody waits
-//! for the answer any more. What is not there is not remembered, since it may be created elsewhere at any time; so only
-//! the first look-up of an unknown id costs a query each time, shared with all that wait for one.
+//! All methods call the index, except look-ups that the cache can answer. Writes through the cache are visible at once:
+//! before a write is acknowledged, the cache is invalidated or updated, also if the caller has gone. Misses are not
+//! cached, since another process may create the item at any time: each look-up of an unknown id is a query, shared by
+//! concurrent callers.
 //!
 //! # Several processes on one index
 //!
-//! Each has a cache of its own. What another process creates is found, since look-ups that fail are not remembered. What it
-//! changes or deletes is told by the index's [`Feed`](crate::Feed), which [`CachedIndexer::follow`] reads again and again: so a
-//! cache is at most one interval behind, and one that could not read for too long forgets all, and keeps nothing until it can.
-//! Look-ups know nothing of it. Within the interval a metric that is gone may be found: its measures are accepted, and dropped by
-//! the worker that removes the metric. Writes are checked by the database, never by the cache.
+//! Each process has its own cache. Items that another process creates are found, since misses are not cached. Its
+//! changes and deletions are in the index's [`Feed`](crate::Feed), which [`CachedIndexer::follow`] polls: a cache lags
+//! by at most one interval. If polling fails for too long, the cache is cleared and not used until it works again.
+//! Within the interval a deleted metric may still be found: its measures are accepted, and dropped by the worker that
+//! removes the metric. Writes are checked by the database, never by the cache.
 
 mod annotation;
 mod caches;
@@ -43,30 +43,30 @@ pub use follower::FollowOptions;
 use follower::Follower;
 use loader::Loader;
 
-/// How many metrics [`CachedIndexer::warm`] lists at a time.
+/// Metrics per page of [`CachedIndexer::warm`].
 const METRICS_WARMED_AT_ONCE: usize = 10_000;
 
-/// What the cache may use.
+/// Limits of the cache.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheOptions {
-    /// Those that are asked for least go first; 0 keeps none. As many ends of resources are kept.
+    /// Least recently used ones are evicted; 0 disables the cache. Also the limit of cached ends of resources.
     pub metrics_cached_max: usize,
-    /// Likewise; a resource counts twice where it is asked for by its own type and as a generic one.
+    /// Likewise; a resource counts twice if it is read both by its own type and as a generic one.
     pub resources_cached_max: usize,
 }
 
-/// What the cache did since it was made.
+/// Counters of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheFigures {
-    /// Metrics found in memory.
+    /// Cache hits for metrics.
     pub hits: u64,
-    /// Metrics looked for in memory in vain.
+    /// Cache misses for metrics.
     pub misses: u64,
-    /// Metrics in memory now.
+    /// Metrics cached now.
     pub metrics: usize,
 }
 
-/// An index behind a cache.
+/// An index with a cache in front.
 #[derive(Debug)]
 pub struct CachedIndexer<I> {
     index: Arc<I>,
@@ -84,12 +84,12 @@ impl<I: Indexer> CachedIndexer<I> {
         CachedIndexer { index, caches, loader, follower: Mutex::default() }
     }
 
-    /// The index behind the cache.
+    /// The index itself.
     pub fn index(&self) -> &I {
         &self.index
     }
 
-    /// Loads policies, rules and as many metrics as fit; returns how many metrics are in memory then.
+    /// Loads policies, rules and as many metrics as fit; returns the number of cached metrics.
     pub async fn warm(&self) -> Result<usize> {
         self.archive_policies().await?;
         self.load_rules().await?;
@@ -98,7 +98,7 @@ impl<I: Indexer> CachedIndexer<I> {
         while !self.caches.metrics.is_full() {
             let epochs = self.caches.metrics.epochs();
             let page = match self.index.list_metrics(&listing).await {
-                // The last one of the page before was deleted meanwhile: the rest is loaded when it is asked for.
+                // The last metric of the previous page was deleted meanwhile: the rest is loaded on demand.
                 Err(IndexerError::InvalidPagination(_)) => break,
                 page => page?,
             };
@@ -111,7 +111,7 @@ impl<I: Indexer> CachedIndexer<I> {
         Ok(self.caches.metrics.len())
     }
 
-    /// To be called where something was changed behind the cache's back.
+    /// Must be called if something was changed bypassing the cache.
     pub fn invalidate(&self, touched: &Touched) {
         self.caches.invalidate(touched);
     }
@@ -128,9 +128,9 @@ impl<I: Indexer> CachedIndexer<I> {
         Ok(rules)
     }
 
-    /// Runs a write and what the cache must forget after it to the end, whether or not the caller waits that long: a
-    /// write that has reached the index happens also if its caller goes away, and the cache must learn of it.
-    async fn see_through<T, F>(
+    /// Runs a write and the invalidation to completion, even if the caller is dropped: a write that has reached the
+    /// index is executed anyway, and the cache must be invalidated.
+    async fn run_to_completion<T, F>(
         &self,
         write: impl FnOnce(Arc<I>) -> F,
         forget: impl FnOnce(&Caches, &T) + Send + 'static,
@@ -191,7 +191,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
             let created: Vec<MetricId> = outcomes.iter().flatten().map(|metric| metric.id).collect();
             caches.log.created(&created);
         };
-        let outcomes = self.see_through(write, note).await;
+        let outcomes = self.run_to_completion(write, note).await;
         for (outcome, epoch) in outcomes.iter().zip(epochs) {
             if let Ok(metric) = outcome {
                 self.caches.metrics.insert(metric, epoch);
@@ -251,7 +251,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
             caches.invalidate_metrics_of_any_resource(&[id]);
             caches.log.metrics(&[id]);
         };
-        self.see_through(write, forget).await
+        self.run_to_completion(write, forget).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
@@ -261,7 +261,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
             caches.invalidate_metrics_of_any_resource(&deleted);
             caches.log.metrics(&deleted);
         };
-        self.see_through(write, forget).await
+        self.run_to_completion(write, forget).await
     }
 
     async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>> {
@@ -269,7 +269,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
     }
 
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()> {
-        // One that another process deleted may still be in memory: a pass that found it there would write it again.
+        // A metric deleted by another process may still be cached: a pass that found it would write it again.
         self.caches.metrics.invalidate(ids);
         self.index.expunge_metrics(ids).await
     }
@@ -303,18 +303,18 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
     async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>> {
         let (name, changed) = (name.to_owned(), name.to_owned());
         let write = |index: Arc<I>| async move { index.update_archive_policy(&name, change).await };
-        self.see_through(write, move |caches, _| caches.policies.invalidate(&changed)).await
+        self.run_to_completion(write, move |caches, _| caches.policies.invalidate(&changed)).await
     }
 
     async fn delete_archive_policy(&self, name: &str) -> Result<()> {
         let (name, deleted) = (name.to_owned(), name.to_owned());
         let write = |index: Arc<I>| async move { index.delete_archive_policy(&name).await };
-        self.see_through(write, move |caches, _| caches.policies.invalidate(&deleted)).await
+        self.run_to_completion(write, move |caches, _| caches.policies.invalidate(&deleted)).await
     }
 
     async fn sweep_definitions(&self) -> Result<u64> {
         let write = |index: Arc<I>| async move { index.sweep_definitions().await };
-        self.see_through(write, |caches, _| caches.policies.invalidate_all()).await
+        self.run_to_completion(write, |caches, _| caches.policies.invalidate_all()).await
     }
 
     async fn policy_conversions(&self) -> Result<Vec<PolicyConversion>> {
@@ -339,7 +339,7 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
 impl<I: Indexer> ArchivePolicyRules for CachedIndexer<I> {
     async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<()> {
         let write = |index: Arc<I>| async move { index.create_archive_policy_rule(rule).await };
-        self.see_through(write, |caches, _| caches.rules.invalidate_all()).await
+        self.run_to_completion(write, |caches, _| caches.rules.invalidate_all()).await
     }
 
     async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>> {
@@ -353,13 +353,13 @@ impl<I: Indexer> ArchivePolicyRules for CachedIndexer<I> {
     async fn rename_archive_policy_rule(&self, name: &str, new_name: &str) -> Result<ArchivePolicyRule> {
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
         let write = |index: Arc<I>| async move { index.rename_archive_policy_rule(&name, &new_name).await };
-        self.see_through(write, |caches, _| caches.rules.invalidate_all()).await
+        self.run_to_completion(write, |caches, _| caches.rules.invalidate_all()).await
     }
 
     async fn delete_archive_policy_rule(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
         let write = |index: Arc<I>| async move { index.delete_archive_policy_rule(&name).await };
-        self.see_through(write, |caches, _| caches.rules.invalidate_all()).await
+        self.run_to_completion(write, |caches, _| caches.rules.invalidate_all()).await
     }
 
     async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {

@@ -1,12 +1,12 @@
-//! Cached things that have names, of which there are few: archive policies, the list of their rules, resource types.
+//! Cache of few, named items: archive policies, the list of their rules, resource types.
 //!
-//! As with metrics, what was read before a change is refused: a reader takes the [`Epoch`] first.
+//! As with metrics, a value read before a change is rejected: a reader takes the [`Epoch`] first.
 
 use std::collections::HashMap;
 
 use parking_lot::RwLock;
 
-/// Operators make them by hand; whoever makes more than these loses the cache's help now and then.
+/// Operators create them by hand; beyond this number the cache is cleared now and then.
 const ITEMS_CACHED_MAX: usize = 10_000;
 
 #[derive(Debug)]
@@ -15,13 +15,13 @@ pub(super) struct NamedCache<T>(RwLock<Table<T>>);
 #[derive(Debug)]
 struct Table<T> {
     items: HashMap<String, T>,
-    /// How often one of them was changed.
+    /// Number of changes.
     epoch: u64,
-    /// Nothing is kept, for now.
+    /// Caching is disabled for now.
     is_shut: bool,
 }
 
-/// When a reading for the cache began.
+/// When a read for the cache began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch(u64);
 
@@ -63,7 +63,7 @@ impl<T: Clone> NamedCache<T> {
         table.items.clear();
     }
 
-    /// Forgets everything, and keeps nothing while it is shut.
+    /// Clears everything, and caches nothing while shut.
     pub(super) fn shut(&self, is_shut: bool) {
         let mut table = self.0.write();
         table.epoch += 1;

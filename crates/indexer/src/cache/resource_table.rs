@@ -1,7 +1,7 @@
-//! Cached resources, each as it is shown under its own type and as a generic one.
+//! Cache of resources, in two forms: under their own type, and as generic ones.
 //!
-//! A resource shows its metrics. Where a metric is deleted, or goes over to another resource, nobody says which resource had
-//! it: then all resources are out of date at once. Metrics go one by one seldom; most go with their resource.
+//! A resource includes its metrics. If a metric is deleted or moved to another resource, its former resource is
+//! unknown: all cached resources are invalidated. This is rare; most metrics are deleted with their resource.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -22,7 +22,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct ResourceCache {
     shown: Shards<Shown>,
-    /// How often all resources were out of date.
+    /// Number of times that all resources were invalidated.
     generation: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ struct Shown {
     generation: u64,
 }
 
-/// When a reading for the cache began.
+/// When a read for the cache began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch {
     shard: shards::Epoch,
@@ -47,7 +47,7 @@ impl Entry for Shown {
         (self.resource.id, self.is_generic)
     }
 
-    /// Ids are chosen by clients, who must not know where they go.
+    /// Clients choose ids of resources: their slots must not be predictable.
     fn hash(key: (Uuid, bool)) -> u64 {
         static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         HASHER.hash_one(key)
@@ -67,20 +67,20 @@ impl ResourceCache {
         is_valid.then(|| shown.resource.clone())
     }
 
-    /// To be taken before the index is read.
+    /// Take it before reading the index.
     pub(super) fn epoch(&self, resource_type: &str, id: Uuid) -> Epoch {
         let generation = self.generation.load(Ordering::Acquire);
         Epoch { shard: self.shown.epoch((id, resource_type == GENERIC)), generation }
     }
 
-    /// Keeps a resource that was read under a type since `epoch`, unless something changed meanwhile.
+    /// Caches a resource read under a type since `epoch`, unless something changed meanwhile.
     pub(super) fn insert(&self, resource_type: &str, resource: &Arc<Resource>, epoch: Epoch) {
         let is_generic = resource_type == GENERIC;
         let shown = Shown { resource: resource.clone(), is_generic, generation: epoch.generation };
         self.shown.insert(&Arc::new(shown), epoch.shard);
     }
 
-    /// Forgets resources that were changed or deleted.
+    /// Invalidates resources that were changed or deleted.
     pub(super) fn invalidate(&self, ids: impl IntoIterator<Item = Uuid>) {
         self.shown.invalidate(ids.into_iter().flat_map(|id| [(id, false), (id, true)]));
     }
@@ -89,7 +89,7 @@ impl ResourceCache {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Forgets everything, and keeps nothing while it is shut.
+    /// Clears everything, and caches nothing while shut.
     pub(super) fn shut(&self, is_shut: bool) {
         self.shown.shut(is_shut);
     }

@@ -1,6 +1,6 @@
 //! Resources and their types behind the cache.
 //!
-//! Listings always read the index. Where a change may have touched what nobody names, more is forgotten than must be.
+//! Listings always read the index. Where the affected items are unknown, more is invalidated than necessary.
 
 use std::sync::Arc;
 
@@ -50,13 +50,13 @@ impl<I: Indexer> ResourceTypes for CachedIndexer<I> {
             caches.resources.invalidate_all();
             caches.log.touched(&Touched::types());
         };
-        self.see_through(write, forget).await
+        self.run_to_completion(write, forget).await
     }
 
     async fn delete_resource_type(&self, name: &str) -> Result<()> {
         let (name, deleted) = (name.to_owned(), name.to_owned());
         let write = |index: Arc<I>| async move { index.delete_resource_type(&name).await };
-        self.see_through(write, move |caches, _| caches.types.invalidate(&deleted)).await
+        self.run_to_completion(write, move |caches, _| caches.types.invalidate(&deleted)).await
     }
 }
 
@@ -78,7 +78,7 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
             let shown = outcomes.iter().flatten().flat_map(|resource| &resource.metrics);
             caches.log.created(&shown.map(|metric| metric.id).collect::<Vec<_>>());
         };
-        let outcomes = self.see_through(write, note).await;
+        let outcomes = self.run_to_completion(write, note).await;
         let created = outcomes.iter().flatten().flat_map(|resource| &resource.metrics);
         self.caches.metrics.insert_all(created, &epochs);
         for (outcome, epoch) in outcomes.iter().zip(of_resources) {
@@ -122,13 +122,13 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
             caches.log.metrics(&attached);
             caches.log.created(&created);
         };
-        self.see_through(write, forget).await
+        self.run_to_completion(write, forget).await
     }
 
     async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64> {
         let (ids, ended) = (ids.to_vec(), ids.to_vec());
         let write = |index: Arc<I>| async move { index.end_resources(&ids, now).await };
-        self.see_through(write, move |caches, _| caches.invalidate_resources(&ended)).await
+        self.run_to_completion(write, move |caches, _| caches.invalidate_resources(&ended)).await
     }
 
     async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>> {
@@ -153,7 +153,7 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let seen = seen.to_vec();
         let revived: Vec<_> = seen.iter().map(|(id, _)| *id).collect();
         let write = |index: Arc<I>| async move { index.revive_resources(&seen, now).await };
-        self.see_through(write, move |caches, _| caches.invalidate_resources(&revived)).await
+        self.run_to_completion(write, move |caches, _| caches.invalidate_resources(&revived)).await
     }
 
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>>> {
@@ -166,7 +166,7 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
                 caches.log.metrics(metrics);
             }
         };
-        self.see_through(write, forget).await
+        self.run_to_completion(write, forget).await
     }
 
     async fn delete_matching_resources(
@@ -185,13 +185,13 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
                 caches.metrics.invalidate(&deleted.metrics);
                 caches.log.metrics(&deleted.metrics);
             } else {
-                // Some of them may have gone.
+                // Some of them may have been deleted.
                 caches.invalidate_all_resources();
                 caches.metrics.invalidate_all();
                 caches.log.touched(&Touched::everything());
             }
         };
-        self.see_through(write, forget).await
+        self.run_to_completion(write, forget).await
     }
 
     async fn sweep_values(&self, limit: usize) -> Result<usize> {

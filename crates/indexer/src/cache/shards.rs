@@ -1,7 +1,7 @@
-//! Shards of [`ClockTable`], each behind a lock that readers share.
+//! Shards of [`ClockTable`], each behind a read-write lock.
 //!
-//! What was read from the index may be changed or deleted before it gets here. So whoever reads for the cache takes
-//! [`Epoch`]s first, and a shard refuses what was read before it was told of a change.
+//! A value read from the index may be changed or deleted before it is cached. So readers take [`Epoch`]s first, and a
+//! shard rejects values read before its last invalidation.
 
 use std::{
     mem,
@@ -16,7 +16,7 @@ use parking_lot::RwLock;
 use super::clock::{ClockTable, Entry};
 
 const SHARDS_MAX: usize = 128;
-/// A small cache has fewer shards, so that the hand has a choice in each.
+/// A small cache has fewer shards, so that eviction has a choice in each.
 const ENTRIES_PER_SHARD_MIN: usize = 64;
 
 #[derive(Debug)]
@@ -38,9 +38,9 @@ struct Shard<E> {
 #[derive(Debug)]
 struct Table<E> {
     entries: ClockTable<E>,
-    /// How often something of this shard was changed or removed.
+    /// Number of invalidations in this shard.
     epoch: u64,
-    /// Nothing is kept, for now.
+    /// Caching is disabled for now.
     is_shut: bool,
 }
 
@@ -51,7 +51,7 @@ impl<E> Default for Shard<E> {
     }
 }
 
-/// When, in the life of a key's shard, a reading for the cache began.
+/// The epoch of a key's shard when a read for the cache began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Epoch(u64);
 
@@ -89,17 +89,17 @@ impl<E: Entry> Shards<E> {
         found
     }
 
-    /// To be taken before the index is read.
+    /// Take it before reading the index.
     pub(super) fn epoch(&self, key: E::Key) -> Epoch {
         Epoch(self.shard(E::hash(key)).table.read().epoch)
     }
 
-    /// Those of all keys.
+    /// The epochs of all shards.
     pub(super) fn epochs(&self) -> Epochs {
         Epochs(self.parts.iter().map(|shard| Epoch(shard.table.read().epoch)).collect())
     }
 
-    /// Keeps what was read since `epoch`, unless something changed meanwhile.
+    /// Caches a value read since `epoch`, unless something changed meanwhile.
     pub(super) fn insert(&self, entry: &Arc<E>, epoch: Epoch) {
         let hash = E::hash(entry.key());
         let mut table = self.shard(hash).table.write();
@@ -107,7 +107,7 @@ impl<E: Entry> Shards<E> {
             return;
         }
         let is_new = table.entries.get(entry.key(), hash).is_none();
-        // One that is full makes room in the same shard; where there is nothing to give up, nothing is kept.
+        // A full cache evicts in the same shard; if that has no entry to evict, nothing is cached.
         if is_new && self.len.fetch_add(1, Ordering::Relaxed) >= self.len_max {
             self.len.fetch_sub(1, Ordering::Relaxed);
             if !table.entries.evict() {
@@ -117,7 +117,7 @@ impl<E: Entry> Shards<E> {
         table.entries.insert(entry.clone());
     }
 
-    /// Forgets what was changed or deleted, and what is being read of the same shards.
+    /// Invalidates changed or deleted values, and reads of the same shards in progress.
     pub(super) fn invalidate(&self, keys: impl IntoIterator<Item = E::Key>) {
         for key in keys {
             let mut table = self.shard(E::hash(key)).table.write();
@@ -128,12 +128,12 @@ impl<E: Entry> Shards<E> {
         }
     }
 
-    /// Forgets everything.
+    /// Clears everything.
     pub(super) fn invalidate_all(&self) {
         self.clear(|_| {});
     }
 
-    /// Forgets everything, and keeps nothing while it is shut.
+    /// Clears everything, and caches nothing while shut.
     pub(super) fn shut(&self, is_shut: bool) {
         self.clear(|table| table.is_shut = is_shut);
     }
@@ -156,7 +156,7 @@ impl<E: Entry> Shards<E> {
         self.len() >= self.len_max
     }
 
-    /// Look-ups that found their entry, and those that did not.
+    /// Cache hits and misses.
     pub(super) fn hits_and_misses(&self) -> (u64, u64) {
         let sum = |counter: fn(&Shard<E>) -> &AtomicU64| {
             self.parts.iter().map(|shard| counter(shard).load(Ordering::Relaxed)).sum()

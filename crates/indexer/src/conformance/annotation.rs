@@ -1,4 +1,4 @@
-//! What [`Annotations`](crate::Annotations) promises.
+//! The contract of [`Annotations`](crate::Annotations).
 
 use gnudi_model::{Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
@@ -113,7 +113,7 @@ pub(super) async fn goes_with_its_resource(indexer: &dyn Indexer) {
     indexer.delete_matching_resources(GENERIC, &filter, at(0)).await.unwrap();
     let left = async |resource| listed(indexer, &AnnotationListing::of(uuid(resource))).await.len();
     assert_eq!([left(1).await, left(2).await, left(3).await], [0, 0, 1]);
-    // Their successors have none of them.
+    // New resources with the same ids have no annotations.
     create_generic(indexer, &[1, 2]).await;
     assert_eq!([left(1).await, left(2).await], [0, 0]);
     annotate(indexer, &[(1, 1, 0)]).await;

@@ -37,7 +37,7 @@ pub(super) async fn name_is_taken_once(indexer: &dyn Indexer) {
         Err(IndexerError::ArchivePolicyAlreadyExists("low".to_owned()))
     );
     assert_eq!(*indexer.archive_policy("low").await.unwrap().unwrap(), policy("low", &[300]));
-    // Upper and lower case are apart.
+    // Names are case-sensitive.
     indexer.create_archive_policy(policy("LOW", &[1])).await.unwrap();
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn deletion_is_refused_while_in_use(indexer: &dyn Indexer) {
 
     assert_eq!(create(indexer, vec![new_metric(1)]).await, [None]);
     assert_eq!(indexer.delete_archive_policy("low").await, in_use);
-    // A metric that waits for the janitor still has its policy.
+    // A deleted metric still uses its policy until it is expunged.
     assert_eq!(indexer.delete_metrics(&[id(1)]).await, [Ok(())]);
     assert_eq!(indexer.delete_archive_policy("low").await, in_use);
     assert!(indexer.archive_policy("low").await.unwrap().is_some());
@@ -111,7 +111,7 @@ pub(super) async fn deletion_is_refused_while_in_use(indexer: &dyn Indexer) {
 pub(super) async fn definitions_live_as_long_as_their_metrics(indexer: &dyn Indexer) {
     create_low(indexer).await;
     let names = [1, 2, 3].map(|number| ArchivePolicy::definition_name(Uuid::from_u128(number)));
-    // Almost such names are of policies like any other.
+    // Similar names are ordinary policies.
     for name in ["definition:", "definition:0", "definition;"] {
         assert_eq!(indexer.create_archive_policy(policy(name, &[60])).await, Ok(()));
     }
@@ -131,7 +131,7 @@ pub(super) async fn definitions_live_as_long_as_their_metrics(indexer: &dyn Inde
     );
     assert_eq!(indexer.sweep_definitions().await, Ok(1));
     assert_eq!(indexer.archive_policy(&names[2]).await, Ok(None));
-    // One that waits for the janitor still has its definition.
+    // A deleted metric still uses its definition until it is expunged.
     assert_eq!(indexer.delete_metrics(&[id(1), id(3)]).await, [Ok(()), Ok(())]);
     assert_eq!(indexer.sweep_definitions().await, Ok(0));
     indexer.expunge_metrics(&[id(1), id(3)]).await.unwrap();

@@ -89,7 +89,7 @@ pub(super) async fn are_tried_in_order(indexer: &dyn Indexer) {
             Err(IndexerError::NoArchivePolicyRuleMatch(metric.to_owned()))
         );
     }
-    // A rename moves a rule among those of the same pattern.
+    // A rename changes the order of rules with the same pattern.
     indexer.rename_archive_policy_rule("2", "6").await.unwrap();
     assert_eq!(indexer.archive_policy_name_for_metric("disk.a").await.unwrap(), "high");
     indexer.delete_archive_policy_rule("4").await.unwrap();

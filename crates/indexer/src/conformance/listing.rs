@@ -19,7 +19,7 @@ const KEYS: [SortKey; 7] = [
     SortKey::Status,
 ];
 
-/// Metrics that share every attribute with some others, and lack what they may lack.
+/// Metrics that share each attribute with some others, and lack optional ones.
 async fn populate(indexer: &dyn Indexer) {
     create_low(indexer).await;
     indexer.create_archive_policy(policy("high", &[1])).await.unwrap();
@@ -164,14 +164,14 @@ pub(super) async fn filters(indexer: &dyn Indexer) {
     assert_eq!(list(indexer, none, Page { limit: 0, ..all() }).await, []);
 }
 
-/// Every order of one or two keys: pages of any size are the whole listing cut into parts.
+/// Every order of one or two keys: pages of any size together are the whole listing.
 pub(super) async fn pages_follow_each_other(indexer: &dyn Indexer) {
     populate(indexer).await;
     let mut orders: Vec<Vec<MetricSort>> = vec![vec![]];
     for (index, key) in KEYS.into_iter().enumerate() {
         for direction in SortDirection::ALL {
             let first = MetricSort { key, direction };
-            // The second key turns with the first, so that each pair comes in some direction.
+            // The second key varies with the first, so that each pair occurs in some direction.
             let second = MetricSort { key: KEYS[(index + 2) % 7], direction: SortDirection::ALL[index % 6] };
             orders.push(vec![first]);
             orders.push(vec![first, second]);
@@ -205,11 +205,11 @@ pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
         assert_eq!(refused.to_string(), format!("Invalid pagination: `Invalid marker: `{marker}''"));
         assert!(matches!(refused, IndexerError::InvalidPagination(_)));
     }
-    // A deleted metric is the marker of a listing of deleted ones.
+    // A deleted metric can be the marker of a listing of deleted ones.
     let deleted = MetricFilter { status: Some(MetricStatus::Delete), ..MetricFilter::default() };
     assert_eq!(list(indexer, deleted.clone(), Page { marker: Some(id(5)), ..all() }).await, [id(12)]);
     assert_eq!(list(indexer, deleted, Page { marker: Some(id(4)), ..all() }).await, [id(5), id(12)]);
-    // A marker that the filter leaves out still says where to begin.
+    // A marker that does not match the filter is still a position.
     let filter = MetricFilter { creator: Some("admin".to_owned()), ..MetricFilter::default() };
     let whole = list(indexer, filter.clone(), all()).await;
     let outside =

@@ -128,7 +128,7 @@ pub(super) async fn names_are_unique_within_a_resource(indexer: &dyn Indexer) {
     .await;
     assert_eq!(outcomes, [None, Some(taken("cpu")), None, None, None, None, None, None]);
     assert_eq!(create(indexer, vec![named(9, Some(7), "cpu")]).await, [Some(taken("cpu"))]);
-    // A deleted metric gives its name back.
+    // Deleting a metric frees its name.
     assert_eq!(indexer.delete_metrics(&[id(1)]).await, [Ok(())]);
     assert_eq!(create(indexer, vec![named(9, Some(7), "cpu")]).await, [None]);
 }
@@ -142,7 +142,7 @@ pub(super) async fn look_ups_answer_in_order(indexer: &dyn Indexer) {
         let ids: Vec<_> = found.iter().map(|metric| metric.as_ref().map(|metric| metric.id)).collect();
         assert_eq!(ids, [Some(id(2)), None, Some(id(1)), Some(id(2)), None]);
     }
-    // What was looked up in vain is found once it is there.
+    // A failed look-up succeeds once the metric exists.
     assert_eq!(create(indexer, vec![new_metric(9)]).await, [None]);
     assert!(indexer.metrics(&[id(9)]).await.unwrap()[0].is_some());
 }
@@ -177,7 +177,7 @@ pub(super) async fn deletion_hides(indexer: &dyn Indexer) {
     assert_eq!(indexer.deleted_metrics(Some(id(2)), 10).await, Ok(vec![id(3)]));
     assert_eq!(indexer.deleted_metrics(Some(id(3)), 10).await, Ok(vec![]));
 
-    // Only what waits for the janitor is removed.
+    // Only deleted metrics are removed.
     indexer.expunge_metrics(&[id(3), id(1), id(9)]).await.unwrap();
     assert_eq!(indexer.deleted_metrics(None, 10).await, Ok(vec![id(2)]));
     assert!(indexer.metrics(&[id(1)]).await.unwrap()[0].is_some());
@@ -188,7 +188,7 @@ pub(super) async fn deletion_hides(indexer: &dyn Indexer) {
 pub(super) async fn many_callers_at_once(indexer: &dyn Indexer) {
     create_low(indexer).await;
     create_generic(indexer, &(0..50).collect::<Vec<_>>()).await;
-    // Callers come in pairs that want the same name: one of each gets it.
+    // Pairs of callers want the same name: one of each gets it.
     let callers = (0..100).map(|number| create(indexer, vec![named(number, Some(number / 2), "cpu")]));
     let outcomes = join_all(callers).await.concat();
     assert_eq!(outcomes.len(), 100);
@@ -242,7 +242,7 @@ pub(super) async fn moves_to_another_policy(indexer: &dyn Indexer) {
     assert_eq!(indexer.move_metric(id(1), "none").await, Err(unknown));
     assert_eq!(indexer.move_metric(id(3), "low").await, Err(IndexerError::NoSuchMetric(id(3))));
     assert_eq!(indexer.current_metric(id(3)).await, Ok(None));
-    // The policy that it left is free, the other one is in use.
+    // The former policy is free, the new one in use.
     let in_use = Err(IndexerError::ArchivePolicyInUse("high".to_owned()));
     assert_eq!(indexer.delete_archive_policy("high").await, in_use);
     assert_eq!(indexer.delete_metrics(&[id(1)]).await, [Ok(())]);

@@ -1,6 +1,6 @@
-//! The suite that every [`Indexer`] passes: what the traits promise, case by case, each on an empty index.
+//! The conformance suite of [`Indexer`]: the contract of the traits, case by case, each on an empty index.
 //!
-//! A case panics where the promise is broken. What a crash or a full disk does is for each index's own tests.
+//! A case panics on a violation. Crashes and full disks are left to each index's own tests.
 
 mod annotation;
 mod archive_policy;
@@ -101,7 +101,7 @@ const CASES: &[(&str, Case)] = cases![
 /// Runs every case on an index of its own.
 pub async fn run<I: Indexer>(open: impl AsyncFn() -> I) {
     for (name, case) in CASES {
-        // Shown by the test harness where a case fails.
+        // The test harness shows it if a case fails.
         println!("{name}");
         case(&open().await).await;
     }

@@ -1,4 +1,4 @@
-//! What [`Resources`](crate::Resources) promises of single resources; `search` has the rest.
+//! The contract of [`Resources`](crate::Resources) for single resources; `search` has the rest.
 
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ pub(in crate::conformance) async fn is_kept_whole(indexer: &dyn Indexer) {
     let found = indexer.resource(GENERIC, bare.id).await.unwrap().unwrap();
     assert_eq!(created[1].as_ref().unwrap(), &found);
     assert_eq!((&found.user_id, &found.project_id, found.ended_at), (&None, &None, None));
-    // Of another type, or not there.
+    // Of another type, or missing.
     assert_eq!(indexer.resource("all", bare.id).await, Ok(None));
     assert_eq!(indexer.resource(GENERIC, uuid(7)).await, Ok(None));
     let unknown = IndexerError::NoSuchResourceType("none".to_owned());
@@ -211,7 +211,7 @@ pub(in crate::conformance) async fn refusals_leave_neighbours_alone(indexer: &dy
     }
     assert_eq!(shown(indexer, 1).await.creator, "admin");
     assert_eq!(metrics(&*shown(indexer, 7).await), [("cpu", id(1))]);
-    // What was refused can be had later.
+    // Rejected ids and names are still free.
     assert_eq!(
         create_resources(indexer, vec![instance(4), new_resource(6), instance(8)]).await,
         vec![None; 3]
@@ -224,7 +224,7 @@ pub(in crate::conformance) async fn changes_are_kept_as_revisions(indexer: &dyn 
     let first = instance(1);
     assert_eq!(create_resources(indexer, vec![first.clone(), instance(2)]).await, [None, None]);
     let before = indexer.resource("instance", uuid(1)).await.unwrap().unwrap();
-    // What changes nothing makes no revision.
+    // A change without effect makes no revision.
     let same = ResourceChange {
         project_id: Some(first.project_id.clone()),
         attributes: first.attributes.clone(),
@@ -255,7 +255,7 @@ pub(in crate::conformance) async fn changes_are_kept_as_revisions(indexer: &dyn 
     };
     assert_eq!(*second, expected);
     assert_eq!(*indexer.resource("instance", uuid(1)).await.unwrap().unwrap(), expected);
-    // An attribute can be taken away; without a revision the current one changes.
+    // An attribute can be set to null; without a revision the current one changes.
     let nulled = ResourceChange {
         attributes: [("vcpus".into(), AttributeValue::Null)].into(),
         create_revision: false,
@@ -263,7 +263,7 @@ pub(in crate::conformance) async fn changes_are_kept_as_revisions(indexer: &dyn 
     };
     let third = indexer.update_resource("instance", uuid(1), nulled).await.unwrap().resource;
     assert_eq!((third.revision_start, &third.attributes["vcpus"]), (at(2), &AttributeValue::Null));
-    // The end can be changed and taken away by a change, as everything else.
+    // The end can be changed and removed like any other field.
     let unended = ResourceChange { ended_at: Some(None), ..change(4) };
     let fourth = updated(indexer, 1, unended).await.resource;
     assert_eq!((fourth.ended_at, fourth.attributes.len()), (None, 0));
@@ -304,7 +304,7 @@ pub(in crate::conformance) async fn changes_are_refused_whole(indexer: &dyn Inde
         value: "2023-11-14 22:13:19+00:00".to_owned(),
     };
     assert_eq!(refusal(indexer, 1, early).await, refused);
-    // Refused after other parts were written.
+    // Rejected after other parts were written.
     let user_id = Some(Some("changed".to_owned()));
     for (metrics, refused) in [
         (vec![("a", creating(5)), ("b", attaching(9))], IndexerError::NoSuchMetric(id(9))),
@@ -355,7 +355,7 @@ pub(in crate::conformance) async fn deletion_takes_all_along(indexer: &dyn Index
     assert_eq!(indexer.metrics(&[id(1), id(2)]).await, Ok(vec![None, None]));
     assert_eq!(indexer.deleted_metrics(None, 10).await, Ok(vec![id(1), id(2)]));
     assert_eq!(named(indexer, &[(2, "a"), (3, "a")]).await, [None, Some(id(3))]);
-    // Its id is free at once, and its successor has nothing of it.
+    // Its id is free at once, and a new resource inherits nothing.
     let again = NewResource { metrics: vec![("a".to_owned(), creating(5))], ..metrics_of_2 };
     assert_eq!(create_resources(indexer, vec![again, instance(1)]).await, [None, None]);
     assert_eq!(metrics(&*shown(indexer, 2).await), [("a", id(5))]);
@@ -401,7 +401,7 @@ pub(in crate::conformance) async fn those_that_come_back(indexer: &dyn Indexer) 
     assert_eq!(revisions(indexer, 1).await.len(), 1);
 }
 
-/// Nothing but a change that says so takes away the end of a resource.
+/// Only an explicit change removes the end of a resource.
 pub(in crate::conformance) async fn an_end_stays(indexer: &dyn Indexer) {
     create_low(indexer).await;
     let ended = NewResource { ended_at: Some(at(5)), ..new_resource(1) };
@@ -417,7 +417,7 @@ pub(in crate::conformance) async fn an_end_stays(indexer: &dyn Indexer) {
 pub(in crate::conformance) async fn many_callers_at_once(indexer: &dyn Indexer) {
     create_low(indexer).await;
     create_type(indexer).await;
-    // Callers come in pairs that want the same id: one of each gets it.
+    // Pairs of callers want the same id: one of each gets it.
     let callers = (0..100).map(|number| {
         let metrics = vec![("cpu".to_owned(), creating(number))];
         create_resources(indexer, vec![NewResource { metrics, ..instance(number / 2) }])
@@ -427,7 +427,7 @@ pub(in crate::conformance) async fn many_callers_at_once(indexer: &dyn Indexer) 
         let refused: Vec<_> = pair.iter().flatten().cloned().collect();
         assert_eq!(refused, [IndexerError::ResourceAlreadyExists(uuid(number as u128))]);
     }
-    // Changes of one resource follow each other.
+    // Changes of one resource are serialised.
     let changes = (0..20).map(|number| {
         let attributes = [("vcpus".into(), AttributeValue::Number(f64::from(number) + 0.5))].into();
         updated_instance(indexer, ResourceChange { attributes, ..change(number.into()) })
@@ -456,7 +456,7 @@ pub(in crate::conformance) async fn many_at_once(indexer: &dyn Indexer) {
         NewResource { metrics, ..instance(number) }
     });
     assert_eq!(create_resources(indexer, new.collect()).await, vec![None; count as usize]);
-    // Again with one that is new in their midst.
+    // Again, with a new one among them.
     let again = (0..count).map(|number| new_resource(if number == 700 { 5_000 } else { number })).collect();
     let outcomes = create_resources(indexer, again).await;
     let created: Vec<_> = outcomes.iter().enumerate().filter(|(_, outcome)| outcome.is_none()).collect();

@@ -1,4 +1,4 @@
-//! What [`Resources`](crate::Resources) promises of former revisions, beyond that changes make them.
+//! The contract of [`Resources`](crate::Resources) for removing former revisions.
 
 use super::{
     create_type, instance,
@@ -27,9 +27,9 @@ pub(in crate::conformance) async fn former_revisions_are_removed(indexer: &dyn I
         indexer.update_resource("instance", uuid(number), change).await.unwrap();
     }
     let before = shown(indexer, 1).await;
-    // One that ends at the time stays, and so does each resource as it is.
+    // A revision that ends exactly at the time stays, and so do current ones.
     assert_eq!(indexer.remove_revisions(at(10), 100).await, Ok(0));
-    // The earliest come first.
+    // The earliest are removed first.
     assert_eq!(indexer.remove_revisions(at(41), 3).await, Ok(3));
     let lengths = async || [revisions(indexer, 1).await.len(), revisions(indexer, 2).await.len()];
     assert_eq!(lengths().await, [1, 2]);
@@ -40,7 +40,7 @@ pub(in crate::conformance) async fn former_revisions_are_removed(indexer: &dyn I
     assert_eq!((with_host(indexer, "h20").await, with_host(indexer, "h40").await), (0, 1));
     assert_eq!((lengths().await, revisions(indexer, 3).await.len()), ([1, 1], 1));
     assert_eq!(shown(indexer, 1).await, before);
-    // The history goes on.
+    // New revisions can be added.
     updated(indexer, 1, ResourceChange { user_id: Some(None), ..change(50) }).await;
     assert_eq!(lengths().await, [2, 1]);
     // More than one transaction removes.

@@ -1,4 +1,4 @@
-//! What [`Resources`](crate::Resources) promises of the metrics of resources.
+//! The contract of [`Resources`](crate::Resources) for the metrics of resources.
 
 use gnudi_model::{Metric, MetricId, resource_type::GENERIC};
 
@@ -36,7 +36,7 @@ pub(in crate::conformance) async fn come_along(indexer: &dyn Indexer) {
         [Some(id(3)), None, None, Some(id(1)), Some(id(3))]
     );
     assert_eq!(named(indexer, &[]).await, []);
-    // A listing may be of some names only, which are compared to the letter.
+    // A listing may be limited to some names, which are compared exactly.
     for (names, expected) in
         [(&["cpu", "none", "disk"][..], &["cpu", "disk"][..]), (&["Disk"], &[]), (&[], &[])]
     {
@@ -46,7 +46,7 @@ pub(in crate::conformance) async fn come_along(indexer: &dyn Indexer) {
         let found: Vec<_> = found[0].metrics.iter().filter_map(|metric| metric.name.as_deref()).collect();
         assert_eq!(found, expected);
     }
-    // A metric of someone else is not seen, one that does not exist neither; nothing of the resource stays.
+    // Another creator's metric, or a missing one, is rejected, with the whole resource.
     for (number, change) in [(2, attaching(2)), (9, attaching(9))] {
         let new = with_metrics(2, &[("mine", creating(5)), ("theirs", change)]);
         assert_eq!(
@@ -56,7 +56,7 @@ pub(in crate::conformance) async fn come_along(indexer: &dyn Indexer) {
         assert_eq!(indexer.resource(GENERIC, uuid(2)).await, Ok(None));
         assert_eq!(indexer.metrics(&[id(5)]).await, Ok(vec![None]));
     }
-    // One that belongs to a resource goes over to the next.
+    // A metric can be moved from one resource to another.
     let new = with_metrics(2, &[("moved", attaching(1))]);
     let created = indexer.create_resources(vec![new]).await.remove(0).unwrap();
     assert_eq!(metrics(&created), [("moved", id(1))]);
@@ -82,7 +82,7 @@ pub(in crate::conformance) async fn need_their_resource(indexer: &dyn Indexer) {
     let page = Page::first(10);
     let listed = indexer.list_metrics(&MetricListing { filter, page }).await.unwrap();
     assert_eq!(listed.iter().map(|metric| metric.id).collect::<Vec<_>>(), [id(2)]);
-    // A metric that is deleted is gone from its resource, too.
+    // A deleted metric is also removed from its resource.
     assert_eq!(indexer.delete_metrics(&[id(2)]).await, [Ok(())]);
     assert_eq!(metrics(&*shown(indexer, 1).await), []);
     assert_eq!(indexer.named_metrics(&[(uuid(1), "cpu")]).await, Ok(vec![None]));
@@ -102,7 +102,7 @@ pub(in crate::conformance) async fn are_added_or_replaced(indexer: &dyn Indexer)
     assert_eq!(metrics(&answer.resource), [("a", id(1)), ("b", id(2)), ("c", id(3)), ("d", id(9))]);
     assert_eq!((answer.detached, answer.resource.revision_start), (vec![], at(0)));
     assert_eq!(revisions(indexer, 1).await.len(), 1);
-    // The same metric by another name.
+    // The same metric with another name.
     let answer = updated(indexer, 1, metrics_change(2, true, &[("e", attaching(9))])).await;
     assert_eq!(metrics(&answer.resource), [("a", id(1)), ("b", id(2)), ("c", id(3)), ("e", id(9))]);
     assert_eq!(named(indexer, &[(1, "d"), (1, "e")]).await, [None, Some(id(9))]);
@@ -114,7 +114,7 @@ pub(in crate::conformance) async fn are_added_or_replaced(indexer: &dyn Indexer)
     assert_eq!(metrics(&answer.resource), [("a", id(1)), ("b", id(4))]);
     assert_eq!(answer.detached, [id(2), id(3), id(9)]);
     assert_eq!(named(indexer, &[(1, "a"), (1, "b"), (1, "c")]).await, [Some(id(1)), Some(id(4)), None]);
-    // Those without a resource keep their names and live on.
+    // Detached metrics keep their names and stay active.
     let left = indexer.metrics(&[id(2), id(9)]).await.unwrap();
     let left: Vec<_> =
         left.iter().flatten().map(|metric| (metric.name.as_deref().unwrap(), metric.resource_id)).collect();

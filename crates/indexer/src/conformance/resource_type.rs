@@ -1,4 +1,4 @@
-//! What [`ResourceTypes`](crate::ResourceTypes) promises, and what a change of a type means to its resources.
+//! The contract of [`ResourceTypes`](crate::ResourceTypes), and the effect of type changes on resources.
 
 use gnudi_model::{
     Attribute, AttributeKind, AttributeValue, ResourceType, Text, Timestamp, resource_type::GENERIC,
@@ -36,7 +36,7 @@ fn no_attribute(name: &str) -> IndexerError {
     IndexerError::NoSuchAttribute { resource_type: "instance".to_owned(), attribute: name.to_owned() }
 }
 
-/// The attribute in all revisions of the resource, the oldest first.
+/// The attribute in all revisions of the resource, oldest first.
 async fn in_revisions(indexer: &dyn Indexer, number: u128, attribute: &str) -> Vec<AttributeValue> {
     let listing = ResourceListing { history: true, ..ResourceListing::of("instance", Timestamp::EPOCH) };
     let resources = indexer.list_resources(&listing).await.unwrap();
@@ -134,7 +134,7 @@ pub(in crate::conformance) async fn attributes_come_and_go(indexer: &dyn Indexer
         (update("host", string()), no_attribute("host")),
         (update("vcpus", string()), no_attribute("vcpus")),
         (add("memory", string()), taken),
-        // Refused as a whole.
+        // Rejected as a whole.
         (
             ResourceTypeChange { delete: vec!["vcpus".into(), "host".into()], ..Default::default() },
             no_attribute("host"),
@@ -160,7 +160,7 @@ pub(in crate::conformance) async fn a_fill_is_for_those_that_are_there(indexer: 
     assert_eq!(in_revisions(indexer, 1, "colour").await, vec![text("red"); 3]);
     assert_eq!(in_revisions(indexer, 2, "colour").await, vec![AttributeValue::Null; 2]);
 
-    // A later fill is for those that have no value still.
+    // A later fill applies only to resources that still have no value.
     let blue = filled(&string(), text("blue"));
     indexer.update_resource_type("instance", update("colour", blue)).await.unwrap();
     indexer.create_resources(vec![instance(3)]).await;
@@ -197,7 +197,7 @@ pub(in crate::conformance) async fn deletion_is_refused_while_in_use(indexer: &d
     assert_eq!(indexer.delete_resource_type("instance").await, Err(in_use));
     assert!(indexer.delete_resources(&[Uuid::from_u128(1)]).await[0].is_ok());
     assert_eq!(indexer.delete_resource_type("instance").await, Ok(()));
-    // A successor knows nothing of it.
+    // A new type of the same name inherits nothing.
     create_type(indexer).await;
     indexer.create_resources(vec![NewResource { attributes: [].into(), ..instance(1) }]).await;
     assert!(shown(indexer, 1).await.attributes.values().all(|value| *value == AttributeValue::Null));

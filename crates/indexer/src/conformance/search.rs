@@ -59,7 +59,7 @@ async fn refusal(indexer: &dyn Indexer, listing: &ResourceListing) -> String {
     indexer.list_resources(listing).await.unwrap_err().to_string()
 }
 
-/// Four instances and a generic resource: 4 lacks what it may lack.
+/// Four instances and a generic resource: 4 lacks optional attributes.
 async fn populate(indexer: &dyn Indexer) {
     create_type(indexer).await;
     let change = ResourceTypeChange {
@@ -240,7 +240,7 @@ pub(super) async fn refusals(indexer: &dyn Indexer) {
 pub(super) async fn limits_of_filters(indexer: &dyn Indexer) {
     populate(indexer).await;
     let leaf = || Filter::Or(vec![like("display_name", "w%b"), equal("vcpus", "2.5")]);
-    // Conditions nested as deep as may be, in all ways.
+    // Conditions nested to the limit, in all ways.
     let mut deep = leaf();
     for level in 0..FILTER_DEPTH_MAX - 2 {
         deep = match level % 3 {
@@ -277,7 +277,7 @@ pub(super) async fn limits_of_filters(indexer: &dyn Indexer) {
     assert!(matches!(refused, IndexerError::FilterTooLarge { max: FILTER_VALUES_MAX, .. }), "{refused}");
 }
 
-/// Resource 1 was a small one, then a large one, and ended; 2 is as it was.
+/// Resource 1 was a small one, then a large one, and ended; 2 is unchanged.
 async fn populate_history(indexer: &dyn Indexer) {
     create_type(indexer).await;
     let created = indexer.create_resources(vec![instance(1), instance(2)]).await;
@@ -300,7 +300,7 @@ pub(super) async fn histories(indexer: &dyn Indexer) {
     populate_history(indexer).await;
     let past =
         |resource_type: &str, filter| ResourceListing { history: true, ..listing(resource_type, filter) };
-    // By id, then by revision: what is comes first.
+    // By id, then by revision: the current one first.
     let found = indexer.list_resources(&past("instance", None)).await.unwrap();
     assert_eq!(numbers(found.iter().map(|found| &**found)), [1, 1, 1, 2]);
     let second = |time: Option<Timestamp>| time.map(|time| time.secs() - 1_700_000_000);
@@ -315,7 +315,7 @@ pub(super) async fn histories(indexer: &dyn Indexer) {
     assert!(revisions[0] == Resource::CURRENT && revisions[3] == Resource::CURRENT);
     assert!(0 < revisions[1] && revisions[1] < revisions[2], "{revisions:?}");
     assert_eq!(list(indexer, &past(GENERIC, None)).await, [1, 1, 1, 2, 3, 3]);
-    // Each revision is looked at as it was.
+    // Each revision is matched as it was.
     for (resource_type, filter, expected) in [
         ("instance", compare("vcpus", Equal, FilterValue::Int(8)), &[1, 1][..]),
         ("instance", compare("vcpus", NotEqual, FilterValue::Int(8)), &[1, 2]),
@@ -327,7 +327,7 @@ pub(super) async fn histories(indexer: &dyn Indexer) {
         ("instance", compare("revision_start", Greater, FilterValue::Int(1_700_000_000)), &[1, 1]),
         ("instance", compare("revision", Equal, FilterValue::Int(-1)), &[1, 2]),
         ("instance", compare("revision", Greater, word("0")), &[1, 1]),
-        // Conditions of columns beside those of attributes leave the latter their say.
+        // Conditions on columns and on attributes both apply.
         (
             "instance",
             Filter::Or(vec![compare("vcpus", Equal, FilterValue::Int(8)), equal("user_id", "nobody")]),
@@ -394,7 +394,7 @@ pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
     assert_eq!(refused(true, GENERIC, 3, 1000).await, invalid(format!("{}@1000", id(3))));
     assert_eq!(refused(true, GENERIC, 3, -2).await, invalid(format!("{}@-2", id(3))));
     assert_eq!(refused(true, "instance", 3, -1).await, invalid(format!("{}@-1", id(3))));
-    // A marker that the filter leaves out still says where to begin.
+    // A marker that does not match the filter is still a position.
     let marker = Some(ResourceMarker { id: id(1), revision: Resource::CURRENT });
     let filter = compare("id", NotEqual, FilterValue::Uuid(id(1)));
     let page = ResourcePage { marker, ..ResourcePage::default() };

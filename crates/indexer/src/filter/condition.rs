@@ -1,7 +1,6 @@
-//! A filter read against a type: which fields it compares with which values. And what it says of a resource, evaluated
-//! slowly and obviously.
+//! A filter resolved against a type, with fields and converted values; and a simple evaluation for the index in memory.
 //!
-//! The logic is SQL's: a comparison with null is unknown, and so may be what is made of it.
+//! The logic is SQL's: a comparison with null is unknown, and so may be conditions that contain it.
 
 use std::cmp::Ordering;
 
@@ -10,16 +9,16 @@ use gnudi_model::{Resource, ResourceType, Timestamp};
 use super::{Comparison, Field, FieldKind, Filter, FilterValue, Scalar, like::Pattern, operand::list_text};
 use crate::{IndexerError, Result};
 
-/// How deep conditions may be nested.
+/// Maximum nesting of conditions.
 pub const FILTER_DEPTH_MAX: usize = 100;
-/// How many conditions a filter may have, those that join others counted too.
+/// Maximum number of conditions of a filter, including and/or/not.
 pub const FILTER_CONDITIONS_MAX: usize = 2000;
-/// How many values the lists of a filter may have together.
+/// Maximum number of values in all lists of a filter.
 pub const FILTER_VALUES_MAX: usize = 10_000;
-/// How long a pattern of `like` may be.
+/// Maximum length of a pattern of `like`.
 pub const PATTERN_BYTES_MAX: usize = 4096;
 
-/// What a filter means for the resources of a type.
+/// A filter resolved for the resources of a type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Condition {
     Test(Field, Test),
@@ -45,19 +44,19 @@ pub(crate) enum Test {
     Like(Pattern),
 }
 
-/// What a filter is read against.
+/// The context that a filter is resolved in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope<'a> {
     pub(crate) resource_type: &'a ResourceType,
-    /// Whether revisions can be told apart.
+    /// Whether fields of revisions can be used.
     pub(crate) history: bool,
-    /// What times may be relative to.
+    /// The base of relative times.
     pub(crate) now: Timestamp,
 }
 
 impl Condition {
     /// # Errors
-    /// Where the filter names what the type has not, or compares it with what it can't be, is empty or too large.
+    /// If the filter refers to an unknown field, compares it with an invalid value, is empty, or exceeds a limit.
     pub(crate) fn read(filter: &Filter, scope: Scope<'_>) -> Result<Self> {
         Reader { scope, conditions: 0, values: 0 }.read(filter, 0)
     }
@@ -94,7 +93,7 @@ impl Condition {
 }
 
 impl Test {
-    /// What the test says of a value, or of null; `None` for unknown.
+    /// The result for a value or null; `None` for unknown.
     pub(crate) fn evaluate(&self, value: Option<&Scalar>) -> Option<bool> {
         match self {
             Test::IsNull => Some(value.is_none()),
@@ -115,7 +114,7 @@ impl Test {
 }
 
 impl Comparison {
-    /// The comparison that holds where this one does not.
+    /// The negated comparison.
     pub(crate) fn inverse(self) -> Self {
         match self {
             Comparison::Equal => Comparison::NotEqual,
@@ -219,7 +218,7 @@ impl Reader<'_> {
             return Err(refuse());
         }
         let field = self.find(name)?;
-        // Where Gnocchi converts values, it converts null too, or can't; elsewhere null stays null.
+        // Gnocchi's converters reject or convert null; other fields accept null.
         let keeps_null = matches!(field.kind(), FieldKind::Uuid | FieldKind::Bool | FieldKind::Number);
         let is_null = |value: &&FilterValue| keeps_null && **value == FilterValue::Null;
         let null = values.iter().any(|value| is_null(&value));
@@ -248,7 +247,7 @@ impl Reader<'_> {
     }
 }
 
-/// The virtual fields are patterns over the creator, with what is special in patterns left special.
+/// The virtual fields are patterns over the creator; wildcards in their values are effective.
 fn creator_pattern(name: &str, value: &FilterValue) -> Option<String> {
     match name {
         "created_by_user_id" => Some(format!("{}:%", value.to_python_text())),

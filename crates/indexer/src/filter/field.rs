@@ -1,10 +1,10 @@
-//! What filters and orders may name: the columns of all resources, and the attributes of a type.
+//! Fields of filters and orders: the columns of all resources, and the attributes of a type.
 
 use gnudi_model::{AttributeKind, AttributeValue, Resource, ResourceType, Text, Timestamp};
 
 use super::Scalar;
 
-/// Something that each resource of a listing has, or lacks.
+/// A field of a resource, possibly null.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Field {
     Id,
@@ -16,19 +16,19 @@ pub(crate) enum Field {
     StartedAt,
     EndedAt,
     RevisionStart,
-    /// Only where the history is listed.
+    /// Only in listings of the history.
     RevisionEnd,
-    /// Only where the history is listed.
+    /// Only in listings of the history.
     Revision,
     Attribute {
         name: Text,
         kind: AttributeKind,
     },
-    /// The time from start to end; not for orders.
+    /// The time from start to end; not sortable.
     Lifespan,
 }
 
-/// How a field's values compare.
+/// How values of a field compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldKind {
     Text,
@@ -41,7 +41,7 @@ pub(crate) enum FieldKind {
 }
 
 impl Field {
-    /// What has a value of its own in the listing, under this name.
+    /// The field with this name.
     pub(crate) fn find(name: &str, resource_type: &ResourceType, history: bool) -> Option<Self> {
         Some(match name {
             "id" => Field::Id,
@@ -139,7 +139,7 @@ impl Scalar {
         })
     }
 
-    /// The same as an attribute's value.
+    /// Converts it to an attribute value.
     pub(crate) fn to_attribute_value(&self) -> AttributeValue {
         match self {
             Scalar::Text(text) => AttributeValue::String(text.as_str().into()),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::PATTERN_BYTES_MAX;
 
-/// A pattern that was read.
+/// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Vec<Token>);
 
@@ -16,12 +16,12 @@ enum Token {
 }
 
 impl Pattern {
-    /// `None` where it has more than [`PATTERN_BYTES_MAX`] bytes, or ends with a backslash, which escapes nothing.
+    /// `None` if it has more than [`PATTERN_BYTES_MAX`] bytes, or ends with a backslash.
     pub fn read(text: &str) -> Option<Self> {
         if text.len() > PATTERN_BYTES_MAX { None } else { Self::parse(text) }
     }
 
-    /// `None` where the pattern ends with a backslash, which escapes nothing.
+    /// `None` if the pattern ends with a backslash.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut tokens = Vec::with_capacity(text.len());
         let mut characters = text.chars();
@@ -39,7 +39,7 @@ impl Pattern {
 
     pub(crate) fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
-        // Which ends of the text the pattern so far may have reached.
+        // Positions of the text that the pattern so far may have reached.
         let mut reached = vec![false; text.len() + 1];
         reached[0] = true;
         for token in &self.0 {
@@ -56,7 +56,7 @@ impl Pattern {
         reached[text.len()]
     }
 
-    /// What every text begins with that matches.
+    /// The common prefix of all matching texts.
     pub(crate) fn prefix(&self) -> String {
         let literal = |token: &Token| match token {
             Token::This(character) => Some(*character),
@@ -65,13 +65,13 @@ impl Pattern {
         self.0.iter().map_while(literal).collect()
     }
 
-    /// The one text that matches, if there is but one.
+    /// The only matching text, if there is just one.
     pub(crate) fn literal(&self) -> Option<String> {
         let prefix = self.prefix();
         (prefix.chars().count() == self.0.len()).then_some(prefix)
     }
 
-    /// The same for `SQLite`'s `GLOB`, which minds case.
+    /// Converts it for `SQLite`'s `GLOB`, which is case-sensitive.
     pub(crate) fn glob(&self) -> String {
         let mut glob = String::new();
         for token in &self.0 {
@@ -85,12 +85,12 @@ impl Pattern {
         glob
     }
 
-    /// Whether one character may be any.
+    /// Whether it has a wildcard for a single character.
     pub(crate) fn has_any_character(&self) -> bool {
         self.0.contains(&Token::Character)
     }
 
-    /// The same with this escape.
+    /// Writes it with another escape character.
     pub(crate) fn like(&self, escape: char) -> String {
         let mut like = String::new();
         for token in &self.0 {
@@ -106,8 +106,8 @@ impl Pattern {
         like
     }
 
-    /// The same as a regular expression of `PostgreSQL`, for texts as `encode(text, 'escape')` writes them: backslashes
-    /// doubled, bytes that are zero or no ASCII as a backslash and three octal digits.
+    /// Converts it to a `PostgreSQL` regular expression for texts in the form of `encode(text, 'escape')`: backslashes
+    /// doubled, zero and non-ASCII bytes as a backslash and three octal digits.
     pub(crate) fn escaped_regex(&self) -> String {
         const CHARACTER: &str = r"(?:[^\\]|\\(?:\\|000|3[0-7][0-7](?:\\2[0-7][0-7])+))";
         let mut regex = String::from("^");

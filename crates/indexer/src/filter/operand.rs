@@ -1,4 +1,4 @@
-//! A request's values, read as the field's kind has it. Gnocchi's converters, and where it has none, what `PostgreSQL` takes.
+//! Converts a request's values to the field's kind, like Gnocchi's converters or, where it has none, like `PostgreSQL`.
 
 use gnudi_model::{
     Timespan, Timestamp,
@@ -11,7 +11,7 @@ use gnudi_model::{
 use super::{FieldKind, FilterValue, Scalar};
 
 impl FilterValue {
-    /// The value for a field of this kind; `None` where it is none.
+    /// The value for a field of this kind; `None` if invalid.
     pub(crate) fn read(&self, kind: FieldKind, now: Timestamp) -> Option<Scalar> {
         Some(match kind {
             FieldKind::Text => Scalar::Text(self.to_python_text()),
@@ -29,7 +29,7 @@ impl FilterValue {
                     FilterValue::Text(text) => int_of_text(text)?,
                     FilterValue::Null | FilterValue::Uuid(_) => return None,
                 };
-                // No revision is as large, or as small.
+                // No revision number is that large or small.
                 Scalar::Integer(number.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
             }
             FieldKind::Bool => match self {
@@ -51,7 +51,7 @@ impl FilterValue {
                     (None, _) => None,
                 };
                 let span = span.filter(|span| span.0 > 0)?;
-                // Python's spans have microseconds too.
+                // Python's spans have microseconds, too.
                 Scalar::Span(datetime(Timestamp(span.0)).0)
             }
         })
@@ -95,7 +95,7 @@ pub(crate) fn list_text(values: &[FilterValue]) -> String {
     format!("[{}]", values.join(", "))
 }
 
-/// As `PostgreSQL` reads it: a word or what it begins with, as far as that is clear.
+/// Like `PostgreSQL`: a word, or an unambiguous prefix of one.
 fn bool_of_text(text: &str) -> Option<bool> {
     let text = text.trim_ascii().to_ascii_lowercase();
     let begins = |word: &str, length_min: usize| text.len() >= length_min && word.starts_with(&text);

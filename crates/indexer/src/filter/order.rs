@@ -1,4 +1,4 @@
-//! The order of a listing of resources.
+//! The sort order of a listing of resources.
 
 use std::cmp::Ordering;
 
@@ -7,10 +7,10 @@ use gnudi_model::Resource;
 use super::{Field, Scalar, Scope};
 use crate::{IndexerError, ResourceMarker, ResourceSort, Result, SortDirection};
 
-/// How many fields an order may have, those that make it total left out.
+/// Maximum number of sort fields, besides those that make the order total.
 pub const SORTS_MAX: usize = 32;
 
-/// A field that orders, and how.
+/// A sort field, with its direction.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FieldSort {
     pub(crate) field: Field,
@@ -23,24 +23,24 @@ impl FieldSort {
         match values {
             (Some(a), Some(b)) if self.direction.is_ascending() => a.compare(&b),
             (Some(a), Some(b)) => b.compare(&a),
-            // An absent value stands apart from the direction.
+            // Nulls are placed independently of the direction.
             (a, b) if self.direction.nulls_first() => a.is_some().cmp(&b.is_some()),
             (a, b) => b.is_some().cmp(&a.is_some()),
         }
     }
 }
 
-/// How two resources of a listing follow each other.
+/// Compares two resources of a listing.
 pub(crate) fn compare(a: &Resource, b: &Resource, order: &[FieldSort]) -> Ordering {
     let orderings = order.iter().map(|sort| sort.compare(a, b));
     orderings.fold(Ordering::Equal, Ordering::then)
 }
 
-/// The whole order of a listing: what is asked for, then what tells all items apart, without repetitions and up to where
-/// all are told apart.
+/// The total order of a listing: the requested fields, followed by identifying ones, without repetitions and without
+/// fields after a unique one.
 ///
 /// # Errors
-/// Where it names what the type has not.
+/// If it refers to an unknown field.
 pub(crate) fn order_of(sorts: &[ResourceSort], scope: Scope<'_>) -> Result<Vec<FieldSort>> {
     if sorts.len() > SORTS_MAX {
         return Err(IndexerError::InvalidPagination(format!("More than {SORTS_MAX} sort keys")));
@@ -65,7 +65,7 @@ pub(crate) fn order_of(sorts: &[ResourceSort], scope: Scope<'_>) -> Result<Vec<F
     Ok(order)
 }
 
-/// The refusal of a marker that names nothing.
+/// The error for an invalid marker.
 pub(crate) fn invalid_marker(marker: ResourceMarker, history: bool) -> IndexerError {
     let ResourceMarker { id, revision } = marker;
     let text = if history { format!("{id}@{revision}") } else { id.to_string() };
@@ -73,7 +73,7 @@ pub(crate) fn invalid_marker(marker: ResourceMarker, history: bool) -> IndexerEr
 }
 
 impl Scalar {
-    /// Texts by their bytes; a number that is none is one, and above all others.
+    /// Texts by their bytes; NaNs are equal and sort above all numbers.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),

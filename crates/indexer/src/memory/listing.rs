@@ -1,4 +1,4 @@
-//! Searches among resources in memory: each looks at all of them.
+//! Searches in memory: scans all resources.
 
 use std::sync::Arc;
 

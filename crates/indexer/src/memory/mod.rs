@@ -1,7 +1,6 @@
-//! An index in memory: slow, obvious, gone with the process. What the others are compared with, and an index for tests
-//! of other crates.
+//! A simple index in memory: the reference model for the others, and an index for tests of other crates.
 //!
-//! A listing sorts all metrics each time; nothing is kept in an order but what a map gives.
+//! A listing sorts all metrics each time; there are no indexes.
 
 mod annotation;
 mod listing;
@@ -37,14 +36,14 @@ struct Tables {
     whole_names: BTreeMap<MetricId, String>,
     /// By the policies' names.
     conversions: BTreeMap<String, PolicyConversion>,
-    /// All but the generic one.
+    /// All except the generic one.
     types: BTreeMap<String, Arc<ResourceType>>,
-    /// As they are now, with all attributes of their types; metrics are in their own table.
+    /// Current revisions with all attributes of their types; metrics are in their own table.
     resources: BTreeMap<Uuid, Resource>,
     /// Earlier revisions, by number.
     history: BTreeMap<i64, Resource>,
     annotations: BTreeMap<Uuid, Annotation>,
-    /// How many revisions there ever were.
+    /// Number of revisions ever created.
     revisions: i64,
 }
 
@@ -396,7 +395,7 @@ fn compare(a: &Metric, b: &Metric, order: &[MetricSort]) -> Ordering {
 }
 
 fn compare_key(a: &Metric, b: &Metric, sort: MetricSort) -> Ordering {
-    // An absent value stands apart from the direction.
+    // Nulls are placed independently of the direction.
     let optional = |is_a: bool, is_b: bool, values: Ordering| match (is_a, is_b) {
         (true, true) if sort.direction.is_ascending() => values,
         (true, true) => values.reverse(),

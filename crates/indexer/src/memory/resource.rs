@@ -69,7 +69,7 @@ impl Resources for MemoryIndexer {
     }
 
     async fn sweep_values(&self, _limit: usize) -> Result<usize> {
-        // Deleted attributes have left nothing behind.
+        // Deleted attributes leave nothing behind here.
         Ok(0)
     }
 
@@ -95,7 +95,7 @@ pub(super) fn is_of_type(resource: &Resource, resource_type: &str) -> bool {
 }
 
 impl Tables {
-    /// A stored resource as it is shown under a type: with its metrics, and without attributes as a generic one.
+    /// A stored resource as seen under a type: with its metrics, and without attributes as a generic one.
     pub(super) fn shown(&self, resource: &Resource, resource_type: &str) -> Resource {
         let mut shown = Resource { metrics: self.metrics_of(resource.id), ..resource.clone() };
         if resource_type == GENERIC {
@@ -161,7 +161,7 @@ impl Tables {
         Ok(UpdatedResource { resource, detached })
     }
 
-    /// Sets the end of those resources that are as they must be, each with a new revision; answers how many.
+    /// Sets the end of the resources that satisfy a condition, each with a new revision; returns their number.
     fn set_ends<F: Fn(&Resource) -> bool>(
         &mut self,
         resources: impl Iterator<Item = (Uuid, F)>,
@@ -181,7 +181,7 @@ impl Tables {
         Ok(set)
     }
 
-    /// Detaches, attaches and creates metrics, all or none.
+    /// Detaches, attaches and creates metrics atomically.
     fn change_metrics(
         &mut self,
         resource: &Resource,

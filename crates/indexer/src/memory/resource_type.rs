@@ -1,4 +1,4 @@
-//! Resource types in memory: a change is made to every resource at once.
+//! Resource types in memory: a change is applied to every resource immediately.
 
 use std::sync::Arc;
 

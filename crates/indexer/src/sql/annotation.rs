@@ -1,4 +1,4 @@
-//! The statements for annotations. Those of a resource are deleted with it, in `resource/delete.rs`.
+//! Statements for annotations. `resource/delete.rs` deletes those of a deleted resource.
 
 use async_trait::async_trait;
 use gnudi_model::Timestamp;
@@ -20,7 +20,7 @@ const SELECT: &str = "SELECT id, resource_id, annotated_at, content, creator FRO
 #[async_trait]
 impl Annotations for SqlIndexer {
     async fn create_annotation(&self, annotation: Annotation) -> Result<()> {
-        self.writer.change(Create(annotation)).await
+        self.writer.change(CreateAnnotation(annotation)).await
     }
 
     async fn annotation(&self, resource_id: Uuid, id: Uuid) -> Result<Option<Annotation>> {
@@ -43,7 +43,7 @@ impl Annotations for SqlIndexer {
     }
 
     async fn delete_annotation(&self, resource_id: Uuid, id: Uuid) -> Result<()> {
-        self.writer.change(Delete { resource_id, id }).await
+        self.writer.change(DeleteAnnotation { resource_id, id }).await
     }
 }
 
@@ -79,10 +79,10 @@ fn decode(row: &Row) -> Result<Annotation, gnudi_sql::Error> {
     })
 }
 
-struct Create(Annotation);
+struct CreateAnnotation(Annotation);
 
 #[async_trait]
-impl Change for Create {
+impl Change for CreateAnnotation {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
@@ -117,13 +117,13 @@ impl Change for Create {
     }
 }
 
-struct Delete {
+struct DeleteAnnotation {
     resource_id: Uuid,
     id: Uuid,
 }
 
 #[async_trait]
-impl Change for Delete {
+impl Change for DeleteAnnotation {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {

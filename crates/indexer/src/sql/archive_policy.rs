@@ -1,16 +1,15 @@
-//! The statements for archive policies.
+//! Statements for archive policies.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, MetricId, Timespan};
-use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{
     Connection, Row, SqlIndexer, Statement,
-    failure::Failure,
+    failure::{Failure, Refusals, execute_checked},
     metric::uuid_at,
     writer::{Applied, Change, Context},
 };
@@ -27,7 +26,7 @@ const SELECT_ONE: &str = "SELECT name, back_window, definition, aggregation_meth
 #[async_trait]
 impl ArchivePolicies for SqlIndexer {
     async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()> {
-        self.writer.change(Create(policy)).await
+        self.writer.change(CreatePolicy(policy)).await
     }
 
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>> {
@@ -37,7 +36,7 @@ impl ArchivePolicies for SqlIndexer {
 
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>> {
         let mut select = Statement::new(self.readers.dialect(), SELECT_ALL);
-        // A name of a definition, and nothing else, is between both and so long.
+        // Only names of definitions have this prefix and length.
         select.push(" WHERE name < ").push_bind("definition:").push(" OR name >= ").push_bind("definition;");
         select.push(" OR LENGTH(name) <> 47 ORDER BY name");
         let rows = self.readers.fetch_all(select).await?;
@@ -45,11 +44,11 @@ impl ArchivePolicies for SqlIndexer {
     }
 
     async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>> {
-        self.writer.change(Update { name: name.to_owned(), change }).await
+        self.writer.change(UpdatePolicy { name: name.to_owned(), change }).await
     }
 
     async fn delete_archive_policy(&self, name: &str) -> Result<()> {
-        self.writer.change(Delete(name.to_owned())).await
+        self.writer.change(DeletePolicy(name.to_owned())).await
     }
 
     async fn sweep_definitions(&self) -> Result<u64> {
@@ -90,14 +89,14 @@ impl ArchivePolicies for SqlIndexer {
     }
 }
 
-struct Create(ArchivePolicy);
+struct CreatePolicy(ArchivePolicy);
 
 #[async_trait]
-impl Change for Create {
+impl Change for CreatePolicy {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Create(policy) = self;
+        let CreatePolicy(policy) = self;
         let insert = connection
             .statement(
                 "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods, raw_timespan, \
@@ -109,26 +108,23 @@ impl Change for Create {
             .bind(encode_methods(&policy.aggregation_methods))
             .bind(policy.raw_timespan.map(|timespan| timespan.0))
             .bind(i64::from(policy.recomputes_late));
-        match connection.try_execute(insert).await {
-            Err(error) if is_unique_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ArchivePolicyAlreadyExists(policy.name.clone())))
-            }
-            inserted => Ok(inserted.map(|_| ((), Touched::default()))?),
-        }
+        let taken = IndexerError::ArchivePolicyAlreadyExists(policy.name.clone());
+        execute_checked(connection, insert, Refusals { unique: Some(taken), ..Refusals::default() }).await?;
+        Ok(((), Touched::default()))
     }
 }
 
-struct Update {
+struct UpdatePolicy {
     name: String,
     change: PolicyChange,
 }
 
 #[async_trait]
-impl Change for Update {
+impl Change for UpdatePolicy {
     type Answer = Arc<ArchivePolicy>;
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<Arc<ArchivePolicy>> {
-        let Update { name, change } = self;
+        let UpdatePolicy { name, change } = self;
         let row = connection.fetch_optional(connection.statement(SELECT_ONE).bind(name)).await?;
         let Some(row) = row else {
             return Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone())));
@@ -159,21 +155,20 @@ impl Change for Update {
     }
 }
 
-struct Delete(String);
+struct DeletePolicy(String);
 
 #[async_trait]
-impl Change for Delete {
+impl Change for DeletePolicy {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Delete(name) = self;
+        let DeletePolicy(name) = self;
         let delete = connection.statement("DELETE FROM archive_policy WHERE name = ?").bind(name);
-        match connection.try_execute(delete).await {
-            Err(error) if is_foreign_key_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ArchivePolicyInUse(name.clone())))
-            }
-            Ok(0) => Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone()))),
-            deleted => Ok(deleted.map(|_| ((), Touched::policies()))?),
+        let in_use = IndexerError::ArchivePolicyInUse(name.clone());
+        let refusals = Refusals { foreign_key: Some(in_use), ..Refusals::default() };
+        match execute_checked(connection, delete, refusals).await? {
+            0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone()))),
+            _ => Ok(((), Touched::policies())),
         }
     }
 }
@@ -223,7 +218,7 @@ fn damaged_conversion() -> IndexerError {
     IndexerError::Database("the id of a metric or of a conversion is damaged".to_owned())
 }
 
-/// One granularity as it is stored: ns, points, ns.
+/// A stored granularity: ns, points, ns.
 #[derive(Serialize, Deserialize)]
 struct StoredItem(Timespan, Option<u64>, Option<Timespan>);
 

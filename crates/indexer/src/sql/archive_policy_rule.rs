@@ -1,13 +1,11 @@
-//! The statements for archive policy rules.
+//! Statements for archive policy rules.
 
 use async_trait::async_trait;
 use gnudi_model::ArchivePolicyRule;
 
-use gnudi_sql::{is_foreign_key_violation, is_unique_violation};
-
 use super::{
     Connection, Row, SqlIndexer,
-    failure::Failure,
+    failure::{Failure, Refusals, execute_checked},
     writer::{Applied, Change, Context},
 };
 use crate::{ArchivePolicyRules, IndexerError, Result, Touched, archive_policy_rule::first_match};
@@ -20,7 +18,7 @@ const SELECT_ONE: &str =
 #[async_trait]
 impl ArchivePolicyRules for SqlIndexer {
     async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<()> {
-        self.writer.change(Create(rule)).await
+        self.writer.change(CreateRule(rule)).await
     }
 
     async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>> {
@@ -34,11 +32,11 @@ impl ArchivePolicyRules for SqlIndexer {
     }
 
     async fn rename_archive_policy_rule(&self, name: &str, new_name: &str) -> Result<ArchivePolicyRule> {
-        self.writer.change(Rename { name: name.to_owned(), new_name: new_name.to_owned() }).await
+        self.writer.change(RenameRule { name: name.to_owned(), new_name: new_name.to_owned() }).await
     }
 
     async fn delete_archive_policy_rule(&self, name: &str) -> Result<()> {
-        self.writer.change(Delete(name.to_owned())).await
+        self.writer.change(DeleteRule(name.to_owned())).await
     }
 
     async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {
@@ -46,14 +44,14 @@ impl ArchivePolicyRules for SqlIndexer {
     }
 }
 
-struct Create(ArchivePolicyRule);
+struct CreateRule(ArchivePolicyRule);
 
 #[async_trait]
-impl Change for Create {
+impl Change for CreateRule {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Create(rule) = self;
+        let CreateRule(rule) = self;
         let insert = connection
             .statement(
                 "INSERT INTO archive_policy_rule (name, metric_pattern, archive_policy_name) VALUES (?, ?, ?)",
@@ -61,59 +59,49 @@ impl Change for Create {
             .bind(&rule.name)
             .bind(&rule.metric_pattern)
             .bind(&rule.archive_policy_name);
-        match connection.try_execute(insert).await {
-            Err(error) if is_unique_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name.clone())))
-            }
-            Err(error) if is_foreign_key_violation(&error) => {
-                Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name.clone())))
-            }
-            inserted => Ok(inserted.map(|_| ((), Touched::policies()))?),
-        }
+        let refusals = Refusals {
+            unique: Some(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name.clone())),
+            foreign_key: Some(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name.clone())),
+        };
+        execute_checked(connection, insert, refusals).await?;
+        Ok(((), Touched::policies()))
     }
 }
 
-struct Rename {
+struct RenameRule {
     name: String,
     new_name: String,
 }
 
 #[async_trait]
-impl Change for Rename {
+impl Change for RenameRule {
     type Answer = ArchivePolicyRule;
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<ArchivePolicyRule> {
-        let Rename { name, new_name } = self;
+        let RenameRule { name, new_name } = self;
         let rename = connection
             .statement("UPDATE archive_policy_rule SET name = ? WHERE name = ?")
             .bind(new_name)
             .bind(name);
-        match connection.try_execute(rename).await {
-            Err(error) if is_unique_violation(&error) => {
-                let message = format!("Archive policy rule {new_name} already exists.");
-                Err(Failure::Refused(IndexerError::UnsupportedArchivePolicyRuleChange {
-                    name: name.clone(),
-                    message,
-                }))
-            }
-            Ok(0) => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone()))),
-            Err(error) => Err(error.into()),
-            Ok(_) => {
-                let row = connection.fetch_one(connection.statement(SELECT_ONE).bind(new_name)).await?;
-                Ok((decode(&row)?, Touched::policies()))
-            }
+        let message = format!("Archive policy rule {new_name} already exists.");
+        let taken = IndexerError::UnsupportedArchivePolicyRuleChange { name: name.clone(), message };
+        let refusals = Refusals { unique: Some(taken), ..Refusals::default() };
+        if execute_checked(connection, rename, refusals).await? == 0 {
+            return Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone())));
         }
+        let row = connection.fetch_one(connection.statement(SELECT_ONE).bind(new_name)).await?;
+        Ok((decode(&row)?, Touched::policies()))
     }
 }
 
-struct Delete(String);
+struct DeleteRule(String);
 
 #[async_trait]
-impl Change for Delete {
+impl Change for DeleteRule {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Delete(name) = self;
+        let DeleteRule(name) = self;
         let delete = connection.statement("DELETE FROM archive_policy_rule WHERE name = ?").bind(name);
         match connection.execute(delete).await? {
             0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone()))),

@@ -1,8 +1,8 @@
-//! Attributes and their values as JSON: the definitions of a type's attributes, and the values of a resource by the
-//! numbers of their attributes.
+//! JSON encoding of attributes and values: the definitions of a type's attributes, and the values of a resource by
+//! attribute number.
 //!
-//! Within a definition or among values, each value has the form that its kind demands: a text, a UUID's text, a number
-//! (`9e999` for what is infinite), a truth value, or nanoseconds since the epoch. There are no nulls: what is null is absent.
+//! Each value is encoded by its kind: a text, a UUID's text, a number (`9e999` for infinity), a boolean, or nanoseconds
+//! since the epoch. Nulls are left out.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, fmt::Write};
 
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::types::{Fill, StoredAttribute, StoredType};
 use crate::{IndexerError, Result};
 
-/// How the definition of an attribute is stored.
+/// The stored definition of an attribute.
 #[derive(Serialize, Deserialize)]
 struct Definition<'a> {
     kind: Cow<'a, str>,
@@ -28,7 +28,7 @@ struct Definition<'a> {
     /// Bounds of a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bounds: Option<[Option<Box<RawValue>>; 2]>,
-    /// The version that brought it and the value.
+    /// Fill values, each with the version of its change.
     fills: Vec<(i64, Box<RawValue>)>,
 }
 
@@ -84,7 +84,7 @@ pub(super) fn decode(number: i64, definition: &str) -> Result<StoredAttribute> {
     Ok(StoredAttribute { number, kind, required: stored.required, fills })
 }
 
-/// Values by number, those that are null left out.
+/// Values by number, without nulls.
 pub(super) fn encode_values<'a>(values: impl IntoIterator<Item = (i64, &'a AttributeValue)>) -> String {
     let mut json = String::from("{");
     for (number, value) in values {
@@ -133,7 +133,7 @@ fn read_value(raw: &str, kind: AttributeKind) -> Option<AttributeValue> {
 }
 
 impl StoredType {
-    /// All attributes with what a row of this version has as values.
+    /// All attributes of a row with this version.
     pub(super) fn attributes_of(
         &self,
         json: &str,
@@ -146,7 +146,7 @@ impl StoredType {
         Ok(self.attributes.iter().map(|(name, attribute)| (name.clone(), value(attribute))).collect())
     }
 
-    /// The values that are in a row, by the numbers of their attributes. Those of attributes that are gone are passed over.
+    /// The values in a row, by attribute number. Those of deleted attributes are skipped.
     pub(super) fn values_in(&self, json: &str) -> Result<BTreeMap<i64, AttributeValue>> {
         let damaged = |error: &dyn fmt::Display| {
             IndexerError::Database(format!("the attributes of a resource are damaged: {error}"))
@@ -159,7 +159,7 @@ impl StoredType {
     }
 }
 
-/// Reads the values of a type's attributes.
+/// Deserializes the values of a type's attributes.
 struct Values<'a>(&'a StoredType);
 
 impl<'de> DeserializeSeed<'de> for Values<'_> {

@@ -1,4 +1,4 @@
-//! Rows to what they mean, many of them on several processors.
+//! Decodes rows, in parallel if there are many.
 
 use std::{num::NonZero, sync::Arc, thread::available_parallelism};
 
@@ -6,10 +6,10 @@ use tokio::task::spawn_blocking;
 
 use crate::{Result, sql::Row};
 
-/// So many rows are worth a thread: some milliseconds.
+/// Minimum rows per thread: some milliseconds of work.
 const ROWS_MIN: usize = 4096;
 
-/// Decodes rows, in their order.
+/// Decodes rows, in order.
 pub(super) async fn decode_all<T: Send + 'static>(
     rows: Vec<Row>,
     decode: impl Fn(&Row) -> Result<T> + Send + Sync + 'static,

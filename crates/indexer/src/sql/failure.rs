@@ -1,15 +1,16 @@
-//! What a database error means to the index's callers.
+//! Converts database errors for the index's callers.
 
-use gnudi_sql::{Class, class, reason};
+use gnudi_sql::{Class, class, is_foreign_key_violation, is_unique_violation, reason};
 
+use super::{Connection, Statement};
 use crate::IndexerError;
 
 /// Why a statement failed inside a transaction.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// One item asks for what cannot be; the transaction goes on without it.
+    /// One item is invalid; the transaction continues without it.
     Refused(IndexerError),
-    /// The database is in trouble; the transaction is lost, with all its items.
+    /// The database failed; the transaction is lost, with all its items.
     Broken(IndexerError),
 }
 
@@ -19,8 +20,35 @@ impl From<gnudi_sql::Error> for Failure {
     }
 }
 
+/// What violations of constraints mean; `None` where the statement cannot violate that one.
+#[derive(Default)]
+pub(super) struct Refusals {
+    pub(super) unique: Option<IndexerError>,
+    pub(super) foreign_key: Option<IndexerError>,
+}
+
+/// Executes a statement that may violate constraints, and returns the number of matched rows.
+pub(super) async fn execute_checked(
+    connection: &mut Connection,
+    statement: Statement,
+    refusals: Refusals,
+) -> Result<u64, Failure> {
+    let error = match connection.try_execute(statement).await {
+        Ok(rows) => return Ok(rows),
+        Err(error) => error,
+    };
+    let refusal = if is_unique_violation(&error) {
+        refusals.unique
+    } else if is_foreign_key_violation(&error) {
+        refusals.foreign_key
+    } else {
+        None
+    };
+    Err(refusal.map_or_else(|| error.into(), Failure::Refused))
+}
+
 impl From<gnudi_sql::Error> for IndexerError {
-    /// The text names neither the database's address nor a value of a row.
+    /// The text contains neither the database's address nor values of rows.
     fn from(error: gnudi_sql::Error) -> Self {
         let reason = reason(&error);
         match class(&error) {

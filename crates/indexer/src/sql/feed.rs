@@ -1,21 +1,21 @@
-//! The statements of the feed of changes: a row for each transaction that touched what others may remember.
+//! Statements of the feed of changes: a row per transaction that changed something others may have cached.
 //!
-//! Transactions write one after the other, whichever process asks: so a number that is one more than the highest follows the
-//! order of commits, and whoever has read a number has seen all before it.
+//! Transactions are serialised across processes: so numbers, each one more than the highest, are in the order of
+//! commits, and a reader that has seen a number has seen all before it.
 
 use async_trait::async_trait;
 
 use super::{Connection, Dialect, SqlIndexer, Statement};
 use crate::{Feed, FeedEntry, Result, Touched};
 
-/// So many rows stay. A process that is further behind forgets all that it remembers.
+/// Rows kept. A process that is further behind clears its caches.
 const ROWS_KEPT: i64 = 10_000;
-/// How many rows are written between two removals of older ones.
+/// Rows written between two removals of older ones.
 const ROWS_BETWEEN_REMOVALS: i64 = 500;
-/// How many rows are read at once.
+/// Rows per read.
 const ROWS_READ_MAX: usize = 1000;
 
-/// Appends a row, within the transaction that it tells of.
+/// Appends a row, within the transaction that it describes.
 pub(super) async fn append(
     connection: &mut Connection,
     process: i64,
@@ -33,7 +33,7 @@ pub(super) async fn append(
     connection.execute(insert).await.map(|_| ())
 }
 
-/// Removes rows that nobody waits for, now and then.
+/// Removes old rows from time to time.
 pub(super) async fn prune(connection: &mut Connection) -> Result<(), gnudi_sql::Error> {
     let select = connection.statement("SELECT MIN(number), MAX(number) FROM index_change");
     let row = connection.fetch_one(select).await?;

@@ -1,8 +1,8 @@
-//! Filters as SQL.
+//! Converts filters to SQL.
 //!
-//! Negations are carried down to the comparisons, where they become other comparisons. What remains is built of AND and OR
-//! alone, in which an unknown comparison is as good as a false one: so each is written such that it finds what it is true
-//! for, and values of attributes are found in their index, as sets of resources.
+//! Negations are pushed down to the comparisons. The remaining tree has only AND and OR, in which unknown is equivalent
+//! to false: so each comparison is written to find the rows for which it is true, and attribute values are found
+//! through their index, as sets of resources.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use super::{
 };
 use crate::filter::{Comparison, Condition, Field, Pattern, Scalar, Test};
 
-/// Which resources a statement reads, as `r`.
+/// The table that a statement reads, as `r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rows {
-    /// As they are: `resource`.
+    /// Current revisions: `resource`.
     Current,
-    /// As they were: `resource_history`.
+    /// Former revisions: `resource_history`.
     Past,
 }
 
@@ -33,7 +33,7 @@ impl Rows {
         }
     }
 
-    /// The values' index, its column that names a row, and that row's own column.
+    /// The index of values, its column that refers to a row, and that row's own column.
     const fn values(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Rows::Current => ("resource_value", "resource_number", "r.number"),
@@ -42,13 +42,13 @@ impl Rows {
     }
 }
 
-/// What statements must know to name fields.
+/// Context for field names in statements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns<'a> {
     pub(super) rows: Rows,
-    /// All attributes that conditions and orders name.
+    /// All attributes used in conditions and orders.
     pub(super) attributes: &'a BTreeMap<Text, StoredAttribute>,
-    /// Comparisons that so many values pass that they are better made row by row.
+    /// Comparisons that match so many values that testing row by row is better.
     pub(super) common: &'a [&'a Test],
 }
 
@@ -61,14 +61,14 @@ impl Columns<'_> {
 /// How many comparisons of a filter are measured.
 const TESTS_MEASURED_MAX: usize = 16;
 
-/// A comparison with an attribute's values, or its negation, or a pattern for creators.
+/// A comparison with an attribute's values, its negation, or a pattern for creators.
 pub(super) struct Measured<'c> {
     attribute: Option<&'c Text>,
     pub(super) test: &'c Test,
     negate: bool,
 }
 
-/// The comparisons whose values an index can count quickly.
+/// The comparisons whose matches an index can count quickly.
 pub(super) fn measurable<'c>(condition: &'c Condition, negate: bool, found: &mut Vec<Measured<'c>>) {
     match condition {
         Condition::Not(condition) => measurable(condition, !negate, found),
@@ -98,7 +98,7 @@ pub(super) fn measurable<'c>(condition: &'c Condition, negate: bool, found: &mut
     }
 }
 
-/// Whether what the condition is true for lies in a set of few rows, which the values' index finds.
+/// Whether the condition is true only for a set of few rows, found through the index of values.
 pub(super) fn is_driven(columns: Columns<'_>, condition: &Condition, negate: bool) -> bool {
     match (condition, negate) {
         (Condition::Not(condition), _) => is_driven(columns, condition, !negate),
@@ -122,7 +122,7 @@ pub(super) fn is_driven(columns: Columns<'_>, condition: &Condition, negate: boo
     }
 }
 
-/// A row with a column for each comparison, how many values it finds, up to so many, and the version of the types.
+/// A row with a column per comparison, the number of matches up to a limit, and the version of the types.
 pub(super) fn measuring(
     dialect: Dialect,
     columns: Columns<'_>,
@@ -152,7 +152,7 @@ pub(super) fn measuring(
     query
 }
 
-/// A comparison or its negation, whichever was meant.
+/// A comparison or its negation.
 #[derive(Clone, Copy)]
 pub(super) enum Leaf<'t> {
     IsNull,
@@ -177,7 +177,7 @@ impl<'t> Leaf<'t> {
             (Test::Compare(comparison, value), true) => Leaf::Compare(comparison.inverse(), value),
             (Test::In { values, .. }, false) if values.is_empty() => Leaf::Never,
             (Test::In { values, .. }, false) => Leaf::In(values),
-            // What is not among the others may still be the null.
+            // A value not in the list may still be null.
             (Test::In { null: true, .. }, true) => Leaf::Never,
             (Test::In { values, .. }, true) => Leaf::NotIn(values),
             (Test::Like(pattern), false) => Leaf::Like(pattern),
@@ -185,7 +185,7 @@ impl<'t> Leaf<'t> {
         }
     }
 
-    /// What is looked for among values: what the comparison finds, or what it excludes.
+    /// The values to look up: those that match, or those to exclude.
     fn found(&self) -> Leaf<'t> {
         match *self {
             Leaf::Differs(value) | Leaf::Compare(Comparison::NotEqual, value) => equal(value),
@@ -205,10 +205,10 @@ impl<'t> Leaf<'t> {
 
 pub(super) type Query = Statement;
 
-/// Longer lists of values are not filled up to a power of two, so that the parameters of a statement suffice.
+/// Longer lists are not padded to a power of two, to stay within the limit of parameters.
 const VALUES_FILLED_UP_MAX: usize = 1024;
 
-/// Appends what is true for the rows that the condition, or its negation, is true for.
+/// Appends an expression that is true where the condition, or its negation, is true.
 pub(super) fn push_condition(query: &mut Query, columns: Columns<'_>, condition: &Condition, negate: bool) {
     match (condition, negate) {
         (Condition::Not(condition), _) => push_condition(query, columns, condition, !negate),
@@ -222,7 +222,7 @@ pub(super) fn push_condition(query: &mut Query, columns: Columns<'_>, condition:
     }
 }
 
-/// As a tree of little depth, which databases limit.
+/// Appends a balanced tree, since databases limit the depth.
 fn push_joined(query: &mut Query, columns: Columns<'_>, conditions: &[Condition], negate: bool, by: &str) {
     match conditions {
         [] => drop(query.push(if by == "AND" { "TRUE" } else { "FALSE" })),
@@ -304,14 +304,14 @@ pub(super) fn bind(query: &mut Query, value: &Scalar) {
     };
 }
 
-/// Binds a value of an attribute as its index has it.
+/// Binds an attribute value in the form of its index.
 fn bind_sortable(query: &mut Query, value: &Scalar) {
     query.push_bind(sortable(&value.to_attribute_value()).expect("operands are not null"));
 }
 
 pub(super) type Bind = fn(&mut Query, &Scalar);
 
-/// Appends a comparison of an expression that has the value.
+/// Appends a comparison of a non-null expression.
 pub(super) fn push_leaf(query: &mut Query, expression: &str, is_nullable: bool, leaf: &Leaf<'_>, bind: Bind) {
     match leaf {
         Leaf::IsNull => drop(query.push(format_args!("{expression} IS NULL"))),
@@ -346,7 +346,7 @@ const fn sign_of(comparison: Comparison) -> &'static str {
     }
 }
 
-/// Fills the list up by repetition, so that there are few statements.
+/// Pads the list by repetition, so that there are few different statements.
 fn push_list(query: &mut Query, values: &[Scalar], bind: Bind) {
     let count =
         if values.len() > VALUES_FILLED_UP_MAX { values.len() } else { values.len().next_power_of_two() };
@@ -359,7 +359,7 @@ fn push_list(query: &mut Query, values: &[Scalar], bind: Bind) {
     query.push(")");
 }
 
-/// An index serves the range of what the pattern begins with.
+/// An index serves the range of the pattern's prefix.
 fn push_like(query: &mut Query, expression: &str, pattern: &Pattern, bind: Bind) {
     if let Some(text) = pattern.literal() {
         bind(query.push(format_args!("{expression} = ")), &Scalar::Text(text));
@@ -379,10 +379,10 @@ fn push_like(query: &mut Query, expression: &str, pattern: &Pattern, bind: Bind)
     query.push(")");
 }
 
-/// The column of the values' index.
+/// The column of the index of values.
 pub(super) const VALUE: &str = "value";
 
-/// Appends what is true for rows whose creator matches.
+/// Appends an expression that is true for rows with a matching creator.
 fn push_created(query: &mut Query, rows: Rows, pattern: &Pattern) {
     match rows {
         Rows::Current => {
@@ -398,8 +398,8 @@ fn push_created(query: &mut Query, rows: Rows, pattern: &Pattern) {
     }
 }
 
-/// Creators are few beside what they created, so each is looked at once, by jumps in their index. A resource's past has the
-/// creator that it has.
+/// Creators are few compared with what they created, so each is tested once, by skipping through their index. All
+/// revisions of a resource have the same creator.
 pub(super) fn push_creators(query: &mut Query, table: &str, pattern: &Pattern) {
     query.push(format_args!(
         "WITH RECURSIVE c (creator) AS (SELECT (SELECT creator FROM {table} ORDER BY creator LIMIT 1) UNION ALL \
@@ -409,7 +409,7 @@ pub(super) fn push_creators(query: &mut Query, table: &str, pattern: &Pattern) {
     push_matches(query, "creator", true, pattern);
 }
 
-/// The least text above all that begin with the prefix.
+/// The least text above all texts with the prefix.
 pub(super) fn successor(prefix: &str) -> Option<String> {
     let mut characters: Vec<char> = prefix.chars().collect();
     while let Some(last) = characters.pop() {
@@ -430,12 +430,12 @@ struct Attribute<'a> {
     fills: Fills,
 }
 
-/// For which rows without a value of their own the comparison holds.
+/// The rows without a stored value for which the comparison is true.
 #[derive(Debug, PartialEq)]
 enum Fills {
     All,
     None,
-    /// For those of versions within one of these: at least the first, if it is given, and less than the second.
+    /// Rows whose version is in one of these ranges: at least the first, if given, and less than the second.
     Some(Vec<(Option<i64>, Option<i64>)>),
 }
 
@@ -468,7 +468,7 @@ impl Attribute<'_> {
         let own = own_type(query.dialect, self.rows, self.stored.number);
         match (leaf, &self.fills) {
             (Leaf::Never, _) => drop(query.push("FALSE")),
-            // What holds for null, and for all but a few.
+            // Comparisons that are true for null, and for almost all values.
             (Leaf::Differs(_), Fills::All) if !self.is_common => {
                 self.push_set(query, "NOT IN", &leaf.found());
             }
@@ -482,7 +482,7 @@ impl Attribute<'_> {
         }
     }
 
-    /// Appends what is true for rows with a value of their own.
+    /// Appends an expression that is true for matching rows with a stored value.
     fn push_own(&self, query: &mut Query, leaf: &Leaf<'_>, own: &str) {
         match leaf {
             Leaf::IsNull | Leaf::Never => drop(query.push("FALSE")),
@@ -500,7 +500,7 @@ impl Attribute<'_> {
         }
     }
 
-    /// Appends what is true for rows that are in the set of those that have such a value of their own, or that are not.
+    /// Appends an expression that is true for rows in the set with such a stored value, or not in it.
     fn push_set(&self, query: &mut Query, is_in: &str, leaf: &Leaf<'_>) {
         let (table, row, own_row) = self.rows.values();
         let number = self.stored.number;
@@ -516,7 +516,7 @@ fn equal(value: &Scalar) -> Leaf<'_> {
     Leaf::Compare(Comparison::Equal, value)
 }
 
-/// What is NULL where a row has no value of its own.
+/// NULL if a row has no stored value.
 fn own_type(dialect: Dialect, rows: Rows, number: i64) -> String {
     match dialect {
         Dialect::Sqlite => format!("json_type(r.attributes, '$.\"{number}\"')"),
@@ -524,8 +524,8 @@ fn own_type(dialect: Dialect, rows: Rows, number: i64) -> String {
     }
 }
 
-/// A row's own value; NULL where it has none. `SQLite` takes it from the row's JSON, servers from the values' index, as it
-/// sorts.
+/// A row's stored value; NULL without one. From the row's JSON in `SQLite`, from the index of values, in sortable form,
+/// on servers.
 fn own_value(dialect: Dialect, rows: Rows, number: i64) -> String {
     if dialect == Dialect::Sqlite {
         return format!("json_extract(r.attributes, '$.\"{number}\"')");
@@ -548,7 +548,7 @@ fn versions(fills: &Fills) -> String {
     format!("({})", ranges.iter().map(range).collect::<Vec<_>>().join(" OR "))
 }
 
-/// The expression that orders rows by an attribute; its values compare as the attribute's do.
+/// The expression that sorts rows by an attribute.
 pub(super) fn push_attribute(query: &mut Query, rows: Rows, attribute: &StoredAttribute) {
     let own = own_value(query.dialect, rows, attribute.number);
     if attribute.fills.is_empty() {
@@ -566,7 +566,7 @@ pub(super) fn push_attribute(query: &mut Query, rows: Rows, attribute: &StoredAt
     query.push(" END)");
 }
 
-/// Binds a value of an attribute as [`push_attribute`] has it.
+/// Binds an attribute value in the form of [`push_attribute`].
 pub(super) fn bind_own(query: &mut Query, value: &Scalar) {
     if query.dialect.is_server() {
         return bind_sortable(query, value);
@@ -574,7 +574,7 @@ pub(super) fn bind_own(query: &mut Query, value: &Scalar) {
     match value {
         Scalar::Text(text) => query.push_bind(text),
         Scalar::Uuid(id) => query.push_bind(id.to_string()),
-        // A text, which is above all numbers.
+        // A text, which sorts above all numbers.
         Scalar::Number(number) if number.is_nan() => query.push_bind("NaN"),
         Scalar::Number(number) => query.push_bind(*number),
         Scalar::Bool(flag) => query.push_bind(i64::from(*flag)),

@@ -1,5 +1,5 @@
-//! Which Gnocchi the index is an import of. An import deletes here what is deleted there, which it may do only where nothing else was
-//! written; so the mark is set by the first import into an empty index, and removed by the first server.
+//! The mark of an imported index. An import deletes what was deleted in Gnocchi, which is safe only if nothing else has
+//! written to the index. The mark is set by the first import into an empty index, and removed by the first server.
 
 use async_trait::async_trait;
 
@@ -10,7 +10,7 @@ use super::{
 use crate::{Result, Touched};
 
 impl SqlIndexer {
-    /// The place of the Gnocchi that the index is an import of; `None` where it is none, or a server has opened it since.
+    /// The Gnocchi that the index was imported from; `None` if it was not imported, or a server has opened it since.
     pub async fn imported_from(&self) -> Result<Option<String>> {
         let select = self.readers.statement("SELECT imported_from FROM cluster");
         let row = self.readers.fetch_one(select).await?;

@@ -1,15 +1,15 @@
-//! One copy of texts that many metrics share.
+//! Interns texts that many metrics share.
 
 use std::collections::HashSet;
 
 use gnudi_model::Text;
 use parking_lot::RwLock;
 
-/// Creators, policies and units are few; names may be one per metric.
+/// Creators, policies and units are few; names may be unique per metric.
 const TEXTS_MAX: usize = 65_536;
 
-/// Keeps up to [`TEXTS_MAX`] texts, and forgets them all when it is full: texts in use live on with their users, and
-/// those that come often are soon shared again.
+/// Keeps up to [`TEXTS_MAX`] texts, and is cleared when full: texts in use stay alive, and frequent ones are soon
+/// shared again.
 #[derive(Debug, Default)]
 pub(super) struct Interner {
     texts: RwLock<HashSet<Text>>,
@@ -33,7 +33,7 @@ impl Interner {
     }
 }
 
-/// The texts of an index.
+/// The interned texts of an index.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     /// Creators, users, projects, units, names of policies.

@@ -1,4 +1,4 @@
-//! The statements that page through metrics.
+//! Statements for pages of metrics.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) async fn list(indexer: &SqlIndexer, listing: &MetricListing) -> Resul
     Ok(page)
 }
 
-/// Any active metric will do, also one that the filter leaves out; and any other that has the listing's status.
+/// Any active metric, even one that does not match the filter, or one with the listing's status.
 async fn marker(indexer: &SqlIndexer, id: MetricId, filter: &MetricFilter) -> Result<Arc<Metric>> {
     let found = indexer.find(&[id], filter.status.unwrap_or(MetricStatus::Active)).await?.pop().flatten();
     found.ok_or_else(|| invalid_marker(id))
@@ -60,7 +60,7 @@ fn statement(
 ) -> Statement {
     let MetricFilter { id, creator, name, name_like, unit, archive_policy_name, resource_id, status, scope } =
         filter;
-    // Statuses are written out, so that the planner may use an index made for one of them.
+    // Statuses are literals, so that the planner can use partial indexes.
     let status = status_code(status.unwrap_or(MetricStatus::Active));
     let mut query = Statement::new(dialect, format!("SELECT {COLUMNS} FROM metric WHERE status = {status}"));
     let texts =
@@ -158,11 +158,11 @@ mod tests {
             .collect();
         assert!(indexer.create_metrics(metrics).await.iter().all(Result::is_ok));
         indexer.close().await;
-        // Opened anew, the planner knows the tables.
+        // Opened again, the planner has statistics.
         (folder, SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap())
     }
 
-    /// Every piece of the common listings is a search in an index, without a sort.
+    /// Every piece of the common listings is an index search without a sort.
     #[tokio::test]
     async fn an_index_serves_every_piece() {
         let (_folder, indexer) = populated().await;

@@ -1,4 +1,4 @@
-//! The statements for metrics: multi-row, and of few shapes, so that the database prepares each once.
+//! Statements for metrics: multi-row, in few different shapes, so that the database prepares each once.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,18 +24,18 @@ use crate::{
     Touched, metric::named_metric_already_exists,
 };
 
-/// How many rows one INSERT has at most; each number of rows is a statement of its own.
+/// Maximum rows of an INSERT; each number of rows is a statement of its own.
 const ROWS_INSERTED_MAX: usize = 64;
-/// How many ids one statement names at most; fewer are filled up to a power of two by repetition.
+/// Maximum ids in a statement; shorter lists are padded to a power of two by repetition.
 const IDS_NAMED_MAX: usize = 1024;
-/// As with ids, for names of resources' metrics.
+/// The same for names of resources' metrics.
 const NAMES_LOOKED_UP_MAX: usize = 512;
-/// As [`ROWS_INSERTED_MAX`], for whole names, which may be long.
+/// The same as [`ROWS_INSERTED_MAX`] for full names, which may be long.
 const WHOLE_NAMES_INSERTED_MAX: usize = 16;
-/// As [`ROWS_INSERTED_MAX`], where one statement is for any number of rows.
+/// The same as [`ROWS_INSERTED_MAX`] where one statement takes any number of rows.
 const COLUMNS_ROWS_MAX: usize = 2048;
 
-/// The columns that [`decode`] takes, in its order.
+/// The columns for [`decode`], in order.
 pub(super) const COLUMNS: &str =
     "id, creator, name, unit, archive_policy_name, resource_id, status, created_at";
 
@@ -46,7 +46,7 @@ pub(super) const fn status_code(status: MetricStatus) -> i64 {
     }
 }
 
-/// A metric that is to be created.
+/// A metric to create.
 #[derive(Debug)]
 pub(super) struct NewRow {
     pub(super) metric: Arc<Metric>,
@@ -108,7 +108,7 @@ impl Metrics for SqlIndexer {
         loop {
             let found = self.find(&[id], MetricStatus::Active).await?.pop().flatten();
             let Some(metric) = found else { return Ok(None) };
-            // Between both the metric may move, and its policy go.
+            // Between both reads the metric may get another policy, and the old one may be deleted.
             if let Some(policy) = self.archive_policy(&metric.archive_policy_name).await? {
                 return Ok(Some((metric, policy)));
             }
@@ -116,7 +116,7 @@ impl Metrics for SqlIndexer {
     }
 
     async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>> {
-        self.writer.change(Move(id, archive_policy_name.to_owned())).await
+        self.writer.change(MoveMetric(id, archive_policy_name.to_owned())).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
@@ -135,12 +135,12 @@ impl Metrics for SqlIndexer {
     }
 
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()> {
-        self.writer.change(Expunge(ids.to_vec())).await
+        self.writer.change(ExpungeMetrics(ids.to_vec())).await
     }
 }
 
 impl SqlIndexer {
-    /// Metrics by id that are active or have the status, one answer each, in order.
+    /// Metrics by id that are active or have the status, one result each, in order.
     pub(super) async fn find(
         &self,
         ids: &[MetricId],
@@ -186,13 +186,13 @@ impl SqlIndexer {
         }
     }
 
-    /// A row of [`COLUMNS`].
+    /// Decodes a row of [`COLUMNS`].
     pub(super) fn decode(&self, row: &Row) -> Result<Metric> {
         decode(row, &self.texts)
     }
 }
 
-/// A metric that is made for a resource, and has its creator.
+/// A new metric of a resource, with the same creator.
 pub(super) fn of_resource(
     resource: &Resource,
     name: &str,
@@ -261,7 +261,7 @@ pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> State
                 query.push(before).push_bind(*resource).push(", ").push_bind(*name);
                 before = "), (";
             }
-            // CROSS: the names first, then each by the index.
+            // CROSS JOIN forces the order: names first, then each by the index.
             query.push(format_args!(
                 ")) SELECT {COLUMNS} FROM wanted CROSS JOIN metric ON resource_id = resource AND name = called"
             ));
@@ -281,7 +281,7 @@ pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> State
     query
 }
 
-/// Inserts metrics, one answer each; of those that exclude each other the first wins.
+/// Inserts metrics, one result each; of conflicting ones the first wins.
 pub(super) async fn insert(
     connection: &mut Connection,
     rows: &[NewRow],
@@ -295,7 +295,7 @@ pub(super) async fn insert(
     Ok(outcomes)
 }
 
-/// Inserts what the names of new metrics were made of.
+/// Inserts the full names of new metrics.
 pub(super) async fn insert_whole_names(
     connection: &mut Connection,
     whole_names: &[(MetricId, &str)],
@@ -315,7 +315,7 @@ pub(super) async fn insert_whole_names(
     Ok(())
 }
 
-/// A metric that gets another name is made of nothing else any more.
+/// A renamed metric loses its full name.
 pub(super) async fn delete_whole_name(
     connection: &mut Connection,
     id: MetricId,
@@ -345,7 +345,7 @@ async fn insert_metrics(
         .collect())
 }
 
-/// Inserts metrics whose resources are there.
+/// Inserts metrics whose resources exist.
 async fn insert_into_resources(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
@@ -357,7 +357,7 @@ async fn insert_into_resources(
         .map(|start| start..(start + rows_max).min(metrics.len()))
         .rev()
         .collect();
-    // A statement that fails changes nothing and leaves the transaction as it was, so halves find the row to blame.
+    // A failed statement changes nothing and the transaction continues, so bisection finds the row to blame.
     while let Some(range) = ranges.pop() {
         let insert = insert_statement(connection.dialect(), &metrics[range.clone()]);
         let Err(error) = connection.try_execute(insert).await else { continue };
@@ -374,10 +374,10 @@ async fn insert_into_resources(
     Ok(outcomes)
 }
 
-/// What a constraint has against the metric.
+/// The constraint that the metric violates.
 ///
 /// # Errors
-/// Others than those of constraints.
+/// Errors other than those of constraints.
 pub(super) fn refusal(error: gnudi_sql::Error, metric: &Metric) -> Result<IndexerError, gnudi_sql::Error> {
     if is_unique_violation(&error) {
         Ok(named_metric_already_exists(metric.name.as_deref()))
@@ -388,7 +388,7 @@ pub(super) fn refusal(error: gnudi_sql::Error, metric: &Metric) -> Result<Indexe
     }
 }
 
-/// Of the resources that the metrics name those that are not there.
+/// The resources of the metrics that do not exist.
 async fn resources_missing(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
@@ -407,7 +407,7 @@ async fn resources_missing(
     Ok(missing)
 }
 
-/// Inserts all or fails.
+/// Inserts all, or fails.
 pub(super) async fn insert_active(
     connection: &mut Connection,
     metrics: &[Arc<Metric>],
@@ -441,7 +441,7 @@ fn insert_statement(dialect: Dialect, metrics: &[Arc<Metric>]) -> Statement {
     insert
 }
 
-/// The values of the [`COLUMNS`], with or without that of the status.
+/// The values of [`COLUMNS`], with or without the status.
 fn push_values(values: &mut Vec<Value>, metric: &Metric, status: Option<i64>) {
     let text = |text: &Text| Some(Arc::<str>::from(text.as_str()));
     values.extend([
@@ -456,7 +456,7 @@ fn push_values(values: &mut Vec<Value>, metric: &Metric, status: Option<i64>) {
     values.push(metric.created_at.0.into());
 }
 
-/// The statement for so many active metrics, up to [`ROWS_INSERTED_MAX`].
+/// The INSERT for this number of active metrics, up to [`ROWS_INSERTED_MAX`].
 fn insert_text(rows: usize) -> Arc<str> {
     static STATEMENTS: OnceLock<Vec<Arc<str>>> = OnceLock::new();
     let statements = STATEMENTS.get_or_init(|| {
@@ -470,7 +470,7 @@ fn insert_text(rows: usize) -> Arc<str> {
     statements[rows - 1].clone()
 }
 
-/// Marks active metrics as deleted, one answer each; the second mention of an id finds none.
+/// Marks active metrics as deleted, one result each; a repeated id is not found.
 pub(super) async fn mark_deleted(
     connection: &mut Connection,
     ids: &[MetricId],
@@ -495,14 +495,14 @@ pub(super) async fn mark_deleted(
         .collect())
 }
 
-struct Move(MetricId, String);
+struct MoveMetric(MetricId, String);
 
 #[async_trait]
-impl Change for Move {
+impl Change for MoveMetric {
     type Answer = Arc<Metric>;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<Arc<Metric>> {
-        let Move(id, policy) = self;
+        let MoveMetric(id, policy) = self;
         let text = format!("SELECT {COLUMNS} FROM metric WHERE status = 0 AND id = ?");
         let select = Statement::new(connection.dialect(), text).bind(id.0);
         let Some(row) = connection.fetch_optional(select).await? else {
@@ -527,10 +527,10 @@ impl Change for Move {
     }
 }
 
-struct Expunge(Vec<MetricId>);
+struct ExpungeMetrics(Vec<MetricId>);
 
 #[async_trait]
-impl Change for Expunge {
+impl Change for ExpungeMetrics {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
@@ -546,7 +546,7 @@ impl Change for Expunge {
             query.push_among(ids.iter().map(|id| id.0));
             connection.execute(query).await?;
         }
-        // They were deleted before.
+        // They were invalidated when they were deleted.
         Ok(((), Touched::default()))
     }
 }

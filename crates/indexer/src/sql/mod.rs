@@ -1,9 +1,9 @@
 //! The index in a SQL database: `SQLite`, `PostgreSQL`, `MySQL` or `MariaDB`.
 //!
-//! Opening is here; one file per noun has its statements, `listing.rs` those that page through metrics, `pieces.rs` how
-//! pages are cut. All writes of a process go through the one task in `writer.rs`, and those of several processes one
-//! transaction after the other. What only one database understands stays in `gnudi_sql`, in `failure.rs` and in
-//! `migrations/`; where statements differ, they ask the dialect.
+//! This file opens the index; one file per noun has its statements, `listing.rs` those for pages of metrics,
+//! `pieces.rs` the pagination. All writes of a process go through the one task in `writer.rs`, and those of several
+//! processes are serialised. What only one database understands is in `gnudi_sql`, in `failure.rs` and in
+//! `migrations/`; small differences use the dialect.
 
 mod annotation;
 mod archive_policy;
@@ -82,22 +82,22 @@ pub struct SqlIndexer {
     types: TypeCache,
     rows_rare_max: u32,
     cluster_id: Uuid,
-    /// This one, among those who write to the index: made at random.
+    /// A random id of this process among the writers of the index.
     process: i64,
 }
 
 impl SqlIndexer {
-    /// Opens the index, which a file need not have yet and a server's database need not have either, and brings its schema
-    /// up to date. Several processes may do so at once.
+    /// Opens the index, creating a missing file or schema, and migrates the schema. Several processes may do so
+    /// concurrently.
     pub async fn open(options: impl Into<DatabaseOptions>) -> Result<Self, OpenError> {
         let options = options.into();
         Self::open_inner(&options).await.map_err(|error| error.at(&options.place()))
     }
 
-    /// Whether the database of a server has an index, without making one; `None` where it does not answer.
+    /// Whether the database of a server has an index; does not create one. `None` if it does not respond.
     ///
     /// # Errors
-    /// Where another program lives in it.
+    /// If another program uses the database.
     pub async fn is_prepared(options: impl Into<DatabaseOptions>) -> Result<Option<bool>, OpenError> {
         let options = options.into();
         let Ok(mut connection) = Connector::new(&options).connect(Purpose::Read).await else {
@@ -145,26 +145,26 @@ impl SqlIndexer {
         })
     }
 
-    /// Copies the index in the `SQLite` file `from`, which a server may have open, to the new file `to`, durably: its state at one
-    /// moment.
+    /// Copies the `SQLite` index `from`, which a server may have open, to the new file `to`, and syncs it: a consistent
+    /// snapshot.
     pub async fn copy_file(from: &Path, to: &Path) -> Result<(), OpenError> {
         let failed = |reason: String| OpenError::Database { path: from.display().to_string(), reason };
         sqlite::copy(from, to).await.map_err(|error| failed(reason(&error)))?;
         std::fs::File::open(to).and_then(|file| file.sync_all()).map_err(|error| failed(error.to_string()))
     }
 
-    /// To be called before the index in the `SQLite` file `path` is opened, by the only process that may have it open: makes
-    /// durable what a commit whose sync failed has left in memory.
+    /// Must be called before the `SQLite` index `path` is opened, by its only process: makes durable what a commit
+    /// whose sync failed has left in the page cache.
     pub fn write_log_again(path: &Path) -> std::io::Result<()> {
         sqlite::write_log_again(path)
     }
 
-    /// What is wrong with the file of an index that was complete once, as far as its length tells; `None` if nothing is.
+    /// Whether an index file that was complete once has the wrong length; `None` if it is correct.
     pub fn file_fault(path: &Path) -> std::io::Result<Option<String>> {
         sqlite::file_fault(path)
     }
 
-    /// Which cluster it is: made at random with the index, and the same for all who share it.
+    /// The cluster id: created at random with the index, and the same for all processes.
     pub fn cluster_id(&self) -> Uuid {
         self.cluster_id
     }
@@ -175,7 +175,7 @@ impl SqlIndexer {
         self.types_at(row.try_get(0)?).await
     }
 
-    /// Those of this version, or later ones.
+    /// The resource types at this version or a later one.
     async fn types_at(&self, version: i64) -> Result<Arc<Types>> {
         if let Some(types) = self.types.at(version) {
             return Ok(types);
@@ -185,10 +185,10 @@ impl SqlIndexer {
         Ok(types)
     }
 
-    /// Finishes what was accepted and closes the file or the connections; all calls that follow fail.
+    /// Completes accepted writes and closes the file or the connections; later calls fail.
     pub async fn close(&self) {
         self.readers.close().await;
-        // Last, so that no reader holds up what it does with SQLite's log.
+        // Last, so that no reader blocks the checkpoint of SQLite's log.
         self.writer.close().await;
     }
 }
@@ -205,7 +205,7 @@ impl From<gnudi_sql::Error> for OpenError {
     }
 }
 
-/// The steps by which `SQLite` would carry out the statement.
+/// The query plan of a statement in `SQLite`.
 #[cfg(test)]
 async fn plan(indexer: &SqlIndexer, statement: &Statement) -> Vec<String> {
     let explained = format!("EXPLAIN QUERY PLAN {}", statement.sql());

@@ -1,4 +1,4 @@
-//! Patterns as SQL: texts are matched character by character, with case.
+//! Patterns in SQL: matched by character and case-sensitive.
 
 use super::{
     Dialect,
@@ -6,16 +6,16 @@ use super::{
 };
 use crate::filter::Pattern;
 
-/// Appends whether a text, which servers and the values' index have as bytes, matches.
+/// Appends a match of a text, which servers and the index of values store as bytes.
 pub(super) fn push_matches(query: &mut Query, expression: &str, is_so: bool, pattern: &Pattern) {
     let not = if is_so { "" } else { "NOT " };
     match query.dialect {
-        // Its LIKE ignores case.
+        // SQLite's LIKE ignores case.
         Dialect::Sqlite => {
             let text = if expression == VALUE { "CAST(value AS TEXT)" } else { expression };
             query.push(format_args!("{text} {not}GLOB ")).push_bind(pattern.glob());
         }
-        // Bytes are as good as characters, unless the pattern has one that may be any.
+        // Bytes are equivalent to characters, unless the pattern has a single-character wildcard.
         Dialect::Postgres if !pattern.has_any_character() => {
             query.push(format_args!("{expression} {not}LIKE ")).push_bind(pattern.like('\\'));
         }

@@ -1,19 +1,19 @@
-//! How listings are cut into pages.
+//! Keyset pagination of listings.
 //!
-//! A page begins behind its marker. What lies behind it, in the order (k1, k2, ..., id), is cut into pieces that follow
-//! each other: first what equals the marker in all keys but the last, then what equals it in all but the last two, and so
-//! on. In each piece the leading keys are fixed and the next one has a bound, so an index serves it without sorting or
-//! skipping; the pieces are read one after the other until the page is full. NULLs get pieces of their own, since no
-//! comparison finds them.
+//! A page begins after its marker. The rest of the listing, in the order (k1, k2, ..., id), is split into consecutive
+//! pieces: first the items that equal the marker in all keys but the last, then those that equal it in all but the last
+//! two, and so on. In each piece the leading keys are fixed and the next one has a bound, so an index serves it without
+//! sorting or skipping. Pieces are read until the page is full. NULLs get their own pieces, since comparisons do not
+//! find them.
 
 use super::Statement;
 use crate::SortDirection;
 
-/// A part of an order whose leading keys have the marker's values; `None` is NULL.
+/// A part of an order whose leading keys equal the marker's; `None` is NULL.
 #[derive(Debug)]
 pub(super) struct Piece<V> {
     equal: Vec<Option<V>>,
-    /// Where the key after those begins.
+    /// The bound of the next key.
     bound: Option<Bound<V>>,
 }
 
@@ -25,10 +25,10 @@ enum Bound<V> {
     IsNotNull,
 }
 
-/// A key of an order: the marker's value, the direction, and whether it may be NULL.
+/// A key of an order: the marker's value, the direction, and whether it is nullable.
 pub(super) type Key<V> = (Option<V>, SortDirection, bool);
 
-/// All of a listing.
+/// The whole listing.
 impl<V> Default for Piece<V> {
     fn default() -> Self {
         Piece { equal: Vec::new(), bound: None }
@@ -36,7 +36,7 @@ impl<V> Default for Piece<V> {
 }
 
 impl<V: Clone> Piece<V> {
-    /// What lies behind the marker.
+    /// The pieces after the marker.
     pub(super) fn behind(keys: &[Key<V>]) -> Vec<Self> {
         let mut pieces = Vec::new();
         for (from, (value, direction, is_nullable)) in keys.iter().enumerate().rev() {
@@ -55,12 +55,12 @@ impl<V: Clone> Piece<V> {
         pieces
     }
 
-    /// The first key that still orders the piece.
+    /// The first key that is not fixed.
     pub(super) fn from(&self) -> usize {
         self.equal.len()
     }
 
-    /// Appends what is true in the piece, after other conditions. Keys are appended by their place in the order.
+    /// Appends the condition of the piece. Keys are written by their index in the order.
     pub(super) fn push(
         &self,
         query: &mut Statement,

@@ -1,15 +1,13 @@
-//! The statements for resource types. No resource is written by any of them.
+//! Statements for resource types. They write no resources.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use gnudi_model::{Attribute, AttributeValue, ResourceType, Text, resource_type::GENERIC};
 
-use gnudi_sql::is_foreign_key_violation;
-
 use super::{
     Connection, SqlIndexer, attribute,
-    failure::Failure,
+    failure::{Failure, Refusals, execute_checked},
     types,
     types::{Fill, StoredAttribute, StoredType},
     writer::{Applied, Change, Context},
@@ -22,7 +20,7 @@ use crate::{
 #[async_trait]
 impl ResourceTypes for SqlIndexer {
     async fn create_resource_type(&self, resource_type: ResourceType) -> Result<()> {
-        self.writer.change(Create(resource_type)).await
+        self.writer.change(CreateType(resource_type)).await
     }
 
     async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>> {
@@ -40,15 +38,15 @@ impl ResourceTypes for SqlIndexer {
         name: &str,
         change: ResourceTypeChange,
     ) -> Result<Arc<ResourceType>> {
-        self.writer.change(Update { name: name.to_owned(), change }).await
+        self.writer.change(UpdateType { name: name.to_owned(), change }).await
     }
 
     async fn delete_resource_type(&self, name: &str) -> Result<()> {
-        self.writer.change(Delete(name.to_owned())).await
+        self.writer.change(DeleteType(name.to_owned())).await
     }
 }
 
-/// The version that a change brings, and that readers see once it is committed.
+/// The version of a change, visible to readers once it is committed.
 async fn next_version(connection: &mut Connection) -> Result<i64, Failure> {
     connection
         .execute(connection.statement("UPDATE resource_type_version SET version = version + 1"))
@@ -61,14 +59,14 @@ async fn stored(connection: &mut Connection, name: &str) -> Result<Arc<StoredTyp
     types.named(name).cloned().map_err(Failure::Refused)
 }
 
-struct Create(ResourceType);
+struct CreateType(ResourceType);
 
 #[async_trait]
-impl Change for Create {
+impl Change for CreateType {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Create(ResourceType { name, attributes }) = self;
+        let CreateType(ResourceType { name, attributes }) = self;
         let taken =
             connection.statement("SELECT number FROM resource_type WHERE name = ?").bind(name.as_str());
         if connection.fetch_optional(taken).await?.is_some() {
@@ -85,17 +83,17 @@ impl Change for Create {
     }
 }
 
-struct Update {
+struct UpdateType {
     name: String,
     change: ResourceTypeChange,
 }
 
 #[async_trait]
-impl Change for Update {
+impl Change for UpdateType {
     type Answer = Arc<ResourceType>;
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<Arc<ResourceType>> {
-        let Update { name, change } = self;
+        let UpdateType { name, change } = self;
         if name == GENERIC {
             return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())));
         }
@@ -148,7 +146,7 @@ async fn insert(
     Ok(())
 }
 
-/// From now on nobody knows the number; values that have it wait to be swept.
+/// From now on the number is unknown; its values will be swept.
 async fn delete_attribute(connection: &mut Connection, number: i64) -> Result<(), Failure> {
     for statement in [
         "INSERT INTO resource_attribute_deleted (attribute_number) VALUES (?)",
@@ -159,28 +157,24 @@ async fn delete_attribute(connection: &mut Connection, number: i64) -> Result<()
     Ok(())
 }
 
-struct Delete(String);
+struct DeleteType(String);
 
 #[async_trait]
-impl Change for Delete {
+impl Change for DeleteType {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let Delete(name) = self;
+        let DeleteType(name) = self;
         if name == GENERIC {
             return Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())));
         }
-        // The attributes go with it. No resource is left, hence no value either.
+        // The attributes are deleted with it. No resources are left, hence no values either.
         let delete = connection.statement("DELETE FROM resource_type WHERE name = ?").bind(name);
-        match connection.try_execute(delete).await {
-            Err(error) if is_foreign_key_violation(&error) => {
-                Err(Failure::Refused(IndexerError::ResourceTypeInUse(name.clone())))
-            }
-            Ok(0) => Err(Failure::Refused(IndexerError::NoSuchResourceType(name.clone()))),
-            deleted => {
-                deleted?;
-                next_version(connection).await.map(|_| ((), Touched::types()))
-            }
+        let in_use = IndexerError::ResourceTypeInUse(name.clone());
+        let refusals = Refusals { foreign_key: Some(in_use), ..Refusals::default() };
+        if execute_checked(connection, delete, refusals).await? == 0 {
+            return Err(Failure::Refused(IndexerError::NoSuchResourceType(name.clone())));
         }
+        next_version(connection).await.map(|_| ((), Touched::types()))
     }
 }

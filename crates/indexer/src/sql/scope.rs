@@ -1,4 +1,4 @@
-//! Whose metrics: who has created them, and whose their resources are, as SQL.
+//! Scopes of metrics in SQL: by their creators, and by their resources' owners.
 
 use super::{
     Dialect, Statement,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{Creators, MetricScope, filter::Pattern};
 
-/// Appends what is true for the metrics of a scope.
+/// Appends an expression that is true for the metrics of a scope.
 pub(super) fn push_scope(query: &mut Query, scope: &MetricScope) {
     let MetricScope { creators, resource_project_id, resource_creators } = scope;
     let mut by = "";
@@ -44,7 +44,7 @@ fn pattern(project: &str) -> Pattern {
     Pattern::parse(&Creators::pattern(project)).expect("what is special is escaped")
 }
 
-/// Counts the active metrics that these have created: by jumps from creator to creator, of whom there are few. `None`: all.
+/// Counts the active metrics of these creators, by skipping from creator to creator. `None`: of all.
 pub(super) fn count_statement(dialect: Dialect, creators: Option<&Creators>) -> Statement {
     let mut query = Statement::new(dialect, "SELECT COUNT(*) FROM metric WHERE status = 0");
     match creators {

@@ -1,7 +1,6 @@
-//! The resource types as the database has them: with the numbers of their attributes, and what fills those that resources
-//! have no value for.
+//! The resource types as stored: with the numbers of their attributes, and fill values for resources without a value.
 //!
-//! They are read anew where their version says that they have changed, in this process or in another.
+//! They are read again when their version has changed, in this process or in another.
 
 use std::{collections::BTreeMap, collections::HashMap, sync::Arc};
 
@@ -37,7 +36,7 @@ pub(super) struct StoredAttribute {
     pub(super) fills: Vec<Fill>,
 }
 
-/// What fills a null that is older.
+/// The fill value of older nulls.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fill {
     pub(super) version: i64,
@@ -81,7 +80,7 @@ impl StoredType {
 }
 
 impl StoredAttribute {
-    /// What a row of this version that has no value shows.
+    /// What a row with this version shows without a value.
     pub(super) fn fill(&self, row_version: i64) -> &AttributeValue {
         let fill = self.fills.iter().find(|fill| fill.version > row_version);
         fill.map_or(&AttributeValue::Null, |fill| &fill.value)
@@ -92,19 +91,19 @@ impl StoredAttribute {
     }
 }
 
-/// Keeps the types that were read last.
+/// Caches the latest types.
 #[derive(Debug, Default)]
 pub(super) struct TypeCache {
     types: RwLock<Option<Arc<Types>>>,
 }
 
 impl TypeCache {
-    /// Those of this version, if they are at hand.
+    /// The types at this version, if cached.
     pub(super) fn at(&self, version: i64) -> Option<Arc<Types>> {
         self.types.read().clone().filter(|types| types.version == version)
     }
 
-    /// Those that were read last, which may be out of date.
+    /// The cached types, which may be outdated.
     pub(super) fn latest(&self) -> Option<Arc<Types>> {
         self.types.read().clone()
     }
@@ -118,7 +117,7 @@ impl TypeCache {
 }
 
 pub(super) const SELECT_VERSION: &str = "SELECT version FROM resource_type_version";
-/// All types, with one statement, so that they belong together.
+/// All types, in one consistent statement.
 pub(super) const SELECT_ALL: &str = "SELECT version, t.number, t.name, a.number, a.name, a.definition \
     FROM resource_type_version CROSS JOIN resource_type t LEFT JOIN resource_attribute a ON a.type_number = t.number \
     ORDER BY t.number";
@@ -131,7 +130,7 @@ pub(super) async fn load(connection: &mut Connection) -> Result<Arc<Types>> {
     decode(&connection.fetch_all(connection.statement(SELECT_ALL)).await?)
 }
 
-/// The rows of [`SELECT_ALL`].
+/// Decodes the rows of [`SELECT_ALL`].
 pub(super) fn decode(rows: &[Row]) -> Result<Arc<Types>> {
     let mut types: Vec<(i64, Text, BTreeMap<Text, StoredAttribute>)> = Vec::new();
     let mut version = 0;

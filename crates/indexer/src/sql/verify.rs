@@ -1,4 +1,4 @@
-//! Verification of an index's `SQLite` file that nobody has open, without changing it, and its repair.
+//! Verifies a closed index file of `SQLite`, without changing it, and repairs it.
 
 use std::{
     fs, io,
@@ -16,26 +16,26 @@ use uuid::Uuid;
 
 use super::{OpenError, SqlIndexer};
 
-/// More faults than anybody reads are not asked for.
+/// Maximum number of faults reported.
 const FAULTS_MAX: usize = 100;
-/// Beside the index: what a repair is working on.
+/// The suffix of the copy that a repair works on.
 const MENDING_SUFFIX: &str = ".mending";
 
-/// What was found in an index.
+/// The findings in an index.
 #[derive(Debug, Default)]
 pub struct FileCheck {
-    /// What is wrong; nothing where it is empty.
+    /// Empty if there are none.
     pub faults: Vec<String>,
-    /// Whether the faults are all of rows that refer to others that are gone; the file itself is whole.
+    /// Whether the only faults are dangling references; the file itself is intact.
     pub is_file_whole: bool,
     pub cluster_id: Option<Uuid>,
-    /// All metrics, in the order of their ids; `None` where they cannot be read.
+    /// All metrics, by id; `None` if they cannot be read.
     pub metrics: Option<Vec<(MetricId, MetricStatus)>>,
 }
 
 impl SqlIndexer {
-    /// Checks the index in the file `path`: its structure, its references, and reads the metrics' ids. Where it has a log, a copy
-    /// of both in the system's directory for temporary files is read.
+    /// Checks the index `path`: its structure and references, and reads the metrics' ids. If it has a log, copies of
+    /// both in the temporary directory are read.
     pub async fn check_file(path: &Path) -> Result<FileCheck, OpenError> {
         let failed = |error: io::Error| OpenError::Database {
             path: path.display().to_string(),
@@ -47,7 +47,7 @@ impl SqlIndexer {
         let copy = Copy::of(path).map_err(failed)?;
         let options = match &copy {
             Some(copy) => SqliteConnectOptions::new().filename(copy.path()),
-            // Nothing but this file has the index: not even a lock is wanted.
+            // Without a log the file is immutable: no lock is needed.
             None => SqliteConnectOptions::new().filename(path).read_only(true).immutable(true),
         };
         let mut found = FileCheck::default();
@@ -61,8 +61,8 @@ impl SqlIndexer {
         Ok(found)
     }
 
-    /// Makes a damaged file anew of the rows in its tables, in a copy which then takes the file's place; `keep` is called before.
-    /// Fails, and leaves the file as it is, where not all rows can be read.
+    /// Rebuilds a damaged file from the rows of its tables, in a copy which then replaces the file; `keep` is called
+    /// before. Fails, and leaves the file unchanged, if not all rows can be read.
     pub async fn repair_file(
         path: &Path,
         keep: impl FnOnce(&Path) -> io::Result<()>,
@@ -92,7 +92,7 @@ impl SqlIndexer {
     }
 }
 
-/// Makes the new index `to` of the rows that the tables of `from` have; its indexes are not read.
+/// Builds the new index `to` from the rows of the tables of `from`; its indexes are not read.
 async fn rebuild(from: &Path, to: &Path) -> Result<(), gnudi_sql::Error> {
     if let Err(error) = fs::remove_file(to)
         && error.kind() != io::ErrorKind::NotFound
@@ -100,7 +100,7 @@ async fn rebuild(from: &Path, to: &Path) -> Result<(), gnudi_sql::Error> {
         return Err(error.into());
     }
     let open = |path: &Path| SqliteConnectOptions::new().filename(path).disable_statement_logging();
-    // As any start does: then one file is the whole index.
+    // As at any start: afterwards one file is the whole index.
     let mut damaged = open(from).connect().await?;
     let folded = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut damaged).await;
     let schema = sqlx::query_as::<_, (String, String, String)>(
@@ -116,11 +116,11 @@ async fn rebuild(from: &Path, to: &Path) -> Result<(), gnudi_sql::Error> {
         .await?;
     sqlx::raw_sql("BEGIN").execute(&mut connection).await?;
     for (kind, name, sql) in schema? {
-        // Also the statements of earlier versions: they are what the file has.
+        // Also statements of earlier versions: those that the file has.
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await?;
         if kind == "table" {
             let name = name.replace('"', "\"\"");
-            // With a condition, or SQLite would copy its indexes as they are.
+            // With a condition, since otherwise SQLite would copy its indexes as they are.
             let copy = format!(
                 "INSERT INTO main.\"{name}\" SELECT * FROM damaged.\"{name}\" NOT INDEXED WHERE true"
             );
@@ -182,7 +182,7 @@ async fn metrics(
     Ok(metrics)
 }
 
-/// A copy of an index that has a log: reading that would change both.
+/// A copy of an index with a log, since reading would modify both.
 struct Copy {
     dir: PathBuf,
 }

@@ -1,17 +1,15 @@
-//! The one task that writes.
+//! The writer task.
 //!
-//! Whatever waits when it is free becomes one transaction with one commit, so that many callers share one sync of the
-//! disk: single changes one after the other, then all new resources and metrics with few multi-row statements, then all
-//! deletions.
-//! Calls that wait together are concurrent, hence any order among them is right. Each caller gets its own answer, after
-//! the commit. An item that is refused leaves its neighbours alone; trouble with the database fails the whole group,
-//! and nothing of it was changed.
+//! All queued calls become one transaction with one commit, so that many callers share one disk sync: single changes
+//! one after the other, then all new resources and metrics in few multi-row statements, then all deletions. Queued
+//! calls are concurrent, so any order is valid. Each caller gets its own result, after the commit. A rejected item does
+//! not affect others; a database failure fails the whole group, and nothing of it is changed.
 //!
-//! A call that nobody waits for any more (its future was dropped, or its time is over) is carried out all the same.
+//! A call whose caller is gone (its future was dropped, or timed out) is executed all the same.
 //!
-//! Other processes may write too: a transaction begins when all others have ended (`Connection::begin`), so that what it has
-//! read stays true until its commit. Should a server refuse it nevertheless for the sake of another, it is tried again as a
-//! whole.
+//! Other processes may write, too: a transaction begins when all others have ended (`Connection::begin`), so that what
+//! it has read stays valid until its commit. If a server still aborts it because of another, the whole transaction is
+//! retried.
 
 use std::{
     sync::{
@@ -45,27 +43,27 @@ use super::{
 };
 use crate::{IndexerError, Result, Touched};
 
-/// How many calls may wait; further ones wait for a place.
+/// Maximum queued calls; further ones wait.
 const CALLS_WAITING_MAX: usize = 4096;
-/// How often room is made for a group that finds no space, and how much longer each time is waited before.
+/// Attempts to free space for a group that finds none; the pause grows with each.
 const ROOMS_MADE_MAX: u32 = 3;
 const PAUSE_FOR_ROOM: Duration = Duration::from_millis(200);
-/// How many calls share a transaction at most.
+/// Maximum calls per transaction.
 const CALLS_GROUPED_MAX: usize = 1024;
 
-/// After how many new metrics and resources the planner's statistics are refreshed: at first soon, then after ten times as
-/// many, up to the last.
+/// New metrics and resources between two refreshes of the planner's statistics: frequent at first, then ten times
+/// rarer, up to the last value.
 const ROWS_BETWEEN_STATISTICS: [usize; 3] = [1_000, 10_000, 100_000];
 
-/// How often rows of the feed are written between two looks for older ones to remove.
-const TELLINGS_BETWEEN_REMOVALS: u32 = 200;
+/// Feed rows written between two removals of older ones.
+const FEED_ROWS_BETWEEN_REMOVALS: u32 = 200;
 
-/// How often a group is tried that a server refuses for the sake of others.
+/// Attempts for a group that a server aborts because of others.
 const ATTEMPTS_MAX: u32 = 5;
-/// How long to wait before the second attempt; twice as long before each further one.
+/// Pause before the second attempt; doubled before each further one.
 const PAUSE_BEFORE_ATTEMPT: Duration = Duration::from_millis(10);
 
-/// A change of something of which there is little: applied on its own, within the group's transaction.
+/// A rare kind of change: applied on its own, within the group's transaction.
 #[async_trait]
 pub(super) trait Change: Send + Sync + 'static {
     type Answer: Send + Sync + 'static;
@@ -74,12 +72,12 @@ pub(super) trait Change: Send + Sync + 'static {
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<Self::Answer>;
 }
 
-/// The answer, and what others may not remember any more once the change is committed.
+/// The result, and what other processes must invalidate once the change is committed.
 pub(super) type Applied<A> = Result<(A, Touched), Failure>;
 
 type Answers<A> = Vec<Result<A>>;
 
-/// Items that are written together with those of other calls, and where the answers go, in order.
+/// Items that are written together with those of other calls, and the receivers of the results, in order.
 #[derive(Debug)]
 pub(super) struct Bulk<T, A> {
     items: Vec<T>,
@@ -94,18 +92,18 @@ enum Work {
     DeleteResources(Bulk<Uuid, Vec<MetricId>>),
 }
 
-/// The writer's end for callers.
+/// The callers' end.
 #[derive(Debug)]
 pub(super) struct Writer {
     /// `None` once it is closed.
     work: Mutex<Option<mpsc::Sender<Work>>>,
     task: Mutex<Option<JoinHandle<()>>>,
-    /// How long a caller waits.
+    /// The callers' timeout.
     limit: Option<Duration>,
 }
 
 impl Writer {
-    /// The connection is made where there is none, and anew after trouble.
+    /// Connects if necessary, and reconnects after a failure.
     pub(super) fn start(
         connector: Connector,
         connection: Option<Connection>,
@@ -139,7 +137,7 @@ impl Writer {
         self.bulk(ids, Work::DeleteMetrics).await
     }
 
-    /// Answers with the metrics that each resource had.
+    /// Returns the metrics of each resource.
     pub(super) async fn delete_resources(&self, ids: Vec<Uuid>) -> Answers<Vec<MetricId>> {
         self.bulk(ids, Work::DeleteResources).await
     }
@@ -153,7 +151,7 @@ impl Writer {
         }
     }
 
-    /// Hands work over and waits for its answer.
+    /// Queues work and waits for its result.
     async fn ask<A>(&self, work: Work, answered: oneshot::Receiver<A>) -> Result<A> {
         let answer = async {
             let sender = self.work.lock().clone().ok_or_else(stopped)?;
@@ -167,17 +165,17 @@ impl Writer {
         })
     }
 
-    /// Whether the task is gone, though nobody has closed it.
+    /// Whether the task has ended without being closed.
     pub(super) fn has_ended(&self) -> bool {
         self.work.lock().as_ref().is_some_and(mpsc::Sender::is_closed)
     }
 
-    /// Runs the queued writes and closes the connection.
+    /// Executes queued writes and closes the connection.
     pub(super) async fn close(&self) {
         drop(self.work.lock().take());
         let task = self.task.lock().take();
         if let Some(task) = task {
-            // A panic of the task has been reported where it happened.
+            // A panic of the task has already been reported.
             task.await.ok();
         }
     }
@@ -187,13 +185,13 @@ fn stopped() -> IndexerError {
     IndexerError::Database("the index's writer has stopped".to_owned())
 }
 
-/// A [`Change`] of any kind, with its answer between the statements and the commit.
+/// A [`Change`] of any kind, with its result between the statements and the commit.
 #[async_trait]
 trait Step: Send {
-    /// Fails only where the transaction is lost.
+    /// Fails only if the transaction is lost.
     async fn apply(&mut self, connection: &mut Connection, context: &Context) -> Result<()>;
 
-    /// Of a change that was applied.
+    /// After a successful `apply`.
     fn touched(&self) -> Touched;
 
     fn answer(self: Box<Self>, committed: Result<()>);
@@ -226,37 +224,37 @@ impl<C: Change> Step for Pending<C> {
     fn answer(self: Box<Self>, committed: Result<()>) {
         let Pending { outcome, answer, .. } = *self;
         let outcome = committed.and_then(|()| outcome.expect("a change was applied before the commit"));
-        // The caller may have gone.
+        // The caller may be gone.
         answer.send(outcome.map(|(answer, _)| answer)).ok();
     }
 }
 
-/// What one transaction carries out.
+/// The work of one transaction.
 #[derive(Default)]
-struct Group {
+struct WriteGroup {
     /// Whether its transaction has begun.
     is_begun: bool,
     changes: Vec<Box<dyn Step>>,
-    resources: Gathered<Draft, Arc<Resource>>,
-    metrics: Gathered<NewRow, ()>,
-    deleted_metrics: Gathered<MetricId, ()>,
-    deleted_resources: Gathered<Uuid, Vec<MetricId>>,
+    resources: BulkCalls<Draft, Arc<Resource>>,
+    metrics: BulkCalls<NewRow, ()>,
+    deleted_metrics: BulkCalls<MetricId, ()>,
+    deleted_resources: BulkCalls<Uuid, Vec<MetricId>>,
 }
 
 /// The items of several calls.
-struct Gathered<T, A> {
+struct BulkCalls<T, A> {
     items: Vec<T>,
-    /// For each call how many items are its own, and where their answers go.
+    /// For each call, its number of items, and the receiver of the results.
     calls: Vec<(usize, oneshot::Sender<Answers<A>>)>,
 }
 
-impl<T, A> Default for Gathered<T, A> {
+impl<T, A> Default for BulkCalls<T, A> {
     fn default() -> Self {
-        Gathered { items: Vec::new(), calls: Vec::new() }
+        BulkCalls { items: Vec::new(), calls: Vec::new() }
     }
 }
 
-impl<T, A: Clone> Gathered<T, A> {
+impl<T, A: Clone> BulkCalls<T, A> {
     fn gather(&mut self, bulk: Bulk<T, A>) {
         let Bulk { mut items, answer } = bulk;
         self.calls.push((items.len(), answer));
@@ -275,9 +273,9 @@ impl<T, A: Clone> Gathered<T, A> {
     }
 }
 
-impl Group {
+impl WriteGroup {
     fn take(work: &mut Vec<Work>) -> Self {
-        let mut group = Group::default();
+        let mut group = WriteGroup::default();
         for work in work.drain(..) {
             match work {
                 Work::Change(step) => group.changes.push(step),
@@ -290,7 +288,7 @@ impl Group {
         group
     }
 
-    /// About how much it changes.
+    /// Approximate number of changes.
     fn changes(&self) -> usize {
         self.changes.len()
             + self.resources.items.len()
@@ -318,7 +316,7 @@ impl Group {
         };
         if connection.dialect().is_server() {
             let touched = self.touched(&outcomes);
-            tell(connection, context, &touched).await?;
+            record_touched(connection, context, &touched).await?;
         }
         if !created.committed {
             connection.run("COMMIT").await?;
@@ -326,7 +324,7 @@ impl Group {
         Ok(outcomes)
     }
 
-    /// What other processes must forget.
+    /// What other processes must invalidate.
     fn touched(&self, outcomes: &Outcomes) -> Touched {
         let mut touched = Touched::default();
         for change in &self.changes {
@@ -353,7 +351,8 @@ impl Group {
         touched
     }
 
-    /// Which ends of the transaction new resources take along, since each trip to `SQLite`'s thread costs time.
+    /// Whether the creation of resources begins or ends the transaction, since each trip to `SQLite`'s thread costs
+    /// time.
     fn bounds_of_resources(&self, connection: &Connection) -> create::Bounds {
         let creates = !self.resources.items.is_empty() && !connection.dialect().is_server();
         let others = [
@@ -382,8 +381,8 @@ impl Group {
     }
 }
 
-/// Writes down what other processes must forget.
-async fn tell(
+/// Records what other processes must invalidate.
+async fn record_touched(
     connection: &mut Connection,
     context: &Context,
     touched: &Touched,
@@ -392,7 +391,7 @@ async fn tell(
         return Ok(());
     }
     feed::append(connection, context.process, touched).await?;
-    if context.told.fetch_add(1, Ordering::Relaxed).is_multiple_of(TELLINGS_BETWEEN_REMOVALS) {
+    if context.told.fetch_add(1, Ordering::Relaxed).is_multiple_of(FEED_ROWS_BETWEEN_REMOVALS) {
         feed::prune(connection).await?;
     }
     Ok(())
@@ -406,27 +405,27 @@ struct Outcomes {
     deleted_resources: Answers<Vec<MetricId>>,
 }
 
-/// What the writer keeps from one group to the next.
+/// The writer's state across groups.
 #[derive(Debug, Default)]
 pub(super) struct Context {
     pub(super) texts: Arc<Texts>,
     types: TypeCache,
-    /// Which one writes.
+    /// The id of this process.
     process: i64,
-    /// How many groups have told what they touched.
+    /// Number of feed rows written.
     told: AtomicU32,
     checkpoints: Checkpoints,
     space: Option<Arc<dyn DiskSpace>>,
 }
 
 impl Context {
-    /// The types as this transaction sees them.
+    /// The types as seen by this transaction.
     pub(super) async fn types(&self, connection: &mut Connection) -> Result<Arc<Types>> {
         let version = types::version(&mut *connection).await?;
         self.types_at(connection, version).await
     }
 
-    /// As [`Context::types`], where their version was read already.
+    /// As [`Context::types`], if their version is already known.
     pub(super) async fn types_at(&self, connection: &mut Connection, version: i64) -> Result<Arc<Types>> {
         if let Some(types) = self.types.at(version) {
             return Ok(types);
@@ -436,7 +435,7 @@ impl Context {
         Ok(types)
     }
 
-    /// After a write that found no space: has room made, and folds `SQLite`'s log, which then need not grow.
+    /// After a write that found no space: frees some, and checkpoints `SQLite`'s log, which then need not grow.
     async fn make_room(&mut self, connector: &Connector, connection: &mut Option<Connection>) {
         if let Some(space) = &self.space {
             space.make_room();
@@ -447,7 +446,7 @@ impl Context {
         }
     }
 
-    /// After a transaction with so many changes: folds `SQLite`'s log where it is time, or space is short.
+    /// After a transaction: checkpoints `SQLite`'s log if it is due, or space is short.
     async fn fold(&mut self, connection: &mut Connection, changes: usize) {
         if self.space.as_ref().is_some_and(|space| space.is_short()) {
             self.checkpoints.now(connection).await;
@@ -456,7 +455,7 @@ impl Context {
         }
     }
 
-    /// To be called when a transaction fails, which may have had types of its own.
+    /// Must be called when a transaction fails, which may have changed types.
     fn forget(&mut self) {
         self.types = TypeCache::default();
     }
@@ -472,14 +471,14 @@ async fn write_groups(
     let mut created = 0;
     let mut between = ROWS_BETWEEN_STATISTICS.into_iter().peekable();
     while waiting.recv_many(&mut work, CALLS_GROUPED_MAX).await > 0 {
-        let mut group = Group::take(&mut work);
+        let mut group = WriteGroup::take(&mut work);
         let changes = group.changes();
-        let outcomes = carry_out(&connector, &mut connection, &mut group, &mut context).await;
+        let outcomes = execute(&connector, &mut connection, &mut group, &mut context).await;
         if let Ok(outcomes) = &outcomes {
             created += outcomes.metrics.len() + outcomes.resources.len();
         }
         group.answer(outcomes);
-        // Whoever was answered may come again at once: let them, instead of starting with the few that are there.
+        // Callers that got their results may call again immediately: let them, instead of starting a small group.
         tokio::task::yield_now().await;
         if let Some(open) = &mut connection {
             context.fold(open, changes).await;
@@ -497,11 +496,11 @@ async fn write_groups(
     }
 }
 
-/// Carries out a group, again where others are to blame that it failed, or a connection that was gone already.
-async fn carry_out(
+/// Executes a group; retries after conflicts, or if the connection was already broken.
+async fn execute(
     connector: &Connector,
     connection: &mut Option<Connection>,
-    group: &mut Group,
+    group: &mut WriteGroup,
     context: &mut Context,
 ) -> Result<Outcomes> {
     context.checkpoints.check().map_err(IndexerError::Database)?;
@@ -517,7 +516,7 @@ async fn carry_out(
         abandon(connection).await;
         context.forget();
         if matches!(error, IndexerError::NoSpace(_)) && rooms_made < ROOMS_MADE_MAX {
-            // What is given back may take a moment.
+            // Freed space may take a moment to become available.
             sleep(PAUSE_FOR_ROOM * rooms_made).await;
             context.make_room(connector, connection).await;
             rooms_made += 1;
@@ -528,7 +527,7 @@ async fn carry_out(
             IndexerError::Unavailable(_) => !is_new && !group.is_begun,
             _ => false,
         };
-        // Who waited long has no more time to wait for.
+        // Callers have already waited too long for a retry.
         let has_time = connector.limit().is_some_and(|limit| start.elapsed() < limit / 2);
         if !may_pass || !has_time || attempt == ATTEMPTS_MAX {
             tracing::error!(%error, "a group of index writes failed");
@@ -541,7 +540,7 @@ async fn carry_out(
     unreachable!("the last attempt returns")
 }
 
-/// The connection, made anew where trouble has cost the last one.
+/// The connection; reconnects after a failure.
 async fn connect<'a>(
     connector: &Connector,
     connection: &'a mut Option<Connection>,
@@ -553,13 +552,13 @@ async fn connect<'a>(
     Ok(connection.insert(open))
 }
 
-/// Ends the transaction; a connection that can't even do that is dropped.
+/// Rolls back the transaction; drops the connection if that fails.
 async fn abandon(connection: &mut Option<Connection>) {
     let Some(mut open) = connection.take() else { return };
     if open.is_lost() {
         return;
     }
-    // SQLite ends the transaction itself on some errors, and then refuses the ROLLBACK: also a reason to start afresh.
+    // SQLite ends the transaction itself on some errors, and then rejects the ROLLBACK: reconnect then, too.
     if open.run("ROLLBACK").await.is_ok() {
         *connection = Some(open);
     } else {
@@ -567,7 +566,7 @@ async fn abandon(connection: &mut Option<Connection>) {
     }
 }
 
-/// Begins a transaction that writes: one at a time, whichever process asks.
+/// Begins a write transaction: one at a time over all processes.
 async fn begin(connection: &mut Connection) -> Result<(), gnudi_sql::Error> {
     let begin = match connection.dialect() {
         Dialect::Sqlite => "BEGIN IMMEDIATE",

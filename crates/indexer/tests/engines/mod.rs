@@ -1,4 +1,4 @@
-//! Empty databases of every engine, which the tests start themselves.
+//! Empty databases of every engine, started by the tests.
 #![allow(dead_code, reason = "no test needs all of this")]
 
 #[path = "../../../drivers/tests/engines/database.rs"]
@@ -16,7 +16,7 @@ use gnudi_indexer::DatabaseOptions;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
-/// Tests by name, each a future: mostly the same on one database and the other.
+/// Defines tests by name, each a future, mostly the same for all databases.
 #[macro_export]
 macro_rules! tests {
     ($($name:ident: $test:expr;)*) => {
@@ -29,7 +29,7 @@ macro_rules! tests {
     };
 }
 
-/// What tests run on.
+/// The engines that tests run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
     Sqlite,
@@ -37,7 +37,7 @@ pub enum EngineKind {
     MariaDb,
 }
 
-/// Where databases are made: a folder or a server, which goes when nobody uses it any more.
+/// Where databases are created: a folder, or a server that stops with its last user.
 pub enum Engine {
     Sqlite(TempDir),
     Server(Arc<Database>),
@@ -65,7 +65,7 @@ impl Engine {
         DatabaseOptions::from_url(&url).unwrap()
     }
 
-    /// Runs statements on a server as an operator does; returns the one value that they find.
+    /// Runs statements on a server as an operator; returns the single value found.
     pub fn execute(&self, options: &DatabaseOptions, sql: &str) -> String {
         match (self, options) {
             (Engine::Server(server), DatabaseOptions::Server(options)) => {
@@ -76,7 +76,7 @@ impl Engine {
     }
 }
 
-/// One for all tests of a binary that run at the same time.
+/// Shared by all concurrent tests of a binary.
 fn shared(place: &Mutex<Weak<Database>>, kind: Kind) -> Arc<Database> {
     let mut place = place.lock();
     place.upgrade().unwrap_or_else(|| {

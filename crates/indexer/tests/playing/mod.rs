@@ -1,4 +1,4 @@
-//! Plays calls on an index and on the one in memory, which is simple enough to be right.
+//! Runs calls on an index and on the one in memory, the reference model.
 
 use std::fmt::Debug;
 
@@ -9,23 +9,23 @@ use crate::engines::{Engine, EngineKind};
 
 /// One call of an index.
 pub trait Call: Debug {
-    /// Whether the index is opened anew before it.
+    /// Whether the index is reopened before it.
     fn reopens(&self) -> bool;
 
-    /// The answer as text, with all its parts.
+    /// The complete result as text.
     async fn answer(&self, index: &dyn Indexer) -> String;
 
     /// Before the first call.
     async fn prepare(_index: &dyn Indexer) {}
 
-    /// What must be the same after the last call.
+    /// What must be equal after the last call.
     async fn everything(_index: &dyn Indexer) -> String {
         String::new()
     }
 }
 
-/// The calls that a test plays: by name, their arguments and what they ask of `$index`; after a semicolon what else there is to
-/// say of them. `Reopen` comes with them.
+/// The calls of a test: by name, their arguments and their use of `$index`; further text after a semicolon. Adds
+/// `Reopen`.
 #[macro_export]
 macro_rules! calls {
     ($index:ident: $($call:ident($($argument:ident: $type:ty),*) => $answer:expr,)*; $($more:tt)*) => {
@@ -53,7 +53,7 @@ macro_rules! calls {
     };
 }
 
-/// How many sequences are tried on a server, which takes a while to make each an index.
+/// Sequences tried on a server, where creating an index takes a while.
 const CASES_ON_SERVERS: u32 = 12;
 const CASES: u32 = 64;
 
@@ -84,7 +84,7 @@ macro_rules! answers_as_the_model {
     };
 }
 
-/// Plays random calls on an engine, behind a cache of so many metrics and resources if any.
+/// Runs random calls on an engine, optionally behind a cache of this many metrics and resources.
 pub fn run_on<C: Call>(
     kind: EngineKind,
     calls: impl Strategy<Value = Vec<C>>,
@@ -92,14 +92,14 @@ pub fn run_on<C: Call>(
 ) {
     let engine = Engine::start(kind);
     let cases = if kind == EngineKind::Sqlite { CASES } else { CASES_ON_SERVERS };
-    // Failures are told; the file beside the test is for those of one test alone.
+    // Failures are reported; the file beside the test is for those of a single test.
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let played = TestRunner::new(config)
         .run(&(calls, cached_max), |(calls, cached_max)| compare(&engine, &calls, cached_max));
     played.unwrap();
 }
 
-/// Fails where the engine, behind such a cache, answers otherwise than the model.
+/// Fails if the engine, behind such a cache, and the model give different results.
 fn compare<C: Call>(engine: &Engine, calls: &[C], cached_max: Option<usize>) -> Result<(), TestCaseError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

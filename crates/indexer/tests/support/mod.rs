@@ -1,4 +1,4 @@
-//! An index whose calls stop where a test wants them to.
+//! An index whose calls block at gates that a test controls.
 
 use std::sync::{
     Arc,
@@ -16,7 +16,7 @@ use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Metric, MetricId, Resource, 
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-/// Lets through as many calls as it has permits; starts open.
+/// Lets through as many calls as it has permits; initially open.
 #[derive(Clone)]
 pub struct Gate(Arc<Semaphore>);
 
@@ -44,14 +44,14 @@ impl Gate {
     }
 }
 
-/// An index in memory with gates before writes and behind reads: a write that waits has changed nothing, a read that waits
-/// has seen what it answers.
+/// An index in memory with gates before writes and after reads: a blocked write has changed nothing, a blocked read has
+/// read its result.
 #[derive(Clone)]
 pub struct Gated {
     pub index: Arc<MemoryIndexer>,
     pub before_writes: Gate,
     pub behind_reads: Gate,
-    /// Ids asked for.
+    /// Number of ids requested.
     pub ids_read: Arc<AtomicUsize>,
     pub reads: Arc<AtomicUsize>,
 }
@@ -82,7 +82,7 @@ impl Gated {
 
 impl Indexer for Gated {}
 
-/// One of the traits, with what each method waits at: `write` before it is carried out, `read` behind it.
+/// Implements a trait with gates: `write` before a method is executed, `read` after it.
 macro_rules! gated {
     ($trait:ident: $(
         $wait:ident $method:ident($($argument:ident: $type:ty),* $(,)?) -> $answer:ty $(, counting $ids:ident)?;

@@ -1,4 +1,4 @@
-//! Random resources in two indexes at once: the model in memory, and the one under test.
+//! Random resources in two indexes: the model in memory, and the one under test.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::engines::Engine;
 
 pub const TYPES: [&str; 3] = ["generic", "alpha", "beta"];
-/// Attributes by name; some come and go.
+/// Attributes by name; some are added and deleted.
 pub const ATTRIBUTES: [(&str, AttributeKind); 7] = [
     ("text", AttributeKind::String { min_length: 0, max_length: 256 }),
     ("other", AttributeKind::String { min_length: 0, max_length: 256 }),
@@ -26,12 +26,12 @@ pub const ATTRIBUTES: [(&str, AttributeKind); 7] = [
 pub const TEXTS: [&str; 12] = ["", "a", "A", "ab", "abc", "b%", "a_", "\u{e9}", "a*", "x[", "\\", "1.0"];
 pub const OWNERS: [&str; 5] = ["u1:p1", "u1:p2", "u2:p1", "admin", "u%:p_1"];
 pub const NUMBERS: [f64; 9] = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1.0, 2.5, 1e300, f64::INFINITY, f64::NAN];
-/// Seconds; all times of resources are among these, or a part of a second later.
+/// Seconds; all times of resources are among these, or a fraction later.
 pub const SECONDS: std::ops::Range<u64> = 100..112;
 const RESOURCES: u64 = 40;
 const STEPS: usize = 140;
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 pub struct Chance(pub u64);
 
 impl Chance {
@@ -96,7 +96,7 @@ pub struct World {
 impl World {
     pub async fn new(engine: &Engine, seed: u64) -> Self {
         let mut options = engine.fresh();
-        // What is common in a world that is so small, and in one where nothing is.
+        // One value makes comparisons common in such a small world, the other one never does.
         let rows_rare_max = [3, 1000][seed as usize % 2];
         match &mut options {
             DatabaseOptions::Sqlite(options) => options.rows_rare_max = rows_rare_max,

@@ -1,6 +1,6 @@
-//! Times as `numpy.datetime64` and Gnocchi's `to_timestamp` read them.
+//! Parses times as `numpy.datetime64` and Gnocchi's `to_timestamp` do.
 //!
-//! Where Gnocchi stores what is no time (`nan`, `NaT`, a number that overflows) this refuses it.
+//! Texts that Gnocchi stores although they are not times (`nan`, `NaT`, overflowing numbers) are rejected.
 
 use super::float_of_text;
 use crate::{
@@ -8,21 +8,21 @@ use crate::{
     timestamp::{days_from_civil, days_in_month},
 };
 
-/// Why a list holds no timestamps.
+/// Why a list of timestamps is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTimestamps {
-    /// An item's type is wrong.
+    /// An item has the wrong type.
     Type,
-    /// An item means no time.
+    /// An item is not a time.
     Value,
-    /// An item lies before the epoch, or behind the last nanosecond that numpy counts.
+    /// An item is before the epoch, or after numpy's last nanosecond.
     BeforeEpoch,
-    /// An item is a number or a word that Gnocchi takes for a time, and that none is.
+    /// An item is a number or word that Gnocchi accepts as a time although it is not one.
     NoTime,
 }
 
 impl NotTimestamps {
-    /// Gnocchi's words; it has none for a wrong type.
+    /// Gnocchi's message; it has none for a wrong type.
     pub fn text(self) -> &'static str {
         match self {
             NotTimestamps::BeforeEpoch => "Timestamp must be after Epoch",
@@ -35,7 +35,7 @@ impl NotTimestamps {
 
 type Result<T> = std::result::Result<T, NotTimestamps>;
 
-/// A time as `to_timestamp` reads a text: seconds since the epoch, a date, or a span relative to now.
+/// Parses a text like `to_timestamp`: seconds since the epoch, a date, or a span relative to now.
 pub fn timestamp_of_text(text: &str, now: Timestamp) -> Result<Timestamp> {
     let nanoseconds = match float_of_text(text) {
         Some(seconds) => nanoseconds_of_seconds(seconds),
@@ -47,12 +47,12 @@ pub fn timestamp_of_text(text: &str, now: Timestamp) -> Result<Timestamp> {
     after_epoch(nanoseconds?)
 }
 
-/// A time as `to_timestamp` reads a number: seconds since the epoch.
+/// Converts a number like `to_timestamp`: seconds since the epoch.
 pub fn timestamp_of_seconds(seconds: f64) -> Result<Timestamp> {
     after_epoch(nanoseconds_of_seconds(seconds)?)
 }
 
-/// A time as Python's `datetime` holds it after Gnocchi's `to_datetime`: whole microseconds, by way of a float of seconds.
+/// The time as Python's `datetime` after Gnocchi's `to_datetime`: whole microseconds, by way of a float of seconds.
 pub fn datetime(time: Timestamp) -> Timestamp {
     let seconds = time.0 as f64 / 1e9;
     let microseconds = (seconds.fract() * 1e6).round_ties_even();
@@ -61,7 +61,7 @@ pub fn datetime(time: Timestamp) -> Timestamp {
     )
 }
 
-/// Nanoseconds since the epoch, cut; on either side of it.
+/// Nanoseconds since the epoch, truncated towards zero.
 pub fn nanoseconds_of_seconds(seconds: f64) -> Result<i64> {
     let nanoseconds = (seconds * 1e9).trunc();
     if nanoseconds.abs() < 9_223_372_036_854_775_807.0 {
@@ -71,19 +71,19 @@ pub fn nanoseconds_of_seconds(seconds: f64) -> Result<i64> {
     }
 }
 
-/// Nanoseconds since the epoch of now and a span, which may be negative.
+/// Now plus a span, which may be negative, in nanoseconds since the epoch.
 pub fn nanoseconds_relative(span: Option<Timespan>, now: Timestamp) -> Result<i64> {
     // Python's now has microseconds.
     let now = now.0 - now.0.rem_euclid(1_000);
     now.checked_add(span.ok_or(NotTimestamps::Value)?.0).ok_or(NotTimestamps::BeforeEpoch)
 }
 
-/// The time, where it is not before the epoch.
+/// The time, unless it is before the epoch.
 pub fn after_epoch(nanoseconds: i64) -> Result<Timestamp> {
     if nanoseconds < 0 { Err(NotTimestamps::BeforeEpoch) } else { Ok(Timestamp(nanoseconds)) }
 }
 
-/// Nanoseconds since the epoch of a date as `numpy.datetime64` reads it; the error `Type` means that it does not.
+/// Parses a date like `numpy.datetime64`, to nanoseconds since the epoch; the error `Type` means that it is not a date.
 pub fn nanoseconds_of_date(text: &str, now: Timestamp) -> Result<i64> {
     match text.to_ascii_lowercase().as_str() {
         "" | "nat" => return Err(NotTimestamps::NoTime),
@@ -96,8 +96,8 @@ pub fn nanoseconds_of_date(text: &str, now: Timestamp) -> Result<i64> {
     i64::try_from(nanoseconds).map_err(|_| NotTimestamps::BeforeEpoch)
 }
 
-/// Follows numpy's grammar: `[+-]year[-MM[-DD[(T| )hh[:mm[:ss[.f]]][Z|(+|-)hh[[:]mm]]]]]`, spaces in front of all and, where
-/// there is a time, behind.
+/// Follows numpy's grammar: `[+-]year[-MM[-DD[(T| )hh[:mm[:ss[.f]]][Z|(+|-)hh[[:]mm]]]]]`, with optional spaces before
+/// it and, if it has a time, after it.
 struct DateReader<'t> {
     rest: &'t [u8],
     negative: bool,
@@ -150,7 +150,7 @@ impl DateReader<'_> {
         any_of.contains(self.rest.first()?).then(|| self.rest = &self.rest[1..])
     }
 
-    /// Any number of digits, none included; years that no timestamp reaches are all the same.
+    /// Any number of digits, including none; years out of range need not be exact.
     fn year(&mut self) -> i64 {
         let mut year = 0;
         while let Some(digit) = self.take_digit() {
@@ -180,7 +180,7 @@ impl DateReader<'_> {
         let mut fraction = 0;
         if self.rest.first() == Some(&b'.') {
             self.rest = &self.rest[1..];
-            // Attoseconds are the finest that numpy reads; nanoseconds remain.
+            // numpy parses down to attoseconds, and keeps nanoseconds.
             for place in 0..18 {
                 let Some(digit) = self.take_digit() else { break };
                 if place < 9 {
@@ -191,7 +191,7 @@ impl DateReader<'_> {
         Some(i128::from(seconds) * 1_000_000_000 + i128::from(fraction))
     }
 
-    /// The zone's offset in nanoseconds, up to the end of the text.
+    /// The zone's offset in nanoseconds, to the end of the text.
     fn zone(&mut self) -> Option<i128> {
         let mut offset = 0;
         match self.rest.first() {
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn datetimes_have_whole_microseconds() {
-        // As Python computes them.
+        // Computed with Python.
         for (nanoseconds, microseconds) in [
             (0, 0),
             (1_500, 2),

@@ -1,8 +1,7 @@
-//! Python's `fnmatch` for texts: `*`, `?`, `[seq]`, `[!seq]`, by characters, upper and lower case apart.
+//! Python's `fnmatch`: `*`, `?`, `[seq]`, `[!seq]`; by characters, case-sensitive.
 //!
-//! What Python makes of odd patterns holds here too: a `[` without its `]` is a character, `]` in the first place is one
-//! of the sequence, an empty range such as `z-a` matches nothing, and a `!` that only empty ranges keep from the first
-//! place negates the sequence all the same.
+//! Edge cases are Python's: a `[` without `]` is literal, a leading `]` is a member of the sequence, an empty range
+//! such as `z-a` matches nothing, and `!` negates the sequence also if only empty ranges precede it.
 
 use std::str::Chars;
 
@@ -11,25 +10,25 @@ pub fn fnmatch(text: &str, pattern: &str) -> bool {
     Pattern::new(pattern).matches(text)
 }
 
-/// A pattern that was read, for many texts.
+/// A compiled pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Vec<Element>);
 
 impl Pattern {
-    /// Takes time in proportion to the pattern's length.
+    /// Linear in the pattern's length.
     pub fn new(pattern: &str) -> Self {
         Pattern(parse(&pattern.chars().collect::<Vec<_>>()))
     }
 
-    /// Whether any text at all matches.
+    /// Whether it matches every text.
     pub fn is_everything(&self) -> bool {
         self.0 == [Element::Star]
     }
 
-    /// Whether the whole text matches. Takes text length times pattern length at most, and no memory.
+    /// Whether the whole text matches. Takes at most text length times pattern length, without allocation.
     pub fn matches(&self, text: &str) -> bool {
         let (mut rest, mut next) = (text.chars(), 0);
-        // What follows the last star, and the text that was left when the star took nothing more.
+        // The pattern after the last star, and the rest of the text at that star's last attempt.
         let mut star: Option<(usize, Chars<'_>)> = None;
         loop {
             let mut behind = rest.clone();
@@ -48,7 +47,7 @@ impl Pattern {
                 (rest, next) = (behind, next + 1);
                 continue;
             }
-            // The last star takes one more character; earlier ones need not be tried again.
+            // Extend the last star by one character; earlier ones need not be tried again.
             let Some((place, taken)) = &mut star else { return false };
             if taken.next().is_none() {
                 return false;
@@ -63,7 +62,7 @@ enum Element {
     Star,
     Any,
     Literal(char),
-    /// Ranges with both ends.
+    /// Ranges are inclusive.
     Sequence {
         negated: bool,
         ranges: Vec<(char, char)>,
@@ -85,7 +84,7 @@ impl Element {
 fn parse(pattern: &[char]) -> Vec<Element> {
     let mut elements = Vec::with_capacity(pattern.len());
     let mut rest = pattern;
-    // Once one sequence has no end, no later one has.
+    // Once one sequence has no end, later ones have none either.
     let mut may_end = true;
     while let [first, behind @ ..] = rest {
         rest = behind;
@@ -108,7 +107,7 @@ fn parse(pattern: &[char]) -> Vec<Element> {
     elements
 }
 
-/// How many characters stand before the `]` that ends the sequence.
+/// Number of characters before the `]` that ends the sequence.
 fn sequence_len(pattern: &[char]) -> Option<usize> {
     let mut start = usize::from(pattern.first() == Some(&'!'));
     start += usize::from(pattern.get(start) == Some(&']'));
@@ -218,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Looking for the end of each sequence anew would take 10^12 steps: hours.
+    /// Searching the end of each sequence again would take 10^12 steps: hours.
     #[test]
     fn a_pattern_is_read_in_proportion_to_its_length() {
         let brackets = "[".repeat(1_000_000);
@@ -229,7 +228,7 @@ mod tests {
         );
     }
 
-    /// By trying everything.
+    /// By exhaustive search.
     fn model(text: &[char], pattern: &[char]) -> bool {
         match pattern {
             [] => text.is_empty(),
@@ -245,7 +244,7 @@ mod tests {
         }
     }
 
-    /// What a whole element accepts.
+    /// What an element matches.
     fn element(element: &[char]) -> Option<Box<dyn Fn(char) -> bool + '_>> {
         match element {
             ['?'] => Some(Box::new(|_| true)),
@@ -255,7 +254,7 @@ mod tests {
             }
             ['[', inner @ .., ']'] => Some(Box::new(|c| {
                 let items = items(inner);
-                // Python cuts empty ranges out of its regular expression before it looks for the exclamation mark.
+                // Python removes empty ranges before it checks for the exclamation mark.
                 match items.first().copied() {
                     Some(['!']) => !items[1..].iter().any(|item| is_in(item, c)),
                     Some(['!', '-', last]) => {
@@ -286,7 +285,7 @@ mod tests {
         (item[0]..=*item.last().unwrap()).contains(&character)
     }
 
-    /// An element that starts with `[` is the shortest one that is closed; if none is, it is that character.
+    /// An element that starts with `[` is the shortest closed one; without one it is that character.
     fn is_first_element(pattern: &[char], end: usize) -> bool {
         let closed = |end: usize| {
             let inner = &pattern[1..end];

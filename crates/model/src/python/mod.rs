@@ -1,6 +1,6 @@
-//! What Python and numpy make of texts and numbers, since Gnocchi's API is defined by them.
+//! Python's and numpy's interpretation of texts and numbers, which defines Gnocchi's API.
 //!
-//! Values of requests, whatever their form, are the API's.
+//! Decoding request bodies is left to the API crates.
 
 mod date;
 pub mod fnmatch;

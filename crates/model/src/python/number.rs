@@ -1,19 +1,19 @@
 //! `float()`, `int()` and `str()` of numbers.
 
-/// `float(text)`: surrounding white space, underscores between digits, `inf`, `infinity` and `nan` in any case; `None` where
-/// Python raises.
+/// `float(text)`: surrounding whitespace, underscores between digits, `inf`, `infinity` and `nan` in any case; `None`
+/// if Python raises.
 pub fn float_of_text(text: &str) -> Option<f64> {
     let text = without_underscores(text.trim_matches(is_space))?;
-    // Rust takes the same forms once these are gone; it has no hexadecimal either.
+    // Rust accepts the same forms after that; it has no hexadecimal either.
     text.parse().ok()
 }
 
-/// `int(text)`; `None` where Python raises or the number has more digits than an `i128`.
+/// `int(text)`; `None` if Python raises or the number does not fit an `i128`.
 pub fn int_of_text(text: &str) -> Option<i128> {
     without_underscores(text.trim_matches(is_space))?.parse().ok()
 }
 
-/// `int(number)`; `None` where Python raises or the number has more digits than an `i128`.
+/// `int(number)`; `None` if Python raises or the number does not fit an `i128`.
 pub fn int_of_float(number: f64) -> Option<i128> {
     (number.abs() < 1.7e38).then_some(number.trunc() as i128)
 }
@@ -23,7 +23,7 @@ pub fn text_of_float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
     }
-    // The digits and the range without exponents are Python's; its exponents have a sign and two digits.
+    // Same digits and same range without exponents as Python, whose exponents have a sign and two digits.
     let text = format!("{number:?}");
     match text.split_once('e') {
         Some((digits, exponent)) => match exponent.strip_prefix('-') {
@@ -34,12 +34,12 @@ pub fn text_of_float(number: f64) -> String {
     }
 }
 
-/// What `str.strip()` takes off, as far as ASCII and the common rest go.
+/// The whitespace of `str.strip()`: ASCII and common other characters.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
 }
 
-/// Underscores are allowed between digits only.
+/// Underscores are valid between digits only.
 fn without_underscores(text: &str) -> Option<String> {
     if !text.contains('_') {
         return Some(text.to_owned());

@@ -1,8 +1,8 @@
-//! `repr()` of a text, and ids as `uuid.UUID` reads them.
+//! `repr()` of a text, and ids in the forms of `uuid.UUID`.
 
 use uuid::Uuid;
 
-/// Python's `repr` of a string; characters outside ASCII are taken as printable.
+/// Python's `repr` of a string; characters outside ASCII count as printable.
 pub fn repr_str(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);

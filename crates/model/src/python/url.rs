@@ -1,4 +1,4 @@
-//! Percent-encoding as Python's `urllib.parse` does it, for all who write or read URLs.
+//! Percent-encoding like Python's `urllib.parse`.
 
 const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
@@ -21,7 +21,7 @@ pub fn quote_plus(text: &str) -> String {
     quote(text, " ").replace(' ', "+")
 }
 
-/// `unquote_to_bytes(text)`: what is no escape stays as it is.
+/// `unquote_to_bytes(text)`: invalid escapes stay as they are.
 pub fn unquote(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -34,18 +34,18 @@ pub fn unquote(text: &str) -> Vec<u8> {
     out
 }
 
-/// `unquote_plus(text)`; what is not UTF-8 becomes replacement characters.
+/// `unquote_plus(text)`; invalid UTF-8 becomes replacement characters.
 pub fn unquote_plus(text: &str) -> String {
     String::from_utf8_lossy(&unquote(&text.replace('+', " "))).into_owned()
 }
 
-/// [`unquote`] for URLs in which each `%` begins an escape; `None` where one does not.
+/// [`unquote`], but `None` if a `%` does not begin a valid escape.
 pub fn unquote_strict(text: &str) -> Option<Vec<u8>> {
     let mut escapes = text.as_bytes().split(|byte| *byte == b'%').skip(1);
     escapes.all(|behind| escaped(behind).is_some()).then(|| unquote(text))
 }
 
-/// The byte that two hexadecimal digits at the start mean.
+/// The byte of two hexadecimal digits at the start.
 fn escaped(behind: &[u8]) -> Option<u8> {
     let digit = |at: usize| char::from(*behind.get(at)?).to_digit(16);
     Some((digit(0)? * 16 + digit(1)?) as u8)

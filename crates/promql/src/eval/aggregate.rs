@@ -1,4 +1,4 @@
-//! Aggregations that give one series for each group. The group of a series is worked out once.
+//! Aggregations with one result series per group. The group of a series is determined once.
 
 use std::collections::HashMap;
 
@@ -144,7 +144,7 @@ fn aggregated(op: AggregateOp, columns: &[&Column], qs: &[f64], grid: &Grid) -> 
 }
 
 impl Context<'_> {
-    /// Of the numbers that are no quantiles, the extremes are reported.
+    /// Of invalid quantiles, the extremes are reported.
     fn check_quantiles(&self, qs: &[f64], at: usize) {
         let nan = qs.iter().copied().find(|q| q.is_nan());
         let most = qs.iter().copied().reduce(f64::max).filter(|q| *q > 1.0);

@@ -1,5 +1,5 @@
-//! Arithmetic and comparisons between vectors: series with the same matching labels form a group, in which one side has at most one
-//! series at a step.
+//! Arithmetic and comparisons between vectors. Series with the same matching labels form a group, in which one side has
+//! at most one series at a step.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ struct Group {
     one: Vec<usize>,
 }
 
-/// Both sides of an operation. `many` may have several series in a group, `one` may not.
+/// Both operands. `many` may have several series in a group, `one` may not.
 struct Sides<'b> {
     binary: &'b Binary,
     many: Vec<VectorSeries>,
@@ -43,7 +43,7 @@ struct Sides<'b> {
     drop_name: bool,
 }
 
-/// What matches of a group have given so far.
+/// The results of a group's matches so far.
 struct Matched {
     /// Steps with a match.
     steps: Bits,
@@ -134,7 +134,7 @@ impl<'b> Sides<'b> {
         ))
     }
 
-    /// Which series of the "one" side each step has, if there are several.
+    /// The series of the "one" side at each step, if there are several.
     fn owners(&self, group: &Group, grid: &Grid) -> Vec<Option<usize>> {
         if group.one.len() < 2 {
             return Vec::new();
@@ -179,7 +179,7 @@ impl<'b> Sides<'b> {
         labels.with(taken)
     }
 
-    /// Note matches at `steps` that give a series with these labels.
+    /// Records matches at `steps` whose result has these labels.
     fn note(&self, matched: &mut Matched, labels: &Labels, steps: &Bits, grid: &Grid) -> Result<(), Error> {
         if self.binary.matching.cardinality == Cardinality::OneToOne {
             if matched.steps.intersects(steps) {
@@ -200,7 +200,7 @@ impl<'b> Sides<'b> {
         Ok(())
     }
 
-    /// The operation at some steps. A side that is `None` has the fill value.
+    /// Applies the operation at some steps. A side that is `None` has the fill value.
     fn column(&self, many: Option<&Column>, one: Option<&Column>, steps: &Bits, grid: &Grid) -> Column {
         let mut column = Column::new(grid.steps);
         let value_at = |side: Option<&Column>, fill: Option<f64>, step: usize| match side {

@@ -140,7 +140,7 @@ impl<'a> Context<'a> {
         self.drop_names(vector)
     }
 
-    /// The order of an instant query's result. Range queries have theirs by labels.
+    /// Sorts the result of an instant query. Results of range queries are sorted by labels.
     fn sorted(
         &self,
         call: &Call,

@@ -22,7 +22,7 @@ impl Context<'_> {
             return Err(Error::execution(format!("invalid label name {label:?}")));
         }
         let vector = self.eval_vector(&aggregate.expr, grid)?;
-        // A series' own label of that name makes no group of its own.
+        // A series' own label with that name does not affect grouping.
         let mut grouping = aggregate.grouping.clone();
         let dropped = grouping.without && grouping.labels.contains(label);
         if grouping.without {

@@ -1,4 +1,4 @@
-//! `anchored` and `smoothed` selectors by themselves. What functions make of them is in `functions::extended`.
+//! `anchored` and `smoothed` selectors without a function. `functions::extended` has their functions.
 
 use super::Context;
 use super::selector::PartitionPointNear;
@@ -7,7 +7,7 @@ use crate::functions::{Samples, extended};
 use crate::plan::{Extension, Window};
 use crate::series::{Column, Grid, RangeSeries, VectorSeries};
 
-/// How far before and behind its borders a window's samples are sought.
+/// How far outside of a window samples are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reach {
     pub before: i64,
@@ -24,7 +24,7 @@ impl Context<'_> {
         }
     }
 
-    /// An instant vector with values on the line between samples; behind the last sample its value stays.
+    /// An instant vector interpolated between samples; after the last sample its value stays.
     pub(super) fn smoothed_vector(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
         let window = self.plan.selectors[selector].window;
         let ranges = self.ranges(selector)?;

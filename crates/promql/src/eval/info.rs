@@ -1,4 +1,4 @@
-//! `info`: series get the labels of info series, whose labels `instance` and `job` are the same.
+//! `info`: adds the labels of info series with the same `instance` and `job`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::labels::{Labels, METADATA};
 use crate::plan::Info;
 use crate::series::{Bits, Grid, VectorSeries};
 
-/// Labels that say to what an info series belongs.
+/// Labels that identify the target of an info series.
 const IDENTIFYING: [&str; 2] = ["instance", "job"];
 
-/// Info series by the labels that identify, and by name.
+/// Info series by identifying labels, and by name.
 type Found = HashMap<Labels, BTreeMap<String, Vec<VectorSeries>>>;
 
 fn identity(labels: &Labels) -> Labels {
@@ -57,7 +57,7 @@ impl Context<'_> {
                 found.entry(identity).or_default();
             }
         }
-        // Where several tell of the same, the newest sample counts.
+        // If several have the same labels, the newest sample counts.
         for series in self.vector_times(info.selector, grid)? {
             if let Some(by_name) = found.get_mut(&identity(&series.labels)) {
                 by_name.entry(series.labels.metric_name().to_owned()).or_default().push(series);
@@ -77,7 +77,7 @@ impl Context<'_> {
         super::merge::merge(result)
     }
 
-    /// The series in as many pieces as it has sets of labels.
+    /// Splits the series by the label sets that it gets at different steps.
     fn enrich(
         &self,
         info: &Info,
@@ -113,7 +113,7 @@ impl Context<'_> {
     }
 }
 
-/// Which of some info series has the newest sample at a step. Two of the same age contradict each other.
+/// The info series with the newest sample at a step. Two of the same age are an error.
 fn newest(candidates: &[VectorSeries], step: usize) -> Result<Option<usize>, Error> {
     let mut newest: Option<(usize, f64)> = None;
     for (at, candidate) in candidates.iter().enumerate() {

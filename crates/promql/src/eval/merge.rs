@@ -1,4 +1,4 @@
-//! Names that operations drop, and series that have the same labels after that.
+//! Drops metric names, and merges series that have the same labels afterwards.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,8 +9,8 @@ use crate::labels::Labels;
 use crate::series::{Grid, RangeSeries, VectorSeries};
 use crate::value::SampleSeries;
 
-/// One series for each set of labels (series that are yet to lose their names stay apart from others). Two of them must not have a
-/// value at the same step.
+/// One series per label set (series that have yet to lose their names stay separate). Two of them must not have a value
+/// at the same step.
 pub(super) fn merge(vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>, Error> {
     let mut places: HashMap<(Labels, bool), usize> = HashMap::with_capacity(vector.len());
     let mut merged: Vec<VectorSeries> = Vec::with_capacity(vector.len());
@@ -49,8 +49,8 @@ impl Context<'_> {
         merge(vector)
     }
 
-    /// Merge what an operation has given. Prometheus does not look for duplicates at this place in an instant query if names are
-    /// dropped at the end.
+    /// Merges the result of an operation. For an instant query with delayed name removal, Prometheus does not check for
+    /// duplicates here.
     pub(super) fn merge_result(
         &self,
         vector: Vec<VectorSeries>,
@@ -63,7 +63,7 @@ impl Context<'_> {
     }
 }
 
-/// The names that were to be dropped at the end.
+/// Drops the names marked for delayed removal.
 pub(super) fn finish_names(mut vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>, Error> {
     for series in vector.iter_mut().filter(|series| series.drop_name) {
         series.labels = series.labels.without_metadata();

@@ -1,5 +1,5 @@
-//! Evaluation of a plan: nodes over a grid of steps. `call`, `over_time`, `aggregate`, `rank`, `binary`, `set` and `subquery` have
-//! the operations; here are what they share and the form of results.
+//! Evaluates a plan: each node over a grid of steps. `call`, `over_time`, `aggregate`, `rank`, `binary`, `set` and
+//! `subquery` have the operations; this file has what they share, and the results.
 
 mod aggregate;
 mod binary;
@@ -30,14 +30,14 @@ use crate::value::{QueryResult, Sample, SampleSeries, Value};
 pub struct Options<'a> {
     /// How far an instant vector looks back for a sample (`--query.lookback-delta`).
     pub lookback_ms: i64,
-    /// The step of subqueries that name none (Prometheus: the global evaluation interval).
+    /// The default step of subqueries (Prometheus: the global evaluation interval).
     pub subquery_step_ms: i64,
     /// Metric names are dropped at the end of the evaluation (`--enable-feature=promql-delayed-name-removal`).
     pub delayed_name_removal: bool,
     pub limits: Limits,
-    /// Threads that work on the series of one selector.
+    /// Threads for the series of one selector.
     pub threads: usize,
-    /// Asked often: whether to give up.
+    /// Polled frequently: whether to stop.
     pub interrupt: &'a (dyn Fn() -> Option<Interrupt> + Sync),
 }
 
@@ -155,7 +155,7 @@ impl<'a> Context<'a> {
         add(&mut self.annotations.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Evaluate a node. What its operands took of the budget is given back.
+    /// Evaluates a node. Memory of its operands is returned to the budget.
     fn eval(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>, Error> {
         self.check()?;
         let mark = self.budget.mark();
@@ -207,7 +207,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The value of one step at all steps.
+    /// Repeats the value of one step at all steps.
     fn repeat(&self, once: Evaluated<'a>, grid: &Grid) -> Result<Evaluated<'a>, Error> {
         match once {
             Evaluated::Scalar(values) => {

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::plan::{Binary, BinaryOp, Node};
 use crate::series::{Grid, VectorSeries};
 
-/// What an operator gives for two numbers: a value, and whether a comparison holds.
+/// The result of an operator for two numbers: a value, and whether a comparison holds.
 pub(super) fn apply(op: BinaryOp, left: f64, right: f64) -> (f64, bool) {
     match op {
         BinaryOp::Add => (left + right, true),
@@ -31,7 +31,7 @@ fn scalar(op: BinaryOp, left: f64, right: f64) -> f64 {
 }
 
 impl<'a> Context<'a> {
-    /// The left operands of a chain are evaluated in a loop: chains may be long.
+    /// The left operands of a chain are evaluated iteratively: chains may be long.
     pub(super) fn binary_chain(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>, Error> {
         let mut chain = Vec::new();
         let mut innermost = node;

@@ -1,4 +1,4 @@
-//! Functions of range vectors: a window slides over each series.
+//! Functions of range vectors, evaluated with a sliding window over each series.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::labels::Labels;
 use crate::plan::{Call, Extension, MatchOp, Node, ValueKind, Window};
 use crate::series::{Bits, Column, Grid, RangeSeries, VectorSeries};
 
-/// Samples that are read between two questions whether to give up.
+/// Samples processed between two polls for an interrupt.
 const SAMPLES_UNCHECKED_MAX: usize = 1 << 16;
 
-/// A range vector, and the window that is read of its series at each step.
+/// A range vector, and the window of its series at each step.
 struct Range<'a> {
     series: Vec<RangeSeries<'a>>,
     window: Window,
@@ -23,12 +23,12 @@ struct Range<'a> {
     is_subquery: bool,
 }
 
-/// What is read of a series at each step.
+/// Samples of a series read at each step.
 #[derive(Clone, Copy)]
 struct Slide<'w> {
     window: &'w Window,
     reach: Reach,
-    /// The samples come from a subquery, which has counted them.
+    /// The samples come from a subquery, which has already counted them.
     is_counted: bool,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// `each` gets the samples of each step that has some.
+    /// Calls `each` with the samples of each step that has some.
     fn slide(
         &self,
         series: &RangeSeries<'_>,
@@ -84,7 +84,7 @@ impl<'a> Context<'a> {
             let counts = series.counts.as_ref().map(|counts| &counts[first..end]);
             each(step, &Samples { times, values, counts, time, window_start, window_end })?;
         }
-        self.budget.held(most);
+        self.budget.note_window(most);
         if !is_counted {
             self.budget.count_samples(queried, read);
         }
@@ -213,7 +213,7 @@ impl<'a> Context<'a> {
         vec![VectorSeries { labels: self.labels_of_absent(arg), drop_name: false, column }]
     }
 
-    /// The labels that a selector demands: those with one matcher, which is an equality.
+    /// The labels that a selector implies: those with a single, equality matcher.
     fn labels_of_absent(&self, arg: &Node) -> Labels {
         let (Node::Vector { selector } | Node::Range { selector }) = arg else { return Labels::empty() };
         let mut labels: Vec<(Arc<str>, Arc<str>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Aggregations that give some of their series as they are: `topk`, `bottomk`, `limitk`, `limit_ratio`.
+//! Aggregations that return some of their series unchanged: `topk`, `bottomk`, `limitk`, `limit_ratio`.
 
 use super::Context;
 use super::aggregate::{Group, groups};
@@ -7,7 +7,7 @@ use crate::numbers::general;
 use crate::plan::{Aggregate, AggregateOp};
 use crate::series::{Bits, Grid, VectorSeries};
 
-/// `i64::MAX` is not a float; this is the greatest one below it.
+/// The greatest float below `i64::MAX`, which is not a float.
 const K_MAX: f64 = 9_223_372_036_854_774_784.0;
 const K_MIN: f64 = i64::MIN as f64;
 
@@ -24,11 +24,11 @@ fn check_ks(ks: &[f64]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A binary heap whose first element is the next to be replaced. Which of equal values stay depends on its exact steps: they are those
-/// of Go's `container/heap`.
+/// A binary heap whose first element is the next to be replaced. Which of equal values remain depends on its exact
+/// steps, which are those of Go's `container/heap`.
 struct Heap {
     entries: Vec<(f64, usize)>,
-    /// The first element is the greatest one, for `bottomk`.
+    /// The first element is the greatest, for `bottomk`.
     reversed: bool,
 }
 
@@ -51,7 +51,7 @@ impl Heap {
         }
     }
 
-    /// Replace the first entry if the new one is better.
+    /// Replaces the first entry if the new one is better.
     fn offer(&mut self, entry: (f64, usize)) {
         let first = self.entries[0].0;
         let better = if self.reversed { first > entry.0 } else { first < entry.0 };
@@ -88,14 +88,14 @@ impl Heap {
     }
 }
 
-/// Whether `limit_ratio` takes a series: those whose hash is below the ratio, or the others for a negative ratio.
+/// Whether `limit_ratio` selects a series: its hash is below the ratio, or not below for a negative ratio.
 fn in_ratio(series: &VectorSeries, ratio: f64) -> bool {
     let place = series.labels.hash64() as f64 / u64::MAX as f64;
     if ratio >= 0.0 { place < ratio } else { place >= 1.0 + ratio }
 }
 
-/// The series of a group that are taken at a step, in order.
-fn taken(op: AggregateOp, group: &Group, vector: &[VectorSeries], param: f64, step: usize) -> Vec<usize> {
+/// The series of a group selected at a step, in order.
+fn selected(op: AggregateOp, group: &Group, vector: &[VectorSeries], param: f64, step: usize) -> Vec<usize> {
     let entries =
         group.members.iter().filter_map(|at| vector[*at].column.get(step).map(|value| (value, *at)));
     if op == AggregateOp::LimitRatio {
@@ -141,7 +141,7 @@ impl Context<'_> {
         for (step, param) in params.iter().enumerate() {
             self.check()?;
             for group in &groups {
-                for at in taken(aggregate.op, group, &vector, *param, step) {
+                for at in selected(aggregate.op, group, &vector, *param, step) {
                     chosen[at].set(step);
                     if grid.steps == 1 {
                         order.push(at);

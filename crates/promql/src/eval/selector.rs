@@ -1,4 +1,4 @@
-//! Selectors: instant vectors with lookback, the samples of range vectors, and the sharing of series among threads.
+//! Selectors: instant vectors with lookback, samples of range vectors, and the distribution of series over threads.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,11 @@ use crate::error::Error;
 use crate::plan::{Extension, Window};
 use crate::series::{Column, Grid, RangeSeries, Series, VectorSeries, is_stale};
 
-/// Less work than this (samples and steps) stays on one thread.
+/// Less work (samples and steps) stays on one thread.
 const WORK_PER_THREAD: usize = 1 << 16;
 
 impl<'a> Context<'a> {
-    /// Apply a function to each item, in as many threads as are allowed and worth it. The results are in order.
+    /// Applies a function to each item, using several threads if allowed and worthwhile. Results are in order.
     pub(super) fn for_each<T: Sync, R: Send>(
         &self,
         items: &[T],
@@ -103,7 +103,7 @@ impl<'a> Context<'a> {
         Ok(ranges)
     }
 
-    /// The value of a range selector that no function reads: its samples at the only step.
+    /// The value of a range selector without a function: its samples at the only step.
     pub(super) fn range_of_instant(
         &self,
         selector: usize,
@@ -147,9 +147,9 @@ fn without_stale(series: &Series) -> RangeSeries<'_> {
     }
 }
 
-/// A search for a place that is likely near the beginning, as the next step's is.
+/// A search whose result is probably near the beginning, like that of the next step.
 pub(super) trait PartitionPointNear {
-    /// How many times at the beginning are not after `limit`.
+    /// The number of leading times that are not after `limit`.
     fn partition_point_near(&self, limit: i64) -> usize;
 }
 

@@ -1,4 +1,4 @@
-//! `and`, `or` and `unless`: series of both sides match by labels, at each step for itself.
+//! `and`, `or` and `unless`: series of both sides match by labels, separately at each step.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ impl Context<'_> {
         grid: &Grid,
     ) -> Result<Vec<VectorSeries>, Error> {
         let signature = |series: &VectorSeries| signature(&series.labels, &binary.matching);
-        // `or` takes of the right what the left lacks, the others look from the left to the right.
+        // `or` adds series of the right side that the left lacks; the others filter the left side by the right.
         let other_side = if binary.op == BinaryOp::Or { &left } else { &right };
         let mut present: HashMap<Labels, Bits> = HashMap::new();
         for series in other_side {

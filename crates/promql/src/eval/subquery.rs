@@ -1,4 +1,4 @@
-//! Subqueries: an instant vector, evaluated on a grid of its own, becomes a range vector.
+//! Subqueries: an instant vector, evaluated on its own grid, becomes a range vector.
 
 use super::Context;
 use crate::error::Error;
@@ -16,7 +16,7 @@ impl<'a> Context<'a> {
         let interval = step.unwrap_or(self.options.subquery_step_ms);
         let first = window.reference(grid.start);
         let last = window.reference(grid.last());
-        // Steps are multiples of the interval, whatever the query's times are. The window is open to the left.
+        // Steps are multiples of the interval, whatever the query's times. The window is left-open.
         let after = first - window.range;
         let mut start = interval * (after / interval);
         if start <= after {

@@ -1,7 +1,7 @@
 //! The calendar: parts of times in UTC.
 
 const DAY_SECONDS: i64 = 86_400;
-/// The first second of Go's calendar. Times before it are taken from its end.
+/// The first second of Go's calendar. Earlier times wrap to its end.
 const FIRST_SECOND: i64 = -9_223_372_028_741_760_000;
 
 /// A time by the Gregorian calendar.
@@ -18,7 +18,7 @@ pub(crate) struct Civil {
 }
 
 impl Civil {
-    /// Of seconds since 1970 as a float; what is no 64-bit number is the least one.
+    /// From seconds since 1970 as a float; out of range it is the least 64-bit number.
     pub(crate) fn of_float(seconds: f64) -> Civil {
         let is_possible = seconds >= i64::MIN as f64 && seconds < i64::MAX as f64;
         Civil::new(if is_possible { seconds as i64 } else { i64::MIN })

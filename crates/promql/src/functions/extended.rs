@@ -1,5 +1,5 @@
-//! Functions of windows that have a value at each border: the last sample before it (`anchored`), or what lies on the line between the
-//! samples around it (`smoothed`). The samples reach beyond the window.
+//! Functions of windows with a value at each border: the last sample before it (`anchored`), or a linear interpolation
+//! of the samples around it (`smoothed`). The samples extend beyond the window.
 
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 
@@ -85,7 +85,7 @@ pub(crate) struct Borders<'s> {
     pub values: &'s [f64],
 }
 
-/// A value on the line between two neighbours. A counter that was reset between them began at zero.
+/// Interpolates between two samples. A counter reset between them counts as a restart at zero.
 fn between(samples: &Samples<'_>, at: usize, time: i64, counter: bool) -> f64 {
     let (before, after) = (samples.values[at], samples.values[at + 1]);
     let before = if counter && after < before { 0.0 } else { before };
@@ -123,7 +123,7 @@ pub(crate) fn borders<'s>(samples: &Samples<'s>, smoothed: bool, counter: bool) 
     Some(Borders { left, right, times: &times[inner.clone()], values: &samples.values[inner] })
 }
 
-/// From border to border; a counter's resets are made up for.
+/// The change from border to border, corrected for counter resets.
 fn change(samples: &Samples<'_>, smoothed: bool, counter: bool) -> Option<f64> {
     let Borders { left, right, values, .. } = borders(samples, smoothed, counter)?;
     let mut change = right - left;

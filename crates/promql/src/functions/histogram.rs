@@ -11,7 +11,7 @@ pub(crate) struct Bucket {
     pub count: f64,
 }
 
-/// How counts had to be changed so that they do not decrease.
+/// How counts had to be changed to be monotonic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Forced {
     pub bucket_min: f64,
@@ -19,7 +19,7 @@ pub(crate) struct Forced {
     pub difference_max: f64,
 }
 
-/// Sort the buckets and add up those with the same bound. `false` if there is none without an upper bound.
+/// Sorts the buckets and merges equal bounds. `false` without a bucket with infinite bound.
 fn prepare(buckets: &mut Vec<Bucket>) -> bool {
     buckets.sort_by(|a, b| a.upper_bound.total_cmp(&b.upper_bound));
     if buckets.last().is_none_or(|last| last.upper_bound != f64::INFINITY) {
@@ -35,7 +35,7 @@ fn prepare(buckets: &mut Vec<Bucket>) -> bool {
     true
 }
 
-/// Make counts ascend. Differences within the tolerance are taken as rounding and not reported.
+/// Makes counts monotonic. Differences within the tolerance count as rounding and are not reported.
 fn make_monotonic(buckets: &mut [Bucket]) -> Option<Forced> {
     let mut forced: Option<Forced> = None;
     let mut before = buckets[0].count;
@@ -84,7 +84,7 @@ pub(crate) fn quantile(q: f64, mut buckets: Vec<Bucket>) -> (f64, Option<Forced>
         return (f64::NAN, forced);
     }
     let rank = q * observations;
-    // Counts may be NaN; the search then ends as a binary search over them does in Go.
+    // Counts may be NaN; the search then behaves like Go's binary search.
     let at = search(&buckets[..last], |bucket| bucket.count >= rank);
     let value = if at == last {
         buckets[last - 1].upper_bound
@@ -112,7 +112,7 @@ fn search(buckets: &[Bucket], accepted: impl Fn(&Bucket) -> bool) -> usize {
     low
 }
 
-/// The share of observations between two values, by linear interpolation within buckets.
+/// The fraction of observations between two values, by linear interpolation within buckets.
 pub(crate) fn fraction(lower: f64, upper: f64, mut buckets: Vec<Bucket>) -> f64 {
     if !prepare(&mut buckets) {
         return f64::NAN;

@@ -1,4 +1,4 @@
-//! Functions that change labels and leave values as they are.
+//! Functions that change labels and not values.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use regex::Regex;
 use crate::error::Error;
 use crate::labels::Labels;
 
-/// A label's name may be any text but the empty one.
+/// Any non-empty text is a label name.
 fn check_name(name: &str, role: &str, function: &str) -> Result<(), Error> {
     if name.is_empty() {
         return Err(Error::execution(format!("invalid {role} label name in {function}(): {name}")));
@@ -15,7 +15,7 @@ fn check_name(name: &str, role: &str, function: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// `label_replace`: what it writes, if the source label matches.
+/// `label_replace`: the replacement, if the source label matches.
 #[derive(Debug)]
 pub(crate) struct Replace {
     destination: Arc<str>,

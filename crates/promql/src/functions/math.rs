@@ -1,4 +1,4 @@
-//! Functions of one number that the standard library lacks, or has with another result at the edges.
+//! Functions of one number that the standard library lacks, or that differ in edge cases.
 
 /// Beyond it, the logarithm of twice the value is as good as the exact formula.
 const LARGE: f64 = 268_435_456.0;

@@ -20,7 +20,7 @@ use date::Civil;
 pub(crate) struct Samples<'a> {
     pub times: &'a [i64],
     pub values: &'a [f64],
-    /// Of how many measurements each value is the sum, where it is one.
+    /// If each value is a sum: of how many measurements.
     pub counts: Option<&'a [f64]>,
     /// The step. Milliseconds, as all times here.
     pub time: i64,
@@ -80,7 +80,8 @@ pub(crate) enum Kind {
 pub(crate) struct Function {
     pub name: &'static str,
     pub args: &'static [ValueKind],
-    /// How often the last argument may stand: once if 0, else it is optional and may stand so often, without a limit if negative.
+    /// Repetitions of the last argument: 0 means exactly once; otherwise it is optional, up to this many times, or
+    /// without limit if negative.
     pub variadic: i32,
     pub returns: ValueKind,
     pub kind: Kind,
@@ -101,7 +102,7 @@ impl Function {
         }
     }
 
-    /// The value depends on the time of evaluation, whatever the arguments are.
+    /// The value depends on the evaluation time, whatever the arguments.
     pub(crate) fn reads_time(&self) -> bool {
         match self.kind {
             Kind::Date(_) | Kind::Time | Kind::Timestamp | Kind::StartTimestamp => true,
@@ -110,12 +111,12 @@ impl Function {
         }
     }
 
-    /// Functions that give a sample of the range as it is keep the metric's name.
+    /// Functions that return a sample of the range unchanged keep the metric's name.
     pub(crate) fn keeps_name(&self) -> bool {
         self.name == "last_over_time" || self.name == "first_over_time"
     }
 
-    /// Counters are expected, which are known by their names.
+    /// Expects a counter, recognised by its name.
     pub(crate) fn expects_counter(&self) -> bool {
         self.name == "rate" || self.name == "increase"
     }

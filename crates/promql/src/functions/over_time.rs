@@ -59,7 +59,7 @@ pub(crate) fn time_of_last(samples: &Samples<'_>, _: &[f64]) -> Answer {
     Ok(samples.times.last().map(|time| seconds(*time)))
 }
 
-/// The place of the value that no other one beats. NaN is beaten by all.
+/// The index of the value that no other beats. NaN loses against all.
 fn extreme(values: &[f64], beats: impl Fn(f64, f64) -> bool) -> usize {
     let mut best = 0;
     for (at, value) in values.iter().enumerate() {
@@ -78,7 +78,7 @@ pub(crate) fn min(samples: &Samples<'_>, _: &[f64]) -> Answer {
     Ok(Some(samples.values[extreme(samples.values, |a, b| a < b)]))
 }
 
-/// Of equal values the last one counts.
+/// The last of equal values counts.
 pub(crate) fn time_of_max(samples: &Samples<'_>, _: &[f64]) -> Answer {
     Ok(Some(seconds(samples.times[extreme(samples.values, |a, b| a >= b)])))
 }
@@ -125,8 +125,8 @@ pub(crate) fn stddev(samples: &Samples<'_>, _: &[f64]) -> Answer {
     Ok(Some(variance(samples.values).sqrt()))
 }
 
-/// Which height `integral` gives an interval: that of its left point (0), of its right point (1), or their mean (2).
-/// `None` if there is no such strategy.
+/// The height of an interval in `integral`: that of its left point (0), its right point (1), or their mean (2). `None`
+/// for an unknown strategy.
 pub(crate) fn integral_strategy(number: f64) -> Option<u8> {
     [0, 1, 2].into_iter().find(|strategy| f64::from(*strategy) == number)
 }

@@ -1,4 +1,4 @@
-//! Functions of the change within a window. Counters go up only: where a value is lower than the one before, the counter was reset.
+//! Functions of the change within a window. Counters only grow: a value lower than the previous one means a reset.
 
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 
@@ -26,8 +26,8 @@ pub(crate) fn delta(samples: &Samples<'_>, _: &[f64]) -> Answer {
 
 /// The change between the first and the last sample, and the factor that extends it to the window.
 ///
-/// A series that has a sample near a border of the window (within 1.1 of the mean distance of samples) is taken to cover the window up
-/// to that border; otherwise, to begin or end half a mean distance outside its samples. A counter does not begin below zero.
+/// If a series has a sample near a border of the window (within 1.1 times the mean distance of samples), it is
+/// extrapolated to that border; otherwise by half the mean distance. A counter is not extrapolated below zero.
 fn extrapolated(samples: &Samples<'_>, counter: bool) -> Option<(f64, f64)> {
     let last = samples.values.len() - 1;
     if last == 0 {

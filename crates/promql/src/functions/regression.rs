@@ -1,4 +1,4 @@
-//! Functions that fit something to the samples of a window.
+//! Regression and smoothing over the samples of a window.
 
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 

@@ -1,4 +1,4 @@
-//! The order of texts in which numbers among letters are compared as numbers.
+//! Natural order of texts: digits are compared as numbers.
 
 use std::cmp::Ordering;
 

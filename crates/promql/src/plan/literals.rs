@@ -1,4 +1,4 @@
-//! Which values a matcher can match, as far as its text tells: an index need not look at the others.
+//! The values that a matcher can match, as far as its text shows, so that an index can skip all others.
 
 use regex_syntax::{
     ParserBuilder,
@@ -10,11 +10,11 @@ use regex_syntax::{
 
 use super::{MatchOp, Matcher};
 
-/// Alternations of more values are tried like any other regular expression.
+/// Longer alternations are treated like any other regular expression.
 const VALUES_MAX: usize = 4096;
 
 impl Matcher {
-    /// All values that it matches, where they can be listed: of `=`, and of regular expressions like `a|b|c`.
+    /// All values that match, if they can be listed: for `=`, and for regular expressions like `a|b|c`.
     pub fn values(&self) -> Option<Vec<String>> {
         match &self.op {
             MatchOp::Equal => Some(vec![self.value.clone()]),
@@ -30,7 +30,7 @@ impl Matcher {
         }
     }
 
-    /// What all values that `=~` matches begin with, perhaps nothing.
+    /// The common prefix of all values that match `=~`, possibly empty.
     pub fn prefix(&self) -> String {
         let MatchOp::Matches(_) = self.op else { return String::new() };
         let found = self.hir().map(|hir| prefixes(&hir));

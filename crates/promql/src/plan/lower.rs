@@ -1,4 +1,5 @@
-//! From the syntax tree to the plan: durations and times become milliseconds, selectors get their place in the list of what is read.
+//! Converts the syntax tree to the plan: durations and times become milliseconds, and selectors get an index in the
+//! list of reads.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::labels::METRIC_NAME;
 use crate::plan::MatchKind;
 use crate::syntax::{self, Expr, ExprKind, Length, LengthKind, LengthOp, Shift, Span};
 
-/// Longer ranges and offsets are refused, so that sums of times do not overflow.
+/// Longer ranges and offsets are rejected, so that sums of times do not overflow.
 const DURATION_MAX_MS: i64 = 9_223_372_036_000;
 
 pub(super) fn lower(query: &str, expr: &Expr, times: QueryTimes) -> Result<Plan, Error> {
@@ -29,7 +30,7 @@ struct Lowering {
 }
 
 impl Lowering {
-    /// `function` is what reads the expression's value.
+    /// `function` is the one that reads the expression's value.
     fn node(&mut self, expr: &Expr, function: Option<&'static str>) -> Result<Node, Error> {
         Ok(match &expr.kind {
             ExprKind::Number { value, .. } => Node::Number(*value),
@@ -50,7 +51,7 @@ impl Lowering {
             ExprKind::Aggregate(aggregate) => self.aggregate(aggregate)?,
             ExprKind::Call { function, args } if matches!(function.kind, Kind::Info) => self.info(args)?,
             ExprKind::Call { function, args } => {
-                // Prometheus finds subqueries at the beginning.
+                // Prometheus reports the position of subqueries at their beginning.
                 let args_at = args.iter().map(|arg| match arg.inner() {
                     Expr { kind: ExprKind::Subquery(_), .. } => 0,
                     inner => inner.span.start,
@@ -85,7 +86,7 @@ impl Lowering {
         }))
     }
 
-    /// Equal selectors have one place, so that their series are read once.
+    /// Equal selectors share an index, so that their series are read once.
     fn place(&mut self, selector: Selector) -> usize {
         let known = self.selectors.iter().position(|known| *known == selector);
         known.unwrap_or_else(|| {
@@ -166,11 +167,11 @@ impl Lowering {
         self.subqueries.push(window);
         let expr = self.node(&subquery.expr, None)?;
         self.subqueries.pop();
-        // Steps below a millisecond are the usual ones.
+        // Steps below a millisecond count as the default.
         Ok(Node::Subquery { expr: Box::new(expr), window, step: step.filter(|step| *step > 0) })
     }
 
-    /// The left operands of a chain are walked in a loop: chains may be long.
+    /// The left operands of a chain are visited iteratively: chains may be long.
     fn binary_chain(&mut self, outermost: &Expr) -> Result<Node, Error> {
         let mut chain = Vec::new();
         let mut innermost = outermost;
@@ -231,7 +232,7 @@ impl Lowering {
     }
 }
 
-/// Which metrics have the labels that `info` adds, where the query does not say it itself.
+/// The metrics whose labels `info` adds by default.
 fn info_names(asked: Vec<Matcher>) -> Result<Vec<Matcher>, Error> {
     if asked.is_empty() {
         return Ok(vec![Matcher::equal(METRIC_NAME, "target_info")]);
@@ -243,7 +244,7 @@ fn info_names(asked: Vec<Matcher>) -> Result<Vec<Matcher>, Error> {
     Ok([any].into_iter().chain(asked).collect())
 }
 
-/// The times at which an expression reads its series, relative to its evaluation: offset and time of `@`.
+/// The times at which an expression reads its series, relative to its evaluation: offset and `@`.
 struct References<'l> {
     lowering: &'l Lowering,
     found: Vec<(i64, Option<i64>)>,
@@ -292,7 +293,7 @@ impl References<'_> {
         Ok(reads)
     }
 
-    /// The one that all have, if there is one.
+    /// The one shared by all, if there is one.
     fn shared(&self) -> Option<(i64, Option<i64>)> {
         let first = *self.found.first()?;
         let absolute = |(offset, at): (i64, Option<i64>)| (at.map_or(offset, |at| at - offset), at.is_some());

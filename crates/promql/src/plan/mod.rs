@@ -1,5 +1,5 @@
-//! What a query means: a tree of operations, and the selectors whose series it needs.
-//! `lower` makes it of the syntax tree, `operators` names its operators, `selection` works out times.
+//! The meaning of a query: a tree of operations, and the selectors whose series it needs. `lower` builds it from the
+//! syntax tree, `operators` names its operators, `selection` determines times.
 
 mod literals;
 mod lower;
@@ -139,16 +139,16 @@ pub(crate) enum At {
     Time(i64),
 }
 
-/// How far a range's borders are sought outside of it.
+/// How samples outside of a range's borders are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extension {
-    /// At a border stands the last sample before it.
+    /// The value at a border is the last sample before it.
     Anchored,
-    /// At a border stands what lies on the line between the samples around it.
+    /// The value at a border is interpolated between the samples around it.
     Smoothed,
 }
 
-/// What a selector or a subquery reads, relative to the time of evaluation. Milliseconds.
+/// The times that a selector or a subquery reads, relative to the evaluation time, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub range: i64,
@@ -158,7 +158,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The window's end where it is evaluated at a time.
+    /// The window's end for an evaluation time.
     pub(crate) fn reference(&self, time: i64) -> i64 {
         self.at.unwrap_or(time) - self.offset
     }
@@ -201,13 +201,13 @@ pub(crate) struct Call {
     pub invariant: bool,
 }
 
-/// `info`: series that get labels of others.
+/// `info`: adds labels of info series.
 #[derive(Debug)]
 pub(crate) struct Info {
     pub expr: Node,
-    /// Those whose labels are taken.
+    /// The selector of the info series.
     pub selector: usize,
-    /// What the query says of names and of other labels.
+    /// The query's matchers of metric names and of other labels.
     pub names: Vec<Matcher>,
     pub matchers: Vec<Matcher>,
     pub invariant: bool,
@@ -317,7 +317,7 @@ impl Node {
     }
 }
 
-/// The plan of a query at these times. Functions that Prometheus calls experimental are among those it may call.
+/// The plan of a query for these times. Experimental functions of Prometheus are enabled.
 pub fn parse(query: &str, times: QueryTimes, limits: &Limits) -> Result<Plan, Error> {
     let tree = syntax::parse(query, limits)?;
     times.check()?;

@@ -1,4 +1,4 @@
-//! The operators of the language: their names, how strongly they bind, what they take.
+//! The operators: names, precedence, operand types.
 
 use super::ValueKind;
 
@@ -50,7 +50,7 @@ impl BinaryOp {
         BINARY.iter().find(|known| known.0 == self).map_or("", |known| known.1)
     }
 
-    /// How strongly it binds its operands; powers most.
+    /// Precedence; powers bind most tightly.
     pub(crate) fn binds(self) -> u8 {
         match self {
             BinaryOp::Or => 1,
@@ -116,7 +116,7 @@ impl AggregateOp {
         AGGREGATE.iter().find(|known| known.0 == self).map_or("", |known| known.1)
     }
 
-    /// The type of its parameter, where it has one.
+    /// The type of its parameter, if it has one.
     pub(crate) fn param(self) -> Option<ValueKind> {
         use AggregateOp::{Bottomk, CountValues, LimitRatio, Limitk, Quantile, Topk};
         match self {

@@ -1,12 +1,12 @@
-//! Which samples a plan needs: for each selector its matchers and the times between which they lie.
+//! The samples that a plan needs: for each selector its matchers and time range.
 
 use super::{Extension, Matcher, Plan, Selector, Window};
 use crate::error::Error;
 
-/// Times beyond this are refused, so that sums of a few of them do not overflow.
+/// Times beyond it are rejected, so that sums of a few of them do not overflow.
 const TIME_MAX_MS: i64 = i64::MAX / 16;
 
-/// When a query is evaluated. Milliseconds.
+/// The evaluation times of a query in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryTimes {
     pub start_ms: i64,
@@ -42,28 +42,28 @@ impl QueryTimes {
     }
 }
 
-/// What the caller fetches for one selector: all series that fulfil all matchers, with their samples between both times.
+/// What the caller must fetch for a selector: all series that match, with their samples in the time range.
 #[derive(Debug, Clone)]
 pub struct Selection<'a> {
     pub matchers: &'a [Matcher],
     /// The first and the last millisecond that may be read.
     pub start_ms: i64,
     pub end_ms: i64,
-    /// The time that each evaluation looks back: the range of a range vector, 0 for an instant vector.
+    /// How far each evaluation looks back: the range of a range vector, 0 for an instant vector.
     pub range_ms: i64,
     /// Whether it is a range vector.
     pub is_range: bool,
     /// When it is evaluated; `None` within subqueries.
     pub windows: Option<Windows>,
-    /// The function or aggregation that reads it directly.
+    /// The function or aggregation directly around it.
     pub function: Option<&'static str>,
 }
 
-/// The ends of the windows that a selector reads, one for each time at which it is evaluated.
+/// The ends of the windows of a selector, one per evaluation time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
     pub first_end_ms: i64,
-    /// From one to the next; 0 if there is only one.
+    /// Distance of the ends; 0 if there is only one.
     pub step_ms: i64,
 }
 
@@ -74,7 +74,7 @@ fn before((start, end): (i64, i64), window: &Window) -> (i64, i64) {
 }
 
 impl Plan {
-    /// One selection for each selector, in the order in which `Evaluation` expects their series.
+    /// One selection per selector, in the order in which `Evaluation` expects their series.
     pub fn selections(&self, lookback_ms: i64) -> Vec<Selection<'_>> {
         self.selectors.iter().map(|selector| self.selection(selector, lookback_ms)).collect()
     }
@@ -85,7 +85,7 @@ impl Plan {
             span = before(span, subquery);
         }
         let (start, end) = before(span, &selector.window);
-        // Windows are open to the left.
+        // Windows are left-open.
         let looks_back = !selector.is_range || selector.extension.is_some();
         let looks_ahead = selector.extension == Some(Extension::Smoothed);
         let windows = Windows {

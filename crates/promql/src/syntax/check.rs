@@ -1,4 +1,4 @@
-//! Types: what operators, functions and aggregations take, and what may not stand together. Prometheus' texts.
+//! Type checks of operators, functions and aggregations, with Prometheus' error texts.
 
 use super::tree::{Aggregate, Binary, Expr, ExprKind, Selector};
 use super::{Parsed, fault};
@@ -178,7 +178,7 @@ fn check_call(function: &Function, args: &[Expr], at: usize) -> Parsed<()> {
     Ok(())
 }
 
-/// Texts are read from the query, not computed.
+/// Texts must be literals.
 fn check_literal(arg: &Expr, kind: ValueKind, name: &str) -> Parsed<()> {
     if kind == ValueKind::String && !matches!(arg.inner().kind, ExprKind::Text(_)) {
         return fault(arg.span.start, format!("expected a string literal in {name}()"));
@@ -186,7 +186,7 @@ fn check_literal(arg: &Expr, kind: ValueKind, name: &str) -> Parsed<()> {
     Ok(())
 }
 
-/// The second argument of `info`: matchers of labels, which may match nothing.
+/// The second argument of `info`: label matchers, which may match nothing.
 fn check_label_selector(arg: &Expr, at: usize) -> Parsed<()> {
     if arg.kind() != ValueKind::Vector {
         let got = arg.kind().documented();

@@ -1,4 +1,5 @@
-//! Arithmetic in durations. In brackets all of it may stand; behind `offset` only one number, call, or what is in parentheses.
+//! Arithmetic in durations. Brackets accept any expression; `offset` only a number, a call, or an expression in
+//! parentheses.
 
 use super::parser::Parser;
 use super::token::{Kind, Token};
@@ -7,10 +8,10 @@ use super::{Parsed, fault, literal};
 
 /// Seconds of the longest duration: 64 bits of nanoseconds.
 const SECONDS_MAX: f64 = 9_223_372_036.854_776;
-/// Above those of products.
+/// Binds tighter than products.
 const UNARY_BINDS: u8 = 2;
 
-/// The operator, how strongly it binds, and how strongly its right operand must.
+/// The operator, its precedence, and the precedence of its right operand.
 fn operator(kind: &Kind) -> Option<(LengthOp, u8, u8)> {
     let Kind::Operator(name) = kind else { return None };
     Some(match *name {
@@ -74,7 +75,7 @@ impl Parser<'_> {
         self.expect(kind, context, expected)
     }
 
-    /// Whether a sign stands here, which is read: `Some(true)` for a minus.
+    /// Consumes a sign, if there is one: `Some(true)` for a minus.
     pub(super) fn sign(&mut self) -> Option<bool> {
         let minus = self.peek().is_operator("-");
         (minus || self.peek().is_operator("+")).then(|| {

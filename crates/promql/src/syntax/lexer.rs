@@ -1,8 +1,9 @@
-//! From a query's text to its tokens. What a character means depends on where it stands: within braces, within brackets, or outside.
+//! Splits a query into tokens. The meaning of a character depends on the context: within braces, within brackets, or
+//! outside.
 
 use super::token::{Kind, Token, word};
 
-/// Where the next token stands.
+/// The context of the next token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Usual,
@@ -27,7 +28,7 @@ struct Lexer<'t> {
 /// The next token, or why there is none.
 type Lexed = Result<Kind, String>;
 
-/// All tokens; the last one is the end or a fault.
+/// All tokens; the last one is the end or an error.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut lexer = Lexer {
         text,

@@ -1,5 +1,5 @@
-//! The language: from a query's text to its syntax tree (`lexer`, `parser`), its types (`check`), and back to text and to documents
-//! (`print`, `document`). What the tree means is `plan`'s.
+//! The language: from text to syntax tree (`lexer`, `parser`), types (`check`), and back to text and JSON (`print`,
+//! `document`). The meaning of the tree is left to `plan`.
 
 mod check;
 mod document;
@@ -20,7 +20,7 @@ pub(crate) use tree::{
 use crate::error::Error;
 use crate::limits::Limits;
 
-/// Why a text is no query, and at which byte.
+/// Why a text is not a query, and at which byte.
 #[derive(Debug)]
 struct Fault {
     at: usize,
@@ -33,7 +33,7 @@ fn fault<T>(at: usize, text: impl Into<String>) -> Parsed<T> {
     Err(Fault { at, text: text.into() })
 }
 
-/// Where a byte of a query stands: line and column from 1, the column in bytes.
+/// Position of a byte in a query: line and column from 1, the column in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     line: usize,
@@ -55,7 +55,7 @@ impl std::fmt::Display for Position {
     }
 }
 
-/// The tree of a query whose types are right.
+/// The tree of a query with correct types.
 pub(crate) fn parse(query: &str, limits: &Limits) -> Result<Expr, Error> {
     placed(query, limits, || {
         let expr = parser::parse(query, limits.depth_max)?;
@@ -64,12 +64,12 @@ pub(crate) fn parse(query: &str, limits: &Limits) -> Result<Expr, Error> {
     })
 }
 
-/// A selector without what may follow it.
+/// A selector without modifiers.
 pub(crate) fn parse_selector(text: &str, limits: &Limits) -> Result<Selector, Error> {
     placed(text, limits, || parser::parse_selector(text))
 }
 
-/// What is parsed of a text, or where it is wrong.
+/// The result of parsing a text, or the error with its position.
 fn placed<T>(query: &str, limits: &Limits, parse: impl FnOnce() -> Parsed<T>) -> Result<T, Error> {
     if query.len() > limits.query_bytes_max {
         let bytes_max = limits.query_bytes_max;
@@ -95,7 +95,7 @@ pub fn syntax_tree(query: &str, limits: &Limits) -> Result<String, Error> {
     with_stack(|| Ok(document::document(&parse(query, limits)?).to_string()))
 }
 
-/// What walks a tree goes as deep as it is; a chain of operators is as deep as it is long.
+/// Stack for recursion over a tree; a chain of operators is as deep as it is long.
 const STACK_BYTES: usize = 64 << 20;
 
 fn with_stack(work: impl FnOnce() -> Result<String, Error> + Send) -> Result<String, Error> {

@@ -1,4 +1,4 @@
-//! What follows an expression: a range, a subquery, `offset`, `@`, `anchored` and `smoothed`.
+//! What may follow an expression: a range, a subquery, `offset`, `@`, `anchored` and `smoothed`.
 
 use super::parser::Parser;
 use super::token::Kind;
@@ -49,7 +49,7 @@ impl Parser<'_> {
                 ),
             };
             self.expect(&Kind::RightBracket, "subquery selector", "\"]\"")?;
-            // Refused here already: in a loop, one around the other would nest without limit.
+            // Rejected here already: since this is a loop, ranges around ranges could nest without limit.
             if matches!(expr.kind, ExprKind::Range { .. } | ExprKind::Subquery(_)) {
                 let text = "subquery is only allowed on instant vector, got matrix instead";
                 return fault(expr.span.start, text);

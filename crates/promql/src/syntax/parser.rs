@@ -1,5 +1,5 @@
-//! The grammar, by recursive descent; `modifier` has what follows selectors, `length` durations. Chains of operators are read in a loop,
-//! everything else nests no deeper than the limit says.
+//! A recursive descent parser; `modifier` parses what follows selectors, `length` durations. Chains of operators are
+//! parsed iteratively, everything else is limited in depth.
 
 use super::length::number;
 use super::lexer::tokens;
@@ -9,11 +9,11 @@ use super::{Parsed, fault, literal};
 use crate::functions::Function;
 use crate::plan::{AggregateOp, BinaryOp, Cardinality, MatchKind, Matcher};
 
-/// Operators in a query; a chain of them makes a tree as deep as it is long.
+/// Maximum operators in a query: a chain of them makes a tree as deep as it is long.
 const OPERATORS_MAX: usize = 1000;
-/// Labels in a list, matchers of a selector, arguments of a call.
+/// Maximum labels in a list, matchers of a selector, arguments of a call.
 const ITEMS_MAX: usize = 250;
-/// How strongly a sign before an expression binds: as products do.
+/// Precedence of a sign, that of products.
 const SIGN_BINDS: u8 = 5;
 
 pub(super) struct Parser<'t> {
@@ -24,7 +24,7 @@ pub(super) struct Parser<'t> {
     operators: usize,
     /// Aggregations whose arguments are being read.
     aggregations: usize,
-    /// Where a duration is being read, and what may stand there.
+    /// Where a duration is being parsed, and what is valid there.
     pub(super) length_expected: (&'static str, &'static str),
 }
 
@@ -90,7 +90,7 @@ impl<'t> Parser<'t> {
         if self.peek().kind == *kind { Ok(self.next()) } else { Err(self.unexpected(context, expected)) }
     }
 
-    /// The next token cannot stand here.
+    /// The error for an unexpected next token.
     pub(super) fn unexpected(&self, context: &str, expected: &str) -> super::Fault {
         let token = self.peek();
         let mut text = token.described();
@@ -134,7 +134,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// An expression whose operators bind at least so strongly.
+    /// An expression whose operators have at least this precedence.
     fn expr(&mut self, binds: u8) -> Parsed<Expr> {
         self.enter()?;
         let mut left = self.signed()?;
@@ -145,7 +145,7 @@ impl<'t> Parser<'t> {
             let op_at = self.next().start;
             self.count_operator()?;
             let (returns_bool, matching) = self.modifiers()?;
-            // Powers are taken from the right.
+            // Powers are right-associative.
             let right = self.expr(if op == BinaryOp::Pow { op.binds() } else { op.binds() + 1 })?;
             let span = Span { start: left.span.start, end: right.span.end };
             let binary = Binary { op, op_at, left, right, returns_bool, matching };
@@ -369,7 +369,7 @@ impl<'t> Parser<'t> {
     fn selector(&mut self) -> Parsed<Selector> {
         let name = match self.peek().kind {
             Kind::LeftBrace => None,
-            // Words of the language are names where nothing else can stand.
+            // Keywords are names where nothing else is valid.
             Kind::Identifier
             | Kind::MetricIdentifier
             | Kind::Aggregator(_)
@@ -405,7 +405,7 @@ impl<'t> Parser<'t> {
             Kind::Operator("!=") => MatchKind::NotEqual,
             Kind::Operator("=~") => MatchKind::Matches,
             Kind::Operator("!~") => MatchKind::NotMatches,
-            // A text alone is the metric's name.
+            // A quoted text alone is the metric's name.
             _ if is_quoted => return Ok(Matcher::equal(crate::labels::METRIC_NAME, &name)),
             _ => return Err(self.unexpected("label matching", "label matching operator")),
         };

@@ -1,4 +1,4 @@
-//! A tree as text: on one line, or in the layout of Prometheus' formatter.
+//! Prints a tree on one line, or in the layout of Prometheus' formatter.
 
 use std::fmt::{self, Write};
 
@@ -9,10 +9,10 @@ use crate::numbers::{general, plain};
 use crate::plan::{At, Cardinality, Extension, Matcher};
 use crate::quoted::quoted;
 
-/// Longer expressions are laid out on several lines.
+/// Longer expressions are split into several lines.
 const LINE_BYTES_MAX: usize = 100;
 
-/// A line that may not be longer than lines are.
+/// A line with a length limit.
 struct Line(String);
 
 impl Write for Line {
@@ -25,7 +25,7 @@ impl Write for Line {
     }
 }
 
-/// An expression in the formatter's layout; `level` is how far it is indented, 0 where it continues a line.
+/// An expression in the formatter's layout; `level` is its indentation, 0 for the continuation of a line.
 pub(super) fn pretty(expr: &Expr, level: usize) -> String {
     let mut out = String::new();
     // A String takes all that is written.
@@ -163,7 +163,7 @@ fn label(name: &str) -> String {
 }
 
 fn labels(names: &[String]) -> String {
-    // The one word that is no label without quotes.
+    // The only name that needs quotes as a label.
     let text = |name: &String| if name == "without" { quoted(name) } else { label(name) };
     names.iter().map(text).collect::<Vec<_>>().join(", ")
 }
@@ -197,7 +197,7 @@ fn brackets(range: &Length, step: Option<&Length>, shift: &Shift) -> String {
     format!("[{}:{step}]{}{}", length(range), at(shift.at), offset(shift))
 }
 
-/// A literal that is all of a duration is printed with units.
+/// A literal that is a whole duration is printed with units.
 fn length(length: &Length) -> String {
     match length.kind {
         // Below a millisecond there is no unit.

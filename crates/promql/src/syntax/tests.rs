@@ -1,4 +1,4 @@
-//! Trees by what is printed of them.
+//! Compares trees by their printed form.
 
 use super::*;
 

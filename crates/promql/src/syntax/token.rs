@@ -1,12 +1,12 @@
-//! The words and signs that a query's text is made of.
+//! The tokens of a query.
 
 use crate::quoted::quoted;
 
-/// What a token is. Words and signs are named as the language writes them, in lower case.
+/// The kind of a token. Words and signs are named as in the language, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     End,
-    /// The text is no query from here on; why.
+    /// Invalid from here on; with the reason.
     Fault(String),
     LeftParen,
     RightParen,
@@ -73,7 +73,7 @@ const KEYWORDS: [&str; 13] = [
 ];
 const TIMES: [&str; 6] = ["start", "end", "step", "range", "max_of", "min_of"];
 
-/// What a word means, in whatever case it is written; `None` if it is a name.
+/// The meaning of a word in any case; `None` if it is a name.
 pub(super) fn word(text: &str) -> Option<Kind> {
     let among = |words: &[&'static str]| words.iter().copied().find(|word| text.eq_ignore_ascii_case(word));
     if text.eq_ignore_ascii_case("inf") || text.eq_ignore_ascii_case("nan") {

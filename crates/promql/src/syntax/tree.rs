@@ -1,4 +1,4 @@
-//! A query's syntax tree: what its text says, in its order, with where it says so.
+//! A query's syntax tree, with positions.
 
 use crate::functions::Function;
 use crate::plan::{AggregateOp, At, BinaryOp, Cardinality, Extension, Matcher, ValueKind};
@@ -187,7 +187,7 @@ impl Matching {
 }
 
 impl Length {
-    /// What a number or a duration says by itself; `None` for arithmetic.
+    /// The value of a number or duration literal; `None` for arithmetic.
     pub(crate) fn literal_seconds(&self) -> Option<f64> {
         match self.kind {
             LengthKind::Seconds { value, .. } => Some(value),
@@ -195,7 +195,7 @@ impl Length {
         }
     }
 
-    /// The milliseconds of a literal, which the parser has found to be possible; 0 for arithmetic.
+    /// Milliseconds of a literal, validated by the parser; 0 for arithmetic.
     pub(crate) fn literal_ms(&self) -> i64 {
         let nanoseconds = self.literal_seconds().map(|seconds| (seconds * 1e9).round());
         nanoseconds.map_or(0, |nanoseconds| nanoseconds as i64 / 1_000_000)

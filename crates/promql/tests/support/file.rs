@@ -7,7 +7,7 @@ use gnudi_promql::{Labels, QueryTimes, STALE_NAN_BITS};
 pub enum Item {
     Value(f64),
     Omitted,
-    /// A native histogram, which is not read any further.
+    /// A native histogram, which is not parsed.
     Native,
 }
 
@@ -17,7 +17,7 @@ pub struct Sequence {
     pub items: Vec<Item>,
 }
 
-/// A text that is demanded, or a regular expression.
+/// An expected text, or a regular expression.
 #[derive(Debug, Clone, Default)]
 pub enum Text {
     #[default]

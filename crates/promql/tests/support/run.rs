@@ -1,4 +1,4 @@
-//! Runs the commands of a test file over series in memory, and says which cases fail.
+//! Runs the commands of a test file on series in memory, and reports failed cases.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct Store {
     native: Vec<Labels>,
 }
 
-/// What became of the cases of a file.
+/// Results of the cases of a file.
 #[derive(Debug, Default)]
 pub struct Report {
     pub passed: usize,
@@ -163,7 +163,7 @@ fn check(store: &Store, eval: &Eval) -> Result<(), String> {
     Ok(())
 }
 
-/// The middle step of a range query must give what the instant query gives.
+/// The middle step of a range query must equal the instant query.
 fn check_range(store: &Store, eval: &Eval) -> Result<(), String> {
     let time = eval.times.start_ms;
     let times = QueryTimes { start_ms: time - 60_000, end_ms: time + 60_000, step_ms: 60_000 };

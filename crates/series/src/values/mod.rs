@@ -106,7 +106,9 @@ fn put_all(values: &[f64], out: &mut Vec<u8>) -> Option<usize> {
         }
         _ => {
             out.push(RAW);
-            values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+            for value in values {
+                out.extend_from_slice(&value.to_le_bytes());
+            }
         }
     }
     power

@@ -1,4 +1,4 @@
-//! URLs that are taken, and what is said of others.
+//! Valid URLs, and the errors of invalid ones.
 
 use std::path::Path;
 

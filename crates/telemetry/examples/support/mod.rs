@@ -1,4 +1,4 @@
-//! Samples out of the JSON that tests send.
+//! Builds samples from the JSON that tests send.
 
 use std::borrow::Cow;
 

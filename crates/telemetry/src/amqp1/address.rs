@@ -4,23 +4,23 @@ use std::str::FromStr;
 
 use crate::messaging::url::{PORT, host_and_port};
 
-/// Where brokers listen for TLS.
+/// The standard port of AMQP over TLS.
 const TLS_PORT: u16 = 5671;
 
-/// Where to receive: a broker, and the address of a queue, a topic or a peer on it.
+/// Where to receive from: a broker, and the address of a queue, topic or peer on it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     pub host: String,
     pub port: u16,
     /// `amqps`: TLS from the first byte on.
     pub is_secure: bool,
-    /// What the link's source is called.
+    /// The address of the link's source.
     pub source: String,
-    /// A user's name and password; without them the login is anonymous.
+    /// User name and password; without them the login is anonymous.
     pub login: Option<(String, String)>,
 }
 
-/// A password is nobody's business, the log's included.
+/// Leaves out the password.
 impl std::fmt::Debug for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scheme = if self.is_secure { "amqps" } else { "amqp" };

@@ -3,7 +3,7 @@
 use gnudi_model::{Measure, Timestamp};
 use serde::Deserialize;
 
-/// What a message must be, and is not.
+/// Why a message is not a valid collectd message.
 #[derive(Debug, thiserror::Error)]
 pub enum NotCollectd {
     #[error("{0}")]
@@ -14,14 +14,15 @@ pub enum NotCollectd {
     TooMany(usize),
 }
 
-/// Values of a message, at most.
+/// Maximum number of values in a message.
 const VALUES_MAX: usize = 100_000;
 
-/// One value, and where it belongs.
+/// One value, with the resource and metric that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct CollectdValue {
     pub host: String,
-    /// `plugin-instance@type-instance-dsname`, without what there is none of; `_` for the slashes that no metric may have.
+    /// `plugin-instance@type-instance-dsname`, empty parts left out, slashes replaced by `_` (metric names hold no
+    /// slash).
     pub metric: String,
     pub measure: Measure,
 }
@@ -43,9 +44,9 @@ struct ValueList {
     time: Option<f64>,
 }
 
-/// The values of a message. `null`, which stands for a value that is not known, is left out; a value list without a usable
-/// time has `now`.
-pub fn read(message: &[u8], now: Timestamp) -> Result<Vec<Reading>, NotCollectd> {
+/// Reads the values of a message. `null` means an unknown value and is skipped. A value list without a valid time gets
+/// `now`.
+pub fn read(message: &[u8], now: Timestamp) -> Result<Vec<CollectdValue>, NotCollectd> {
     let lists: Vec<ValueList> = serde_json::from_slice(message)?;
     if lists.iter().map(|list| list.values.len()).sum::<usize>() > VALUES_MAX {
         return Err(NotCollectd::TooMany(VALUES_MAX));
@@ -58,7 +59,7 @@ pub fn read(message: &[u8], now: Timestamp) -> Result<Vec<Reading>, NotCollectd>
         let timestamp = list.time.and_then(from_seconds).unwrap_or(now);
         for (index, value) in list.values.iter().enumerate() {
             let Some(value) = *value else { continue };
-            readings.push(Reading {
+            readings.push(CollectdValue {
                 host: list.host.clone(),
                 metric: list.metric(index),
                 measure: Measure { timestamp, value },
@@ -68,7 +69,7 @@ pub fn read(message: &[u8], now: Timestamp) -> Result<Vec<Reading>, NotCollectd>
     Ok(readings)
 }
 
-/// To the millisecond, which is as fine as collectd writes; `None` before the epoch or beyond the range of timestamps.
+/// Milliseconds, collectd's precision; `None` outside the range of timestamps.
 fn from_seconds(seconds: f64) -> Option<Timestamp> {
     const MILLISECONDS_MAX: f64 = (i64::MAX / 1_000_000) as f64;
     let milliseconds = (seconds * 1e3).round();

@@ -1,7 +1,7 @@
-//! The connection, its renewal, and the clock of the flushes.
+//! Receives from the broker, reconnects, and flushes at intervals.
 //!
-//! A message is accepted once the store has its values: what is lost with this process comes again from the broker. Values
-//! that come twice change nothing, since they have the times that collectd gave them.
+//! A message is accepted once its values are stored: the broker redelivers what a crash of this process lost.
+//! Duplicates change nothing, since values carry collectd's times.
 
 use std::{
     collections::BTreeMap,
@@ -32,74 +32,74 @@ use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
 use super::{
     address::Address,
-    collectd::{self, Reading},
+    collectd::{self, CollectdValue},
 };
 use crate::{
-    delivery::{Deliverer, Delivery, DeliveryOptions, Item},
+    delivery::{Deliverer, DeliveryOptions, MeasureBacklog, MetricMeasures},
     time::now,
 };
 
-/// Messages that the broker may send before any of them is accepted.
+/// Link credit: messages that the broker may send before any of them is accepted.
 const CREDIT: u32 = 4000;
 
-/// So many gathered messages are flushed before their time: the broker must not wait for the clock.
+/// Flush early at this many messages, so that the broker does not wait for the interval.
 const FLUSH_MESSAGES: usize = 1000;
 
-/// Messages that are received and not read yet.
+/// Messages received and not yet parsed.
 const MESSAGES_AHEAD: usize = 200;
 
 /// A longer message closes the link.
 const MESSAGE_BYTES_MAX: u64 = 16 << 20;
 
-/// With so many gathered measures, nothing more is received until they are flushed.
+/// Receive nothing more while this many measures are buffered.
 const MEASURES_MAX: usize = 500_000;
 
-/// How long connecting may take.
+/// Timeout of one connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// From one try to connect to the next: twice as long each time, from the first to the last.
+/// Exponential backoff between connection attempts, from the first value to the last.
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// How long the last messages may take to be accepted, and the connection to be closed.
+/// Timeout for accepting the last messages and closing the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Characters of a host's name.
+/// Maximum characters of a host name.
 const HOST_CHARACTERS_MAX: u32 = 255;
 
 #[derive(Clone, Debug)]
-pub struct ServerOptions {
+pub struct Amqp1Options {
     pub address: Address,
-    /// The type of the resources; created where there is none.
+    /// The resource type; created if missing.
     pub resource_type: String,
     pub flush_delay: Duration,
-    /// Where the address asks for TLS.
+    /// Used if the address asks for TLS.
     pub tls: TlsOptions,
 }
 
-/// Whom to trust, and who to be, in TLS.
+/// Trusted authorities and the client certificate.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
     pub trust: Trust,
     pub identity: Option<ClientIdentity>,
 }
 
-pub struct Server {
-    options: ServerOptions,
+pub struct Amqp1Server {
+    options: Amqp1Options,
     deliverer: Deliverer,
     /// By host and metric.
     gathered: BTreeMap<String, BTreeMap<String, Vec<Measure>>>,
     measures: usize,
     malformed: u64,
-    /// Whose values are gathered.
+    /// The messages whose values are buffered.
     messages: Vec<Unaccepted>,
-    /// What the store has not taken yet; one flush at a time.
+    /// The flush that the store has not accepted yet; one at a time.
     in_flight: Option<Flush>,
 }
 
-/// A message, and how it is accepted.
-struct Message {
-    /// `None` where the body is no bytes.
+/// A message, and the handle that accepts it.
+struct Amqp1Message {
+    /// `None` if the body is not bytes.
     bytes: Option<Vec<u8>>,
     unaccepted: Unaccepted,
 }
@@ -109,24 +109,24 @@ struct Unaccepted {
     link: ReceiverDisposer,
 }
 
-/// Messages whose values are on their way to the store.
+/// Messages whose values are being stored.
 struct Flush {
     messages: Vec<Unaccepted>,
     receipt: oneshot::Receiver<()>,
 }
 
-impl Server {
+impl Amqp1Server {
     /// Must be called within a Tokio runtime.
-    pub fn new(client: Client, options: ServerOptions) -> Self {
+    pub fn new(client: Client, options: Amqp1Options) -> Self {
         let host = StringAttribute { required: true, min_length: 0, max_length: HOST_CHARACTERS_MAX };
         let spec = ResourceTypeSpec {
             name: options.resource_type.clone(),
             attributes: BTreeMap::from([("host".to_owned(), host)]),
         };
         let delivery = DeliveryOptions { resource_type: Some(spec), archive_policy_name: None };
-        Server {
+        Amqp1Server {
             options,
-            deliverer: Deliverer::start(Delivery::new(client, delivery)),
+            deliverer: Deliverer::start(MeasureBacklog::new(client, delivery)),
             gathered: BTreeMap::new(),
             measures: 0,
             malformed: 0,
@@ -135,11 +135,11 @@ impl Server {
         }
     }
 
-    /// Takes messages until `stop`, then flushes once more.
+    /// Receives messages until `stop`, then flushes once more.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut flushes = tokio::time::interval(self.options.flush_delay);
         flushes.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first tick is at once.
+        // The first tick fires at once.
         flushes.tick().await;
         let (sender, mut messages) = mpsc::channel(MESSAGES_AHEAD);
         let (close, closing) = oneshot::channel();
@@ -147,7 +147,7 @@ impl Server {
         let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
-                Some(message) = messages.recv(), if self.has_room() => self.take(message),
+                Some(message) = messages.recv(), if self.has_room() => self.add_message(message),
                 is_stored = Flush::is_stored(&mut self.in_flight) => {
                     if let Some(flush) = self.in_flight.take() {
                         tokio::spawn(flush.settle(is_stored));
@@ -160,12 +160,12 @@ impl Server {
                 self.flush();
             }
         }
-        // What has arrived by now counts.
+        // Messages that have already arrived are included.
         for _ in 0..messages.len() {
             let Ok(message) = messages.try_recv() else { break };
-            self.take(message);
+            self.add_message(message);
         }
-        let last = [self.in_flight.take(), Some(self.hand_over())];
+        let last = [self.in_flight.take(), Some(self.start_flush())];
         self.deliverer.finish().await;
         let ending = async move {
             for mut flush in last.into_iter().flatten() {
@@ -186,7 +186,7 @@ impl Server {
         self.measures < MEASURES_MAX
     }
 
-    fn take(&mut self, message: Message) {
+    fn add_message(&mut self, message: Amqp1Message) {
         match collectd::read(message.bytes.as_deref().unwrap_or_default(), now()) {
             Ok(readings) => readings.into_iter().for_each(|reading| self.add(reading)),
             Err(error) => {
@@ -197,22 +197,22 @@ impl Server {
         self.messages.push(message.unaccepted);
     }
 
-    fn add(&mut self, reading: Reading) {
+    fn add(&mut self, reading: CollectdValue) {
         self.measures += 1;
         let metrics = self.gathered.entry(reading.host).or_default();
         metrics.entry(reading.metric).or_default().push(reading.measure);
     }
 
-    /// Hands over what is gathered, unless the last flush is still in flight: that is tried again.
+    /// Flushes the buffer, unless the last flush is still in flight: then that one is retried.
     fn flush(&mut self) {
         if self.in_flight.is_some() {
             self.deliverer.send(Vec::new());
         } else if !self.messages.is_empty() {
-            self.in_flight = Some(self.hand_over());
+            self.in_flight = Some(self.start_flush());
         }
     }
 
-    fn hand_over(&mut self) -> Flush {
+    fn start_flush(&mut self) -> Flush {
         let malformed = std::mem::take(&mut self.malformed);
         if malformed > 0 {
             tracing::warn!(malformed, "dropped: malformed messages");
@@ -220,9 +220,9 @@ impl Server {
         self.measures = 0;
         let mut round = Vec::new();
         for (host, metrics) in std::mem::take(&mut self.gathered) {
-            // No id of a resource may hold a slash.
+            // Resource ids hold no slash.
             let resource = format!("{}:{}", self.options.resource_type, host.replace('/', "_"));
-            round.extend(metrics.into_iter().map(|(metric, measures)| Item {
+            round.extend(metrics.into_iter().map(|(metric, measures)| MetricMeasures {
                 resource: resource.clone(),
                 attributes: BTreeMap::from([("host".to_owned(), host.clone())]),
                 metric,
@@ -237,7 +237,7 @@ impl Server {
 }
 
 impl Flush {
-    /// Whether its values are stored (or refused for good), once that is known; never, where nothing is in flight.
+    /// Resolves once the values are stored or rejected for good; pending while nothing is in flight.
     async fn is_stored(in_flight: &mut Option<Flush>) -> bool {
         match in_flight {
             Some(flush) => (&mut flush.receipt).await.is_ok(),
@@ -245,11 +245,11 @@ impl Flush {
         }
     }
 
-    /// Accepts the messages, or gives them back to the broker.
+    /// Accepts the messages, or releases them to the broker.
     async fn settle(self, is_stored: bool) {
         for Unaccepted { delivery, link } in self.messages {
             let settled = if is_stored { link.accept(delivery).await } else { link.release(delivery).await };
-            // A connection that is gone has given them back.
+            // If the connection is gone the broker has released them already.
             if let Err(error) = settled {
                 tracing::debug!(%error, "a message was not settled");
             }
@@ -257,10 +257,10 @@ impl Flush {
     }
 }
 
-/// Receives messages until `closing`; where the connection fails, connects again after a while.
+/// Receives messages until `closing`; reconnects with backoff.
 async fn receive_until(
-    options: ServerOptions,
-    messages: mpsc::Sender<Message>,
+    options: Amqp1Options,
+    messages: mpsc::Sender<Amqp1Message>,
     mut closing: oneshot::Receiver<()>,
 ) {
     let mut pause = RETRY_MIN;
@@ -290,13 +290,13 @@ async fn receive_until(
     }
 }
 
-async fn connect_in_time(options: &ServerOptions) -> Result<Link, String> {
+async fn connect_in_time(options: &Amqp1Options) -> Result<ReceivingLink, String> {
     let connecting = tokio::time::timeout(CONNECT_TIMEOUT, connect(options));
     connecting.await.unwrap_or_else(|_| Err("no answer".to_owned()))
 }
 
-/// Receives until the connection fails, and says why.
-async fn receive(receiver: &mut Receiver, messages: &mpsc::Sender<Message>) -> String {
+/// Receives until the connection fails, and returns the reason.
+async fn receive(receiver: &mut Receiver, messages: &mpsc::Sender<Amqp1Message>) -> String {
     let link = receiver.disposer();
     loop {
         let delivery = match receiver.recv::<Body<Value>>().await {
@@ -304,24 +304,24 @@ async fn receive(receiver: &mut Receiver, messages: &mpsc::Sender<Message>) -> S
             Err(error) => return error.to_string(),
         };
         let unaccepted = Unaccepted { delivery: DeliveryInfo::from(&delivery), link: link.clone() };
-        let message = Message { bytes: bytes_of(delivery.into_body()), unaccepted };
+        let message = Amqp1Message { bytes: bytes_of(delivery.into_body()), unaccepted };
         if messages.send(message).await.is_err() {
             return "nobody takes messages any more".to_owned();
         }
     }
 }
 
-/// A receiving link, with what it lives in.
-struct Link {
+/// A receiving link with its session and connection.
+struct ReceivingLink {
     receiver: Receiver,
     session: fe2o3_amqp::session::SessionHandle<()>,
     connection: fe2o3_amqp::connection::ConnectionHandle<()>,
 }
 
-impl Link {
-    /// Closes it when all that was said before is sent.
+impl ReceivingLink {
+    /// Closes it after everything queued was sent.
     async fn close(mut self) {
-        // A broker that has gone does not mind.
+        // The broker may be gone already.
         let _ = self.receiver.close().await;
         let _ = self.session.end().await;
         let _ = self.connection.close().await;
@@ -332,13 +332,13 @@ fn text(error: impl Display) -> String {
     error.to_string()
 }
 
-async fn connect(options: &ServerOptions) -> Result<Link, String> {
+async fn connect(options: &Amqp1Options) -> Result<ReceivingLink, String> {
     let address = &options.address;
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(text)?;
     if !address.is_secure {
         return attach(address, stream).await;
     }
-    // Read anew for each connection: certificates are renewed while this runs.
+    // Read for each connection: certificates may be renewed while this process runs.
     let TlsOptions { trust, identity } = &options.tls;
     let config = trust.config_as(identity.as_ref()).map_err(text)?;
     let name = ServerName::try_from(address.host.clone()).map_err(text)?;
@@ -346,7 +346,7 @@ async fn connect(options: &ServerOptions) -> Result<Link, String> {
     attach(address, stream).await
 }
 
-async fn attach<S>(address: &Address, stream: S) -> Result<Link, String>
+async fn attach<S>(address: &Address, stream: S) -> Result<ReceivingLink, String>
 where
     S: AsyncRead + AsyncWrite + Debug + Send + Unpin + 'static,
 {
@@ -373,10 +373,10 @@ where
         .attach(&mut session)
         .await
         .map_err(text)?;
-    Ok(Link { receiver, session, connection })
+    Ok(ReceivingLink { receiver, session, connection })
 }
 
-/// The bytes of a message's body, whatever section they are in.
+/// The bytes of a message body, from whichever section holds them.
 fn bytes_of(body: Body<Value>) -> Option<Vec<u8>> {
     match body {
         Body::Value(AmqpValue(Value::Binary(bytes))) => Some(bytes.into_vec()),

@@ -1,16 +1,16 @@
-//! What is known of an event type, kept: there are few of them, and each comes again and again.
+//! Cache of results per event type: there are few event types, and they recur.
 
 use std::collections::HashMap;
 
 use parking_lot::RwLock;
 
-/// Event types that are kept; when there are more, all are forgotten.
+/// Maximum number of cached event types; beyond it the cache is cleared.
 const EVENT_TYPES_MAX: usize = 4096;
 
-/// A longer event type is not kept.
+/// A longer event type is not cached.
 const EVENT_TYPE_BYTES_MAX: usize = 1024;
 
-/// Answers by event type.
+/// Cached values by event type.
 #[derive(Debug)]
 pub struct ByEventType<T> {
     known: RwLock<HashMap<Box<str>, T>>,
@@ -23,7 +23,7 @@ impl<T> Default for ByEventType<T> {
 }
 
 impl<T: Clone> ByEventType<T> {
-    /// What is kept, or what `find` finds now.
+    /// The cached value, or the result of `find`, which is then cached.
     pub fn get_or<E>(&self, event_type: &str, find: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         if let Some(known) = self.known.read().get(event_type) {
             return Ok(known.clone());

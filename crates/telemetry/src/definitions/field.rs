@@ -1,4 +1,4 @@
-//! A field of a definition: one path or several, or a constant, and perhaps a plug-in that works on what was found.
+//! A field of a definition: one or several paths, or a constant, with an optional plug-in applied to the values found.
 
 use std::borrow::Cow;
 
@@ -6,42 +6,42 @@ use serde_json::Value;
 
 use super::{DefinitionError, JsonPath, LookupError, plugins::Plugin, python};
 
-/// A compiled field. In files it is a text (a path), a list of texts (alternatives, all of whose matches are found in their
-/// order), an integer (a constant), or an object with `fields` and perhaps `plugin`.
+/// A compiled field. In files: a string (a path), a list of strings (alternative paths; the matches of all, in order),
+/// an integer (a constant), or an object with `fields` and optionally `plugin`.
 #[derive(Clone, Debug)]
 pub struct Field {
-    source: Source,
+    source: FieldSource,
     plugin: Option<Plugin>,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum FieldSource {
     Constant(Value),
     Path(JsonPath),
 }
 
 impl Field {
-    /// Compiles what a file says; `name` is for errors.
+    /// Compiles a definition; `name` is for errors.
     pub fn parse(name: &str, definition: &Value) -> Result<Self, DefinitionError> {
         Field::read(definition).map_err(|DefinitionError(error)| DefinitionError(format!("{name}: {error}")))
     }
 
     fn read(definition: &Value) -> Result<Self, DefinitionError> {
         let Value::Object(entries) = definition else {
-            return Ok(Field { source: Source::read(definition)?, plugin: None });
+            return Ok(Field { source: FieldSource::read(definition)?, plugin: None });
         };
         let fields =
             entries.get("fields").ok_or_else(|| DefinitionError("`fields` is missing".to_owned()))?;
         let plugin = entries.get("plugin").map(Plugin::parse).transpose()?;
-        Ok(Field { source: Source::read(fields)?, plugin })
+        Ok(Field { source: FieldSource::read(fields)?, plugin })
     }
 
-    /// The first value that is there and not `null`; with a plug-in, the first that it makes of all such values.
+    /// The first value that exists and is not `null`; with a plug-in, the first of its results.
     pub fn first<'a>(&self, document: &'a Value) -> Result<Option<Cow<'a, Value>>, LookupError> {
         let path = match &self.source {
-            // A plug-in has nothing to work on in a constant.
-            Source::Constant(value) => return Ok(Some(Cow::Owned(value.clone()))),
-            Source::Path(path) => path,
+            // Plug-ins do not apply to constants.
+            FieldSource::Constant(value) => return Ok(Some(Cow::Owned(value.clone()))),
+            FieldSource::Path(path) => path,
         };
         let Some(plugin) = &self.plugin else { return path.first(document) };
         let mut found = plugin.find(path, document)?;
@@ -50,11 +50,11 @@ impl Field {
         Ok(values.into_iter().flatten().find(|value| !value.is_null()).map(Cow::Owned))
     }
 
-    /// All values, also those that are `null`; with a plug-in, what it makes of each, where it works on each.
+    /// All values, `null` included; with a plug-in that works value by value, its results.
     pub fn all<'a>(&self, document: &'a Value) -> Result<Vec<Cow<'a, Value>>, LookupError> {
         let path = match &self.source {
-            Source::Constant(value) => return Ok(vec![Cow::Owned(value.clone())]),
-            Source::Path(path) => path,
+            FieldSource::Constant(value) => return Ok(vec![Cow::Owned(value.clone())]),
+            FieldSource::Path(path) => path,
         };
         let Some(plugin) = &self.plugin else { return path.find(document) };
         if !plugin.makes_one_of_each() {
@@ -65,21 +65,21 @@ impl Field {
     }
 }
 
-impl Source {
+impl FieldSource {
     fn read(fields: &Value) -> Result<Self, DefinitionError> {
         let fields = match fields {
             Value::Array(fields) if fields.len() == 1 => &fields[0],
             Value::Array(fields) => {
                 let alternatives: Vec<String> =
                     fields.iter().map(|field| format!("({})", python::text(field))).collect();
-                return JsonPath::parse(&alternatives.join("|")).map(Source::Path);
+                return JsonPath::parse(&alternatives.join("|")).map(FieldSource::Path);
             }
             field => field,
         };
         match fields {
-            Value::Bool(_) => Ok(Source::Constant(fields.clone())),
-            Value::Number(number) if !number.is_f64() => Ok(Source::Constant(fields.clone())),
-            Value::String(path) => JsonPath::parse(path).map(Source::Path),
+            Value::Bool(_) => Ok(FieldSource::Constant(fields.clone())),
+            Value::Number(number) if !number.is_f64() => Ok(FieldSource::Constant(fields.clone())),
+            Value::String(path) => JsonPath::parse(path).map(FieldSource::Path),
             other => Err(DefinitionError(format!("{other} is neither a path nor an integer"))),
         }
     }

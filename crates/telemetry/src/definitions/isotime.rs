@@ -1,17 +1,17 @@
-//! Times as ISO 8601 writes them, in all the forms that `oslo_utils.timeutils.parse_isotime` takes.
+//! ISO 8601 times in all forms that `oslo_utils.timeutils.parse_isotime` accepts.
 
 use std::{fmt, sync::LazyLock};
 
 use fancy_regex::{Captures, Regex};
 use gnudi_model::timestamp::{civil_from_days, days_from_civil};
 
-/// Longer texts are no times.
+/// Longer texts are rejected.
 const TEXT_BYTES_MAX: usize = 128;
 
 const MICROSECONDS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// With or without hyphens and colons, and cut off behind any part.
+/// Hyphens and colons are optional, and the text may end after any part.
 static FORM: LazyLock<Regex> = LazyLock::new(|| {
     let zone = r"(?<zone>Z|(?<sign>[-+])(?<zh>[0-9]{2}):?(?<zm>[0-9]{2})?)?";
     let second = r"(?::?(?<s>[0-9]{1,2})(?:[.,](?<fraction>[0-9]+))?)?";
@@ -21,16 +21,16 @@ static FORM: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\A(?<year>[0-9]{{4}})(?:{month}{day})?\n?\z")).expect("a correct expression")
 });
 
-/// A point of time and the offset from UTC that it was written with.
+/// A point in time, with the UTC offset that it was written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IsoTime {
-    /// Microseconds since the epoch, by the clock of its own zone.
+    /// Microseconds since the epoch in local time.
     local_us: i64,
     offset_minutes: i64,
 }
 
 impl IsoTime {
-    /// A time without an offset is UTC. `None` where the text is no time, or none that a calendar has.
+    /// A time without an offset is UTC. `None` if the text is not a time or not a valid date.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(time) = parse_usual(text) {
             return Some(time);
@@ -56,13 +56,13 @@ impl IsoTime {
         self.local_us - self.offset_minutes * 60 * MICROSECONDS_PER_SECOND
     }
 
-    /// Nanoseconds since the epoch; `None` where 64 bits do not hold them (before 1677 and after 2262).
+    /// Nanoseconds since the epoch; `None` if they do not fit 64 bits (before 1677 and after 2262).
     pub fn nanoseconds(self) -> Option<i64> {
         self.microseconds().checked_mul(1000)
     }
 }
 
-/// `YYYY-MM-DDTHH:MM:SS`, six digits of a fraction unless it is 0, and the offset.
+/// `YYYY-MM-DDTHH:MM:SS`, six digits of fraction unless it is 0, and the offset.
 impl fmt::Display for IsoTime {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.local_us.div_euclid(MICROSECONDS_PER_SECOND);
@@ -80,7 +80,7 @@ impl fmt::Display for IsoTime {
     }
 }
 
-/// `YYYY-MM-DD HH:MM:SS`, perhaps with a fraction, without a zone or with that of UTC: what nearly all messages have.
+/// Fast path: `YYYY-MM-DD HH:MM:SS`, optional fraction, no zone or UTC, as in nearly all messages.
 fn parse_usual(text: &str) -> Option<IsoTime> {
     let bytes = text.as_bytes();
     if bytes.len() < 19 || !text.is_ascii() {
@@ -111,7 +111,7 @@ fn number_of(captures: &Captures<'_, str>, name: &str) -> Option<i64> {
     captures.name(name)?.as_str().parse().ok()
 }
 
-/// Microseconds since the epoch; `None` for a day or an hour that there is not.
+/// Microseconds since the epoch; `None` for an invalid date or time.
 fn local([year, month, day]: [i64; 3], [hour, minute, second]: [i64; 3], fraction: &str) -> Option<i64> {
     let days = days_from_civil(year, month, day);
     let is_date = year >= 1 && (1..=12).contains(&month) && civil_from_days(days) == (year, month, day);

@@ -1,4 +1,4 @@
-//! Regular expressions with Python's meaning: what matches at the beginning, and what a substitution makes of a text.
+//! Regular expressions with Python's semantics: anchored matching and substitution.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use fancy_regex::{Captures, Regex, RegexBuilder};
 
 use super::{DefinitionError, LookupError};
 
-/// Steps back that one match may take; an expression that needs more of them on some text fails there.
+/// Maximum backtracking steps of one match; beyond them the match fails with an error.
 const BACKTRACKS_MAX: usize = 100_000;
 
-/// A longer expression is not compiled.
+/// A longer expression is rejected.
 const PATTERN_BYTES_MAX: usize = 4096;
 
-/// What a substitution may make of one text.
+/// Maximum bytes of a substitution's result.
 const SUBSTITUTED_BYTES_MAX: usize = 1 << 20;
 
 /// A compiled expression.
@@ -49,7 +49,7 @@ impl Pattern {
         self.prefix.is_match(text).map_err(|error| self.failed(&error))
     }
 
-    /// `re.sub`: replaces all that matches.
+    /// `re.sub`: replaces all matches.
     pub fn substitute(&self, replacement: &Replacement, text: &str) -> Result<String, LookupError> {
         let mut out = String::new();
         let (mut copied, mut from) = (0, 0);
@@ -63,7 +63,7 @@ impl Pattern {
                 return Err(LookupError(format!("a text of more than {SUBSTITUTED_BYTES_MAX} bytes")));
             }
             copied = whole.end();
-            // After nothing was found at a place, the search goes on at the next one.
+            // After an empty match the search goes on at the next character.
             let is_empty = whole.start() == whole.end();
             from = whole.end() + if is_empty { next_width(text, whole.end()) } else { 0 };
         }
@@ -80,12 +80,12 @@ impl Pattern {
     }
 }
 
-/// Bytes of the character at a place; 1 at the end.
+/// Bytes of the character at `at`; 1 at the end.
 fn next_width(text: &str, at: usize) -> usize {
     text[at..].chars().next().map_or(1, char::len_utf8)
 }
 
-/// What a substitution puts in the place of a match: texts and groups.
+/// A replacement template: texts and groups.
 #[derive(Clone, Debug)]
 pub struct Replacement {
     parts: Vec<TemplatePart>,
@@ -98,7 +98,7 @@ enum TemplatePart {
 }
 
 impl Replacement {
-    /// Reads a template: `\1`, `\g<1>`, `\g<name>` and the escapes of letters.
+    /// Parses a template: `\1`, `\g<1>`, `\g<name>` and escapes.
     pub fn parse(text: &str, pattern: &Pattern) -> Result<Self, DefinitionError> {
         let groups = pattern.groups();
         let bad = |what: &str| DefinitionError(format!("the replacement {text:?}: {what}"));

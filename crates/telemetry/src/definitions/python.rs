@@ -1,4 +1,4 @@
-//! What Python makes of JSON's values, since definitions are defined by it: truth, texts, equality, order, arithmetic.
+//! Python's semantics for JSON values: truth, text form, equality, order, arithmetic.
 
 use std::{borrow::Cow, cmp::Ordering};
 
@@ -8,10 +8,10 @@ use serde_json::{Number, Value};
 use super::path::Arithmetic;
 use crate::wire::python::repr;
 
-/// Texts and lists that arithmetic makes are no longer than this.
+/// Maximum length of texts and lists that arithmetic creates.
 const PRODUCT_LENGTH_MAX: usize = 1 << 20;
 
-/// A number, or a truth value, which counts as one.
+/// A number or a boolean, which Python counts as one.
 #[derive(Clone, Copy, Debug)]
 pub enum Numeric {
     Int(i128),
@@ -38,7 +38,7 @@ impl Numeric {
         }
     }
 
-    /// An integer beyond 64 bits becomes a float; `None` where it is no finite number.
+    /// An integer beyond 64 bits becomes a float; `None` if not finite.
     pub fn value(self) -> Option<Value> {
         let number = match self {
             Numeric::Int(number) => i64::try_from(number)
@@ -61,7 +61,7 @@ impl Numeric {
     }
 }
 
-/// Exact, though a float has fewer digits.
+/// Exact comparison, though floats have fewer digits.
 fn compare_mixed(int: i128, float: f64) -> Option<Ordering> {
     match int_of_float(float) {
         Some(whole) => Some(int.cmp(&whole).then(0.0.partial_cmp(&float.fract())?)),
@@ -113,7 +113,7 @@ pub fn is_equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// How `<` sees two values; `None` where Python raises.
+/// Order by `<`; `None` where Python raises.
 pub fn compare(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
@@ -167,7 +167,7 @@ pub fn arithmetic(left: &Value, operator: Arithmetic, right: &Value) -> Result<V
 
 fn numbers(left: Numeric, operator: Arithmetic, right: Numeric) -> Numeric {
     if let (Numeric::Int(left), Numeric::Int(right)) = (left, right) {
-        // Neither has more than 64 bits, so that nothing overflows.
+        // Neither has more than 64 bits, so i128 does not overflow.
         return Numeric::Int(match operator {
             Arithmetic::Add => left + right,
             Arithmetic::Subtract => left - right,
@@ -196,12 +196,12 @@ fn times(number: &Value, length: usize) -> Result<usize, NoResult> {
     Ok(times)
 }
 
-/// Why `int(value)` or `float(value)` is none.
+/// Why `int(value)` or `float(value)` fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotNumber {
-    /// `ValueError`: a text that is no number.
+    /// `ValueError`: a text that is not a number.
     Text,
-    /// `TypeError`: an object, a list or nothing.
+    /// `TypeError`: an object, a list or null.
     Type,
 }
 

@@ -1,4 +1,4 @@
-//! One definition: which event types it is for, and the traits that their events have.
+//! One event definition: the event types that it applies to, and their traits.
 
 use gnudi_model::python::fnmatch::Pattern;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl EventDefinition {
         Ok(EventDefinition { included, excluded, traits: all })
     }
 
-    /// All event types, and the traits that all events have.
+    /// Matches all event types, with the default traits.
     pub fn catch_all() -> Result<Self, DefinitionError> {
         EventDefinition::parse(&json!({"event_type": "*", "traits": {}}))
     }
@@ -74,7 +74,7 @@ impl EventDefinition {
     }
 }
 
-/// What all events have, unless their definition says something else of it.
+/// The traits of every event, unless its definition redefines them.
 fn default_traits() -> Result<Vec<TraitDefinition>, DefinitionError> {
     let project = json!(["payload.tenant_id", "ctxt.project_id"]);
     let traits = [

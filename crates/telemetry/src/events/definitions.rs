@@ -1,4 +1,4 @@
-//! All event definitions: the file that has them, and which of them an event type has.
+//! All event definitions, loaded from a file, and the lookup by event type.
 
 use std::{convert::Infallible, path::Path};
 
@@ -8,36 +8,36 @@ use super::definition::EventDefinition;
 use crate::{
     definitions::{ByEventType, DefinitionError, LookupError, isotime::IsoTime},
     event::Event,
-    located::{Located, Node},
+    located::{Located, YamlNode},
     notification::Notification,
     yaml::{self, YamlError},
 };
 
-/// What Ceilometer ships, for clouds that have no file of their own.
+/// Ceilometer's own file, the default.
 const SHIPPED: &str = include_str!("../../data/event_definitions.yaml");
 const SHIPPED_PATH: &str = "event_definitions.yaml (built in)";
 
-/// How events are made; the names are those of ceilometer.conf's section `event`.
+/// Options of events, with the names of ceilometer.conf's section `event`.
 #[derive(Clone, Debug, Default)]
 pub struct EventOptions {
-    /// Makes no event of a notification that no definition is for; otherwise it has the default traits.
+    /// No event for a notification without a matching definition; otherwise it gets the default traits.
     pub drop_unmatched_notifications: bool,
-    /// Priorities whose events keep the notification, in any case.
+    /// Priorities whose events always keep the notification.
     pub store_raw: Vec<String>,
 }
 
 /// Compiled event definitions.
 #[derive(Debug)]
 pub struct EventDefinitions {
-    /// The last of the file first: of several that are for an event type, that one counts.
+    /// In reverse file order: the last definition that matches wins.
     definitions: Vec<EventDefinition>,
     by_event_type: ByEventType<Option<usize>>,
     raw_priorities: Vec<String>,
 }
 
 impl EventDefinitions {
-    /// Reads a file; `None` is what Ceilometer ships. A definition that cannot be used is left out with a warning; a file
-    /// that is no YAML, or no list, is an error.
+    /// Loads a file; `None` loads Ceilometer's own. An invalid definition is skipped with a warning; a file that is not
+    /// a YAML list is an error.
     pub fn load(file: Option<&Path>, options: &EventOptions) -> Result<Self, YamlError> {
         match file {
             None => EventDefinitions::read(Path::new(SHIPPED_PATH), SHIPPED, options),
@@ -48,7 +48,7 @@ impl EventDefinitions {
     fn read(path: &Path, text: &str, options: &EventOptions) -> Result<Self, YamlError> {
         let malformed = |problem: String| YamlError::Malformed { path: path.to_owned(), problem };
         let file = Located::parse(path, text)?;
-        let Node::List(list) = &file.node else {
+        let YamlNode::List(list) = &file.node else {
             return Err(malformed(format!("a list of definitions is expected, not {}", file.kind())));
         };
         let mut definitions = Vec::with_capacity(list.len() + 1);
@@ -75,13 +75,13 @@ impl EventDefinitions {
         })
     }
 
-    /// Whether notifications of this type make events; for others no document is needed.
+    /// Whether notifications of this type make events; for others no document needs to be built.
     pub fn matches(&self, event_type: &str) -> bool {
         self.definition_of(event_type).is_some()
     }
 
-    /// The event of a notification; `document` is its own `document()`. `None` where no definition is for its type. An error
-    /// says that the definition cannot be followed in it: it would fail again.
+    /// The event of a notification; `document` is its `document()`. `None` if no definition matches. Errors are
+    /// permanent.
     pub fn event(
         &self,
         notification: &Notification<'_>,
@@ -146,7 +146,7 @@ mod tests {
         let own = |name: &str, value| Some(vec![service.clone(), Trait { name: name.to_owned(), value }]);
         assert_eq!(traits("a.b"), own("y", TraitValue::Text("7".to_owned())));
         assert_eq!(traits("a.c"), own("x", TraitValue::Integer(7)));
-        // The one for it cannot be used.
+        // Its own definition is invalid.
         assert_eq!(traits("b"), None);
         assert!(!events.matches("b"));
         let made = event(&events, "a.c", &json!({"x": 1})).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_shipped_is_there() {
         let events = EventDefinitions::load(None, &EventOptions::default()).unwrap();
-        // And the one for all others.
+        // The last one is the catch-all.
         assert_eq!(events.definitions.len(), 47 + 1);
         assert!(event(&events, "anything", &json!(null)).is_some());
     }

@@ -1,7 +1,7 @@
-//! Events out of notifications, as event definitions (`event_definitions.yaml`) say.
+//! Makes events of notifications by event definitions (`event_definitions.yaml`).
 //!
-//! `definition` is one definition, `definitions` all of them and which of them an event type has; `traits` gives traits their
-//! types. Who gets events is the pipelines' business.
+//! `definition` is one definition, `definitions` the set of them with the lookup by event type, `traits` converts
+//! values to trait types. The pipelines route events.
 
 mod definition;
 mod definitions;

@@ -1,4 +1,4 @@
-//! A trait: where its value stands, and of what type it is.
+//! A trait: the path of its value, and its type.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::{
     event::{Trait, TraitValue},
 };
 
-/// Characters of a text; what is beyond is cut off.
+/// Maximum characters of a text; the rest is cut off.
 const TEXT_CHARACTERS_MAX: usize = 255;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct TraitDefinition {
 }
 
 impl TraitDefinition {
-    /// In files it is what any field is, or an object with `fields` and perhaps `type` and `plugin`.
+    /// In files: any form of a field, or an object with `fields` and optionally `type` and `plugin`.
     pub fn parse(name: &str, definition: &Value) -> Result<Self, DefinitionError> {
         let kind = match definition.get("type") {
             None => TraitType::Text,
@@ -41,10 +41,11 @@ impl TraitDefinition {
         &self.name
     }
 
-    /// The trait, if the notification says anything of it. A value that cannot be of the trait's type is an error.
+    /// The trait, if the notification has a value for it. An error if the value cannot be converted to the trait's
+    /// type.
     pub fn of(&self, document: &Value) -> Result<Option<Trait>, LookupError> {
         let Some(value) = self.field.first(document)? else { return Ok(None) };
-        // Some services send an empty text where there is no time.
+        // Some services send an empty text for a missing time.
         if self.kind != TraitType::Text && value.as_str() == Some("") {
             return Ok(None);
         }
@@ -71,7 +72,7 @@ impl TraitDefinition {
     }
 }
 
-/// `none` is a text that says nothing of its type.
+/// `none` is a text.
 fn kind_named(kind: &Value) -> Option<TraitType> {
     match kind.as_str()?.to_lowercase().as_str() {
         "text" | "none" => Some(TraitType::Text),

@@ -1,7 +1,7 @@
-//! Reads this machine every few seconds and posts what it read.
+//! Reads this machine's figures at intervals and posts them.
 //!
-//! Keeps nothing on disk: after a restart it finds its metrics by their names. While the store does not answer, the
-//! newest [`WAITING_READINGS_MAX`] readings wait for it, each with its own time.
+//! Stateless: after a restart it looks up its metrics by name. While the store does not respond, the newest
+//! [`BACKLOG_READINGS_MAX`] readings are kept, each with its time.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -16,17 +16,17 @@ use tokio::time::MissedTickBehavior;
 use super::reading::{self, Counters, Reading};
 use crate::time::now;
 
-/// How many readings are kept while the store does not answer.
-pub const WAITING_READINGS_MAX: usize = 720;
+/// Maximum number of readings kept while the store does not respond.
+pub const BACKLOG_READINGS_MAX: usize = 720;
 
 #[derive(Clone, Debug)]
 pub struct CollectorOptions {
     pub interval: Duration,
-    /// The policy of the metrics it creates.
+    /// Archive policy of new metrics.
     pub archive_policy_name: String,
     /// Where `/proc` is mounted.
     pub proc_dir: PathBuf,
-    /// The user as whom it posts; its metrics are found again by creator and name.
+    /// The user that posts; metrics are looked up by creator and name.
     pub user: String,
 }
 
@@ -57,7 +57,7 @@ impl Collector {
         loop {
             ticks.tick().await;
             let reading = self.read();
-            if self.waiting.len() == WAITING_READINGS_MAX {
+            if self.waiting.len() == BACKLOG_READINGS_MAX {
                 self.waiting.pop_front();
             }
             self.waiting.push_back((now(), reading));
@@ -87,7 +87,7 @@ impl Collector {
         reading
     }
 
-    /// Posts all readings that wait, in one batch; they go on waiting where that fails.
+    /// Posts the backlog in one batch; on failure it is kept.
     async fn post(&mut self) -> Result<(), ClientError> {
         let mut batch: BTreeMap<MetricId, Vec<Measure>> = BTreeMap::new();
         for index in 0..self.waiting.len() {
@@ -98,7 +98,7 @@ impl Collector {
             }
         }
         if let Err(error) = self.client.post_batch(&batch).await {
-            // A metric may have been deleted: look all of them up again next time.
+            // A metric may have been deleted: look all up again next time.
             self.ids.clear();
             return Err(error);
         }
@@ -106,7 +106,7 @@ impl Collector {
         Ok(())
     }
 
-    /// The metric of that name, created where there is none.
+    /// The id of the metric with this name; creates it if missing.
     async fn metric(&mut self, name: &str) -> Result<MetricId, ClientError> {
         if let Some(id) = self.ids.get(name) {
             return Ok(*id);

@@ -1,7 +1,7 @@
-//! This machine's own figures: processor, load, memory, disks, network, read from `/proc` and posted every few seconds.
+//! Figures of this machine: processor, load, memory, disks, network, read from `/proc` and posted at intervals.
 //!
-//! `reading` parses (pure, from text), `collector` reads, remembers metric ids and posts. Metrics carry the names that
-//! Ceilometer gives to the meters of hosts (`hardware.*`), with the device's name behind where there is one.
+//! `reading` parses (pure), `collector` reads, caches metric ids and posts. Metrics have the names of Ceilometer's host
+//! meters (`hardware.*`), followed by the device name if there is one.
 
 mod collector;
 mod reading;

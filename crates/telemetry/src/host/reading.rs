@@ -1,14 +1,14 @@
-//! Turns the text of `/proc` files into named values. Lines that do not look as expected are left out.
+//! Parses `/proc` files into named values. Unexpected lines are skipped.
 
 use std::collections::BTreeMap;
 
-/// Bytes in the sectors of `/proc/diskstats`, whatever the disk's own sector size.
+/// The sector size of `/proc/diskstats`, whatever the disk's own.
 const SECTOR_BYTES: f64 = 512.0;
 
-/// One look at the machine: value by metric name.
+/// One sample of the machine: values by metric name.
 pub type Reading = BTreeMap<String, f64>;
 
-/// Processor time since boot by state, in ticks; two of them give percentages.
+/// Processor time since boot by state, in ticks; percentages are of the difference of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     user: u64,
@@ -33,7 +33,7 @@ impl Counters {
         self.user + self.nice + self.system + self.idle + self.wait + self.interrupt + self.steal
     }
 
-    /// Percentages of the time since `before`; none where no time has passed.
+    /// Percentages of the time since `before`; nothing if no time has passed.
     pub fn percentages(&self, before: &Counters, reading: &mut Reading) {
         let total = self.total().saturating_sub(before.total());
         if total == 0 {

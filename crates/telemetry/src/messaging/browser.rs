@@ -1,6 +1,6 @@
-//! Walks through a queue: each message is held while it is looked at, and removed, sent on to another queue, or given back.
+//! Browses a queue: each message is held while it is inspected, then removed, forwarded to another queue, or requeued.
 //!
-//! What is held belongs to this browser's channel: when that ends, also by the end of the process, the broker has it again.
+//! Unacknowledged messages belong to the browser's channel: when the channel ends, also by a crash, the broker requeues them.
 
 use bytes::Bytes;
 use lapin::{
@@ -18,25 +18,25 @@ use super::{
     outbox::{PERSISTENT, table},
 };
 
-/// The broker's code for a queue that is not there.
+/// AMQP reply code for a missing queue.
 const NOT_FOUND: u16 = 404;
 
-/// A message that is held.
+/// A message held by the browser.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct HeldMessage {
     tag: u64,
     pub body: Bytes,
-    /// Those that are texts.
+    /// Only the headers that are texts.
     pub headers: Vec<(String, String)>,
 }
 
-impl Held {
+impl HeldMessage {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// A queue on its way from its first message to the one that was its last when the browser came.
+/// Iterates from a queue's first message to the one that was last when the browser was opened.
 pub struct Browser {
     queue: ShortString,
     channel: Channel,
@@ -44,7 +44,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// `None` where there is no such queue.
+    /// `None` if the queue does not exist.
     pub async fn open(outbox: &AmqpOutbox, queue: &str) -> Result<Option<Self>, MessagingError> {
         let Some(left) = depth(outbox, queue).await? else { return Ok(None) };
         let channel = outbox.channel().await?;
@@ -52,30 +52,30 @@ impl Browser {
         Ok(Some(Browser { queue: queue.into(), channel, left }))
     }
 
-    /// The next message. `None` at the end: what has come meanwhile, sent on by this browser or not, is not looked at.
-    pub async fn next(&mut self) -> Result<Option<Held>, MessagingError> {
+    /// The next message; `None` at the end. Messages that arrived after opening are not visited.
+    pub async fn next(&mut self) -> Result<Option<HeldMessage>, MessagingError> {
         if self.left == 0 {
             return Ok(None);
         }
         self.left -= 1;
         let got = self.channel.basic_get(self.queue.clone(), BasicGetOptions::default()).await;
-        Ok(got.map_err(error)?.map(|got| Held {
+        Ok(got.map_err(error)?.map(|got| HeldMessage {
             tag: got.delivery.delivery_tag,
             headers: texts(&got.delivery.properties),
             body: got.delivery.data.into(),
         }))
     }
 
-    /// Takes a message out of the queue for good.
-    pub async fn remove(&self, held: &Held) -> Result<(), MessagingError> {
+    /// Removes a message from the queue for good.
+    pub async fn remove(&self, held: &HeldMessage) -> Result<(), MessagingError> {
         self.channel.basic_ack(held.tag, BasicAckOptions::default()).await.map_err(error)
     }
 
-    /// Brings a message into another queue, and takes it out of this one when the broker has it there. An error where there is no
-    /// such queue: the message is held on.
+    /// Moves a message to another queue: publishes it, waits for the confirmation, and removes it here. If that queue
+    /// does not exist, an error: the message stays held.
     pub async fn forward(
         &self,
-        held: &Held,
+        held: &HeldMessage,
         queue: &str,
         headers: &[(String, String)],
     ) -> Result<(), MessagingError> {
@@ -95,14 +95,14 @@ impl Browser {
         }
     }
 
-    /// Gives back what is held, in its old place.
+    /// Requeues the held messages at their old positions.
     pub async fn close(self) {
-        // Where the goodbye fails the connection is gone, and with it all that is held.
+        // If closing fails the connection is gone, and the broker has requeued them.
         let _ = self.channel.close(200, "looked".into()).await;
     }
 }
 
-/// How many messages wait in a queue. `None` where there is no such queue.
+/// Number of messages in a queue; `None` if it does not exist.
 pub async fn depth(outbox: &AmqpOutbox, queue: &str) -> Result<Option<u32>, MessagingError> {
     let channel = outbox.channel().await?;
     let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
@@ -111,7 +111,7 @@ pub async fn depth(outbox: &AmqpOutbox, queue: &str) -> Result<Option<u32>, Mess
             let _ = channel.close(200, "counted".into()).await;
             Ok(Some(declared.message_count()))
         }
-        // The broker closes the channel to say no.
+        // The broker reports a missing queue by closing the channel.
         Err(failure) => match failure.kind() {
             ErrorKind::ProtocolError(reason) if reason.get_id() == NOT_FOUND => Ok(None),
             _ => Err(error(failure)),
@@ -119,8 +119,8 @@ pub async fn depth(outbox: &AmqpOutbox, queue: &str) -> Result<Option<u32>, Mess
     }
 }
 
-/// Removes the oldest messages of a queue until no more than these are left; answers how many were removed. Several may do it at once:
-/// each removes a message only while enough others wait.
+/// Removes the oldest messages of a queue until at most `messages_max` are left; returns the number removed. Safe to
+/// run concurrently: each removes a message only while more than that are left.
 pub async fn trim(outbox: &AmqpOutbox, queue: &str, messages_max: u32) -> Result<usize, MessagingError> {
     let channel = outbox.channel().await?;
     let mut removed = 0;

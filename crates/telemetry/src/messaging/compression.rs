@@ -1,6 +1,6 @@
-//! Bodies that their senders have compressed (`kombu_compression`): kombu's `gzip`, which is zlib, and `bz2`.
+//! Compressed message bodies (`kombu_compression`): kombu's `gzip`, which is zlib, and `bz2`.
 //!
-//! A compressed body is known by how it begins, as no JSON does, whatever its headers say.
+//! Compression is detected by magic bytes, which no JSON begins with; the headers are ignored.
 
 use std::{
     borrow::Cow,
@@ -15,29 +15,29 @@ use flate2::{
 
 use super::envelope::MESSAGE_BYTES_MAX;
 
-/// The header that names what kombu has compressed a body with.
+/// The header in which kombu names the compression.
 pub const HEADER: &str = "compression";
 
-/// How bodies begin.
-const BEGINNINGS: [(&[u8], Found); 7] = [
-    (b"x\x9c", Found::Known(Compression::Zlib)),
-    (b"x\x01", Found::Known(Compression::Zlib)),
-    (b"x\xda", Found::Known(Compression::Zlib)),
-    (b"\x1f\x8b", Found::Gzip),
-    (b"BZh", Found::Known(Compression::Bzip2)),
-    (b"\xfd7zXZ\0", Found::Unknown("xz")),
-    (b"\x28\xb5\x2f\xfd", Found::Unknown("zstd")),
+/// Magic bytes.
+const BEGINNINGS: [(&[u8], Format); 7] = [
+    (b"x\x9c", Format::Known(Compression::Zlib)),
+    (b"x\x01", Format::Known(Compression::Zlib)),
+    (b"x\xda", Format::Known(Compression::Zlib)),
+    (b"\x1f\x8b", Format::Gzip),
+    (b"BZh", Format::Known(Compression::Bzip2)),
+    (b"\xfd7zXZ\0", Format::Unknown("xz")),
+    (b"\x28\xb5\x2f\xfd", Format::Unknown("zstd")),
 ];
 
 #[derive(Clone, Copy)]
-enum Found {
+enum Format {
     Known(Compression),
-    /// Read, and never written: kombu has no word for it.
+    /// Read only: kombu has no name for it.
     Gzip,
     Unknown(&'static str),
 }
 
-/// What messages are published with.
+/// Compression of published messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     Zlib,
@@ -45,15 +45,15 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Of a body; `None` where it is none that kombu would have a word for.
+    /// Of a body; `None` if not compressed, or in a format that kombu has no name for.
     pub fn of(body: &[u8]) -> Option<Self> {
-        match found(body) {
-            Some(Found::Known(compression)) => Some(compression),
+        match detect(body) {
+            Some(Format::Known(compression)) => Some(compression),
             _ => None,
         }
     }
 
-    /// kombu's word for it in [`HEADER`].
+    /// kombu's name for it in [`HEADER`].
     pub fn content_type(self) -> &'static str {
         match self {
             Compression::Zlib => "application/x-gzip",
@@ -76,7 +76,7 @@ impl Compression {
     }
 }
 
-fn found(body: &[u8]) -> Option<Found> {
+fn detect(body: &[u8]) -> Option<Format> {
     BEGINNINGS.iter().find(|(beginning, _)| body.starts_with(beginning)).map(|(_, found)| *found)
 }
 
@@ -91,20 +91,20 @@ pub enum CompressionError {
     Damaged(String),
 }
 
-/// The body as it was before somebody compressed it; as it is where nobody did.
+/// The decompressed body, or the body itself if it is not compressed.
 pub fn decompressed(body: &[u8]) -> Result<Cow<'_, [u8]>, CompressionError> {
-    let plain = match found(body) {
+    let plain = match detect(body) {
         None => return Ok(Cow::Borrowed(body)),
-        Some(Found::Unknown(name)) => return Err(CompressionError::Unknown(name)),
-        Some(Found::Known(Compression::Zlib)) => limited(ZlibDecoder::new(body)),
-        Some(Found::Known(Compression::Bzip2)) => limited(BzDecoder::new(body)),
-        Some(Found::Gzip) => limited(GzDecoder::new(body)),
+        Some(Format::Unknown(name)) => return Err(CompressionError::Unknown(name)),
+        Some(Format::Known(Compression::Zlib)) => limited(ZlibDecoder::new(body)),
+        Some(Format::Known(Compression::Bzip2)) => limited(BzDecoder::new(body)),
+        Some(Format::Gzip) => limited(GzDecoder::new(body)),
     };
     let plain = plain.map_err(|error| CompressionError::Damaged(error.to_string()))?;
     if plain.len() > MESSAGE_BYTES_MAX { Err(CompressionError::TooLarge) } else { Ok(Cow::Owned(plain)) }
 }
 
-/// All of it, or so much that it is seen to be too large.
+/// Reads at most one byte more than the limit.
 fn limited(decoder: impl Read) -> io::Result<Vec<u8>> {
     let mut plain = Vec::new();
     decoder.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut plain)?;

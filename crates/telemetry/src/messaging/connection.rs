@@ -10,41 +10,41 @@ use lapin::{
 
 use super::{Host, MessagingError, QueueOptions, TransportUrl, compression::Compression};
 
-/// How long connecting to one host may take, the login included.
+/// Timeout of connecting to one host, login included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How to log in.
+/// SASL mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Login {
+pub enum SaslMechanism {
     #[default]
     Plain,
     AmqPlain,
-    /// By the certificate.
+    /// By the client certificate.
     External,
     RabbitCrDemo,
 }
 
-/// Files in PEM.
+/// PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Who may vouch for the broker, besides those whom this machine trusts.
+    /// Authorities trusted for the broker, in addition to the system's.
     pub authorities: Option<PathBuf>,
-    /// A certificate of one's own, and its key.
+    /// Client certificate and key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// From one try to connect to the next.
+/// Delays between connection attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pauses {
+pub struct ReconnectDelays {
     pub first: Duration,
-    /// How much longer each is than the one before it.
+    /// Increase per failure.
     pub step: Duration,
     pub longest: Duration,
 }
 
-impl Default for Pauses {
+impl Default for ReconnectDelays {
     fn default() -> Self {
-        Pauses {
+        ReconnectDelays {
             first: Duration::from_secs(1),
             step: Duration::from_secs(2),
             longest: Duration::from_secs(30),
@@ -52,52 +52,52 @@ impl Default for Pauses {
     }
 }
 
-impl Pauses {
-    /// The pause after `failures` failures in a row, of which the first is 1. `fraction`, from 0 to 1, is random: a quarter of
-    /// it, so that many agents do not come back at the same moment.
+impl ReconnectDelays {
+    /// The delay after `failures` consecutive failures, counted from 1. `fraction`, 0 to 1, is random jitter of up to a
+    /// quarter, so that agents do not reconnect in step.
     pub fn after(self, failures: u32, fraction: f64) -> Duration {
         let pause = self.first + self.step.saturating_mul(failures.saturating_sub(1));
         pause.min(self.longest).mul_f64(1.0 - fraction.clamp(0.0, 1.0) / 4.0)
     }
 }
 
-/// How a broker is reached, and of what kind its queues are.
+/// How to connect to a broker, and the properties of its queues.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
     pub url: TransportUrl,
     /// `None` for plain TCP.
     pub tls: Option<TlsFiles>,
-    pub login: Login,
-    /// Seconds of silence after which the connection counts as lost; 0 for any.
+    pub login: SaslMechanism,
+    /// Heartbeat interval in seconds: a silent connection is closed; 0 disables it.
     pub heartbeat_s: u16,
-    /// Try hosts in random order instead of one after the other.
+    /// Try hosts in random order.
     pub shuffled: bool,
-    pub pauses: Pauses,
+    pub pauses: ReconnectDelays,
     pub queues: QueueOptions,
-    /// What is published is compressed.
+    /// Compression of published messages.
     pub compression: Option<Compression>,
     /// Shown in the broker's list of connections.
     pub name: String,
 }
 
 impl BrokerOptions {
-    /// As oslo.messaging has it where nothing is configured.
+    /// The defaults of oslo.messaging.
     pub fn new(url: TransportUrl, name: &str) -> Self {
         BrokerOptions {
             tls: url.is_secure.then(TlsFiles::default),
             url,
-            login: Login::default(),
+            login: SaslMechanism::default(),
             heartbeat_s: 60,
             shuffled: false,
-            pauses: Pauses::default(),
+            pauses: ReconnectDelays::default(),
             queues: QueueOptions::default(),
             compression: None,
             name: name.to_owned(),
         }
     }
 
-    /// Hosts in the order in which they are tried; `turn` counts connections, so that each begins where the one before it
-    /// ended, and `random` is any number.
+    /// Hosts in the order of attempts. `turn` counts connections, so that each starts at the next host; `random` is any
+    /// number.
     fn order(&self, turn: usize, random: u64) -> Vec<&Host> {
         let mut hosts: Vec<&Host> = self.url.hosts.iter().collect();
         if self.shuffled {
@@ -116,7 +116,7 @@ impl BrokerOptions {
         hosts
     }
 
-    /// Connects to the first host that answers.
+    /// Connects to the first host that responds.
     pub(super) async fn connect(&self, turn: usize) -> Result<Connection, MessagingError> {
         let tls = self.tls_config()?;
         let mut reasons = Vec::new();
@@ -138,10 +138,10 @@ impl BrokerOptions {
 
     fn uri(&self, host: &Host) -> AMQPUri {
         let mechanism = match self.login {
-            Login::Plain => SASLMechanism::Plain,
-            Login::AmqPlain => SASLMechanism::AMQPlain,
-            Login::External => SASLMechanism::External,
-            Login::RabbitCrDemo => SASLMechanism::RabbitCrDemo,
+            SaslMechanism::Plain => SASLMechanism::Plain,
+            SaslMechanism::AmqPlain => SASLMechanism::AMQPlain,
+            SaslMechanism::External => SASLMechanism::External,
+            SaslMechanism::RabbitCrDemo => SASLMechanism::RabbitCrDemo,
         };
         AMQPUri {
             scheme: if self.tls.is_some() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
@@ -160,7 +160,7 @@ impl BrokerOptions {
         }
     }
 
-    /// Read anew for each connection: certificates are renewed while agents run.
+    /// Read for each connection: certificates may be renewed while agents run.
     fn tls_config(&self) -> Result<OwnedTLSConfig, MessagingError> {
         let Some(files) = &self.tls else { return Ok(OwnedTLSConfig::default()) };
         let read = |path: &PathBuf| {
@@ -178,7 +178,7 @@ impl BrokerOptions {
     }
 }
 
-/// A random number from the hasher's seed, which is all the randomness that a choice of hosts needs.
+/// A random number from the standard hasher's seed; good enough to choose a host.
 pub(super) fn random() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(0)
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_the_longest() {
-        let pauses = Pauses::default();
+        let pauses = ReconnectDelays::default();
         let seconds = |failures| pauses.after(failures, 0.0).as_secs_f64();
         assert_eq!((seconds(1), seconds(2), seconds(3), seconds(1000)), (1.0, 3.0, 5.0, 30.0));
         assert_eq!(pauses.after(1, 1.0), Duration::from_millis(750));

@@ -1,9 +1,9 @@
-//! Fills an inbox from the broker, for as long as it is wanted, whatever happens to connections.
+//! Fills an inbox from the broker and reconnects on failures.
 //!
-//! One task has the connection: it declares, consumes, counts what is open and sends acknowledgements. What bounds memory is
-//! the number of messages that the broker sends ahead to each queue's consumer, and a limit of bytes, at which consumers are
-//! cancelled until half of them are settled. Since what is on its way comes all the same, the number begins small, grows while
-//! messages turn out to be so, and shrinks to what fits into the limit when that was passed.
+//! One task owns the connection: it declares, consumes, tracks unacknowledged messages and sends acknowledgements.
+//! Memory is bounded by the prefetch count of each queue and by a limit of bytes in flight. At that limit all consumers
+//! are cancelled until half of the bytes are settled. Messages under way still arrive, so the prefetch count starts
+//! small, grows while the bytes fit, and shrinks when they passed the limit.
 
 use std::{
     collections::HashMap,
@@ -38,38 +38,38 @@ use super::{
     topology::{Declarer, check_name},
 };
 
-/// Those of oslo.messaging, each with a queue of its own.
+/// The priorities of oslo.messaging, each with a queue of its own.
 pub const PRIORITIES: [&str; 7] = ["audit", "debug", "info", "warn", "error", "critical", "sample"];
 
-/// How often acknowledgements are gathered and sent.
+/// How often acknowledgements are sent.
 const ACKNOWLEDGE_DELAY: Duration = Duration::from_millis(20);
 
-/// Acknowledgements that are sent before that time, once there are so many outcomes.
+/// Send acknowledgements early at this many outcomes.
 const OUTCOMES_MAX: usize = 64;
 
-/// Messages of each queue that are sent ahead at first, when nobody knows how large they are, and how much more each time.
+/// Initial prefetch count while message sizes are unknown, and its increment.
 const PREFETCH_FIRST: u16 = 8;
 const PREFETCH_GROWTH: u16 = 4;
 
-/// A connection that stood for so long has not failed at once.
+/// A connection that lasted this long resets the reconnect delay.
 const STABLE: Duration = Duration::from_secs(10);
 
-/// What to listen to.
+/// What to consume.
 #[derive(Clone, Debug)]
-pub struct Listening {
+pub struct ConsumerOptions {
     pub exchanges: Vec<String>,
-    /// Each has a queue for each priority, `topic.priority`.
+    /// Each topic has a queue per priority, `topic.priority`.
     pub topics: Vec<String>,
-    /// One queue of this name instead, which gets copies of all.
+    /// Consume one queue of this name instead, which gets copies of all messages.
     pub pool: Option<String>,
-    /// Messages of each queue that the broker sends ahead, at most.
+    /// Maximum prefetch count of each queue.
     pub prefetch: u16,
-    /// Bytes that are not settled; beyond them nothing is taken.
+    /// Limit of unsettled bytes; at the limit consuming pauses.
     pub in_flight_bytes_max: usize,
 }
 
-impl Listening {
-    /// Queues, each with its routing keys.
+impl ConsumerOptions {
+    /// Queues with their routing keys.
     fn queues(&self) -> Vec<(String, Vec<String>)> {
         let keys = |topic: &String| PRIORITIES.map(|priority| format!("{topic}.{priority}"));
         match &self.pool {
@@ -85,20 +85,20 @@ impl Listening {
     }
 }
 
-/// Counted for whoever asks.
+/// Counters of a consumer.
 #[derive(Debug, Default)]
 pub struct ConsumerFigures {
     pub is_connected: AtomicBool,
     pub connections: AtomicU64,
-    /// Acknowledgements sent; each may be for many messages.
+    /// Acknowledgements sent; each may cover many messages.
     pub acknowledgements: AtomicU64,
     pub in_flight: AtomicU64,
     pub in_flight_bytes: AtomicU64,
-    /// How often nothing was taken since too many bytes were in flight.
+    /// How often consuming paused at the byte limit.
     pub pauses: AtomicU64,
 }
 
-/// A consumer that runs in a task of its own.
+/// Handle of a consumer task.
 #[derive(Debug)]
 pub struct Consumer {
     stage: watch::Sender<Stage>,
@@ -106,19 +106,19 @@ pub struct Consumer {
     pub figures: Arc<ConsumerFigures>,
 }
 
-/// What is wanted of the task.
+/// The requested state of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Consume,
-    /// Take nothing more, and go on acknowledging.
+    /// Consume nothing more; continue to acknowledge.
     Settle,
     /// Send the last acknowledgements and close.
     Close,
 }
 
 impl Consumer {
-    /// Starts to consume; must be called within a Tokio runtime. Fails where a name is too long.
-    pub fn start(broker: BrokerOptions, listening: Listening) -> Result<(Self, Inbox), MessagingError> {
+    /// Starts to consume; must be called within a Tokio runtime. Fails if a name is too long.
+    pub fn start(broker: BrokerOptions, listening: ConsumerOptions) -> Result<(Self, Inbox), MessagingError> {
         listening.check()?;
         let (inbox, deliveries, outcomes) = Inbox::new();
         let (stage, wanted) = watch::channel(Stage::Consume);
@@ -136,12 +136,12 @@ impl Consumer {
         Ok((Consumer { stage, task: tokio::spawn(worker.run()), figures }, inbox))
     }
 
-    /// Takes nothing more; what was taken can still be settled.
-    pub fn stop_taking(&self) {
+    /// Stops consuming; what was delivered can still be settled.
+    pub fn stop_consuming(&self) {
         self.stage.send_if_modified(|stage| std::mem::replace(stage, (*stage).max(Stage::Settle)) != *stage);
     }
 
-    /// Sends the last acknowledgements and closes the connection; what is not settled stays in the broker.
+    /// Sends the last acknowledgements and closes the connection; the broker keeps what is not settled.
     pub async fn close(self) {
         self.stage.send_replace(Stage::Close);
         if let Err(error) = self.task.await {
@@ -152,7 +152,7 @@ impl Consumer {
 
 struct Worker {
     broker: BrokerOptions,
-    listening: Listening,
+    listening: ConsumerOptions,
     deliveries: UnboundedSender<Delivery>,
     outcomes: UnboundedReceiver<(Ticket, Outcome)>,
     wanted: watch::Receiver<Stage>,
@@ -161,13 +161,13 @@ struct Worker {
     session: u64,
 }
 
-/// The consumers of a connection's channel.
+/// The consumers of one channel.
 struct Consumers {
     channel: Channel,
     streams: SelectAll<lapin::Consumer>,
     tags: Vec<(String, Arc<str>)>,
     by_key: HashMap<String, Arc<str>>,
-    /// Of each queue, from the next consumer on.
+    /// Prefetch count of each queue, for consumers created from now on.
     prefetch: u16,
     turn: u64,
 }
@@ -179,7 +179,7 @@ impl Worker {
             let began = Instant::now();
             let ended = self.connected(turn).await;
             self.figures.is_connected.store(false, Ordering::Relaxed);
-            // What was open comes again with the next connection.
+            // Unacknowledged messages are redelivered on the next connection.
             self.ledger.clear();
             self.show();
             let Err(error) = ended else { return };
@@ -198,7 +198,7 @@ impl Worker {
         }
     }
 
-    /// Consumes over one connection until it fails (an error), or until no more is wanted.
+    /// Consumes over one connection until it fails (an error) or consuming is stopped.
     async fn connected(&mut self, turn: usize) -> Result<(), MessagingError> {
         let connection = tokio::select! {
             connection = self.broker.connect(turn) => connection?,
@@ -210,8 +210,8 @@ impl Worker {
         self.figures.is_connected.store(true, Ordering::Relaxed);
         self.figures.connections.fetch_add(1, Ordering::Relaxed);
         tracing::info!(broker = ?self.broker.url, queues = consumers.by_key.len(), "listening");
-        self.converse(&mut consumers).await?;
-        // What is open stays in the broker whether the goodbye arrives or not.
+        self.exchange(&mut consumers).await?;
+        // The broker keeps unacknowledged messages even if the close does not arrive.
         let _ = tokio::time::timeout(Duration::from_secs(2), connection.close(200, "goodbye".into())).await;
         Ok(())
     }
@@ -235,14 +235,14 @@ impl Worker {
         Ok(Consumers { channel, streams: SelectAll::new(), tags: Vec::new(), by_key, prefetch, turn: 0 })
     }
 
-    async fn converse(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
+    async fn exchange(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
         let mut ticks = tokio::time::interval(ACKNOWLEDGE_DELAY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut outcomes_count = 0;
         loop {
             tokio::select! {
                 delivery = consumers.streams.next(), if !consumers.streams.is_empty() => {
-                    self.take(consumers, delivery)?;
+                    self.receive(consumers, delivery)?;
                 }
                 outcome = self.outcomes.recv() => {
                     let Some((ticket, outcome)) = outcome else { return Ok(()) };
@@ -272,7 +272,7 @@ impl Worker {
         }
     }
 
-    /// Takes more or less, by what is open.
+    /// Pauses or resumes consuming by the bytes in flight.
     async fn adjust(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
         if *self.wanted.borrow() != Stage::Consume {
             return Ok(());
@@ -280,7 +280,7 @@ impl Worker {
         let (limit, most) = (self.listening.in_flight_bytes_max, self.listening.prefetch);
         let (bytes, count) = (self.ledger.bytes(), self.ledger.count());
         if consumers.tags.is_empty() {
-            // What is left of the consumers before comes first, so that messages do not overtake each other.
+            // Drain the cancelled consumers first, so that messages stay in order.
             if consumers.streams.is_empty() && bytes <= limit / 2 {
                 consumers.consume().await?;
             }
@@ -300,12 +300,12 @@ impl Worker {
         Ok(())
     }
 
-    fn take(
+    fn receive(
         &mut self,
         consumers: &Consumers,
         delivery: Option<Result<lapin::message::Delivery, lapin::Error>>,
     ) -> Result<(), MessagingError> {
-        // The last stream has ended: all consumers were cancelled, by us or by the broker, which is looked into elsewhere.
+        // The last stream has ended: all consumers were cancelled. `check` detects whether the broker did it.
         let Some(delivery) = delivery else { return Ok(()) };
         let delivery = delivery.map_err(error)?;
         self.ledger.opened(delivery.delivery_tag, delivery.data.len());
@@ -319,12 +319,12 @@ impl Worker {
             ticket: Ticket { session: self.session, tag: delivery.delivery_tag },
             body: delivery.data.into(),
         };
-        // Where nobody reads any more, the message goes back when the connection ends.
+        // If the inbox is closed, the message is requeued when the connection ends.
         let _ = self.deliveries.send(taken);
         Ok(())
     }
 
-    /// Acknowledges or gives back a delivery of this session.
+    /// Acknowledges or requeues a delivery of this session.
     async fn apply(
         &mut self,
         channel: &Channel,
@@ -359,7 +359,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Applies the outcomes that have been reported so far.
+    /// Applies all outcomes reported so far.
     async fn finish(&mut self, channel: &Channel) -> Result<(), MessagingError> {
         while let Ok((ticket, outcome)) = self.outcomes.try_recv() {
             self.apply(channel, ticket, outcome).await?;
@@ -376,7 +376,7 @@ impl Worker {
 impl Consumers {
     async fn consume(&mut self) -> Result<(), MessagingError> {
         self.turn += 1;
-        // Counts for consumers that come after it.
+        // The prefetch count applies to consumers created after it.
         self.channel.basic_qos(self.prefetch, BasicQosOptions::default()).await.map_err(error)?;
         let queues: Vec<Arc<str>> = self.by_key.values().cloned().collect();
         for queue in queues {
@@ -391,8 +391,8 @@ impl Consumers {
         Ok(())
     }
 
-    /// A stream that has ended although nobody here has cancelled it is that of a queue which is gone: somebody has deleted it, or
-    /// the node that held it is down. A new connection declares it again.
+    /// A stream that ends although it was not cancelled here belongs to a queue that was deleted or whose node is down.
+    /// The next connection declares it again.
     fn check(&self) -> Result<(), MessagingError> {
         if self.streams.len() < self.tags.len() {
             return Err(MessagingError("the broker has ended a consumer: its queue is gone".to_owned()));
@@ -400,7 +400,7 @@ impl Consumers {
         Ok(())
     }
 
-    /// Streams end once what was on its way has come.
+    /// Streams end after the messages under way have arrived.
     async fn cancel(&mut self) -> Result<(), MessagingError> {
         for (tag, _) in std::mem::take(&mut self.tags) {
             let cancelled = self.channel.basic_cancel(tag.as_str().into(), BasicCancelOptions::default());
@@ -410,7 +410,7 @@ impl Consumers {
     }
 }
 
-/// How many messages of the size of these, on average, fit into the limit; one at least.
+/// How many messages of this average size fit the limit; at least one.
 fn fitting(limit: usize, bytes: usize, count: usize) -> u16 {
     let average = (bytes / count.max(1)).max(1);
     u16::try_from(limit / average).unwrap_or(u16::MAX).max(1)
@@ -428,8 +428,8 @@ mod tests {
         assert_eq!(fitting(1 << 30, 1, 0), u16::MAX);
     }
 
-    fn listening(pool: Option<&str>) -> Listening {
-        Listening {
+    fn listening(pool: Option<&str>) -> ConsumerOptions {
+        ConsumerOptions {
             exchanges: vec!["nova".into(), "ceilometer".into()],
             topics: vec!["notifications".into(), "other".into()],
             pool: pool.map(str::to_owned),

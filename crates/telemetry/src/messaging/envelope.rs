@@ -1,4 +1,4 @@
-//! oslo.messaging's envelopes: version 2.0 holds the message as a JSON text, and before it messages stood bare.
+//! oslo.messaging's envelopes: version 2.0 holds the message as a JSON text; version 1 sends the message bare.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, value::RawValue};
 
 use super::unescape::unescape;
 
-/// A larger message is refused; those of `OpenStack` have kilobytes.
+/// A larger message is rejected; `OpenStack`'s are kilobytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// Which form is published.
+/// The envelope version to publish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// The driver `messaging`.
@@ -20,7 +20,7 @@ pub enum Version {
     Two,
 }
 
-/// No message that could be understood.
+/// Why a body is not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     #[error("{0} bytes, more than {MESSAGE_BYTES_MAX}")]
@@ -33,7 +33,7 @@ pub enum EnvelopeError {
     Json(String),
 }
 
-/// The message inside a body that is not compressed, as JSON: copied once where it was a text, borrowed where it stands bare.
+/// The message in an uncompressed body, as JSON: copied out of an envelope, borrowed if bare.
 pub fn open(body: &[u8]) -> Result<Cow<'_, str>, EnvelopeError> {
     if body.len() > MESSAGE_BYTES_MAX {
         return Err(EnvelopeError::TooLarge(body.len()));
@@ -42,7 +42,7 @@ pub fn open(body: &[u8]) -> Result<Cow<'_, str>, EnvelopeError> {
     if let Some(message) = open_usual(text) {
         return Ok(Cow::Owned(message));
     }
-    // Whatever else there is: with its fields in another order, bare, or no message at all.
+    // All other forms: other field order, bare, or not a message.
     if !text.contains("\"oslo.") {
         return Ok(Cow::Borrowed(text));
     }
@@ -68,12 +68,12 @@ struct Envelope<'a> {
     message: Option<Cow<'a, str>>,
 }
 
-/// The same major version, and no later minor one.
+/// The same major version, and no later minor version.
 fn is_understood(version: &str) -> bool {
     version == "2" || version.strip_prefix("2.0").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// `{"oslo.version": "2.0", "oslo.message": "..."}`, with any white space, and nothing else.
+/// Fast path: `{"oslo.version": "2.0", "oslo.message": "..."}` with any whitespace and nothing else.
 fn open_usual(text: &str) -> Option<String> {
     let mut at = start_of_message(text)?;
     let (message, length) = unescape(&text[at..])?;
@@ -82,7 +82,7 @@ fn open_usual(text: &str) -> Option<String> {
     end.trim_ascii().is_empty().then_some(message)
 }
 
-/// Where the message's text begins, behind its quote, in an envelope of the usual form.
+/// The offset of the message text, after its quote, in an envelope of the usual form.
 pub fn start_of_message(text: &str) -> Option<usize> {
     let mut rest = text;
     for token in ["{", "\"oslo.version\"", ":", "\"2.0\"", ",", "\"oslo.message\"", ":", "\""] {
@@ -91,9 +91,9 @@ pub fn start_of_message(text: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// What is published, in the order of its fields there.
+/// A message to publish, fields in the order of oslo.messaging.
 #[derive(Clone, Debug, Serialize)]
-pub struct Sealed<'a> {
+pub struct OsloMessage<'a> {
     #[serde(rename = "_context_request_id", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<&'a str>,
     pub message_id: &'a str,
@@ -108,8 +108,8 @@ pub struct Sealed<'a> {
     pub unique_id: &'a str,
 }
 
-/// The body of a message.
-pub fn seal(message: &Sealed<'_>, version: Version) -> Vec<u8> {
+/// Builds the body of a message.
+pub fn seal(message: &OsloMessage<'_>, version: Version) -> Vec<u8> {
     let text = serde_json::to_string(message).expect("texts and a value");
     match version {
         Version::Bare => text.into_bytes(),
@@ -159,7 +159,7 @@ mod tests {
         #[test]
         fn what_is_sealed_can_be_opened(text in any::<String>(), is_bare in any::<bool>()) {
             let payload = serde_json::value::to_raw_value(&text).unwrap();
-            let message = Sealed {
+            let message = OsloMessage {
                 request_id: None,
                 message_id: &text,
                 publisher_id: "p",

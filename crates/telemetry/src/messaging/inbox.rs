@@ -1,26 +1,26 @@
-//! Messages as their reader sees them, and how it says what became of each.
+//! Received messages, and how their reader reports the outcome of each.
 //!
-//! The two ends are channels, so that a reader can be tested without a broker. They have no bound of their own: whoever fills
-//! an inbox has one (of messages and of bytes that are not settled).
+//! Both ends are channels, so a reader can be tested without a broker. The channels are unbounded: the producer limits
+//! unsettled messages and bytes.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-/// What to do with a message.
+/// The outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is dealt with: acknowledge it.
+    /// Processed: acknowledge it.
     Done,
-    /// Let it be delivered again.
+    /// Requeue it.
     Returned,
 }
 
-/// Which delivery is meant.
+/// Identifies a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// Deliveries of an earlier connection are void: they come again on the next.
+    /// Tickets of an earlier connection are void: its messages are redelivered.
     pub session: u64,
     pub tag: u64,
 }
@@ -29,18 +29,18 @@ pub struct Ticket {
 #[derive(Debug)]
 pub struct Delivery {
     pub body: Bytes,
-    /// The queue that it came from.
+    /// The queue it was consumed from.
     pub queue: Arc<str>,
     pub is_redelivered: bool,
     pub ticket: Ticket,
 }
 
-/// Takes outcomes. Clones are of the same inbox.
+/// Reports outcomes. Clones belong to the same inbox.
 #[derive(Clone, Debug)]
 pub struct Settler(UnboundedSender<(Ticket, Outcome)>);
 
 impl Settler {
-    /// Says what became of a delivery; once for each. Without effect where its connection is gone.
+    /// Reports the outcome of a delivery, once. No effect if its connection is gone.
     pub fn settle(&self, ticket: Ticket, outcome: Outcome) {
         let _ = self.0.send((ticket, outcome));
     }
@@ -54,7 +54,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// An inbox, where to put messages into it, and where their outcomes come out.
+    /// Creates an inbox, its sender of deliveries, and its receiver of outcomes.
     pub fn new() -> (Self, UnboundedSender<Delivery>, UnboundedReceiver<(Ticket, Outcome)>) {
         let (sender, deliveries) = mpsc::unbounded_channel();
         let (settler, settled) = mpsc::unbounded_channel();

@@ -1,66 +1,66 @@
-//! Which deliveries of a channel are open, and which acknowledgements to send: one for many where they are in a row.
+//! Unacknowledged deliveries of a channel, and which acknowledgements to send: one for a contiguous run of tags.
 //!
-//! Pure: the clock is the caller's.
+//! Pure: the caller passes the time.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// How long an outcome waits for those before it, so that one acknowledgement tells of all.
+/// How long an outcome waits for the ones before it, so that one acknowledgement covers all.
 const ROW_WAIT: Duration = Duration::from_millis(200);
 
 /// An acknowledgement to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledgement {
-    /// All that are open up to this tag.
+    /// All unacknowledged ones up to this tag.
     UpTo(u64),
-    /// This one alone.
+    /// Only this one.
     One(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenDelivery {
     bytes: usize,
-    /// Since when it is done.
+    /// When it was done.
     done: Option<Instant>,
 }
 
-/// The open deliveries of one channel, by tag. Tags count from 1.
+/// The unacknowledged deliveries of one channel by tag. Tags count from 1.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenDelivery>,
     bytes: usize,
     highest: u64,
 }
 
 impl Ledger {
-    /// A delivery has come. Those of several queues may come in another order than that of their tags: what is missing is on
-    /// its way, and open too, so that no row goes beyond it.
+    /// Registers a delivery. Deliveries of several queues may arrive out of tag order: missing tags are under way and
+    /// count as unacknowledged, so no run extends beyond them.
     pub fn opened(&mut self, tag: u64, bytes: usize) {
         for missing in self.highest + 1..tag {
-            self.open.insert(missing, Open { bytes: 0, done: None });
+            self.open.insert(missing, OpenDelivery { bytes: 0, done: None });
         }
         self.highest = self.highest.max(tag);
         self.bytes += bytes;
-        self.open.insert(tag, Open { bytes, done: None });
+        self.open.insert(tag, OpenDelivery { bytes, done: None });
     }
 
-    /// To be acknowledged with the next [`Ledger::due`], or a later one. An unknown tag is ignored.
+    /// Marks a delivery as done: [`Ledger::due`] will acknowledge it. Unknown tags are ignored.
     pub fn done(&mut self, tag: u64, now: Instant) {
         if let Some(open) = self.open.get_mut(&tag) {
             open.done.get_or_insert(now);
         }
     }
 
-    /// Takes a delivery out that is answered by itself: one that goes back. Whether it was there.
+    /// Removes a delivery that is answered individually (requeued). Returns whether it existed.
     pub fn remove(&mut self, tag: u64) -> bool {
         let removed = self.open.remove(&tag);
         self.bytes -= removed.map_or(0, |open| open.bytes);
         removed.is_some()
     }
 
-    /// What to send now. `is_final`: nothing waits for those before it.
+    /// The acknowledgements to send now. `is_final`: do not wait for earlier tags.
     pub fn due(&mut self, now: Instant, is_final: bool) -> Vec<Acknowledgement> {
         let mut due = Vec::new();
         let mut last = None;
@@ -70,7 +70,7 @@ impl Ledger {
             last = Some(tag);
         }
         due.extend(last.map(Acknowledgement::UpTo));
-        let is_late = |open: &Open| open.done.is_some_and(|done| is_final || now - done >= ROW_WAIT);
+        let is_late = |open: &OpenDelivery| open.done.is_some_and(|done| is_final || now - done >= ROW_WAIT);
         let late: Vec<u64> =
             self.open.iter().filter(|(_, open)| is_late(open)).map(|(tag, _)| *tag).collect();
         for tag in late {
@@ -84,12 +84,12 @@ impl Ledger {
         *self = Ledger::default();
     }
 
-    /// Bytes of the open deliveries.
+    /// Bytes of unacknowledged deliveries.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many are open.
+    /// Number of unacknowledged deliveries.
     pub fn count(&self) -> usize {
         self.open.len()
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     proptest! {
-        /// As the broker counts: nothing is acknowledged that was not done, and all that was done is in the end.
+        /// Checked against a model of the broker: only done deliveries are acknowledged, and finally all of them.
         #[test]
         fn exactly_what_is_done_is_acknowledged(steps in prop::collection::vec((0_u8..4, 0_u64..30), 0..200)) {
             let start = Instant::now();

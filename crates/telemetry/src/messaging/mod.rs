@@ -1,9 +1,9 @@
-//! The message bus: `RabbitMQ` by AMQP 0.9.1, used as oslo.messaging uses it.
+//! The message bus: `RabbitMQ` over AMQP 0.9.1, used as oslo.messaging uses it.
 //!
-//! `url` reads `transport_url`, `connection` connects to one of its hosts, `topology` declares exchanges and queues, `inbox`
-//! is what a reader of messages sees (any source may fill it, a test too), `consumer` fills it from the broker, `ledger`
-//! decides which acknowledgements to send, `outbox` publishes, `browser` looks into a queue, `compression` undoes what senders
-//! have compressed, and `envelope` opens and seals oslo's envelopes. Nothing here knows what messages mean.
+//! `url` parses `transport_url`, `connection` connects to one of its hosts, `topology` declares exchanges and queues,
+//! `inbox` is the reader's interface (a test may fill it, too), `consumer` fills it from the broker, `ledger` decides
+//! which acknowledgements to send, `outbox` publishes, `browser` inspects a queue, `compression` decompresses bodies,
+//! and `envelope` reads and writes oslo's envelopes. The meaning of messages is not known here.
 
 pub mod browser;
 pub mod compression;
@@ -17,14 +17,14 @@ mod topology;
 pub mod unescape;
 pub(crate) mod url;
 
-pub use connection::{BrokerOptions, Login, Pauses, TlsFiles};
-pub use consumer::{Consumer, ConsumerFigures, Listening, PRIORITIES};
+pub use connection::{BrokerOptions, ReconnectDelays, SaslMechanism, TlsFiles};
+pub use consumer::{Consumer, ConsumerFigures, ConsumerOptions, PRIORITIES};
 pub use inbox::{Delivery, Inbox, Outcome, Settler, Ticket};
 pub use outbox::{AmqpOutbox, Outbox, Outgoing};
 pub use topology::{QueueOptions, QuorumOptions};
 pub use url::{BadUrl, Host, TransportUrl};
 
-/// Why the broker could not be used.
+/// A failure of the broker or the connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MessagingError(pub String);

@@ -1,4 +1,4 @@
-//! Publishes to the broker, and returns when it has confirmed.
+//! Publishes to the broker with publisher confirms.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -17,64 +17,66 @@ use super::{
     topology::{Declarer, check_name},
 };
 
-/// Messages that outlive a restart of the broker, in durable queues.
+/// Delivery mode of messages that survive a restart of the broker in durable queues.
 pub(super) const PERSISTENT: u8 = 2;
 
-/// So often a message of a quorum queue may be looked at before the broker drops it (unlimited to all intents).
+/// `x-delivery-limit` of a quorum queue: practically unlimited, since each inspection of the queue counts as a
+/// delivery.
 const LOOKS_MAX: u32 = 1_000_000_000;
 
 /// A message to publish.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Empty: straight into the queue that `routing_key` names, which is made durable where there is none.
+    /// Empty: the default exchange, straight to the queue `routing_key`, which is declared durable if missing.
     pub exchange: String,
-    /// Also the name of a queue that gets the message even where nobody listens yet, as with oslo.messaging.
+    /// Also the queue declared for the message, as oslo.messaging does, so that it is kept even before anybody
+    /// consumes.
     pub routing_key: String,
     pub body: Bytes,
-    /// Texts beside the message.
+    /// Text headers.
     pub headers: Vec<(String, String)>,
-    /// After which the broker drops the message, in whole milliseconds; `None`: never.
+    /// Expiry, in whole milliseconds; `None`: never.
     pub lifetime: Option<Duration>,
 }
 
 /// Where messages are published.
 #[async_trait]
 pub trait Outbox: Send + Sync {
-    /// Returns once the message is safe. Tries again for as long as that makes sense: drop the future to give up.
+    /// Returns once the message is confirmed. Retries transient failures: drop the future to give up.
     async fn publish(&self, message: &Outgoing) -> Result<(), MessagingError>;
 
-    /// One try; another where the queue is gone that was there before.
+    /// One attempt; a second one if the queue was deleted meanwhile.
     async fn try_publish(&self, message: &Outgoing) -> Result<(), MessagingError>;
 }
 
-/// Publishes over a connection that is made with the first message, and anew when it fails.
+/// Publishes over a connection that is opened with the first message and reopened when it fails.
 #[derive(Debug)]
 pub struct AmqpOutbox {
     broker: BrokerOptions,
-    line: Mutex<Line>,
+    line: Mutex<ConnectionState>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
-    open: Option<Open>,
-    /// Connections tried so far.
+struct ConnectionState {
+    open: Option<OpenConnection>,
+    /// Number of connection attempts so far.
     turn: usize,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     connection: Arc<Connection>,
     channel: Channel,
-    /// Exchanges and routing keys that are declared.
+    /// Declared exchanges and routing keys.
     declared: HashSet<(String, String)>,
 }
 
 impl AmqpOutbox {
     pub fn new(broker: BrokerOptions) -> Self {
-        AmqpOutbox { broker, line: Mutex::new(Line::default()) }
+        AmqpOutbox { broker, line: Mutex::new(ConnectionState::default()) }
     }
 
-    /// Sends; what is returned resolves when the broker has the message.
+    /// Publishes; the returned confirmation resolves when the broker has the message.
     async fn send(&self, message: &Outgoing) -> Result<PublisherConfirm, MessagingError> {
         check_name(&message.exchange)?;
         check_name(&message.routing_key)?;
@@ -88,7 +90,7 @@ impl AmqpOutbox {
 
     async fn send_over(
         &self,
-        line: &mut Line,
+        line: &mut ConnectionState,
         message: &Outgoing,
     ) -> Result<PublisherConfirm, MessagingError> {
         let open = self.connected(line).await?;
@@ -107,13 +109,16 @@ impl AmqpOutbox {
         if let Some(lifetime) = message.lifetime {
             properties = properties.with_expiration(lifetime.as_millis().to_string().into());
         }
-        // Otherwise the broker would confirm what no queue takes.
+        // Otherwise the broker confirms messages that no queue accepts.
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let (exchange, key) = (message.exchange.as_str().into(), message.routing_key.as_str().into());
         open.channel.basic_publish(exchange, key, options, &body, properties).await.map_err(error)
     }
 
-    async fn connected<'a>(&self, line: &'a mut Line) -> Result<&'a mut Open, MessagingError> {
+    async fn connected<'a>(
+        &self,
+        line: &'a mut ConnectionState,
+    ) -> Result<&'a mut OpenConnection, MessagingError> {
         if line.open.as_ref().is_none_or(|open| !open.channel.status().connected()) {
             line.open = None;
             line.turn += 1;
@@ -122,7 +127,7 @@ impl AmqpOutbox {
         Ok(line.open.as_mut().expect("just connected"))
     }
 
-    /// A channel of its own on this connection.
+    /// Opens another channel on this connection.
     pub(super) async fn channel(&self) -> Result<Channel, MessagingError> {
         let mut line = self.line.lock().await;
         let created = self.connected(&mut line).await?.connection.create_channel().await;
@@ -132,22 +137,22 @@ impl AmqpOutbox {
         created.map_err(error)
     }
 
-    async fn connect(&self, turn: usize) -> Result<Open, MessagingError> {
+    async fn connect(&self, turn: usize) -> Result<OpenConnection, MessagingError> {
         let connection = self.broker.connect(turn).await?;
         let channel = connection.create_channel().await.map_err(error)?;
         channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(error)?;
-        Ok(Open { connection: Arc::new(connection), channel, declared: HashSet::new() })
+        Ok(OpenConnection { connection: Arc::new(connection), channel, declared: HashSet::new() })
     }
 
-    /// On a channel of its own: where the broker says no, the one that publishes stays.
-    async fn declare(&self, open: &mut Open, message: &Outgoing) -> Result<(), MessagingError> {
+    /// On a channel of its own: a refusal closes the channel, and the publishing one must stay open.
+    async fn declare(&self, open: &mut OpenConnection, message: &Outgoing) -> Result<(), MessagingError> {
         let place = (message.exchange.clone(), message.routing_key.clone());
         if open.declared.contains(&place) {
             return Ok(());
         }
         let mut declarer = Declarer::new(&open.connection, self.broker.queues).await?;
         if message.exchange.is_empty() {
-            // A look into the queue requeues its messages, which counts as a delivery.
+            // Inspecting a queue requeues its messages, which counts as a delivery.
             let quorum = self.broker.queues.quorum;
             let quorum = quorum.map(|quorum| QuorumOptions { delivery_limit: LOOKS_MAX, ..quorum });
             let durable = QueueOptions { durable: true, auto_delete: false, quorum };
@@ -162,15 +167,15 @@ impl AmqpOutbox {
         Ok(())
     }
 
-    /// Has the message's place declared anew with the next message for it.
-    async fn forget(&self, message: &Outgoing) {
+    /// Forgets the declaration, so that the next message declares the queue again.
+    async fn forget_declaration(&self, message: &Outgoing) {
         tracing::warn!(queue = message.routing_key, "the queue is gone: it is declared anew");
         if let Some(open) = &mut self.line.lock().await.open {
             open.declared.remove(&(message.exchange.clone(), message.routing_key.clone()));
         }
     }
 
-    /// Closes the connection, if there is one.
+    /// Closes the connection, if open.
     pub async fn close(&self) {
         if let Some(open) = self.line.lock().await.open.take() {
             let _ = open.connection.close(200, "goodbye".into()).await;
@@ -178,7 +183,7 @@ impl AmqpOutbox {
     }
 }
 
-/// Texts as the broker takes them.
+/// Headers as an AMQP table.
 pub(super) fn table(headers: &[(String, String)]) -> FieldTable {
     let mut table = FieldTable::default();
     for (name, value) in headers {
@@ -210,8 +215,8 @@ impl Outbox for AmqpOutbox {
         for _ in 0..2 {
             match self.send(message).await?.await.map_err(error)? {
                 Confirmation::Ack(None) => return Ok(()),
-                // The queue that was declared here is gone meanwhile: it is declared once more.
-                Confirmation::Ack(Some(_)) => self.forget(message).await,
+                // The queue was deleted after it was declared here: declare it once more.
+                Confirmation::Ack(Some(_)) => self.forget_declaration(message).await,
                 Confirmation::Nack(_) | Confirmation::NotRequested => {
                     return Err(MessagingError("the broker does not take the message".to_owned()));
                 }

@@ -1,5 +1,4 @@
-//! Declares exchanges, queues and bindings as oslo.messaging does, and takes them as they are where somebody else has declared
-//! them otherwise.
+//! Declares exchanges, queues and bindings as oslo.messaging does; accepts existing ones with other properties.
 
 use lapin::{
     Channel, Connection, ErrorKind, ExchangeKind,
@@ -9,10 +8,10 @@ use lapin::{
 
 use super::{MessagingError, connection::error};
 
-/// The broker's code for a thing that exists with other properties.
+/// AMQP reply code: exists with other properties.
 const PRECONDITION_FAILED: u16 = 406;
 
-/// Of quorum queues; 0 leaves a number to the broker.
+/// Limits of quorum queues; 0 leaves the value to the broker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuorumOptions {
     pub delivery_limit: u32,
@@ -20,12 +19,12 @@ pub struct QuorumOptions {
     pub memory_bytes_max: u32,
 }
 
-/// Of what kind exchanges and queues are.
+/// Properties of exchanges and queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueOptions {
     pub durable: bool,
     pub auto_delete: bool,
-    /// Quorum queues, which are durable whatever `durable` says.
+    /// Quorum queues; they are always durable.
     pub quorum: Option<QuorumOptions>,
 }
 
@@ -51,29 +50,29 @@ impl QueueOptions {
     }
 }
 
-/// In which ways a thing is declared, one after the other, until the broker agrees.
+/// The variants of a declaration, tried in order until the broker accepts one.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Variant {
     AsWanted,
     NotDurable,
-    /// As it is.
+    /// Accept it as it exists.
     Passive,
 }
 
-const WAYS: [Way; 3] = [Way::AsWanted, Way::NotDurable, Way::Passive];
+const WAYS: [Variant; 3] = [Variant::AsWanted, Variant::NotDurable, Variant::Passive];
 
-impl Way {
-    /// How a thing was taken, for the log. `None`: just as it was wanted.
-    fn told(self) -> Option<&'static str> {
+impl Variant {
+    /// Which variant succeeded, for the log; `None`: the requested one.
+    fn description(self) -> Option<&'static str> {
         match self {
-            Way::AsWanted => None,
-            Way::NotDurable => Some("as one that does not outlive a restart of the broker"),
-            Way::Passive => Some("as it is"),
+            Variant::AsWanted => None,
+            Variant::NotDurable => Some("as one that does not outlive a restart of the broker"),
+            Variant::Passive => Some("as it is"),
         }
     }
 }
 
-/// Declares on a channel of a connection, which is opened anew when the broker closes it to say no.
+/// Declares on a channel, which is reopened when the broker closes it to refuse.
 pub(super) struct Declarer<'a> {
     connection: &'a Connection,
     channel: Channel,
@@ -90,8 +89,8 @@ impl<'a> Declarer<'a> {
     pub async fn exchange(&mut self, name: &str) -> Result<(), MessagingError> {
         for way in WAYS {
             let options = ExchangeDeclareOptions {
-                passive: matches!(way, Way::Passive),
-                durable: self.options.is_durable() && !matches!(way, Way::NotDurable),
+                passive: matches!(way, Variant::Passive),
+                durable: self.options.is_durable() && !matches!(way, Variant::NotDurable),
                 auto_delete: self.options.auto_delete,
                 ..ExchangeDeclareOptions::default()
             };
@@ -112,14 +111,14 @@ impl<'a> Declarer<'a> {
     pub async fn queue_of(&mut self, name: &str, wanted: QueueOptions) -> Result<(), MessagingError> {
         for way in WAYS {
             let options = QueueDeclareOptions {
-                passive: matches!(way, Way::Passive),
-                durable: wanted.is_durable() && !matches!(way, Way::NotDurable),
+                passive: matches!(way, Variant::Passive),
+                durable: wanted.is_durable() && !matches!(way, Variant::NotDurable),
                 auto_delete: wanted.auto_delete,
                 ..QueueDeclareOptions::default()
             };
             let arguments = match way {
-                Way::AsWanted => wanted.arguments(),
-                Way::NotDurable | Way::Passive => FieldTable::default(),
+                Variant::AsWanted => wanted.arguments(),
+                Variant::NotDurable | Variant::Passive => FieldTable::default(),
             };
             let declared = self.channel.queue_declare(name.into(), options, arguments).await.map(drop);
             if self.is_settled(declared, "queue", name, way).await? {
@@ -136,23 +135,23 @@ impl<'a> Declarer<'a> {
         bound.await.map_err(error)
     }
 
-    /// The channel, for what comes next.
+    /// The channel, for further use.
     pub fn into_channel(self) -> Channel {
         self.channel
     }
 
-    /// Whether the thing is there now; otherwise the channel is ready for the next way.
+    /// Whether the declaration succeeded; otherwise the channel is ready for the next variant.
     async fn is_settled(
         &mut self,
         declared: Result<(), lapin::Error>,
         what: &str,
         name: &str,
-        way: Way,
+        way: Variant,
     ) -> Result<bool, MessagingError> {
         let failure = match declared {
             Ok(()) => {
-                if let Some(taken) = way.told() {
-                    tracing::info!(what, name, taken, "declared otherwise by somebody else");
+                if let Some(taken) = way.description() {
+                    tracing::info!(what, name, taken, "exists with other properties");
                 }
                 return Ok(true);
             }

@@ -1,10 +1,9 @@
-//! A JSON text within a JSON text, taken out: the one pass that every message of the new envelope needs.
+//! Unescapes a JSON text inside a JSON text: one pass over every message in the 2.0 envelope.
 //!
-//! Copies runs between backslashes as they are, which is all the work there is for most bytes; checks no more than what must
-//! be right for the result to be a text.
+//! Runs without backslashes are copied as they are. It validates only what is needed for the result to be a valid text.
 
-/// The text that begins behind the opening quote at `text[0]`, and how many bytes it took with its closing quote. `None` where
-/// it is no JSON text.
+/// Unescapes the text that begins after the opening quote, at `text[0]`. Returns it and the bytes consumed, closing
+/// quote included. `None` if it is not a valid JSON text.
 pub fn unescape(text: &str) -> Option<(String, usize)> {
     let bytes = text.as_bytes();
     let mut out = String::with_capacity(bytes.len());
@@ -35,13 +34,13 @@ pub fn unescape(text: &str) -> Option<(String, usize)> {
                 }
                 run = at;
             }
-            // A control character must be escaped.
+            // Control characters must be escaped.
             _ => return None,
         }
     }
 }
 
-/// Where the next quote, backslash or control character is, eight bytes at a time.
+/// The offset of the next quote, backslash or control character; checks eight bytes at a time.
 pub fn next_special(bytes: &[u8], mut at: usize) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = ONES << 7;
@@ -60,7 +59,7 @@ pub fn next_special(bytes: &[u8], mut at: usize) -> Option<usize> {
     rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)).map(|index| at + index)
 }
 
-/// What stands behind `\u`, with the other half of a pair. How many bytes it took.
+/// Decodes what follows `\u`, with the second surrogate of a pair. Returns the bytes consumed.
 fn push_unicode(bytes: &[u8], at: usize, out: &mut String) -> Option<usize> {
     let unit = |at: usize| {
         let digits = bytes.get(at..at + 4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
@@ -84,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// As `serde_json` reads it.
+    /// `serde_json`'s result, for comparison.
     fn reference(text: &str) -> Option<(String, usize)> {
         let whole = format!("\"{text}");
         let mut values = serde_json::Deserializer::from_str(&whole).into_iter::<String>();

@@ -4,13 +4,13 @@ use std::{fmt, str::FromStr};
 
 use gnudi_model::python::unquote;
 
-/// Of brokers that speak AMQP without TLS.
+/// The standard port of AMQP without TLS.
 pub(crate) const PORT: u16 = 5672;
 
-/// What `RabbitMQ` has from the start.
+/// `RabbitMQ`'s default user.
 const USER: &str = "guest";
 
-/// One broker of a cluster, and as whom to log in there.
+/// One broker of a cluster, with its login.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Host {
     pub name: String,
@@ -29,7 +29,7 @@ pub struct TransportUrl {
     pub is_secure: bool,
 }
 
-/// A password is nobody's business, the log's included.
+/// Leaves out the password.
 impl fmt::Debug for Host {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}", self.name, self.port)
@@ -87,7 +87,7 @@ fn host(text: &str) -> Result<Host, BadUrl> {
 /// `host[:port]`, with an IPv6 address in brackets.
 pub(crate) fn host_and_port(place: &str) -> Result<(&str, Option<u16>), &'static str> {
     let (host, port) = match place.rsplit_once(':') {
-        // The colons of an IPv6 address stand within brackets.
+        // The colons of an IPv6 address are inside brackets.
         Some((host, port)) if !port.contains(']') => (host, Some(port.parse().map_err(|_| "no such port")?)),
         _ => (place, None),
     };
@@ -95,7 +95,7 @@ pub(crate) fn host_and_port(place: &str) -> Result<(&str, Option<u16>), &'static
     if host.is_empty() { Err("no host") } else { Ok((host, port)) }
 }
 
-/// Python's unquote, too, leaves a lone % as it is.
+/// Like Python's unquote, keeps a lone %.
 fn decode(text: &str) -> Result<String, BadUrl> {
     String::from_utf8(unquote(text)).map_err(|_| BadUrl("not UTF-8"))
 }

@@ -1,4 +1,4 @@
-//! One meter: from which notifications its samples come, and where in them each part of a sample stands.
+//! One meter definition: the event types that it applies to, and the paths of a sample's fields.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use crate::{
     sample::{Metadata, Sample, SampleKind},
 };
 
-/// Samples that one definition makes of one notification.
+/// Maximum number of samples that one definition makes of one notification.
 const SAMPLES_MAX: usize = 100_000;
 
-/// The parts of a sample that a definition may look up, in the order in which they are looked up.
+/// The sample fields that a definition may look up, in order of evaluation.
 const PARTS: [&str; 8] =
     ["name", "type", "volume", "unit", "timestamp", "user_id", "project_id", "resource_id"];
 const NAME: usize = 0;
@@ -27,27 +27,27 @@ const USER: usize = 5;
 const PROJECT: usize = 6;
 const RESOURCE: usize = 7;
 
-/// Without these there is no meter.
+/// Required fields.
 const REQUIRED: [&str; 6] = ["name", "type", "event_type", "unit", "volume", "resource_id"];
 
-/// Ids of samples are made in this space out of the message's id, so that the same message makes the same samples.
+/// UUID namespace: sample ids derive from the message id, so that a redelivered message makes the same samples.
 const ID_SPACE: Uuid = Uuid::from_u128(0x8a5d_6f0e_3c1b_4c55_9d0a_51f1_6a3e_b7c4);
 
 #[derive(Debug)]
 pub struct MeterDefinition {
     pub event_types: Vec<Pattern>,
-    /// What a part is where nothing is found: `name`, `type` and `unit` stand for themselves.
+    /// The value of a field whose path finds nothing: `name`, `type` and `unit` default to their own text.
     defaults: [Value; PARTS.len()],
     fields: [Option<Field>; PARTS.len()],
     metadata: Vec<(String, Field)>,
     user_metadata: Option<Field>,
-    /// The parts that have as many values as there are samples in one notification; `None` for one sample.
+    /// The fields with one value per sample; `None`: the notification makes one sample.
     lookup: Option<Vec<String>>,
 }
 
-/// Who a notification is from, as far as its context says.
+/// The sender of a notification, from its context.
 #[derive(Clone, Debug, Default)]
-pub struct Sender {
+pub struct NotificationSender {
     pub user_id: Value,
     pub project_id: Value,
 }
@@ -95,17 +95,17 @@ impl MeterDefinition {
         })
     }
 
-    /// Whether one notification may make several samples.
+    /// Whether a notification may make several samples.
     pub fn has_lookup(&self) -> bool {
         self.lookup.is_some()
     }
 
-    /// Adds the samples that a notification makes.
+    /// Appends the samples of a notification.
     pub fn samples(
         &self,
         notification: &Notification<'_>,
         document: &Value,
-        sender: &Sender,
+        sender: &NotificationSender,
         options: &SampleOptions,
         samples: &mut Vec<Sample<'static>>,
     ) -> Result<(), LookupError> {
@@ -124,7 +124,7 @@ impl MeterDefinition {
         Ok(())
     }
 
-    fn default(&self, part: usize, sender: &Sender) -> Value {
+    fn default(&self, part: usize, sender: &NotificationSender) -> Value {
         match part {
             USER => sender.user_id.clone(),
             PROJECT => sender.project_id.clone(),
@@ -132,8 +132,12 @@ impl MeterDefinition {
         }
     }
 
-    /// The parts of the one sample.
-    fn row(&self, document: &Value, sender: &Sender) -> Result<[Value; PARTS.len()], LookupError> {
+    /// The fields of a single sample.
+    fn row(
+        &self,
+        document: &Value,
+        sender: &NotificationSender,
+    ) -> Result<[Value; PARTS.len()], LookupError> {
         let mut row = [const { Value::Null }; PARTS.len()];
         for (at, part) in row.iter_mut().enumerate() {
             let found = match &self.fields[at] {
@@ -145,13 +149,13 @@ impl MeterDefinition {
         Ok(row)
     }
 
-    /// The parts of each sample. Parts with one value have it in all samples, unless they are looked up; where the numbers
-    /// do not fit, there is no sample.
+    /// The fields of each sample. A field with a single value has it in all samples, unless it is in `lookup`. If the
+    /// numbers of values differ, there are no samples.
     fn rows(
         &self,
         lookup: &[String],
         document: &Value,
-        sender: &Sender,
+        sender: &NotificationSender,
     ) -> Result<Vec<[Value; PARTS.len()]>, LookupError> {
         let is_looked_up = |part: &str| lookup.iter().any(|name| name == part);
         let mut columns = Vec::with_capacity(PARTS.len());
@@ -169,7 +173,7 @@ impl MeterDefinition {
         if count > SAMPLES_MAX {
             return Err(LookupError(format!("one notification makes more than {SAMPLES_MAX} samples")));
         }
-        // What is not among the parts has one value always.
+        // Fields outside `lookup` have one value for all.
         if count != 1 && ["message", "metadata"].into_iter().any(is_looked_up) {
             return Ok(Vec::new());
         }
@@ -189,7 +193,7 @@ impl MeterDefinition {
         Ok((0..count).map(row).collect())
     }
 
-    /// What the definition names and is true, and what users reserve.
+    /// The fields named by the definition that are true, and the reserved user metadata.
     fn metadata(&self, document: &Value, options: &SampleOptions) -> Result<Map<String, Value>, LookupError> {
         let mut metadata = Map::new();
         for (key, field) in &self.metadata {
@@ -206,7 +210,7 @@ impl MeterDefinition {
     }
 }
 
-/// Where a definition asks for nothing, samples keep all that the notification says.
+/// Without `metadata` in the definition, samples keep the whole payload.
 fn whole_payload(document: &Value) -> Map<String, Value> {
     let mut metadata = document["payload"].as_object().cloned().unwrap_or_default();
     metadata.insert("event_type".to_owned(), document["event_type"].clone());

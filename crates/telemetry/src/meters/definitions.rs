@@ -1,4 +1,4 @@
-//! All meters: the files that define them, and which of them an event type has.
+//! All meter definitions, loaded from files, and the lookup by event type.
 
 use std::{
     borrow::Cow,
@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    definition::{MeterDefinition, Sender},
+    definition::{MeterDefinition, NotificationSender},
     metadata::SampleOptions,
 };
 use crate::{
@@ -22,21 +22,21 @@ use crate::{
     yaml::{self, YamlError},
 };
 
-/// What Ceilometer ships, for clouds that have no file of their own.
+/// Ceilometer's own file, the default.
 const SHIPPED: &str = include_str!("../../data/meters.yaml");
 const SHIPPED_PATH: &str = "meters.yaml (built in)";
 
-/// Where files are looked for unless an option says otherwise; what is shipped comes behind.
+/// The default directory; Ceilometer's own file is read after it.
 const DIRECTORY: &str = "/etc/ceilometer/meters.d";
 
-/// How the folder of Ceilometer's own files ends, which old configurations name and which is not there any more.
+/// The end of the path of Ceilometer's own folder: old configurations name it, and it may not exist.
 const SHIPPED_FOLDER: &str = "ceilometer/data/meters.d";
 
-/// What a notification makes.
+/// The samples of a notification.
 #[derive(Debug, Default)]
 pub struct MadeSamples {
     pub samples: Vec<Sample<'static>>,
-    /// The places of those that a definition with `lookup` has made: they are to have the names of their users and projects.
+    /// Ranges of samples made by definitions with `lookup`: these get user and project names.
     pub looked_up: Vec<Range<usize>>,
 }
 
@@ -44,7 +44,7 @@ pub struct MadeSamples {
 #[derive(Debug)]
 pub struct MeterDefinitions {
     meters: Vec<MeterDefinition>,
-    /// Each pattern once, with the meters that have it.
+    /// Each distinct pattern, with the meters that use it.
     patterns: Vec<(Pattern, Vec<usize>)>,
     by_event_type: ByEventType<Arc<[usize]>>,
     user_id: Field,
@@ -53,9 +53,9 @@ pub struct MeterDefinitions {
 }
 
 impl MeterDefinitions {
-    /// Reads the `*.yaml` of some folders, in the order of their names; `None` is what Ceilometer does by default. Of meters
-    /// with one name the first folder's counts, and the last one in a file. A definition that cannot be used is left out
-    /// with a warning; a file that is no YAML, or has no list `metric`, is an error.
+    /// Loads the `*.yaml` of some folders by file name; `None` is Ceilometer's default. If several meters have one
+    /// name, the first folder's wins, and the last one within a file. An invalid definition is skipped with a warning.
+    /// A file that is not YAML, or has no list `metric`, is an error.
     pub fn load(folders: Option<&[PathBuf]>, options: SampleOptions) -> Result<Self, YamlError> {
         let default = [PathBuf::from(DIRECTORY), PathBuf::from(SHIPPED_FOLDER)];
         let mut reader = Reader::default();
@@ -71,7 +71,7 @@ impl MeterDefinitions {
         Ok(MeterDefinitions::new(reader.meters, options))
     }
 
-    /// What is shipped, and nothing else.
+    /// Ceilometer's own definitions only.
     pub fn shipped(options: SampleOptions) -> Result<Self, YamlError> {
         let mut reader = Reader::default();
         reader.read(Path::new(SHIPPED_PATH), SHIPPED)?;
@@ -90,7 +90,7 @@ impl MeterDefinitions {
                 patterns[place].1.push(at);
             }
         }
-        // As Ceilometer has them. An alternative binds tighter than a dot, so that the second name is one within the first.
+        // As in Ceilometer. An alternative binds tighter than a dot, so the second name is looked up within the first.
         let field = |path: &str| Field::parse("context", &Value::from(path)).expect("a correct path");
         MeterDefinitions {
             meters,
@@ -102,7 +102,7 @@ impl MeterDefinitions {
         }
     }
 
-    /// How many meters there are.
+    /// Number of meters.
     pub fn len(&self) -> usize {
         self.meters.len()
     }
@@ -111,14 +111,14 @@ impl MeterDefinitions {
         self.meters.is_empty()
     }
 
-    /// Whether notifications of this type may make samples; for others no document is needed.
+    /// Whether notifications of this type may make samples; for others no document needs to be built.
     pub fn matches(&self, event_type: &str) -> bool {
-        // An expression that fails is for `samples` to tell.
+        // `samples` reports an expression that fails.
         self.meters_of(event_type).map_or(true, |meters| !meters.is_empty())
     }
 
-    /// The samples of a notification; `document` is its own `document()`. An error says that one definition cannot be
-    /// followed in it, and stands for the whole notification: it would fail again.
+    /// The samples of a notification; `document` is its `document()`. If one definition fails, the whole notification
+    /// does: a permanent error.
     pub fn samples(
         &self,
         notification: &Notification<'_>,
@@ -130,7 +130,8 @@ impl MeterDefinitions {
             return Ok(made);
         }
         let found = |field: &Field| Ok(field.first(document)?.map(Cow::into_owned).unwrap_or_default());
-        let sender = Sender { user_id: found(&self.user_id)?, project_id: found(&self.project_id)? };
+        let sender =
+            NotificationSender { user_id: found(&self.user_id)?, project_id: found(&self.project_id)? };
         for at in meters.iter() {
             let (meter, before) = (&self.meters[*at], made.samples.len());
             meter.samples(notification, document, &sender, &self.options, &mut made.samples)?;
@@ -156,7 +157,7 @@ impl MeterDefinitions {
     }
 }
 
-/// Gathers meters out of files.
+/// Collects meters from files.
 #[derive(Default)]
 struct Reader {
     names: Vec<Value>,
@@ -192,7 +193,7 @@ impl Reader {
     }
 }
 
-/// The `*.yaml` of a folder, by name; none where there is no such folder.
+/// The `*.yaml` of a folder, sorted by name; empty if the folder does not exist.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, YamlError> {
     let unreadable = |error| YamlError::Unreadable { path: folder.to_owned(), error };
     let entries = match std::fs::read_dir(folder) {
@@ -251,7 +252,7 @@ mod tests {
             (&made[3].volume, made[3].timestamp.as_deref()),
             (&json!(512), Some("2026-01-02T03:04:05.678000+00:00"))
         );
-        // The same message makes the same samples, each with an id of its own.
+        // The same message makes the same samples, with distinct ids.
         let again = samples(&meters, "compute.instance.exists", &payload);
         let ids: Vec<&str> = made.iter().map(|sample| sample.id.as_ref()).collect();
         assert_eq!(ids, again.iter().map(|sample| sample.id.as_ref()).collect::<Vec<_>>());

@@ -1,10 +1,10 @@
-//! What samples keep of a resource: what a definition names, and what users reserve for metering.
+//! Sample metadata: the fields named by a definition, and reserved user metadata.
 
 use serde_json::{Map, Value};
 
 use crate::definitions::{LookupError, python, python::first_characters};
 
-/// How samples are made of notifications; the names are those of ceilometer.conf's default section.
+/// Options of samples, with the names of ceilometer.conf's default section.
 #[derive(Clone, Debug)]
 pub struct SampleOptions {
     pub sample_source: String,
@@ -17,14 +17,14 @@ impl Default for SampleOptions {
     }
 }
 
-/// What of a user's own metadata goes into samples, as `user_metadata`.
+/// Which of a user's own metadata samples keep as `user_metadata`.
 #[derive(Clone, Debug)]
 pub struct ReservedMetadata {
-    /// Beginnings of keys that are kept, without the beginning.
+    /// Keys with these prefixes are kept, without the prefix.
     pub prefixes: Vec<String>,
-    /// Keys that are kept besides.
+    /// Further keys to keep.
     pub keys: Vec<String>,
-    /// Characters of a kept text; what is beyond is cut off.
+    /// Maximum characters of a value; the rest is cut off.
     pub value_length_max: usize,
 }
 
@@ -35,8 +35,8 @@ impl Default for ReservedMetadata {
 }
 
 impl ReservedMetadata {
-    /// Adds `user_metadata`, if anything of `own` is kept. Dots in keys become underscores; keys that the metadata have
-    /// already are left out.
+    /// Adds `user_metadata`, if anything of `own` is kept. Dots in keys become underscores. Keys already in the
+    /// metadata are skipped.
     pub fn add(&self, own: &Map<String, Value>, metadata: &mut Map<String, Value>) {
         let cut = |value: &Value| match value {
             Value::String(text) => Value::from(first_characters(text, self.value_length_max)),
@@ -58,7 +58,7 @@ impl ReservedMetadata {
         }
     }
 
-    /// The same for metadata that a definition finds, which may be nothing.
+    /// The same for metadata found by a definition, which may be `null`.
     pub fn add_found(&self, source: &Value, metadata: &mut Map<String, Value>) -> Result<(), LookupError> {
         match source {
             Value::Object(own) => self.add(own, metadata),

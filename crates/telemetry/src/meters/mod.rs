@@ -1,7 +1,7 @@
-//! Samples out of notifications, as meter definitions (`meters.yaml`) say.
+//! Makes samples of notifications by meter definitions (`meters.yaml`).
 //!
-//! `definition` is one meter, `definitions` all of them: which files there are, and which meters an event type has;
-//! `metadata` is what samples keep of a resource. What samples are good for is the pipelines' business.
+//! `definition` is one meter, `definitions` the set of them with the lookup by event type, `metadata` selects the
+//! sample metadata. The pipelines route samples.
 
 mod definition;
 mod definitions;

@@ -1,8 +1,8 @@
-//! The loop: takes messages, publishes what they hold, and settles them when that is safe.
+//! The agent's loop: receives messages, publishes their contents, and settles them once that is safe.
 //!
-//! Messages of queues of samples are read on all processors at once; those of other queues one after the other, since events
-//! of one resource must not overtake each other. Waiting for receipts is nobody's turn: any number of messages waits, and the
-//! consumer's limits say how many.
+//! Messages of sample queues are processed in parallel; those of other queues in order, since events of one resource
+//! must not overtake each other. Waiting for receipts blocks nothing: the consumer's limits bound how many messages
+//! wait.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -15,57 +15,57 @@ use tokio::task::JoinSet;
 
 use super::{
     AsideOptions, Figures, aside,
-    handler::{Attempt, Handler},
+    handler::{Attempt, MessageHandler},
 };
 use crate::{
     messaging::{Consumer, Delivery, Inbox, Outbox, Outcome, Outgoing, Settler},
     time::now,
 };
 
-/// Before a message is tried again: this long after the first failure, twice as long after the second.
+/// Delay before the first retry of a message; it doubles with each retry.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Messages that are taken out of the inbox at once. Those of samples among them are read one after the other: waking a processor for
-/// each cost as much as reading it.
+/// Maximum messages taken from the inbox at once. Sample messages among them are processed one after the other: waking
+/// a thread for each would cost as much as processing it.
 const TAKEN_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
-pub struct AgentOptions {
-    /// How often a message that cannot be published is tried.
+pub struct NotificationAgentOptions {
+    /// Attempts to publish a message before it is set aside.
     pub tries_max: u32,
-    /// Where it goes then.
+    /// The queue for messages set aside.
     pub aside: AsideOptions,
-    /// How long what is in flight gets when the agent is told to stop.
+    /// On shutdown: how long messages in flight may take.
     pub graceful_timeout: Duration,
 }
 
-/// What all messages have in common.
-struct AgentContext {
-    handler: Handler,
+/// Shared by all messages.
+struct NotificationContext {
+    handler: MessageHandler,
     figures: Arc<Figures>,
     outbox: Arc<dyn Outbox>,
-    options: AgentOptions,
+    options: NotificationAgentOptions,
 }
 
 /// An agent with one inbox.
-pub struct Agent {
-    shared: Arc<AgentContext>,
+pub struct NotificationAgent {
+    shared: Arc<NotificationContext>,
 }
 
-impl Agent {
-    /// `outbox` takes what is set aside.
-    pub fn new(handler: Handler, outbox: Arc<dyn Outbox>, options: AgentOptions) -> Self {
+impl NotificationAgent {
+    /// `outbox` publishes messages that are set aside.
+    pub fn new(handler: MessageHandler, outbox: Arc<dyn Outbox>, options: NotificationAgentOptions) -> Self {
         let figures = handler.figures.clone();
-        Agent { shared: Arc::new(AgentContext { handler, figures, outbox, options }) }
+        NotificationAgent { shared: Arc::new(NotificationContext { handler, figures, outbox, options }) }
     }
 
-    /// Takes a consumer's messages until `stop`; then nothing more is taken, and what is in flight gets some time.
+    /// Processes a consumer's messages until `stop`; then messages in flight get a grace period.
     pub async fn run(&self, consumer: Consumer, mut inbox: Inbox, stop: impl Future<Output = ()>) {
         self.shared.figures.watch(consumer.figures.clone());
         let mut tasks = JoinSet::new();
-        self.take_until(&mut inbox, &mut tasks, stop).await;
-        consumer.stop_taking();
-        // What was on its way is handled too, as far as there is time.
+        self.receive_until(&mut inbox, &mut tasks, stop).await;
+        consumer.stop_consuming();
+        // Messages already delivered are processed too, if there is time.
         let mut taken = Vec::new();
         let graceful = async {
             loop {
@@ -84,7 +84,7 @@ impl Agent {
     }
 
     /// The loop, for any source of messages.
-    pub async fn take_until(
+    pub async fn receive_until(
         &self,
         inbox: &mut Inbox,
         tasks: &mut JoinSet<()>,
@@ -109,7 +109,7 @@ impl Agent {
     fn start(&self, tasks: &mut JoinSet<()>, taken: &mut Vec<Delivery>, settler: &Settler) {
         let mut of_samples = Vec::new();
         for delivery in taken.drain(..) {
-            let message = Message {
+            let message = InFlightMessage {
                 number: self.shared.figures.began(delivery.body.len(), delivery.is_redelivered),
                 shared: self.shared.clone(),
                 settler: settler.clone(),
@@ -119,14 +119,14 @@ impl Agent {
                 of_samples.push(message);
             } else {
                 let first = message.attempt();
-                tasks.spawn(message.see_through(first));
+                tasks.spawn(message.process(first));
             }
         }
         if !of_samples.is_empty() {
             tasks.spawn(async move {
                 let attempted = of_samples.into_iter().map(|message| {
                     let first = message.attempt();
-                    message.see_through(first)
+                    message.process(first)
                 });
                 join_all(attempted).await;
             });
@@ -135,22 +135,22 @@ impl Agent {
 }
 
 /// A message in flight.
-struct Message {
+struct InFlightMessage {
     number: u64,
-    shared: Arc<AgentContext>,
+    shared: Arc<NotificationContext>,
     settler: Settler,
     delivery: Delivery,
 }
 
-impl Message {
-    /// A panic is a fault in a definition or in this program, and that of the message which brings it to light.
+impl InFlightMessage {
+    /// A panic is a defect in a definition or in this program: it fails this message only.
     fn attempt(&self) -> Result<Attempt, String> {
         let attempt = || self.shared.handler.attempt(&self.delivery.body, self.number);
         std::panic::catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| "it caused a panic".to_owned())
     }
 
-    /// Until it is settled.
-    async fn see_through(self, first: Result<Attempt, String>) {
+    /// Processes the message until it is settled.
+    async fn process(self, first: Result<Attempt, String>) {
         let outcome = AssertUnwindSafe(self.settle(first)).catch_unwind().await.unwrap_or(Outcome::Returned);
         self.settler.settle(self.delivery.ticket, outcome);
         self.shared.figures.ended(self.number);
@@ -165,7 +165,7 @@ impl Message {
                     figures.undecodable.add(1);
                     return self.set_aside(&reason, tries).await;
                 }
-                Ok(Attempt::Malformed(malformed)) => {
+                Ok(Attempt::MalformedNotification(malformed)) => {
                     figures.malformed.add(1);
                     return self.set_aside(&malformed.0, tries).await;
                 }
@@ -192,12 +192,12 @@ impl Message {
     }
 
     async fn published(&self, unique_id: Option<String>, bad: Option<String>, tries: u32) -> Outcome {
-        // One that goes back, or is set aside, is no duplicate when it comes again: its bad part lies nowhere else.
+        // If it is requeued or set aside, its next delivery is not a duplicate: its bad part was stored nowhere.
         let outcome = if let Some(reason) = bad {
             self.set_aside(&reason, tries).await
         } else {
             if let Some(id) = unique_id {
-                self.shared.handler.duplicates.lock().remember(id);
+                self.shared.handler.duplicates.lock().insert(id);
             }
             Outcome::Done
         };
@@ -207,7 +207,7 @@ impl Message {
         outcome
     }
 
-    /// The message is done with once it lies in the queue for such.
+    /// Settles the message once it is in the aside queue.
     async fn set_aside(&self, reason: &str, tries: u32) -> Outcome {
         let options = &self.shared.options.aside;
         tracing::warn!(queue = &*self.delivery.queue, reason, tries, "a message is set aside");
@@ -247,7 +247,7 @@ mod tests {
         sample::Sample,
     };
 
-    /// Takes all, or fails all with this error; counts the messages.
+    /// Accepts all, or fails all with this error; counts the messages.
     #[derive(Default)]
     struct Taking {
         messages: Mutex<usize>,
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Fails so often, then keeps what it gets.
+    /// Fails a number of times, then records what it gets.
     #[derive(Default)]
     struct Aside {
         failures: Mutex<usize>,
@@ -305,9 +305,9 @@ mod tests {
         })
     }
 
-    /// What becomes of a message that comes so often.
+    /// The outcome of a message delivered so many times.
     async fn outcomes(taking: &Arc<Taking>, aside: &Arc<Aside>, body: &Bytes, times: u64) -> Vec<Outcome> {
-        let handler = Handler {
+        let handler = MessageHandler {
             pipelines: taking.clone(),
             meters: None,
             names: None,
@@ -316,12 +316,12 @@ mod tests {
             duplicates: Mutex::default(),
             metadata: MetadataMemory::default(),
         };
-        let options = AgentOptions {
+        let options = NotificationAgentOptions {
             tries_max: 5,
             aside: AsideOptions { queue: "aside".to_owned(), messages_max: None, age_max: None },
             graceful_timeout: Duration::from_secs(1),
         };
-        let agent = Agent::new(handler, aside.clone(), options);
+        let agent = NotificationAgent::new(handler, aside.clone(), options);
         let (mut inbox, deliveries, mut settled) = Inbox::new();
         let mut outcomes = Vec::new();
         for tag in 1..=times {
@@ -331,7 +331,7 @@ mod tests {
             assert!(deliveries.send(delivery).is_ok());
             let mut tasks = JoinSet::new();
             let settle = async { outcomes.push(settled.recv().await.expect("it is settled").1) };
-            agent.take_until(&mut inbox, &mut tasks, settle).await;
+            agent.receive_until(&mut inbox, &mut tasks, settle).await;
         }
         outcomes
     }
@@ -343,7 +343,7 @@ mod tests {
         let partly = body(&[good(), json!({ "counter_name": "" })]);
         let outcome = outcomes(&taking, &aside, &partly, 3).await;
         assert_eq!(outcome, [Outcome::Returned, Outcome::Done, Outcome::Done]);
-        // The third may be one that somebody has replayed.
+        // The third may have been replayed.
         assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (3, 2));
         assert_eq!(outcomes(&taking, &aside, &body(&[good()]), 2).await, [Outcome::Done; 2]);
         assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (4, 2));

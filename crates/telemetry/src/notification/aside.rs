@@ -1,7 +1,8 @@
-//! Messages that were set aside: what is known of each, how they go back, and how many are kept.
+//! The aside queue: its messages, their replay, and its limits.
 //!
-//! They lie in a queue of the broker, so that neither a restart nor a kill of an agent loses one. A message is in that queue before it is
-//! acknowledged where it came from, and back in its own queue before it leaves this one: what is cut short happens twice.
+//! It is a queue of the broker, so no message is lost when an agent stops or crashes. A message is published to the
+//! aside queue before it is acknowledged in its own, and the other way round on replay. An interruption duplicates it;
+//! nothing is lost.
 
 use std::{
     borrow::Cow,
@@ -20,20 +21,20 @@ use super::{Figures, read};
 use crate::{
     messaging::{
         AmqpOutbox, MessagingError,
-        browser::{Browser, Held, depth, trim},
+        browser::{Browser, HeldMessage, depth, trim},
         compression::{Compression, HEADER, decompressed},
         envelope,
     },
     time::naive_iso,
 };
 
-/// Characters of a reason that are kept.
+/// Maximum characters of a stored reason.
 const REASON_CHARACTERS_MAX: usize = 500;
 
-/// Of an id, which is shown in hexadecimal digits.
+/// Bytes of an id, shown as hexadecimal digits.
 const ID_BYTES: usize = 6;
 
-/// How often the queue is looked at, and how often where nothing was set aside.
+/// Interval of counting the queue; the second one applies while nothing was set aside.
 const LOOK: Duration = Duration::from_secs(1);
 const IDLE_LOOK: Duration = Duration::from_secs(10);
 
@@ -42,13 +43,13 @@ const QUEUE: &str = "queue";
 const TRIES: &str = "tries";
 const TIME: &str = "time";
 
-/// The queue for what cannot be published, and what it keeps.
+/// The aside queue and its limits.
 #[derive(Clone, Debug)]
 pub struct AsideOptions {
     pub queue: String,
-    /// Beyond it the oldest messages are dropped; `None` for any number.
+    /// Beyond it the oldest messages are dropped; `None`: no limit.
     pub messages_max: Option<u32>,
-    /// Older messages are dropped; `None`: none for its age.
+    /// Older messages are dropped; `None`: no limit.
     pub age_max: Option<Duration>,
 }
 
@@ -60,46 +61,46 @@ pub(super) fn headers(reason: &str, queue: &str, tries: u32, now: Timestamp) -> 
         .to_vec()
 }
 
-/// A message that was set aside, held.
+/// A message in the aside queue, held by a browser.
 #[derive(Clone, Debug)]
 pub struct Aside {
-    /// Of the queue that it came from and of its bytes: the same message has it again when it is set aside again.
+    /// A hash of its queue and body: the same message gets the same id when it is set aside again.
     pub id: String,
-    /// ISO 8601, UTC; empty where it is not known.
+    /// ISO 8601, UTC; empty if unknown.
     pub time: String,
-    /// Where it came from.
+    /// Its original queue.
     pub queue: String,
     pub tries: String,
     pub reason: String,
-    pub held: Held,
+    pub held: HeldMessage,
 }
 
 impl Aside {
-    pub fn new(held: Held) -> Self {
+    pub fn new(held: HeldMessage) -> Self {
         let text = |name| held.header(name).unwrap_or_default().to_owned();
         let (queue, time, tries, reason) = (text(QUEUE), text(TIME), text(TRIES), text(REASON));
         Aside { id: id(&queue, &held.body), time, queue, tries, reason, held }
     }
 
-    /// What a message says that it tells of; `None` where that cannot be read.
+    /// The event type; `None` if it cannot be read.
     pub fn event_type(&self) -> Option<String> {
         let body = decompressed(&self.held.body).ok()?;
         let message = envelope::open(&body).ok()?;
         read(&message).ok().map(|notification| notification.event_type.into_owned())
     }
 
-    /// The message out of its envelope; as it came where it has none that can be opened.
+    /// The message without its envelope; the body itself if it has no readable envelope.
     pub fn text(&self) -> String {
         let body = decompressed(&self.held.body).unwrap_or(Cow::Borrowed(&self.held.body));
         envelope::open(&body).map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), Cow::into_owned)
     }
 
-    /// Brings it back to the queue that it came from.
+    /// Moves it back to its original queue.
     pub async fn replay(&self, browser: &Browser) -> Result<(), MessagingError> {
         if self.queue.is_empty() {
             return Err(MessagingError("it does not say which queue it came from".to_owned()));
         }
-        // Other agents of that queue know a compressed message by its header alone.
+        // Other agents recognise a compressed message by its header only.
         let compression = Compression::of(&self.held.body);
         let header = compression.map(|one| (HEADER.to_owned(), one.content_type().to_owned()));
         browser.forward(&self.held, &self.queue, header.as_slice()).await
@@ -116,23 +117,23 @@ fn id(queue: &str, body: &[u8]) -> String {
     format!("{:0width$x}", u64::from_be_bytes(first), width = 2 * ID_BYTES)
 }
 
-/// The queue as an agent sees it, for `/metrics`.
+/// State of the aside queue, for `/metrics`.
 #[derive(Debug, Default)]
 pub struct AsideFigures {
-    /// Messages that wait there, of all agents.
+    /// Messages in the queue, of all agents.
     pub waiting: AtomicU64,
-    /// How many this agent has dropped since there were too many.
+    /// Messages dropped by this agent because of the length limit.
     pub dropped: AtomicU64,
 }
 
-/// Counts the messages in the queue and drops the oldest beyond its length. Never ends.
-pub async fn keep(outbox: Arc<AmqpOutbox>, options: AsideOptions, figures: Arc<Figures>) {
+/// Counts the messages at intervals and drops the oldest beyond the limit. Never returns.
+pub async fn enforce_limits(outbox: Arc<AmqpOutbox>, options: AsideOptions, figures: Arc<Figures>) {
     let mut looked: Option<(u64, Instant)> = None;
     let mut is_away = false;
     loop {
         let set_aside = figures.set_aside.get();
         if looked.is_none_or(|(before, at)| before != set_aside || at.elapsed() >= IDLE_LOOK) {
-            let outcome = look(&outbox, &options, &figures.aside).await;
+            let outcome = enforce_limits_once(&outbox, &options, &figures.aside).await;
             if let Err(error) = &outcome
                 && !is_away
             {
@@ -145,7 +146,7 @@ pub async fn keep(outbox: Arc<AmqpOutbox>, options: AsideOptions, figures: Arc<F
     }
 }
 
-async fn look(
+async fn enforce_limits_once(
     outbox: &AmqpOutbox,
     options: &AsideOptions,
     figures: &AsideFigures,

@@ -1,8 +1,8 @@
-//! The ids of the messages that were acknowledged last: a sender that is unsure sends again.
+//! Ids of the last acknowledged messages, to detect duplicates: an unsure sender sends again.
 
 use std::collections::VecDeque;
 
-/// As many as oslo.messaging remembers.
+/// As many as oslo.messaging keeps.
 const REMEMBERED: usize = 16;
 
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ impl Duplicates {
         self.0.iter().any(|known| known == id)
     }
 
-    pub fn remember(&mut self, id: String) {
+    pub fn insert(&mut self, id: String) {
         if self.0.len() >= REMEMBERED {
             self.0.pop_front();
         }
@@ -29,7 +29,7 @@ mod tests {
     fn the_last_sixteen_are_known() {
         let mut duplicates = Duplicates::default();
         for number in 0..20 {
-            duplicates.remember(number.to_string());
+            duplicates.insert(number.to_string());
         }
         assert!(!duplicates.contains("3") && duplicates.contains("4") && duplicates.contains("19"));
     }

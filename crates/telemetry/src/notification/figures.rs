@@ -1,4 +1,4 @@
-//! What an agent counts, for `/metrics`.
+//! The agent's counters for `/metrics`.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use crate::{
     time::now,
 };
 
-/// A number that only grows.
+/// A counter.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
@@ -34,7 +34,7 @@ impl Count {
     }
 }
 
-/// Of one agent.
+/// Counters of one agent.
 #[derive(Debug, Default)]
 pub struct Figures {
     pub messages: Count,
@@ -44,28 +44,28 @@ pub struct Figures {
     pub acknowledged: Count,
     pub duplicates: Count,
     pub redelivered: Count,
-    /// In no envelope that could be opened.
+    /// Without a readable envelope.
     pub undecodable: Count,
     /// With fields missing or of the wrong type.
     pub malformed: Count,
-    /// Samples that are none, within messages that hold others.
+    /// Invalid samples within otherwise valid messages.
     pub bad_samples: Count,
     pub retries: Count,
     pub set_aside: Count,
     pub aside: AsideFigures,
-    /// When the messages in flight were sent, by their number.
+    /// Send times of the messages in flight, by message number.
     in_flight: Mutex<BTreeMap<u64, Option<Timestamp>>>,
     numbers: AtomicU64,
     consumers: Mutex<Vec<Arc<ConsumerFigures>>>,
 }
 
 impl Figures {
-    /// The broker's side of an agent; there may be several.
+    /// Adds a consumer; there may be several.
     pub fn watch(&self, consumer: Arc<ConsumerFigures>) {
         self.consumers.lock().push(consumer);
     }
 
-    /// A message has come; what is answered is its number.
+    /// Registers a message and returns its number.
     pub(super) fn began(&self, bytes: usize, is_redelivered: bool) -> u64 {
         self.messages.add(1);
         self.bytes.add(bytes);
@@ -75,9 +75,9 @@ impl Figures {
         number
     }
 
-    /// When the message was sent, as its sender says.
+    /// Sets the send time, as claimed by the sender.
     pub(super) fn sent(&self, number: u64, timestamp: &str) {
-        // Relative texts mean nothing here: the present is as good.
+        // Relative times are meaningless here: the current time will do.
         let Ok(sent) = timestamp_of_text(timestamp, now()) else { return };
         if let Some(place) = self.in_flight.lock().get_mut(&number) {
             *place = Some(sent);
@@ -88,7 +88,7 @@ impl Figures {
         self.in_flight.lock().remove(&number);
     }
 
-    /// Seconds since the oldest message in flight was sent; 0 where there is none.
+    /// Age in seconds of the oldest message in flight; 0 if there is none.
     pub fn oldest_seconds(&self) -> f64 {
         let oldest = self.in_flight.lock().values().flatten().min().copied();
         oldest.map_or(0.0, |oldest| ((now().0 - oldest.0) as f64 / 1e9).max(0.0))
@@ -112,11 +112,11 @@ impl Figures {
     }
 }
 
-/// A registry owns its collectors, and agents keep their figures.
+/// Needed since a registry owns its collectors, and the agent keeps its counters.
 #[derive(Debug)]
-pub struct FiguresCollector(pub Arc<Figures>);
+pub struct NotificationFiguresCollector(pub Arc<Figures>);
 
-impl Collector for FiguresCollector {
+impl Collector for NotificationFiguresCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let name = |name: &str| format!("gnudi_notification_{name}");
         for (own, help, count) in self.0.counts() {

@@ -1,11 +1,11 @@
-//! What becomes of one message: by its priority, samples and events of it, handed to pipelines.
+//! Processes one message: makes its samples and events, depending on its priority, and hands them to the pipelines.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::{
-    BadSamples, Duplicates, Figures, Malformed, Notification, Polled, polled,
+    BadSamples, Duplicates, Figures, MalformedNotification, Notification, Polled, polled,
     polled::{EVENT_TYPE, MetadataMemory, Scanned, scan},
     read,
 };
@@ -24,70 +24,74 @@ use crate::{
     sample::Sample,
 };
 
-/// One try to publish a message.
+/// The result of one attempt to publish a message.
 pub enum Attempt {
-    /// Handed over; the receipt tells when it is safe.
+    /// Handed over; the receipt resolves once the contents are safe.
     Published { receipt: Receipt, unique_id: Option<String>, bad: Option<BadSamples> },
-    /// It was acknowledged a moment ago.
+    /// It was acknowledged recently.
     Duplicate,
-    /// Nobody can read it.
+    /// Not readable.
     Undecodable(String),
-    /// It can be read, and makes no sense.
-    Malformed(Malformed),
+    /// Readable, but not valid.
+    MalformedNotification(MalformedNotification),
 }
 
-/// The pipelines, and what makes samples and events for them.
-pub struct Handler {
+/// The pipelines, and the definitions that make samples and events for them.
+pub struct MessageHandler {
     pub pipelines: Arc<dyn Publisher>,
-    /// `None`: no samples are wanted but those that polling agents send.
+    /// `None`: no samples, except those of polling agents.
     pub meters: Option<MeterDefinitions>,
-    /// Who knows the names of users and projects; `None`: samples of definitions go without.
+    /// Looks up user and project names; `None`: samples go without.
     pub names: Option<Arc<Names>>,
-    /// `None`: no events are wanted.
+    /// `None`: no events.
     pub events: Option<EventDefinitions>,
     pub figures: Arc<Figures>,
     pub duplicates: Mutex<Duplicates>,
     pub metadata: MetadataMemory,
 }
 
-impl Handler {
-    /// Publishes what a message holds. `number` is the message's among the agent's figures.
+impl MessageHandler {
+    /// Publishes the contents of a message. `number` is its number among the agent's figures.
     pub fn attempt(&self, body: &[u8], number: u64) -> Attempt {
         let body = match compression::decompressed(body) {
             Ok(body) => body,
             Err(CompressionError::TooLarge) => {
-                return Attempt::Malformed(Malformed(CompressionError::TooLarge.to_string()));
+                return Attempt::MalformedNotification(MalformedNotification(
+                    CompressionError::TooLarge.to_string(),
+                ));
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
         };
         if let Some(Scanned { timestamp, unique_id, samples }) = scan(&body, &self.metadata) {
-            return self.once(number, &timestamp, unique_id.as_deref(), || {
+            return self.publish_unless_duplicate(number, &timestamp, unique_id.as_deref(), || {
                 Ok((self.publish_polled(&Polled { samples, bad: None }), None))
             });
         }
         let message = match envelope::open(&body) {
             Ok(message) => message,
             Err(error @ EnvelopeError::TooLarge(_)) => {
-                return Attempt::Malformed(Malformed(error.to_string()));
+                return Attempt::MalformedNotification(MalformedNotification(error.to_string()));
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
         };
         let notification = match read(&message) {
             Ok(notification) => notification,
-            Err(malformed) if is_json(&message) => return Attempt::Malformed(malformed),
+            Err(malformed) if is_json(&message) => return Attempt::MalformedNotification(malformed),
             Err(malformed) => return Attempt::Undecodable(malformed.0),
         };
         let unique_id = notification.unique_id.as_deref();
-        self.once(number, &notification.timestamp, unique_id, || self.publish(&notification))
+        self.publish_unless_duplicate(number, &notification.timestamp, unique_id, || {
+            self.publish(&notification)
+        })
     }
 
-    /// Publishes a message unless it was published a moment ago.
-    fn once(
+    /// Publishes a message unless it is a recent duplicate.
+    fn publish_unless_duplicate(
         &self,
         number: u64,
         timestamp: &str,
         unique_id: Option<&str>,
-        publish: impl FnOnce() -> Result<(Receipt, Option<BadSamples>), Malformed>,
+        publish: impl FnOnce() -> Result<(Receipt, Option<BadSamples>), MalformedNotification>,
     ) -> Attempt {
         self.figures.sent(number, timestamp);
         let unique_id = unique_id.map(str::to_owned);
@@ -96,7 +100,7 @@ impl Handler {
         }
         match publish() {
             Ok((receipt, bad)) => Attempt::Published { receipt, unique_id, bad },
-            Err(malformed) => Attempt::Malformed(malformed),
+            Err(malformed) => Attempt::MalformedNotification(malformed),
         }
     }
 
@@ -106,8 +110,8 @@ impl Handler {
         self.pipelines.samples(samples)
     }
 
-    /// Publishes what definitions have made, once the names are known that belong to it.
-    fn publish_made(&self, MadeSamples { mut samples, looked_up }: MadeSamples) -> Receipt {
+    /// Publishes samples and events made by definitions, once the names they need are known.
+    fn publish_converted(&self, MadeSamples { mut samples, looked_up }: MadeSamples) -> Receipt {
         let Some(names) = self.names.clone().filter(|_| !looked_up.is_empty()) else {
             return self.pipelines.samples(&samples);
         };
@@ -116,14 +120,17 @@ impl Handler {
             for range in looked_up {
                 names.complete(&mut samples[range]).await;
             }
-            // Without the samples, which need not be kept until they are stored.
+            // Drops the samples early: they need not stay in memory until they are stored.
             let receipt = pipelines.samples(&samples);
             drop(samples);
             receipt.await
         })
     }
 
-    fn publish(&self, notification: &Notification<'_>) -> Result<(Receipt, Option<BadSamples>), Malformed> {
+    fn publish(
+        &self,
+        notification: &Notification<'_>,
+    ) -> Result<(Receipt, Option<BadSamples>), MalformedNotification> {
         let (is_sample, is_info, is_error) = match &*notification.priority {
             "sample" => (true, false, false),
             "info" => (false, true, false),
@@ -145,16 +152,16 @@ impl Handler {
         if meters.is_none() && events.is_none() {
             return Ok((Receipt::all(receipts), bad));
         }
-        // Both are made before either is published: what cannot be converted is set aside whole.
+        // Both are made before either is published: a message that fails is set aside whole.
         let document = notification.document();
-        let unusable = |error: LookupError| Malformed(error.0);
+        let unusable = |error: LookupError| MalformedNotification(error.0);
         let made =
             meters.map(|meters| meters.samples(notification, &document)).transpose().map_err(unusable)?;
         let event =
             events.map(|events| events.event(notification, &document)).transpose().map_err(unusable)?;
         if let Some(made) = made.filter(|made| !made.samples.is_empty()) {
             self.figures.samples.add(made.samples.len());
-            receipts.push(self.publish_made(made));
+            receipts.push(self.publish_converted(made));
         }
         if let Some(event) = event.flatten() {
             self.figures.events.add(1);
@@ -174,7 +181,7 @@ impl Publisher for Pipelines {
     }
 }
 
-/// Whether it is JSON at all, asked only where a message could not be read.
+/// Whether it is JSON at all; checked only for messages that could not be read.
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }

@@ -1,30 +1,30 @@
-//! A notification as services put it on the bus (oslo.messaging), out of its envelope.
+//! A notification as services send it (oslo.messaging), without its envelope.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, value::RawValue};
 
-/// One notification. Texts borrow from the message's body.
+/// One notification. Texts borrow from the message body.
 #[derive(Clone, Debug)]
 pub struct Notification<'a> {
     pub publisher_id: Cow<'a, str>,
     pub event_type: Cow<'a, str>,
-    /// In lower case: audit, debug, info, warn, error, critical, sample.
+    /// Lower case: audit, debug, info, warn, error, critical, sample.
     pub priority: Cow<'a, str>,
     pub message_id: Cow<'a, str>,
     /// `YYYY-MM-DD HH:MM:SS.ffffff`, UTC, as the sender wrote it.
     pub timestamp: Cow<'a, str>,
-    /// JSON of any shape, not yet looked into.
+    /// Unparsed JSON.
     pub payload: &'a RawValue,
-    /// What stood behind `_context_`, without that prefix.
+    /// The fields with the prefix `_context_`, without the prefix.
     pub context: Map<String, Value>,
-    /// By which duplicates are known.
+    /// Identifies duplicates.
     pub unique_id: Option<Cow<'a, str>>,
 }
 
 impl Notification<'_> {
-    /// The form that definitions look into, with the parts that oslo.messaging hands on: `ctxt`, `publisher_id`,
-    /// `event_type`, `payload`, and `metadata` with `message_id` and `timestamp`.
+    /// The document that definitions look values up in: `ctxt`, `publisher_id`, `event_type`, `payload`, and `metadata`
+    /// with `message_id` and `timestamp`, as oslo.messaging passes them to endpoints.
     pub fn document(&self) -> Value {
         let payload: Value = serde_json::from_str(self.payload.get()).unwrap_or(Value::Null);
         let metadata = [("message_id", &self.message_id), ("timestamp", &self.timestamp)];

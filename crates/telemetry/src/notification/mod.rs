@@ -1,8 +1,9 @@
-//! The notification agent: takes what services put on the bus, makes samples and events of it, and hands them to pipelines.
+//! The notification agent: consumes notifications of services, makes samples and events of them, and hands them to
+//! pipelines.
 //!
-//! A message is acknowledged when all that it held is where its publishers put it, never before. `read` takes a message out
-//! of its envelope, `polled` the samples that polling agents send, `handler` decides what becomes of a message, `agent` is
-//! the loop around it, `aside` knows what was set aside, `duplicates` the last messages, and `figures` counts.
+//! A message is acknowledged only once its publishers have stored all of its contents. `read` parses a message,
+//! `polled` the samples of polling agents, `handler` processes one message, `agent` is the loop, `aside` the queue of
+//! failed messages, `duplicates` detects repeated messages, and `figures` counts.
 
 mod agent;
 pub mod aside;
@@ -14,11 +15,11 @@ mod polled;
 mod read;
 mod text;
 
-pub use agent::{Agent, AgentOptions};
+pub use agent::{NotificationAgent, NotificationAgentOptions};
 pub use aside::{AsideFigures, AsideOptions};
 pub use duplicates::Duplicates;
-pub use figures::{Figures, FiguresCollector};
-pub use handler::Handler;
+pub use figures::{Figures, NotificationFiguresCollector};
+pub use handler::MessageHandler;
 pub use message::Notification;
 pub use polled::{BadSamples, MetadataMemory, Polled, polled};
-pub use read::{Malformed, read};
+pub use read::{MalformedNotification, read};

@@ -1,4 +1,4 @@
-//! The fields of a message that is out of its envelope.
+//! Deserializes a notification without its envelope.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,25 +10,25 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::{Notification, text::Text};
 
-/// Texts of a message's head, such as its event type, have no more bytes.
+/// Maximum bytes of a header text such as the event type.
 pub(super) const HEAD_BYTES_MAX: usize = 1024;
 
-/// Keys of a message's context, at most.
+/// Maximum number of keys of a message's context.
 pub(super) const CONTEXT_KEYS_MAX: usize = 1000;
 
-/// A message that is JSON in an envelope, perhaps, but no notification.
+/// Valid JSON, but not a notification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Malformed(pub String);
+pub struct MalformedNotification(pub String);
 
-/// Reads a message. Required are an event type, a priority and a payload; the other texts may be missing and are empty then.
-pub fn read(message: &str) -> Result<Notification<'_>, Malformed> {
+/// Reads a message. Event type, priority and payload are required; other missing texts are empty.
+pub fn read(message: &str) -> Result<Notification<'_>, MalformedNotification> {
     let mut deserializer = serde_json::Deserializer::from_str(message);
     let notification = deserializer.deserialize_map(NotificationVisitor).and_then(|notification| {
         deserializer.end()?;
         Ok(notification)
     });
-    notification.map_err(|error| Malformed(error.to_string()))
+    notification.map_err(|error| MalformedNotification(error.to_string()))
 }
 
 struct NotificationVisitor;

@@ -1,4 +1,4 @@
-//! A text of a JSON document that borrows from it where it has no escapes.
+//! A JSON text that borrows from its document if it has no escapes.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,7 +7,7 @@ use serde::{
     de::{Error, Visitor},
 };
 
-/// serde borrows a `Cow` that is a field itself, but none within an `Option`.
+/// serde borrows a `Cow` field, but not one inside an `Option`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text<'a>(pub Cow<'a, str>);
 

@@ -1,15 +1,15 @@
-//! What pipelines count.
+//! Counters of the pipelines.
 
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
 /// Clones share their counters.
 #[derive(Clone, Debug, Default)]
 pub struct PipelineFigures {
-    /// With a volume, whether or not a pipeline takes them.
+    /// With a valid volume, whether or not a pipeline accepts them.
     pub samples: Counter,
-    /// Dropped, since their volume is no number.
+    /// Dropped because the volume is not a number.
     pub samples_without_volume: Counter,
-    /// That no pipeline takes.
+    /// Accepted by no pipeline.
     pub samples_unrouted: Counter,
     pub events: Counter,
     pub events_unrouted: Counter,

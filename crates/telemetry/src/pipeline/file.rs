@@ -1,7 +1,7 @@
-//! `pipeline.yaml` and `event_pipeline.yaml`: sources that select names and lead to sinks, and sinks that name publishers.
+//! Parses `pipeline.yaml` and `event_pipeline.yaml`: sources select names and refer to sinks; sinks name publishers.
 //!
-//! What Ceilometer refuses is refused, and what it ignores without a word is told: forms and keys of older releases, whose
-//! work would otherwise be missed only later. Publishers are opened elsewhere.
+//! Files that Ceilometer rejects are rejected. What Ceilometer silently ignores (forms and keys of older releases) is
+//! logged. Publishers are opened elsewhere.
 
 use std::{
     collections::HashSet,
@@ -9,13 +9,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Purpose, Selection};
+use super::{PipelineKind, Selection};
 use crate::{
-    located::{Located, Node},
+    located::{Located, YamlNode},
     yaml::{self, YamlError},
 };
 
-/// A file that makes no pipelines.
+/// Why a file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
     #[error(transparent)]
@@ -24,62 +24,62 @@ pub enum PipelineError {
     Wrong { path: PathBuf, line: u64, key: String, problem: String },
 }
 
-/// One file's pipelines.
+/// The pipelines of one file.
 #[derive(Clone, Debug)]
 pub struct PipelineFile {
-    pub sources: Vec<Source>,
-    pub sinks: Vec<Sink>,
+    pub sources: Vec<PipelineSource>,
+    pub sinks: Vec<PipelineSink>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct PipelineSource {
     pub name: String,
     pub selection: Selection,
-    /// Places in the file's list of sinks.
+    /// Indexes into the file's sinks.
     pub sinks: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Sink {
+pub struct PipelineSink {
     pub name: String,
-    /// URLs, each with `://`.
+    /// URLs with `://`.
     pub publishers: Vec<String>,
 }
 
-/// Names of the transformers that were there until 2018.
+/// Sections of the transformers, removed in 2018.
 const TRANSFORMERS_GONE: &str = "transformers were removed from Ceilometer in 2018 and are not run; delete this key, and let \
     the store compute: rates and deltas are Gnocchi's aggregates \"rate:mean\" and so on (archive policies ceilometer-low-rate and \
     ceilometer-high-rate have them), arithmetic and units are its operations on aggregates";
 
 impl PipelineFile {
-    /// What holds where there is no file: everything goes to the store.
-    pub fn defaults(purpose: Purpose) -> Self {
+    /// The default without a file: everything goes to the store.
+    pub fn defaults(purpose: PipelineKind) -> Self {
         let (source, sink) = match purpose {
-            Purpose::Samples => ("meter_source", "meter_sink"),
-            Purpose::Events => ("event_source", "event_sink"),
+            PipelineKind::Samples => ("meter_source", "meter_sink"),
+            PipelineKind::Events => ("event_source", "event_sink"),
         };
         PipelineFile {
-            sources: vec![Source {
+            sources: vec![PipelineSource {
                 name: source.to_owned(),
                 selection: Selection::everything(),
                 sinks: vec![0],
             }],
-            sinks: vec![Sink { name: sink.to_owned(), publishers: vec!["gnocchi://".to_owned()] }],
+            sinks: vec![PipelineSink { name: sink.to_owned(), publishers: vec!["gnocchi://".to_owned()] }],
         }
     }
 
-    pub fn load(path: &Path, purpose: Purpose) -> Result<Self, PipelineError> {
+    pub fn load(path: &Path, purpose: PipelineKind) -> Result<Self, PipelineError> {
         PipelineFile::parse(path, &yaml::text(path)?, purpose)
     }
 
-    /// Reads a text; `path` is for errors.
-    pub fn parse(path: &Path, text: &str, purpose: Purpose) -> Result<Self, PipelineError> {
+    /// Parses a text; `path` is for errors.
+    pub fn parse(path: &Path, text: &str, purpose: PipelineKind) -> Result<Self, PipelineError> {
         let file = Located::parse(path, text)?;
         Reader { path, purpose }.read(&file)
     }
 
-    /// The names of the pipelines: a source and one of its sinks each.
-    pub fn pipelines(&self) -> impl Iterator<Item = (String, &Source, &Sink)> {
+    /// The names of the pipelines: each is a source with one of its sinks.
+    pub fn pipelines(&self) -> impl Iterator<Item = (String, &PipelineSource, &PipelineSink)> {
         self.sources.iter().flat_map(move |source| {
             source.sinks.iter().map(move |sink| {
                 let sink = &self.sinks[*sink];
@@ -95,18 +95,18 @@ fn pipeline_name(source: &str, sink: &str) -> String {
 
 struct Reader<'a> {
     path: &'a Path,
-    purpose: Purpose,
+    purpose: PipelineKind,
 }
 
 impl Reader<'_> {
-    fn wrong(&self, line: u64, key: impl fmt::Display, problem: impl fmt::Display) -> PipelineError {
+    fn error(&self, line: u64, key: impl fmt::Display, problem: impl fmt::Display) -> PipelineError {
         let (key, problem) = (key.to_string(), problem.to_string());
         PipelineError::Wrong { path: self.path.to_owned(), line, key, problem }
     }
 
     fn read(&self, file: &Located) -> Result<PipelineFile, PipelineError> {
         if file.list().is_some() {
-            return Err(self.wrong(
+            return Err(self.error(
                 file.line,
                 "the file",
                 "a list of pipelines is the form before 2013; write two lists, `sources` (name, meters or events, sinks) and \
@@ -122,7 +122,7 @@ impl Reader<'_> {
         let mut names = HashSet::new();
         for (name, ..) in read.pipelines() {
             if !names.insert(name.clone()) {
-                return Err(self.wrong(
+                return Err(self.error(
                     file.get("sources").map_or(file.line, |list| list.line),
                     "sources",
                     format!(
@@ -139,9 +139,9 @@ impl Reader<'_> {
 
     fn entries<'f>(&self, file: &'f Located, key: &str) -> Result<&'f [Located], PipelineError> {
         let list = file.get(key).ok_or_else(|| {
-            self.wrong(file.line.max(1), key, "missing; both `sources` and `sinks` are required")
+            self.error(file.line.max(1), key, "missing; both `sources` and `sinks` are required")
         })?;
-        list.list().ok_or_else(|| self.wrong(list.line, key, format!("must be a list, not {}", list.kind())))
+        list.list().ok_or_else(|| self.error(list.line, key, format!("must be a list, not {}", list.kind())))
     }
 
     /// Reads the entries of a list, whose names must differ.
@@ -155,8 +155,8 @@ impl Reader<'_> {
         let mut all = Vec::with_capacity(entries.len());
         for (at, entry) in entries.iter().enumerate() {
             let at = format!("{list}[{at}]");
-            let Node::Map(_) = &entry.node else {
-                return Err(self.wrong(
+            let YamlNode::Map(_) = &entry.node else {
+                return Err(self.error(
                     entry.line,
                     at,
                     format!("must be a map with a name, not {}", entry.kind()),
@@ -164,16 +164,16 @@ impl Reader<'_> {
             };
             let name = match entry.get("name") {
                 Some(name) => name.text().ok_or_else(|| {
-                    self.wrong(
+                    self.error(
                         name.line,
                         format!("{at}.name"),
                         format!("must be a text, not {}", name.kind()),
                     )
                 })?,
-                None => return Err(self.wrong(entry.line, format!("{at}.name"), "missing")),
+                None => return Err(self.error(entry.line, format!("{at}.name"), "missing")),
             };
             if !names.insert(name) {
-                return Err(self.wrong(
+                return Err(self.error(
                     entry.line,
                     format!("{at}.name"),
                     format!("{name} is taken by another of the {list}"),
@@ -184,14 +184,14 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    fn sink(&self, at: &str, name: String, entry: &Located) -> Result<Sink, PipelineError> {
-        self.tell_unknown(at, entry, &["name", "publishers", "transformers"]);
+    fn sink(&self, at: &str, name: String, entry: &Located) -> Result<PipelineSink, PipelineError> {
+        self.warn_unknown(at, entry, &["name", "publishers", "transformers"]);
         if let Some(transformers) = entry.get("transformers").filter(|value| !value.is_empty()) {
-            return Err(self.wrong(transformers.line, format!("{at}.transformers"), TRANSFORMERS_GONE));
+            return Err(self.error(transformers.line, format!("{at}.transformers"), TRANSFORMERS_GONE));
         }
         let mut publishers = self.texts(at, entry, "publishers")?;
         if publishers.is_empty() {
-            return Err(self.wrong(
+            return Err(self.error(
                 entry.line,
                 format!("{at}.publishers"),
                 "names no publisher; gnocchi:// is the store",
@@ -202,7 +202,7 @@ impl Reader<'_> {
                 url.push_str("://");
             }
         }
-        Ok(Sink { name, publishers })
+        Ok(PipelineSink { name, publishers })
     }
 
     fn source(
@@ -210,40 +210,45 @@ impl Reader<'_> {
         at: &str,
         name: String,
         entry: &Located,
-        sinks: &[Sink],
-    ) -> Result<Source, PipelineError> {
+        sinks: &[PipelineSink],
+    ) -> Result<PipelineSource, PipelineError> {
         let (key, other) = match self.purpose {
-            Purpose::Samples => ("meters", "events"),
-            Purpose::Events => ("events", "meters"),
+            PipelineKind::Samples => ("meters", "events"),
+            PipelineKind::Events => ("events", "meters"),
         };
-        self.tell_unknown(at, entry, &["name", "sinks", key]);
+        self.warn_unknown(at, entry, &["name", "sinks", key]);
         if entry.get(key).is_none() {
             let hint = if entry.get(other).is_some() {
                 format!("missing; `{other}` belong into the other of the two pipeline files")
             } else {
                 "missing; write [\"*\"] to take everything".to_owned()
             };
-            return Err(self.wrong(entry.line, format!("{at}.{key}"), hint));
+            return Err(self.error(entry.line, format!("{at}.{key}"), hint));
         }
         let everything = entry.get(key).and_then(Located::text) == Some("*");
         let names = if everything { vec!["*".to_owned()] } else { self.texts(at, entry, key)? };
         let line = entry.get(key).map_or(entry.line, |list| list.line);
         let selection =
-            Selection::new(&names).map_err(|error| self.wrong(line, format!("{at}.{key}"), error))?;
-        Ok(Source { name, selection, sinks: self.source_sinks(at, entry, sinks)? })
+            Selection::new(&names).map_err(|error| self.error(line, format!("{at}.{key}"), error))?;
+        Ok(PipelineSource { name, selection, sinks: self.source_sinks(at, entry, sinks)? })
     }
 
-    fn source_sinks(&self, at: &str, entry: &Located, sinks: &[Sink]) -> Result<Vec<usize>, PipelineError> {
+    fn source_sinks(
+        &self,
+        at: &str,
+        entry: &Located,
+        sinks: &[PipelineSink],
+    ) -> Result<Vec<usize>, PipelineError> {
         let key = format!("{at}.sinks");
         let names = self.texts(at, entry, "sinks")?;
         if names.is_empty() {
-            return Err(self.wrong(entry.line, key, "names no sink; what the source takes would go nowhere"));
+            return Err(self.error(entry.line, key, "names no sink; what the source takes would go nowhere"));
         }
         let lines = entry.get("sinks").and_then(Located::list).unwrap_or_default();
         let place = |(name, line): (&String, &Located)| {
             sinks.iter().position(|sink| sink.name == *name).ok_or_else(|| {
                 let known: Vec<&str> = sinks.iter().map(|sink| sink.name.as_str()).collect();
-                self.wrong(
+                self.error(
                     line.line,
                     &key,
                     format!("no sink is called {name}; there are: {}", known.join(", ")),
@@ -253,29 +258,29 @@ impl Reader<'_> {
         names.iter().zip(lines).map(place).collect()
     }
 
-    /// A list of texts; empty where the value is `null`, and an error where the key is missing.
+    /// A list of texts; empty if `null`, an error if the key is missing.
     fn texts(&self, at: &str, entry: &Located, key: &str) -> Result<Vec<String>, PipelineError> {
         let at = format!("{at}.{key}");
-        let value = entry.get(key).ok_or_else(|| self.wrong(entry.line, &at, "missing"))?;
+        let value = entry.get(key).ok_or_else(|| self.error(entry.line, &at, "missing"))?;
         match &value.node {
-            Node::Null => Ok(Vec::new()),
-            Node::List(items) => items
+            YamlNode::Null => Ok(Vec::new()),
+            YamlNode::List(items) => items
                 .iter()
                 .map(|item| {
                     let wrong =
-                        || self.wrong(item.line, &at, format!("must hold texts, not {}", item.kind()));
+                        || self.error(item.line, &at, format!("must hold texts, not {}", item.kind()));
                     item.text().map(str::to_owned).ok_or_else(wrong)
                 })
                 .collect(),
-            Node::Text(text) => {
-                Err(self.wrong(value.line, &at, format!("must be a list; write [\"{text}\"]")))
+            YamlNode::Text(text) => {
+                Err(self.error(value.line, &at, format!("must be a list; write [\"{text}\"]")))
             }
-            _ => Err(self.wrong(value.line, &at, format!("must be a list of texts, not {}", value.kind()))),
+            _ => Err(self.error(value.line, &at, format!("must be a list of texts, not {}", value.kind()))),
         }
     }
 
-    fn tell_unknown(&self, at: &str, entry: &Located, known: &[&str]) {
-        let Node::Map(entries) = &entry.node else { return };
+    fn warn_unknown(&self, at: &str, entry: &Located, known: &[&str]) {
+        let YamlNode::Map(entries) = &entry.node else { return };
         for (key, _) in entries.iter().filter(|(key, _)| !known.contains(&key.value.as_str())) {
             let (file, line, key) = (self.path.display(), key.referenced.line(), &key.value);
             let hint = match key.as_str() {

@@ -1,11 +1,12 @@
-//! What the two pipeline files may say, and what is said of those that say something else.
+//! Valid pipeline files, and the errors of invalid ones.
 
 use std::path::Path;
 
-use super::{Purpose, file::PipelineFile};
+use super::{PipelineKind, file::PipelineFile};
 
 fn parse(text: &str) -> Result<PipelineFile, String> {
-    PipelineFile::parse(Path::new("pipeline.yaml"), text, Purpose::Samples).map_err(|error| error.to_string())
+    PipelineFile::parse(Path::new("pipeline.yaml"), text, PipelineKind::Samples)
+        .map_err(|error| error.to_string())
 }
 
 const SINKS: &str = "sinks:\n  - name: k\n    publishers: [gnocchi://]\n";
@@ -21,10 +22,10 @@ fn sources_lead_to_sinks() {
     let names: Vec<String> = file.pipelines().map(|(name, ..)| name).collect();
     assert_eq!(names, ["a:k", "a:l", "l"]);
     assert_eq!(file.sinks[0].publishers, ["notifier://", "file:///x?json"]);
-    assert!(file.sources[0].selection.takes("disk.read") && !file.sources[0].selection.takes("memory"));
+    assert!(file.sources[0].selection.matches("disk.read") && !file.sources[0].selection.matches("memory"));
     assert!(file.sources[1].selection.is_everything());
 
-    for purpose in [Purpose::Samples, Purpose::Events] {
+    for purpose in [PipelineKind::Samples, PipelineKind::Events] {
         let defaults = PipelineFile::defaults(purpose);
         assert_eq!(defaults.pipelines().count(), 1);
         assert_eq!(defaults.sinks[0].publishers, ["gnocchi://"]);

@@ -1,7 +1,7 @@
 //! Pipelines: which samples and events go to which publishers.
 //!
-//! `file` reads the files, `selection` is a source's list of names, `routes` remembers where each name goes, so that
-//! patterns are matched once per name and not per sample. Nothing is transformed on the way.
+//! `file` parses the files, `selection` matches a source's list of names, `routes` caches the pipelines of each name,
+//! so that patterns are matched once per name and not per sample. Nothing is transformed.
 
 mod figures;
 mod file;
@@ -14,7 +14,7 @@ mod volume;
 use std::path::PathBuf;
 
 pub use figures::PipelineFigures;
-pub use file::{PipelineError, PipelineFile, Sink, Source};
+pub use file::{PipelineError, PipelineFile, PipelineSink, PipelineSource};
 pub use selection::{Selection, SelectionError};
 
 use self::{routes::Routes, volume::Volumes};
@@ -26,17 +26,17 @@ use crate::{
 
 /// What a pipeline carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Purpose {
+pub enum PipelineKind {
     Samples,
     Events,
 }
 
-/// Where the pipelines of one purpose come from.
+/// Where the pipelines of one kind come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// There are none: what comes is dropped.
+pub enum PipelineOrigin {
+    /// No pipelines: everything is dropped.
     Nowhere,
-    /// There is no file: all goes to the store.
+    /// No file: everything goes to the store.
     Defaults,
     File(PathBuf),
 }
@@ -51,44 +51,44 @@ pub struct Pipelines {
 }
 
 impl Pipelines {
-    /// Reads the files, and has publishers opened: one for each purpose and URL. One that cannot be opened is left out, and
-    /// told (see [`Pipelines::publishers_left_out`]); the rest works on.
+    /// Reads the files and opens each publisher once per kind and URL. One that cannot be opened is skipped and
+    /// reported (see [`Pipelines::publishers_left_out`]).
     pub fn load(
-        samples: &Origin,
-        events: &Origin,
-        open: &dyn Fn(&str, Purpose) -> Opened,
+        samples: &PipelineOrigin,
+        events: &PipelineOrigin,
+        open: &dyn Fn(&str, PipelineKind) -> Opened,
         figures: PipelineFigures,
     ) -> Result<Self, PipelineError> {
         let mut publishers_left_out = Vec::new();
-        let mut routes = |origin: &Origin, purpose| -> Result<Routes, PipelineError> {
+        let mut routes = |origin: &PipelineOrigin, purpose| -> Result<Routes, PipelineError> {
             let file = match origin {
-                Origin::Nowhere => return Ok(Routes::default()),
-                Origin::Defaults => PipelineFile::defaults(purpose),
-                Origin::File(path) => PipelineFile::load(path, purpose)?,
+                PipelineOrigin::Nowhere => return Ok(Routes::default()),
+                PipelineOrigin::Defaults => PipelineFile::defaults(purpose),
+                PipelineOrigin::File(path) => PipelineFile::load(path, purpose)?,
             };
             Ok(Routes::new(&file, &mut |url| open(url, purpose), &mut publishers_left_out))
         };
-        let samples = routes(samples, Purpose::Samples)?;
-        let events = routes(events, Purpose::Events)?;
+        let samples = routes(samples, PipelineKind::Samples)?;
+        let events = routes(events, PipelineKind::Events)?;
         Ok(Pipelines { samples, events, volumes: Volumes::default(), figures, publishers_left_out })
     }
 
-    /// What was said of the publishers that could not be opened.
+    /// Errors of the publishers that could not be opened.
     pub fn publishers_left_out(&self) -> &[String] {
         &self.publishers_left_out
     }
 
-    /// Whether samples go anywhere.
+    /// Whether any publisher gets samples.
     pub fn take_samples(&self) -> bool {
         !self.samples.is_empty()
     }
 
-    /// Whether events go anywhere.
+    /// Whether any publisher gets events.
     pub fn take_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// Hands samples on. Those whose volume is no number are counted and dropped.
+    /// Publishes samples. Those whose volume is not a number are counted and dropped.
     pub fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
         let valid: Vec<Sample<'_>>;
         let samples = if samples.iter().all(|sample| volume::is_number(&sample.volume)) {
@@ -114,7 +114,7 @@ impl Pipelines {
         routed.receipt
     }
 
-    /// Hands events on.
+    /// Publishes events.
     pub fn events(&self, events: &[Event]) -> Receipt {
         let routed = self.events.publish(events, |event| &event.event_type, |to, events| to.events(events));
         self.figures.events.inc_by(events.len() as u64);

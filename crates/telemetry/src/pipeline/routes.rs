@@ -1,4 +1,4 @@
-//! Where each name goes: the pipelines of one purpose, with a memory of which of them take a name.
+//! Routes names to the pipelines of one kind, with a cache.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,17 +7,17 @@ use parking_lot::RwLock;
 use super::{PipelineFile, Selection};
 use crate::publishers::{Opened, Publisher, Receipt};
 
-/// Names that are remembered; those beyond it are matched each time.
+/// Maximum number of cached names; further ones are matched each time.
 const NAMES_MAX: usize = 10_000;
 
-/// For each pipeline, whether it takes a name.
-type Takers = Arc<[bool]>;
+/// For each pipeline, whether it accepts a name.
+type Acceptors = Arc<[bool]>;
 
 #[derive(Default)]
 pub struct Routes {
     pipelines: Vec<Pipeline>,
-    /// Which pipelines take a name.
-    remembered: RwLock<HashMap<Box<str>, Takers>>,
+    /// The pipelines that accept a name.
+    cached: RwLock<HashMap<Box<str>, Acceptors>>,
 }
 
 struct Pipeline {
@@ -25,10 +25,10 @@ struct Pipeline {
     publishers: Vec<Arc<dyn Publisher>>,
 }
 
-/// What became of a batch.
+/// The result of publishing a batch.
 pub struct Routed {
     pub receipt: Receipt,
-    /// How many items no pipeline takes.
+    /// Number of items that no pipeline accepts.
     pub unrouted: usize,
 }
 
@@ -57,14 +57,14 @@ impl Routes {
             selection: source.selection.clone(),
             publishers: sink.publishers.iter().filter_map(|url| opened[url.as_str()].clone()).collect(),
         });
-        Routes { pipelines: pipelines.collect(), remembered: RwLock::default() }
+        Routes { pipelines: pipelines.collect(), cached: RwLock::default() }
     }
 
     pub fn is_empty(&self) -> bool {
         self.pipelines.is_empty()
     }
 
-    /// Hands each item to the publishers of all pipelines that take its name.
+    /// Hands each item to the publishers of all pipelines that accept its name.
     pub fn publish<T: Clone>(
         &self,
         items: &[T],
@@ -82,7 +82,7 @@ impl Routes {
             self.pipelines.iter().for_each(|pipeline| hand_over(pipeline, items));
             unrouted = if self.pipelines.is_empty() { items.len() } else { 0 };
         } else {
-            let takers = self.takers(items, name);
+            let takers = self.acceptors(items, name);
             unrouted += takers.iter().filter(|takers| !takers.iter().any(|takes| *takes)).count();
             for (at, pipeline) in self.pipelines.iter().enumerate() {
                 if takers.iter().all(|takers| takers[at]) {
@@ -106,27 +106,28 @@ impl Routes {
         Routed { receipt, unrouted }
     }
 
-    /// For each item, which pipelines take it. Neighbours mostly have the same name.
-    fn takers<T>(&self, items: &[T], name: impl Fn(&T) -> &str) -> Vec<Takers> {
-        let mut all: Vec<Takers> = Vec::with_capacity(items.len());
+    /// For each item, the pipelines that accept it. Adjacent items mostly have the same name.
+    fn acceptors<T>(&self, items: &[T], name: impl Fn(&T) -> &str) -> Vec<Acceptors> {
+        let mut all: Vec<Acceptors> = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             let takers = match at.checked_sub(1) {
                 Some(before) if name(&items[before]) == name(item) => all[before].clone(),
-                _ => self.takers_of(name(item)),
+                _ => self.acceptors_of(name(item)),
             };
             all.push(takers);
         }
         all
     }
 
-    fn takers_of(&self, name: &str) -> Takers {
-        if let Some(takers) = self.remembered.read().get(name) {
+    fn acceptors_of(&self, name: &str) -> Acceptors {
+        if let Some(takers) = self.cached.read().get(name) {
             return takers.clone();
         }
-        let takers: Takers = self.pipelines.iter().map(|pipeline| pipeline.selection.takes(name)).collect();
-        let mut remembered = self.remembered.write();
-        if remembered.len() < NAMES_MAX {
-            remembered.insert(name.into(), takers.clone());
+        let takers: Acceptors =
+            self.pipelines.iter().map(|pipeline| pipeline.selection.matches(name)).collect();
+        let mut cached = self.cached.write();
+        if cached.len() < NAMES_MAX {
+            cached.insert(name.into(), takers.clone());
         }
         takers
     }
@@ -142,12 +143,12 @@ mod tests {
     use super::*;
     use crate::{
         event::Event,
-        pipeline::Purpose,
+        pipeline::PipelineKind,
         publishers::{OpenError, PublishError},
         sample::Sample,
     };
 
-    /// Remembers the types of the events, batch by batch.
+    /// Records the types of the events, batch by batch.
     #[derive(Default)]
     struct Seen(Mutex<Vec<Vec<String>>>);
 
@@ -176,7 +177,7 @@ mod tests {
     fn names_go_where_their_sources_lead() {
         let text = "sources:\n  - {name: a, events: ['x.*'], sinks: [k, l]}\n  - {name: b, events: ['!x.1'], sinks: [l]}\n\
                     sinks:\n  - {name: k, publishers: ['test://1', 'bad://']}\n  - {name: l, publishers: ['test://2']}\n";
-        let file = PipelineFile::parse(Path::new("e.yaml"), text, Purpose::Events).unwrap();
+        let file = PipelineFile::parse(Path::new("e.yaml"), text, PipelineKind::Events).unwrap();
         let opened: Mutex<HashMap<String, Arc<Seen>>> = Mutex::default();
         let mut left_out = Vec::new();
         let mut open = |url: &str| -> Opened {
@@ -197,6 +198,6 @@ mod tests {
         }
         assert_eq!(opened.lock()["test://1"].0.lock()[1..], [["x.1", "x.2"]]);
         assert_eq!(opened.lock()["test://2"].0.lock()[2..], [["x.1", "x.2"], ["y", "x.2"]]);
-        assert_eq!(routes.remembered.read().len(), 3);
+        assert_eq!(routes.cached.read().len(), 3);
     }
 }

@@ -1,5 +1,5 @@
-//! Which names a source takes, as Ceilometer's sources read their lists: what `!` excludes is out, then what is named is in,
-//! and a list of exclusions alone takes the rest.
+//! Which names a source accepts, by Ceilometer's rules: names excluded with `!` are out, then named ones are in; a list
+//! of exclusions only accepts all others.
 
 use gnudi_model::python::fnmatch::Pattern;
 
@@ -10,7 +10,7 @@ pub struct Selection {
     included: Vec<Pattern>,
 }
 
-/// Why a list is no selection.
+/// Why a list is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     #[error("names nothing; write [\"*\"] to take everything")]
@@ -37,7 +37,7 @@ impl Selection {
                     excluded.push(Pattern::new(&name[1..]));
                 }
                 Some(first) => {
-                    // What begins with `*` counts as a wildcard, and may stand beside anything.
+                    // A leading `*` counts as a wildcard, which may be combined with anything.
                     has_names |= first != '*';
                     included.push(Pattern::new(name));
                 }
@@ -51,7 +51,7 @@ impl Selection {
         }
     }
 
-    /// Takes every name.
+    /// Accepts every name.
     pub fn everything() -> Self {
         Selection { excluded: Vec::new(), included: vec![Pattern::new("*")] }
     }
@@ -60,8 +60,8 @@ impl Selection {
         self.excluded.is_empty() && self.included.iter().any(Pattern::is_everything)
     }
 
-    /// Whether a name is taken.
-    pub fn takes(&self, name: &str) -> bool {
+    /// Whether a name is accepted.
+    pub fn matches(&self, name: &str) -> bool {
         let fits = |pattern: &Pattern| pattern.matches(name);
         !self.excluded.iter().any(fits) && (self.included.is_empty() || self.included.iter().any(fits))
     }
@@ -73,15 +73,15 @@ mod tests {
 
     #[test]
     fn exclusions_go_first_and_alone_take_the_rest() {
-        let takes = |names: &[&str], name| Selection::new(names).unwrap().takes(name);
-        assert!(takes(&["*"], "cpu"));
-        assert!(takes(&["cpu", "disk.*"], "disk.read"));
-        assert!(!takes(&["cpu", "disk.*"], "memory"));
-        assert!(takes(&["!disk.*"], "cpu"));
-        assert!(!takes(&["!disk.*"], "disk.read"));
-        assert!(!takes(&["*", "!disk.*"], "disk.read"));
-        assert!(takes(&["*.bytes", "!disk.*"], "net.bytes"));
-        assert!(!takes(&["*.bytes", "!disk.*"], "net.packets"));
+        let accepts = |names: &[&str], name| Selection::new(names).unwrap().matches(name);
+        assert!(accepts(&["*"], "cpu"));
+        assert!(accepts(&["cpu", "disk.*"], "disk.read"));
+        assert!(!accepts(&["cpu", "disk.*"], "memory"));
+        assert!(accepts(&["!disk.*"], "cpu"));
+        assert!(!accepts(&["!disk.*"], "disk.read"));
+        assert!(!accepts(&["*", "!disk.*"], "disk.read"));
+        assert!(accepts(&["*.bytes", "!disk.*"], "net.bytes"));
+        assert!(!accepts(&["*.bytes", "!disk.*"], "net.packets"));
         assert!(Selection::everything().is_everything());
         assert!(!Selection::new(&["*", "!x"]).unwrap().is_everything());
     }

@@ -1,4 +1,4 @@
-//! Which volumes count as numbers, and a warning for those that do not, once per meter.
+//! Checks that volumes are numbers, and warns once per meter about those that are not.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::sample::Sample;
 
-/// Meters that are remembered as warned of; beyond it they are only counted.
+/// Maximum number of meters to warn about; further ones are only counted.
 const WARNED_METERS_MAX: usize = 1_000;
 
-/// Numbers, booleans, and texts that Python's `float` reads.
+/// Numbers, booleans, and texts that Python's `float` parses.
 pub fn is_number(volume: &Value) -> bool {
     match volume {
         Value::Number(_) | Value::Bool(_) => true,
@@ -20,7 +20,7 @@ pub fn is_number(volume: &Value) -> bool {
     }
 }
 
-/// Meters that were warned of.
+/// Meters that were warned about.
 #[derive(Debug, Default)]
 pub struct Volumes(Mutex<HashSet<String>>);
 

@@ -1,8 +1,8 @@
-//! The agent: one task for each interval, which polls round after round until it is told to stop.
+//! The polling agent: one task per interval, which polls in rounds until it is stopped.
 //!
-//! A round takes the sources of its interval one after the other, and of each source a few pollsters at a time. A pollster
-//! looks at a resource once a round, however many sources name it. A round that takes longer than its interval delays the
-//! next one: rounds never run side by side.
+//! A round goes through the sources of its interval in order, and runs a few pollsters of each at a time. A pollster
+//! polls a resource once per round, however many sources name it. A round that takes longer than its interval delays
+//! the next: rounds of a task never overlap.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -17,11 +17,11 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, Group, split_url},
-    exporter::{Exporter, Series},
+    discovery::{AgentGroup, Discovery, DiscoveryError, split_url},
+    exporter::{ExportedSeries, Exporter},
     heartbeat::Heartbeats,
     names::Names,
-    outlet::{Outlet, Sender},
+    outlet::{Outlet, SampleSender},
     partition::Partition,
     pollster::Pollster,
     resource::Resource,
@@ -31,66 +31,68 @@ use crate::time::naive_iso;
 
 #[derive(Clone, Debug)]
 pub struct PollingOptions {
-    /// Samples of a message; 0 for one.
+    /// Samples per message; 0 for one.
     pub batch_size: usize,
-    /// Pollsters of a source that run at the same time; 0 for all.
+    /// Pollsters of a source that run concurrently; 0 for all.
     pub pollsters_max: usize,
-    /// The first round of each interval begins at a moment within this time: agents that start together do not ask together.
+    /// The first round of each interval is delayed by up to this time, so that agents started together do not poll
+    /// together.
     pub jitter_max: Duration,
     /// `source` of all samples.
     pub sample_source: String,
 }
 
-/// Where an agent takes what differs from run to run: tests bring their own.
+/// Clock and randomness; tests replace them.
 pub struct Chance {
     /// Nanoseconds since the epoch.
     pub now: Box<dyn Fn() -> Timestamp + Send + Sync>,
     /// A new UUID, as text.
     pub new_id: Box<dyn Fn() -> String + Send + Sync>,
-    /// Seeds the order of pollsters and the first round's moment.
+    /// Seeds the order of pollsters and the jitter.
     pub seed: u64,
 }
 
-/// What has happened, for figures.
+/// Counters for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PollingCounts {
     pub rounds: u64,
     pub samples: u64,
-    /// Pollsters that could not go on.
+    /// Pollsters that failed.
     pub failures: u64,
-    /// Discoveries that found nothing out.
+    /// Discoveries that failed.
     pub discovery_failures: u64,
     pub last_round_ms: u64,
 }
 
-/// Counted while the agent runs, to be shown by whoever has it.
+/// Shared with whoever shows them.
 pub type Counts = Arc<Mutex<PollingCounts>>;
 
-pub struct Agent {
+pub struct PollingAgent {
     pub options: PollingOptions,
     pub sources: Vec<PollingSource>,
     pub pollsters: Vec<Arc<dyn Pollster>>,
     pub discoveries: Vec<Arc<dyn Discovery>>,
     pub partition: Arc<dyn Partition>,
-    pub sender: Arc<dyn Sender>,
-    /// Who gives samples the names of their users and projects, where anybody does.
+    pub sender: Arc<dyn SampleSender>,
+    /// Adds user and project names to samples, if configured.
     pub names: Option<Arc<Names>>,
-    /// Where samples are shown, too.
+    /// Also exports the samples.
     pub exporter: Option<Arc<Exporter>>,
-    /// Told when a pollster has something to poll.
+    /// Notified when a pollster has something to poll.
     pub heartbeats: Option<Arc<Heartbeats>>,
     pub chance: Chance,
     pub counts: Counts,
 }
 
-/// A source with the pollsters that it selects.
+/// A source with its pollsters.
 struct Work<'a> {
     source: &'a PollingSource,
     pollsters: Vec<&'a dyn Pollster>,
 }
 
-impl Agent {
-    /// Polls until `stop` becomes true; what runs then is dropped. Returns at once where no source selects any pollster.
+impl PollingAgent {
+    /// Polls until `stop` becomes true; polls in progress are dropped. Returns at once if no source selects any
+    /// pollster.
     pub async fn run(&self, stop: watch::Receiver<bool>) {
         let mut tasks = BTreeMap::<Duration, Vec<Work<'_>>>::new();
         for source in &self.sources {
@@ -138,14 +140,14 @@ impl Agent {
         counts.last_round_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     }
 
-    /// Polls everything once: for tests, and for whoever asks for one round.
+    /// Runs one round of each interval.
     pub async fn poll_once(&self) {
         let works: Vec<Work<'_>> = self.sources.iter().map(|source| self.work(source)).collect();
         self.round(&works, &mut Random(self.chance.seed)).await;
     }
 
     fn work<'a>(&'a self, source: &'a PollingSource) -> Work<'a> {
-        let selected = self.pollsters.iter().filter(|pollster| source.meters.takes(pollster.name()));
+        let selected = self.pollsters.iter().filter(|pollster| source.meters.matches(pollster.name()));
         Work { source, pollsters: selected.map(AsRef::as_ref).collect() }
     }
 
@@ -224,20 +226,21 @@ impl Agent {
         }
     }
 
-    fn show(&self, source: &PollingSource, pollster: &dyn Pollster, series: Vec<Series>) {
+    fn show(&self, source: &PollingSource, pollster: &dyn Pollster, series: Vec<ExportedSeries>) {
         if let Some(exporter) = &self.exporter {
             exporter.replace(&source.name, pollster.name(), series);
         }
     }
 
-    /// What the source names, or else what the pollster suggests; this agent's share.
+    /// The resources named by the source, or else the pollster's default discovery; this agent's share of them.
     async fn resources(
         &self,
         cycle: &Cycle,
         source: &PollingSource,
         pollster: &dyn Pollster,
     ) -> Vec<Resource> {
-        let named = source.resources.iter().filter(|name| self.partition.is_mine(&Group::Everywhere, name));
+        let named =
+            source.resources.iter().filter(|name| self.partition.is_mine(&AgentGroup::Everywhere, name));
         let mut resources: Vec<Resource> = named.map(|name| Resource::named(name)).collect();
         for url in &source.discovery {
             resources.extend(self.discover(cycle, url).await.iter().cloned());
@@ -248,7 +251,7 @@ impl Agent {
         resources
     }
 
-    /// This agent's share of what a discovery finds: asked once a round, whoever wants to know.
+    /// This agent's share of a discovery's resources; each discovery runs once per round.
     async fn discover(&self, cycle: &Cycle, url: &str) -> Arc<Vec<Resource>> {
         let ask = || async {
             self.try_discover(cycle, url).await.unwrap_or_else(|error| {
@@ -271,7 +274,7 @@ impl Agent {
     }
 }
 
-/// `SplitMix64`: for orders and moments, never for secrets.
+/// `SplitMix64`: for orders and delays, not for secrets.
 struct Random(u64);
 
 impl Random {

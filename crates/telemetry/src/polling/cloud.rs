@@ -1,7 +1,7 @@
-//! The services of a cloud, as one who is logged in asks them.
+//! Authenticated requests to a cloud's services.
 //!
-//! There are never more than a named number of requests under way, so that no service is flooded, and a failing service is
-//! asked again in the next round, not before.
+//! The number of concurrent requests is limited, so that no service is flooded. There are no retries: a failed request
+//! is repeated in the next round.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,16 +10,16 @@ use gnudi_keystone::Session;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// More pages has no list that ends.
+/// Maximum number of pages, against endless lists.
 const PAGES_MAX: usize = 10_000;
 
-/// Why a service gave nothing.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloudError {
     /// The catalogue has no such service.
     #[error("the catalogue has no service {0}")]
     NoService(String),
-    /// It answered with this status.
+    /// It responded with this status.
     #[error("{url}: {text}")]
     Refused { url: String, status: u16, text: String },
     #[error("{0}")]
@@ -28,12 +28,12 @@ pub enum CloudError {
 
 #[derive(Clone, Debug)]
 pub struct CloudOptions {
-    /// Requests under way at the same time, to all services together.
+    /// Concurrent requests to all services together.
     pub requests_max: usize,
     pub timeout: Duration,
 }
 
-/// Clones share the limits.
+/// Clones share the limit.
 #[derive(Clone, Debug)]
 pub struct Cloud {
     http: HttpClient,
@@ -42,7 +42,7 @@ pub struct Cloud {
     timeout: Duration,
 }
 
-/// Names and values beside a request.
+/// Headers of a request.
 pub type Headers<'a> = &'a [(&'a str, &'a str)];
 
 impl Cloud {
@@ -51,14 +51,14 @@ impl Cloud {
         Cloud { http, session, places, timeout: options.timeout }
     }
 
-    /// The address of a service as the catalogue has it, without a slash at its end.
+    /// A service's URL in the catalogue, without a trailing slash.
     pub async fn endpoint(&self, service: &str) -> Result<Arc<str>, CloudError> {
         let endpoint = self.session.endpoint(service).await;
         let endpoint = endpoint.map_err(|error| CloudError::Failed(error.to_string()))?;
         endpoint.ok_or_else(|| CloudError::NoService(service.to_owned()))
     }
 
-    /// The same of a service by its type, its name in the catalogue, or both.
+    /// The URL of a service by its type, its name, or both.
     pub async fn endpoint_named(
         &self,
         service: Option<&str>,
@@ -69,18 +69,18 @@ impl Cloud {
         endpoint.ok_or_else(|| CloudError::NoService(service.or(name).unwrap_or_default().to_owned()))
     }
 
-    /// Waits until one more request may be under way, for as long as what it returns is kept.
+    /// Waits for a permit to send a request; the permit is released on drop.
     pub async fn place(&self) -> SemaphorePermit<'_> {
         self.places.acquire().await.expect("it is never closed")
     }
 
-    /// The same with the version in its path, where the catalogue leaves that out.
+    /// The URL with the API version appended if the catalogue leaves it out.
     pub async fn versioned(&self, service: &str, version: &str) -> Result<String, CloudError> {
         let endpoint = self.endpoint(service).await?;
         Ok(if has_version(&endpoint) { endpoint.to_string() } else { format!("{endpoint}/{version}") })
     }
 
-    /// Any answer that is a success, with the own token; a token that is refused is renewed once.
+    /// Sends a request with the agent's token and returns a successful response. A rejected token is renewed once.
     pub async fn ask(&self, method: &Method, url: &str, headers: Headers<'_>) -> Result<Answer, CloudError> {
         self.ask_within(method, url, headers, self.timeout).await
     }
@@ -125,7 +125,7 @@ impl Cloud {
         serde_json::from_slice(&answer.body).map_err(|error| CloudError::Failed(format!("{url}: {error}")))
     }
 
-    /// All items of a list, page by page.
+    /// All items of a paginated list.
     pub async fn list(&self, url: &str, key: &str, headers: Headers<'_>) -> Result<Vec<Value>, CloudError> {
         let mut items = Vec::new();
         let mut page_url = url.to_owned();
@@ -157,7 +157,7 @@ fn is_version(part: &str) -> bool {
         && digits.chars().all(|letter| letter.is_ascii_digit() || letter == '.')
 }
 
-/// Where the next page is, as the services write it: `KEY_links` with `rel`, `next`, or `links.next`.
+/// The link to the next page, in the services' forms: `KEY_links` with `rel`, `next`, or `links.next`.
 fn next_page<'a>(page: &'a Value, key: &str) -> Option<&'a str> {
     let links = page.get(format!("{key}_links")).and_then(Value::as_array);
     let next = links.into_iter().flatten().find(|link| link.get("rel").is_some_and(|rel| rel == "next"));
@@ -168,8 +168,8 @@ fn next_page<'a>(page: &'a Value, key: &str) -> Option<&'a str> {
         .filter(|next| !next.is_empty())
 }
 
-/// A link's path at the place that was asked: services behind a proxy do not know their own names, nor (as Glance) below which
-/// path they lie, and the token is for nobody else.
+/// A link's path on the requested origin. Services behind a proxy do not know their public name, nor (Glance) their
+/// path prefix, and the token must go nowhere else.
 pub(super) fn same_origin(asked: &str, link: &str) -> Option<String> {
     let asked: Uri = asked.parse().ok()?;
     let link: Uri = link.parse().ok()?;
@@ -178,7 +178,8 @@ pub(super) fn same_origin(asked: &str, link: &str) -> Option<String> {
     Some(format!("{}://{}{below}{target}", asked.scheme_str()?, asked.authority()?))
 }
 
-/// `/image` of `/image/v2/images`, where a link says `/v2/images`; nothing where the link has it, or goes elsewhere.
+/// The path prefix missing in a link: `/image` for `/image/v2/images` and the link `/v2/images`; empty if nothing is
+/// missing or the paths differ.
 fn path_before<'a>(asked: &'a str, link: &str) -> &'a str {
     let version = link.split('/').nth(1).filter(|part| is_version(part));
     let at = version.and_then(|version| asked.find(&format!("/{version}/")));

@@ -1,4 +1,4 @@
-//! Commands of this machine that pollsters run: with a limit of time, and of what they may print.
+//! Runs commands for pollsters, with limits on time and output.
 
 use std::{
     process::{Child, Command, ExitStatus, Stdio},
@@ -12,34 +12,35 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-/// A command that prints more is ended.
+/// A command that prints more is killed.
 const OUTPUT_BYTES_MAX: usize = 16 << 20;
-/// Between two looks whether a command that has printed everything has ended.
+/// Interval of checking whether a command that closed its output has exited.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Why a command gave nothing.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CommandError(pub String);
 
-/// What a command has printed, and how it ended.
+/// A command's output and exit status.
 #[derive(Debug)]
 pub struct Ran {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
-    /// Empty where it went into `stdout`.
+    /// Empty if merged into `stdout`.
     pub stderr: Vec<u8>,
 }
 
-/// Where its errors go.
+/// Where stderr goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errors {
     Apart,
-    /// Among its output.
+    /// Merged into the output.
     Within,
 }
 
-/// Runs a command to its end, without input. A command that is not waited for, or too slow, is killed with all that it started.
+/// Runs a command to completion, without input. On timeout, or when the future is dropped, its whole process group is
+/// killed.
 pub async fn run(mut command: Command, errors: Errors, timeout: Duration) -> Result<Ran, CommandError> {
     use std::os::unix::process::CommandExt as _;
 
@@ -55,9 +56,9 @@ pub async fn run(mut command: Command, errors: Errors, timeout: Duration) -> Res
         }
     };
     let spawned = command.stdin(Stdio::null()).stdout(out_writer).process_group(0).spawn();
-    // It holds the ends that are written to.
+    // It holds the write ends of the pipes.
     drop(command);
-    let mut group = Group(Some(spawned.map_err(failed)?));
+    let mut group = ProcessGroup(Some(spawned.map_err(failed)?));
     let reader = |reader: std::io::PipeReader| pipe::Receiver::from_owned_fd(reader.into()).map_err(failed);
     let (mut out_reader, mut error_reader) = (reader(out_reader)?, reader(error_reader)?);
     let deadline = Instant::now() + timeout;
@@ -79,10 +80,10 @@ async fn whole(reader: &mut pipe::Receiver, out: &mut Vec<u8>) -> std::io::Resul
     Ok(())
 }
 
-/// A command with all that it has started; `None` once it has ended.
-struct Group(Option<Child>);
+/// A process group; `None` once it has exited.
+struct ProcessGroup(Option<Child>);
 
-impl Group {
+impl ProcessGroup {
     async fn ended(&mut self) -> std::io::Result<ExitStatus> {
         loop {
             let status = self.0.as_mut().map(Child::try_wait).transpose()?.flatten();
@@ -95,13 +96,13 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let Some(mut child) = self.0.take() else { return };
         if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // One that hangs in the kernel ends when that lets it.
+        // A process in an uninterruptible kernel call ends when that returns.
         std::thread::spawn(move || child.wait());
     }
 }

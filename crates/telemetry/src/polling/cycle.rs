@@ -1,4 +1,4 @@
-//! One round of polling: what its pollsters have learnt, so that nobody is asked the same twice.
+//! The cache of one polling round, so that nothing is requested twice.
 
 use std::{any::Any, collections::HashMap, future::Future, sync::Arc};
 
@@ -7,15 +7,15 @@ use tokio::sync::OnceCell;
 
 type Shared = Arc<OnceCell<Arc<dyn Any + Send + Sync>>>;
 
-/// Dropped with all it knows when the round is over.
+/// Dropped at the end of the round.
 #[derive(Default)]
 pub struct Cycle {
     answers: Mutex<HashMap<String, Shared>>,
 }
 
 impl Cycle {
-    /// The answer to a question that has this key: `ask` is run by the first who wants to know, and others wait for it.
-    /// One key, one type: a broken promise is a panic.
+    /// The value cached under `key`. The first caller runs `ask`; concurrent callers wait for it. A key has one type:
+    /// anything else is a panic.
     pub async fn shared<T, F>(&self, key: String, ask: impl FnOnce() -> F) -> Arc<T>
     where
         T: Any + Send + Sync,

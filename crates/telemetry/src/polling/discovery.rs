@@ -1,4 +1,4 @@
-//! What finds resources.
+//! Discovers resources to poll.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{cloud::CloudError, cycle::Cycle, resource::Resource};
 
-/// Why nothing could be found out.
+/// Why a discovery failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DiscoveryError(pub String);
@@ -19,35 +19,35 @@ impl From<CloudError> for DiscoveryError {
 
 #[async_trait]
 pub trait Discovery: Send + Sync {
-    /// As polling files name it.
+    /// Its name in polling files.
     fn name(&self) -> &'static str;
 
-    /// Agents whose discoveries find the same share it: those of one group.
-    fn group(&self) -> Group {
-        Group::Everywhere
+    /// The agents that share this discovery's resources.
+    fn group(&self) -> AgentGroup {
+        AgentGroup::Everywhere
     }
 
-    /// By what a resource is shared out: the same for all agents of the group.
+    /// The partitioning key of a resource: the same for all agents of the group.
     fn key<'a>(&self, resource: &'a Resource) -> Cow<'a, str> {
         Cow::Borrowed(&resource.id)
     }
 
-    /// All resources there are, whoever polls them. `parameter` is what stands behind the name's colon.
+    /// All resources, regardless of the partition. `parameter` is the text after the name's colon.
     async fn discover(&self, cycle: &Cycle, parameter: Option<&str>)
     -> Result<Vec<Resource>, DiscoveryError>;
 }
 
-/// Who finds the same resources.
+/// Agents that discover the same resources and share them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
-    /// gnudi's agents of the cloud. Ceilometer's share out what its client libraries print of an object, which differs from release to
-    /// release: agents that disagree about that would leave some resources to nobody.
+pub enum AgentGroup {
+    /// gnudi's agents of the cloud. Ceilometer partitions by what its client libraries print of an object, which
+    /// differs between releases: with different keys some resources would be polled by nobody.
     Everywhere,
-    /// The agents of this machine, Ceilometer's too, for what runs on it.
+    /// The agents of this machine, Ceilometer's included, for what runs on it.
     ThisHost,
-    /// The same, for the machine itself: Ceilometer has a group of its own for it.
+    /// The same for the machine itself, for which Ceilometer has its own group.
     LocalNode,
-    /// The agents whose polling file says so, Ceilometer's too.
+    /// The agents whose polling file names this group, Ceilometer's included.
     Named(Arc<str>),
 }
 

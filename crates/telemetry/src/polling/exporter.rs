@@ -1,7 +1,8 @@
-//! Polled samples in Prometheus' text form: names, labels and numbers as those of the exporter within Ceilometer's polling agent.
+//! Exports polled samples in Prometheus' text format, with the names, labels and numbers of the exporter in
+//! Ceilometer's polling agent.
 //!
-//! Of each pollster and source there is what the last round told. Ceilometer gives all series of a meter the labels' names of
-//! the first; here each has its own.
+//! It shows the last round of each pollster and source. Ceilometer gives all series of a meter the label names of the
+//! first one; here each has its own.
 
 use std::{
     borrow::Cow,
@@ -18,24 +19,24 @@ use crate::{
     sample::Sample,
 };
 
-/// More series of a pollster are left out.
+/// Maximum series of a pollster.
 const SERIES_MAX: usize = 1_000_000;
 
-/// A sample's name, labels as they are written, and number.
+/// A sample's name, encoded labels, and number.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct ExportedSeries {
     name: String,
     labels: String,
     value: f64,
 }
 
-/// What was told last.
+/// The series of the last round.
 #[derive(Default)]
-pub struct Exporter(Mutex<HashMap<(String, String), Vec<Series>>>);
+pub struct Exporter(Mutex<HashMap<(String, String), Vec<ExportedSeries>>>);
 
 impl Exporter {
-    /// What a pollster tells of a source takes the place of what it told before.
-    pub fn replace(&self, source: &str, pollster: &str, mut series: Vec<Series>) {
+    /// Replaces the series of a pollster and source.
+    pub fn replace(&self, source: &str, pollster: &str, mut series: Vec<ExportedSeries>) {
         if series.len() > SERIES_MAX {
             tracing::warn!(source, pollster, left_out = series.len() - SERIES_MAX, "too many series to show");
             series.truncate(SERIES_MAX);
@@ -49,7 +50,7 @@ impl Exporter {
         }
     }
 
-    /// All of it, by name; of several numbers of one series there is one.
+    /// All series, sorted by name, without duplicates.
     pub fn text(&self) -> String {
         let all = self.0.lock();
         let mut metrics = BTreeMap::<&str, BTreeMap<&str, f64>>::new();
@@ -67,7 +68,7 @@ impl Exporter {
     }
 }
 
-impl Series {
+impl ExportedSeries {
     /// `None` for a sample without a number.
     pub fn of(sample: &Sample<'_>) -> Option<Self> {
         let name = format!("ceilometer_{}", fitting(&sample.name.replace('.', "_")));
@@ -79,7 +80,7 @@ impl Series {
         labels.sort();
         labels.dedup_by(|later, earlier| later.0 == earlier.0);
         let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
-        Some(Series { name, labels: labels.collect::<Vec<_>>().join(","), value })
+        Some(ExportedSeries { name, labels: labels.collect::<Vec<_>>().join(","), value })
     }
 }
 
@@ -119,14 +120,14 @@ impl Labels {
         self.0.push((name.to_owned(), value.to_owned()));
     }
 
-    /// What Python takes for true, as a text.
+    /// Adds a label if Python counts the value as true.
     fn add_true(&mut self, name: &str, value: Option<&Value>) {
         if let Some(value) = value.filter(|value| is_true(value)) {
             self.add(name, &python::text(value));
         }
     }
 
-    /// Always; empty for what Python takes for false.
+    /// Always adds the label; empty if Python counts the value as false.
     fn add_always(&mut self, name: &str, value: Option<&Value>) {
         let text = value.filter(|value| is_true(value)).map_or(Cow::Borrowed(""), python::text);
         self.add(name, &text);
@@ -161,7 +162,7 @@ fn of_metadata(labels: &mut Labels, sample: &Sample<'_>, metadata: &Map<String, 
     }
 }
 
-/// Letters, digits and `_`; anything else becomes `_`.
+/// Replaces all but letters, digits and `_` by `_`.
 fn fitting(name: &str) -> String {
     name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
 }
@@ -170,7 +171,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n").replace('"', "\\\"")
 }
 
-/// As Prometheus' client for Python writes numbers: as Python does, with exponents from seven digits on.
+/// As `prometheus_client` for Python prints numbers: like Python, with an exponent from seven digits on.
 fn number(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
@@ -211,7 +212,7 @@ mod tests {
     #[test]
     fn what_is_told_takes_the_place_of_what_was() {
         let exporter = Exporter::default();
-        let of = |sample: &Sample<'_>| Series::of(sample).into_iter().collect::<Vec<_>>();
+        let of = |sample: &Sample<'_>| ExportedSeries::of(sample).into_iter().collect::<Vec<_>>();
         exporter.replace("s", "cpu", of(&sample("cpu", json!(1), json!({}))));
         exporter.replace(
             "s",
@@ -230,7 +231,7 @@ mod tests {
         );
         exporter.replace("s", "cpu", Vec::new());
         assert!(!exporter.text().contains("ceilometer_cpu"));
-        assert_eq!(Series::of(&sample("cpu", Value::Null, json!({}))), None);
+        assert_eq!(ExportedSeries::of(&sample("cpu", Value::Null, json!({}))), None);
     }
 
     #[test]

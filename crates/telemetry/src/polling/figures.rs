@@ -1,4 +1,4 @@
-//! What the polling agent has counted, for `/metrics`.
+//! The polling agent's counters for `/metrics`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use super::agent::Counts;
 use crate::figures::{counter, gauge};
 
-/// A registry owns its collectors, and the agent keeps its counts.
+/// Needed since a registry owns its collectors, and the agent keeps its counters.
 #[derive(Debug)]
 pub struct PollingFigures(pub Counts);
 

@@ -1,15 +1,15 @@
-//! `group_id_coordination_expression` of a polling file: the Python in it that gnudi understands.
+//! `group_id_coordination_expression` of a polling file: the supported subset of Python.
 //!
-//! Ceilometer evaluates any Python there, in the scope of its agent: `p` is the source, `self.conf` the configuration.
+//! Ceilometer evaluates any Python expression there: `p` is the source, `self.conf` the configuration.
 
-/// What an expression may refer to.
-pub struct Scope<'a> {
+/// The variables.
+pub struct GroupScope<'a> {
     pub source: &'a str,
     pub host: &'a str,
 }
 
-/// The value of texts, `self.conf.host` and `p.name` with `+` between them, or of a whole number. The error says what is not understood.
-pub fn value(expression: &str, scope: &Scope<'_>) -> Result<String, String> {
+/// Evaluates texts, `self.conf.host` and `p.name` joined with `+`, or an integer. `Err` says what is not supported.
+pub fn value(expression: &str, scope: &GroupScope<'_>) -> Result<String, String> {
     let trimmed = expression.trim();
     if let Ok(number) = trimmed.parse::<i64>() {
         return Ok(number.to_string());
@@ -34,12 +34,12 @@ fn unknown(rest: &str) -> String {
     )
 }
 
-/// The value of what an expression begins with, and what stands behind it.
-fn term<'a>(rest: &'a str, scope: &Scope<'a>) -> Option<(&'a str, &'a str)> {
+/// The value of the first term, and the rest of the text.
+fn term<'a>(rest: &'a str, scope: &GroupScope<'a>) -> Option<(&'a str, &'a str)> {
     for quote in ['\'', '"'] {
         if let Some(text) = rest.strip_prefix(quote) {
             let (text, behind) = text.split_once(quote)?;
-            // Escapes, and texts in three quotes.
+            // Escapes and triple quotes are not supported.
             return (!text.contains('\\') && !behind.starts_with(quote)).then_some((text, behind));
         }
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_little_python_is_understood() {
-        let scope = Scope { source: "s", host: "cmp1" };
+        let scope = GroupScope { source: "s", host: "cmp1" };
         for (expression, expected) in [
             ("self.conf.host", "cmp1"),
             (" 'az-' + self.conf.host+\"/x\" ", "az-cmp1/x"),

@@ -1,4 +1,4 @@
-//! The heartbeat socket of Ceilometer's polling agent: each client gets the time of the last poll of every meter.
+//! The heartbeat socket of Ceilometer's polling agent: each client gets the last polling time of every meter.
 
 use std::{
     io,
@@ -11,12 +11,12 @@ use std::{
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt as _;
 
-/// A client that does not read in this time is disconnected.
+/// A client that does not read within this time is disconnected.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// After an error of accepting: others get time to close their files.
+/// Pause after accept fails, until others have closed their files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Meters in the order in which they were first polled, each with its last time.
+/// Meters in order of their first poll, each with the time of its last one.
 #[derive(Debug, Default)]
 pub struct Heartbeats(Mutex<Vec<(String, String)>>);
 
@@ -29,7 +29,7 @@ impl Heartbeats {
         }
     }
 
-    /// A line for each meter: its name and its time.
+    /// One line per meter: its name and time.
     pub fn text(&self) -> String {
         let lines: Vec<String> =
             self.0.lock().iter().map(|(meter, last)| format!("{meter} {last}")).collect();
@@ -37,7 +37,7 @@ impl Heartbeats {
     }
 }
 
-/// A socket that tells heartbeats; its file goes with it.
+/// A socket that serves heartbeats. Its file is removed on drop.
 #[derive(Debug)]
 pub struct HeartbeatSocket {
     listener: UnixListener,
@@ -45,7 +45,7 @@ pub struct HeartbeatSocket {
 }
 
 impl HeartbeatSocket {
-    /// Takes the place of a socket that another agent has left behind: `DIRECTORY/ceilometer-NAMESPACES.socket`.
+    /// Binds `DIRECTORY/ceilometer-NAMESPACES.socket`, and replaces one that another agent has left behind.
     pub fn bind(directory: &Path, namespaces: &[String]) -> io::Result<Self> {
         let mut namespaces = namespaces.to_vec();
         namespaces.sort();
@@ -62,7 +62,7 @@ impl HeartbeatSocket {
         &self.path
     }
 
-    /// Answers as long as the future is there.
+    /// Serves clients until dropped.
     pub async fn serve(&self, heartbeats: Arc<Heartbeats>) -> io::Result<()> {
         let listener = tokio::net::UnixListener::from_std(self.listener.try_clone()?)?;
         loop {

@@ -4,13 +4,13 @@ use async_trait::async_trait;
 
 use super::{
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, Group},
+    discovery::{AgentGroup, Discovery, DiscoveryError},
     resource::Resource,
 };
 
 pub const NAME: &str = "local_node";
 
-/// The name of this machine.
+/// This machine's name.
 pub struct LocalNode(pub String);
 
 #[async_trait]
@@ -19,8 +19,8 @@ impl Discovery for LocalNode {
         NAME
     }
 
-    fn group(&self) -> Group {
-        Group::LocalNode
+    fn group(&self) -> AgentGroup {
+        AgentGroup::LocalNode
     }
 
     async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {

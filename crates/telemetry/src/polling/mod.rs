@@ -1,9 +1,9 @@
-//! The polling agent: asks hypervisors and services at intervals, and hands what they say on as samples.
+//! The polling agent: polls hypervisors and services at intervals, and publishes what they report as samples.
 //!
-//! [`source`] says what is asked and how often, [`discovery`] of what, [`pollster`] how; [`agent`] runs it all. What a cycle
-//! learns is shared by its pollsters ([`cycle`]); several agents share the resources ([`partition`]). [`names`] gives samples the
-//! names of their users and projects. [`command`] runs the commands that some
-//! pollsters need; [`exporter`] and [`heartbeat`] show what was polled, and when.
+//! [`source`] parses the polling file, [`discovery`] finds resources, [`pollster`] measures them; [`agent`] runs all of
+//! it. The pollsters of a round share a cache ([`cycle`]); several agents share the resources ([`partition`]).
+//! [`names`] adds user and project names to samples. [`command`] runs commands; [`exporter`] and [`heartbeat`] show
+//! what was polled, and when.
 
 pub mod agent;
 pub mod central;

@@ -1,7 +1,7 @@
-//! Names of users and projects for samples, which have but ids.
+//! Looks up user and project names for samples, which carry ids only.
 //!
-//! Each id is asked for once and remembered for a time, one that nobody has too. Whoever cannot be asked is left alone for a
-//! while: samples go on without names, or with those that were known before.
+//! Each id is looked up once and cached for a time, unknown ids too. After a failure nothing is looked up for a while:
+//! samples go on without names, or with expired ones.
 
 use std::{
     borrow::Cow,
@@ -21,18 +21,18 @@ use tokio::{sync::Semaphore, time::Instant};
 use super::cloud::{Cloud, CloudError};
 use crate::sample::Sample;
 
-/// Names that are remembered, of users and of projects, unless told otherwise.
+/// Default number of cached names, of users and of projects each.
 pub const REMEMBERED_MAX: usize = 100_000;
-/// How long names are remembered, unless told otherwise.
+/// Default lifetime of cached names.
 pub const LIFETIME: Duration = Duration::from_mins(10);
-/// A longer life is for ever.
+/// A longer lifetime counts as unlimited.
 const LIFETIME_MAX: Duration = Duration::from_hours(24 * 365);
-/// After a failure nobody is asked for so long; twice as long after each one that follows, up to [`PAUSE_MAX`].
+/// Pause after a failure; doubled with each further one, up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_secs(2);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
-/// Questions under way at the same time.
+/// Maximum concurrent look-ups.
 const QUESTIONS_MAX: usize = 4;
-/// Of one question.
+/// Timeout of one look-up.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,16 +50,16 @@ impl IdentityKind {
     }
 }
 
-/// Why there is no name.
+/// Why a look-up failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// It will not be told however often one asks: there is nobody of that id, or it is not for us to know.
+    /// Permanent: the id does not exist, or we may not read it.
     Unknown(String),
-    /// Nothing can be said of any id now.
+    /// Transient: no id can be looked up now.
     Unavailable(String),
 }
 
-/// Who knows names.
+/// A source of names.
 #[async_trait]
 pub trait Directory: Send + Sync {
     async fn name(&self, kind: IdentityKind, id: &str) -> Result<String, NameError>;
@@ -68,7 +68,7 @@ pub trait Directory: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct NamesOptions {
     pub lifetime: Duration,
-    /// Of users, and as many of projects: beyond that, those that were not met for longest are forgotten.
+    /// Cached users, and as many projects; beyond it the least recently used are evicted.
     pub remembered_max: usize,
 }
 
@@ -78,17 +78,18 @@ impl Default for NamesOptions {
     }
 }
 
-/// What is known of an id. Locked while somebody asks, so that others wait for the same answer.
+/// The cache entry of an id. It is locked during a look-up, so that others wait for the same response.
 type Cell = Arc<tokio::sync::Mutex<CachedName>>;
 
 #[derive(Default)]
 struct CachedName {
     name: Option<Arc<str>>,
-    /// Nobody was asked yet where it is `None`.
+    /// `None` before the first look-up.
     until: Option<Instant>,
 }
 
-/// Two generations: what is met moves to the young one, and when that is full it becomes the old one, whose rest is forgotten.
+/// Two generations: entries that are used move to the young one. When it is full it becomes the old one, and the former
+/// old one is dropped.
 #[derive(Default)]
 struct Cells {
     young: HashMap<Box<str>, Cell>,
@@ -118,16 +119,16 @@ pub struct Names {
     pause: Mutex<Pause>,
 }
 
-/// How long nobody is asked.
+/// The pause after a failure.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pause {
     until: Option<Instant>,
-    /// Its length; zero after an answer.
+    /// Its length; zero after a success.
     length: Duration,
 }
 
 impl Pause {
-    /// Begins a pause after a failure; `None` where one has begun since the question was asked.
+    /// Begins a pause after a failure; `None` if another has begun since the look-up was started.
     fn begin(&mut self, now: Instant) -> Option<Duration> {
         if self.until.is_some_and(|until| now < until) {
             return None;
@@ -151,7 +152,7 @@ impl Names {
         }
     }
 
-    /// Gives samples the names of their users and projects, as far as there are any.
+    /// Adds user and project names to samples, as far as known.
     pub async fn complete(&self, samples: &mut [Sample<'static>]) {
         let ids = |sample: &Sample<'static>| {
             let (user, project) = (sample.user_id.as_deref(), sample.project_id.as_deref());
@@ -188,17 +189,17 @@ impl Names {
         if is_due(&known) {
             let _place = self.places.acquire().await.expect("it is never closed");
             if !self.is_paused() {
-                self.ask(kind, id, &mut known).await;
+                self.look_up(kind, id, &mut known).await;
             }
         }
         known.name.clone()
     }
 
-    async fn ask(&self, kind: IdentityKind, id: &str, known: &mut CachedName) {
+    async fn look_up(&self, kind: IdentityKind, id: &str, known: &mut CachedName) {
         match self.directory.name(kind, id).await {
             Ok(name) => known.name = Some(name.into()),
             Err(NameError::Unknown(reason)) => {
-                // That it has none still is no news.
+                // Log only a change: that it still has no name is nothing new.
                 if known.name.take().is_some() || known.until.is_none() {
                     tracing::warn!(kind = kind.name(), id, reason, "samples go without its name");
                 }
@@ -220,11 +221,11 @@ impl Names {
     }
 }
 
-/// Keystone, as the catalogue names it.
+/// Looks names up in the cloud's Keystone.
 pub struct KeystoneDirectory(pub Cloud);
 
 impl KeystoneDirectory {
-    async fn ask(&self, kind: IdentityKind, id: &str) -> Result<Option<String>, CloudError> {
+    async fn look_up(&self, kind: IdentityKind, id: &str) -> Result<Option<String>, CloudError> {
         let base = self.0.versioned("identity", "v3").await?;
         let url = format!("{base}/{}s/{}", kind.name(), quote(id, ""));
         let answer = self.0.ask_within(&Method::GET, &url, &[], TIMEOUT).await?;
@@ -238,10 +239,10 @@ impl KeystoneDirectory {
 #[async_trait]
 impl Directory for KeystoneDirectory {
     async fn name(&self, kind: IdentityKind, id: &str) -> Result<String, NameError> {
-        match self.ask(kind, id).await {
+        match self.look_up(kind, id).await {
             Ok(Some(name)) => Ok(name),
             Ok(None) => Err(NameError::Unknown("an answer without a name".to_owned())),
-            // 401 is about our own token, the others ask for patience.
+            // 401 concerns our own token, the others ask to retry later.
             Err(error @ CloudError::Refused { status: 400..=499, .. }) if !is_of_the_moment(&error) => {
                 Err(NameError::Unknown(error.to_string()))
             }
@@ -261,7 +262,7 @@ mod tests {
     use super::*;
     use crate::polling::pollster::Meter;
 
-    /// Names everybody `name of ID`, but who is called `nobody`; counts the questions. Away while `is_away`.
+    /// Names every id `name of ID`, except `nobody`; counts the look-ups. Fails while `is_away`.
     #[derive(Default)]
     struct Counting {
         asked: Mutex<HashMap<(IdentityKind, String), usize>>,
@@ -322,7 +323,7 @@ mod tests {
         for round in 0..4 {
             let mut samples =
                 [sample(Some("u"), Some("p")), sample(Some("p"), Some("nobody")), sample(None, Some(""))];
-            // Pollsters that work at the same time share the answers.
+            // Concurrent pollsters share the look-ups.
             let mut others = samples.clone();
             let (first, second) =
                 tokio::join!(told(&names, &mut samples), async { told(&names, &mut others).await });
@@ -345,7 +346,7 @@ mod tests {
         let before = directory.questions();
         let ids: Vec<String> = (0..50).map(|number| number.to_string()).collect();
         let mut samples: Vec<_> = ids.iter().map(|id| sample(Some("u"), Some(id))).collect();
-        // What was known before is the best guess.
+        // An expired name is the best guess.
         let found = told(&names, &mut samples).await;
         assert!(found.iter().all(|found| found == &(Some("name of u".to_owned()), None)), "{found:?}");
         assert!(directory.questions() - before <= QUESTIONS_MAX, "{}", directory.questions());
@@ -386,7 +387,7 @@ mod tests {
             let cells = names.projects.lock();
             assert!(cells.young.len() + cells.old.len() <= 20);
         }
-        // What is met again and again stays, and what is not goes.
+        // Entries that are used stay in the cache; others are evicted.
         let times = |id: &str| directory.asked.lock()[&(IdentityKind::Project, id.to_owned())];
         for chunk in ids.chunks(9) {
             names.complete(&mut [sample(None, Some("usual"))]).await;

@@ -1,4 +1,4 @@
-//! Samples on their way to the notification agents, through the broker.
+//! Sends samples to the notification agents, through the broker.
 
 use std::sync::{
     Arc,
@@ -10,53 +10,53 @@ use bytes::Bytes;
 use gnudi_model::Timestamp;
 use serde_json::value::RawValue;
 
-use super::{outlet::Sender, pollster::PollError};
+use super::{outlet::SampleSender, pollster::PollError};
 use crate::{
     messaging::{
         Outbox, Outgoing,
-        envelope::{Sealed, Version, seal},
+        envelope::{OsloMessage, Version, seal},
     },
     sample::Sample,
     time::naive_text,
     wire::{Signer, samples_payload},
 };
 
-/// Who polling agents say they are.
+/// The publisher id of polling agents.
 const PUBLISHER_ID: &str = "ceilometer.polling";
 const EVENT_TYPE: &str = "telemetry.polling";
 const PRIORITY: &str = "SAMPLE";
 
 #[derive(Clone, Debug)]
-pub struct NotifierOptions {
+pub struct SampleNotifierOptions {
     /// `ceilometer`
     pub exchange: String,
-    /// `notifications`, and whatever else is configured: each gets all.
+    /// `notifications`, and further ones if configured: each gets all messages.
     pub topics: Vec<String>,
     pub version: Version,
-    /// How long a message is tried before its samples are given up: the next round has newer ones.
+    /// How long to retry a message before its samples are dropped: the next round has newer ones.
     pub timeout: std::time::Duration,
 }
 
-/// Publishes samples as notifications `telemetry.polling` of priority SAMPLE, signed.
-pub struct Notifier {
-    pub options: NotifierOptions,
+/// Publishes samples as signed notifications `telemetry.polling` of priority SAMPLE.
+pub struct SampleNotifier {
+    pub options: SampleNotifierOptions,
     pub signer: Signer,
     pub outbox: Arc<dyn Outbox>,
     pub now: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    /// Makes the messages' ids: UUIDs as text.
+    /// Creates message ids: UUIDs as text.
     pub new_id: Box<dyn Fn() -> String + Send + Sync>,
-    /// Messages published.
+    /// Number of messages published.
     pub messages: AtomicU64,
 }
 
 #[async_trait]
-impl Sender for Notifier {
+impl SampleSender for SampleNotifier {
     async fn send(&self, samples: &[Sample<'_>]) -> Result<(), PollError> {
         let payload = samples_payload(samples, &self.signer);
         let payload = RawValue::from_string(payload).map_err(|error| PollError(error.to_string()))?;
         let (message_id, unique_id) = ((self.new_id)(), (self.new_id)().replace('-', ""));
         let body: Bytes = seal(
-            &Sealed {
+            &OsloMessage {
                 request_id: None,
                 message_id: &message_id,
                 publisher_id: PUBLISHER_ID,
@@ -90,7 +90,7 @@ impl Sender for Notifier {
 pub struct Nowhere;
 
 #[async_trait]
-impl Sender for Nowhere {
+impl SampleSender for Nowhere {
     async fn send(&self, _: &[Sample<'_>]) -> Result<(), PollError> {
         Ok(())
     }

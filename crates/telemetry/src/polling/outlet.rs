@@ -1,37 +1,37 @@
-//! Where samples leave a pollster: completed, gathered to messages, and sent.
+//! Completes a pollster's samples, batches them into messages, and sends them.
 
 use std::borrow::Cow;
 
 use async_trait::async_trait;
 
-use super::{exporter::Series, names::Names, pollster::PollError};
+use super::{exporter::ExportedSeries, names::Names, pollster::PollError};
 use crate::sample::Sample;
 
-/// Takes messages of samples: signs, wraps and publishes them. It tries again by itself for as long as that makes sense.
+/// Signs, wraps and publishes messages of samples. It retries transient errors itself.
 #[async_trait]
-pub trait Sender: Send + Sync {
+pub trait SampleSender: Send + Sync {
     async fn send(&self, samples: &[Sample<'_>]) -> Result<(), PollError>;
 }
 
-/// One pollster's way out, for one round.
+/// The outlet of one pollster, for one round.
 pub struct Outlet<'a> {
-    pub(super) sender: &'a dyn Sender,
+    pub(super) sender: &'a dyn SampleSender,
     pub(super) names: Option<&'a Names>,
-    /// Of all samples of the round: when it began.
+    /// Start of the round, the timestamp of all its samples.
     pub(super) timestamp: String,
     pub(super) source: String,
-    /// Makes the samples' ids.
+    /// Creates sample ids.
     pub(super) new_id: &'a (dyn Fn() -> String + Send + Sync),
-    /// 0 sends each sample for itself.
+    /// Samples per message; 0 sends each in a message of its own.
     pub(super) batch_size: usize,
     pub(super) waiting: Vec<Sample<'static>>,
     pub(super) samples: u64,
-    /// What the exporter shows; `None` where there is none.
-    pub(super) shown: Option<Vec<Series>>,
+    /// Series for the exporter; `None` without one.
+    pub(super) shown: Option<Vec<ExportedSeries>>,
 }
 
 impl Outlet<'_> {
-    /// Completes a sample and sends it with others, when they are many.
+    /// Completes a sample and adds it to the batch; sends a full batch.
     pub async fn push(&mut self, mut sample: Sample<'static>) -> Result<(), PollError> {
         sample.timestamp = Some(Cow::Owned(self.timestamp.clone()));
         sample.source = Cow::Owned(self.source.clone());
@@ -40,7 +40,7 @@ impl Outlet<'_> {
         if self.waiting.len() >= self.batch_size.max(1) { self.flush().await } else { Ok(()) }
     }
 
-    /// Sends the queue.
+    /// Sends the batch.
     pub async fn flush(&mut self) -> Result<(), PollError> {
         let mut samples = std::mem::take(&mut self.waiting);
         if samples.is_empty() {
@@ -51,7 +51,7 @@ impl Outlet<'_> {
         }
         self.samples += samples.len() as u64;
         if let Some(shown) = &mut self.shown {
-            shown.extend(samples.iter().filter_map(Series::of));
+            shown.extend(samples.iter().filter_map(ExportedSeries::of));
         }
         self.sender.send(&samples).await
     }

@@ -1,19 +1,20 @@
-//! Which resources are this agent's, where several share them.
+//! Distributes resources over the agents that share them.
 
 use async_trait::async_trait;
 
-use super::discovery::Group;
+use super::discovery::AgentGroup;
 
-/// Decides by the resource's key, so that all agents that know of each other decide alike. Who they are is not known here.
+/// Decides by the resource's key, so that all agents that know each other decide alike. How they find each other is not
+/// known here.
 #[async_trait]
 pub trait Partition: Send + Sync {
-    /// Looks who is there; called before each cycle.
+    /// Updates the members of all groups; called before each round.
     async fn refresh(&self);
 
-    fn is_mine(&self, group: &Group, key: &str) -> bool;
+    fn is_mine(&self, group: &AgentGroup, key: &str) -> bool;
 }
 
-/// For an agent that is alone.
+/// For a single agent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
@@ -21,7 +22,7 @@ pub struct Alone;
 impl Partition for Alone {
     async fn refresh(&self) {}
 
-    fn is_mine(&self, _: &Group, _: &str) -> bool {
+    fn is_mine(&self, _: &AgentGroup, _: &str) -> bool {
         true
     }
 }

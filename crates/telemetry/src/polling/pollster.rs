@@ -1,4 +1,4 @@
-//! What makes samples of resources.
+//! The interface of pollsters, which make samples of resources.
 
 use std::borrow::Cow;
 
@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use super::{cloud::CloudError, cycle::Cycle, outlet::Outlet, resource::Resource};
 use crate::sample::{Metadata, Sample, SampleKind};
 
-/// Why a pollster could not go on. What it has made before is sent all the same.
+/// Why a pollster failed. The samples it made before are sent all the same.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PollError(pub String);
 
-/// What a pollster comes to; its samples go to the outlet.
+/// The result of a pollster; its samples go to the outlet.
 pub type Polled = Result<(), PollError>;
 
 impl From<CloudError> for PollError {
@@ -22,25 +22,25 @@ impl From<CloudError> for PollError {
     }
 }
 
-/// One meter, or a few that go by one name in polling files.
+/// One meter, or a few that share a name in polling files.
 #[async_trait]
 pub trait Pollster: Send + Sync {
-    /// The meter's name, by which polling files select it.
+    /// The meter's name, which polling files select it by.
     fn name(&self) -> &str;
 
-    /// Where resources come from when a polling file names none: `local_instances`, `endpoint:volume` ...
+    /// The discovery to use if a polling file names none: `local_instances`, `endpoint:volume` ...
     fn default_discovery(&self) -> Option<&str>;
 
-    /// Makes samples of the resources, which are not empty. What concerns one resource alone is logged, and the next is
-    /// looked at.
+    /// Makes samples of the resources (at least one). An error of a single resource is logged, and the next one is
+    /// polled.
     async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled;
 }
 
-/// Makes a sample of what its discovery tells of each resource, and asks nobody else.
+/// Makes a sample of each discovered resource, without further requests.
 pub struct OfEach<F> {
     pub meter: Meter,
     pub discovery: &'static str,
-    /// `None` for a resource of which there is no sample.
+    /// `None` for a resource without a sample.
     pub sample: F,
 }
 
@@ -64,7 +64,7 @@ impl<F: Fn(Meter, &Resource) -> Option<Sample<'static>> + Send + Sync> Pollster 
     }
 }
 
-/// A meter's unchanging part.
+/// The constant properties of a meter.
 #[derive(Clone, Copy, Debug)]
 pub struct Meter {
     pub name: &'static str,
@@ -81,7 +81,7 @@ impl Meter {
         Meter { name, kind: SampleKind::Cumulative, unit }
     }
 
-    /// A sample without an owner; the outlet gives it its time, source and id.
+    /// A sample without an owner; the outlet sets its time, source and id.
     pub fn sample(self, resource_id: String, volume: Value, metadata: Map<String, Value>) -> Sample<'static> {
         Sample {
             name: Cow::Borrowed(self.name),
@@ -95,7 +95,7 @@ impl Meter {
     }
 }
 
-/// A text of its own, for a sample's owner.
+/// An owned text, for the owner of a sample.
 pub fn owned(text: Option<&str>) -> Option<Cow<'static, str>> {
     text.map(|text| Cow::Owned(text.to_owned()))
 }

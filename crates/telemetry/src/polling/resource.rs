@@ -1,4 +1,4 @@
-//! What a pollster looks at.
+//! A resource to poll.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 /// One instance, image, volume, project, endpoint ...
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
-    /// By which it is known again, and by which agents share the work: it does not change while the resource's state does.
+    /// Identifies it, and is its partitioning key: it does not change with the resource's state.
     pub id: Arc<str>,
-    /// All that its discovery tells: an object, or a text.
+    /// What its discovery returned: an object, or a text.
     pub body: Arc<Value>,
 }
 
@@ -18,12 +18,12 @@ impl Resource {
         Resource { id: id.into(), body: Arc::new(body) }
     }
 
-    /// One that is no more than its name: an endpoint's address, a line of a polling file.
+    /// A resource that is just a name: an endpoint's URL, a line of a polling file.
     pub fn named(name: &str) -> Self {
         Resource::new(name, Value::from(name))
     }
 
-    /// A text of the body; `None` where it has none of that name.
+    /// A text of the body; `None` if it has no such member.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.body.get(key)?.as_str()
     }

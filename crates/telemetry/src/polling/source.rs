@@ -3,11 +3,11 @@
 use std::{path::Path, time::Duration};
 
 use super::{
-    discovery::Group,
-    group_expression::{self, Scope},
+    discovery::AgentGroup,
+    group_expression::{self, GroupScope},
 };
 use crate::{
-    located::{Located, Node},
+    located::{Located, YamlNode},
     pipeline::Selection,
     yaml::{self, YamlError},
 };
@@ -18,53 +18,53 @@ pub struct PollingSource {
     pub name: String,
     pub interval: Duration,
     pub meters: Selection,
-    /// Resources that need not be found.
+    /// Fixed resources, which need no discovery.
     pub resources: Vec<String>,
-    /// Instead of those that the pollsters suggest.
+    /// Discoveries that replace the pollsters' defaults.
     pub discovery: Vec<String>,
-    /// Agents of this group share out the source's pollsters.
-    pub group: Option<Group>,
+    /// The agents of this group share the source's resources.
+    pub group: Option<AgentGroup>,
 }
 
-/// Reads a polling file, on the machine of this name.
+/// Loads a polling file, on the machine with this name.
 pub fn load(path: &Path, host: &str) -> Result<Vec<PollingSource>, YamlError> {
     parse(path, &yaml::text(path)?, host)
 }
 
-/// Reads a text; `path` is for errors.
+/// Parses a text; `path` is for errors.
 pub fn parse(path: &Path, text: &str, host: &str) -> Result<Vec<PollingSource>, YamlError> {
     let file = Located::parse(path, text)?;
-    let list = file.get("sources").ok_or_else(|| wrong(path, &file, "sources", "required"))?;
-    let sources = list.list().ok_or_else(|| wrong(path, list, "sources", "should be a list of sources"))?;
+    let list = file.get("sources").ok_or_else(|| error(path, &file, "sources", "required"))?;
+    let sources = list.list().ok_or_else(|| error(path, list, "sources", "should be a list of sources"))?;
     sources.iter().map(|source| parse_source(path, source, host)).collect()
 }
 
-fn wrong(path: &Path, at: &Located, key: &str, problem: &str) -> YamlError {
+fn error(path: &Path, at: &Located, key: &str, problem: &str) -> YamlError {
     YamlError::at(path, at.line, key, problem)
 }
 
 fn parse_source(path: &Path, source: &Located, host: &str) -> Result<PollingSource, YamlError> {
-    let needed = |key: &str| source.get(key).ok_or_else(|| wrong(path, source, key, "missing in a source"));
+    let needed = |key: &str| source.get(key).ok_or_else(|| error(path, source, key, "missing in a source"));
     let name = match &needed("name")?.node {
-        Node::Text(text) => text.clone(),
-        Node::Integer(number) => number.to_string(),
-        _ => return Err(wrong(path, needed("name")?, "name", "should be a text")),
+        YamlNode::Text(text) => text.clone(),
+        YamlNode::Integer(number) => number.to_string(),
+        _ => return Err(error(path, needed("name")?, "name", "should be a text")),
     };
     needed("meters")?;
     let meters = Selection::new(&texts(path, source, "meters")?)
-        .map_err(|error| wrong(path, source, "meters", &error.to_string()))?;
+        .map_err(|cause| error(path, source, "meters", &cause.to_string()))?;
     let interval = needed("interval")?;
     let seconds = match &interval.node {
-        Node::Integer(number) => Some(*number),
-        Node::Float(number) => Some(*number as i64),
-        Node::Text(text) => text.trim().parse().ok(),
+        YamlNode::Integer(number) => Some(*number),
+        YamlNode::Float(number) => Some(*number as i64),
+        YamlNode::Text(text) => text.trim().parse().ok(),
         _ => None,
     }
-    .ok_or_else(|| wrong(path, interval, "interval", "should be a number of seconds"))?;
+    .ok_or_else(|| error(path, interval, "interval", "should be a number of seconds"))?;
     let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
-    let seconds = seconds.ok_or_else(|| wrong(path, interval, "interval", "should be greater than 0"))?;
+    let seconds = seconds.ok_or_else(|| error(path, interval, "interval", "should be greater than 0"))?;
     let resources = texts(path, source, "resources")?;
-    let group = group(path, source, &Scope { source: &name, host })?;
+    let group = group(path, source, &GroupScope { source: &name, host })?;
     if group.is_some() && !resources.is_empty() {
         tracing::warn!(
             source = name,
@@ -82,23 +82,23 @@ fn parse_source(path: &Path, source: &Located, host: &str) -> Result<PollingSour
     })
 }
 
-/// The group that a source names, as Ceilometer does: its own name, a hyphen, and the value of the expression.
-fn group(path: &Path, source: &Located, scope: &Scope<'_>) -> Result<Option<Group>, YamlError> {
+/// A source's group, as in Ceilometer: its own name, a hyphen, and the value of the expression.
+fn group(path: &Path, source: &Located, scope: &GroupScope<'_>) -> Result<Option<AgentGroup>, YamlError> {
     const KEY: &str = "group_id_coordination_expression";
     let Some(expression) = source.get(KEY).filter(|expression| !expression.is_empty()) else {
         return Ok(None);
     };
-    let text = expression.text().ok_or_else(|| wrong(path, expression, KEY, "should be a text"))?;
+    let text = expression.text().ok_or_else(|| error(path, expression, KEY, "should be a text"))?;
     let value =
-        group_expression::value(text, scope).map_err(|problem| wrong(path, expression, KEY, &problem))?;
-    Ok(Some(Group::Named(format!("{}-{value}", scope.source).into())))
+        group_expression::value(text, scope).map_err(|problem| error(path, expression, KEY, &problem))?;
+    Ok(Some(AgentGroup::Named(format!("{}-{value}", scope.source).into())))
 }
 
 fn texts(path: &Path, source: &Located, key: &str) -> Result<Vec<String>, YamlError> {
     let Some(value) = source.get(key).filter(|value| !value.is_empty()) else { return Ok(Vec::new()) };
-    let list = value.list().ok_or_else(|| wrong(path, value, key, "should be a list"))?;
+    let list = value.list().ok_or_else(|| error(path, value, key, "should be a list"))?;
     list.iter()
-        .map(|item| item.text().map(str::to_owned).ok_or_else(|| wrong(path, item, key, "should be texts")))
+        .map(|item| item.text().map(str::to_owned).ok_or_else(|| error(path, item, key, "should be texts")))
         .collect()
 }
 
@@ -119,14 +119,14 @@ mod tests {
         .unwrap();
         assert_eq!(sources.len(), 2);
         assert_eq!((sources[0].name.as_str(), sources[0].interval.as_secs()), ("all", 300));
-        assert!(sources[0].meters.takes("disk.root.size") && !sources[0].meters.takes("memory"));
+        assert!(sources[0].meters.matches("disk.root.size") && !sources[0].meters.matches("memory"));
         assert_eq!(sources[1].resources, ["a", "b"]);
         assert_eq!(sources[1].discovery, ["endpoint:x"]);
         assert_eq!(sources[0].group, None);
         let with = |more: &str| format!("sources: [{{name: s, interval: 1, meters: [a], {more}}}]");
         let expression = "group_id_coordination_expression: \"'x' + self.conf.host\"";
         let group = |more: &str| parse(&with(more)).unwrap()[0].group.clone();
-        assert_eq!(group(expression), Some(Group::Named("s-xcmp1".into())));
+        assert_eq!(group(expression), Some(AgentGroup::Named("s-xcmp1".into())));
         assert_eq!(group(&format!("{expression}, resources: [r]")), None);
     }
 

@@ -1,4 +1,4 @@
-//! The publishers that need nothing but this crate.
+//! The publishers that need nothing outside this crate.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use super::{
     opentelemetry::OpentelemetryPublisher, prometheus::PrometheusPublisher, tcp::TcpPublisher,
     udp::UdpPublisher,
 };
-use crate::{pipeline::Purpose, wire::Signer};
+use crate::{pipeline::PipelineKind, wire::Signer};
 
-/// What publishers have in common.
+/// What publishers share.
 #[derive(Clone)]
 pub struct PublisherContext {
-    /// This machine's name, as messages say it: `[DEFAULT] host`.
+    /// This machine's name in messages: `[DEFAULT] host`.
     pub host: String,
     /// With `[publisher] telemetry_secret`.
     pub signer: Signer,
@@ -28,7 +28,7 @@ impl fmt::Debug for PublisherContext {
 }
 
 impl Publishers {
-    /// All kinds but `gnocchi`.
+    /// All kinds except `gnocchi`.
     pub fn built_in(context: PublisherContext) -> Self {
         let mut publishers = Publishers::default();
         publishers.add("test", |_, _| Ok(std::sync::Arc::new(TestPublisher::default())));
@@ -68,7 +68,7 @@ impl Publishers {
 
 fn samples_only(open: impl Fn(&PublisherUrl) -> Opened + Send + Sync + 'static) -> Opener {
     Box::new(move |url, purpose| match purpose {
-        Purpose::Samples => open(url),
-        Purpose::Events => Err(OpenError("takes samples, and no events".to_owned())),
+        PipelineKind::Samples => open(url),
+        PipelineKind::Events => Err(OpenError("takes samples, and no events".to_owned())),
     })
 }

@@ -1,4 +1,4 @@
-//! The bus of the notifier publisher: notifications as oslo.messaging sends them, over an [`Outbox`].
+//! The notifier publisher's bus: sends notifications as oslo.messaging does, over an [`Outbox`].
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,12 +11,12 @@ use super::{Bus, BusOpener, OpenError};
 use crate::{
     messaging::{
         AmqpOutbox, BrokerOptions, Outbox, Outgoing, TransportUrl,
-        envelope::{Sealed, Version, seal},
+        envelope::{OsloMessage, Version, seal},
     },
     time::naive_text,
 };
 
-/// How notifications are sent.
+/// Options of notifications.
 #[derive(Clone, Debug)]
 pub struct BusOptions {
     /// `[DEFAULT] control_exchange`: `ceilometer`.
@@ -32,7 +32,7 @@ struct OutboxBus {
     options: BusOptions,
 }
 
-/// Buses at the agent's own broker, and at brokers that URLs name; one connection to each.
+/// Connects to the agent's own broker, and to brokers named by URLs; one connection to each.
 pub fn bus_opener(broker: BrokerOptions, options: BusOptions) -> BusOpener {
     let open: Mutex<HashMap<Option<String>, Arc<dyn Bus>>> = Mutex::default();
     Arc::new(move |transport| {
@@ -58,7 +58,7 @@ impl Bus for OutboxBus {
     async fn notify(&self, topic: &str, event_type: &str, payload: &str) -> Result<(), String> {
         let payload: &RawValue = serde_json::from_str(payload).map_err(|error| error.to_string())?;
         let body = seal(
-            &Sealed {
+            &OsloMessage {
                 request_id: None,
                 message_id: &Uuid::new_v4().to_string(),
                 publisher_id: &format!("telemetry.publisher.{}", self.options.host),

@@ -1,4 +1,4 @@
-//! What publishers count, by the kind of publisher.
+//! Counters of publishers, by kind.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -34,9 +34,9 @@ impl PublisherFigures {
     }
 
     /// The counters of one kind of publisher.
-    pub fn of(&self, publisher: &str) -> Counts {
+    pub fn of(&self, publisher: &str) -> PublisherCounts {
         let labels = Labels { publisher: publisher.to_owned() };
-        Counts {
+        PublisherCounts {
             published: self.published.get_or_create(&labels).clone(),
             lost: self.lost.get_or_create(&labels).clone(),
             retries: self.retries.get_or_create(&labels).clone(),
@@ -44,9 +44,9 @@ impl PublisherFigures {
     }
 }
 
-/// Of one kind of publisher.
+/// Counters of one kind of publisher.
 #[derive(Clone, Debug, Default)]
-pub struct Counts {
+pub struct PublisherCounts {
     /// Samples and events.
     pub published: Counter,
     pub lost: Counter,

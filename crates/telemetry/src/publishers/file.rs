@@ -1,7 +1,7 @@
-//! `file:///path`: a line for each sample and event, as Python prints a dictionary, or as JSON with the option `json`.
+//! `file:///path`: one line per sample and event, as Python prints a dictionary, or as JSON with the option `json`.
 //!
-//! With `max_bytes` and `backup_count` the file is renamed to `path.1` before it grows beyond that, `path.1` to `path.2`, and
-//! so on. A receipt means that the system has the lines; they are not synced to the disk.
+//! With `max_bytes` and `backup_count` the file is rotated before it exceeds that size: to `path.1`, `path.1` to
+//! `path.2`, and so on. A receipt means that the operating system has the lines; they are not synced to disk.
 
 use std::{
     fs::{File, OpenOptions},
@@ -14,7 +14,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::Counts, trouble::Trouble,
+    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::PublisherCounts,
+    trouble::PeerHealth,
 };
 use crate::{
     event::Event,
@@ -22,7 +23,7 @@ use crate::{
     wire::{event_record_json, event_record_repr, sample_record_json, sample_record_repr},
 };
 
-/// Between tries, where the disk is full or the like.
+/// Pause between attempts, for example while the disk is full.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub struct FilePublisher {
@@ -36,8 +37,8 @@ struct Job {
 }
 
 impl FilePublisher {
-    /// Opens the file at once, so that one that cannot be written is known at the start.
-    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+    /// Opens the file immediately, so that a file that cannot be written is reported at the start.
+    pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
         if url.path.is_empty() {
             return Err(OpenError("names no file; write file:///path".to_owned()));
         }
@@ -50,20 +51,20 @@ impl FilePublisher {
         let file = append(&path).map_err(|error| OpenError(format!("{}: {error}", path.display())))?;
         let mut log = Log { path, file, bytes_max, backups };
         let (jobs, received) = mpsc::channel::<Job>();
-        let trouble = Trouble::new(url);
+        let trouble = PeerHealth::new(url);
         let write = move || {
             for job in received {
                 let count = job.lines.len() as u64;
                 for line in job.lines {
                     while let Err(error) = log.write(&line) {
-                        trouble.begins(&error);
+                        trouble.failed(&error);
                         counts.retries.inc();
                         std::thread::sleep(PAUSE);
                     }
                 }
-                trouble.ends();
+                trouble.recovered();
                 counts.published.inc_by(count);
-                // Nobody waits where the agent ends.
+                // The receiver is gone when the agent ends.
                 let _ = job.done.send(());
             }
         };
@@ -108,15 +109,15 @@ fn append(path: &Path) -> std::io::Result<File> {
 struct Log {
     path: PathBuf,
     file: File,
-    /// 0: the file may grow.
+    /// 0: no rotation.
     bytes_max: u64,
     backups: usize,
 }
 
 impl Log {
-    /// Writes a whole line or fails; then a part of it may be in the file.
+    /// Writes a whole line. If it fails, a part of the line may be in the file.
     fn write(&mut self, line: &str) -> std::io::Result<()> {
-        // The newline counts; the text in characters, as Python counts it.
+        // With the newline; in characters, as Python counts.
         let length = line.chars().count() as u64 + 1;
         if self.bytes_max > 0 && self.path.is_file() && self.file.metadata()?.len() + length >= self.bytes_max
         {
@@ -152,7 +153,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let url = format!("file://{}?json&max_bytes=800&backup_count=2", path.display());
-        let publisher = FilePublisher::open(&PublisherUrl::parse(&url).unwrap(), Counts::default()).unwrap();
+        let publisher =
+            FilePublisher::open(&PublisherUrl::parse(&url).unwrap(), PublisherCounts::default()).unwrap();
         for volume in 0..7 {
             publisher.samples(&[sample("m", f64::from(volume))]).await.unwrap();
         }

@@ -1,8 +1,8 @@
-//! Where samples and events go: one file or folder per publisher, named as the scheme of its URL.
+//! Publishers of samples and events: one file or folder per URL scheme.
 //!
-//! A publisher copies what it needs and returns at once; the receipt tells when it is safe to forget the message. A
-//! publisher tries again by itself for as long as that makes sense: while a store is away, receipts just take longer, and
-//! what bounds memory is the number of messages that an agent takes without acknowledging them.
+//! A publisher copies what it needs and returns immediately; the receipt resolves once the data is safe. Publishers
+//! retry transient errors themselves: while a store is down, receipts just take longer. Memory is bounded by the number
+//! of unacknowledged messages that an agent accepts.
 
 mod built_in;
 mod bus;
@@ -40,12 +40,12 @@ pub use test::TestPublisher;
 pub use url::PublisherUrl;
 pub use zaqar::ZaqarPublisher;
 
-/// Why something was not published, although the publisher tried again for as long as that made sense.
+/// Why something was not published, in spite of retries.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct PublishError {
     pub reason: String,
-    /// To publish the message once more would help nobody: what is refused is refused, and the rest is published.
+    /// Permanent: publishing the message again does not help; everything else in it is published.
     pub is_final: bool,
 }
 
@@ -59,11 +59,12 @@ impl PublishError {
     }
 }
 
-/// Tells when what was published is safe: acknowledged by the store, or beyond what the publisher promises (a datagram sent).
+/// Resolves when the data is safe: acknowledged by the store, or as safe as the publisher promises (a datagram was
+/// sent).
 pub struct Receipt(BoxFuture<'static, Result<(), PublishError>>);
 
 impl Receipt {
-    /// Nothing to wait for.
+    /// A resolved receipt.
     pub fn done() -> Self {
         Receipt(std::future::ready(Ok(())).boxed())
     }
@@ -76,7 +77,7 @@ impl Receipt {
         Receipt(future.boxed())
     }
 
-    /// Waits for all, and fails with the first error, a final one before others.
+    /// Waits for all; fails with the first error, permanent ones first.
     pub fn all(receipts: Vec<Receipt>) -> Self {
         Receipt::of(async move {
             let errors = join_all(receipts).await.into_iter().filter_map(Result::err);
@@ -93,11 +94,11 @@ impl Future for Receipt {
     }
 }
 
-/// One place where samples and events go. Must be called within a Tokio runtime.
+/// Publishes samples and events. Must be called within a Tokio runtime.
 pub trait Publisher: Send + Sync {
     fn samples(&self, samples: &[Sample<'_>]) -> Receipt;
 
-    /// Those that take samples only are opened for nothing else.
+    /// Publishers of samples only are opened for nothing else.
     fn events(&self, _events: &[Event]) -> Receipt {
         Receipt::failed(PublishError::new("takes samples, and no events".to_owned()))
     }

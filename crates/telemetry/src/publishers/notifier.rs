@@ -1,10 +1,9 @@
-//! `notifier://`: puts samples and events on the bus, as signed notifications of priority `sample`, for another agent or for
-//! whoever listens.
+//! `notifier://`: sends samples and events to a message bus, as signed notifications of priority `sample`.
 //!
-//! Options: `topic` (several may be named; the queue is `<topic>.sample`), `per_meter_topic` (1: each meter once more, with its
-//! name in the event type), and `policy`: `default` waits for the broker for as long as it takes, or for `max_retry` tries;
-//! `queue` keeps up to `max_queue_length` messages and forgets the oldest; `drop` tries once. With a host the bus is that
-//! broker's; `driver` is `rabbit`.
+//! Options: `topic` (may be repeated; the queue is `<topic>.sample`), `per_meter_topic` (1: also sends each meter with
+//! its name in the event type), and `policy`. `default` retries without limit, or `max_retry` times; `queue` keeps up
+//! to `max_queue_length` messages and drops the oldest; `drop` tries once. A host in the URL names another broker;
+//! `driver` is `rabbit`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,50 +19,50 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{
     OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
-    figures::Counts,
+    figures::PublisherCounts,
     http::begin,
-    trouble::{Pauses, Trouble},
+    trouble::{Backoff, PeerHealth},
 };
 use crate::{
     event::Event,
-    pipeline::Purpose,
+    pipeline::PipelineKind,
     sample::Sample,
     wire::{Signer, events_list, samples_list},
 };
 
-/// Messages that wait with the policy `queue`, unless `max_queue_length` says otherwise.
+/// Default of `max_queue_length`.
 const QUEUE_MESSAGES: i64 = 1024;
 
-/// However high `max_queue_length` is, or where it is 0.
+/// Upper bound of `max_queue_length`, also for 0.
 const QUEUE_MESSAGES_MAX: usize = 1 << 20;
 
-/// Messages whose confirmation is waited for at the same time.
+/// Concurrently unconfirmed messages.
 const SENDS_MAX: usize = 64;
 
 /// A message bus.
 #[async_trait]
 pub trait Bus: Send + Sync {
-    /// Puts a notification of priority `sample` on the bus, once. `payload` is JSON. Returns when the broker has it, or why it
-    /// has not.
+    /// Sends a notification of priority `sample`, without retries. `payload` is JSON. Returns once the broker has
+    /// confirmed it.
     async fn notify(&self, topic: &str, event_type: &str, payload: &str) -> Result<(), String>;
 }
 
 /// Connects to the agent's own bus, or to that of a transport URL.
 pub type BusOpener = Arc<dyn Fn(Option<&str>) -> Result<Arc<dyn Bus>, OpenError> + Send + Sync>;
 
-/// What the agent's configuration says.
+/// Options of the configuration.
 #[derive(Clone)]
 pub struct NotifierOptions {
-    /// Topic, and event type, of samples: `[publisher_notifier] metering_topic`.
+    /// Topic and event type of samples: `[publisher_notifier] metering_topic`.
     pub metering_topic: String,
-    /// Those of events: `event_topic`.
+    /// The same for events: `event_topic`.
     pub event_topic: String,
     pub open: BusOpener,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
-    /// Messages are sent until they are there; `Some`: or this many tries have failed.
+    /// Retries without limit, or this many times.
     Default {
         failures_max: Option<u64>,
     },
@@ -86,37 +85,37 @@ struct NotifierState {
     bus: Arc<dyn Bus>,
     policy: Policy,
     sends: Semaphore,
-    /// Of the policy `queue`; the oldest first.
-    queue: Mutex<VecDeque<Message>>,
-    /// Set when nothing more can come into the queue.
+    /// For the policy `queue`; oldest first.
+    queue: Mutex<VecDeque<QueuedMessage>>,
+    /// Set when nothing more will be queued.
     is_closed: AtomicBool,
-    /// Told when something is put into the queue, and when it is closed.
+    /// Notified when a message is queued, and on close.
     changed: Notify,
-    trouble: Trouble,
-    counts: Counts,
+    trouble: PeerHealth,
+    counts: PublisherCounts,
 }
 
-struct Message {
+struct QueuedMessage {
     topic: String,
     event_type: String,
     payload: Arc<str>,
-    /// Samples or events in it.
+    /// Number of samples or events.
     items: u64,
 }
 
 impl NotifierPublisher {
     pub fn open(
         url: &PublisherUrl,
-        purpose: Purpose,
+        purpose: PipelineKind,
         options: &NotifierOptions,
         signer: Signer,
-        counts: Counts,
+        counts: PublisherCounts,
     ) -> Opened {
         let mut query = url.query.clone();
         let policy = policy(url)?;
         let default_topic = match purpose {
-            Purpose::Samples => &options.metering_topic,
-            Purpose::Events => &options.event_topic,
+            PipelineKind::Samples => &options.metering_topic,
+            PipelineKind::Events => &options.event_topic,
         };
         let mut topics: Vec<String> = query.all("topic").map(str::to_owned).collect();
         if topics.is_empty() {
@@ -136,7 +135,7 @@ impl NotifierPublisher {
             queue: Mutex::default(),
             is_closed: AtomicBool::new(false),
             changed: Notify::new(),
-            trouble: Trouble::new(url),
+            trouble: PeerHealth::new(url),
             counts,
         });
         if matches!(policy, Policy::Queue { .. }) {
@@ -161,9 +160,9 @@ impl NotifierPublisher {
         }))
     }
 
-    fn message(&self, event_type: &str, payload: String, items: usize) -> Vec<Message> {
+    fn message(&self, event_type: &str, payload: String, items: usize) -> Vec<QueuedMessage> {
         let payload: Arc<str> = payload.into();
-        let to = |topic: &String| Message {
+        let to = |topic: &String| QueuedMessage {
             topic: topic.clone(),
             event_type: event_type.to_owned(),
             payload: payload.clone(),
@@ -172,7 +171,7 @@ impl NotifierPublisher {
         self.topics.iter().map(to).collect()
     }
 
-    fn publish(&self, messages: Vec<Message>) -> Receipt {
+    fn publish(&self, messages: Vec<QueuedMessage>) -> Receipt {
         if let Policy::Queue { messages_max } = self.shared.policy {
             self.shared.put(messages, messages_max);
             return Receipt::done();
@@ -238,21 +237,21 @@ impl Publisher for NotifierPublisher {
 }
 
 impl NotifierState {
-    async fn attempt(&self, message: &Message) -> Result<(), String> {
+    async fn attempt(&self, message: &QueuedMessage) -> Result<(), String> {
         let notified = self.bus.notify(&message.topic, &message.event_type, &message.payload).await;
         match &notified {
             Ok(()) => {
-                self.trouble.ends();
+                self.trouble.recovered();
                 self.counts.published.inc_by(message.items);
             }
-            Err(error) => self.trouble.begins(error),
+            Err(error) => self.trouble.failed(error),
         }
         notified
     }
 
-    async fn send(&self, message: &Message) -> Result<(), PublishError> {
+    async fn send(&self, message: &QueuedMessage) -> Result<(), PublishError> {
         let _place = self.sends.acquire().await.expect("never closed");
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::default();
         loop {
             let Err(error) = self.attempt(message).await else { return Ok(()) };
             match self.policy {
@@ -272,7 +271,7 @@ impl NotifierState {
         }
     }
 
-    fn put(&self, messages: Vec<Message>, messages_max: usize) {
+    fn put(&self, messages: Vec<QueuedMessage>, messages_max: usize) {
         let mut queue = self.queue.lock();
         queue.extend(messages);
         let beyond = queue.len().saturating_sub(messages_max);
@@ -282,16 +281,16 @@ impl NotifierState {
         self.changed.notify_one();
     }
 
-    /// Sends the queue. Meanwhile the oldest message is not in the queue, and so is not forgotten.
+    /// Sends the queue. The message being sent is not in the queue, so it is not dropped meanwhile.
     async fn empty_queue(&self) {
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::default();
         loop {
             let Some(message) = self.queue.lock().pop_front() else { return };
             while self.attempt(&message).await.is_err() {
                 pauses.wait().await;
                 self.counts.retries.inc();
             }
-            pauses = Pauses::default();
+            pauses = Backoff::default();
         }
     }
 }
@@ -303,7 +302,7 @@ mod tests {
     use super::*;
     use crate::publishers::tests::sample;
 
-    /// Fails as often as it is told, and remembers what came.
+    /// Fails a given number of times, and records what it gets.
     #[derive(Default)]
     struct Fake {
         failures: Mutex<u32>,
@@ -340,8 +339,14 @@ mod tests {
             }),
         };
         let url = PublisherUrl::parse(url).unwrap();
-        NotifierPublisher::open(&url, Purpose::Samples, &options, Signer::new("s"), Counts::default())
-            .unwrap()
+        NotifierPublisher::open(
+            &url,
+            PipelineKind::Samples,
+            &options,
+            Signer::new("s"),
+            PublisherCounts::default(),
+        )
+        .unwrap()
     }
 
     fn owned(seen: &[(&str, &str, &[&str])]) -> Vec<(String, String, Vec<String>)> {
@@ -382,7 +387,7 @@ mod tests {
         let bus = Arc::new(Fake { failures: Mutex::new(5), ..Fake::default() });
         let publisher = open("notifier://?policy=queue&max_queue_length=2", &bus);
         publisher.samples(&[sample("first", 1.0)]).await.unwrap();
-        // The first is being tried, and no more in the queue.
+        // Wait until the first is being sent and has left the queue.
         while *bus.tries.lock() == 0 {
             tokio::task::yield_now().await;
         }

@@ -1,27 +1,27 @@
-//! Which kinds of publishers there are, and how one is opened by its URL.
+//! The registry of publisher kinds, which opens publishers by URL.
 //!
-//! Those that need more than this crate's part of the world (a store's credentials) are added by who has it.
+//! Kinds that need more than this crate (a store's credentials) are added from outside.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Publisher, PublisherUrl};
-use crate::pipeline::Purpose;
+use crate::pipeline::PipelineKind;
 
-/// Why a publisher cannot be opened; says what to do, and repeats no password.
+/// Why a publisher cannot be opened; says what to do, and reveals no password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct OpenError(pub String);
 
 pub type Opened = Result<Arc<dyn Publisher>, OpenError>;
 
-/// Opens publishers of one kind. Is called within a Tokio runtime.
-pub type Opener = Box<dyn Fn(&PublisherUrl, Purpose) -> Opened + Send + Sync>;
+/// Opens publishers of one kind. Called within a Tokio runtime.
+pub type Opener = Box<dyn Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Sync>;
 
-/// The kinds of publishers, by the scheme of their URLs.
+/// The kinds of publishers by URL scheme.
 #[derive(Default)]
 pub struct Publishers(BTreeMap<&'static str, Opener>);
 
-/// Schemes that Ceilometer has, or had, and what takes their place.
+/// Schemes of Ceilometer, past and present, that are not supported, and their replacements.
 const GONE: &[(&str, &str)] = &[
     ("database", "it went with Ceilometer's own database; use gnocchi://"),
     ("direct", "it went with Ceilometer's own database; use gnocchi://"),
@@ -31,17 +31,17 @@ const GONE: &[(&str, &str)] = &[
 ];
 
 impl Publishers {
-    /// Adds a kind, or takes another's place.
+    /// Adds or replaces a kind.
     pub fn add(
         &mut self,
         scheme: &'static str,
-        opener: impl Fn(&PublisherUrl, Purpose) -> Opened + Send + Sync + 'static,
+        opener: impl Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Sync + 'static,
     ) {
         self.0.insert(scheme, Box::new(opener));
     }
 
     /// Opens a publisher. Must be called within a Tokio runtime.
-    pub fn open(&self, url: &str, purpose: Purpose) -> Opened {
+    pub fn open(&self, url: &str, purpose: PipelineKind) -> Opened {
         let url = PublisherUrl::parse(url)?;
         let within = |error: OpenError| OpenError(format!("{}://: {error}", url.scheme));
         if let Some(opener) = self.0.get(url.scheme.as_str()) {
@@ -68,8 +68,8 @@ mod tests {
     fn kinds_that_are_not_there_are_told_with_what_is() {
         let mut publishers = Publishers::default();
         publishers.add("test", |_, _| Ok(Arc::new(TestPublisher::default())));
-        assert!(publishers.open("test://", Purpose::Events).is_ok());
-        let error = |url| publishers.open(url, Purpose::Samples).err().unwrap().to_string();
+        assert!(publishers.open("test://", PipelineKind::Events).is_ok());
+        let error = |url| publishers.open(url, PipelineKind::Samples).err().unwrap().to_string();
         assert_eq!(error("x://u:secret@h"), "x://: no such kind of publisher; there are: test");
         assert!(error("kafka://h").contains("RabbitMQ"));
     }

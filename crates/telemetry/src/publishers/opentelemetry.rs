@@ -1,8 +1,8 @@
-//! `opentelemetryhttp://`: sends samples to an OpenTelemetry collector, as OTLP in JSON over HTTP. Options are those of
+//! `opentelemetryhttp://`: sends samples to an OpenTelemetry collector, as OTLP/JSON over HTTP. Options: those of
 //! `http://`, and `ssl`.
 //!
-//! The form is OTLP's own. Ceilometer's differs from it in three points that collectors do not read: a cumulative meter is a
-//! `sum` there and no `counter`, times are nanoseconds and no seconds, and a message's samples go in one request.
+//! This is OTLP proper. Ceilometer deviates from it in three ways that collectors do not accept: here a cumulative
+//! meter is a `sum`, not a `counter`; times are nanoseconds, not seconds; a message's samples go in one request.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,28 +11,28 @@ use serde_json::{Value, json};
 
 use super::{
     Opened, Publisher, PublisherUrl, Receipt,
-    figures::Counts,
-    http::{Endpoint, begin},
-    trouble::Trouble,
+    figures::PublisherCounts,
+    http::{HttpEndpoint, begin},
+    trouble::PeerHealth,
 };
 use crate::sample::{Sample, SampleKind};
 
-/// OTLP's number for values that count from the start of what is measured.
+/// OTLP's code for cumulative values.
 const TEMPORALITY_CUMULATIVE: u8 = 2;
 
 pub struct OpentelemetryPublisher {
-    endpoint: Arc<Endpoint>,
-    counts: Counts,
-    timeless: Trouble,
+    endpoint: Arc<HttpEndpoint>,
+    counts: PublisherCounts,
+    timeless: PeerHealth,
 }
 
 impl OpentelemetryPublisher {
-    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
         let mut query = url.query.clone();
         query.take("batch");
         query.take("raw_only");
-        let endpoint = Endpoint::new(url, query, "application/json", counts.clone())?;
-        Ok(Arc::new(OpentelemetryPublisher { endpoint, counts, timeless: Trouble::new(url) }))
+        let endpoint = HttpEndpoint::new(url, query, "application/json", counts.clone())?;
+        Ok(Arc::new(OpentelemetryPublisher { endpoint, counts, timeless: PeerHealth::new(url) }))
     }
 }
 
@@ -40,7 +40,7 @@ impl Publisher for OpentelemetryPublisher {
     fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
         let (request, points) = request(samples);
         if points < samples.len() {
-            self.timeless.begins(&"a sample has no time or no number");
+            self.timeless.failed(&"a sample has no time or no number");
             self.counts.lost.inc_by((samples.len() - points) as u64);
         }
         if points == 0 {
@@ -51,7 +51,7 @@ impl Publisher for OpentelemetryPublisher {
     }
 }
 
-/// An export request, and how many samples it holds.
+/// An export request, and the number of samples in it.
 fn request(samples: &[Sample<'_>]) -> (Value, usize) {
     let mut metrics: Vec<(&Sample<'_>, Vec<Value>)> = Vec::new();
     let mut places: HashMap<(&str, &str, bool), usize> = HashMap::new();
@@ -88,7 +88,7 @@ fn metric(sample: &Sample<'_>, points: &[Value]) -> Value {
     metric
 }
 
-/// `None` where the sample has no time, or a volume that is no number.
+/// `None` if the sample has no time, or no numeric volume.
 fn point(sample: &Sample<'_>) -> Option<Value> {
     let time = timestamp_of_text(sample.timestamp.as_deref()?, Timestamp(0)).ok()?;
     let volume = match &sample.volume {
@@ -105,7 +105,7 @@ fn point(sample: &Sample<'_>) -> Option<Value> {
         .iter()
         .filter_map(|(key, text)| text.map(|text| json!({"key": key, "value": {"stringValue": text}})))
         .collect();
-    // 64 bits stand in texts there.
+    // OTLP/JSON writes 64-bit integers as texts.
     Some(json!({"attributes": attributes, "timeUnixNano": time.0.to_string(), "asDouble": volume}))
 }
 

@@ -1,10 +1,10 @@
-//! `prometheus://`: pushes samples to a Pushgateway, in Prometheus' text form.
+//! `prometheus://`: pushes samples to a Pushgateway, in Prometheus' text format.
 //!
-//! The gateway keeps, for each group, what came last. Unless the URL names a group (labels behind the job), each resource is
-//! a group of its own. Options are those of `http://`, and `ssl`.
+//! The gateway keeps the last push of each group. Unless the URL names a group (labels after the job), each resource is
+//! a group. Options: those of `http://`, and `ssl`.
 //!
-//! A push holds a series once: of several values the last, since the gateway refuses more. Old values are of no use
-//! there, so pushes go one batch after the other.
+//! A push holds each series once, with its last value, since the gateway rejects duplicates. Batches are pushed one
+//! after the other, so that no old value overwrites a newer one.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,34 +20,34 @@ use tokio::sync::Mutex;
 
 use super::{
     Opened, Publisher, PublisherUrl, Receipt,
-    figures::Counts,
-    http::{Endpoint, begin},
+    figures::PublisherCounts,
+    http::{HttpEndpoint, begin},
 };
 use crate::{
     sample::{Sample, SampleKind},
     wire::python_str,
 };
 
-/// Pushes of different resources at the same time.
+/// Concurrent pushes of different resources.
 const PUSHES_MAX: usize = 16;
 
 pub struct PrometheusPublisher {
-    endpoint: Arc<Endpoint>,
-    /// Whether the URL says which group all belongs to.
+    endpoint: Arc<HttpEndpoint>,
+    /// Whether the URL names the group.
     has_group: bool,
-    /// Held by the batch that is being pushed.
+    /// Held by the batch being pushed.
     turn: Arc<Mutex<()>>,
 }
 
 impl PrometheusPublisher {
-    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
         let segments = url.path.split('/').filter(|segment| !segment.is_empty()).count();
         // metrics, job, its name, and labels.
         let has_group = url.path.starts_with("/metrics/job/") && segments > 3;
         let mut query = url.query.clone();
         query.take("batch");
         query.take("raw_only");
-        let endpoint = Endpoint::new(url, query, "plain/text", counts)?;
+        let endpoint = HttpEndpoint::new(url, query, "plain/text", counts)?;
         Ok(Arc::new(PrometheusPublisher { endpoint, has_group, turn: Arc::default() }))
     }
 }
@@ -83,7 +83,7 @@ impl Publisher for PrometheusPublisher {
     }
 }
 
-/// The path's part that makes a resource its own group. The gateway has a form for names that a path cannot hold.
+/// The path segment that makes a resource its own group. The gateway has an encoding for names that a path cannot hold.
 fn group(resource: &str) -> String {
     if resource.is_empty() {
         "/resource_id@base64/=".to_owned()
@@ -95,7 +95,7 @@ fn group(resource: &str) -> String {
 }
 
 fn push<'a>(samples: impl Iterator<Item = &'a Sample<'a>>) -> String {
-    // Series in the order in which they came first, with the value that came last.
+    // Series in order of first occurrence, each with its last value.
     let mut series: Vec<(String, SampleKind, String, String)> = Vec::new();
     let mut places: HashMap<(String, String), usize> = HashMap::new();
     for sample in samples {
@@ -111,7 +111,7 @@ fn push<'a>(samples: impl Iterator<Item = &'a Sample<'a>>) -> String {
     let mut typed = HashSet::new();
     let mut out = String::new();
     for (name, kind, labels, value) in &series {
-        // A delta is nothing that Prometheus knows, and stays without a type.
+        // Prometheus has no delta type: it stays untyped.
         let kind = match kind {
             SampleKind::Cumulative => Some("counter"),
             SampleKind::Gauge => Some("gauge"),
@@ -127,14 +127,14 @@ fn push<'a>(samples: impl Iterator<Item = &'a Sample<'a>>) -> String {
     out
 }
 
-/// Letters, digits, `_` and `:`; anything else becomes `_`.
+/// Replaces all but letters, digits, `_` and `:` by `_`.
 fn metric_name(meter: &str) -> String {
     let fits = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | ':');
     let name: String = meter.chars().map(|character| if fits(character) { character } else { '_' }).collect();
     if name.starts_with(|first: char| first.is_ascii_digit()) { format!("_{name}") } else { name }
 }
 
-/// What is not there is the word `None`.
+/// A missing value is the text `None`.
 fn labels(sample: &Sample<'_>) -> String {
     let escaped = |text: Option<&str>| {
         text.unwrap_or("None").replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")

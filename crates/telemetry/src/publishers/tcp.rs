@@ -1,7 +1,7 @@
-//! `tcp://host:port`: sends each sample, signed, as `MessagePack` behind its length in eight bytes, the lowest first.
+//! `tcp://host:port`: sends each sample, signed, as `MessagePack` after its length as a little-endian 64-bit integer.
 //!
-//! The peer acknowledges nothing, so a receipt means that the connection has taken the bytes. Where that fails the whole
-//! message goes again over a new connection, for as long as it takes: the peer may get a sample twice.
+//! The peer does not acknowledge, so a receipt means that the socket has accepted the bytes. After an error the whole
+//! message is sent again over a new connection, without limit: the peer may get a sample twice.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,9 +9,9 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Mutex};
 
 use super::{
     OpenError, Opened, Publisher, PublisherUrl, Receipt,
-    figures::Counts,
+    figures::PublisherCounts,
     http::begin,
-    trouble::{Pauses, Trouble},
+    trouble::{Backoff, PeerHealth},
     udp::{PORT, pack},
 };
 use crate::{
@@ -19,13 +19,13 @@ use crate::{
     wire::{MeterMessage, Signer},
 };
 
-/// How long a connection, or a write to it, may take.
+/// Timeout of connecting and of writing.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct TcpPublisher {
     shared: Arc<TcpTarget>,
     signer: Signer,
-    /// This machine's name, which is part of each message.
+    /// This machine's name, part of each message.
     host: String,
 }
 
@@ -33,18 +33,18 @@ struct TcpTarget {
     host: String,
     port: u16,
     line: Mutex<Option<TcpStream>>,
-    trouble: Trouble,
-    counts: Counts,
+    trouble: PeerHealth,
+    counts: PublisherCounts,
 }
 
 impl TcpPublisher {
-    pub fn open(url: &PublisherUrl, signer: Signer, host: String, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, signer: Signer, host: String, counts: PublisherCounts) -> Opened {
         let (peer, port) = (url.host().to_owned(), url.port()?.unwrap_or(PORT));
         if peer.is_empty() {
             return Err(OpenError("names no host".to_owned()));
         }
         let shared =
-            TcpTarget { host: peer, port, line: Mutex::default(), trouble: Trouble::new(url), counts };
+            TcpTarget { host: peer, port, line: Mutex::default(), trouble: PeerHealth::new(url), counts };
         Ok(Arc::new(TcpPublisher { shared: Arc::new(shared), signer, host }))
     }
 }
@@ -69,15 +69,15 @@ impl Publisher for TcpPublisher {
 impl TcpTarget {
     async fn send(&self, bytes: &[u8]) {
         let mut line = self.line.lock().await;
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::default();
         loop {
             let failed = match tokio::time::timeout(TIMEOUT, self.try_send(&mut line, bytes)).await {
-                Ok(Ok(())) => return self.trouble.ends(),
+                Ok(Ok(())) => return self.trouble.recovered(),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "the peer takes nothing".to_owned(),
             };
             *line = None;
-            self.trouble.begins(&failed);
+            self.trouble.failed(&failed);
             pauses.wait().await;
             self.counts.retries.inc();
         }
@@ -96,7 +96,7 @@ impl TcpTarget {
     }
 }
 
-/// Whether the peer has closed: it says nothing otherwise, and a write would still succeed once.
+/// Whether the peer has closed the connection. A write would still succeed once.
 fn is_closed(stream: &TcpStream) -> bool {
     match stream.try_read(&mut [0; 64]) {
         Ok(length) => length == 0,

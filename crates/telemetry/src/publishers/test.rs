@@ -1,4 +1,4 @@
-//! `test://`: keeps what comes in memory, for tests. Only the newest is kept, so that a forgotten one does no harm.
+//! `test://`: keeps the newest samples and events in memory, for tests.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::{Publisher, Receipt};
 use crate::{event::Event, sample::Sample, wire};
 
-/// Samples and events that are kept, of each.
+/// Samples and events kept, each.
 const KEPT_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -17,12 +17,12 @@ pub struct TestPublisher {
 }
 
 impl TestPublisher {
-    /// Takes out what came, as JSON.
+    /// Takes out the samples, as JSON.
     pub fn take_samples(&self) -> Vec<String> {
         self.samples.lock().drain(..).collect()
     }
 
-    /// Takes out what came.
+    /// Takes out the events.
     pub fn take_events(&self) -> Vec<Event> {
         self.events.lock().drain(..).collect()
     }

@@ -1,5 +1,4 @@
-//! How publishers deal with a peer that does not answer: pauses that grow, and one line in the log when trouble begins and
-//! one when it is over.
+//! Retries with backoff, and one log line when a peer starts failing and one when it works again.
 
 use std::{
     fmt,
@@ -7,28 +6,28 @@ use std::{
     time::Duration,
 };
 
-use super::figures::Counts;
+use super::figures::PublisherCounts;
 
 /// The first pause.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 
-/// The longest.
+/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 
-/// Pauses between tries: each twice as long as the one before, up to a limit.
+/// Exponential backoff.
 #[derive(Debug)]
-pub struct Pauses {
+pub struct Backoff {
     next: Duration,
     failures: u64,
 }
 
-impl Default for Pauses {
+impl Default for Backoff {
     fn default() -> Self {
-        Pauses { next: PAUSE_MIN, failures: 0 }
+        Backoff { next: PAUSE_MIN, failures: 0 }
     }
 }
 
-impl Pauses {
+impl Backoff {
     pub async fn wait(&mut self) {
         let pause = self.next;
         self.next = (pause * 2).min(PAUSE_MAX);
@@ -36,57 +35,57 @@ impl Pauses {
         tokio::time::sleep(pause).await;
     }
 
-    /// Pauses so far.
+    /// Number of pauses so far.
     pub fn count(&self) -> u64 {
         self.failures
     }
 }
 
-/// How a try ended.
-pub enum Tried {
+/// The result of an attempt.
+pub enum AttemptResult {
     Taken,
-    /// With the peer's reason: it would refuse the same again.
+    /// The peer's reason: it would reject the same again.
     Refused(String),
-    /// With what failed: a later try may succeed.
+    /// The error: a later attempt may succeed.
     Again(String),
 }
 
-/// Whether a peer is in trouble, so that it is told once.
+/// The state of a peer, so that each failure period is logged once.
 #[derive(Debug)]
-pub struct Trouble {
-    /// Whose peer: a URL without its password.
+pub struct PeerHealth {
+    /// The URL, without its password.
     name: String,
     is_failing: AtomicBool,
 }
 
-impl Trouble {
+impl PeerHealth {
     pub fn new(name: impl fmt::Display) -> Self {
-        Trouble { name: name.to_string(), is_failing: AtomicBool::new(false) }
+        PeerHealth { name: name.to_string(), is_failing: AtomicBool::new(false) }
     }
 
-    /// Tries until the peer takes so many items or refuses them, or `retries_max` more tries have failed: the items are counted as lost
-    /// then, and that is no error.
+    /// Repeats `attempt` until the peer accepts or rejects the items, or `retries_max` retries have failed: then the
+    /// items are counted as lost, which is not an error.
     ///
     /// # Errors
-    /// The reason of a refusal.
-    pub async fn deliver<F: Future<Output = Tried>>(
+    /// The reason of a rejection.
+    pub async fn deliver<F: Future<Output = AttemptResult>>(
         &self,
-        counts: &Counts,
+        counts: &PublisherCounts,
         items: usize,
         retries_max: Option<u64>,
         attempt: impl Fn() -> F,
     ) -> Result<(), String> {
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::default();
         loop {
             match attempt().await {
-                Tried::Taken => {
-                    self.ends();
+                AttemptResult::Taken => {
+                    self.recovered();
                     counts.published.inc_by(items as u64);
                     return Ok(());
                 }
-                Tried::Refused(answer) => return Err(answer),
-                Tried::Again(error) => {
-                    self.begins(&error);
+                AttemptResult::Refused(answer) => return Err(answer),
+                AttemptResult::Again(error) => {
+                    self.failed(&error);
                     if retries_max.is_some_and(|max| pauses.count() >= max) {
                         counts.lost.inc_by(items as u64);
                         return Ok(());
@@ -98,15 +97,15 @@ impl Trouble {
         }
     }
 
-    /// Tells what is wrong, unless that was told.
-    pub fn begins(&self, error: &dyn fmt::Display) {
+    /// Logs a failure, unless already logged.
+    pub fn failed(&self, error: &dyn fmt::Display) {
         if !self.is_failing.swap(true, Ordering::Relaxed) {
             tracing::warn!(publisher = %self.name, %error, "cannot publish; nothing more is said until it works again");
         }
     }
 
-    /// Tells that it works again, where it did not.
-    pub fn ends(&self) {
+    /// Logs that it works again, if it did not.
+    pub fn recovered(&self) {
         if self.is_failing.load(Ordering::Relaxed) && self.is_failing.swap(false, Ordering::Relaxed) {
             tracing::info!(publisher = %self.name, "publishes again");
         }

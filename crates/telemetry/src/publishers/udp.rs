@@ -1,5 +1,5 @@
-//! `udp://host:port`: sends each sample as a datagram, signed, as `MessagePack`. Nobody answers a datagram:
-//! what gets lost is lost.
+//! `udp://host:port`: sends each sample as a signed datagram in `MessagePack`. There are no acknowledgements: lost
+//! datagrams stay lost.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -10,17 +10,18 @@ use std::{
 use tokio::{net::UdpSocket, sync::Mutex};
 
 use super::{
-    OpenError, Opened, Publisher, PublisherUrl, Receipt, figures::Counts, http::begin, trouble::Trouble,
+    OpenError, Opened, Publisher, PublisherUrl, Receipt, figures::PublisherCounts, http::begin,
+    trouble::PeerHealth,
 };
 use crate::{
     sample::Sample,
     wire::{MeterMessage, Signer},
 };
 
-/// Unless the URL names one.
+/// Default port.
 pub const PORT: u16 = 4952;
 
-/// How long a name's address counts.
+/// Lifetime of a resolved address.
 const ADDRESS_TIME: Duration = Duration::from_mins(1);
 
 pub struct UdpPublisher {
@@ -31,24 +32,24 @@ pub struct UdpPublisher {
 struct UdpTarget {
     host: String,
     port: u16,
-    line: Mutex<Option<Line>>,
-    trouble: Trouble,
-    counts: Counts,
+    line: Mutex<Option<ConnectedSocket>>,
+    trouble: PeerHealth,
+    counts: PublisherCounts,
 }
 
-/// A socket, connected to the address that the name had.
-struct Line {
+/// A socket connected to the resolved address.
+struct ConnectedSocket {
     socket: UdpSocket,
     since: Instant,
 }
 
 impl UdpPublisher {
-    pub fn open(url: &PublisherUrl, signer: Signer, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, signer: Signer, counts: PublisherCounts) -> Opened {
         let (host, port) = (url.host().to_owned(), url.port()?.unwrap_or(PORT));
         if host.is_empty() {
             return Err(OpenError("names no host".to_owned()));
         }
-        let shared = UdpTarget { host, port, line: Mutex::default(), trouble: Trouble::new(url), counts };
+        let shared = UdpTarget { host, port, line: Mutex::default(), trouble: PeerHealth::new(url), counts };
         Ok(Arc::new(UdpPublisher { shared: Arc::new(shared), signer }))
     }
 }
@@ -76,24 +77,24 @@ impl UdpTarget {
         for datagram in datagrams {
             match self.send_one(&mut line, datagram).await {
                 Ok(()) => {
-                    self.trouble.ends();
+                    self.trouble.recovered();
                     self.counts.published.inc();
                 }
                 Err(error) => {
-                    self.trouble.begins(&error);
+                    self.trouble.failed(&error);
                     self.counts.lost.inc();
                 }
             }
         }
     }
 
-    async fn send_one(&self, line: &mut Option<Line>, datagram: &[u8]) -> std::io::Result<()> {
+    async fn send_one(&self, line: &mut Option<ConnectedSocket>, datagram: &[u8]) -> std::io::Result<()> {
         if line.as_ref().is_none_or(|line| line.since.elapsed() > ADDRESS_TIME) {
-            *line = Some(Line { socket: self.connect().await?, since: Instant::now() });
+            *line = Some(ConnectedSocket { socket: self.connect().await?, since: Instant::now() });
         }
         let socket = &line.as_ref().expect("just set").socket;
         match socket.send(datagram).await {
-            // What is told here is that nobody took an earlier one; this one has not gone out.
+            // The error is about an earlier datagram; this one was not sent yet.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 socket.send(datagram).await.map(drop)
             }
@@ -101,7 +102,7 @@ impl UdpTarget {
         }
     }
 
-    /// An address of version 6 goes first.
+    /// Prefers an IPv6 address.
     async fn connect(&self) -> std::io::Result<UdpSocket> {
         let mut addresses: Vec<SocketAddr> =
             tokio::net::lookup_host((self.host.as_str(), self.port)).await?.collect();

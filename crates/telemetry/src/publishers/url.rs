@@ -1,6 +1,6 @@
-//! A publisher's URL in its parts, as Python's `urlsplit` and `parse_qs` take it apart.
+//! Parses publisher URLs as Python's `urlsplit` and `parse_qs` do.
 //!
-//! Everything is kept as it is written, but the query's names and values, which are decoded.
+//! All parts stay encoded, except the query's names and values.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use gnudi_model::python::{quote_plus, unquote_plus};
 
 use super::OpenError;
 
-/// `scheme://netloc/path?query#fragment`. Shown without its password.
+/// `scheme://netloc/path?query#fragment`. Displayed without its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublisherUrl {
     /// In lower case.
@@ -16,7 +16,7 @@ pub struct PublisherUrl {
     /// `user:password@host:port`.
     pub netloc: String,
     pub path: String,
-    pub query: Query,
+    pub query: UrlQuery,
     pub fragment: String,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Debug for PublisherUrl {
     }
 }
 
-/// Options may hold secrets too, and are left out.
+/// Options may hold secrets, too, and are left out.
 impl fmt::Display for PublisherUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}://{}{}", self.scheme, self.host_and_port(), self.path)
@@ -50,29 +50,29 @@ impl PublisherUrl {
             scheme: scheme.to_ascii_lowercase(),
             netloc: netloc.to_owned(),
             path: path.to_owned(),
-            query: Query::parse(query),
+            query: UrlQuery::parse(query),
             fragment: fragment.to_owned(),
         })
     }
 
-    /// What stands behind the login.
+    /// The part after the login.
     pub fn host_and_port(&self) -> &str {
         self.netloc.rsplit_once('@').map_or(&*self.netloc, |(_, place)| place)
     }
 
-    /// User and password as they are written, where there is a user.
+    /// Encoded user and password, if there is a user.
     pub fn login(&self) -> Option<(&str, &str)> {
         let (login, _) = self.netloc.rsplit_once('@')?;
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         (!user.is_empty()).then_some((user, password))
     }
 
-    /// Without the brackets of an IPv6 address; empty where there is none.
+    /// Without the brackets of an IPv6 address; empty if missing.
     pub fn host(&self) -> &str {
         self.place().0
     }
 
-    /// `None` where none is named; an error where it is no port.
+    /// `None` if missing; an error if invalid.
     pub fn port(&self) -> Result<Option<u16>, OpenError> {
         match self.place().1 {
             "" => Ok(None),
@@ -86,7 +86,7 @@ impl PublisherUrl {
             return (host, behind.strip_prefix(':').unwrap_or(behind));
         }
         match place.split_once(':') {
-            // More than one colon, without brackets: an address of IPv6 and no port.
+            // Several colons without brackets: an IPv6 address without a port.
             Some((_, port)) if port.contains(':') => (place, ""),
             Some((host, port)) => (host, port),
             None => (place, ""),
@@ -94,14 +94,14 @@ impl PublisherUrl {
     }
 }
 
-/// The query's options, in their order; a name may be there several times.
+/// The query's options in order; names may be repeated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query(Vec<(String, String)>);
+pub struct UrlQuery(Vec<(String, String)>);
 
-impl Query {
+impl UrlQuery {
     pub fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
-        Query(
+        UrlQuery(
             pairs
                 .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
                 .map(|(name, value)| (unquote_plus(name), unquote_plus(value)))
@@ -109,12 +109,12 @@ impl Query {
         )
     }
 
-    /// Whether a name is there, with or without a value.
+    /// Whether the name exists, with or without a value.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)
     }
 
-    /// All values of a name that are not empty.
+    /// All non-empty values of a name.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0
             .iter()
@@ -122,19 +122,19 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The value that counts where a name is there several times: the last.
+    /// The effective value of a repeated name: the last.
     pub fn last(&self, name: &str) -> Option<&str> {
         self.all(name).last()
     }
 
-    /// Takes a name out; what is answered is its last value.
+    /// Removes a name and returns its last value.
     pub fn take(&mut self, name: &str) -> Option<String> {
         let value = self.last(name).map(str::to_owned);
         self.0.retain(|(key, _)| key != name);
         value
     }
 
-    /// The last value as a number; `None` where there is none.
+    /// The last value as an integer; `None` if missing.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, OpenError> {
         let read = |text: &str| {
             text.trim().parse().map_err(|_| OpenError(format!("option {name}: {text} is no whole number")))
@@ -142,7 +142,7 @@ impl Query {
         self.last(name).map(read).transpose()
     }
 
-    /// As Python's `urlencode` writes it: the values of a name stand together, empty ones are gone.
+    /// As Python's `urlencode` writes it: grouped by name, empty values removed.
     pub fn encoded(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
         for (name, value) in &self.0 {

@@ -1,7 +1,7 @@
-//! `zaqar://?queue=NAME`: posts samples and events to a queue of Zaqar, as whom `[zaqar]` says.
+//! `zaqar://?queue=NAME`: posts samples and events to a Zaqar queue, with the credentials of `[zaqar]`.
 //!
-//! Options: `queue`, and `ttl`, the seconds that a message lives (3600). What Zaqar does not take now is posted again until it
-//! does; what it refuses is refused.
+//! Options: `queue`, and `ttl`, the messages' lifetime in seconds (3600). Transient errors are retried without limit; a
+//! rejection is final.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use super::{
     OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
-    figures::Counts,
+    figures::PublisherCounts,
     http::begin,
-    trouble::{Tried, Trouble},
+    trouble::{AttemptResult, PeerHealth},
 };
 use crate::{
     event::Event,
@@ -22,11 +22,11 @@ use crate::{
     wire::{event_message, python_json, sample_record_json},
 };
 
-/// Unless `ttl` says otherwise.
+/// Default of `ttl`.
 const TTL_S: i64 = 3600;
 /// Zaqar's type in the catalogue.
 const SERVICE: &str = "messaging";
-/// Zaqar takes 256 KiB of messages at once, unless it is configured otherwise.
+/// Zaqar's default limit is 256 KiB per request.
 const POST_BYTES_MAX: usize = 240 << 10;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -38,15 +38,15 @@ struct Queue {
     http: HttpClient,
     name: String,
     ttl_s: i64,
-    /// By which Zaqar knows who posts.
+    /// Identifies the sender to Zaqar.
     client_id: String,
-    trouble: Trouble,
-    counts: Counts,
+    trouble: PeerHealth,
+    counts: PublisherCounts,
 }
 
 impl ZaqarPublisher {
-    /// `keystone`: who posts; what they trust is trusted of Zaqar, too.
-    pub fn open(url: &PublisherUrl, keystone: &KeystoneOptions, counts: Counts) -> Opened {
+    /// `keystone` is the session that posts; the authorities that it trusts are trusted for Zaqar, too.
+    pub fn open(url: &PublisherUrl, keystone: &KeystoneOptions, counts: PublisherCounts) -> Opened {
         let mut query = url.query.clone();
         let ttl_s = query.integer("ttl")?.unwrap_or(TTL_S);
         let name = query.take("queue").filter(|name| !name.is_empty());
@@ -60,7 +60,7 @@ impl ZaqarPublisher {
             ..HttpOptions::default()
         };
         let http = HttpClient::new(&options).or_else(|error| {
-            // A machine without certificates can still speak plain HTTP, as the session does.
+            // A machine without certificates can still use plain HTTP, as the session does.
             if options.trust != Trust::System || !keystone.auth_url.starts_with("http://") {
                 return Err(error);
             }
@@ -73,7 +73,7 @@ impl ZaqarPublisher {
             name: quote(&name, ""),
             ttl_s,
             client_id: Uuid::new_v4().simple().to_string(),
-            trouble: Trouble::new(url),
+            trouble: PeerHealth::new(url),
             counts,
         }))))
     }
@@ -92,7 +92,7 @@ impl ZaqarPublisher {
     }
 }
 
-/// `{"messages": [...]}` with as many records as Zaqar takes at once, and how many these are.
+/// Bodies `{"messages": [...]}`, each with as many records as Zaqar accepts, and their number.
 fn bodies(records: &[String], ttl_s: i64) -> Vec<(Bytes, usize)> {
     let mut bodies = Vec::new();
     let (mut messages, mut items) = (String::new(), 0);
@@ -115,16 +115,16 @@ fn bodies(records: &[String], ttl_s: i64) -> Vec<(Bytes, usize)> {
 }
 
 impl Queue {
-    /// Posts until Zaqar takes it or refuses it.
+    /// Posts until Zaqar accepts or rejects it.
     async fn post(&self, body: &Bytes, items: usize) -> Result<(), PublishError> {
         let delivered = self.trouble.deliver(&self.counts, items, None, || self.attempt(body.clone())).await;
         delivered.map_err(|answer| PublishError::new(format!("queue {} refuses: {answer}", self.name)))
     }
 
-    async fn attempt(&self, body: Bytes) -> Tried {
+    async fn attempt(&self, body: Bytes) -> AttemptResult {
         let (endpoint, token) = match self.access().await {
             Ok(access) => access,
-            Err(error) => return Tried::Again(error),
+            Err(error) => return AttemptResult::Again(error),
         };
         let url = format!("{}/v2/queues/{}/messages", endpoint.trim_end_matches("/v2"), self.name);
         let request = Request::post(&url)
@@ -134,27 +134,27 @@ impl Queue {
             .body(body);
         let request = match request {
             Ok(request) => request,
-            Err(error) => return Tried::Refused(format!("{url}: {error}")),
+            Err(error) => return AttemptResult::Refused(format!("{url}: {error}")),
         };
         let answer = match self.http.send(request).await {
             Ok(answer) => answer,
             Err(error) => {
-                // It may have moved.
+                // The service may have moved.
                 self.session.forget_endpoints();
-                return Tried::Again(format!("{url}: {error}"));
+                return AttemptResult::Again(format!("{url}: {error}"));
             }
         };
         match answer.status {
-            status if status.is_success() => Tried::Taken,
+            status if status.is_success() => AttemptResult::Taken,
             StatusCode::UNAUTHORIZED => {
                 self.session.forget_token(&token);
-                Tried::Again(answer.text())
+                AttemptResult::Again(answer.text())
             }
             StatusCode::FORBIDDEN | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-                Tried::Again(answer.text())
+                AttemptResult::Again(answer.text())
             }
-            status if status.is_server_error() => Tried::Again(answer.text()),
-            _ => Tried::Refused(answer.text()),
+            status if status.is_server_error() => AttemptResult::Again(answer.text()),
+            _ => AttemptResult::Refused(answer.text()),
         }
     }
 

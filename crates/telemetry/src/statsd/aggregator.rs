@@ -1,8 +1,8 @@
-//! Gathers values between two flushes.
+//! Aggregates values between two flushes.
 //!
-//! A counter, a gauge and a set give one measure a flush, at the time of their last value; of durations each is a measure.
-//! Counters and sets begin anew with each flush; a gauge keeps its level, which changes count from, and gives a measure
-//! only where something was said of it. All of it is within limits: what is beyond them is counted and dropped.
+//! A counter, a gauge or a set gives one measure per flush, at the time of its last value; each duration is a measure.
+//! Counters and sets are reset at each flush. A gauge keeps its level for relative changes, and gives a measure only if
+//! it was updated. Values beyond the limits are counted and dropped.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,14 +11,14 @@ use std::{
 
 use gnudi_model::{Measure, Timestamp};
 
-use super::message::{self, Malformed, Message, StatsdValue};
+use super::message::{self, MalformedLine, StatsdMessage, StatsdValue};
 
-/// What one flush may hold.
+/// Limits of one flush.
 #[derive(Clone, Copy, Debug)]
 pub struct AggregatorLimits {
-    /// Metrics, and as many levels of gauges besides.
+    /// Metrics, and as many cached gauge levels.
     pub metrics_max: usize,
-    /// Durations, and members of sets, of all metrics together.
+    /// Durations and members of sets, over all metrics.
     pub values_max: usize,
 }
 
@@ -28,34 +28,34 @@ impl Default for AggregatorLimits {
     }
 }
 
-/// What became of the values since the last flush.
+/// Counters of values since the last flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct ValueCounts {
     pub values: u64,
-    /// Dropped: they mean nothing.
+    /// Dropped as invalid.
     pub malformed: u64,
-    /// Dropped: they are beyond a limit.
+    /// Dropped beyond a limit.
     pub excess: u64,
 }
 
 #[derive(Debug)]
 pub struct Aggregator {
     limits: AggregatorLimits,
-    metrics: HashMap<String, Gathered>,
+    metrics: HashMap<String, MetricValues>,
     levels: HashMap<String, f64>,
-    /// Durations and members gathered so far.
+    /// Durations and members collected so far.
     values: usize,
-    taken: Taken,
+    taken: ValueCounts,
     hasher: RandomState,
 }
 
-/// What one metric has gathered.
+/// The values of one metric.
 #[derive(Debug)]
-enum Gathered {
+enum MetricValues {
     Times(Vec<Measure>),
     Level(Measure),
     Count(Measure),
-    /// The members' hashes.
+    /// Hashes of the members.
     Set(Timestamp, HashSet<u64>),
 }
 
@@ -66,13 +66,13 @@ impl Aggregator {
             metrics: HashMap::new(),
             levels: HashMap::new(),
             values: 0,
-            taken: Taken::default(),
+            taken: ValueCounts::default(),
             hasher: RandomState::new(),
         }
     }
 
-    /// Takes a datagram: lines, each of which counts for itself. Returns the first fault, for the log.
-    pub fn take(&mut self, datagram: &[u8], now: Timestamp) -> Option<Malformed> {
+    /// Adds a datagram, line by line. Returns the first error, for the log.
+    pub fn add_datagram(&mut self, datagram: &[u8], now: Timestamp) -> Option<MalformedLine> {
         let mut fault = None;
         for line in datagram.split(|byte| *byte == b'\n') {
             let line = line.trim_ascii();
@@ -81,7 +81,7 @@ impl Aggregator {
             }
             let Ok(line) = std::str::from_utf8(line) else {
                 self.taken.malformed += 1;
-                fault = fault.or(Some(Malformed::Form));
+                fault = fault.or(Some(MalformedLine::Form));
                 continue;
             };
             for message in message::read(line) {
@@ -98,8 +98,8 @@ impl Aggregator {
         fault
     }
 
-    /// Whether there was room.
-    fn add(&mut self, message: &Message<'_>, now: Timestamp) -> bool {
+    /// Whether it was within the limits.
+    fn add(&mut self, message: &StatsdMessage<'_>, now: Timestamp) -> bool {
         let name = message.metric();
         if self.metrics.len() >= self.limits.metrics_max && !self.metrics.contains_key(&name) {
             return false;
@@ -109,33 +109,35 @@ impl Aggregator {
         match message.value {
             StatsdValue::Time(_) | StatsdValue::Member(_) if is_full => return false,
             StatsdValue::Time(value) => {
-                let times = self.metrics.entry(name).or_insert_with(|| Gathered::Times(Vec::new()));
-                let Gathered::Times(times) = times else { unreachable!("the type is part of the name") };
-                // Of two measures at one time only one would count.
+                let times = self.metrics.entry(name).or_insert_with(|| MetricValues::Times(Vec::new()));
+                let MetricValues::Times(times) = times else { unreachable!("the type is part of the name") };
+                // Of two measures at the same time only one would count.
                 let after = times.last().map_or(now, |last| now.max(Timestamp(last.timestamp.0 + 1)));
                 times.push(Measure { timestamp: after, value });
                 self.values += 1;
             }
             StatsdValue::Level(level) => {
                 self.keep_level(&name, level);
-                self.metrics.insert(name, Gathered::Level(measure(level)));
+                self.metrics.insert(name, MetricValues::Level(measure(level)));
             }
             StatsdValue::Change(change) => {
                 let level = self.levels.get(&name).copied().unwrap_or(0.0) + change;
                 self.keep_level(&name, level);
-                self.metrics.insert(name, Gathered::Level(measure(level)));
+                self.metrics.insert(name, MetricValues::Level(measure(level)));
             }
             StatsdValue::Count(count) => {
                 let before = match self.metrics.get(&name) {
-                    Some(Gathered::Count(measure)) => measure.value,
+                    Some(MetricValues::Count(measure)) => measure.value,
                     _ => 0.0,
                 };
-                self.metrics.insert(name, Gathered::Count(measure(before + count)));
+                self.metrics.insert(name, MetricValues::Count(measure(before + count)));
             }
             StatsdValue::Member(member) => {
                 let member = self.hasher.hash_one(member);
-                let set = self.metrics.entry(name).or_insert_with(|| Gathered::Set(now, HashSet::new()));
-                let Gathered::Set(last, members) = set else { unreachable!("the type is part of the name") };
+                let set = self.metrics.entry(name).or_insert_with(|| MetricValues::Set(now, HashSet::new()));
+                let MetricValues::Set(last, members) = set else {
+                    unreachable!("the type is part of the name")
+                };
                 *last = now;
                 self.values += usize::from(members.insert(member));
             }
@@ -149,21 +151,21 @@ impl Aggregator {
             return;
         }
         if self.levels.len() >= self.limits.metrics_max {
-            // Those that nothing was said of lately are forgotten.
+            // Evict the levels of gauges that were not updated lately.
             let metrics = &self.metrics;
             self.levels.retain(|name, _| metrics.contains_key(name));
         }
         self.levels.insert(name.to_owned(), level);
     }
 
-    /// What was gathered, by the metrics' names, and what became of the values; begins anew.
-    pub fn flush(&mut self) -> (Vec<(String, Vec<Measure>)>, Taken) {
+    /// Returns the measures by metric name and the counters, and starts anew.
+    pub fn flush(&mut self) -> (Vec<(String, Vec<Measure>)>, ValueCounts) {
         self.values = 0;
         let gathered = std::mem::take(&mut self.metrics).into_iter().map(|(name, gathered)| {
             let measures = match gathered {
-                Gathered::Times(measures) => measures,
-                Gathered::Level(measure) | Gathered::Count(measure) => vec![measure],
-                Gathered::Set(timestamp, members) => {
+                MetricValues::Times(measures) => measures,
+                MetricValues::Level(measure) | MetricValues::Count(measure) => vec![measure],
+                MetricValues::Set(timestamp, members) => {
                     vec![Measure { timestamp, value: members.len() as f64 }]
                 }
             };
@@ -194,10 +196,13 @@ mod tests {
     fn a_flush_holds_what_came_since_the_last() {
         let mut statsd = Aggregator::new(AggregatorLimits::default());
         assert_eq!(
-            statsd.take(b"a:1|c\na:2|c|@0.5\nt:5|ms\nt:7|ms\ns:x|s\ns:y|s\ns:x|s\ng:5|g\n", Timestamp(10)),
+            statsd.add_datagram(
+                b"a:1|c\na:2|c|@0.5\nt:5|ms\nt:7|ms\ns:x|s\ns:y|s\ns:x|s\ng:5|g\n",
+                Timestamp(10)
+            ),
             None
         );
-        assert_eq!(statsd.take(b"a:1|c:9|ms\r\ng:-7|g", Timestamp(20)), None);
+        assert_eq!(statsd.add_datagram(b"a:1|c:9|ms\r\ng:-7|g", Timestamp(20)), None);
         assert_eq!(
             flushed(&mut statsd),
             [
@@ -209,7 +214,7 @@ mod tests {
             ]
         );
         assert_eq!(flushed(&mut statsd), []);
-        statsd.take(b"a:1|c\ng:+3|g\ns:x|s", Timestamp(30));
+        statsd.add_datagram(b"a:1|c\ng:+3|g\ns:x|s", Timestamp(30));
         assert_eq!(
             flushed(&mut statsd),
             [metric("a|c", &[(30, 1.0)]), metric("g|g", &[(30, 1.0)]), metric("s|s", &[(30, 1.0)])]
@@ -220,35 +225,35 @@ mod tests {
     fn malformed_lines_are_counted_and_cost_no_other() {
         let mut statsd = Aggregator::new(AggregatorLimits::default());
         assert_eq!(
-            statsd.take(b"a:1|c\nnonsense\n\xff:1|c\na:1|c:x|c\n\n", Timestamp(1)),
-            Some(Malformed::Form)
+            statsd.add_datagram(b"a:1|c\nnonsense\n\xff:1|c\na:1|c:x|c\n\n", Timestamp(1)),
+            Some(MalformedLine::Form)
         );
         let (metrics, taken) = statsd.flush();
         assert_eq!(metrics, [("a|c".to_owned(), vec![Measure { timestamp: Timestamp(1), value: 2.0 }])]);
-        assert_eq!(taken, Taken { values: 2, malformed: 3, excess: 0 });
+        assert_eq!(taken, ValueCounts { values: 2, malformed: 3, excess: 0 });
     }
 
     #[test]
     fn what_is_beyond_the_limits_is_counted() {
         let mut statsd = Aggregator::new(AggregatorLimits { metrics_max: 2, values_max: 3 });
         for line in ["a:1|c", "b:1|ms", "d:1|c", "b:2|ms", "a:1|c", "b:3|ms", "b:4|ms"] {
-            statsd.take(line.as_bytes(), Timestamp(1));
+            statsd.add_datagram(line.as_bytes(), Timestamp(1));
         }
         let (metrics, taken) = statsd.flush();
         assert_eq!(metrics.len(), 2);
         assert_eq!(metrics.iter().map(|(_, measures)| measures.len()).sum::<usize>(), 4);
-        assert_eq!(taken, Taken { values: 5, malformed: 0, excess: 2 });
-        // Levels that were not touched are forgotten first.
+        assert_eq!(taken, ValueCounts { values: 5, malformed: 0, excess: 2 });
+        // Levels not updated lately are evicted first.
         for line in ["x:1|g", "y:1|g"] {
-            statsd.take(line.as_bytes(), Timestamp(1));
+            statsd.add_datagram(line.as_bytes(), Timestamp(1));
         }
         statsd.flush();
         for line in ["x:+1|g", "z:1|g"] {
-            statsd.take(line.as_bytes(), Timestamp(2));
+            statsd.add_datagram(line.as_bytes(), Timestamp(2));
         }
         statsd.flush();
         assert_eq!(statsd.levels.len(), 2);
-        statsd.take(b"x:+1|g", Timestamp(3));
+        statsd.add_datagram(b"x:+1|g", Timestamp(3));
         assert_eq!(flushed(&mut statsd), [metric("x|g", &[(3, 3.0)])]);
     }
 }

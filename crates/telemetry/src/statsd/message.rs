@@ -1,11 +1,11 @@
-//! One line of a datagram: `name:value|type|@rate`; several values of one name stand behind each other, with a colon.
+//! Parses a line of a datagram: `name:value|type|@rate`; several values of one name are separated by colons.
 
-/// Characters of a metric's name, its type included.
+/// Maximum characters of a metric's name, type included.
 const NAME_CHARACTERS_MAX: usize = 255;
 
-/// A line, or a value of it, that means nothing.
+/// Why a line or a value is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedLine {
     #[error("no name, or one that is too long")]
     Name,
     #[error("not of the form name:value|type")]
@@ -21,25 +21,25 @@ pub enum Malformed {
 /// A value, by its type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StatsdValue<'a> {
-    /// `ms`: a duration. Its rate says how many others were not sent, which the figures of a duration do not show.
+    /// `ms`: a duration. Its sampling rate is ignored: it does not change the statistics of durations.
     Time(f64),
-    /// `g`: a level; with a sign, a change of it.
+    /// `g`: a level; with a sign, a relative change.
     Level(f64),
     Change(f64),
-    /// `c`: how much to count, scaled up by the rate.
+    /// `c`: an increment, scaled up by the sampling rate.
     Count(f64),
-    /// `s`: a member of a set, whose size counts.
+    /// `s`: a member of a set; the measure is the set's size.
     Member(&'a str),
 }
 
-/// One value of one name. The metric that it is for is `name|type`, with `_` for the slashes that no metric may have.
+/// One value of one name. Its metric is `name|type`, slashes replaced by `_`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Message<'a> {
+pub struct StatsdMessage<'a> {
     pub name: &'a str,
     pub value: StatsdValue<'a>,
 }
 
-impl Message<'_> {
+impl StatsdMessage<'_> {
     /// The name of the metric.
     pub fn metric(&self) -> String {
         let kind = match self.value {
@@ -52,25 +52,25 @@ impl Message<'_> {
     }
 }
 
-/// The values of a line, each of them read or malformed.
-pub fn read(line: &str) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
+/// The values of a line, each valid or malformed.
+pub fn read(line: &str) -> impl Iterator<Item = Result<StatsdMessage<'_>, MalformedLine>> {
     let (name, values) = line.split_once(':').unwrap_or((line, ""));
     let characters_max = NAME_CHARACTERS_MAX - "|ms".len();
     let is_name = !name.is_empty()
         && !name.contains(['|', '\0'])
         && (name.len() <= characters_max || name.chars().count() <= characters_max);
     values.split(':').map(move |value| {
-        let name = Some(name).filter(|_| is_name).ok_or(Malformed::Name)?;
-        Ok(Message { name, value: read_value(value)? })
+        let name = Some(name).filter(|_| is_name).ok_or(MalformedLine::Name)?;
+        Ok(StatsdMessage { name, value: read_value(value)? })
     })
 }
 
-fn read_value(text: &str) -> Result<StatsdValue<'_>, Malformed> {
+fn read_value(text: &str) -> Result<StatsdValue<'_>, MalformedLine> {
     let mut parts = text.split('|');
     let (value, kind, rate) =
-        (parts.next().unwrap_or_default(), parts.next().ok_or(Malformed::Form)?, parts.next());
+        (parts.next().unwrap_or_default(), parts.next().ok_or(MalformedLine::Form)?, parts.next());
     if parts.next().is_some() {
-        return Err(Malformed::Form);
+        return Err(MalformedLine::Form);
     }
     let rate = rate.map_or(Ok(1.0), read_rate)?;
     match kind {
@@ -80,27 +80,27 @@ fn read_value(text: &str) -> Result<StatsdValue<'_>, Malformed> {
         "c" => Some(number(value)? * (1.0 / rate))
             .filter(|count| count.is_finite())
             .map(StatsdValue::Count)
-            .ok_or(Malformed::Number),
-        "s" if value.is_empty() => Err(Malformed::Form),
+            .ok_or(MalformedLine::Number),
+        "s" if value.is_empty() => Err(MalformedLine::Form),
         "s" => Ok(StatsdValue::Member(value)),
-        _ => Err(Malformed::Type),
+        _ => Err(MalformedLine::Type),
     }
 }
 
-fn read_rate(text: &str) -> Result<f64, Malformed> {
+fn read_rate(text: &str) -> Result<f64, MalformedLine> {
     let rate = text.strip_prefix('@').and_then(|rate| number(rate).ok());
-    rate.filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(Malformed::Rate)
+    rate.filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(MalformedLine::Rate)
 }
 
-fn number(text: &str) -> Result<f64, Malformed> {
-    text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(Malformed::Number)
+fn number(text: &str) -> Result<f64, MalformedLine> {
+    text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(MalformedLine::Number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn one(line: &str) -> Result<(String, StatsdValue<'_>), Malformed> {
+    fn one(line: &str) -> Result<(String, StatsdValue<'_>), MalformedLine> {
         let all: Vec<_> = read(line).collect();
         assert_eq!(all.len(), 1, "{line}");
         all[0].map(|message| (message.metric(), message.value))
@@ -123,37 +123,37 @@ mod tests {
             assert_eq!(one(line), Ok((metric.to_owned(), value)), "{line}");
         }
         let several: Vec<_> = read("a:1|c:2|ms:x|g").collect();
-        assert_eq!(several[1], Ok(Message { name: "a", value: StatsdValue::Time(2.0) }));
-        assert_eq!((several.len(), several[2]), (3, Err(Malformed::Number)));
+        assert_eq!(several[1], Ok(StatsdMessage { name: "a", value: StatsdValue::Time(2.0) }));
+        assert_eq!((several.len(), several[2]), (3, Err(MalformedLine::Number)));
     }
 
     #[test]
     fn what_means_nothing_is_told() {
         for (line, error) in [
-            ("", Malformed::Name),
-            (":1|c", Malformed::Name),
-            ("a|b:1|c", Malformed::Name),
-            ("a", Malformed::Form),
-            ("a:", Malformed::Form),
-            ("a:1", Malformed::Form),
-            ("a:1|c|@1|#x", Malformed::Form),
-            ("a:1|x", Malformed::Type),
-            ("a:1|", Malformed::Type),
-            ("a:|c", Malformed::Number),
-            ("a:x|ms", Malformed::Number),
-            ("a:nan|g", Malformed::Number),
-            ("a:inf|c", Malformed::Number),
-            ("a:1e308|c|@0.0001", Malformed::Number),
-            ("a:--1|g", Malformed::Number),
-            ("a:1|c|@0", Malformed::Rate),
-            ("a:1|c|@2", Malformed::Rate),
-            ("a:1|c|0.1", Malformed::Rate),
-            ("a:1|c|@", Malformed::Rate),
-            ("a:|s", Malformed::Form),
+            ("", MalformedLine::Name),
+            (":1|c", MalformedLine::Name),
+            ("a|b:1|c", MalformedLine::Name),
+            ("a", MalformedLine::Form),
+            ("a:", MalformedLine::Form),
+            ("a:1", MalformedLine::Form),
+            ("a:1|c|@1|#x", MalformedLine::Form),
+            ("a:1|x", MalformedLine::Type),
+            ("a:1|", MalformedLine::Type),
+            ("a:|c", MalformedLine::Number),
+            ("a:x|ms", MalformedLine::Number),
+            ("a:nan|g", MalformedLine::Number),
+            ("a:inf|c", MalformedLine::Number),
+            ("a:1e308|c|@0.0001", MalformedLine::Number),
+            ("a:--1|g", MalformedLine::Number),
+            ("a:1|c|@0", MalformedLine::Rate),
+            ("a:1|c|@2", MalformedLine::Rate),
+            ("a:1|c|0.1", MalformedLine::Rate),
+            ("a:1|c|@", MalformedLine::Rate),
+            ("a:|s", MalformedLine::Form),
         ] {
             assert_eq!(one(line), Err(error), "{line}");
         }
         assert!(one(&format!("{}:1|c", "é".repeat(252))).is_ok());
-        assert_eq!(one(&format!("{}:1|c", "x".repeat(253))), Err(Malformed::Name));
+        assert_eq!(one(&format!("{}:1|c", "x".repeat(253))), Err(MalformedLine::Name));
     }
 }

@@ -1,12 +1,12 @@
-//! statsd: values by UDP, gathered for some seconds and posted as measures.
+//! statsd: receives values over UDP, aggregates them between flushes, and posts them as measures.
 //!
-//! `message` reads datagrams (pure, from bytes), `aggregator` gathers (pure; time is an argument), `server` listens and
-//! posts. Metrics are called `name|type` and belong to one resource, as those of gnocchi-statsd.
+//! `message` parses datagrams (pure), `aggregator` aggregates (pure; time is an argument), `server` listens and posts.
+//! Metrics are called `name|type` and belong to one resource, as in gnocchi-statsd.
 
 mod aggregator;
 mod message;
 mod server;
 
-pub use aggregator::{Aggregator, AggregatorLimits, Taken};
-pub use message::{Malformed, Message, StatsdValue};
-pub use server::{Server, ServerOptions};
+pub use aggregator::{Aggregator, AggregatorLimits, ValueCounts};
+pub use message::{MalformedLine, StatsdMessage, StatsdValue};
+pub use server::{StatsdOptions, StatsdServer};

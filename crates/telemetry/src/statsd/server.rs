@@ -1,4 +1,4 @@
-//! The socket, and the clock of the flushes.
+//! The socket and the flush interval.
 
 use std::{collections::BTreeMap, io, net, os::fd::AsFd as _, time::Duration};
 
@@ -7,51 +7,51 @@ use tokio::{net::UdpSocket, time::MissedTickBehavior};
 
 use super::aggregator::{Aggregator, AggregatorLimits};
 use crate::{
-    delivery::{Deliverer, Delivery, DeliveryOptions, Item},
+    delivery::{Deliverer, DeliveryOptions, MeasureBacklog, MetricMeasures},
     time::now,
 };
 
-/// No datagram is longer.
+/// Maximum size of a UDP datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// Datagrams that are still taken once the server is told to stop.
+/// Datagrams still received after stop.
 const DRAINED_DATAGRAMS_MAX: usize = 10_000;
 
 #[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// The resource that the metrics belong to; created where there is none.
+pub struct StatsdOptions {
+    /// The resource of the metrics; created if missing.
     pub resource: String,
-    /// Of new metrics; `None` leaves it to the store's rules.
+    /// Of new metrics; `None` leaves the choice to the archive policy rules.
     pub archive_policy_name: Option<String>,
     pub flush_delay: Duration,
     pub limits: AggregatorLimits,
 }
 
-pub struct Server {
+pub struct StatsdServer {
     socket: UdpSocket,
     aggregator: Aggregator,
     deliverer: Deliverer,
-    options: ServerOptions,
+    options: StatsdOptions,
 }
 
-impl Server {
+impl StatsdServer {
     /// Must be called within a Tokio runtime.
-    pub fn new(socket: UdpSocket, client: Client, options: ServerOptions) -> Self {
+    pub fn new(socket: UdpSocket, client: Client, options: StatsdOptions) -> Self {
         let delivery =
             DeliveryOptions { resource_type: None, archive_policy_name: options.archive_policy_name.clone() };
-        Server {
+        StatsdServer {
             socket,
             aggregator: Aggregator::new(options.limits),
-            deliverer: Deliverer::start(Delivery::new(client, delivery)),
+            deliverer: Deliverer::start(MeasureBacklog::new(client, delivery)),
             options,
         }
     }
 
-    /// Takes datagrams until `stop`, then flushes once more.
+    /// Receives datagrams until `stop`, then flushes once more.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut flushes = tokio::time::interval(self.options.flush_delay);
         flushes.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first tick is at once.
+        // The first tick fires at once.
         flushes.tick().await;
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
         let mut stop = std::pin::pin!(stop);
@@ -59,11 +59,11 @@ impl Server {
             tokio::select! {
                 received = self.socket.recv_from(&mut buffer) => match received {
                     Ok((length, sender)) => {
-                        if let Some(malformed) = self.aggregator.take(&buffer[..length], now()) {
+                        if let Some(malformed) = self.aggregator.add_datagram(&buffer[..length], now()) {
                             tracing::debug!(%sender, %malformed, "a datagram with a malformed line");
                         }
                     }
-                    // A sender's port that is closed shows up here on some systems; the socket stays good.
+                    // On some systems a sender's closed port is reported here; the socket remains usable.
                     Err(error) => tracing::debug!(%error, "no datagram"),
                 },
                 _ = flushes.tick() => self.flush(),
@@ -77,13 +77,13 @@ impl Server {
         self.deliverer.finish().await;
     }
 
-    /// Takes the datagrams that have arrived by now. Asks the system's socket, which does not block: Tokio's says that there is none
-    /// until its reactor has seen one.
+    /// Receives the datagrams that have already arrived. Asks the non-blocking system socket directly: Tokio's reports
+    /// none until its reactor has polled.
     fn drain(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         let socket = net::UdpSocket::from(self.socket.as_fd().try_clone_to_owned()?);
         for _ in 0..DRAINED_DATAGRAMS_MAX {
             match socket.recv_from(buffer) {
-                Ok((length, _)) => drop(self.aggregator.take(&buffer[..length], now())),
+                Ok((length, _)) => drop(self.aggregator.add_datagram(&buffer[..length], now())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
@@ -100,7 +100,7 @@ impl Server {
         if !metrics.is_empty() {
             tracing::debug!(metrics = metrics.len(), values = taken.values, "flushing");
         }
-        let item = |(metric, measures)| Item {
+        let item = |(metric, measures)| MetricMeasures {
             resource: self.options.resource.clone(),
             attributes: BTreeMap::new(),
             metric,
@@ -121,18 +121,18 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let client = Client::new("http://127.0.0.1:1", &ClientOptions::default()).unwrap();
-        let options = ServerOptions {
+        let options = StatsdOptions {
             resource: "r".to_owned(),
             archive_policy_name: None,
             flush_delay: Duration::from_secs(10),
             limits: AggregatorLimits::default(),
         };
-        let mut server = Server::new(socket, client, options);
+        let mut server = StatsdServer::new(socket, client, options);
         let sender = net::UdpSocket::bind("127.0.0.1:0").unwrap();
         for line in ["a:1|g", "b:2|g"] {
             sender.send_to(line.as_bytes(), address).unwrap();
         }
-        // Nothing is awaited in between, so that Tokio's reactor has not seen them.
+        // Nothing is awaited in between, so Tokio's reactor has not seen them.
         server.drain(&mut [0; 100]).unwrap();
         let (metrics, taken) = server.aggregator.flush();
         assert_eq!((metrics.len(), taken.values), (2, 2));

@@ -1,4 +1,4 @@
-//! An event as a signed message, and as the record that files get.
+//! An event as a signed message, and as the record written to files.
 
 use std::fmt::Write as _;
 
@@ -11,14 +11,14 @@ use crate::{
     time::{naive_iso, naive_text},
 };
 
-/// Numbers of the traits' types.
+/// Codes of the trait types.
 const TEXT: u8 = 1;
 const INTEGER: u8 = 2;
 const FLOAT: u8 = 3;
 const DATETIME: u8 = 4;
 
 impl TraitValue {
-    /// The number by which messages name its type.
+    /// The code of its type in messages.
     pub fn type_number(&self) -> u8 {
         match self {
             TraitValue::Text(_) => TEXT,
@@ -29,7 +29,7 @@ impl TraitValue {
     }
 }
 
-/// The message for an event without its signature: what HTTP endpoints get. Traits are lists of name, type and value.
+/// The unsigned message of an event, as HTTP endpoints get it. Traits are lists of name, type and value.
 pub fn event_message(event: &Event) -> Map<String, Value> {
     let traits: Vec<Value> = event
         .traits
@@ -99,7 +99,7 @@ pub fn event_record_repr(event: &Event) -> String {
     out
 }
 
-/// What is not kept is an empty object.
+/// An empty object if it is not kept.
 fn raw(event: &Event) -> Value {
     if event.raw.is_null() { json!({}) } else { event.raw.clone() }
 }
@@ -113,7 +113,7 @@ fn trait_value(value: &TraitValue) -> Value {
     }
 }
 
-/// `repr` of Python's `datetime`, which leaves out seconds and microseconds that are zero.
+/// Python's `repr` of a `datetime`, which omits zero seconds and microseconds.
 fn datetime_repr(nanoseconds: i64) -> String {
     let text = naive_iso(Timestamp(nanoseconds));
     let mut numbers: Vec<u32> =

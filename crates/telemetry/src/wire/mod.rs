@@ -1,5 +1,5 @@
-//! How samples and events look on their way to others: dictionaries with fixed names, signed by a shared secret, as JSON, as
-//! `MessagePack` and as Python prints them.
+//! Wire formats of samples and events: dictionaries with fixed names, signed with a shared secret, as JSON,
+//! `MessagePack` and Python's text form.
 //!
 //! Field names, their order and the signature are Ceilometer's, so that either side may be Ceilometer.
 

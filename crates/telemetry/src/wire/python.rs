@@ -1,4 +1,4 @@
-//! Values as Python prints them: `str()`, `repr()`, and the form of `json.dumps` with its spaces and escapes.
+//! Formats values as Python does: `str()`, `repr()`, and `json.dumps` with its spaces and escapes.
 
 use std::io;
 
@@ -6,14 +6,14 @@ use gnudi_model::python::{repr_str, text_of_float};
 use serde::Serialize;
 use serde_json::{Map, Number, Value, ser::Formatter};
 
-/// `str(value)` of a value out of JSON.
+/// `str(value)` of a JSON value.
 pub fn str(value: &Value) -> String {
     let mut out = String::new();
     push_str(&mut out, value);
     out
 }
 
-/// As [`str`], behind what `out` holds.
+/// Appends [`str`] to `out`.
 pub fn push_str(out: &mut String, value: &Value) {
     match value {
         Value::String(text) => out.push_str(text),
@@ -32,14 +32,14 @@ pub fn push_repr(out: &mut String, value: &Value) {
     push(out, value, |out, text| out.push_str(&repr_str(text)), |entries| entries.iter().collect());
 }
 
-/// `repr` of a value whose texts are bytes in UTF-8, and whose maps are sorted.
+/// `repr` of a value whose texts are UTF-8 bytes, and whose maps are sorted.
 pub fn push_repr_of_bytes(out: &mut String, value: &Value) {
     push(out, value, push_bytes, sorted);
 }
 
 type Entries<'a> = Vec<(&'a String, &'a Value)>;
 
-/// A map's entries in the order of their names.
+/// A map's entries sorted by name.
 pub fn sorted(entries: &Map<String, Value>) -> Entries<'_> {
     let mut entries: Entries<'_> = entries.iter().collect();
     entries.sort_unstable_by_key(|(name, _)| *name);
@@ -126,7 +126,7 @@ pub fn json(value: &impl Serialize) -> String {
     String::from_utf8(out).expect("JSON is text")
 }
 
-/// A space behind commas and colons, and nothing but ASCII.
+/// A space after commas and colons, and ASCII only.
 struct PythonJson;
 
 impl Formatter for PythonJson {

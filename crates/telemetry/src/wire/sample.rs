@@ -1,5 +1,4 @@
-//! A sample as a signed message (`counter_name` and so on), and as the record that files and HTTP endpoints get (`name` and
-//! so on).
+//! A sample as a signed message (`counter_name` etc.), and as the record for files and HTTP endpoints (`name` etc.).
 
 use std::borrow::Cow;
 
@@ -9,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{python, signature::Signer};
 use crate::sample::Sample;
 
-/// The message that agents, and who listens to UDP and TCP, get for a sample. Fields stand in Ceilometer's order.
+/// The message of a sample for agents and for UDP and TCP, fields in Ceilometer's order.
 #[derive(Debug, Serialize)]
 pub struct MeterMessage<'a> {
     source: &'a str,
@@ -32,7 +31,7 @@ pub struct MeterMessage<'a> {
 }
 
 impl<'a> MeterMessage<'a> {
-    /// `publisher_id` is signed too, and left out where there is none.
+    /// `publisher_id` is signed, too, and omitted if missing.
     pub fn new(sample: &'a Sample<'_>, signer: &Signer, publisher_id: Option<&'a str>) -> Self {
         let mut message = MeterMessage {
             source: &sample.source,
@@ -48,7 +47,7 @@ impl<'a> MeterMessage<'a> {
             timestamp: sample.timestamp.as_deref(),
             resource_metadata: sample.resource_metadata.map(),
             message_id: &sample.id,
-            // JSON has no other numbers.
+            // JSON has no infinities and no NaN.
             monotonic_time: sample.monotonic_time.filter(|seconds| seconds.is_finite()),
             publisher_id,
             message_signature: String::new(),
@@ -95,12 +94,12 @@ fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("maps have texts for keys, and memory takes all")
 }
 
-/// The record, as `json.dumps` writes it.
+/// The record as `json.dumps` writes it.
 pub fn sample_record_json(sample: &Sample<'_>) -> String {
     python::json(sample)
 }
 
-/// The record, as Python prints a dictionary.
+/// The record as Python prints a dictionary.
 pub fn sample_record_repr(sample: &Sample<'_>) -> String {
     python::repr(&sample.record())
 }

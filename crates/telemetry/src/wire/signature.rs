@@ -1,6 +1,6 @@
-//! The signature of a message: HMAC-SHA256 with the secret that agents share, over names and values in the order of names.
+//! Message signatures: HMAC-SHA256 with the agents' shared secret, over names and values sorted by name.
 //!
-//! A value is fed as Python's `str` of it; maps are flattened with `:` between names, and texts in lists are bytes.
+//! A value is hashed as Python's `str` of it; maps are flattened with `:` between names, and texts in lists are bytes.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Map, Value};
@@ -8,13 +8,13 @@ use sha2::Sha256;
 
 use super::python;
 
-/// The field that is not signed, since it is the signature.
+/// The field of the signature itself is not signed.
 const SIGNATURE_FIELD: &str = "message_signature";
 
 /// Signs messages with one secret.
 #[derive(Clone)]
 pub struct Signer {
-    /// Keyed and not yet fed; `None` where nothing is signed.
+    /// Initialised with the key; `None` if messages are not signed.
     mac: Option<Hmac<Sha256>>,
 }
 
@@ -36,7 +36,7 @@ impl Signer {
         self.sign_with(|signature| signature.map(message))
     }
 
-    /// Of what `feed` feeds.
+    /// Signs the fields that `feed` adds.
     pub(super) fn sign_with(&self, feed: impl FnOnce(&mut Signature)) -> String {
         let Some(mac) = &self.mac else { return String::new() };
         let mut signature = Signature { mac: mac.clone(), prefix: String::new(), text: String::new() };
@@ -50,12 +50,12 @@ impl Signer {
     }
 }
 
-/// A signature in the making: fields must be fed in the order of their names.
+/// A signature in progress: fields must be added in the order of their names.
 pub(super) struct Signature {
     mac: Hmac<Sha256>,
-    /// Of names within maps, with the last `:`.
+    /// The path within maps, with the final `:`.
     prefix: String,
-    /// Kept for its memory.
+    /// A reused buffer.
     text: String,
 }
 
@@ -92,10 +92,10 @@ impl Signature {
         self.prefix.truncate(length);
     }
 
-    /// In the order of names: that of their bytes in UTF-8 is Python's too.
+    /// In the order of names by UTF-8 bytes, which is Python's order, too.
     pub(super) fn map(&mut self, entries: &Map<String, Value>) {
         for (name, value) in python::sorted(entries) {
-            // A map by that name has names of its own.
+            // Only at the top level: a map may have a member of that name.
             if !(self.prefix.is_empty() && name == SIGNATURE_FIELD && !value.is_object()) {
                 self.value(name, value);
             }
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Figures of `compute_signature` in Ceilometer 27.
+    /// Computed with `compute_signature` of Ceilometer 27.
     #[test]
     fn signatures_are_ceilometers() {
         let message = json!({

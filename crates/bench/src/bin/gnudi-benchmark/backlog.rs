@@ -1,6 +1,6 @@
-//! The backlog of a server while it is under load, and its memory, polled by a thread of its own.
+//! Polls the backlog and the memory of a server under load, on a thread of its own.
 //!
-//! It polls so seldom that the load is not slowed down.
+//! Polling is rare, so that it does not slow down the load.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -11,20 +11,20 @@ use anyhow::Result;
 
 use crate::{context::Context, peers::Server};
 
-/// gnudi counts the metrics of a large backlog at most once a second, however often it is asked.
+/// gnudi counts the metrics of a large backlog at most once a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What one poll found.
+/// The result of one poll.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// Since the work began.
+    /// Since the start of the work.
     pub at: Duration,
-    /// Measures that wait.
+    /// Measures in the backlog.
     pub measures: u64,
     pub memory_bytes: Option<u64>,
 }
 
-/// What was seen, in the order of time.
+/// Observations in order of time.
 #[derive(Clone, Debug, Default)]
 pub struct Watched(pub Vec<Observation>);
 
@@ -37,13 +37,13 @@ impl Watched {
         self.0.iter().filter_map(|seen| seen.memory_bytes).max()
     }
 
-    /// Measures that waited, over the seconds.
+    /// The backlog over time, in seconds.
     pub fn points(&self) -> Vec<(f64, f64)> {
         self.0.iter().map(|seen| (seen.at.as_secs_f64(), seen.measures as f64)).collect()
     }
 }
 
-/// Does the work, and polls the server until it is done, and once more then.
+/// Runs the work, polls the server meanwhile, and once more at the end.
 pub fn watch<T>(
     context: &Context,
     server: &Server,

@@ -1,15 +1,15 @@
-//! The measures that a load sends, as text: times that advance, values that look measured.
+//! Request bodies with measures: advancing times, realistic values.
 
 use std::io::Write;
 
 use gnudi_bench::random::{xorshift, xorshift_state};
 use gnudi_model::Timestamp;
 
-/// Where the measures of every load begin: 2015-01-01T00:00:00.123Z, in milliseconds since the epoch.
+/// The first time of every load: 2015-01-01T00:00:00.123Z, in milliseconds since the epoch.
 pub const START_MS: i64 = 1_420_070_400_123;
 
-/// A reproducible gauge (a walk by xorshift64*): between 0 and 100, two digits behind the point, each value at most half of
-/// one away from the one before, as the load of a machine goes. Noise would be unfair to servers that compress.
+/// A reproducible gauge (a random walk by xorshift64*): between 0 and 100, two decimals, steps of at most one half,
+/// like a machine's load. Noise would be unfair to servers that compress.
 #[derive(Clone, Debug)]
 pub struct Values {
     state: u64,
@@ -34,7 +34,7 @@ impl Values {
     }
 }
 
-/// So many measures, one every `step_ms` from `start_ms` on.
+/// A number of measures, one every `step_ms` from `start_ms` on.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub start_ms: i64,
@@ -43,7 +43,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// So many measures by the minute, from that minute of every load on.
+    /// A number of measures, one per minute, from this minute of every load on.
     pub fn minutes(first: usize, count: usize) -> Self {
         const MINUTE_MS: i64 = 60_000;
         Span { start_ms: START_MS + first as i64 * MINUTE_MS, step_ms: MINUTE_MS, count }
@@ -81,7 +81,7 @@ impl Span {
         out.push(b']');
     }
 
-    /// The end of a line for VictoriaMetrics' `/api/v1/import`, behind the metric:
+    /// The end of a line for VictoriaMetrics' `/api/v1/import`, after the metric:
     /// `,"values":[1.23,...],"timestamps":[1420070400123,...]}`.
     pub fn write_columns(self, values: &mut Values, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"values\":[");

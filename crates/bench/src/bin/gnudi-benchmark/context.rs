@@ -1,4 +1,4 @@
-//! What every command needs beyond the load generator's: the programs to start, and what they leave behind.
+//! The context of all commands, beyond the load generator's: programs to start, and their cleanup.
 
 use std::ops::Deref;
 
@@ -7,17 +7,17 @@ pub use gnudi_bench::context::Stop;
 
 use crate::peers::{Programs, child::Leftovers};
 
-/// What the commands of a run share.
+/// State shared by the commands of a run.
 #[derive(Debug)]
 pub struct Context {
     generator: gnudi_bench::context::Context,
     pub programs: Programs,
-    /// What is removed however the run ends.
+    /// Cleaned up however the run ends.
     pub leftovers: Leftovers,
 }
 
 impl Context {
-    /// On the second ctrl-C no server is left behind.
+    /// On the second ctrl-C all servers are killed.
     pub fn new(programs: Programs, verbose: bool) -> Result<Self> {
         let leftovers = Leftovers::default();
         let left = leftovers.clone();

@@ -1,18 +1,18 @@
-//! What files take on disk, as `du` counts it.
+//! Disk use of files, as in `du`.
 
 use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
-/// `st_blocks` counts in these, whatever the file system's own block is.
+/// The unit of `st_blocks`, whatever the file system's block size.
 const BLOCK_BYTES: u64 = 512;
 
-/// The blocks of everything under the path; what disappears meanwhile is not counted.
+/// The blocks of everything under the path; files that disappear meanwhile are skipped.
 pub fn used_bytes(path: &Path) -> io::Result<u64> {
     let metadata = fs::symlink_metadata(path)?;
     let of_entries = if metadata.is_dir() { below(path, used_bytes)? } else { 0 };
     Ok(metadata.blocks() * BLOCK_BYTES + of_entries)
 }
 
-/// The bytes of every file under the path up to its last that is not zero: without the room that was laid out in advance.
+/// The bytes of all files under the path up to the last non-zero byte: without preallocated space.
 pub fn written_bytes(path: &Path) -> io::Result<u64> {
     if !fs::symlink_metadata(path)?.is_dir() {
         let content = fs::read(path)?;
@@ -21,7 +21,7 @@ pub fn written_bytes(path: &Path) -> io::Result<u64> {
     below(path, written_bytes)
 }
 
-/// The sum over a directory's entries; what disappears meanwhile is not counted.
+/// The sum over a directory's entries; those that disappear meanwhile are skipped.
 fn below(path: &Path, bytes: fn(&Path) -> io::Result<u64>) -> io::Result<u64> {
     let of_entry = |entry: io::Result<fs::DirEntry>| match bytes(&entry?.path()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),

@@ -1,6 +1,6 @@
-//! The experiments of the report: commands of `gnudi-benchmark`, each in the words that repeat it, at two scales.
+//! The experiments of the report: command lines of `gnudi-benchmark`, at two scales.
 //!
-//! A new one is three lines in `ALL`.
+//! To add one, add three lines to `ALL`.
 
 use crate::{
     commands,
@@ -9,8 +9,8 @@ use crate::{
     rows::counts::Scale,
 };
 
-/// Three lines each: the published table that it repeats (another name stands for none) and a title, then the command's words
-/// behind `gnudi-benchmark` at small and at full scale.
+/// Three lines each: the published table that it repeats (or another section's name) and a title, then the command line
+/// after `gnudi-benchmark` at small and at full scale.
 const ALL: &str = "\
 R1: metric create, as gnocchiclient does it
 versus gnudi gnocchi --rounds 1 -- metric create -w 48 -n 500 -a low
@@ -56,7 +56,7 @@ authentication --rounds 5 --turn-ms 300
 authentication --rounds 30
 ";
 
-/// A command that the report runs.
+/// An experiment of the report.
 pub struct Experiment {
     table: &'static str,
     title: &'static str,
@@ -64,7 +64,7 @@ pub struct Experiment {
     full: &'static str,
 }
 
-/// Every experiment, in the order of the report.
+/// All experiments, in the order of the report.
 pub fn all() -> impl Iterator<Item = Experiment> {
     let mut lines = ALL.lines();
     std::iter::from_fn(move || {
@@ -79,7 +79,7 @@ impl Experiment {
         self.small.split(' ').next().unwrap_or_default()
     }
 
-    /// Runs it; what fails has no findings, but a reason.
+    /// Runs it; on failure it has a reason instead of findings.
     pub fn run(&self, scale: Scale, context: &mut Context) -> Outcome {
         let command = if scale == Scale::Small { self.small } else { self.full };
         eprintln!("{}: gnudi-benchmark {command}", self.title);

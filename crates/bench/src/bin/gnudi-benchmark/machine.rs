@@ -1,4 +1,4 @@
-//! The machine that a run happened on.
+//! The machine of a run.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! `gnudi-benchmark`: measures gnudi beside the servers that it is compared with, and writes the report.
 //!
-//! A run starts each server with an empty store, gives all of them the same work, and prints what they made of it beside
-//! what the generator itself can do (the peer `limit`). It measures, and asserts nothing about speed; it does check
-//! that measures which were counted as processed are really there.
+//! A run starts each server with an empty store, gives all of them the same work, and prints the results, beside the
+//! limit of the load generator itself (the peer `limit`). It makes no assertions about speed, but checks that measures
+//! counted as processed are really stored.
 
 mod backlog;
 mod body;
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use gnudi_bench::{findings, format, histogram, load, noop, timeline};
 
-/// That of gnudi: the load generator is as fast as within it.
+/// The allocator of gnudi, so that the load generator is as fast as inside `gnudi`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

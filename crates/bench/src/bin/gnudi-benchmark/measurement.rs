@@ -1,4 +1,4 @@
-//! One figure of a run: what was done, how long it took, and what it cost.
+//! One figure of a run: the work, its duration, and its cost.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{histogram::Histogram, load::Outcome, peers::Peer};
 
-/// What a row counts.
+/// The unit of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -15,12 +15,12 @@ pub enum Unit {
     Points,
     Resources,
     Searches,
-    /// The figure is an amount of memory, and less is better.
+    /// The figure is an amount of memory; less is better.
     Bytes,
 }
 
 impl Unit {
-    /// What a second is full of.
+    /// The name of the unit per second.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Measures => "measures",
@@ -59,7 +59,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// `None` where nothing was counted.
+    /// `None` without calls.
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         (!histogram.is_empty()).then(|| Latency {
@@ -71,19 +71,19 @@ impl Latency {
     }
 }
 
-/// Work that was done, before its cost is added.
+/// Completed work, before its cost is added.
 #[derive(Debug, Default)]
 pub struct Work {
     /// In the row's unit.
     pub done: f64,
     pub elapsed: Duration,
-    /// Of the load, where there was one.
+    /// Of the load, if there was one.
     pub outcome: Outcome,
     pub notes: Vec<String>,
 }
 
 impl Work {
-    /// A load of which every call did `per_call`.
+    /// A load in which every call did `per_call` of the unit.
     pub fn of(outcome: Outcome, per_call: usize) -> Self {
         Work {
             done: outcome.calls as f64 * per_call as f64,
@@ -99,19 +99,19 @@ impl Work {
     }
 }
 
-/// A peer's figure for a row.
+/// A peer's figure in a row.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Measurement {
     pub row: Cow<'static, str>,
     pub peer: Peer,
-    /// How it was spoken to, where there are several ways.
+    /// The protocol or format, if there are several.
     pub variant: Option<Cow<'static, str>>,
     pub unit: Unit,
     /// In the row's unit; for `Bytes` the figure itself.
     pub done: f64,
     pub seconds: f64,
     pub calls: u64,
-    /// 429 and 503, each sent again.
+    /// 429 and 503 responses, each retried.
     pub refused: u64,
     pub failures: u64,
     pub latency: Option<Latency>,
@@ -122,7 +122,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Work a second; for `Bytes` the figure itself.
+    /// Work per second; for `Bytes` the figure itself.
     pub fn figure(&self) -> f64 {
         if self.unit == Unit::Bytes { self.done } else { self.done / self.seconds }
     }

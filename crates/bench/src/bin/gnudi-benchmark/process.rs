@@ -5,19 +5,19 @@ use std::{collections::HashSet, fs};
 /// `/proc` counts processor time in hundredths of a second on every Linux (`USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Whose figures to read.
+/// The processes to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// These processes and all their descendants.
     Processes(Vec<u32>),
     /// A thread of this process.
     Thread(u32),
-    /// A server that runs elsewhere.
+    /// A server elsewhere.
     Unknown,
 }
 
 impl Probe {
-    /// Processor seconds so far, of ended descendants too; `None` where it is unknown.
+    /// Processor seconds so far, including ended descendants; `None` if unknown.
     pub fn cpu_seconds(&self) -> Option<f64> {
         match self {
             Probe::Processes(roots) => {
@@ -30,7 +30,7 @@ impl Probe {
         }
     }
 
-    /// Bytes in memory; what several processes share counts once.
+    /// Memory in bytes; shared memory counts once.
     pub fn memory_bytes(&self) -> Option<u64> {
         match self {
             Probe::Processes(roots) => {
@@ -49,7 +49,7 @@ pub fn own_cpu_seconds() -> f64 {
 #[derive(Debug, PartialEq)]
 struct Stat {
     parent: u32,
-    /// User, system, and both of children that have ended and been waited for; ticks.
+    /// User, system, and both of reaped children; in ticks.
     times: [u64; 4],
 }
 
@@ -59,7 +59,7 @@ impl Stat {
     }
 }
 
-/// Reads `/proc/PID/stat`: the name, in parentheses, may hold anything, so counting starts behind the last one.
+/// Parses `/proc/PID/stat`: the name, in parentheses, may contain anything, so parsing starts after the last one.
 fn parse_stat(text: &str) -> Option<Stat> {
     let mut fields = text.rsplit_once(") ")?.1.split_ascii_whitespace();
     let parent = fields.nth(1)?.parse().ok()?;
@@ -80,7 +80,7 @@ fn process_seconds(pid: u32) -> Option<f64> {
     Some(stat.times.iter().sum::<u64>() as f64 / TICKS_PER_SECOND)
 }
 
-/// The proportional set size where the kernel tells it, else the resident set size.
+/// The proportional set size if available, else the resident set size.
 fn memory_bytes(pid: u32) -> Option<u64> {
     let proportional = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
     proportional
@@ -94,7 +94,7 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// The roots and everything below them.
+/// The roots and all their descendants.
 fn descendants(roots: &[u32]) -> HashSet<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return HashSet::new() };
     let parents: Vec<(u32, u32)> = entries

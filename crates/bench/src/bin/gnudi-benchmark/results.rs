@@ -1,4 +1,4 @@
-//! What a report's run found out, as it is kept: the raw JSON that a page is made of, now or later.
+//! The raw results of a report's run, stored as JSON, from which the page is made.
 
 use std::path::Path;
 
@@ -19,28 +19,28 @@ use crate::{
 pub struct Results {
     /// Unix seconds.
     pub written_at: u64,
-    /// How long the run took.
+    /// Duration of the run.
     pub seconds: f64,
-    /// The command line, with its program's name.
+    /// The command line, including the program's name.
     pub command: String,
     pub machine: Machine,
     pub versions: Vec<Version>,
-    /// gnudi's source; `unknown` where there is no repository.
+    /// gnudi's source revision; `unknown` without a repository.
     pub commit: String,
     pub scale: Scale,
     pub servers: Vec<ServerNote>,
     pub measurements: Vec<Measurement>,
-    /// Work that was begun and not finished.
+    /// Work that failed.
     pub failures: Vec<Failure>,
     pub experiments: Vec<Experiment>,
-    /// Why the run ended before its time.
+    /// Why the run ended early.
     pub partial: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ServerNote {
     pub name: String,
-    /// What an accepted request is worth.
+    /// The durability of an accepted request.
     pub durability: String,
     /// Why it was not measured.
     pub missing: Option<String>,
@@ -60,14 +60,14 @@ pub struct Experiment {
     /// The published table that it repeats: `R3`.
     pub table: String,
     pub title: String,
-    /// Its words behind `gnudi-benchmark`.
+    /// Its command line after `gnudi-benchmark`.
     pub command: String,
     pub findings: Option<Recorded>,
     /// Why there are no findings.
     pub missing: Option<String>,
 }
 
-/// Findings as they are kept.
+/// Stored findings.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Recorded {
     pub title: String,
@@ -81,14 +81,14 @@ pub struct Recorded {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct RecordedFigure {
     pub name: String,
-    /// A number or a text; `null` for what is no number.
+    /// A number or a text; `null` if not finite.
     pub value: serde_json::Value,
     pub unit: String,
     pub better: Option<Better>,
 }
 
 impl RecordedFigure {
-    /// With its unit, as a reader likes it.
+    /// With its unit, for readers.
     pub fn shown(&self) -> String {
         let Some(number) = self.value.as_f64() else {
             return self.value.as_str().unwrap_or("-").to_owned();
@@ -126,7 +126,7 @@ impl Results {
     }
 }
 
-/// Writes a file, and makes its directory.
+/// Writes a file, and creates its directory.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;

@@ -1,15 +1,15 @@
-//! The least, the middle and the greatest of some values.
+//! Minimum, median and maximum of some values.
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     pub least: f64,
-    /// The mean of the two in the middle where there is none.
+    /// The mean of the two middle values for an even number.
     pub median: f64,
     pub greatest: f64,
 }
 
 impl Spread {
-    /// Of the values that are finite; `None` where there are none.
+    /// Of the finite values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The report as text: a block for each row, a line in it for each peer.
+//! The report as text: a block per row, with a line per peer.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -36,7 +36,7 @@ fn digits(value: f64) -> String {
     format!("{value:.places$}")
 }
 
-/// A duration in the unit that suits it: `85 µs`, `1.20 ms`, `3.00 s`.
+/// A duration in a suitable unit: `85 µs`, `1.20 ms`, `3.00 s`.
 pub fn span(us: f64) -> String {
     match us {
         us if us < 999.5 => format!("{} µs", digits(us)),
@@ -45,7 +45,7 @@ pub fn span(us: f64) -> String {
     }
 }
 
-/// Processor seconds; the clock's own grain is 0.01 s.
+/// Processor seconds; the clock's resolution is 0.01 s.
 fn cpu(seconds: f64) -> String {
     if seconds < 0.005 { ABSENT.to_owned() } else { format!("{seconds:.2} s") }
 }
@@ -102,7 +102,7 @@ pub fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String;
     ]
 }
 
-/// The server, and how it was spoken to.
+/// The server, and the variant.
 pub fn name(measurement: &Measurement) -> String {
     match &measurement.variant {
         Some(variant) => format!("{} ({variant})", measurement.peer.name()),
@@ -110,7 +110,7 @@ pub fn name(measurement: &Measurement) -> String {
     }
 }
 
-/// What a reader should know of a measurement beyond its figures.
+/// Remarks on a measurement.
 pub fn remarks(measurement: &Measurement) -> Vec<String> {
     let mut remarks = measurement.notes.clone();
     if measurement.refused > 0 {
@@ -122,7 +122,7 @@ pub fn remarks(measurement: &Measurement) -> Vec<String> {
     remarks
 }
 
-/// gnudi's figure to compare with: of the same variant where it has that, else its first.
+/// gnudi's figure to compare with: of the same variant if there is one, else its first.
 pub fn counterpart<'a>(
     measurement: &Measurement,
     measurements: &[&'a Measurement],
@@ -132,14 +132,14 @@ pub fn counterpart<'a>(
     of_gnudi.find(|found| found.variant == measurement.variant).or(first)
 }
 
-/// A row's block: its title, then a line for each peer, in the order given. Columns in which nobody has a figure are left out.
+/// A row's block: its title, then a line for each peer, in order. Empty columns are left out.
 pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
     let lines: Vec<[String; COLUMNS]> = std::iter::once(HEADINGS.map(str::to_owned))
         .chain(
             measurements.iter().map(|measurement| cells(measurement, counterpart(measurement, measurements))),
         )
         .collect();
-    // `None` for a column without a figure.
+    // `None` for an empty column.
     let widths = std::array::from_fn::<Option<usize>, COLUMNS, _>(|column| {
         let cells = || lines.iter().map(|line| line[column].as_str());
         let used = cells().skip(1).any(|cell| cell != ABSENT);
@@ -150,7 +150,7 @@ pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
         let mut shown = String::new();
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
             let Some(width) = *width else { continue };
-            // Names stand left, figures right.
+            // Names are left-aligned, figures right-aligned.
             let padded = if column == 0 { format!("  {cell:<width$}") } else { format!("  {cell:>width$}") };
             shown.push_str(&padded);
         }

@@ -1,4 +1,4 @@
-//! Which versions were measured: asked of each program that is here, without starting a server.
+//! Versions of the installed programs, found without starting a server.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,11 +12,11 @@ use crate::peers::{Programs, child::output_of};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Version {
     pub name: String,
-    /// `None` where the program is not here.
+    /// `None` if the program is missing.
     pub version: Option<String>,
 }
 
-/// Of everything that the report may start.
+/// Of all programs that the report may start.
 pub fn all(programs: &Programs) -> Vec<Version> {
     let version = |name: &str, version| Version { name: name.to_owned(), version };
     let postgres =
@@ -24,27 +24,27 @@ pub fn all(programs: &Programs) -> Vec<Version> {
     vec![
         version("gnudi", gnudi(programs)),
         version("Gnocchi", gnocchi(&programs.gnocchi_venv)),
-        version("PostgreSQL", postgres.and_then(|program| told_by(&program, &["--version"]))),
-        version("Redis", told_by(Path::new("redis-server"), &["--version"])),
+        version("PostgreSQL", postgres.and_then(|program| version_in(&program, &["--version"]))),
+        version("Redis", version_in(Path::new("redis-server"), &["--version"])),
         version(
             "VictoriaMetrics",
-            told_by(&programs.victoria_metrics, &["--version"]).or_else(|| package("victoria-metrics")),
+            version_in(&programs.victoria_metrics, &["--version"]).or_else(|| package("victoria-metrics")),
         ),
-        version("InfluxDB", told_by(&programs.influxdb, &["version"])),
-        version("Prometheus", told_by(&programs.prometheus, &["--version"])),
-        version("Ceph", told_by(Path::new("ceph-osd"), &["--version"])),
+        version("InfluxDB", version_in(&programs.influxdb, &["version"])),
+        version("Prometheus", version_in(&programs.prometheus, &["--version"])),
+        version("Ceph", version_in(Path::new("ceph-osd"), &["--version"])),
     ]
 }
 
 fn gnudi(programs: &Programs) -> Option<String> {
     match &programs.gnudi {
-        Some(program) => told_by(program, &["--version"]),
+        Some(program) => version_in(program, &["--version"]),
         None => Some(env!("CARGO_PKG_VERSION").to_owned()),
     }
 }
 
-/// The first thing that looks like a version in what the program says of itself.
-fn told_by(program: &Path, arguments: &[&str]) -> Option<String> {
+/// The first version in the output of a program.
+fn version_in(program: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
     first_version(&String::from_utf8_lossy(&text))
@@ -72,7 +72,7 @@ fn first_version(text: &str) -> Option<String> {
     })
 }
 
-/// The version by the name of the package's directory: `gnocchi-4.7.1.dist-info`.
+/// The version in the name of the package's directory: `gnocchi-4.7.1.dist-info`.
 fn gnocchi(environment: &Path) -> Option<String> {
     let pythons = std::fs::read_dir(environment.join("lib")).ok()?;
     let packages =
@@ -84,8 +84,8 @@ fn gnocchi(environment: &Path) -> Option<String> {
     })
 }
 
-/// The commit of gnudi's source: what the build was told (`GNUDI_COMMIT`), else that of the repository in which this program
-/// lies, else `unknown`.
+/// The commit of gnudi's source: set at build time (`GNUDI_COMMIT`), else that of the repository of this program, else
+/// `unknown`.
 pub fn commit() -> String {
     if let Some(commit) = option_env!("GNUDI_COMMIT") {
         return commit.to_owned();
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn absent_programs_have_no_version() {
-        assert_eq!(told_by(Path::new("/nonexistent/program"), &["--version"]), None);
+        assert_eq!(version_in(Path::new("/nonexistent/program"), &["--version"]), None);
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(gnocchi(directory.path()), None);
         let package = directory.path().join("lib/python3.11/site-packages/gnocchi-4.7.1.dist-info");

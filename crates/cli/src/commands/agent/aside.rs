@@ -1,4 +1,4 @@
-//! `gnudi agent aside ...`: the notifications that the agent could not publish, in the broker's queue for them.
+//! `gnudi agent aside ...`: manages the broker queue of notifications that could not be published.
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -15,26 +15,26 @@ use crate::{
     program_args::ProgramArgs,
 };
 
-/// Bytes of a message that `show` prints.
+/// Maximum bytes of a message that `show` prints.
 const SHOWN_BYTES_MAX: usize = 1 << 20;
 
 /// `gnudi agent aside`
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
-    /// List what was set aside, with the reasons, the oldest first.
+pub enum AsideCommand {
+    /// List the messages set aside, with their reasons, oldest first.
     List(List),
-    /// Show a message that was set aside.
+    /// Show one message.
     Show(Show),
-    /// Bring messages back to the queues that they came from, so that the agent takes them again.
-    Replay(Chosen),
-    /// Drop messages for good.
-    Drop(Chosen),
+    /// Move messages back to their original queues, so that the agent processes them again.
+    Replay(SelectedMessages),
+    /// Delete messages for good.
+    Drop(SelectedMessages),
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct List {
     #[command(flatten)]
-    which: Which,
+    which: MessageFilter,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -53,42 +53,42 @@ pub struct Show {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Chosen {
+pub struct SelectedMessages {
     /// Ids of messages, as `list` shows them.
     #[arg(value_name = "ID", required_unless_present_any = ["all", "reason", "queue"], conflicts_with = "all")]
     ids: Vec<String>,
-    /// All of them.
+    /// All messages.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    which: Which,
+    which: MessageFilter,
     #[command(flatten)]
     program: ProgramArgs,
 }
 
 #[derive(Clone, Debug, Default, Args)]
-struct Which {
-    /// Only those whose reason has this text in it.
+struct MessageFilter {
+    /// Only messages whose reason contains this text.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Only those that came from this queue.
+    /// Only messages from this queue.
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 }
 
-impl Which {
+impl MessageFilter {
     fn is_meant(&self, aside: &Aside) -> bool {
         self.reason.as_ref().is_none_or(|text| aside.reason.contains(text.as_str()))
             && self.queue.as_ref().is_none_or(|queue| aside.queue == *queue)
     }
 }
 
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &AsideCommand) -> Result<()> {
     match command {
-        Command::List(list) => list.run(),
-        Command::Show(show) => show.run(),
-        Command::Replay(chosen) => chosen.run(Deed::Replay),
-        Command::Drop(chosen) => chosen.run(Deed::Drop),
+        AsideCommand::List(list) => list.run(),
+        AsideCommand::Show(show) => show.run(),
+        AsideCommand::Replay(chosen) => chosen.run(MessageAction::Replay),
+        AsideCommand::Drop(chosen) => chosen.run(MessageAction::Drop),
     }
 }
 
@@ -126,7 +126,7 @@ impl Show {
             }
             Ok(())
         })?;
-        let Some(aside) = found else { bail!("no message {} was set aside", self.id) };
+        let Some(aside) = found else { bail!("the aside queue has no message {}", self.id) };
         let mut record: Record = COLUMNS.map(str::to_owned).into_iter().zip(row(&aside)).collect();
         let mut text = aside.text();
         if text.len() > SHOWN_BYTES_MAX {
@@ -138,15 +138,15 @@ impl Show {
     }
 }
 
-/// What is done to those that are chosen.
+/// The action on the selected messages.
 #[derive(Clone, Copy)]
-enum Deed {
+enum MessageAction {
     Replay,
     Drop,
 }
 
-impl Chosen {
-    fn run(&self, deed: Deed) -> Result<()> {
+impl SelectedMessages {
+    fn run(&self, deed: MessageAction) -> Result<()> {
         let (mut done, mut failures) = (0, Vec::new());
         let mut missing: Vec<&String> = self.ids.iter().collect();
         walk(&self.program, async |browser, aside| {
@@ -156,8 +156,8 @@ impl Chosen {
             }
             missing.retain(|id| **id != aside.id);
             match deed {
-                Deed::Drop => browser.remove(&aside.held).await?,
-                Deed::Replay => {
+                MessageAction::Drop => browser.remove(&aside.held).await?,
+                MessageAction::Replay => {
                     if let Err(error) = aside.replay(browser).await {
                         failures.push(format!("{}: {error}", aside.id));
                         return Ok(());
@@ -168,16 +168,16 @@ impl Chosen {
             Ok(())
         })?;
         let word = match deed {
-            Deed::Replay => "replayed",
-            Deed::Drop => "dropped",
+            MessageAction::Replay => "replayed",
+            MessageAction::Drop => "dropped",
         };
         println!("{done} {word}");
-        failures.extend(missing.iter().map(|id| format!("{id}: no such message was set aside")));
+        failures.extend(missing.iter().map(|id| format!("{id}: the aside queue has no such message")));
         if failures.is_empty() { Ok(()) } else { bail!("{}", failures.join("\n")) }
     }
 }
 
-/// Looks at each message that was set aside; those that `visit` neither removes nor replays stay where they are.
+/// Visits each message; those that `visit` neither removes nor replays stay in the queue.
 fn walk(program: &ProgramArgs, mut visit: impl AsyncFnMut(&Browser, Aside) -> Result<()>) -> Result<()> {
     let config = Config::load_project(Project::Ceilometer, program)?;
     logging::start_quietly(program, &config);

@@ -1,11 +1,11 @@
-//! From options of ceilometer.conf to what connects to the message bus, and to what is listened to.
+//! Converts options of ceilometer.conf to broker connections and subscriptions.
 
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_telemetry::messaging::{
-    BrokerOptions, Listening, Login, Pauses, QueueOptions, QuorumOptions, TlsFiles, TransportUrl,
-    compression::Compression,
+    BrokerOptions, ConsumerOptions, QueueOptions, QuorumOptions, ReconnectDelays, SaslMechanism, TlsFiles,
+    TransportUrl, compression::Compression,
 };
 
 use crate::config::Config;
@@ -13,11 +13,11 @@ use crate::config::Config;
 const RABBIT: &str = "oslo_messaging_rabbit";
 const NOTIFICATIONS: &str = "oslo_messaging_notifications";
 
-/// Messages that the broker sends ahead to each queue's consumer, where no number is configured. What keeps memory within
-/// bounds is `in_flight_bytes_max`; this keeps the broker's queues busy while a batch is on its way to the store.
+/// Default prefetch count of each queue. `in_flight_bytes_max` bounds memory; this keeps messages coming while a batch
+/// is being stored.
 const PREFETCH: u16 = 400;
 
-/// Where notifications are published to, and come from where `[notification] messaging_urls` says nothing.
+/// The broker to publish to; also the one to consume from, unless `[notification] messaging_urls` is set.
 pub fn main_broker(config: &Config, name: &str) -> Result<BrokerOptions> {
     let (section, option) = match config.text(NOTIFICATIONS, "transport_url") {
         Some(_) => (NOTIFICATIONS, "transport_url"),
@@ -28,7 +28,7 @@ pub fn main_broker(config: &Config, name: &str) -> Result<BrokerOptions> {
     broker(config, url, name)
 }
 
-/// All brokers that are listened to.
+/// All brokers to consume from.
 pub fn brokers(config: &Config, name: &str) -> Result<Vec<BrokerOptions>> {
     let urls = config.list("notification", "messaging_urls");
     if urls.is_empty() {
@@ -42,10 +42,10 @@ fn broker(config: &Config, url: TransportUrl, name: &str) -> Result<BrokerOption
     let seconds = |name| Duration::from_secs(config.size(RABBIT, name) as u64);
     let number = |name| u32::try_from(config.size(RABBIT, name)).unwrap_or(u32::MAX);
     let login = match config.text(RABBIT, "rabbit_login_method") {
-        Some("PLAIN") => Login::Plain,
-        Some("EXTERNAL") => Login::External,
-        Some("RABBIT-CR-DEMO") => Login::RabbitCrDemo,
-        _ => Login::AmqPlain,
+        Some("PLAIN") => SaslMechanism::Plain,
+        Some("EXTERNAL") => SaslMechanism::External,
+        Some("RABBIT-CR-DEMO") => SaslMechanism::RabbitCrDemo,
+        _ => SaslMechanism::AmqPlain,
     };
     let is_secure = url.is_secure || config.bool(RABBIT, "ssl");
     Ok(BrokerOptions {
@@ -53,7 +53,7 @@ fn broker(config: &Config, url: TransportUrl, name: &str) -> Result<BrokerOption
         login,
         heartbeat_s: config.size(RABBIT, "heartbeat_timeout_threshold") as u16,
         shuffled: config.text(RABBIT, "kombu_failover_strategy") == Some("shuffle"),
-        pauses: Pauses {
+        pauses: ReconnectDelays {
             first: seconds("rabbit_retry_interval"),
             step: seconds("rabbit_retry_backoff"),
             longest: seconds("rabbit_interval_max"),
@@ -88,8 +88,8 @@ fn tls(config: &Config) -> Result<TlsFiles> {
 }
 
 /// Exchanges, topics and limits of the notification agent.
-pub fn listening(config: &Config) -> Listening {
-    Listening {
+pub fn listening(config: &Config) -> ConsumerOptions {
+    ConsumerOptions {
         exchanges: distinct(config.list("notification", "notification_control_exchanges")),
         topics: distinct(config.list(NOTIFICATIONS, "topics")),
         pool: config.text("notification", "pool").map(str::to_owned),

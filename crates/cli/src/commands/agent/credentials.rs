@@ -1,10 +1,10 @@
-//! From `[service_credentials]` and `[gnocchi]` to who calls services, and to where the store is.
+//! Converts `[service_credentials]` and `[gnocchi]` to credentials for services and the store.
 
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Session, UserRef};
-use gnudi_telemetry::publishers::gnocchi::{Access, GnocchiLimits, GnocchiOptions};
+use gnudi_telemetry::publishers::gnocchi::{GnocchiLimits, GnocchiOptions, StoreAccess};
 
 use crate::{
     args::TrustArgs,
@@ -13,10 +13,10 @@ use crate::{
     keystone::{identity, scope},
 };
 
-/// How long a request to Keystone may take where no time is configured.
+/// Default timeout of a request to Keystone.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// As whom services are called: what `section` says. `None` where it names no Keystone.
+/// The credentials in `section`; `None` if it names no Keystone.
 pub fn keystone(config: &Config, section: &str) -> Result<Option<KeystoneOptions>> {
     let Some(auth_url) = config.text(section, "auth_url") else { return Ok(None) };
     Ok(Some(KeystoneOptions {
@@ -75,7 +75,7 @@ fn credentials(config: &Config, section: &str) -> Result<Credentials> {
     Ok(Credentials::Password { user, password: needed("password")?, scope: scope(config, section, project)? })
 }
 
-/// Where the store is and who posts: what `[gnocchi]` says; where it says nothing, `own`, the server in this process.
+/// The store's address and credentials in `[gnocchi]`; by default `own`, the server in this process.
 pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
     let section = config.text("gnocchi", "auth_section").unwrap_or("gnocchi");
     let text = |name: &str| config.text(section, name).map(str::to_owned);
@@ -83,7 +83,7 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
         keystone(config, section)?.map(Session::new).transpose().map_err(anyhow::Error::from)
     };
     let mut options = GnocchiOptions {
-        access: Access::Basic { user: String::new(), password: String::new() },
+        access: StoreAccess::Basic { user: String::new(), password: String::new() },
         endpoint: text("endpoint"),
         trust: trust(config, section),
         identity: session("service_credentials")?,
@@ -91,7 +91,7 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
         create_resource_types: true,
         limits: GnocchiLimits::default(),
     };
-    // What [service_credentials] says is of the services that are polled.
+    // [service_credentials] is about the polled services.
     let is_silent = ["auth_type", "auth_section", "auth_url", "endpoint"]
         .iter()
         .all(|name| !config.is_set("gnocchi", name));
@@ -99,22 +99,22 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
         (_, Some(own)) => {
             options.endpoint = Some(own.endpoint.clone());
             options.trust = own.trust.clone();
-            Access::Basic { user: "admin".to_owned(), password: own.password.clone() }
+            StoreAccess::Basic { user: "admin".to_owned(), password: own.password.clone() }
         }
-        (Some("gnocchi-basic"), _) => Access::Basic {
+        (Some("gnocchi-basic"), _) => StoreAccess::Basic {
             user: text("user").unwrap_or_else(|| "admin".to_owned()),
             password: text("password").unwrap_or_default(),
         },
-        (Some("gnocchi-noauth"), _) => Access::Noauth {
+        (Some("gnocchi-noauth"), _) => StoreAccess::Noauth {
             user_id: text("user_id").unwrap_or_default(),
             project_id: text("project_id").unwrap_or_default(),
             roles: text("roles").unwrap_or_else(|| "admin".to_owned()),
         },
         _ => match session(section)? {
-            Some(session) => Access::Keystone(session),
+            Some(session) => StoreAccess::Keystone(session),
             None => bail!(
-                "{}: says neither gnocchi-basic nor gnocchi-noauth, and there is no [service_credentials] auth_url: where is the \
-                 store, and who posts?",
+                "{}: neither gnocchi-basic nor gnocchi-noauth, and [service_credentials] auth_url is not set: the store's \
+                 address and credentials are unknown",
                 config.place("gnocchi", "auth_type")
             ),
         },

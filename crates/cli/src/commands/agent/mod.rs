@@ -1,16 +1,16 @@
-//! `gnudi agent ...`: what takes the place of Ceilometer's agents, with their own configuration files.
+//! `gnudi agent ...`: replaces Ceilometer's agents, with their configuration files.
 //!
-//! One file per agent; `broker` turns options into what connects to the message bus, `credentials` into who calls
-//! services, `shown` is what the polling agent shows of what it polls, `upgrade` what precedes the agents' first start,
-//! `aside` looks after what could not be published.
+//! One file per agent. `broker` converts options to broker connections, `credentials` to service credentials; `exports` is
+//! the polling agent's exporter and heartbeats; `upgrade` prepares the store before the agents' first start; `aside` manages
+//! messages that could not be published.
 
 pub mod aside;
 pub mod broker;
 pub mod credentials;
+mod exports;
 pub mod notification;
 mod partition;
 pub mod polling;
-mod shown;
 pub mod upgrade;
 
 use anyhow::Result;
@@ -22,14 +22,14 @@ use crate::{
     program_args::ProgramArgs,
 };
 
-/// Reads ceilometer.conf and starts the log. `command` is the agent's.
+/// Loads ceilometer.conf and starts logging. `command` is the agent's name.
 fn prepare(args: &ProgramArgs, command: &str) -> Result<Config> {
     let config = Config::load_project(Project::Ceilometer, args)?;
     logging::start_service(&config, command)?;
     Ok(config)
 }
 
-/// All that would stop an agent with these files, as far as nobody need be asked.
+/// All errors that would prevent an agent's start with these files, found without network access.
 pub fn faults(config: &Config) -> Vec<anyhow::Error> {
     let checks = [
         broker::brokers(config, "check").map(drop),
@@ -40,13 +40,13 @@ pub fn faults(config: &Config) -> Vec<anyhow::Error> {
     checks.into_iter().filter_map(Result::err).collect()
 }
 
-/// What this machine is called, in messages.
+/// This machine's name in messages.
 pub fn host(config: &Config) -> String {
     let own = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
     config.text("DEFAULT", "host").map_or_else(own, str::to_owned)
 }
 
-/// What of users' own metadata goes into samples.
+/// Which user metadata samples keep.
 fn reserved_metadata(config: &Config) -> ReservedMetadata {
     ReservedMetadata {
         prefixes: config.list("DEFAULT", "reserved_metadata_namespace"),

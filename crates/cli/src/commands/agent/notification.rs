@@ -9,10 +9,10 @@ use gnudi_telemetry::{
     messaging::{AmqpOutbox, Consumer, Inbox, envelope::Version},
     meters::{MeterDefinitions, SampleOptions},
     notification::{
-        Agent, AgentOptions, AsideOptions, Duplicates, Figures, FiguresCollector, Handler, MetadataMemory,
-        aside,
+        AsideOptions, Duplicates, Figures, MessageHandler, MetadataMemory, NotificationAgent,
+        NotificationAgentOptions, NotificationFiguresCollector, aside,
     },
-    pipeline::{Origin, PipelineFigures, Pipelines},
+    pipeline::{PipelineFigures, PipelineOrigin, Pipelines},
     publishers::{
         BusOptions, NotifierOptions, OpenError, PublisherContext, PublisherFigures, Publishers,
         ZaqarPublisher, bus_opener, gnocchi,
@@ -26,7 +26,7 @@ use super::{broker, credentials, polling};
 use crate::{
     args::AgentArgs,
     commands::{
-        collectors::{Sink, until_told_to_stop},
+        collectors::{Sink, until_stopped},
         metrics,
     },
     config::Config,
@@ -40,33 +40,33 @@ pub fn run(args: &AgentArgs) -> Result<()> {
     crate::commands::runtime(&config, "notification", Some(threads))?.block_on(async {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
-        let agent = NotificationAgent::new(&config, None, &mut registry)?;
-        metrics::serve_agent(args.metrics_listen.as_deref(), &config, registry).await?;
-        // Among the workers: this thread would have to be woken for every message.
-        tokio::spawn(agent.run(until_told_to_stop())).await?;
+        let agent = NotificationService::new(&config, None, &mut registry)?;
+        metrics::serve_if_configured(args.metrics_listen.as_deref(), &config, registry).await?;
+        // On a worker thread: this one would have to be woken for every message.
+        tokio::spawn(agent.run(until_stopped())).await?;
         tracing::info!("stopped");
         Ok(())
     })
 }
 
-/// The agent as ceilometer.conf asks for it.
-pub struct NotificationAgent {
-    agent: Agent,
-    /// One for each broker that is listened to.
+/// The agent, configured by ceilometer.conf.
+pub struct NotificationService {
+    agent: NotificationAgent,
+    /// One per broker.
     consumers: Vec<(Consumer, Inbox)>,
     outbox: Arc<AmqpOutbox>,
     aside: AsideOptions,
     figures: Arc<Figures>,
 }
 
-impl NotificationAgent {
-    /// Reads all files, and starts to connect. `own` is the server in this process, if there is one. Must be called within a
-    /// Tokio runtime.
+impl NotificationService {
+    /// Reads all files and starts to connect. `own` is the server in this process, if there is one. Must be called
+    /// within a Tokio runtime.
     pub fn new(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Self> {
         let pipelines = pipelines(config, own, registry.sub_registry_with_prefix("gnudi"))?;
         let figures = Arc::new(Figures::default());
-        registry.register_collector(Box::new(FiguresCollector(figures.clone())));
-        let handler = Handler {
+        registry.register_collector(Box::new(NotificationFiguresCollector(figures.clone())));
+        let handler = MessageHandler {
             meters: meters(config, &pipelines)?,
             names: polling::names(config, polling::cloud(config)?),
             events: events(config, &pipelines)?,
@@ -77,22 +77,23 @@ impl NotificationAgent {
         };
         let name = format!("gnudi agent notification on {}", super::host(config));
         let aside = aside_options(config)?;
-        let options = AgentOptions {
+        let options = NotificationAgentOptions {
             tries_max: u32::try_from(config.size("notification", "tries_max")).unwrap_or(u32::MAX),
             aside: aside.clone(),
             graceful_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
         };
         let outbox = Arc::new(AmqpOutbox::new(broker::main_broker(config, &name)?));
-        let agent = Agent::new(handler, outbox.clone(), options);
+        let agent = NotificationAgent::new(handler, outbox.clone(), options);
         let mut consumers = Vec::new();
         for broker in broker::brokers(config, &name)? {
-            let consumer = Consumer::start(broker, broker::listening(config)).context("what to listen to")?;
+            let consumer = Consumer::start(broker, broker::listening(config))
+                .context("the notification agent's queues")?;
             consumers.push(consumer);
         }
-        Ok(NotificationAgent { agent, consumers, outbox, aside, figures })
+        Ok(NotificationService { agent, consumers, outbox, aside, figures })
     }
 
-    /// Takes notifications until `stop`, and ends what is in flight.
+    /// Processes notifications until `stop`, then finishes those in flight.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let (told, stopped) = watch::channel(false);
         let running = self.consumers.into_iter().map(|(consumer, inbox)| {
@@ -106,14 +107,14 @@ impl NotificationAgent {
             tracing::info!("stopping");
             let _ = told.send(true);
         };
-        let keeping = tokio::spawn(aside::keep(self.outbox.clone(), self.aside, self.figures));
+        let keeping = tokio::spawn(aside::enforce_limits(self.outbox.clone(), self.aside, self.figures));
         tokio::join!(join_all(running), stopping);
         keeping.abort();
         self.outbox.close().await;
     }
 }
 
-/// Whether the files and options are such that the agent could start, those of the pipelines apart.
+/// Whether the agent could start with these files and options, pipelines excepted.
 pub fn check(config: &Config) -> Result<()> {
     aside_options(config)?;
     check_pipelines(config)?;
@@ -126,7 +127,7 @@ pub fn check(config: &Config) -> Result<()> {
 fn check_pipelines(config: &Config) -> Result<Vec<String>> {
     let names = config.list("notification", "pipelines");
     if let Some(other) = names.iter().find(|name| !matches!(name.as_str(), "meter" | "event")) {
-        bail!("{} = {other}: there are meter and event", config.place("notification", "pipelines"));
+        bail!("{} = {other}: must be meter or event", config.place("notification", "pipelines"));
     }
     Ok(names)
 }
@@ -137,7 +138,7 @@ fn pipelines(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Re
         if names.iter().any(|name| name == pipeline) {
             pipeline_file(config, option)
         } else {
-            Ok(Origin::Nowhere)
+            Ok(PipelineOrigin::Nowhere)
         }
     };
     let publishers = publishers(config, own, registry)?;
@@ -150,12 +151,12 @@ fn pipelines(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Re
         figures,
     )?;
     for publisher in pipelines.publishers_left_out() {
-        tracing::error!(publisher, "a publisher that cannot be opened is left out");
+        tracing::error!(publisher, "a publisher cannot be opened and is skipped");
     }
     Ok(pipelines)
 }
 
-/// What has no place to be set aside in would be tried for ever.
+/// Without an aside queue, failing messages would be retried forever.
 pub fn aside_options(config: &Config) -> Result<AsideOptions> {
     let name = config.text("notification", "aside_queue").unwrap_or_default();
     if name.is_empty() || name.len() > 255 {
@@ -169,14 +170,14 @@ pub fn aside_options(config: &Config) -> Result<AsideOptions> {
     })
 }
 
-/// A file that somebody names must be there; without one the defaults count.
-fn pipeline_file(config: &Config, option: &str) -> Result<Origin> {
+/// A configured file must exist; otherwise the defaults apply.
+fn pipeline_file(config: &Config, option: &str) -> Result<PipelineOrigin> {
     if let Some(path) = config.named_file("DEFAULT", option)? {
-        return Ok(Origin::File(path));
+        return Ok(PipelineOrigin::File(path));
     }
     let name = config.text("DEFAULT", option).unwrap_or_default();
-    tracing::info!(file = name, "there is none: everything goes to the store");
-    Ok(Origin::Defaults)
+    tracing::info!(file = name, "the file does not exist: everything goes to the store");
+    Ok(PipelineOrigin::Defaults)
 }
 
 fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Publishers> {
@@ -204,22 +205,22 @@ fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> R
         },
         figures,
     });
-    // Only where a pipeline wants it, it matters.
+    // Only needed if a pipeline publishes to Zaqar.
     let section = config.text("zaqar", "auth_section").unwrap_or("service_credentials");
     let zaqar = credentials::keystone(config, section)
         .and_then(|keystone| {
-            keystone.with_context(|| format!("[{section}] auth_url is not set: nobody logs in"))
+            keystone.with_context(|| format!("[{section}] auth_url is not set: no credentials"))
         })
         .map_err(|error| OpenError(gnudi_bench::complaint::of(&error)));
     publishers.add("zaqar", move |url, _| {
         let keystone = zaqar.as_ref().map_err(Clone::clone)?;
         ZaqarPublisher::open(url, keystone, zaqar_counts.clone())
     });
-    let figures = gnocchi::Figures::default();
+    let figures = gnocchi::GnocchiFigures::default();
     figures.register(registry);
     match credentials::gnocchi(config, own) {
         Ok(options) => publishers.add("gnocchi", gnocchi::opener(options, figures)),
-        // Only where a pipeline wants it, it matters.
+        // Only needed if a pipeline publishes to Zaqar.
         Err(error) => {
             let error = gnudi_bench::complaint::of(&error);
             publishers.add("gnocchi", move |_, _| Err(OpenError(error.clone())));
@@ -228,7 +229,7 @@ fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> R
     Ok(publishers)
 }
 
-/// `None` where no pipeline takes what they make.
+/// `None` if no pipeline accepts samples.
 fn meters(config: &Config, pipelines: &Pipelines) -> Result<Option<MeterDefinitions>> {
     if !pipelines.take_samples() {
         return Ok(None);

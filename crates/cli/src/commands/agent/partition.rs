@@ -1,5 +1,5 @@
-//! How polling agents share their resources: each knows who is there from a coordinator, and all of them compute alike
-//! whose a resource is, by the groups and the ring of tooz, so that Ceilometer's agents are among them.
+//! Distributes resources over polling agents: each learns the members from a coordinator, and all compute the same
+//! owner of a resource with the groups and the hash ring of tooz, so that Ceilometer's agents can be members.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,65 +18,67 @@ use gnudi_drivers::{
         tooz::{EtcdGroups, GroupMember, Groups, RedisGroups, ring::Ring},
     },
 };
-use gnudi_telemetry::polling::{discovery::Group, partition::Partition, source::PollingSource};
+use gnudi_telemetry::polling::{discovery::AgentGroup, partition::Partition, source::PollingSource};
 use tokio::{sync::OnceCell, task::JoinHandle};
 use uuid::Uuid;
 
 use crate::config::Config;
 
-/// How long the coordinator may take.
+/// Timeout of the coordinator.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where agents find each other.
-enum Place {
+/// The coordinator of polling agents.
+enum CoordinatorUrl {
     Redis(Box<RedisOptions>),
     Etcd(EtcdOptions),
 }
 
-impl Place {
+impl CoordinatorUrl {
     async fn open(&self, id: &str, lease: Duration) -> Result<Arc<dyn Groups>, OpenError> {
         Ok(match self {
-            Place::Redis(options) => Arc::new(RedisGroups::open((**options).clone(), id, lease).await?),
-            Place::Etcd(options) => Arc::new(EtcdGroups::open(options, id, lease)?),
+            CoordinatorUrl::Redis(options) => {
+                Arc::new(RedisGroups::open((**options).clone(), id, lease).await?)
+            }
+            CoordinatorUrl::Etcd(options) => Arc::new(EtcdGroups::open(options, id, lease)?),
         })
     }
 }
 
 /// The membership of an agent in its groups.
 pub struct Members {
-    place: Place,
-    /// Opened when it is first reached: one that is away keeps nobody from polling.
+    place: CoordinatorUrl,
+    /// Opened on first use: an unavailable coordinator must not prevent polling.
     groups: OnceCell<Arc<dyn Groups>>,
-    /// How long an agent counts as alive that has not said so: its resources move then.
+    /// After this time without a heartbeat an agent counts as dead, and its resources move.
     lease: Duration,
-    /// A UUID, as Ceilometer's agents have one.
+    /// A UUID, as in Ceilometer's agents.
     id: String,
     names: GroupNames,
     rings: std::sync::RwLock<HashMap<String, Ring>>,
 }
 
-/// What groups are called, as Ceilometer calls them.
+/// Group names, as in Ceilometer.
 struct GroupNames {
     /// The namespaces, and `[polling] partitioning_group_prefix`.
     prefix: String,
     host: String,
-    /// Those that polling files name.
+    /// Groups named in polling files.
     named: HashSet<Arc<str>>,
 }
 
 impl GroupNames {
-    fn of(&self, group: &Group) -> String {
+    fn of(&self, group: &AgentGroup) -> String {
         match group {
-            Group::Everywhere => format!("{}-gnudi", self.prefix),
-            Group::ThisHost => format!("{}-{}", self.prefix, self.host),
-            Group::LocalNode => format!("{}-LocalNode-{}", self.prefix, self.host),
-            Group::Named(name) => name.to_string(),
+            AgentGroup::Everywhere => format!("{}-gnudi", self.prefix),
+            AgentGroup::ThisHost => format!("{}-{}", self.prefix, self.host),
+            AgentGroup::LocalNode => format!("{}-LocalNode-{}", self.prefix, self.host),
+            AgentGroup::Named(name) => name.to_string(),
         }
     }
 
     fn all(&self) -> Vec<String> {
-        let named = self.named.iter().cloned().map(Group::Named);
-        [Group::Everywhere, Group::ThisHost, Group::LocalNode]
+        let named = self.named.iter().cloned().map(AgentGroup::Named);
+        [AgentGroup::Everywhere, AgentGroup::ThisHost, AgentGroup::LocalNode]
             .into_iter()
             .chain(named)
             .map(|group| self.of(&group))
@@ -84,7 +86,7 @@ impl GroupNames {
     }
 }
 
-/// What `[coordination] backend_url` asks for; `None` where it says nothing. Agents of one `prefix` share their work.
+/// The groups at `[coordination] backend_url`; `None` if unset. Agents with the same `prefix` share their work.
 pub fn members(
     config: &Config,
     prefix: &str,
@@ -97,16 +99,16 @@ pub fn members(
         Some("redis" | "rediss" | "unix") => {
             let mut options = RedisOptions::new(url.parse::<RedisUrl>().with_context(at)?);
             options.timeout = TIMEOUT;
-            Place::Redis(options.into())
+            CoordinatorUrl::Redis(options.into())
         }
         Some(scheme) if scheme.starts_with("etcd") => {
             let options = EtcdOptions::parse(url).map_err(|reason| anyhow::anyhow!("{}: {reason}", at()))?;
-            Place::Etcd(options.with_deadline(TIMEOUT))
+            CoordinatorUrl::Etcd(options.with_deadline(TIMEOUT))
         }
         _ => bail!("{}: redis:// and etcd3+http:// coordinate polling agents", at()),
     };
     let named = |source: &PollingSource| match &source.group {
-        Some(Group::Named(name)) => Some(name.clone()),
+        Some(AgentGroup::Named(name)) => Some(name.clone()),
         _ => None,
     };
     let named = sources.iter().filter_map(named).collect();
@@ -120,7 +122,7 @@ pub fn members(
     })))
 }
 
-/// How long a member counts as alive: what the option says, or tooz' own options in the URL.
+/// Lease of a member: from the option, or tooz' own options in the URL.
 fn lease(config: &Config, url: &str) -> Duration {
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let seconds = |wanted: &str| {
@@ -135,8 +137,8 @@ fn lease(config: &Config, url: &str) -> Duration {
 }
 
 impl Members {
-    /// Stays a member until the task is aborted.
-    pub fn keep(self: &Arc<Self>) -> JoinHandle<()> {
+    /// Keeps up the membership until the task is aborted.
+    pub fn keep_membership(self: &Arc<Self>) -> JoinHandle<()> {
         let members = Arc::clone(self);
         tokio::spawn(async move {
             loop {
@@ -157,12 +159,12 @@ impl Members {
         self.groups().await?.beat().await
     }
 
-    /// Has others take over at once.
+    /// Leaves the groups, so that others take over at once.
     pub async fn leave(&self) {
         if let Some(groups) = self.groups.get()
             && let Err(error) = groups.leave(&self.names.all()).await
         {
-            tracing::debug!(%error, "others will notice later that this agent is gone");
+            tracing::debug!(%error, "leaving the groups failed: other agents take over when the membership expires");
         }
     }
 
@@ -173,7 +175,7 @@ impl Members {
         for name in self.names.all() {
             let is_own = |member: &GroupMember| member.id == self.id.as_bytes();
             let mut members = groups.members(&name).await?;
-            // Not yet, or others have thought it dead.
+            // Not a member yet, or expired.
             if !members.iter().any(is_own) {
                 groups.join(&name).await?;
                 members = groups.members(&name).await?;
@@ -190,13 +192,13 @@ impl Partition for Members {
         match self.look().await {
             Ok(rings) => *self.rings.write().expect("nobody panics with it") = rings,
             Err(error) => {
-                tracing::warn!(%error, "polling agents share their work as before: the coordinator does not answer");
+                tracing::warn!(%error, "the coordinator does not respond: polling agents keep the last distribution of resources");
             }
         }
     }
 
-    /// An agent that knows of nobody, itself included, polls everything: nothing is lost that way.
-    fn is_mine(&self, group: &Group, key: &str) -> bool {
+    /// An agent that knows no members, not even itself, polls everything: so nothing is lost.
+    fn is_mine(&self, group: &AgentGroup, key: &str) -> bool {
         let rings = self.rings.read().expect("nobody panics with it");
         let owner = rings.get(&self.names.of(group)).and_then(|ring| ring.owner(key));
         owner.is_none_or(|owner| owner == self.id.as_bytes())

@@ -11,7 +11,7 @@ use gnudi_keystone::Session;
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, envelope::Version},
     polling::{
-        agent::{Agent, Chance, Counts, PollingOptions},
+        agent::{Chance, Counts, PollingAgent, PollingOptions},
         central::{self, CentralOptions, Keys, RadosgwOptions},
         cloud::{Cloud, CloudOptions},
         compute::{self, Inspector, LibvirtInspector, LibvirtOptions, LocalInstances, NovaExtra},
@@ -21,8 +21,8 @@ use gnudi_telemetry::{
         ipmi::{self, IpmiOptions},
         local_node::LocalNode,
         names::{KeystoneDirectory, Names, NamesOptions},
-        notifier::{Notifier, NotifierOptions, Nowhere},
-        outlet::Sender,
+        notifier::{Nowhere, SampleNotifier, SampleNotifierOptions},
+        outlet::SampleSender,
         partition::Alone,
         pollster::Pollster,
         source::{self, PollingSource},
@@ -36,19 +36,19 @@ use uuid::Uuid;
 
 use super::{
     broker, credentials,
+    exports::Exports,
     partition::{self, Members},
-    shown::Shown,
 };
 use crate::{
     args::PollingArgs,
-    commands::{collectors::until_told_to_stop, metrics},
+    commands::{collectors::until_stopped, metrics},
     config::Config,
 };
 
-/// What is polled where nobody says.
+/// The default namespaces.
 const NAMESPACES: [&str; 2] = ["compute", "central"];
 const POLLING: &str = "polling";
-/// What Ceilometer polls unless it is told otherwise.
+/// Ceilometer's default polling file.
 const DEFAULT_FILE: &str = "\
 sources:
 - name: some_pollsters
@@ -64,28 +64,28 @@ pub fn run(args: &PollingArgs) -> Result<()> {
     crate::commands::runtime(&config, "polling", Some(2))?.block_on(async {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
-        let agent = PollingAgent::new(&config, &args.polling_namespaces, &mut registry)?;
-        metrics::serve_agent(args.agent.metrics_listen.as_deref(), &config, registry).await?;
+        let agent = PollingService::new(&config, &args.polling_namespaces, &mut registry)?;
+        metrics::serve_if_configured(args.agent.metrics_listen.as_deref(), &config, registry).await?;
         if args.once {
             agent.poll_once().await;
         } else {
-            agent.run(until_told_to_stop()).await;
+            agent.run(until_stopped()).await;
         }
         tracing::info!("stopped");
         Ok(())
     })
 }
 
-/// The agent as ceilometer.conf asks for it.
-pub struct PollingAgent {
-    agent: Agent,
+/// The agent, configured by ceilometer.conf.
+pub struct PollingService {
+    agent: PollingAgent,
     members: Option<Arc<Members>>,
     outbox: Option<Arc<AmqpOutbox>>,
-    shown: Shown,
+    exports: Exports,
 }
 
-impl PollingAgent {
-    /// Reads all files. No namespaces: those of the configuration. Must be called within a Tokio runtime.
+impl PollingService {
+    /// Reads all files. Without namespaces, those of the configuration. Must be called within a Tokio runtime.
     pub fn new(config: &Config, namespaces: &[String], registry: &mut Registry) -> Result<Self> {
         let namespaces = namespaces_of(config, namespaces)?;
         let host = super::host(config);
@@ -93,12 +93,12 @@ impl PollingAgent {
         let (pollsters, discoveries) = parts(config, &namespaces, &host, cloud.as_ref())?;
         let group = group(config, &namespaces);
         let sources = sources(config, &host)?;
-        let shown = Shown::new(config, &namespaces)?;
+        let exports = Exports::new(config, &namespaces)?;
         let members = partition::members(config, &group, &host, &sources)?;
         let outbox = outbox(config, &host)?;
         let counts = Counts::default();
         registry.register_collector(Box::new(PollingFigures(counts.clone())));
-        let agent = Agent {
+        let agent = PollingAgent {
             options: PollingOptions {
                 batch_size: config.size(POLLING, "batch_size"),
                 pollsters_max: config.size(POLLING, "threads_to_process_pollsters"),
@@ -114,8 +114,8 @@ impl PollingAgent {
             },
             sender: sender(config, outbox.clone()),
             names: names(config, cloud),
-            exporter: shown.exporter.clone(),
-            heartbeats: shown.heartbeats.clone(),
+            exporter: exports.exporter.clone(),
+            heartbeats: exports.heartbeats.clone(),
             chance: Chance {
                 now: Box::new(now),
                 new_id: Box::new(new_id),
@@ -123,14 +123,14 @@ impl PollingAgent {
             },
             counts,
         };
-        Ok(PollingAgent { agent, members, outbox, shown })
+        Ok(PollingService { agent, members, outbox, exports })
     }
 
     /// Polls until `stop`.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         // Ends with this function.
-        let _serving = std::mem::take(&mut self.shown).serve();
-        let keeping = self.members.as_ref().map(Members::keep);
+        let _serving = std::mem::take(&mut self.exports).serve();
+        let keeping = self.members.as_ref().map(Members::keep_membership);
         let (told, stopped) = watch::channel(false);
         let stopping = async {
             stop.await;
@@ -144,7 +144,7 @@ impl PollingAgent {
         self.end().await;
     }
 
-    /// One round.
+    /// Runs one round.
     pub async fn poll_once(self) {
         self.agent.poll_once().await;
         self.end().await;
@@ -160,7 +160,7 @@ impl PollingAgent {
     }
 }
 
-/// Whether the files and options are such that the agent could start.
+/// Whether the agent could start with these files and options.
 pub fn check(config: &Config) -> Result<()> {
     namespaces_of(config, &[])?;
     sources(config, &super::host(config)).map(drop)
@@ -187,7 +187,7 @@ fn namespaces_of(config: &Config, asked: &[String]) -> Result<Vec<String>> {
     Ok(namespaces)
 }
 
-/// Agents that poll the same share it.
+/// The group of agents that poll the same resources.
 fn group(config: &Config, namespaces: &[String]) -> String {
     match config.text(POLLING, "partitioning_group_prefix") {
         Some(prefix) => format!("{}-{prefix}", namespaces.join("-")),
@@ -229,7 +229,7 @@ fn parts(config: &Config, namespaces: &[String], host: &str, cloud: Option<&Clou
     Ok((pollsters, discoveries))
 }
 
-/// What reads the figures of this host's instances, and what finds them.
+/// The pollsters of this host's instances, and their discovery.
 type Instances = (Vec<Arc<dyn Pollster>>, Arc<dyn Discovery>);
 
 fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Instances> {
@@ -262,7 +262,7 @@ fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Insta
     Ok((pollsters, discovery))
 }
 
-/// Who asks Nova for what libvirt does not know.
+/// The client that fetches from Nova what libvirt does not have.
 fn extra(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Option<NovaExtra>> {
     let fetches_metadata = config.bool("compute", "fetch_extra_metadata");
     let Some(cloud) = cloud else {
@@ -280,7 +280,7 @@ fn nova(config: &Config) -> &str {
     config.text("service_types", "nova").unwrap_or("compute")
 }
 
-/// `None` where nobody says who logs in.
+/// `None` without service credentials.
 pub fn cloud(config: &Config) -> Result<Option<Cloud>> {
     let Some(keystone) = credentials::keystone(config, "service_credentials")? else { return Ok(None) };
     let timeout = keystone.timeout;
@@ -295,7 +295,7 @@ pub fn cloud(config: &Config) -> Result<Option<Cloud>> {
     Ok(Some(Cloud::new(http, session, &CloudOptions { requests_max, timeout })))
 }
 
-/// Who looks names up, where that is asked for.
+/// The look-up of user and project names, if configured.
 pub fn names(config: &Config, cloud: Option<Cloud>) -> Option<Arc<Names>> {
     if !config.bool(POLLING, "identity_name_discovery") {
         return None;
@@ -322,7 +322,7 @@ fn ipmi_options(config: &Config, host: &str) -> IpmiOptions {
     }
 }
 
-/// `None` where nothing says how the gateway is found.
+/// `None` if the gateway is not configured.
 fn radosgw(config: &Config) -> Result<Option<RadosgwOptions>> {
     let text = |section, name| config.text(section, name).map(str::to_owned);
     let (service_type, service_name) =
@@ -372,7 +372,7 @@ fn sources(config: &Config, host: &str) -> Result<Vec<PollingSource>> {
         return Ok(source::load(&path, host)?);
     }
     let name = config.text(POLLING, "cfg_file").unwrap_or("polling.yaml");
-    tracing::info!(file = name, "there is none: instances and volumes are polled, every 5 minutes");
+    tracing::info!(file = name, "the file does not exist: instances and volumes are polled every 5 minutes");
     Ok(source::parse(Path::new(name), DEFAULT_FILE, host)?)
 }
 
@@ -381,16 +381,16 @@ fn outbox(config: &Config, host: &str) -> Result<Option<Arc<AmqpOutbox>>> {
         return Ok(None);
     }
     let name = format!("gnudi agent polling on {host}");
-    let broker = broker::main_broker(config, &name).context("where samples are published")?;
+    let broker = broker::main_broker(config, &name).context("the broker for samples")?;
     Ok(Some(Arc::new(AmqpOutbox::new(broker))))
 }
 
-fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn Sender> {
+fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn SampleSender> {
     let driver = config.text("publisher_notifier", "telemetry_driver").unwrap_or("messagingv2");
     let outbox = match outbox {
         Some(outbox) if driver != "noop" => outbox,
         _ => {
-            tracing::warn!("samples are published nowhere");
+            tracing::warn!("samples are not published");
             return Arc::new(Nowhere);
         }
     };
@@ -399,8 +399,8 @@ fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn Sender> {
     if topics.is_empty() {
         topics.push("notifications".to_owned());
     }
-    Arc::new(Notifier {
-        options: NotifierOptions {
+    Arc::new(SampleNotifier {
+        options: SampleNotifierOptions {
             exchange: config.text("DEFAULT", "control_exchange").unwrap_or("ceilometer").to_owned(),
             topics,
             version: if driver == "messaging" { Version::Bare } else { Version::Two },

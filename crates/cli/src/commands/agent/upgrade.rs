@@ -1,5 +1,5 @@
-//! `gnudi agent upgrade`: the resource types of Ceilometer's resources, in the store that `[gnocchi]` names. The publisher makes them, too,
-//! when it begins; this is for those who prepare a cloud before its agents start.
+//! `gnudi agent upgrade`: creates Ceilometer's resource types in the store that `[gnocchi]` names. The publisher does
+//! the same at its start; this is for clouds that are prepared before the agents start.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use gnudi_telemetry::publishers::gnocchi;
 use super::credentials;
 use crate::args::AgentUpgradeArgs;
 
-/// What one of `--retry` is worth while the store does not answer.
+/// Time per attempt of `--retry` while the store does not respond.
 const TRY: Duration = Duration::from_secs(1);
 
 pub fn run(args: &AgentUpgradeArgs) -> Result<()> {

@@ -18,30 +18,30 @@ use super::{
 
 #[derive(Clone, Debug, Args)]
 pub struct Aggregates {
-    /// What to compute, such as `(aggregate mean (metric cpu.util mean))`: docs/api.md.
+    /// Operations, such as `(aggregate mean (metric cpu.util mean))`: docs/api.md.
     #[arg(value_name = "OPERATIONS")]
     operations: String,
-    /// A filter of resources, whose metrics the operations then name.
+    /// A filter of resources; the operations then name metrics of these resources.
     #[arg(value_name = "SEARCH")]
     search: Option<String>,
-    /// The type of those resources.
+    /// Type of those resources.
     #[arg(long, value_name = "TYPE", default_value = "generic", add = ArgValueCompleter::new(completion::resource_types))]
     resource_type: String,
     #[command(flatten)]
     period: Period,
-    /// The granularity of the series: seconds, or a span such as 5min.
+    /// Granularity of the series: seconds, or a span such as 5min.
     #[arg(long, value_name = "SPAN")]
     granularity: Option<String>,
-    /// The part of the series, in percent, that must have a point for a time to count.
+    /// Minimum percentage of the series that must have a point at a time.
     #[arg(long, value_name = "PERCENT")]
     needed_overlap: Option<f64>,
-    /// An attribute by which resources are grouped; can be repeated.
+    /// Attribute to group resources by; can be repeated.
     #[arg(long, value_name = "ATTRIBUTE")]
     groupby: Vec<String>,
-    /// A value for times at which a series has none, or null.
+    /// Value for times at which a series has none, or null.
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     fill: Option<String>,
-    /// Whether groups follow the attributes that the resources had at the time.
+    /// Whether groups use the attributes that the resources had at the time.
     #[arg(long, value_name = "BOOLEAN")]
     use_history: Option<String>,
     #[command(flatten)]
@@ -109,8 +109,8 @@ fn name_of(group: &Map<String, Value>) -> String {
     parts.join(", ")
 }
 
-/// The points of all series in a tree of names: `{"<resource>": {"<metric>": {"mean": [[time, granularity, value], ...]}}}`. A series is
-/// named by its way there.
+/// Collects the points of all series in a tree of names: `{"<resource>": {"<metric>": {"mean": [[time, granularity,
+/// value], ...]}}}`. A series is named by its path.
 fn put_series(tree: &Value, name: &str, prefix: &[Cell], rows: &mut Vec<Vec<Cell>>) {
     match tree {
         Value::Object(branches) => {
@@ -136,7 +136,7 @@ fn put_series(tree: &Value, name: &str, prefix: &[Cell], rows: &mut Vec<Vec<Cell
     }
 }
 
-/// A number, which the client hands on as a text where JSON does not know it; or null.
+/// A number, which the client passes as a text if JSON cannot represent it; or null.
 fn number(value: &Value) -> Cell {
     match value {
         Value::String(text) => Cell::Float(python::float_of_text(text).unwrap_or(f64::NAN)),

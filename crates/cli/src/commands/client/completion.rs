@@ -1,7 +1,7 @@
-//! `gnudi completion bash|zsh|fish`, and the names that the shell then offers: those that the server knows.
+//! `gnudi completion bash|zsh|fish`, and the completion of names, which the server lists.
 //!
-//! The script asks this program for every word (`GNUDI_COMPLETE=bash gnudi -- gnudi metric show cp`), and clap's engine says which argument it
-//! is. A server that does not answer soon offers nothing.
+//! The script calls this program for every word (`GNUDI_COMPLETE=bash gnudi -- gnudi metric show cp`); clap's engine
+//! determines the argument. If the server does not respond quickly, no names are offered.
 
 use std::{collections::BTreeSet, ffi::OsStr, io::IsTerminal as _, path::Path, time::Duration};
 
@@ -20,13 +20,13 @@ use tokio::runtime::Builder;
 use super::{metric::pattern, output};
 use crate::command_line;
 
-/// What says that a shell asks.
+/// Set when a shell asks for completions.
 const VARIABLE: &str = "GNUDI_COMPLETE";
 
-/// Somebody waits for the key that was pressed.
+/// Short, since a user waits for the key that was pressed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// So many names are offered.
+/// Maximum number of names offered.
 const NAMES_MAX: usize = 100;
 
 #[derive(Clone, Debug, Args)]
@@ -43,7 +43,7 @@ enum Shell {
     Fish,
 }
 
-/// Prints the script that teaches the shell this program's words.
+/// Prints the completion script for a shell.
 pub fn run(args: &Completion) -> Result<()> {
     let name = match args.shell {
         Shell::Bash => "bash",
@@ -51,7 +51,7 @@ pub fn run(args: &Completion) -> Result<()> {
         Shell::Fish => "fish",
     };
     let mut script = Vec::new();
-    Shells::builtins().completer(name).context("the shell is unknown")?.write_registration(
+    Shells::builtins().completer(name).context("unknown shell")?.write_registration(
         VARIABLE,
         command_line::NAME,
         command_line::NAME,
@@ -60,12 +60,12 @@ pub fn run(args: &Completion) -> Result<()> {
     )?;
     output::put(&String::from_utf8_lossy(&script))?;
     if std::io::stdout().is_terminal() {
-        eprintln!("This is for the shell to read: docs/terminal.md says where it looks for it.");
+        eprintln!("This script is read by the shell: docs/terminal.md says where to put it.");
     }
     Ok(())
 }
 
-/// What the script is to call: this program by its name where the shell finds it by that, else by its path.
+/// How the script calls this program: by name if that is in the shell's path, else by its full path.
 fn program() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     if Path::new(&called).components().count() <= 1 {
@@ -75,8 +75,8 @@ fn program() -> String {
     own.map_or_else(|| command_line::NAME.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-/// Answers a shell that asks for words, and ends the process then.
-pub fn answer_shell() {
+/// Answers a completion request of a shell and exits.
+pub fn complete_if_requested() {
     CompleteEnv::with_factory(command_line::command).var(VARIABLE).complete();
 }
 
@@ -92,7 +92,7 @@ pub fn metric_names(current: &OsStr) -> Vec<CompletionCandidate> {
     })
 }
 
-/// Ids of resources, as they were made.
+/// Ids of resources, in their original form.
 pub fn resource_ids(current: &OsStr) -> Vec<CompletionCandidate> {
     let start = current.to_string_lossy();
     if start.contains(['"', '\\']) {
@@ -123,20 +123,20 @@ fn listed(current: &OsStr, path: &str) -> Vec<CompletionCandidate> {
     })
 }
 
-/// Aggregation methods; nobody is asked for them.
+/// Aggregation methods; no request is needed.
 pub fn aggregations(current: &OsStr) -> Vec<CompletionCandidate> {
     let start = current.to_string_lossy();
     let methods = AggregationMethod::all().map(|method| method.to_string());
     methods.filter(|name| name.starts_with(&*start)).map(CompletionCandidate::new).collect()
 }
 
-/// The names that a field of the items has.
+/// The values of a field of the items.
 fn texts(items: &Value, field: &str) -> BTreeSet<String> {
     let items = items.as_array().into_iter().flatten();
     items.filter_map(|item| item.get(field)?.as_str()).map(str::to_owned).collect()
 }
 
-/// Those of the names that the server answers with which begin so; none where it does not answer.
+/// The server's names with this prefix; none if it does not respond.
 fn offered(
     start: &str,
     ask: impl AsyncFnOnce(&Client) -> Result<BTreeSet<String>>,
@@ -149,14 +149,14 @@ fn offered(
         })
     };
     let names = asked().unwrap_or_default().into_iter();
-    // A shell takes a word for several where it has blanks, and an id stands for such a metric as well.
+    // A shell splits words with blanks; such a metric can be given by its id.
     let can_be_typed = |name: &String| {
         name.starts_with(start) && !name.contains(|c: char| c.is_whitespace() || c.is_control())
     };
     names.filter(can_be_typed).map(CompletionCandidate::new).collect()
 }
 
-/// The server that the words name which have been typed so far.
+/// The server selected by the words typed so far.
 fn server() -> Result<ServerArgs> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
     let command = command_line::command().ignore_errors(true);

@@ -20,23 +20,23 @@ use super::{
 
 /// `gnudi measures`
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
-    /// Show the measures of a metric: as a line of their course and a table.
+pub enum MeasuresCommand {
+    /// Show the measures of a metric: a sparkline and a table.
     Show(Show),
     /// Add measures to a metric.
     Add(Add),
 }
 
-/// The time that is asked about.
+/// The time range.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Period {
-    /// Where it begins: a time (2026-11-21T10:00, in UTC where it names no zone), seconds since 1970, or a span before now (-1h).
+    /// Start: a time (2026-11-21T10:00, UTC without a zone), seconds since 1970, or a span before now (-1h).
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,
-    /// Where it ends; what begins there is not part of it.
+    /// End (exclusive).
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     stop: Option<String>,
-    /// The last of it, up to now: 1h, 30min, 2 days.
+    /// The last 1h, 30min or 2 days, up to now.
     #[arg(long, value_name = "SPAN", conflicts_with_all = ["start", "stop"], value_parser = span)]
     last: Option<Timespan>,
 }
@@ -61,7 +61,7 @@ pub struct Show {
     metric: String,
     #[command(flatten)]
     resource: OfResource,
-    /// The aggregation, such as max, 95pct or rate:mean [default: mean].
+    /// Aggregation method, such as max, 95pct or rate:mean [default: mean].
     #[arg(long, value_name = "METHOD", add = ArgValueCompleter::new(completion::aggregations))]
     aggregation: Option<String>,
     #[command(flatten)]
@@ -69,13 +69,13 @@ pub struct Show {
     /// Only this granularity: seconds, or a span such as 5min.
     #[arg(long, value_name = "SPAN")]
     granularity: Option<String>,
-    /// Process what waits first.
+    /// Process the backlog first.
     #[arg(long)]
     refresh: bool,
-    /// A granularity to compute anew.
+    /// Resample to this granularity.
     #[arg(long, value_name = "SPAN")]
     resample: Option<String>,
-    /// Show times in UTC, not in the zone of this machine.
+    /// Show times in UTC instead of this machine's zone.
     #[arg(long)]
     utc: bool,
     #[command(flatten)]
@@ -91,14 +91,15 @@ pub struct Add {
     metric: String,
     #[command(flatten)]
     resource: OfResource,
-    /// A time and a value: 2026-11-21T10:00@21.5; can be repeated. The server reads the time: now, -5min and seconds since 1970 are times, too.
+    /// A time and a value: 2026-11-21T10:00@21.5; can be repeated. The server parses the time: now, -5min and seconds
+    /// since 1970 are valid, too.
     #[arg(short, long = "measure", value_name = "TIME@VALUE", required = true, allow_hyphen_values = true, value_parser = measure)]
     measures: Vec<Measure>,
     #[command(flatten)]
     server: ServerArgs,
 }
 
-/// One value, and a time that the server reads.
+/// A value, and a time that the server parses.
 #[derive(Clone, Debug, PartialEq)]
 struct Measure {
     timestamp: String,
@@ -111,10 +112,10 @@ fn measure(text: &str) -> Result<Measure, String> {
     Ok(Measure { timestamp: timestamp.to_owned(), value })
 }
 
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &MeasuresCommand) -> Result<()> {
     match command {
-        Command::Show(args) => super::run(&args.server, async |client| show(client, args).await),
-        Command::Add(args) => super::run(&args.server, async |client| {
+        MeasuresCommand::Show(args) => super::run(&args.server, async |client| show(client, args).await),
+        MeasuresCommand::Add(args) => super::run(&args.server, async |client| {
             let path = metric::path(client, &args.metric, &args.resource).await? + "/measures";
             client.send_json("POST", path, Some(Bytes::from(body(&args.measures)))).await?;
             Ok(())
@@ -159,7 +160,7 @@ fn row(point: &Point, zone: &TimeZone) -> Result<Vec<Cell>> {
     Ok(vec![timestamp, Cell::Float(point.granularity_seconds), Cell::Float(point.value)])
 }
 
-/// A time of the server's, which is in UTC, as Python's `isoformat` shows it in the zone.
+/// A UTC time of the server, formatted in the zone as Python's `isoformat`.
 fn in_zone(text: &str, zone: &TimeZone) -> Result<String> {
     if *zone == TimeZone::UTC {
         return Ok(text.to_owned());
@@ -171,7 +172,7 @@ fn in_zone(text: &str, zone: &TimeZone) -> Result<String> {
     Ok(time.strftime(pattern).to_string())
 }
 
-/// For each granularity, which come one behind the other: its course, and in words what the course leaves out.
+/// For each granularity in turn: a sparkline, and a note on values that it cannot show.
 fn lines(points: &[Point], width: usize) -> String {
     let same = |a: &Point, b: &Point| a.granularity_seconds.to_bits() == b.granularity_seconds.to_bits();
     points.chunk_by(same).map(|points| line(points, width)).collect()
@@ -193,7 +194,7 @@ fn line(points: &[Point], width: usize) -> String {
     format!("{}\n{granularity}: {} {noun}{range}\n", sparkline::draw(&values, width), points.len())
 }
 
-/// As Python shows floats, without the zero behind whole ones.
+/// As Python prints floats, without a trailing `.0`.
 fn short(number: f64) -> String {
     let text = python::text_of_float(number);
     match text.strip_suffix(".0") {

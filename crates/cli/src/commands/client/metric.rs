@@ -16,7 +16,7 @@ use super::{Part, completion, listing, object, objects, output::Output, pages, r
 
 /// `gnudi metric`
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+pub enum MetricCommand {
     /// List metrics.
     List(List),
     /// Show a metric.
@@ -31,7 +31,7 @@ pub enum Command {
 pub struct List {
     #[command(flatten)]
     part: Part,
-    /// Only metrics of this name; `*` in it stands for anything.
+    /// Only metrics with this name; `*` matches anything.
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(completion::metric_names))]
     name: Option<String>,
     #[command(flatten)]
@@ -40,10 +40,10 @@ pub struct List {
     server: ServerArgs,
 }
 
-/// The resource that names are looked up in.
+/// The resource that metric names are looked up in.
 #[derive(Clone, Debug, Default, Args)]
 pub struct OfResource {
-    /// The resource of the metric, which then goes by its name there.
+    /// Resource of the metric; the metric can then be given by its name.
     #[arg(short, long, value_name = "ID", add = ArgValueCompleter::new(completion::resource_ids))]
     pub resource_id: Option<String>,
 }
@@ -66,13 +66,13 @@ pub struct Create {
     /// Name of the metric.
     #[arg(value_name = "METRIC_NAME")]
     name: Option<String>,
-    /// The resource that the metric belongs to.
+    /// Resource that the metric belongs to.
     #[arg(short, long, value_name = "ID", requires = "name", add = ArgValueCompleter::new(completion::resource_ids))]
     resource_id: Option<String>,
-    /// Its archive policy [default: what the server's rules say].
+    /// Archive policy [default: by the server's rules].
     #[arg(short, long, value_name = "NAME", add = ArgValueCompleter::new(completion::archive_policies))]
     archive_policy_name: Option<String>,
-    /// The unit of its values.
+    /// Unit of the values.
     #[arg(short, long, value_name = "UNIT")]
     unit: Option<String>,
     #[command(flatten)]
@@ -92,15 +92,15 @@ pub struct Delete {
     server: ServerArgs,
 }
 
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &MetricCommand) -> Result<()> {
     match command {
-        Command::List(args) => super::run(&args.server, async |client| list(client, args).await),
-        Command::Show(args) => super::run(&args.server, async |client| {
+        MetricCommand::List(args) => super::run(&args.server, async |client| list(client, args).await),
+        MetricCommand::Show(args) => super::run(&args.server, async |client| {
             let shown = object(client.get_json(path(client, &args.metric, &args.resource).await?).await?)?;
             args.output.print_record(record(flat(shown)))
         }),
-        Command::Create(args) => super::run(&args.server, async |client| create(client, args).await),
-        Command::Delete(args) => super::run(&args.server, async |client| {
+        MetricCommand::Create(args) => super::run(&args.server, async |client| create(client, args).await),
+        MetricCommand::Delete(args) => super::run(&args.server, async |client| {
             for metric in &args.metrics {
                 client.send_json("DELETE", path(client, metric, &args.resource).await?, None).await?;
             }
@@ -126,7 +126,7 @@ async fn list(client: &Client, args: &List) -> Result<()> {
     args.output.print_listing(listing(COLUMNS.map(str::to_owned).to_vec(), metrics))
 }
 
-/// A pattern of SQL's `like` out of one whose `*` stands for anything.
+/// Converts a pattern with `*` to one of SQL's `like`.
 pub fn pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for character in text.chars() {
@@ -155,22 +155,22 @@ async fn create(client: &Client, args: &Create) -> Result<()> {
     let answer = client.send_json("POST", path, Some(Bytes::from(body.to_string()))).await?;
     let created: Value = serde_json::from_slice(&answer).context("the server's answer")?;
     let created = match (created, &args.name) {
-        // Of a resource the answer has all metrics, those that were there before included.
+        // The response has all metrics of the resource, including older ones.
         (Value::Array(list), Some(name)) => {
             let is_it = |metric: &Value| metric.get("name").and_then(Value::as_str) == Some(name);
-            list.into_iter().find(is_it).context("the server's answer does not have the metric")?
+            list.into_iter().find(is_it).context("the server's response does not contain the metric")?
         }
         (other, _) => other,
     };
     args.output.print_record(record(flat(object(created)?)))
 }
 
-/// The metrics of a resource of any type.
+/// The path of the metrics of a resource of any type.
 fn of_resource(resource: &str) -> String {
     uri::path("/v1/resource/generic/", resource) + "/metric"
 }
 
-/// A metric as Gnocchi's client shows it: policy and resource by their fields, behind all others.
+/// A metric as Gnocchi's client shows it: the fields of policy and resource come last.
 fn flat(mut metric: Map<String, Value>) -> Map<String, Value> {
     for name in ["created_by_user_id", "created_by_project_id"] {
         metric.shift_remove(name);
@@ -190,7 +190,7 @@ fn flat(mut metric: Map<String, Value>) -> Map<String, Value> {
     metric
 }
 
-/// The path of a metric that is named by its id, by its name within a resource, or by a name that no other metric has.
+/// The path of a metric, given by its id, by its name within a resource, or by a unique name.
 pub async fn path(client: &Client, metric: &str, of: &OfResource) -> Result<String> {
     ensure!(!metric.is_empty(), "the metric has no name");
     if let Some(resource) = &of.resource_id {
@@ -224,7 +224,7 @@ pub async fn path(client: &Client, metric: &str, of: &OfResource) -> Result<Stri
     }
 }
 
-/// So many metrics of one name are listed.
+/// Maximum number of metrics listed for an ambiguous name.
 const NAMESAKES_MAX: usize = 20;
 
 #[cfg(test)]

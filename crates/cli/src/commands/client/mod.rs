@@ -1,7 +1,8 @@
-//! What the terminal asks a server for: `gnudi metric`, `measures`, `resource` and `aggregates`, a file a noun, options beside the work.
+//! The client commands `gnudi metric`, `measures`, `resource` and `aggregates`, one file per noun, each with its
+//! options.
 //!
-//! Options, columns and values are those of Gnocchi's client, so that its scripts need nothing but another program's name. Calls are
-//! `gnudi_client`'s.
+//! Options, columns and values are those of Gnocchi's client, so that scripts only need another program name.
+//! `gnudi_client` sends the requests.
 
 pub mod aggregates;
 pub mod completion;
@@ -20,7 +21,7 @@ use tokio::runtime::Builder;
 
 use output::{Cell, Listing, Record};
 
-/// Asks the server that is named, and says of a failure what can be done about it.
+/// Runs a command against the selected server, and explains failures.
 pub fn run(server: &ServerArgs, work: impl AsyncFnOnce(&Client) -> Result<()>) -> Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(async {
@@ -29,7 +30,7 @@ pub fn run(server: &ServerArgs, work: impl AsyncFnOnce(&Client) -> Result<()>) -
     })
 }
 
-/// A failed call as its user reads it: what the server says, or what to do where it says nothing.
+/// A failed call explained to the user: the server's message, or what to do.
 pub fn explained(error: anyhow::Error, endpoint: &str) -> anyhow::Error {
     match error.downcast_ref::<ClientError>() {
         Some(ClientError::NoAnswer { reason, .. }) if reason.contains("certificate") => {
@@ -50,7 +51,7 @@ pub fn explained(error: anyhow::Error, endpoint: &str) -> anyhow::Error {
     }
 }
 
-/// The message of a refusal, which may be an object: `{"cause": ..., "detail": ...}`.
+/// The message of an error response, which may be an object: `{"cause": ..., "detail": ...}`.
 fn in_words(message: &str) -> String {
     fn words(value: &Value) -> String {
         match value {
@@ -72,16 +73,16 @@ fn in_words(message: &str) -> String {
     }
 }
 
-/// Which part of a listing.
+/// Pagination of a listing.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Part {
-    /// How many at most [default: all, page by page].
+    /// Maximum number of items [default: all, page by page].
     #[arg(long, value_name = "LIMIT")]
     pub limit: Option<usize>,
-    /// The last one of the listing before: go on behind it.
+    /// Last item of the previous listing: continue after it.
     #[arg(long, value_name = "MARKER")]
     pub marker: Option<String>,
-    /// An attribute to sort by, such as name:desc; can be repeated.
+    /// Attribute to sort by, such as name:desc; can be repeated.
     #[arg(long, value_name = "SORT")]
     pub sort: Vec<String>,
 }
@@ -96,7 +97,7 @@ impl Part {
     }
 }
 
-/// All pages of a listing, or as many as it takes for `limit` items. `fetch` asks for a path with its query string.
+/// All pages of a listing, or as many as needed for `limit` items. `fetch` requests a path with its query string.
 async fn pages(
     first: String,
     limit: Option<usize>,
@@ -116,7 +117,7 @@ async fn pages(
 
 fn objects(value: Value) -> Result<Vec<Map<String, Value>>> {
     let Value::Array(items) = value else {
-        return Err(anyhow!("the server answers with something that is no list"));
+        return Err(anyhow!("the server's response is not a list"));
     };
     items.into_iter().map(object).collect()
 }
@@ -124,11 +125,11 @@ fn objects(value: Value) -> Result<Vec<Map<String, Value>>> {
 fn object(value: Value) -> Result<Map<String, Value>> {
     match value {
         Value::Object(object) => Ok(object),
-        _ => Err(anyhow!("the server answers with something that is no object")),
+        _ => Err(anyhow!("the server's response is not an object")),
     }
 }
 
-/// The listing of these columns; what an item has not is none.
+/// A listing of these columns; missing values are `None`.
 fn listing(columns: Vec<String>, mut items: Vec<Map<String, Value>>) -> Listing {
     let row = |item: &mut Map<String, Value>| {
         columns.iter().map(|column| item.remove(column).unwrap_or_default().into()).collect()
@@ -137,7 +138,7 @@ fn listing(columns: Vec<String>, mut items: Vec<Map<String, Value>>) -> Listing 
     Listing { columns, rows }
 }
 
-/// An item's fields, in their order.
+/// The fields of an item, in order.
 fn record(item: Map<String, Value>) -> Record {
     item.into_iter().map(|(name, value)| (name, Cell::from(value))).collect()
 }

@@ -1,7 +1,7 @@
-//! What a command has found, in the formats of `OpenStack`'s clients: table, JSON, CSV or bare values.
+//! Prints results in the formats of `OpenStack`'s clients: table, JSON, CSV or bare values.
 //!
-//! Scripts that read the output of Gnocchi's client read this one. Columns keep their order whatever order they are asked for in. Tables are never
-//! wrapped: ids stay whole.
+//! Compatible with scripts for Gnocchi's client. The order of columns does not depend on the order of `--column`.
+//! Tables are never wrapped, so ids stay whole.
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
@@ -14,16 +14,16 @@ use gnudi_bench::{
 use gnudi_model::python;
 use serde_json::Value;
 
-/// Over these options in `--help`.
+/// The heading of these options in `--help`.
 const HEADING: &str = "Output";
 
-/// How an answer is printed.
+/// Output options.
 #[derive(Clone, Debug, Args)]
 pub struct Output {
-    /// How it is printed.
+    /// Output format.
     #[arg(short, long, help_heading = HEADING, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Only these columns, by their names; can be repeated.
+    /// Only this column; can be repeated.
     #[arg(short, long = "column", help_heading = HEADING, value_name = "NAME")]
     pub columns: Vec<String>,
 }
@@ -32,7 +32,7 @@ pub struct Output {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Json(Value),
-    /// May be NaN or infinite, which JSON does not know.
+    /// May be NaN or infinite, which JSON cannot represent.
     Float(f64),
 }
 
@@ -55,7 +55,7 @@ impl From<u64> for Cell {
 }
 
 impl Cell {
-    /// As Python's `str` shows it, which is what Gnocchi's client prints.
+    /// As Python's `str` formats it, like Gnocchi's client.
     fn text(&self) -> String {
         match self {
             Cell::Json(Value::String(text)) => text.clone(),
@@ -64,7 +64,7 @@ impl Cell {
         }
     }
 
-    /// As Python's `json` writes it: values that JSON does not know are bare words. `indent` stands before all lines but the first.
+    /// As Python's `json` formats it: NaN and infinities are bare words. `indent` precedes all lines but the first.
     pub fn json(&self, indent: &str) -> String {
         match self {
             Cell::Float(number) if number.is_nan() => "NaN".to_owned(),
@@ -79,7 +79,7 @@ impl Cell {
         matches!(self, Cell::Float(_) | Cell::Json(Value::Number(_)))
     }
 
-    /// Numbers bare, all else in quotes; what is absent is an empty text.
+    /// Numbers bare, everything else quoted; a missing value is an empty text.
     fn csv(&self) -> String {
         match self {
             Cell::Json(Value::Null) => format::quoted(""),
@@ -90,7 +90,7 @@ impl Cell {
     }
 }
 
-/// Python's `repr` of a value of JSON.
+/// Python's `repr` of a JSON value.
 fn repr(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
@@ -115,14 +115,14 @@ fn repr(value: &Value) -> String {
     }
 }
 
-/// Rows of the same columns.
+/// Rows with the same columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listing {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// One thing, by the names of its fields.
+/// One item: field names and values.
 pub type Record = Vec<(String, Cell)>;
 
 impl Output {
@@ -134,11 +134,11 @@ impl Output {
         put(&self.record(record)?)
     }
 
-    /// The listing as text, with an end of line.
+    /// The listing as text, with a final newline.
     pub fn listing(&self, listing: Listing) -> Result<String> {
         let Listing { columns, rows } = self.select(listing)?;
         Ok(match self.format {
-            // The client prints an empty line where there is nothing.
+            // Gnocchi's client prints an empty line for an empty listing.
             Format::Table if rows.is_empty() => "\n".to_owned(),
             Format::Table => table(&columns, &rows),
             Format::Json if rows.is_empty() => "[]\n".to_owned(),
@@ -159,7 +159,7 @@ impl Output {
         })
     }
 
-    /// The record as text, with an end of line.
+    /// The record as text, with a final newline.
     pub fn record(&self, record: Record) -> Result<String> {
         let (columns, row): (Vec<String>, Vec<Cell>) = record.into_iter().unzip();
         let Listing { columns, mut rows } = self.select(Listing { columns, rows: vec![row] })?;
@@ -196,7 +196,7 @@ fn kept<T>(items: Vec<T>, chosen: &[bool]) -> Vec<T> {
     items.into_iter().zip(chosen).filter(|(_, is_chosen)| **is_chosen).map(|(item, _)| item).collect()
 }
 
-/// A cell of a table. Names are other people's: what would steer the terminal is shown as what it is.
+/// A table cell. Names come from other users, so control characters are escaped.
 fn shown(cell: &Cell) -> String {
     let text = cell.text().replace("\r\n", "\n");
     if text.chars().any(|character| character.is_control() && character != '\n') {
@@ -210,7 +210,7 @@ fn shown(cell: &Cell) -> String {
     text
 }
 
-/// Columns whose first value is a number are aligned to the right.
+/// Columns whose first value is a number are right-aligned.
 fn table(columns: &[String], rows: &[Vec<Cell>]) -> String {
     let side = |cell: &Cell| if cell.is_number() { Alignment::Right } else { Alignment::Left };
     let alignments: Vec<Alignment> =
@@ -229,7 +229,7 @@ fn object(columns: &[String], row: &[Cell], indent: &str) -> String {
     if entries.is_empty() { "{}".to_owned() } else { format!("{{\n{}\n{indent}}}", entries.join(",\n")) }
 }
 
-/// Writes to standard output. A reader that has gone, as `head` does, has seen enough.
+/// Writes to standard output. A closed pipe (as with `head`) is not an error.
 pub fn put(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -238,7 +238,7 @@ pub fn put(text: &str) -> Result<()> {
     }
 }
 
-/// The columns of the terminal that standard output is; 80 where it is none, or does not say.
+/// Width of the terminal; 80 if unknown or not a terminal.
 pub fn width() -> usize {
     const WIDTH: usize = 80;
     let out = std::io::stdout();

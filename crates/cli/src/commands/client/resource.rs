@@ -19,39 +19,31 @@ use super::{
 
 /// `gnudi resource`
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+pub enum ResourceCommand {
     /// List resources.
     List(List),
     /// Show a resource.
     Show(Show),
     /// Show the revisions of a resource.
     History(History),
-    /// List the resources that a filter finds.
+    /// List the resources that match a filter.
     Search(Search),
 }
 
 #[derive(Clone, Debug, Args)]
 struct OfType {
-    /// The type of the resource.
+    /// Type of the resource.
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "generic",
           add = ArgValueCompleter::new(completion::resource_types))]
     resource_type: String,
 }
 
+/// Options of listings.
 #[derive(Clone, Debug, Args)]
-struct Details {
+struct ListingOptions {
     /// Show all attributes of generic resources.
     #[arg(long)]
     details: bool,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct List {
-    #[command(flatten)]
-    details: Details,
-    /// Show the former revisions, too.
-    #[arg(long)]
-    history: bool,
     #[command(flatten)]
     part: Part,
     #[command(flatten)]
@@ -60,6 +52,30 @@ pub struct List {
     output: Output,
     #[command(flatten)]
     server: ServerArgs,
+}
+
+impl ListingOptions {
+    /// A request for the listing at a path.
+    fn query(&self, path: &str, history: bool) -> Query {
+        let mut query = Query::new(path);
+        if self.details {
+            query.add("details", "true");
+        }
+        if history {
+            query.add("history", "true");
+        }
+        self.part.add_to(&mut query);
+        query
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct List {
+    /// Include former revisions.
+    #[arg(long)]
+    history: bool,
+    #[command(flatten)]
+    listing: ListingOptions,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -81,62 +97,58 @@ pub struct History {
     #[arg(value_name = "RESOURCE", add = ArgValueCompleter::new(completion::resource_ids))]
     resource: String,
     #[command(flatten)]
-    details: Details,
-    #[command(flatten)]
-    part: Part,
-    #[command(flatten)]
-    of: OfType,
-    #[command(flatten)]
-    output: Output,
-    #[command(flatten)]
-    server: ServerArgs,
+    listing: ListingOptions,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Search {
-    /// A filter such as `host="a" and not (flavor_id!="1" or memory>=24)`: docs/api.md.
+    /// Filter, such as `host="a" and not (flavor_id!="1" or memory>=24)`: docs/api.md.
     #[arg(value_name = "FILTER")]
     query: String,
     #[command(flatten)]
     list: List,
 }
 
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &ResourceCommand) -> Result<()> {
     match command {
-        Command::List(args) => super::run(&args.server, async |client| {
-            let path =
-                asked(&path("/v1/resource/", &args.of), args.details.details, args.history, &args.part);
+        ResourceCommand::List(List { history, listing }) => super::run(&listing.server, async |client| {
+            let path = path("/v1/resource/", &listing.of);
             let fetch = async |path| client.get_json_page(path).await;
-            let resources = pages(path.finish(), args.part.limit, fetch).await?;
-            args.output.print_listing(without_metrics(resources))
+            let path = listing.query(&path, *history).finish();
+            let resources = pages(path, listing.part.limit, fetch).await?;
+            listing.output.print_listing(without_metrics(resources))
         }),
-        Command::Show(args) => super::run(&args.server, async |client| {
+        ResourceCommand::Show(args) => super::run(&args.server, async |client| {
             let mut shown = object(client.get_json(one(&args.of, &args.resource)).await?)?;
             if args.output.format == Format::Table {
                 put_metrics_on_lines(&mut shown);
             }
             args.output.print_record(record(shown))
         }),
-        Command::History(args) => super::run(&args.server, async |client| history(client, args).await),
-        Command::Search(Search { query, list }) => super::run(&list.server, async |client| {
-            let path = path("/v1/search/resource/", &list.of);
-            let mut asked = asked(&path, list.details.details, list.history, &list.part);
-            asked.add("filter", query);
-            let fetch = async |path| client.post_json_page(path, None).await;
-            let resources = pages(asked.finish(), list.part.limit, fetch).await?;
-            list.output.print_listing(without_metrics(resources))
-        }),
+        ResourceCommand::History(args) => {
+            super::run(&args.listing.server, async |client| history(client, args).await)
+        }
+        ResourceCommand::Search(Search { query: filter, list: List { history, listing } }) => {
+            super::run(&listing.server, async |client| {
+                let path = path("/v1/search/resource/", &listing.of);
+                let mut query = listing.query(&path, *history);
+                query.add("filter", filter);
+                let fetch = async |path| client.post_json_page(path, None).await;
+                let resources = pages(query.finish(), listing.part.limit, fetch).await?;
+                listing.output.print_listing(without_metrics(resources))
+            })
+        }
     }
 }
 
 async fn history(client: &Client, args: &History) -> Result<()> {
-    let path = one(&args.of, &args.resource) + "/history";
-    let path = asked(&path, args.details.details, false, &args.part).finish();
+    let path = one(&args.listing.of, &args.resource) + "/history";
+    let path = args.listing.query(&path, false).finish();
     let mut revisions = objects(client.get_json(path).await?)?;
-    if args.output.format == Format::Table {
+    if args.listing.output.format == Format::Table {
         revisions.iter_mut().for_each(put_metrics_on_lines);
     }
-    args.output.print_listing(with_all_columns(revisions))
+    args.listing.output.print_listing(with_all_columns(revisions))
 }
 
 fn path(prefix: &str, of: &OfType) -> String {
@@ -147,19 +159,7 @@ fn one(of: &OfType, resource: &str) -> String {
     path("/v1/resource/", of) + &uri::path("/", resource)
 }
 
-fn asked(path: &str, details: bool, history: bool, part: &Part) -> Query {
-    let mut query = Query::new(path);
-    if details {
-        query.add("details", "true");
-    }
-    if history {
-        query.add("history", "true");
-    }
-    part.add_to(&mut query);
-    query
-}
-
-/// Their metrics would make a list too long.
+/// Metrics would make the listing too wide.
 fn without_metrics(mut resources: Vec<Map<String, Value>>) -> Listing {
     for resource in &mut resources {
         resource.shift_remove("metrics");
@@ -167,7 +167,7 @@ fn without_metrics(mut resources: Vec<Map<String, Value>>) -> Listing {
     with_all_columns(resources)
 }
 
-/// Gnocchi's own columns first, then those that the first resource has besides.
+/// Gnocchi's columns first, then other attributes of the first resource.
 fn with_all_columns(resources: Vec<Map<String, Value>>) -> Listing {
     const COLUMNS: [&str; 9] = [
         "id",
@@ -190,7 +190,7 @@ fn with_all_columns(resources: Vec<Map<String, Value>>) -> Listing {
     listing(columns, resources)
 }
 
-/// `name: id`, a line each.
+/// One line `name: id` per metric.
 fn put_metrics_on_lines(resource: &mut Map<String, Value>) {
     let Some(Value::Object(metrics)) = resource.get("metrics") else { return };
     let mut lines: Vec<String> =

@@ -1,13 +1,13 @@
-//! A series as one line of block characters. Pure.
+//! Draws a series as one line of block characters. Pure.
 
-/// From the least value to the greatest.
+/// From the lowest value to the highest.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Where there is no value.
+/// A missing value.
 const GAP: char = ' ';
 
-/// The values, oldest first, in `width` characters at most: of more values than that, each character shows the mean of its
-/// share. NaN and infinities count as absent. Where all values are the same, they are in the middle.
+/// Draws the values, oldest first, in at most `width` characters; with more values, each character is the mean of
+/// several. NaN and infinities count as missing. If all values are equal, they are drawn at half height.
 pub fn draw(values: &[f64], width: usize) -> String {
     let columns: Vec<Option<f64>> = (0..values.len().min(width))
         .map(|column| mean(&values[share(column, values.len(), width)]))
@@ -17,7 +17,7 @@ pub fn draw(values: &[f64], width: usize) -> String {
         (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
     let block = |value: Option<f64>| {
         let Some(value) = value else { return GAP };
-        // Halves, so that the range of two huge values is none.
+        // Halves, so that the range does not overflow.
         let range = greatest / 2.0 - least / 2.0;
         if range == 0.0 {
             return BLOCKS[BLOCKS.len() / 2];
@@ -28,7 +28,7 @@ pub fn draw(values: &[f64], width: usize) -> String {
     columns.into_iter().map(block).collect()
 }
 
-/// The values that a column shows.
+/// The values of one column.
 fn share(column: usize, values: usize, width: usize) -> std::ops::Range<usize> {
     if values <= width {
         return column..column + 1;
@@ -39,7 +39,7 @@ fn share(column: usize, values: usize, width: usize) -> std::ops::Range<usize> {
 fn mean(values: &[f64]) -> Option<f64> {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let count = finite().count();
-    // Each divided first: the sum of huge values is none.
+    // Divide first, so that the sum does not overflow.
     (count > 0).then(|| finite().map(|value| value / count as f64).sum())
 }
 

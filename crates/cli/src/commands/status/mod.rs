@@ -1,7 +1,7 @@
-//! `gnudi status`: who is there, who owns which sacks, what waits, how fast it is processed and what room there is.
+//! `gnudi status`: members, owners of sacks, backlog, rates and free space.
 //!
-//! Asked of the engines themselves where processes share them, and of a running server (`--endpoint`) otherwise: the
-//! embedded store can be opened by one process only. Its exit status says what is wrong, so that a monitor needs no more.
+//! Shared engines are read directly; for the embedded store, which only one process can open, a running server is asked
+//! (`--endpoint`). The exit status is sufficient for a monitor.
 
 mod server;
 mod table;
@@ -26,57 +26,59 @@ use crate::{
     args::StatusArgs,
     config::{Config, Deployment},
     logging,
-    store::{self, Patience, Store},
+    store::{self, RetryPolicy, Store},
 };
 
-/// What a store lacks, and the exit status that says so.
+/// What is wrong with a store, with the exit status.
 #[derive(Debug)]
-enum Unwell {
+enum Unhealthy {
     Nobody(String),
     NoStore(String),
 }
 
-impl fmt::Display for Unwell {
+impl fmt::Display for Unhealthy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Unwell::Nobody(text) | Unwell::NoStore(text)) = self;
+        let (Unhealthy::Nobody(text) | Unhealthy::NoStore(text)) = self;
         formatter.write_str(text)
     }
 }
 
-impl std::error::Error for Unwell {}
+impl std::error::Error for Unhealthy {}
 
-/// Exit statuses beside 0, all is well.
+/// Exit statuses other than 0.
 const NOBODY: u8 = 1;
 const NO_ANSWER: u8 = 2;
 const NO_STORE: u8 = 3;
 
-/// Clears the terminal and goes to its top left.
+/// Clears the terminal and moves the cursor to its top left.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// Whom to ask.
-enum Source {
+/// Where the status is read from.
+enum StatusSource {
     Engines(Box<Store>),
     Server(Box<Client>, Observer),
 }
 
-/// What was seen at one look.
-pub struct Look {
+/// One status report.
+pub struct StatusReport {
     pub cluster: ClusterStatus,
-    /// Of the server that was asked, where it was one.
+    /// The figures of the server, if one was asked.
     pub server: Option<ServerFigures>,
 }
 
-impl Source {
+impl StatusSource {
     async fn open(args: &StatusArgs, config: &Config) -> Result<Self> {
         let (deployment, _) = Deployment::of(config, args.store.data_dir.as_deref())?;
         if matches!(deployment, Deployment::Shared(_)) && args.server.endpoint.is_none() {
-            // To look must not prepare.
+            // Opening must not prepare a store.
             if store::shared::is_prepared(config).await? == Some(false) {
                 let place = config.place("indexer", "url");
-                bail!(Unwell::NoStore(format!("{place}: no store was prepared here: run `gnudi upgrade`")));
+                bail!(Unhealthy::NoStore(format!(
+                    "{place}: no store was prepared here: run `gnudi upgrade`"
+                )));
             }
-            let store = Store::open(&args.store, config, None, Patience::of_command()).await?;
-            return Ok(Source::Engines(Box::new(store)));
+            let store = Store::open(&args.store, config, None, RetryPolicy::for_command()).await?;
+            return Ok(StatusSource::Engines(Box::new(store)));
         }
         let mut server = args.server.clone();
         server.endpoint = server.named();
@@ -85,15 +87,15 @@ impl Source {
             let of_store = if named { of_store(&deployment)? } else { None };
             server.endpoint = of_store.or_else(|| Some(crate::commands::own_endpoint(config)));
         }
-        Ok(Source::Server(Box::new(server.connect().await?), Observer::default()))
+        Ok(StatusSource::Server(Box::new(server.connect().await?), Observer::default()))
     }
 
-    async fn ask(&mut self) -> Result<Look> {
+    async fn ask(&mut self) -> Result<StatusReport> {
         match self {
-            Source::Engines(store) => {
-                Ok(Look { cluster: store.engine.cluster_with_metrics().await?, server: None })
+            StatusSource::Engines(store) => {
+                Ok(StatusReport { cluster: store.engine.cluster_with_metrics().await?, server: None })
             }
-            Source::Server(client, observer) => {
+            StatusSource::Server(client, observer) => {
                 let look = look(client, observer).await;
                 look.map_err(|error| explained(error, client.base_url()))
             }
@@ -101,33 +103,33 @@ impl Source {
     }
 }
 
-/// The server that has told in a data directory where it is asked. `None` where there is none to be read.
+/// The server that has registered itself in a data directory. `None` if its registration cannot be read.
 ///
 /// # Errors
-/// [`Unwell`] where there is no store in the directory, or no process has it open.
+/// [`Unhealthy`] if there is no store in the directory, or no process has it open.
 fn of_store(deployment: &Deployment) -> Result<Option<String>> {
     let Deployment::Embedded(dir) = deployment else { return Ok(None) };
     let place = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
     let place = place.display();
     let (directory, index) = (dir.try_exists(), data_dir::index_path(dir).try_exists());
     match (directory, index) {
-        (Ok(false), _) => bail!(Unwell::NoStore(format!("{place}: there is no store here"))),
+        (Ok(false), _) => bail!(Unhealthy::NoStore(format!("{place}: there is no store here"))),
         (_, Ok(false)) => {
-            bail!(Unwell::NoStore(format!("{place}: no store was prepared here: run `gnudi upgrade`")))
+            bail!(Unhealthy::NoStore(format!("{place}: no store was prepared here: run `gnudi upgrade`")))
         }
-        // Whoever may not look into it can still ask.
+        // Without permission to read the directory, the server can still be asked.
         (Err(_), _) | (_, Err(_)) => return Ok(None),
         (Ok(true), Ok(true)) => {}
     }
     match data_dir::lock_unchanged(dir) {
         Ok(_) => {
-            bail!(Unwell::Nobody(format!("{place}: no process has the store open: start `gnudi serve`")))
+            bail!(Unhealthy::Nobody(format!("{place}: no process has the store open: start `gnudi serve`")))
         }
         Err(_) => Ok(data_dir::endpoint(dir)),
     }
 }
 
-async fn look(client: &Client, observer: &mut Observer) -> Result<Look> {
+async fn look(client: &Client, observer: &mut Observer) -> Result<StatusReport> {
     let text = match client.cluster().await {
         Err(error) if error.status() == Some(404) => {
             bail!("{} has no /debug/cluster: it is no gnudi, or an old one", client.base_url())
@@ -135,11 +137,11 @@ async fn look(client: &Client, observer: &mut Observer) -> Result<Look> {
         answer => answer?,
     };
     let cluster = ClusterStatus::from_json(text.as_bytes())
-        .map_err(|reason| anyhow!("{}: not a gnudi's status: {reason}", client.base_url()))?;
-    Ok(Look { cluster, server: Some(observer.look(client).await?) })
+        .map_err(|reason| anyhow!("{}: not the status of a gnudi server: {reason}", client.base_url()))?;
+    Ok(StatusReport { cluster, server: Some(observer.look(client).await?) })
 }
 
-impl Look {
+impl StatusReport {
     /// Whether anybody processes measures.
     pub fn is_processed(&self) -> bool {
         self.cluster.processes.iter().any(|process| process.about.kind == ProcessKind::Metricd)
@@ -161,9 +163,9 @@ impl Look {
         Ok(value)
     }
 
-    /// The figures by name: first those that Gnocchi's client prints, by its names.
+    /// The figures by name: first those of Gnocchi's client, with its names.
     fn record(&self) -> Record {
-        let Look { cluster, server } = self;
+        let StatusReport { cluster, server } = self;
         let mut record: Vec<(&str, Value)> =
             vec![("storage/total number of measures to process", cluster.backlog_measures.into())];
         if let Some(server) = server {
@@ -192,7 +194,7 @@ impl Look {
 
     fn text(&self, output: &Output) -> Result<String> {
         match output.format {
-            // An object a look, on a line of its own.
+            // One JSON object per report, each on a line.
             Format::Json if output.columns.is_empty() => Ok(self.json()?.to_string() + "\n"),
             Format::Table if output.columns.is_empty() => Ok(table::write(self)),
             _ => output.record(self.record()),
@@ -202,10 +204,10 @@ impl Look {
 
 pub fn run(args: &StatusArgs) -> ExitCode {
     let Err(error) = tell(args) else { return ExitCode::SUCCESS };
-    logging::tell_failure(&gnudi_bench::complaint::of(&error));
-    ExitCode::from(match error.downcast_ref::<Unwell>() {
-        Some(Unwell::Nobody(_)) => NOBODY,
-        Some(Unwell::NoStore(_)) => NO_STORE,
+    logging::log_failure(&gnudi_bench::complaint::of(&error));
+    ExitCode::from(match error.downcast_ref::<Unhealthy>() {
+        Some(Unhealthy::Nobody(_)) => NOBODY,
+        Some(Unhealthy::NoStore(_)) => NO_STORE,
         None => NO_ANSWER,
     })
 }
@@ -214,10 +216,10 @@ fn tell(args: &StatusArgs) -> Result<()> {
     let config = Config::load(&args.store.program)?;
     logging::start_quietly(&args.store.program, &config);
     super::runtime(&config, "status", Some(1))?.block_on(async {
-        let mut source = Source::open(args, &config).await?;
+        let mut source = StatusSource::open(args, &config).await?;
         if args.watch {
             return tokio::select! {
-                stop = super::told_to_stop() => Ok(stop?),
+                stop = super::stopped() => Ok(stop?),
                 failed = watch(&mut source, args) => failed,
             };
         }
@@ -227,12 +229,12 @@ fn tell(args: &StatusArgs) -> Result<()> {
             return Ok(());
         }
         let reason = "nobody processes measures: start `gnudi metricd`, or `gnudi serve` with workers";
-        bail!(Unwell::Nobody(reason.to_owned()))
+        bail!(Unhealthy::Nobody(reason.to_owned()))
     })
 }
 
-/// Goes on until something other than an outage ends it.
-async fn watch(source: &mut Source, args: &StatusArgs) -> Result<()> {
+/// Repeats until an error other than an outage.
+async fn watch(source: &mut StatusSource, args: &StatusArgs) -> Result<()> {
     let delay = Duration::from_secs(args.interval);
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
     let clears = is_terminal && args.output.format == Format::Table;

@@ -1,6 +1,6 @@
-//! What a server says of itself beside the cluster's status: its version, its rates, its disk.
+//! A server's own figures besides the cluster's status: version, rates, disk.
 //!
-//! Rates are the change of the counters at `/metrics` between two looks.
+//! Rates are the change of the counters at `/metrics` between two reports.
 
 use std::time::{Duration, Instant};
 
@@ -8,24 +8,24 @@ use anyhow::Result;
 use gnudi_client::Client;
 use serde::Serialize;
 
-/// From one look to the next, where only one status is asked for.
+/// Time between the two reads of a single report.
 const RATE_SPAN: Duration = Duration::from_secs(1);
 
-/// One server's figures. What it does not have is `None`: of engines that processes share, the disk.
+/// One server's figures; `None` if not available, as the disk with shared engines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ServerFigures {
     pub version: Option<String>,
     pub measures_taken_per_second: Option<f64>,
     pub measures_processed_per_second: Option<f64>,
     pub requests_per_second: Option<f64>,
-    /// How long the sack has waited for a worker that waits longest.
+    /// Waiting time of the sack that waits longest for a worker.
     pub oldest_waiting_seconds: Option<f64>,
     pub aggregates_bytes: Option<f64>,
     pub disk_free_bytes: Option<f64>,
     pub memory_bytes: Option<f64>,
-    /// Who processes measures, by name.
+    /// Names of the processes with workers.
     pub processors: Vec<String>,
-    /// Of what waits.
+    /// Metrics in the backlog.
     pub metrics_waiting: u64,
 }
 
@@ -38,7 +38,7 @@ struct Counters {
     requests: Option<f64>,
 }
 
-/// Follows one server.
+/// Reads one server repeatedly.
 #[derive(Debug, Default)]
 pub struct Observer {
     seen: Option<Counters>,
@@ -46,7 +46,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// The figures now. The first look takes a second, for the rates.
+    /// The current figures. The first call takes a second, for the rates.
     pub async fn look(&mut self, client: &Client) -> Result<ServerFigures> {
         if self.version.is_none() {
             self.version = client.version().await?;
@@ -64,7 +64,7 @@ impl Observer {
         self.seen = Some(now);
         let seconds = (now.at - before.at).as_secs_f64();
         let rate = |now: Option<f64>, before: Option<f64>| {
-            // A counter that has gone back is another process'.
+            // A counter that went back belongs to a restarted process.
             let change = now? - before?;
             (change >= 0.0 && seconds > 0.0).then(|| change / seconds)
         };
@@ -92,11 +92,11 @@ fn counters(text: &str, at: Instant) -> Counters {
     }
 }
 
-/// The sum of a name's samples in Prometheus' text format, whatever their labels; `None` where there is none.
+/// The sum of a name's samples in Prometheus' text format over all labels; `None` without samples.
 fn sum(text: &str, name: &str) -> Option<f64> {
     let samples = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
-        // The value is the last word: the server writes no times.
+        // The value is the last word: the server writes no timestamps.
         let value = rest.starts_with([' ', '{']).then(|| rest.rsplit(' ').next())?;
         value?.parse::<f64>().ok()
     });

@@ -1,13 +1,13 @@
-//! A cluster's status as text for people.
+//! Formats a cluster's status for people.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use gnudi_engine::{About, ClusterStatus, about::ProcessKind, cluster::UnitStatus};
 
-use super::{Look, server::ServerFigures};
+use super::{StatusReport, server::ServerFigures};
 
-/// The whole page, lines with their ends.
-pub fn write(look: &Look) -> String {
+/// The whole report, as lines.
+pub fn write(look: &StatusReport) -> String {
     let status = &look.cluster;
     let mut text = summary(status);
     text += &look.server.as_ref().map(server).unwrap_or_default();
@@ -25,7 +25,7 @@ pub fn write(look: &Look) -> String {
     text
 }
 
-/// What the server says of itself, two lines.
+/// The server's figures, two lines.
 fn server(figures: &ServerFigures) -> String {
     let rate = |rate: Option<f64>| rate.map_or_else(|| "?".to_owned(), |rate| grouped(rate.round() as u64));
     let size = |size: Option<f64>| size.map(|size| bytes(size as u64));
@@ -109,7 +109,7 @@ fn row(name: &str, kind: &str, about: &About, leases: usize) -> [String; 6] {
     ]
 }
 
-/// Which sacks each process owns, and in how many of them something waits.
+/// The sacks of each process, and how many of them have a backlog.
 fn owners(status: &ClusterStatus) -> String {
     let mut by_owner: BTreeMap<&str, Vec<&UnitStatus>> = BTreeMap::new();
     for unit in &status.units {
@@ -124,7 +124,7 @@ fn owners(status: &ClusterStatus) -> String {
     aligned(&rows)
 }
 
-/// `0-3 7 9-12`, of ids in their order.
+/// `0-3 7 9-12`, from sorted ids.
 fn ranges(ids: &[u16]) -> String {
     let runs = ids.chunk_by(|a, b| a.checked_add(1) == Some(*b));
     let shown = runs.map(|run| match run {
@@ -134,11 +134,11 @@ fn ranges(ids: &[u16]) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// Columns as wide as they need to be; the first and the last to the left, numbers to the right.
+/// Pads columns; the first and the last are left-aligned, numbers right-aligned.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);
-    // A column is of numbers where no row but the first has anything else.
+    // A column is numeric if all its rows but the header are.
     let is_number = |text: &String| text.bytes().all(|byte| byte.is_ascii_digit() || b".,".contains(&byte));
     let right: [bool; N] =
         std::array::from_fn(|column| rows.iter().skip(1).all(|row| is_number(&row[column])));
@@ -211,7 +211,7 @@ OWNER   WAITING  SACKS
 b.2           1  0-1 3
 nobody        1  2
 ";
-        assert_eq!(write(&Look { cluster: status, server: None }), expected);
+        assert_eq!(write(&StatusReport { cluster: status, server: None }), expected);
     }
 
     #[test]
@@ -229,7 +229,7 @@ nobody        1  2
             processors: vec!["h.1".to_owned()],
             ..ServerFigures::default()
         };
-        let mut look = Look { cluster: cluster.unwrap(), server: Some(figures) };
+        let mut look = StatusReport { cluster: cluster.unwrap(), server: Some(figures) };
         let expected = "\
 1,200 metrics, 128 sacks, 3 measures wait (99 bytes)
 gnudi 1.2.3: 1,234 measures/s taken, ? processed, ? requests/s, the longest wait 0.2 s
@@ -247,7 +247,7 @@ one process has the store to itself
         (status.measures_set_aside, status.damaged) = (1200, 3);
         let line =
             "1,200 measures set aside, 3 damaged places since the processes started: their logs name them\n";
-        assert!(write(&Look { cluster: status, server: None }).contains(line));
+        assert!(write(&StatusReport { cluster: status, server: None }).contains(line));
     }
 
     #[test]

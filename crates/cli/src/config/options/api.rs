@@ -1,4 +1,4 @@
-//! `[api]`, `[archive_policy]` and `[cors]`: what the REST API does.
+//! `[api]`, `[archive_policy]` and `[cors]`: options of the REST API.
 
 use super::{ANY, Kind, PORT, POSITIVE, Spec, WSGI};
 
@@ -6,15 +6,15 @@ pub const OPTIONS: &[Spec] = &options! {
     [api]
     text host("127.0.0.1",
         "Address to listen on. Another than loopback needs a password_file, or --allow-open-access, with \
-         auth_mode basic, which trusts whoever calls.");
+         auth_mode basic, which trusts every caller.");
     option port(PORT, "8041", "Port to listen on; 0 for any free one.");
     option auth_mode(Kind::Choice(&["basic", "keystone", "remoteuser"]), "basic",
-        "Who callers are. basic: the user's name counts, the password only with password_file, and `admin` is \
+        "Authentication of callers. basic: the user's name, with a password only if password_file is set; `admin` is \
          the administrator. remoteuser: a proxy in front names the user. keystone: by the tokens that they \
          bring.");
     text password_file("",
         "gnudi: users and their passwords for auth_mode basic, as `gnudi passwd` and `htpasswd -B` write them; \
-         read again on SIGHUP and when the file changes. Unset: any password is right, as in Gnocchi.");
+         read again on SIGHUP and when the file changes. Unset: any password is accepted, as in Gnocchi.");
     text remoteuser_header("X-Remote-User",
         "gnudi: the header in which the proxy names the user, for auth_mode remoteuser.");
     option remoteuser_proxies(Kind::List, "",
@@ -22,7 +22,7 @@ pub const OPTIONS: &[Spec] = &options! {
          remoteuser needs them.");
     option max_limit(POSITIVE, "1000", "Most items in one answer of a listing.");
     option operation_timeout(ANY, "10",
-        "Seconds that a request waits for measures to be processed (refresh) before it answers 503.");
+        "Timeout in seconds of a request that waits for processing (refresh); then 503.");
     option enable_proxy_headers_parsing(Kind::Bool, "false",
         "Trust Forwarded and X-Forwarded-* headers. Only behind a proxy that sets them.");
     option body_bytes_max(POSITIVE, "33554432", "gnudi: largest request body; a larger one is answered 413.");
@@ -30,14 +30,14 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: bytes of all request bodies that are read or worked on, half of them from one address; more are \
          answered 503.");
     option body_grace_ms(POSITIVE, "10000",
-        "gnudi: how long a client may send nothing of a body, or less than 8 KiB a second, before its connection \
+        "gnudi: how long a client may stall within a body, or send less than 8 KiB a second, before its connection \
          is closed.");
     option answers_bytes_max(POSITIVE, "536870912",
         "gnudi: bytes of points in all answers that clients have not read yet; more are answered 503.");
     option request_measures_max(Kind::Int { min: 1, max: 4_194_304 }, "500000",
         "gnudi: most measures in one request; more are answered 413.");
     option empty_answers(Kind::Bool, "false",
-        "gnudi: aggregates where there is nothing (no resource, no metric of the name, no points that go together) \
+        "gnudi: aggregates without data (no resource, no metric with the name, no common points) \
          are empty, in place of 404 and 400, unless a request says `empty=false`. `empty=true` asks for it one \
          request at a time.");
     option prometheus_labels(Kind::Choice(&["all", "none"]), "all",
@@ -51,12 +51,12 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: whether PromQL finds metrics also by the names that Ceilometer's exporters give them: \
          ceilometer_disk_device_read_bytes is disk.device.read.bytes.");
     option prometheus_delayed_name_removal(Kind::Bool, "false",
-        "gnudi: whether PromQL drops the names of metrics at the end of a query, so that label_replace and \
+        "gnudi: whether PromQL drops metric names only at the end of a query, so that label_replace and \
          aggregations by __name__ still see them: Prometheus' feature promql-delayed-name-removal.");
     option connections_max(POSITIVE, "10000", "gnudi: most connections at the same time.");
     option header_timeout_ms(POSITIVE, "10000", "gnudi: how long a client may take to send a request's head.");
     text tls_certificate("",
-        "gnudi: the server's certificate and those that vouch for it, in PEM; the API then speaks HTTPS only. \
+        "gnudi: the server's certificate and its chain, in PEM; the API then uses HTTPS only. \
          Read again on SIGHUP and when the file changes.");
     text tls_key("", "gnudi: the certificate's private key, in PEM.");
     option project_metrics_max(ANY, "",
@@ -76,7 +76,7 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: host:port where figures are shown, at /metrics. Unset: at /metrics of the API's own address, where \
          whoever reaches the API sees them.");
     option project_figures(Kind::Bool, "false",
-        "gnudi: show at /metrics what each project does, also where none is limited. Whoever reaches /metrics \
+        "gnudi: show each project's usage at /metrics, even without limits. Everybody who can read /metrics \
          sees the projects' ids.");
     idle paste_config("api-paste.ini", WSGI);
     idle uwsgi_path("", WSGI);

@@ -1,15 +1,15 @@
-//! `[statsd]` and `[amqp1d]`: measures that come by other ways than HTTP.
+//! `[statsd]` and `[amqp1d]`: measures over other protocols than HTTP.
 
 use super::{Kind, PORT, Spec};
 
 pub const OPTIONS: &[Spec] = &options! {
     [statsd]
     text host("127.0.0.1",
-        "Address on which datagrams are taken. They carry no name and no password: whoever reaches it is \
+        "Address to receive datagrams on. They are not authenticated: everybody who can reach it is \
          trusted.");
-    option port(PORT, "8125", "Port on which datagrams are taken (UDP).");
+    option port(PORT, "8125", "UDP port to receive datagrams on.");
     text resource_id("",
-        "Resource that the metrics belong to; created where there is none. Unset: one called statsd.");
+        "Resource of the metrics; created if missing. Unset: statsd.");
     text creator("", "User as whom measures are posted. Unset: admin.");
     text archive_policy_name("", "Archive policy of new metrics. Unset: by the archive policy rules.");
     option flush_delay(Kind::Seconds, "10", "Seconds between posts.");
@@ -17,11 +17,11 @@ pub const OPTIONS: &[Spec] = &options! {
     [amqp1d]
     text url("localhost:5672/u/collectd/telemetry",
         "Where to receive: [amqp[s]://][user[:password]@]host[:port]/address.");
-    text ssl_ca_file("", "gnudi: certificates, in PEM, that vouch for the broker of amqps://. Unset: the system's.");
-    text ssl_cert_file("", "gnudi: certificate of this program for the broker, in PEM.");
-    text ssl_key_file("", "gnudi: its key, in PEM. Unset: it stands in ssl_cert_file.");
-    option data_source(Kind::Choice(&["collectd"]), "collectd", "What the messages are.");
-    text resource_type("collectd_amqp1d", "Type of the hosts' resources; created where there is none.");
+    text ssl_ca_file("", "gnudi: trusted certificates for an amqps:// broker (PEM). Unset: the system's.");
+    text ssl_cert_file("", "gnudi: client certificate (PEM).");
+    text ssl_key_file("", "gnudi: its key (PEM). Unset: in ssl_cert_file.");
+    option data_source(Kind::Choice(&["collectd"]), "collectd", "Format of the messages.");
+    text resource_type("collectd_amqp1d", "Resource type of the hosts; created if missing.");
     text creator("", "User as whom measures are posted. Unset: admin.");
     option flush_delay(Kind::Seconds, "10", "Seconds between posts.");
 };

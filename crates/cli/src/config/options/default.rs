@@ -1,4 +1,4 @@
-//! `[DEFAULT]`: what concerns every program.
+//! `[DEFAULT]`: options of all programs.
 
 use super::{ANY, Kind, LOG_DATE_FORMAT, LOG_DIR, LOG_FILE, LOGS, POSITIVE, Spec, WATCH_LOG_FILE};
 
@@ -8,11 +8,11 @@ pub const OPTIONS: &[Spec] = &options! {
     option verbose(Kind::Bool, "true", "Log at level info; otherwise only warnings and errors.");
     option parallel_operations(POSITIVE, "", "Threads that serve requests. Unset: one for each processor.");
     option graceful_shutdown_timeout(POSITIVE, "60",
-        "Seconds that running requests get to finish when the program is told to stop.");
+        "Grace period in seconds for running requests when the program is stopped.");
     secret coordination_url(
         Kind::Url(&["postgresql", "postgres", "mysql", "mariadb", "redis", "rediss", "etcd3", "etcd"]),
-        "Who is there and who owns which sack: a database's, Redis' or etcd's URL. Unset: the indexer's \
-         database. Without meaning for the embedded store.");
+        "Coordinator of members and sacks: URL of a database, Redis or etcd. Unset: the indexer's \
+         database. Not used with the embedded store.");
     option start_timeout(ANY, "60",
         "gnudi: seconds for which a program that starts waits for an engine that does not answer, before it \
          gives up.");

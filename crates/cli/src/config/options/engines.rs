@@ -1,5 +1,5 @@
-//! What `[storage]` and `[incoming]` both have: the driver, and the options of each engine. As in Gnocchi, what is unset in
-//! `[incoming]` is as in `[storage]`.
+//! Options shared by `[storage]` and `[incoming]`: the driver, and the options of each engine. As in Gnocchi,
+//! `[incoming]` inherits from `[storage]`.
 
 use super::{ANY, Kind, POSITIVE, Spec, inheriting};
 
@@ -13,47 +13,47 @@ pub const STORAGE: &[Spec] = &options! {
     text file_basepath("",
         "The data directory of the embedded store, where --data-dir names none (unset: ./gnudi-data), or the \
          shared folder.");
-    idle file_subdir_len("2", "nothing is laid out by it");
+    idle file_subdir_len("2", "the layout does not depend on it");
     option engine_timeout(Kind::Seconds, "10",
         "gnudi: seconds that one call to the engine may take before it counts as down (503).");
     secret redis_url(Kind::Url(&["redis", "rediss", "unix"]),
         "redis://[[user]:password@]host[:port][/db]; rediss:// for TLS, redis+cluster:// for a cluster, \
          ?sentinel=master&sentinel_fallback=host:port for Sentinel, as in Gnocchi.")
         { default: "redis://localhost:6379/" };
-    text redis_prefix("gnudi", "gnudi: what the names of all keys begin with.");
+    text redis_prefix("gnudi", "gnudi: prefix of all keys.");
     option redis_replicas_min(ANY, "",
-        "gnudi: replicas that must have what was written before it counts as written. Unset: one where Sentinels \
-         name the primary and it has a replica, so that a lone survivor goes on; a number is always asked for.");
-    text ceph_pool("gnocchi", "Pool that objects lie in.");
+        "gnudi: replicas that must acknowledge a write before it is acknowledged. Unset: one if Sentinels \
+         name the primary and it has a replica, so that a lone survivor keeps working; a number always applies.");
+    text ceph_pool("gnocchi", "Pool of the objects.");
     text ceph_username("", "Ceph's user without `client.` before it. Unset: admin.");
     secret ceph_secret(Kind::Text, "Key of that user. Unset: from the keyring.");
-    text ceph_keyring("", "File with the key. Unset: where ceph_conffile says.");
+    text ceph_keyring("", "File with the key. Unset: as in ceph_conffile.");
     option ceph_timeout(POSITIVE, "30", "Seconds to connect to Ceph; a call takes engine_timeout at most.");
     text ceph_conffile("/etc/ceph/ceph.conf", "Ceph's own configuration, which names its monitors.");
     text ceph_namespace("gnudi",
-        "gnudi: what the namespaces within the pool begin with, so that two clusters can share it.");
+        "gnudi: prefix of the namespaces in the pool, so that two clusters can share it.");
     option s3_endpoint_url(Kind::Url(&["http", "https"]), "", "Where S3 is. Unset: Amazon's, by region.");
     text s3_region_name("", "Region. Unset: us-east-1.") { environment: "AWS_DEFAULT_REGION" };
     secret s3_access_key_id(Kind::Text, "Access key.") { environment: "AWS_ACCESS_KEY_ID" };
     secret s3_secret_access_key(Kind::Text, "Secret key.") { environment: "AWS_SECRET_ACCESS_KEY" };
-    text s3_bucket_prefix("gnocchi", "What the names of buckets begin with.");
-    text s3_cacert("", "gnudi: file of certificates, in PEM, that vouch for the server. Unset: the system's.");
-    idle s3_check_consistency_timeout("60", "S3 is consistent since 2020, and so must others be");
+    text s3_bucket_prefix("gnocchi", "Prefix of bucket names.");
+    text s3_cacert("", "gnudi: file of trusted certificates (PEM). Unset: the system's.");
+    idle s3_check_consistency_timeout("60", "S3 is consistent since 2020; other implementations must be, too");
     option s3_max_pool_connections(POSITIVE, "50", "Most connections at the same time.");
     option swift_auth_version(Kind::Choice(&["1", "1.0", "2", "2.0", "3"]), "1",
         "How to log in: 1, or 3 for Keystone.");
     option swift_auth_insecure(Kind::Bool, "false", "Do not check the servers' certificates.");
-    text swift_url("", "Swift's URL. Unset: what the login says.");
+    text swift_url("", "Swift's URL. Unset: from the login.");
     option swift_authurl(Kind::Url(&["http", "https"]), "http://localhost:8080/auth/v1.0", "Where to log in.");
     secret swift_preauthtoken(Kind::Text, "Token to use instead of logging in.");
-    text swift_cacert("", "File of certificates, in PEM, that vouch for the servers. Unset: the system's.");
+    text swift_cacert("", "File of trusted certificates (PEM). Unset: the system's.");
     text swift_region("", "Region, of those that Keystone lists.");
     text swift_user("admin:admin", "User.");
     text swift_user_domain_name("Default", "Domain of the user, in Keystone.");
     secret swift_key(Kind::Text, "Password.") { default: "admin" };
     text swift_project_name("", "Project, in Keystone.");
     text swift_project_domain_name("Default", "Domain of the project, in Keystone.");
-    text swift_container_prefix("gnocchi", "What the names of containers begin with.");
+    text swift_container_prefix("gnocchi", "Prefix of container names.");
     idle swift_container_prefix_all("false", "all containers have the prefix");
     text swift_storage_policy("", "Storage policy of new containers. Unset: Swift's default.");
     option swift_endpoint_type(Kind::Choice(&["publicURL", "internalURL", "adminURL"]), "publicURL",

@@ -1,21 +1,21 @@
-//! `[keystone_authtoken]`: how callers' tokens are validated, by the names of keystonemiddleware and keystoneauth.
+//! `[keystone_authtoken]`: validation of callers' tokens, with the names of keystonemiddleware and keystoneauth.
 
 use super::{Kind, POSITIVE, Spec};
 
 const SECTION: &str = "keystone_authtoken";
-const MEMCACHE: &str = "tokens are remembered within the process";
+const MEMCACHE: &str = "tokens are cached in the process";
 const SCOPE: &str = "gnudi logs in to a project, or to the system";
 
 pub const OPTIONS: &[Spec] = &options! {
     [keystone_authtoken]
     option auth_type(Kind::Choice(&["password", "v3password", "v3applicationcredential"]), "password",
-        "How gnudi itself logs in, for which its user needs the role admin or service.");
+        "How gnudi itself logs in; its user needs the role admin or service.");
     option auth_section(Kind::Choice(&[SECTION]), SECTION,
-        "Where the options of the login stand: in this section.");
+        "Section of the login options: this one.");
     option auth_url(Kind::Url(&["http", "https"]), "",
-        "Where Keystone is, with or without /v3; auth_mode keystone needs it.");
+        "Keystone's URL, with or without /v3; required by auth_mode keystone.");
     option www_authenticate_uri(Kind::Url(&["http", "https"]), "",
-        "Where clients are told to get a token. Unset: auth_url.");
+        "URL at which clients are told to get a token. Unset: auth_url.");
     text username("", "gnudi's user, by name ...");
     text user_domain_name("", "... within the domain of this name ...");
     text user_domain_id("", "... or of this id.");
@@ -32,18 +32,18 @@ pub const OPTIONS: &[Spec] = &options! {
     text region_name("", "Region of Keystone in the catalogue. Unset: any.");
     option interface(Kind::Choice(&["public", "internal", "admin"]), "internal",
         "Which of Keystone's endpoints in the catalogue is asked; where there is none, auth_url.");
-    text cafile("", "File of certificates, in PEM, that vouch for Keystone. Unset: the system's.");
-    option insecure(Kind::Bool, "false", "Do not check Keystone's certificate.");
-    text certfile("", "File of gnudi's own certificate, in PEM, for a Keystone that asks for one.");
-    text keyfile("", "Its key. Unset: it stands in certfile.");
+    text cafile("", "File of trusted certificates for Keystone (PEM). Unset: the system's.");
+    option insecure(Kind::Bool, "false", "Do not verify Keystone's certificate.");
+    text certfile("", "File of gnudi's client certificate (PEM).");
+    text keyfile("", "Its key. Unset: in certfile.");
     option system_scope(Kind::Choice(&["all"]), "", "Log in to the whole cloud instead of a project: all.");
     option http_connect_timeout(POSITIVE, "10",
         "Seconds that a request to Keystone may take; where it takes longer, callers whose token is not \
          remembered get 503.");
     option token_cache_time(Kind::Int { min: -1, max: i64::MAX }, "300",
-        "Seconds for which a valid token is not asked about again, 300 at most: so long may one be taken after \
+        "Seconds for which a valid token is cached, 300 at most: so long may one be accepted after \
          it was revoked. 0 and -1: not at all.");
-    option tokens_max(POSITIVE, "100000", "gnudi: most tokens that are remembered at the same time.");
+    option tokens_max(POSITIVE, "100000", "gnudi: maximum number of cached tokens.");
     option service_token_roles(Kind::List, "service",
         "Roles one of which makes the token in X-Service-Token that of a service, whose users' tokens may have \
          ended lately.");
@@ -51,11 +51,11 @@ pub const OPTIONS: &[Spec] = &options! {
         "Whether a token in X-Service-Token without such a role is refused.");
     text service_type("metric", "Type of this service in access rules of application credentials.");
     idle auth_version("", "Keystone has version 3 only");
-    idle auth_uri("", "its name is www_authenticate_uri");
-    idle delay_auth_decision("false", "who brings no valid token gets 401");
+    idle auth_uri("", "renamed to www_authenticate_uri");
+    idle delay_auth_decision("false", "requests without a valid token get 401");
     idle http_request_max_retries("3", "a request is repeated once, within http_connect_timeout");
-    idle include_service_catalog("true", "nobody reads the caller's catalogue here");
-    idle enforce_token_bind("permissive", "Keystone binds no tokens");
+    idle include_service_catalog("true", "the caller's catalogue is not used");
+    idle enforce_token_bind("permissive", "Keystone no longer binds tokens");
     idle domain_id("", SCOPE);
     idle domain_name("", SCOPE);
     idle trust_id("", SCOPE);

@@ -5,10 +5,10 @@ use super::{ANY, Kind, POSITIVE, Spec};
 pub const OPTIONS: &[Spec] = &options! {
     [metricd]
     option workers(POSITIVE, "", "Sacks processed at the same time. Unset: one for each processor.");
-    option metric_processing_delay(POSITIVE, "60", "Seconds between looks at all sacks where greedy is off.");
+    option metric_processing_delay(POSITIVE, "60", "Seconds between passes over all sacks if greedy is off.");
     option greedy(Kind::Bool, "true", "Process measures as they arrive.");
     option gather_ms(ANY, "200",
-        "gnudi: how long a sack gathers measures before it is processed, so that one pass folds many requests.");
+        "gnudi: how long a sack collects measures before it is processed, so that one pass folds many requests.");
     option checkpoint_ms(POSITIVE, "2000",
         "gnudi: how often aggregates are made durable and the log of measures is trimmed.");
     option metric_reporting_delay(Kind::Int { min: -1, max: i64::MAX }, "120",
@@ -19,7 +19,7 @@ pub const OPTIONS: &[Spec] = &options! {
     option metric_cleanup_delay(POSITIVE, "300", "Seconds between removals of deleted metrics.");
     option cleanup_batch_size(POSITIVE, "10000", "Most metrics that are removed at once.");
     option lease_seconds(Kind::Seconds, "10",
-        "gnudi: a process that has not renewed its leases for so long has lost its sacks, where processes share \
+        "gnudi: a process that has not renewed its leases for this time loses its sacks, if processes share \
          the engines.");
     idle processing_replicas("3", "each sack has one owner");
     option metric_inactive_after(ANY, "0",

@@ -1,10 +1,10 @@
-//! Every option: section, name, type, default, meaning. Gnocchi's names first; gnudi's own are marked.
+//! All options: section, name, type, default, meaning. Gnocchi's names first; gnudi's own are marked.
 //!
-//! One file per section, or per few that belong together; `engines` has those that `[storage]` and `[incoming]` share.
-//! `ceilometer` has the other catalogue, that of ceilometer.conf.
+//! One file per section or group of sections; `engines` has the options that `[storage]` and `[incoming]` share;
+//! `ceilometer` is the catalogue of ceilometer.conf.
 
-/// A table of options by section: the function below that makes an option's [`Spec`], its name, the function's further
-/// arguments, and fields that are otherwise.
+/// A table of options by section. An entry names the function below that makes its [`Spec`], the option's name, the
+/// function's other arguments, and fields that differ.
 macro_rules! options {
     ($(
         [$section:ident]
@@ -31,34 +31,34 @@ mod oslo_policy;
 mod python;
 mod storage;
 
-/// What values an option takes.
+/// The type of an option's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     Text,
-    /// From `min` to `max`, both included.
+    /// From `min` to `max`, inclusive.
     Int {
         min: i64,
         max: i64,
     },
-    /// Above 0, with a fraction or without.
+    /// Above 0, possibly with a fraction.
     Seconds,
     /// The same, or 0.
     Pause,
     Bool,
     /// Comma separated.
     List,
-    /// May stand several times in a section; each line is one value.
+    /// May be repeated in a section; each line is one value.
     Lines,
     Choice(&'static [&'static str]),
-    /// A URL of one of these schemes; `scheme+driver` (a driver of Gnocchi's) is taken for `scheme`.
+    /// A URL with one of these schemes; `scheme+driver` (Gnocchi's form) is accepted for `scheme`.
     Url(&'static [&'static str]),
 }
 
-/// Whether this version honours an option.
+/// Whether this version uses an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     Honoured,
-    /// Known, and without effect: a setting is warned of.
+    /// Known, but without effect: setting it gives a warning.
     Idle(&'static str),
 }
 
@@ -67,17 +67,17 @@ pub struct Spec {
     pub section: &'static str,
     pub name: &'static str,
     pub kind: Kind,
-    /// As it would stand in the file; empty where the option is unset.
+    /// As written in a file; empty if unset.
     pub default: &'static str,
     pub help: &'static str,
     pub usage: Use,
-    /// The value is, or may hold, a password: it is never shown.
+    /// The value may be or contain a password: it is never shown.
     pub is_secret: bool,
-    /// Where it is unset, the option of the same name in this section counts.
+    /// The section that an unset value is inherited from.
     pub inherits: Option<&'static str>,
-    /// The variable of the environment that Gnocchi takes for the default; empty for none.
+    /// The environment variable that Gnocchi reads the default from; empty for none.
     pub environment: &'static str,
-    /// Other names of it, by section and name, that still count.
+    /// Deprecated names, by section and name, that still work.
     pub formerly: &'static [(&'static str, &'static str)],
 }
 
@@ -97,7 +97,7 @@ const fn text(section: &'static str, name: &'static str, default: &'static str, 
     option(section, name, Kind::Text, default, help)
 }
 
-/// An option without a default whose value nobody may see.
+/// An option without a default whose value is never shown.
 const fn secret(section: &'static str, name: &'static str, kind: Kind, help: &'static str) -> Spec {
     Spec { is_secret: true, ..option(section, name, kind, "", help) }
 }
@@ -106,7 +106,7 @@ const fn idle(section: &'static str, name: &'static str, default: &'static str, 
     Spec { usage: Use::Idle(why), ..text(section, name, default, why) }
 }
 
-/// The same options in another section, where what is unset is as in the first.
+/// The same options in another section, with unset values inherited.
 const fn inheriting<const N: usize>(specs: &[Spec], section: &'static str, first: &'static str) -> [Spec; N] {
     let mut all = [specs[0]; N];
     let mut index = 0;
@@ -127,15 +127,14 @@ const LOG_FILE: &str =
     "File that services log to, in oslo.log's format. Unset: standard error, if log_dir is unset, too.";
 const LOG_DIR: &str =
     "Directory of the log file. Without log_file it is named as the program: gnocchi-api.log.";
-const LOG_DATE_FORMAT: &str = "The time in the log file, as strftime has it; milliseconds follow.";
-const WATCH_LOG_FILE: &str =
-    "A log file that was moved or removed is begun anew. It is always so, and at SIGHUP.";
+const LOG_DATE_FORMAT: &str = "Time format in the log file, as in strftime; milliseconds follow.";
+const WATCH_LOG_FILE: &str = "A moved or removed log file is created again. Always on, also at SIGHUP.";
 const WSGI: &str = "belongs to Gnocchi's Python web server";
 
-/// Letters that a misspelt name may have otherwise.
+/// Maximum edit distance of a suggestion for a misspelt name.
 const EDITS_MAX: usize = 3;
 
-/// All options, by section, in the order in which `gnudi config` prints them.
+/// All options by section, in the order of `gnudi config`.
 const GROUPS: &[&[Spec]] = &[
     default::OPTIONS,
     api::OPTIONS,
@@ -152,14 +151,14 @@ const GROUPS: &[&[Spec]] = &[
     collectors::OPTIONS,
 ];
 
-/// The options of one program's files.
+/// The options of one project's files.
 #[derive(Clone, Copy, Debug)]
 pub struct Catalogue(&'static [&'static [Spec]]);
 
-/// Those of gnocchi.conf.
+/// The options of gnocchi.conf.
 pub const GNOCCHI: Catalogue = Catalogue(GROUPS);
 
-/// Those of ceilometer.conf.
+/// The options of ceilometer.conf.
 pub const CEILOMETER: Catalogue = Catalogue(ceilometer::GROUPS);
 
 impl Default for Catalogue {
@@ -174,7 +173,7 @@ impl Catalogue {
         self.0.iter().copied().flatten()
     }
 
-    /// The option of that name, present or former, if there is one.
+    /// The option with this name, current or deprecated.
     pub fn find(self, section: &str, name: &str) -> Option<&'static Spec> {
         let is = |(its_section, its_name): (&str, &str)| {
             its_section.eq_ignore_ascii_case(section) && its_name == name
@@ -184,9 +183,9 @@ impl Catalogue {
             .or_else(|| self.all().find(|spec| spec.formerly.iter().any(|former| is(*former))))
     }
 
-    /// The option that may be meant where there is none of that name: one that is written nearly so, or stands in another section.
+    /// A suggestion for an unknown name: a similar name, or the same one in another section.
     pub fn nearest(self, section: &str, name: &str) -> Option<&'static Spec> {
-        // A name of three letters is not nearly another.
+        // Short names need closer matches.
         let far = name.len().div_ceil(4).min(EDITS_MAX);
         let in_section = self.all().filter(|spec| spec.section.eq_ignore_ascii_case(section));
         let distance = |spec: &Spec| strsim::osa_distance(spec.name, name);

@@ -1,4 +1,4 @@
-//! Sections of Gnocchi that its Python libraries read, and that have no effect here.
+//! Sections of Gnocchi's Python libraries, without effect here.
 
 use super::{Spec, WSGI};
 

@@ -1,14 +1,14 @@
-//! `[storage]`: where aggregates lie. The engines' own options are in `engines`.
+//! `[storage]`: the store of aggregates. The engines' own options are in `engines`.
 
 use super::{ANY, Kind, POSITIVE, Spec};
 
 pub const OPTIONS: &[Spec] = &options! {
     [storage]
     option recent_bytes_max(POSITIVE, "268435456",
-        "gnudi: how large the log of new aggregates grows before they are sorted into a file for good; its index \
+        "gnudi: size of the log of new aggregates before they are sorted into a file; its index \
          takes up to 30 MB of memory.");
     option damaged_metrics(Kind::Choice(&["refuse", "serve"]), "refuse",
-        "gnudi: what is read of a metric where stored aggregates are damaged or lost. refuse: 503, which says \
+        "gnudi: how a metric is read whose aggregates are damaged or lost. refuse: 503, which says \
          where; serve: what is left. New measures are taken either way, and reads of what came after the damage \
          are answered.");
     option disk_reserve_bytes(ANY, "67108864",

@@ -1,10 +1,10 @@
-//! The schema's versions, oldest first, and the way from one to the next.
+//! Versions of the schema, and the migrations.
 //!
-//! Each version is a file of statements, applied once, in a transaction that also writes down its number. `MySQL` has no
-//! transactions of this kind: there each statement is applied by itself, and one that was applied already, by a program
-//! that came no further, is passed over. A file that was released is never changed. The first file makes the whole schema of
-//! its version: earlier versions are of programs that were never released, and are refused. There is no way back: a program
-//! that meets a newer schema than it knows refuses it.
+//! Each version is a file of statements, applied once, in a transaction that also records its number. `MySQL` has no
+//! transactional DDL: there each statement is applied separately, and statements that an interrupted program has
+//! already applied are skipped. A released file is never changed. The first file creates the whole schema of its
+//! version; databases of earlier, unreleased versions are refused. There are no downgrades: a program refuses a schema
+//! that is newer than it knows.
 
 use sqlx::mysql::MySqlDatabaseError;
 use uuid::Uuid;
@@ -36,10 +36,10 @@ const fn migrations_of(dialect: Dialect) -> Migrations {
     }
 }
 
-/// How long one who wants to change the schema waits for another.
+/// How long to wait for the lock of another migration.
 const LOCK_SECONDS: u32 = 600;
 
-/// Brings the schema up to date. Several processes may try at once.
+/// Migrates the schema to the latest version. Several processes may do so concurrently.
 pub(super) async fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
     migrate_with(connection, migrations_of(connection.dialect())).await
 }
@@ -50,7 +50,7 @@ async fn migrate_with(connection: &mut Connection, migrations: Migrations) -> Re
     }
     connection
         .run(match connection.dialect() {
-            // "gnudi" in bytes, and another number than that of writers.
+            // "gnudi" in bytes, and a number different from the writers' lock.
             Dialect::Postgres => "BEGIN; SELECT pg_advisory_xact_lock(113724113578242)",
             _ => "BEGIN IMMEDIATE",
         })
@@ -76,13 +76,13 @@ async fn migrate_in_transaction(
     Ok(())
 }
 
-/// Alembic's table, by which Gnocchi and most other services of a cloud know their schema's version.
+/// The version table of Alembic, which Gnocchi and most other services use.
 const ALEMBIC: &str = "alembic_version";
-/// Tables that Gnocchi has, too.
+/// Tables that Gnocchi also has.
 const NAMES_SHARED_WITH_GNOCCHI: [&str; 5] =
     ["archive_policy", "archive_policy_rule", "metric", "resource", "resource_type"];
 
-/// Refuses a database that another program lives in, before anything is written to it.
+/// Refuses a database of another program, before anything is written to it.
 async fn refuse_other_programs(connection: &mut Connection) -> Result<(), OpenError> {
     let select = connection.statement(match connection.dialect() {
         Dialect::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name",
@@ -109,10 +109,10 @@ async fn refuse_other_programs(connection: &mut Connection) -> Result<(), OpenEr
     Err(OpenError::OtherProgram { program, tables })
 }
 
-/// Whether the database has a schema of gnudi's; `None` where that cannot be told.
+/// Whether the database has gnudi's schema; `None` if unknown.
 pub(super) async fn is_prepared(connection: &mut Connection) -> Result<Option<bool>, OpenError> {
     refuse_other_programs(connection).await?;
-    // A table of one row that every version of the schema has.
+    // A one-row table that exists in every version of the schema.
     let select = connection.statement("SELECT version FROM resource_type_version");
     Ok(match connection.fetch_optional(select).await {
         Ok(_) => Some(true),
@@ -121,7 +121,7 @@ pub(super) async fn is_prepared(connection: &mut Connection) -> Result<Option<bo
     })
 }
 
-/// Those that the database has not seen.
+/// The migrations that were not applied yet.
 async fn missing(
     connection: &mut Connection,
     migrations: Migrations,
@@ -149,7 +149,7 @@ async fn set_version(connection: &mut Connection, version: i64) -> Result<(), Op
     Ok(())
 }
 
-/// Which cluster the index is of: who asks first decides, by chance.
+/// The id of the index's cluster, set at random by the first caller.
 pub(super) async fn cluster_id(connection: &mut Connection) -> Result<Uuid, OpenError> {
     const SELECT: &str = "SELECT id FROM cluster";
     let mut row = connection.fetch_optional(connection.statement(SELECT)).await?;
@@ -165,7 +165,7 @@ pub(super) async fn cluster_id(connection: &mut Connection) -> Result<Uuid, Open
     Ok(Uuid::from_slice(row.try_get(0)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))?)
 }
 
-/// Under a lock that the session has, and loses when it ends.
+/// Holds a lock of the session, which ends with it.
 async fn migrate_by_statements(connection: &mut Connection, migrations: Migrations) -> Result<(), OpenError> {
     let lock = format!("SELECT GET_LOCK(CONCAT('gnudi:', MD5(DATABASE())), {LOCK_SECONDS})");
     let taken = connection.fetch_one(Statement::new(Dialect::Mysql, lock)).await?;
@@ -191,7 +191,7 @@ async fn migrate_under_lock(connection: &mut Connection, migrations: Migrations)
     Ok(())
 }
 
-/// Statements end with a line; comments between them belong to the next.
+/// Statements end with a line; comments between them belong to the next one.
 fn statements_of(file: &'static str) -> impl Iterator<Item = &'static str> {
     let is_statement =
         |text: &&str| text.lines().any(|line| !line.trim().is_empty() && !line.starts_with("--"));
@@ -206,7 +206,7 @@ fn statements_of(file: &'static str) -> impl Iterator<Item = &'static str> {
     pieces.filter(is_statement)
 }
 
-/// The table, the column or the index is there, or gone.
+/// Whether the error means that the statement was applied before.
 fn is_applied(error: &gnudi_sql::Error) -> bool {
     let number = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
     number.is_some_and(|error| matches!(error.number(), 1050 | 1060 | 1061 | 1091))

@@ -1,8 +1,7 @@
-//! The statements that create resources: multi-row, and of few shapes, so that the database prepares each once.
+//! Statements that create resources: multi-row, in few different shapes, so that the database prepares each once.
 //!
-//! A run of resources that have nothing to do with each other is inserted as one. Where that fails, its halves are tried,
-//! down to the one to blame. Those that depend on what comes before them (they attach metrics, or repeat an id) are created
-//! on their own, in their place.
+//! A run of independent resources is inserted together. If that fails, it is bisected down to the one to blame.
+//! Resources that depend on earlier ones (they attach metrics, or repeat an id) are created separately, in order.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -35,13 +34,13 @@ use crate::{
     },
 };
 
-/// How many resources are inserted as one at most.
+/// Maximum resources inserted together.
 const RUN_MAX: usize = 512;
-/// How many rows one INSERT has at most, a power of two; fewer are filled up to powers of two.
+/// Maximum rows of an INSERT, a power of two; smaller numbers are padded to a power of two.
 const RESOURCES_INSERTED_MAX: usize = 64;
 const VALUES_INSERTED_MAX: usize = 256;
 
-/// A resource that is to be created, made ready with the types that were at hand.
+/// A resource to create, encoded with the cached types.
 #[derive(Debug)]
 pub(in crate::sql) struct Draft {
     new: NewResource,
@@ -52,7 +51,7 @@ pub(in crate::sql) struct Draft {
 /// What is written.
 #[derive(Debug)]
 struct Ready {
-    /// With the metrics that are created; the answer, once it is written.
+    /// With the metrics to create; the result, once written.
     resource: Arc<Resource>,
     type_number: i64,
     attributes: String,
@@ -67,17 +66,17 @@ impl Draft {
         Draft { new, types_version: types.version, ready }
     }
 
-    /// Metrics that go over to it.
+    /// Metrics to attach.
     pub(in crate::sql) fn attached(&self) -> impl Iterator<Item = MetricId> {
         attached(self.new.metrics.iter())
     }
 
-    /// Metrics that are made for it.
+    /// Metrics to create.
     pub(in crate::sql) fn created(&self) -> impl Iterator<Item = &NewNamedMetric> {
         created(self.new.metrics.iter())
     }
 
-    /// Whether it depends on what was created before it.
+    /// Whether it depends on earlier ones.
     fn attaches(&self) -> bool {
         self.attached().next().is_some()
     }
@@ -103,7 +102,7 @@ impl Ready {
     }
 }
 
-/// Values as a row has them, and as they are found by.
+/// Values in the form of the row, and in the form of the index.
 pub(super) fn encode(
     stored: &StoredType,
     attributes: &BTreeMap<Text, AttributeValue>,
@@ -114,16 +113,16 @@ pub(super) fn encode(
     (attribute::encode_values(numbered), values)
 }
 
-/// What a transaction does beside creating resources.
+/// Whether a transaction does something besides creating resources.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sql) struct Bounds {
     /// Nothing before: the first statement begins it.
     pub(in crate::sql) begins: bool,
-    /// Nothing behind: the last statement may commit it.
+    /// Nothing after: the last statement may commit it.
     pub(in crate::sql) ends: bool,
 }
 
-/// What became of resources.
+/// The results.
 #[derive(Debug, Default)]
 pub(in crate::sql) struct Created {
     pub(in crate::sql) outcomes: Vec<Result<Arc<Resource>>>,
@@ -131,7 +130,7 @@ pub(in crate::sql) struct Created {
     pub(in crate::sql) committed: bool,
 }
 
-/// Creates resources in order, one answer each. Fails only where the transaction is lost.
+/// Creates resources in order, one result each. Fails only if the transaction is lost.
 pub(in crate::sql) async fn insert(
     connection: &mut Connection,
     context: &Context,
@@ -164,7 +163,7 @@ pub(in crate::sql) async fn insert(
     Ok(Created { outcomes: batch.outcomes, committed: batch.committed })
 }
 
-/// How many drafts at the front share neither ids nor metrics, and attach none.
+/// Number of leading drafts that share no ids or metrics, and attach none.
 fn independent(drafts: &[Draft]) -> usize {
     let mut ids = HashSet::new();
     let mut metrics = HashSet::new();
@@ -177,21 +176,21 @@ fn independent(drafts: &[Draft]) -> usize {
                 MetricsChange::Attach(_) => false,
             })
     };
-    // A draft that repeats its own metrics is alone, and so is refused.
+    // A draft that repeats its own metrics is inserted alone, and rejected.
     drafts.iter().take(RUN_MAX).position(|draft| !is_new(draft)).unwrap_or(drafts.len().min(RUN_MAX))
 }
 
-/// What is known of the index before resources are created.
+/// State of the index before resources are created.
 struct IndexState {
     types_version: i64,
-    /// The last number that a resource got: numbers are given out here, so that values can be inserted with them.
+    /// The last number given to a resource: assigned here, so that values can be inserted with them.
     numbers_used: i64,
-    /// Those of the drafts' ids that have a resource.
+    /// Those of the drafts' ids that exist.
     taken: HashSet<Uuid>,
 }
 
 impl IndexState {
-    /// With one statement after the other, but one trip to the database's thread.
+    /// Several statements in one trip to the database's thread.
     async fn ask(
         connection: &mut Connection,
         drafts: &[Draft],
@@ -228,7 +227,7 @@ impl IndexState {
         Ok(known)
     }
 
-    /// A server counts the numbers itself; those that stay unused are lost.
+    /// A server counts the numbers itself; unused ones are lost.
     async fn take_numbers(connection: &mut Connection, count: usize) -> Result<Self, gnudi_sql::Error> {
         let count = i64::try_from(count).expect("drafts fit into memory");
         let take = connection.statement("UPDATE resource_number SET used = used + ?").bind(count);
@@ -274,7 +273,7 @@ impl Batch<'_> {
             }
         }
         if ready.iter().all(|(_, ready)| ready.resource.metrics.is_empty()) {
-            // Nothing can refuse them any more.
+            // Nothing can reject them any more.
             let rows: Vec<&Ready> = ready.iter().map(|(_, ready)| *ready).collect();
             let closing = if is_last { COMMIT } else { "" };
             let inserted = self.insert_resources(connection, "", &rows, closing).await;
@@ -295,7 +294,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Those of the drafts that are ready; tells which are refused.
+    /// Inserts ready drafts; reports the rejected ones.
     async fn insert_with_metrics(
         &mut self,
         connection: &mut Connection,
@@ -323,7 +322,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// All or, where a constraint refuses one, none.
+    /// Inserts all, or none if a constraint rejects one.
     async fn try_rows(
         &mut self,
         connection: &mut Connection,
@@ -354,7 +353,8 @@ impl Batch<'_> {
         inserted
     }
 
-    /// Without their metrics, between statements that open and may close; few of them in one trip to the database's thread.
+    /// Without their metrics, between statements that open and may close the transaction; a few rows take a single trip
+    /// to the database's thread.
     async fn insert_resources(
         &mut self,
         connection: &mut Connection,
@@ -413,7 +413,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Statement by statement, so that it is known which is refused and why.
+    /// Statement by statement, to find out which one is rejected and why.
     async fn try_alone(
         &mut self,
         connection: &mut Connection,
@@ -494,7 +494,7 @@ fn push_values(query: &mut Statement, table: &str, owner: &str, values: &[(i64, 
     });
 }
 
-/// Inserts into `resource_value` or `resource_history_value`, in the order of the table, since neighbours share pages.
+/// Inserts into `resource_value` or `resource_history_value`, in table order, since neighbours share pages.
 pub(super) async fn insert_values(
     connection: &mut Connection,
     table: &str,

@@ -1,4 +1,4 @@
-//! The statements that delete resources, and what deleted attributes have left behind.
+//! Statements that delete resources, and values left by deleted attributes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,11 +18,11 @@ use crate::{
     },
 };
 
-/// How many values one statement names at most; fewer are filled up to a power of two by repetition.
+/// Maximum values in a statement; shorter lists are padded to a power of two by repetition.
 const VALUES_NAMED_MAX: usize = 256;
 
-/// Deletes resources with their history, and marks their metrics; answers with those, resource by resource. Fails only where
-/// the transaction is lost.
+/// Deletes resources with their history, and marks their metrics as deleted; returns these metrics, per resource. Fails
+/// only if the transaction is lost.
 pub(in crate::sql) async fn delete(
     connection: &mut Connection,
     context: &Context,
@@ -85,8 +85,8 @@ fn naming(dialect: Dialect, statement: &str, ids: &[Uuid]) -> Statement {
     query
 }
 
-/// Attribute, value and owner of what is stored for rows of (id, owner, type, attributes). What is damaged stays where it is:
-/// it belongs to an owner who is no more, hence to nobody.
+/// Attribute, value and owner of the stored values of rows (id, owner, type, attributes). Values of a damaged row stay:
+/// their owner is gone, so they are invisible.
 pub(super) fn values_of(
     rows: &[Row],
     types: &Types,
@@ -122,7 +122,7 @@ pub(super) async fn delete_values(
     Ok(())
 }
 
-/// Of values that have the first one's attribute: so the whole key is searched for.
+/// For values of the first one's attribute, so that the whole key is used in the search.
 fn delete_values_statement(
     dialect: Dialect,
     table: &str,
@@ -161,12 +161,12 @@ fn delete_values_statement(
 }
 
 /// Removes values of deleted attributes.
-pub(super) struct Sweep {
+pub(super) struct SweepValues {
     pub(super) limit: usize,
 }
 
 #[async_trait]
-impl Change for Sweep {
+impl Change for SweepValues {
     type Answer = usize;
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<usize> {
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use crate::{SqlIndexer, SqliteOptions, sql::metric::named_statement};
 
-    /// Each searches an index by all that it is told.
+    /// Each uses an index with all its key columns.
     #[tokio::test]
     async fn statements_that_name_many_scan_nothing() {
         let folder = tempfile::tempdir().unwrap();

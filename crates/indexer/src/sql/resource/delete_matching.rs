@@ -1,4 +1,4 @@
-//! Deletion of what a filter takes.
+//! Deletes resources that match a filter.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Searches first, then deletes some at a time, after looking whether the filter still takes them.
+/// Searches first, then deletes in small transactions, after checking that the filter still matches.
 pub(super) async fn delete_matching(
     indexer: &SqlIndexer,
     resource_type: &str,

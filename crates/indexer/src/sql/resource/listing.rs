@@ -1,6 +1,6 @@
-//! The statements that search resources.
+//! Statements that search resources.
 //!
-//! Where the history is listed, each piece is the union of what is and what was, both in the order of the page.
+//! In listings of the history, each piece is the union of current and former revisions, both in the order of the page.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub(super) async fn list(indexer: &SqlIndexer, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
-    // The types that were read last mostly still hold: the statement that counts values tells, which saves one that asks.
+    // The cached types are mostly current: the statement that counts values returns their version, which saves a query.
     if let Some(types) = indexer.types.latest()
         && let Ok(plan) = Plan::read(&types, listing)
         && let (common, Some(version)) = plan.common(indexer).await?
@@ -37,7 +37,7 @@ pub(super) async fn list(indexer: &SqlIndexer, listing: &ResourceListing) -> Res
     plan.search(indexer, &types, &common).await
 }
 
-/// A listing as the types let it be read.
+/// A listing resolved against the types.
 struct Plan<'a> {
     history: bool,
     /// Whose attributes are shown.
@@ -74,7 +74,8 @@ impl<'a> Plan<'a> {
         Ok(Plan { history, shown, metric_names, limit, marker, stored, condition, order })
     }
 
-    /// The tests that are common in what is, and in what was where that is listed, and the version of the types if any was counted.
+    /// The common tests in current revisions, and in former ones if listed, and the version of the types if anything
+    /// was counted.
     async fn common(&self, indexer: &SqlIndexer) -> Result<(Vec<Vec<&Test>>, Option<i64>)> {
         let rows: &[Rows] = if self.history { &[Rows::Current, Rows::Past] } else { &[Rows::Current] };
         let (mut common, mut version) = (Vec::new(), None);
@@ -112,7 +113,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// A listing, and what its statements must know.
+/// A listing, with the context of its statements.
 struct Search<'a> {
     indexer: &'a SqlIndexer,
     types: &'a Arc<Types>,
@@ -120,7 +121,7 @@ struct Search<'a> {
     history: bool,
     shown: Attributes,
     order: &'a [FieldSort],
-    /// For what is, and for what was where that is listed: the tests that are common.
+    /// Common tests: for current revisions, and for former ones if listed.
     common: &'a [Vec<&'a Test>],
 }
 
@@ -139,7 +140,7 @@ impl Search<'_> {
         if rows == Rows::Past {
             query.push(" AND r.revision = ").push_bind(marker.revision);
         }
-        // Whatever the listing shows, the order may look at attributes.
+        // Whatever the listing shows, the order may use attributes.
         let found = self.fetch(query, Attributes::All).await?.pop();
         found.ok_or_else(|| invalid_marker(marker, history))
     }
@@ -172,7 +173,7 @@ impl Search<'_> {
             self.push_part(&mut query, Rows::Current, condition, piece, limit);
             return query;
         }
-        // MySQL orders a union by its columns alone.
+        // MySQL orders a union by its columns only.
         let is_wrapped = self.dialect() == Dialect::Mysql;
         query.push(if is_wrapped { "SELECT * FROM (SELECT * FROM (" } else { "SELECT * FROM (" });
         self.push_part(&mut query, Rows::Current, condition, piece, limit);
@@ -189,7 +190,7 @@ impl Search<'_> {
         query
     }
 
-    /// Up to so many rows of the piece, in the order of the listing.
+    /// Up to this many rows of the piece, in the order of the listing.
     fn push_part(
         &self,
         query: &mut Query,
@@ -241,7 +242,7 @@ impl Search<'_> {
     fn push_order(&self, query: &mut Query, rows: Rows, order: &[FieldSort]) {
         let mut separator = " ORDER BY ";
         for sort in order {
-            // What all rows share does not order them, and a number would stand for a column.
+            // A constant does not sort, and a number would mean a column.
             if rows == Rows::Current && matches!(sort.field, Field::Revision | Field::RevisionEnd) {
                 continue;
             }
@@ -249,7 +250,7 @@ impl Search<'_> {
             self.push_key(&mut key, rows, &sort.field);
             let term = order_term(self.dialect(), key.sql(), sort);
             query.push(separator).push(&term);
-            // A key that is named twice has its values twice.
+            // A key that occurs twice binds its values twice.
             let times = if key.values.is_empty() { 0 } else { term.matches('?').count() / key.values.len() };
             for _ in 0..times {
                 query.values.extend(key.values.iter().cloned());
@@ -267,11 +268,11 @@ pub(super) fn columns<'a>(rows: Rows, stored: &'a StoredType, common: &'a [&'a T
     Columns { rows, attributes: &stored.attributes, common }
 }
 
-/// Those of a filter's comparisons that are better not made by sets.
+/// A filter's comparisons that are better tested row by row.
 #[derive(Default)]
 pub(super) struct Common<'c> {
     pub(super) tests: Vec<&'c Test>,
-    /// At the time; `None` where nothing had to be counted.
+    /// The version when they were counted; `None` if nothing was counted.
     types_version: Option<i64>,
 }
 
@@ -301,8 +302,8 @@ pub(super) async fn common_tests<'c>(
     Ok(common)
 }
 
-/// What follows the columns: the table, and a condition that all rows of the type fulfil. No index serves it where the rows
-/// are found otherwise (`driven`): a planner without statistics thinks every type small.
+/// What follows the columns: the table, and a condition on the type. The condition must not use an index if the rows
+/// are found otherwise (`driven`): without statistics a planner assumes that every type is small.
 pub(super) fn push_rows(query: &mut Query, rows: Rows, stored: &StoredType, driven: bool) {
     query.push(format_args!(" FROM {} r WHERE ", rows.table()));
     if is_generic(stored) {

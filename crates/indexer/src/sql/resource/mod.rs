@@ -1,7 +1,7 @@
-//! The statements for resources and their history.
+//! Statements for resources and their history.
 //!
-//! Creation, change and deletion have files of their own, and so has the search. What is here looks up single resources, and
-//! sets their metrics.
+//! Creation, change, deletion and search have their own files. This file looks up single resources, and sets their
+//! metrics.
 
 pub(super) mod create;
 pub(super) mod delete;
@@ -32,17 +32,17 @@ use crate::{
 use create::Draft;
 use row::Attributes;
 
-/// How many resources are deleted in one transaction: other writes come in between.
+/// Resources deleted per transaction: other writes run in between.
 const DELETED_AT_ONCE_MAX: usize = 256;
-/// As with deletions.
+/// The same for revisions.
 const REVISIONS_REMOVED_AT_ONCE_MAX: usize = 256;
-/// As with deletions.
+/// The same for ends.
 const ENDED_AT_ONCE_MAX: usize = 64;
 
 #[async_trait]
 impl Resources for SqlIndexer {
     async fn create_resources(&self, resources: Vec<NewResource>) -> Vec<Result<Arc<Resource>>> {
-        // The writer looks whether they are up to date.
+        // The writer checks whether they are current.
         let types = match self.types.latest() {
             Some(types) => types,
             None => match self.types().await {
@@ -67,7 +67,7 @@ impl Resources for SqlIndexer {
             return Ok(None);
         }
         let attributes = if resource_type == GENERIC { Attributes::None } else { Attributes::All };
-        // The type may have gone since, with all its resources.
+        // The type may have been deleted meanwhile, with all its resources.
         let Some(resource) = self.decode_resource(&row, &types, attributes)? else { return Ok(None) };
         Ok(self.with_metrics(vec![Arc::new(resource)], None).await?.pop())
     }
@@ -78,13 +78,13 @@ impl Resources for SqlIndexer {
         id: Uuid,
         change: ResourceChange,
     ) -> Result<UpdatedResource> {
-        self.writer.change(update::Update::new(resource_type, id, change)).await
+        self.writer.change(update::UpdateResource::new(resource_type, id, change)).await
     }
 
     async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64> {
         let mut ended = 0;
         for ids in ids.chunks(ENDED_AT_ONCE_MAX) {
-            ended += self.writer.change(update::End { ids: ids.to_vec(), now }).await?;
+            ended += self.writer.change(update::EndResource { ids: ids.to_vec(), now }).await?;
         }
         Ok(ended)
     }
@@ -106,7 +106,7 @@ impl Resources for SqlIndexer {
     async fn revive_resources(&self, seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64> {
         let mut revived = 0;
         for seen in seen.chunks(ENDED_AT_ONCE_MAX) {
-            revived += self.writer.change(update::Revive { seen: seen.to_vec(), now }).await?;
+            revived += self.writer.change(update::ReviveResource { seen: seen.to_vec(), now }).await?;
         }
         Ok(revived)
     }
@@ -129,14 +129,14 @@ impl Resources for SqlIndexer {
     }
 
     async fn sweep_values(&self, limit: usize) -> Result<usize> {
-        self.writer.change(delete::Sweep { limit }).await
+        self.writer.change(delete::SweepValues { limit }).await
     }
 
     async fn remove_revisions(&self, before: Timestamp, limit: usize) -> Result<usize> {
         let mut removed = 0;
         while removed < limit {
             let limit = REVISIONS_REMOVED_AT_ONCE_MAX.min(limit - removed);
-            let found = self.writer.change(revision::Remove { before, limit }).await?;
+            let found = self.writer.change(revision::RemoveRevisions { before, limit }).await?;
             removed += found;
             if found < limit {
                 break;
@@ -150,8 +150,8 @@ impl Resources for SqlIndexer {
     }
 }
 
-/// Attaches and creates metrics one by one; answers with all that the resource has then, by name. Where it refuses, the
-/// caller goes back to a savepoint.
+/// Attaches and creates metrics one by one; returns all metrics of the resource, by name. On a rejection the caller
+/// must roll back to a savepoint.
 async fn set_metrics(
     connection: &mut Connection,
     texts: &Texts,

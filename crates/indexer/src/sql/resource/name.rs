@@ -1,4 +1,5 @@
-//! What resources are called: most by their id, and those are found by it. The index of names has the others alone.
+//! Original ids of resources: mostly equal to the id, which then serves the search. The index of names has only the
+//! others.
 
 use uuid::Uuid;
 
@@ -7,7 +8,7 @@ use crate::{
     sql::filter::{Leaf, Query, bind, push_leaf, successor},
 };
 
-/// Appends what is true for resources, as they are, that are called so.
+/// Appends an expression that is true for current resources with such an original id.
 pub(in crate::sql) fn push_name(query: &mut Query, leaf: &Leaf<'_>) {
     const NAME: &str = "r.original_resource_id";
     let Some(ids) = Ids::of(leaf) else { return push_leaf(query, NAME, false, leaf, bind) };
@@ -21,7 +22,7 @@ pub(in crate::sql) fn push_name(query: &mut Query, leaf: &Leaf<'_>) {
     query.push(")");
 }
 
-/// Ids among which are all that pass a comparison of their text.
+/// A superset of the ids whose text passes a comparison.
 enum Ids {
     These(Vec<Scalar>),
     /// The first and the last.
@@ -29,7 +30,7 @@ enum Ids {
 }
 
 impl Ids {
-    /// `None` where all might pass.
+    /// `None` if all might match.
     fn of(leaf: &Leaf<'_>) -> Option<Self> {
         let text = |value: &Scalar| match value {
             Scalar::Text(text) => text.clone(),
@@ -57,7 +58,7 @@ impl Ids {
         Ids::These(texts.into_iter().filter_map(|text| id_written(&text)).map(Scalar::Uuid).collect())
     }
 
-    /// Those whose text is at least the one and, if there is another, less than that.
+    /// Ids whose text is at least the first and, if given, less than the second.
     fn between(from: &str, end: Option<&str>) -> Self {
         let last = match end.and_then(least_id_from) {
             Some(end) => end.as_u128().checked_sub(1).map(Uuid::from_u128),
@@ -84,17 +85,17 @@ impl Ids {
     }
 }
 
-/// Whether a resource of this id is called otherwise.
+/// Whether a resource with this id has another original id.
 pub(super) fn is_named(original_resource_id: &str, id: Uuid) -> bool {
     original_resource_id != id.hyphenated().encode_lower(&mut Uuid::encode_buffer())
 }
 
-/// The id that is written like this, with hyphens and small letters.
+/// The id written like this, with hyphens and in lower case.
 fn id_written(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|id| !is_named(text, *id))
 }
 
-/// The least id that is written no less than the text; texts compare by their bytes, ids as they are written.
+/// The least id whose text is not less than the text; texts are compared by bytes.
 fn least_id_from(text: &str) -> Option<Uuid> {
     let mut written = *b"00000000-0000-0000-0000-000000000000";
     let text = text.as_bytes();
@@ -107,14 +108,14 @@ fn least_id_from(text: &str) -> Option<Uuid> {
                     break;
                 }
             }
-            // Whatever follows what is written so far is less: the next one above that.
+            // Whatever follows is less: take the next id above the prefix.
             None => return above(written, at),
         }
     }
     Some(parse(&written))
 }
 
-/// The least byte that a place of an id may have; `zero` is that place of the nil id.
+/// The least valid byte at a position of an id; `zero` is that position of the nil id.
 fn at_least(least: u8, zero: u8) -> Option<u8> {
     match zero {
         b'-' => (least <= b'-').then_some(b'-'),
@@ -127,7 +128,7 @@ fn at_least(least: u8, zero: u8) -> Option<u8> {
     }
 }
 
-/// The least id whose first `length` places are more than these; behind them are zeros.
+/// The least id whose first `length` positions are greater than these, followed by zeros.
 fn above(mut written: [u8; 36], length: usize) -> Option<Uuid> {
     for place in written[..length.min(36)].iter_mut().rev() {
         match *place {
@@ -175,7 +176,7 @@ mod tests {
         (id(), 0..=36usize, noise).prop_map(|(id, kept, noise)| format!("{}{noise}", &id.to_string()[..kept]))
     }
 
-    /// With long runs of the least and the highest digit.
+    /// With long runs of the lowest and the highest digit.
     fn id() -> impl Strategy<Value = Uuid> {
         let digits = prop::collection::vec(
             (prop::sample::select("0189aef".chars().collect::<Vec<_>>()), 1..20usize),

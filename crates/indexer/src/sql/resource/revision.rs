@@ -1,4 +1,4 @@
-//! The removal of former revisions that ended long ago.
+//! Removes old former revisions.
 
 use async_trait::async_trait;
 use gnudi_model::Timestamp;
@@ -15,13 +15,13 @@ use crate::{
 };
 
 /// Removes the earliest of those that ended before a time.
-pub(super) struct Remove {
+pub(super) struct RemoveRevisions {
     pub before: Timestamp,
     pub limit: usize,
 }
 
 #[async_trait]
-impl Change for Remove {
+impl Change for RemoveRevisions {
     type Answer = usize;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<usize> {
@@ -35,7 +35,7 @@ impl Change for Remove {
         delete_values(connection, "resource_history_value", "revision", values).await?;
         let revisions = rows.iter().map(|row| row.try_get(1)).collect::<Result<Vec<i64>, _>>()?;
         connection.execute(delete(dialect, &revisions)).await?;
-        // Nobody remembers former revisions.
+        // Former revisions are not cached.
         Ok((rows.len(), Touched::default()))
     }
 }
@@ -57,7 +57,7 @@ fn delete(dialect: Dialect, revisions: &[i64]) -> Statement {
         query.push(" = ANY(").push_bind(Value::IntegerColumn(revisions)).push(")");
         return query;
     }
-    // Filled up to a power of two by repetition, so that few shapes of statements come about.
+    // Padded to a power of two by repetition, so that there are few different statements.
     let last = revisions.last().into_iter().cycle();
     let mut before = " IN (";
     for revision in revisions.iter().chain(last).take(revisions.len().next_power_of_two()) {

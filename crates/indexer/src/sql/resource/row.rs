@@ -16,7 +16,7 @@ use crate::{
     sql::{Dialect, Row, SqlIndexer, Statement, interner::Texts, metric, types::Types},
 };
 
-/// The columns of `resource` that [`SqlIndexer::decode_resource`] takes, in its order.
+/// The columns of `resource` for [`SqlIndexer::decode_resource`], in order.
 pub(in crate::sql) fn columns(dialect: Dialect) -> String {
     let (no_integer, current) = (dialect.no_integer(), dialect.current());
     format!("{KEPT}, {no_integer} AS revision_end, {current} AS revision")
@@ -27,12 +27,12 @@ pub(super) fn without_attributes(columns: &str) -> String {
     columns.replacen(" attributes,", " NULL AS attributes,", 1)
 }
 
-/// What `resource` and its history have in common.
+/// The columns that `resource` and its history share.
 pub(super) const KEPT: &str = "id, type_number, original_resource_id, creator, user_id, project_id, started_at, \
     ended_at, revision_start, attributes, type_version";
-/// The row with an id; behind [`columns`] come [`NUMBER`] and [`VERSION`].
+/// The row with an id; [`NUMBER`] and [`VERSION`] follow [`columns`].
 pub(super) fn select_one(dialect: Dialect, id: Uuid) -> Statement {
-    /// By the dialect.
+    /// One per dialect.
     static SELECT: [OnceLock<Arc<str>>; 3] = [const { OnceLock::new() }; 3];
     let text = SELECT[dialect as usize].get_or_init(|| {
         let columns = columns(dialect);
@@ -43,21 +43,21 @@ pub(super) fn select_one(dialect: Dialect, id: Uuid) -> Statement {
     });
     Statement::shared(dialect, text.clone()).bind(id)
 }
-/// The column of [`select_one`] that has the resource's number.
+/// The column of [`select_one`] with the resource's number.
 pub(super) const NUMBER: usize = 13;
-/// That with the version of the types.
+/// The column with the version of the types.
 pub(super) const VERSION: usize = 14;
-/// Those of `resource_history`.
+/// The columns of `resource_history`.
 pub(in crate::sql) const HISTORY_COLUMNS: &str = "id, type_number, original_resource_id, creator, user_id, project_id, \
     started_at, ended_at, revision_start, attributes, type_version, revision_end, revision";
 
-/// How many resources one statement names at most; fewer are filled up to a power of two by repetition.
+/// Maximum resources in a statement; shorter lists are padded to a power of two by repetition.
 pub(super) const IDS_NAMED_MAX: usize = 1024;
 
-/// How many of these statements a listing has the readers execute at the same time.
+/// Concurrent statements of a listing.
 const STATEMENTS_AT_ONCE: usize = 4;
 
-/// Whose attributes a resource shows.
+/// Which attributes a resource shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sql) enum Attributes {
     /// Those of its own type.
@@ -67,8 +67,8 @@ pub(in crate::sql) enum Attributes {
 }
 
 impl SqlIndexer {
-    /// A row of [`columns`] or [`HISTORY_COLUMNS`], without metrics; `None` where the types don't know its type: it was
-    /// made after they were read.
+    /// Decodes a row of [`columns`] or [`HISTORY_COLUMNS`], without metrics; `None` if its type is newer than the types
+    /// read.
     pub(in crate::sql) fn decode_resource(
         &self,
         row: &Row,
@@ -78,7 +78,7 @@ impl SqlIndexer {
         decode(row, types, attributes, &self.texts)
     }
 
-    /// The active metrics of resources, by name; with `names` only those with one of them.
+    /// The active metrics of resources, by name; with `names` only those with one of these names.
     pub(in crate::sql) async fn metrics_of(
         &self,
         resources: &[Uuid],
@@ -113,7 +113,7 @@ impl SqlIndexer {
         Ok(found)
     }
 
-    /// Gives new resources the active metrics that they have; with `names` only those with one of them.
+    /// Adds their active metrics to new resources; with `names` only those with one of these names.
     pub(in crate::sql) async fn with_metrics(
         &self,
         mut resources: Vec<Arc<Resource>>,

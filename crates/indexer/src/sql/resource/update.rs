@@ -1,4 +1,4 @@
-//! The statements that change a resource and keep what it was.
+//! Statements that change a resource and keep its former revision.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -27,13 +27,13 @@ use crate::{
     },
 };
 
-pub(super) struct Update {
+pub(super) struct UpdateResource {
     resource_type: String,
     id: Uuid,
     change: ResourceChange,
 }
 
-/// A resource as its row is.
+/// The current row of a resource.
 struct Current {
     resource: Resource,
     number: i64,
@@ -43,9 +43,9 @@ struct Current {
     types_version: i64,
 }
 
-impl Update {
+impl UpdateResource {
     pub(super) fn new(resource_type: &str, id: Uuid, change: ResourceChange) -> Self {
-        Update { resource_type: resource_type.to_owned(), id, change }
+        UpdateResource { resource_type: resource_type.to_owned(), id, change }
     }
 
     async fn current(&self, connection: &mut Connection, context: &Context) -> Result<Current, Failure> {
@@ -122,7 +122,7 @@ impl Update {
         Ok(())
     }
 
-    /// All but the metrics.
+    /// Everything except the metrics.
     async fn change(&self, connection: &mut Connection, current: &Current) -> Result<Resource, Failure> {
         let mut resource = changed(&current.resource, &self.change);
         check_times(&self.resource_type, &resource).map_err(Failure::Refused)?;
@@ -135,7 +135,7 @@ impl Update {
         Ok(resource)
     }
 
-    /// Answers with the metrics that the resource had and has no more.
+    /// Returns the metrics that were detached.
     async fn update_metrics(
         &self,
         connection: &mut Connection,
@@ -177,11 +177,11 @@ impl Update {
 }
 
 #[async_trait]
-impl Change for Update {
+impl Change for UpdateResource {
     type Answer = UpdatedResource;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<UpdatedResource> {
-        // Only metrics may be refused after something was written.
+        // Only changes of metrics can be rejected after something was written.
         if self.change.metrics.is_none() {
             return self.apply_whole(connection, context).await;
         }
@@ -197,14 +197,14 @@ impl Change for Update {
     }
 }
 
-/// Ends resources that have not ended; answers how many.
-pub(super) struct End {
+/// Ends resources that have not ended; returns their number.
+pub(super) struct EndResource {
     pub(super) ids: Vec<Uuid>,
     pub(super) now: Timestamp,
 }
 
 #[async_trait]
-impl Change for End {
+impl Change for EndResource {
     type Answer = u64;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<u64> {
@@ -218,14 +218,14 @@ impl Change for End {
     }
 }
 
-/// Takes back the end of resources that ended at or before a time; answers how many.
-pub(super) struct Revive {
+/// Removes the end of resources that ended at or before a time; returns their number.
+pub(super) struct ReviveResource {
     pub(super) seen: Vec<(Uuid, Timestamp)>,
     pub(super) now: Timestamp,
 }
 
 #[async_trait]
-impl Change for Revive {
+impl Change for ReviveResource {
     type Answer = u64;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<u64> {
@@ -239,7 +239,7 @@ impl Change for Revive {
     }
 }
 
-/// Sets the end of a resource, with a new revision; false where it is not there, or not as it must be.
+/// Sets the end of a resource, with a new revision; false if it is missing, or does not satisfy the condition.
 async fn set_end(
     connection: &mut Connection,
     context: &Context,
@@ -250,7 +250,7 @@ async fn set_end(
 ) -> Result<bool, Failure> {
     let change =
         ResourceChange { ended_at: Some(ended_at), create_revision: true, now, ..ResourceChange::default() };
-    let update = Update::new(GENERIC, id, change);
+    let update = UpdateResource::new(GENERIC, id, change);
     let current = match update.current(connection, context).await {
         Err(Failure::Refused(IndexerError::NoSuchResource(_))) => return Ok(false),
         current => current?,

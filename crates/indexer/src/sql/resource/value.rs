@@ -1,10 +1,10 @@
-//! Values in the form in which `resource_value` and `resource_history_value` have them: bytes that sort as the values do.
+//! The sortable encoding of values in `resource_value` and `resource_history_value`: bytes that sort like the values.
 //!
-//! An attribute's kind never changes, so the form need not tell kinds apart.
+//! The kind of an attribute never changes, so the encoding need not distinguish kinds.
 
 use gnudi_model::AttributeValue;
 
-/// `None` for null, which those tables do not have.
+/// `None` for null, which is not stored.
 pub(in crate::sql) fn sortable(value: &AttributeValue) -> Option<Vec<u8>> {
     Some(match value {
         AttributeValue::Null => return None,
@@ -18,7 +18,7 @@ pub(in crate::sql) fn sortable(value: &AttributeValue) -> Option<Vec<u8>> {
 
 const SIGN: u64 = 1 << 63;
 
-/// Both zeros are one, and what is no number is one and above all numbers, as in `PostgreSQL`.
+/// Both zeros are equal, and NaN is above all numbers, as in `PostgreSQL`.
 fn sortable_number(number: f64) -> u64 {
     if number.is_nan() {
         return u64::MAX;

@@ -1,22 +1,22 @@
-//! The words of a path.
+//! Splits a path into tokens.
 
 use crate::definitions::DefinitionError;
 
-/// A path longer than this is not read.
+/// A longer path is rejected.
 const PATH_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Token {
-    /// A name, bare or in quotes.
+pub enum PathToken {
+    /// A name, bare or quoted.
     Name(String),
     Integer(i64),
     Float(f64),
     Bool(bool),
-    /// What stands in backquotes.
+    /// The text between backquotes.
     Operator(String),
     /// `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `~`
     Comparison(&'static str),
-    /// `/` (ascending) or `\` (descending), perhaps with a comma before it.
+    /// `/` (ascending) or `\` (descending), optionally after a comma.
     Sort {
         descending: bool,
     },
@@ -25,13 +25,13 @@ pub enum Token {
     Sign(char),
 }
 
-/// With longer ones before their own beginnings.
+/// Longer ones before their prefixes.
 const COMPARISONS: [&str; 8] = ["==", "<=", ">=", "!=", "=", "<", ">", "~"];
 
 const SIGNS: &str = "*.[]()$,:|&?@+-";
 
-/// The words of a text, in their order.
-pub fn read(text: &str) -> Result<Vec<Token>, DefinitionError> {
+/// The tokens of a text.
+pub fn read(text: &str) -> Result<Vec<PathToken>, DefinitionError> {
     if text.len() > PATH_BYTES_MAX {
         return Err(DefinitionError(format!("a path of more than {PATH_BYTES_MAX} bytes")));
     }
@@ -57,14 +57,15 @@ impl Lexer<'_> {
         DefinitionError(format!("column {}: {what}", self.text[..self.at].chars().count() + 1))
     }
 
-    /// The order of the cases is that of the original: what begins with `true` is no name, and `/` always sorts.
-    fn next(&mut self) -> Result<Option<Token>, DefinitionError> {
+    /// The order of the cases is that of jsonpath-rw-ext: a text that begins with `true` is not a name, and `/` always
+    /// sorts.
+    fn next(&mut self) -> Result<Option<PathToken>, DefinitionError> {
         loop {
             self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();
             for (word, value) in [("true", true), ("false", false)] {
                 if self.rest().starts_with(word) {
                     self.at += word.len();
-                    return Ok(Some(Token::Bool(value)));
+                    return Ok(Some(PathToken::Bool(value)));
                 }
             }
             if let Some(token) = self.sort().or_else(|| self.name()) {
@@ -75,15 +76,15 @@ impl Lexer<'_> {
             }
             let Some(first) = self.rest().chars().next() else { return Ok(None) };
             match first {
-                '\'' | '"' => return self.quoted(first).map(|text| Some(Token::Name(text))),
-                '`' => return self.quoted(first).map(|text| Some(Token::Operator(text))),
+                '\'' | '"' => return self.quoted(first).map(|text| Some(PathToken::Name(text))),
+                '`' => return self.quoted(first).map(|text| Some(PathToken::Operator(text))),
                 '\n' => self.at += 1,
                 _ => return self.sign(first).map(Some),
             }
         }
     }
 
-    fn sort(&mut self) -> Option<Token> {
+    fn sort(&mut self) -> Option<PathToken> {
         let rest = self.rest();
         let rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
         let descending = match rest.as_bytes().first()? {
@@ -92,10 +93,10 @@ impl Lexer<'_> {
             _ => return None,
         };
         self.at = self.text.len() - rest.len() + 1;
-        Some(Token::Sort { descending })
+        Some(PathToken::Sort { descending })
     }
 
-    fn name(&mut self) -> Option<Token> {
+    fn name(&mut self) -> Option<PathToken> {
         let rest = self.rest();
         let head = usize::from(rest.starts_with('@'));
         let is_head = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
@@ -104,10 +105,10 @@ impl Lexer<'_> {
         let length = head + rest.as_bytes()[head..].iter().take_while(|byte| is_tail(byte)).count();
         let name = rest[..length].to_owned();
         self.at += length;
-        Some(if name == "where" { Token::Where } else { Token::Name(name) })
+        Some(if name == "where" { PathToken::Where } else { PathToken::Name(name) })
     }
 
-    fn number(&mut self) -> Result<Option<Token>, DefinitionError> {
+    fn number(&mut self) -> Result<Option<PathToken>, DefinitionError> {
         let rest = self.rest();
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         let sign = usize::from(rest.starts_with('-'));
@@ -122,9 +123,9 @@ impl Lexer<'_> {
         }
         let number = &rest[..length];
         let token = if fraction > 0 {
-            number.parse().ok().filter(|number: &f64| number.is_finite()).map(Token::Float)
+            number.parse().ok().filter(|number: &f64| number.is_finite()).map(PathToken::Float)
         } else {
-            number.parse().ok().map(Token::Integer)
+            number.parse().ok().map(PathToken::Integer)
         };
         let token = token.ok_or_else(|| self.error("a number that is too large"))?;
         self.at += length;
@@ -150,19 +151,19 @@ impl Lexer<'_> {
         Err(self.error("a quote that nothing closes"))
     }
 
-    fn sign(&mut self, first: char) -> Result<Token, DefinitionError> {
+    fn sign(&mut self, first: char) -> Result<PathToken, DefinitionError> {
         if let Some(comparison) = COMPARISONS.into_iter().find(|sign| self.rest().starts_with(sign)) {
             self.at += comparison.len();
-            return Ok(Token::Comparison(comparison));
+            return Ok(PathToken::Comparison(comparison));
         }
         if self.rest().starts_with("..") {
             self.at += 2;
-            return Ok(Token::DoubleDot);
+            return Ok(PathToken::DoubleDot);
         }
         if !SIGNS.contains(first) {
             return Err(self.error(&format!("an unexpected {first:?}")));
         }
         self.at += 1;
-        Ok(Token::Sign(first))
+        Ok(PathToken::Sign(first))
     }
 }

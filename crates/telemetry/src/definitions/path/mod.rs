@@ -1,7 +1,7 @@
-//! `JSONPath` as Ceilometer's definitions use it (jsonpath-rw-ext), compiled into steps.
+//! `JSONPath` as Ceilometer's definitions use it (jsonpath-rw-ext), compiled to nodes.
 //!
-//! `lexer` and `parser` read a path into `node`s; `walk` follows them through a document. A path that is nothing but names
-//! behind each other, as nearly all are, is followed without any of that.
+//! `lexer` and `parser` compile a path into `node`s; `walk` evaluates them on a document. Nearly all paths are plain
+//! sequences of names: they take a fast path.
 
 mod lexer;
 mod node;
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub use node::Arithmetic;
-use node::Node;
+use node::PathNode;
 use walk::{Datum, Walk};
 
 use super::{DefinitionError, LookupError};
@@ -23,9 +23,9 @@ use super::{DefinitionError, LookupError};
 /// A compiled path.
 #[derive(Clone, Debug)]
 pub struct JsonPath {
-    node: Node,
+    node: PathNode,
     climbs: bool,
-    /// Where the path is nothing else: alternatives, each of them names that are looked up in what the one before found.
+    /// Fast path: alternatives, each a sequence of names.
     names: Option<Vec<Vec<String>>>,
 }
 
@@ -39,8 +39,8 @@ impl JsonPath {
         Ok(JsonPath { climbs: node.climbs(true), names: is_names.then_some(names), node })
     }
 
-    /// What is found, in the order in which it stands there; arithmetic and the operators on texts make values of their own.
-    /// An error where the document has not the shape that the path takes for granted (an index into a number, say).
+    /// All matches in document order; arithmetic and text operators create new values. An error if the document's shape
+    /// does not fit the path (an index into a number, for example).
     pub fn find<'a>(&self, document: &'a Value) -> Result<Vec<Cow<'a, Value>>, LookupError> {
         if let Some(names) = &self.names {
             return Ok(names.iter().filter_map(|names| follow(names, document)).map(Cow::Borrowed).collect());
@@ -60,7 +60,7 @@ impl JsonPath {
         Ok(found.into_iter().map(|datum| datum.value).find(|value| !value.is_null()))
     }
 
-    /// What is found, each with its path: names and indexes with dots between them, nothing for values that were made.
+    /// All matches, each with its path: names and indexes joined by dots, empty for created values.
     pub fn find_with_paths<'a>(
         &self,
         document: &'a Value,
@@ -86,16 +86,16 @@ fn follow<'a>(names: &[String], document: &'a Value) -> Option<&'a Value> {
     names.iter().try_fold(document, |value, name| value.get(name))
 }
 
-/// Gathers the names that a path consists of; `false` if there is anything else. `$` at the beginning says nothing.
-fn alternatives(node: &Node, all: &mut Vec<Vec<String>>) -> bool {
-    let name = |node: &Node| match node {
-        Node::Fields(names) if names.len() == 1 && names[0] != "*" => Some(names[0].clone()),
+/// Collects the sequences of names that a path consists of; `false` if it has anything else. A leading `$` is skipped.
+fn alternatives(node: &PathNode, all: &mut Vec<Vec<String>>) -> bool {
+    let name = |node: &PathNode| match node {
+        PathNode::Fields(names) if names.len() == 1 && names[0] != "*" => Some(names[0].clone()),
         _ => None,
     };
     let row: Option<Vec<String>> = match node {
-        Node::Union(left, right) => return alternatives(left, all) && alternatives(right, all),
-        Node::Sequence(steps) => {
-            let steps = if matches!(steps.first(), Some(Node::Root)) { &steps[1..] } else { steps };
+        PathNode::Union(left, right) => return alternatives(left, all) && alternatives(right, all),
+        PathNode::Sequence(steps) => {
+            let steps = if matches!(steps.first(), Some(PathNode::Root)) { &steps[1..] } else { steps };
             steps.iter().map(name).collect()
         }
         node => name(node).map(|name| vec![name]),

@@ -1,13 +1,13 @@
-//! What a path consists of once it is compiled.
+//! The nodes of a compiled path.
 
 use serde_json::Value;
 
 use super::text::{Split, Substitution};
 use crate::definitions::pattern::Pattern;
 
-/// A step, or steps that belong together; each makes any number of values of one.
+/// A step, or a combination of steps. Each maps one value to any number of values.
 #[derive(Clone, Debug)]
-pub enum Node {
+pub enum PathNode {
     /// `$`
     Root,
     /// `@`
@@ -22,19 +22,19 @@ pub enum Node {
     /// `[a:b]` and `[*]`
     Slice(Option<i64>, Option<i64>),
     /// `a.b.c`
-    Sequence(Vec<Node>),
+    Sequence(Vec<PathNode>),
     /// `a..b`
-    Descendants(Box<Node>, Box<Node>),
+    Descendants(Box<PathNode>, Box<PathNode>),
     /// `a|b`
-    Union(Box<Node>, Box<Node>),
+    Union(Box<PathNode>, Box<PathNode>),
     /// `a where b`
-    Where(Box<Node>, Box<Node>),
-    /// `a & b`, which has a syntax and no meaning.
+    Where(Box<PathNode>, Box<PathNode>),
+    /// `a & b`: parsed, but without meaning.
     Intersection,
-    /// `[?...]`: all of them must hold.
+    /// `[?...]`: all conditions must hold.
     Filter(Vec<Condition>),
-    /// `` `sorted` `` and `[/a,\b]`: by each, and whether descending.
-    Sorted(Vec<(Node, bool)>),
+    /// `` `sorted` `` and `[/a,\b]`: sort keys, each with whether it descends.
+    Sorted(Vec<(PathNode, bool)>),
     /// `` `len` ``
     Length,
     Substitution(Box<Substitution>),
@@ -44,7 +44,7 @@ pub enum Node {
 
 #[derive(Clone, Debug)]
 pub enum Operand {
-    Path(Node),
+    Path(PathNode),
     Constant(Value),
 }
 
@@ -55,19 +55,19 @@ pub enum Arithmetic {
     Multiply,
 }
 
-/// One condition of a filter: that there is something, or that something of it compares so.
+/// A condition of a filter: a match exists, or a match passes the comparison.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    pub target: Node,
+    pub target: PathNode,
     pub test: Option<Test>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Test {
     Compare(Comparison, Value),
-    /// `~`: a regular expression that must match at the beginning.
+    /// `~`: a regular expression, anchored at the beginning.
     Match(Box<Pattern>),
-    /// `~` with a number, which is no expression.
+    /// `~` with a number, which is not an expression.
     MatchNumber(Value),
 }
 
@@ -81,36 +81,36 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
-impl Node {
-    /// `left.right`, in one row.
-    pub fn then(self, right: Node) -> Node {
+impl PathNode {
+    /// `left.right`, flattened into one sequence.
+    pub fn then(self, right: PathNode) -> PathNode {
         let mut steps = match self {
-            Node::Sequence(steps) => steps,
+            PathNode::Sequence(steps) => steps,
             node => vec![node],
         };
         match right {
-            Node::Sequence(more) => steps.extend(more),
+            PathNode::Sequence(more) => steps.extend(more),
             node => steps.push(node),
         }
-        Node::Sequence(steps)
+        PathNode::Sequence(steps)
     }
 
-    /// Whether values must know what they are in: `` `parent` `` asks for it, and `$` anywhere but at the beginning.
+    /// Whether evaluation needs parent links: for `` `parent` ``, and for `$` anywhere but at the beginning.
     pub fn climbs(&self, at_start: bool) -> bool {
         match self {
-            Node::Root => !at_start,
-            Node::Parent => true,
-            Node::Sequence(steps) => {
+            PathNode::Root => !at_start,
+            PathNode::Parent => true,
+            PathNode::Sequence(steps) => {
                 steps.iter().enumerate().any(|(index, step)| step.climbs(at_start && index == 0))
             }
-            Node::Descendants(left, right) | Node::Where(left, right) => {
+            PathNode::Descendants(left, right) | PathNode::Where(left, right) => {
                 left.climbs(at_start) || right.climbs(false)
             }
-            Node::Union(left, right) => left.climbs(at_start) || right.climbs(at_start),
-            // A filter and an order look at each value as if it stood for itself.
-            Node::Filter(conditions) => conditions.iter().any(|condition| condition.target.climbs(true)),
-            Node::Sorted(orders) => orders.iter().any(|(node, _)| node.climbs(true)),
-            Node::Operation(left, _, right) => {
+            PathNode::Union(left, right) => left.climbs(at_start) || right.climbs(at_start),
+            // Filters and sort keys treat each value as a document of its own.
+            PathNode::Filter(conditions) => conditions.iter().any(|condition| condition.target.climbs(true)),
+            PathNode::Sorted(orders) => orders.iter().any(|(node, _)| node.climbs(true)),
+            PathNode::Operation(left, _, right) => {
                 let climbs = |operand: &Operand| match operand {
                     Operand::Path(node) => node.climbs(at_start),
                     Operand::Constant(_) => false,

@@ -1,10 +1,10 @@
-//! A list in order, by Python's algorithm: where elements have no order among themselves (a field is missing, say), the
-//! algorithm decides what comes out.
+//! Sorts by Python's algorithm. Where elements are incomparable (a field is missing, for example) the result depends on
+//! the algorithm.
 
-/// Lists up to this length are sorted as Python sorts them; longer ones by merging such pieces.
+/// Lists up to this length are sorted as Python does; longer ones by merging such runs.
 const PIECE_LENGTH_MAX: usize = 63;
 
-/// Sorts, where `is_less` may fail. The order of equal elements stays.
+/// Stable sort with a comparison that may fail.
 pub fn sort<T: Clone, E>(
     items: &mut [T],
     is_less: &mut impl FnMut(&T, &T) -> Result<bool, E>,
@@ -29,7 +29,7 @@ pub fn sort<T: Clone, E>(
     Ok(())
 }
 
-/// The run that the list begins with, turned round where it descends, and then each further element put in its place.
+/// Binary insertion sort: takes the initial run, reversed if it descends, and inserts each further element.
 fn sort_piece<T, E>(items: &mut [T], is_less: &mut impl FnMut(&T, &T) -> Result<bool, E>) -> Result<(), E> {
     if items.len() < 2 {
         return Ok(());

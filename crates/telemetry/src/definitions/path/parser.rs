@@ -1,40 +1,40 @@
-//! The grammar of paths, which decides as the original's tables do where several readings are possible.
+//! The grammar of paths. Ambiguities are resolved as in the parse tables of jsonpath-rw-ext.
 //!
-//! From loose to tight: arithmetic (one level, the right side first), `..`, `.`, `|`, `&`, `where`. An alternative binds
-//! tighter than a dot: `a.b|c.d` is `a.(b|c).d`. Brackets apply to all that stands before them as far as the next sign of
-//! arithmetic: `a|b[0]` is `(a|b)[0]`.
+//! From loose to tight: arithmetic (one level, right associative), `..`, `.`, `|`, `&`, `where`. An alternative binds
+//! tighter than a dot: `a.b|c.d` is `a.(b|c).d`. Brackets apply to everything back to the last arithmetic sign:
+//! `a|b[0]` is `(a|b)[0]`.
 
 use serde_json::Value;
 
 use super::{
-    lexer::Token,
-    node::{Arithmetic, Comparison, Condition, Node, Operand, Test},
+    lexer::PathToken,
+    node::{Arithmetic, Comparison, Condition, Operand, PathNode, Test},
     text::{Split, Substitution},
 };
 use crate::definitions::{DefinitionError, pattern::Pattern};
 
-/// Parentheses and brackets inside each other.
+/// Maximum nesting of parentheses and brackets.
 const DEPTH_MAX: usize = 64;
 
-/// Steps of one path.
+/// Maximum number of nodes in a path.
 const NODES_MAX: usize = 500;
 
 type Result<T> = std::result::Result<T, DefinitionError>;
 
-/// The binary operators that are not arithmetic, by how tightly they bind.
+/// Precedence of the binary operators that are not arithmetic.
 const DESCENDANTS: u8 = 1;
 const CHILD: u8 = 2;
 const UNION: u8 = 3;
 const INTERSECTION: u8 = 4;
 const WHERE: u8 = 5;
 
-/// What stands at a place where a condition or a path may begin.
+/// A condition or a path: both may begin at the same place.
 enum Item {
-    Path(Node),
+    Path(PathNode),
     Conditions(Vec<Condition>),
 }
 
-pub fn parse(tokens: &[Token]) -> Result<Node> {
+pub fn parse(tokens: &[PathToken]) -> Result<PathNode> {
     let mut parser = Parser { tokens, at: 0, depth: 0, nodes: 0 };
     let node = parser.sum(None)?;
     match parser.peek() {
@@ -44,19 +44,19 @@ pub fn parse(tokens: &[Token]) -> Result<Node> {
 }
 
 struct Parser<'a> {
-    tokens: &'a [Token],
+    tokens: &'a [PathToken],
     at: usize,
     depth: usize,
     nodes: usize,
 }
 
 impl<'a> Parser<'a> {
-    fn peek(&self) -> Option<&'a Token> {
+    fn peek(&self) -> Option<&'a PathToken> {
         self.tokens.get(self.at)
     }
 
     fn is_sign(&self, sign: char) -> bool {
-        self.peek() == Some(&Token::Sign(sign))
+        self.peek() == Some(&PathToken::Sign(sign))
     }
 
     fn skip_sign(&mut self, sign: char) -> bool {
@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn count(&mut self, node: Node) -> Result<Node> {
+    fn count(&mut self, node: PathNode) -> Result<PathNode> {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
             return Err(DefinitionError(format!("more than {NODES_MAX} steps")));
@@ -96,17 +96,17 @@ impl<'a> Parser<'a> {
 
     fn arithmetic(&mut self) -> Option<Arithmetic> {
         let arithmetic = match self.peek()? {
-            Token::Sign('+') => Arithmetic::Add,
-            Token::Sign('-') => Arithmetic::Subtract,
-            Token::Sign('*') => Arithmetic::Multiply,
+            PathToken::Sign('+') => Arithmetic::Add,
+            PathToken::Sign('-') => Arithmetic::Subtract,
+            PathToken::Sign('*') => Arithmetic::Multiply,
             _ => return None,
         };
         self.at += 1;
         Some(arithmetic)
     }
 
-    /// A whole path. `first` is its first operand, where that has been read already.
-    fn sum(&mut self, first: Option<Node>) -> Result<Node> {
+    /// A whole path. `first` is its first operand, if already read.
+    fn sum(&mut self, first: Option<PathNode>) -> Result<PathNode> {
         let mut left = match first {
             Some(first) => self.rest(first, 0)?,
             None => self.operand(0)?,
@@ -116,23 +116,28 @@ impl<'a> Parser<'a> {
             if !is_closed {
                 return Ok(node);
             }
-            // A number ends the operation: what follows it applies to the result.
+            // A number ends the operation: what follows applies to the result.
             left = self.rest(node, 0)?;
         }
         Ok(left)
     }
 
-    /// The right side of an operation, and whether it is a number that stands alone. After a number, only one of its own
-    /// kind may stand so.
-    fn operation(&mut self, left: Operand, operator: Arithmetic, after_number: bool) -> Result<(Node, bool)> {
+    /// The right side of an operation, and whether it is a bare number. After a number, only a number of the same kind
+    /// may be bare.
+    fn operation(
+        &mut self,
+        left: Operand,
+        operator: Arithmetic,
+        after_number: bool,
+    ) -> Result<(PathNode, bool)> {
         let constant = match self.peek() {
-            Some(Token::Integer(number)) => Some(Value::from(*number)),
-            Some(Token::Float(number)) => Some(Value::from(*number)),
+            Some(PathToken::Integer(number)) => Some(Value::from(*number)),
+            Some(PathToken::Float(number)) => Some(Value::from(*number)),
             _ => None,
         };
         let next = self.tokens.get(self.at + 1);
         if let Some(constant) = constant
-            && !matches!(next, Some(Token::Sign('+' | '-' | '*')))
+            && !matches!(next, Some(PathToken::Sign('+' | '-' | '*')))
         {
             if after_number
                 && let Operand::Constant(left) = &left
@@ -141,29 +146,29 @@ impl<'a> Parser<'a> {
                 return Err(self.unexpected());
             }
             self.at += 1;
-            let node = Node::Operation(Box::new(left), operator, Box::new(Operand::Constant(constant)));
+            let node = PathNode::Operation(Box::new(left), operator, Box::new(Operand::Constant(constant)));
             return Ok((self.count(node)?, true));
         }
         let right = operand_of(self.deeper(|parser| parser.sum(None))?);
-        let node = self.count(Node::Operation(Box::new(left), operator, Box::new(right)))?;
+        let node = self.count(PathNode::Operation(Box::new(left), operator, Box::new(right)))?;
         Ok((node, false))
     }
 
-    fn operand(&mut self, tightness: u8) -> Result<Node> {
+    fn operand(&mut self, tightness: u8) -> Result<PathNode> {
         let first = self.primary()?;
         self.rest(first, tightness)
     }
 
-    /// What follows `left` and binds at least so tightly.
-    fn rest(&mut self, mut left: Node, tightness: u8) -> Result<Node> {
+    /// Parses operators that bind at least as tightly as `tightness`, with `left` as the first operand.
+    fn rest(&mut self, mut left: PathNode, tightness: u8) -> Result<PathNode> {
         loop {
             let operator = match self.peek() {
-                Some(Token::DoubleDot) => DESCENDANTS,
-                Some(Token::Sign('.')) => CHILD,
-                Some(Token::Sign('|')) => UNION,
-                Some(Token::Sign('&')) => INTERSECTION,
-                Some(Token::Where) => WHERE,
-                Some(Token::Sign('[')) if tightness == 0 => {
+                Some(PathToken::DoubleDot) => DESCENDANTS,
+                Some(PathToken::Sign('.')) => CHILD,
+                Some(PathToken::Sign('|')) => UNION,
+                Some(PathToken::Sign('&')) => INTERSECTION,
+                Some(PathToken::Where) => WHERE,
+                Some(PathToken::Sign('[')) if tightness == 0 => {
                     self.at += 1;
                     let right = self.deeper(|parser| parser.brackets(true))?;
                     left = left.then(right);
@@ -177,37 +182,37 @@ impl<'a> Parser<'a> {
             self.at += 1;
             let right = self.deeper(|parser| parser.operand(operator + 1))?;
             left = self.count(match operator {
-                DESCENDANTS => Node::Descendants(Box::new(left), Box::new(right)),
+                DESCENDANTS => PathNode::Descendants(Box::new(left), Box::new(right)),
                 CHILD => left.then(right),
-                UNION => Node::Union(Box::new(left), Box::new(right)),
-                INTERSECTION => Node::Intersection,
-                _ => Node::Where(Box::new(left), Box::new(right)),
+                UNION => PathNode::Union(Box::new(left), Box::new(right)),
+                INTERSECTION => PathNode::Intersection,
+                _ => PathNode::Where(Box::new(left), Box::new(right)),
             })?;
         }
     }
 
-    fn primary(&mut self) -> Result<Node> {
+    fn primary(&mut self) -> Result<PathNode> {
         let token = self.peek().ok_or_else(|| self.unexpected())?;
         let node = match token {
-            Token::Name(_) => Node::Fields(self.names()?),
-            Token::Integer(_) | Token::Float(_) => return self.number(),
-            Token::Operator(text) => {
+            PathToken::Name(_) => PathNode::Fields(self.names()?),
+            PathToken::Integer(_) | PathToken::Float(_) => return self.number(),
+            PathToken::Operator(text) => {
                 self.at += 1;
                 named(text)?
             }
-            Token::Sign(sign @ ('*' | '$' | '@')) => {
+            PathToken::Sign(sign @ ('*' | '$' | '@')) => {
                 self.at += 1;
                 match sign {
-                    '*' => Node::AllFields,
-                    '$' => Node::Root,
-                    _ => Node::This,
+                    '*' => PathNode::AllFields,
+                    '$' => PathNode::Root,
+                    _ => PathNode::This,
                 }
             }
-            Token::Sign('[') => {
+            PathToken::Sign('[') => {
                 self.at += 1;
                 self.deeper(|parser| parser.brackets(false))?
             }
-            Token::Sign('(') => {
+            PathToken::Sign('(') => {
                 self.at += 1;
                 let inner = self.deeper(|parser| parser.sum(None))?;
                 self.expect_sign(')')?;
@@ -218,11 +223,11 @@ impl<'a> Parser<'a> {
         self.count(fields(node))
     }
 
-    /// An operation that begins with a number; it reaches as far as it can.
-    fn number(&mut self) -> Result<Node> {
+    /// An operation that begins with a number; it extends as far as possible.
+    fn number(&mut self) -> Result<PathNode> {
         let constant = match self.peek() {
-            Some(Token::Integer(number)) => Value::from(*number),
-            Some(Token::Float(number)) => Value::from(*number),
+            Some(PathToken::Integer(number)) => Value::from(*number),
+            Some(PathToken::Float(number)) => Value::from(*number),
             _ => return Err(self.unexpected()),
         };
         self.at += 1;
@@ -234,7 +239,7 @@ impl<'a> Parser<'a> {
     fn names(&mut self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         loop {
-            let Some(Token::Name(name)) = self.peek() else { return Err(self.unexpected()) };
+            let Some(PathToken::Name(name)) = self.peek() else { return Err(self.unexpected()) };
             names.push(name.clone());
             self.at += 1;
             if !self.skip_sign(',') {
@@ -243,36 +248,36 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands in brackets, and the closing one. Filters and orders need something before them.
-    fn brackets(&mut self, is_after: bool) -> Result<Node> {
+    /// The content of brackets and the closing bracket. Filters and sort keys need an operand before them.
+    fn brackets(&mut self, is_after: bool) -> Result<PathNode> {
         let node = match self.peek() {
-            Some(Token::Name(_)) => fields(Node::Fields(self.names()?)),
-            Some(Token::Sign('*')) => {
+            Some(PathToken::Name(_)) => fields(PathNode::Fields(self.names()?)),
+            Some(PathToken::Sign('*')) => {
                 self.at += 1;
-                Node::Slice(None, None)
+                PathNode::Slice(None, None)
             }
-            Some(Token::Integer(_) | Token::Sign(':')) => {
+            Some(PathToken::Integer(_) | PathToken::Sign(':')) => {
                 let start = self.integer();
                 match (start, self.skip_sign(':')) {
-                    (Some(index), false) => Node::Index(index),
+                    (Some(index), false) => PathNode::Index(index),
                     (None, false) => return Err(self.unexpected()),
-                    (start, true) => Node::Slice(start, self.integer()),
+                    (start, true) => PathNode::Slice(start, self.integer()),
                 }
             }
-            Some(Token::Sign('?')) if is_after => {
+            Some(PathToken::Sign('?')) if is_after => {
                 self.at += 1;
                 match self.conditions()? {
-                    Item::Conditions(conditions) => Node::Filter(conditions),
-                    Item::Path(target) => Node::Filter(vec![Condition { target, test: None }]),
+                    Item::Conditions(conditions) => PathNode::Filter(conditions),
+                    Item::Path(target) => PathNode::Filter(vec![Condition { target, test: None }]),
                 }
             }
-            Some(Token::Sort { .. }) if is_after => {
+            Some(PathToken::Sort { .. }) if is_after => {
                 let mut orders = Vec::new();
-                while let Some(Token::Sort { descending }) = self.peek() {
+                while let Some(PathToken::Sort { descending }) = self.peek() {
                     self.at += 1;
                     orders.push((self.sum(None)?, *descending));
                 }
-                Node::Sorted(orders)
+                PathNode::Sorted(orders)
             }
             _ => return Err(self.unexpected()),
         };
@@ -281,12 +286,12 @@ impl<'a> Parser<'a> {
     }
 
     fn integer(&mut self) -> Option<i64> {
-        let Some(Token::Integer(number)) = self.peek() else { return None };
+        let Some(PathToken::Integer(number)) = self.peek() else { return None };
         self.at += 1;
         Some(*number)
     }
 
-    /// Conditions with `&` between them; a path alone where that is all there is.
+    /// Conditions joined by `&`; a single path is returned as such.
     fn conditions(&mut self) -> Result<Item> {
         let first = self.condition()?;
         if !self.is_sign('&') {
@@ -311,13 +316,13 @@ impl<'a> Parser<'a> {
         } else {
             self.sum(None)?
         };
-        let Some(Token::Comparison(sign)) = self.peek() else { return Ok(Item::Path(target)) };
+        let Some(PathToken::Comparison(sign)) = self.peek() else { return Ok(Item::Path(target)) };
         self.at += 1;
         let constant = match self.peek() {
-            Some(Token::Name(text)) => Value::from(text.as_str()),
-            Some(Token::Integer(number)) => Value::from(*number),
-            Some(Token::Float(number)) => Value::from(*number),
-            Some(Token::Bool(value)) => Value::from(*value),
+            Some(PathToken::Name(text)) => Value::from(text.as_str()),
+            Some(PathToken::Integer(number)) => Value::from(*number),
+            Some(PathToken::Float(number)) => Value::from(*number),
+            Some(PathToken::Bool(value)) => Value::from(*value),
             _ => return Err(self.unexpected()),
         };
         self.at += 1;
@@ -350,31 +355,31 @@ fn test(sign: &str, constant: Value) -> Result<Test> {
     Ok(Test::Compare(comparison, constant))
 }
 
-fn fields(node: Node) -> Node {
+fn fields(node: PathNode) -> PathNode {
     match node {
-        Node::Fields(names) if names == ["*"] => Node::AllFields,
+        PathNode::Fields(names) if names == ["*"] => PathNode::AllFields,
         node => node,
     }
 }
 
-/// A single name as an operand is a text: a field would be written with a dot.
-fn operand_of(node: Node) -> Operand {
+/// A single name as an operand is a text: a field needs a dot.
+fn operand_of(node: PathNode) -> Operand {
     match node {
-        Node::AllFields => Operand::Constant(Value::from("*")),
-        Node::Fields(mut names) if names.len() == 1 => Operand::Constant(Value::from(names.remove(0))),
+        PathNode::AllFields => Operand::Constant(Value::from("*")),
+        PathNode::Fields(mut names) if names.len() == 1 => Operand::Constant(Value::from(names.remove(0))),
         node => Operand::Path(node),
     }
 }
 
-fn named(text: &str) -> Result<Node> {
+fn named(text: &str) -> Result<PathNode> {
     match text {
-        "this" => Ok(Node::This),
-        "parent" => Ok(Node::Parent),
-        "len" => Ok(Node::Length),
-        "sorted" => Ok(Node::Sorted(Vec::new())),
-        _ if text.starts_with("split(") => Split::parse(text).map(Node::Split),
+        "this" => Ok(PathNode::This),
+        "parent" => Ok(PathNode::Parent),
+        "len" => Ok(PathNode::Length),
+        "sorted" => Ok(PathNode::Sorted(Vec::new())),
+        _ if text.starts_with("split(") => Split::parse(text).map(PathNode::Split),
         _ if text.starts_with("sub(") => {
-            Substitution::parse(text).map(|substitution| Node::Substitution(Box::new(substitution)))
+            Substitution::parse(text).map(|substitution| PathNode::Substitution(Box::new(substitution)))
         }
         _ => Err(DefinitionError(format!("an unknown operator `{text}`"))),
     }

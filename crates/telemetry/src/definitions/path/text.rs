@@ -1,4 +1,4 @@
-//! The operators on texts: a piece of one, and a substitution in one.
+//! The text operators: `split` and `sub`.
 
 use std::sync::LazyLock;
 
@@ -9,13 +9,13 @@ use crate::definitions::{
     pattern::{Pattern, Replacement},
 };
 
-/// What stands behind the last parenthesis counts for nothing.
+/// Text after the last parenthesis is ignored.
 static SPLIT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\Asplit\((.),\s+([0-9]+),\s+([0-9]+|-1)\)").expect("a correct expression"));
 static SUBSTITUTION: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\Asub\(/(.*)/,\s+(.*)\)").expect("a correct expression"));
 
-/// `split(separator, segment, splits at most)`, -1 of which is no limit.
+/// `split(separator, segment, splits at most)`; -1 splits is no limit.
 #[derive(Clone, Debug)]
 pub struct Split {
     separator: String,
@@ -39,7 +39,7 @@ impl Split {
         })
     }
 
-    /// The segment, if there is one of that number.
+    /// The segment with this index, if it exists.
     pub fn of<'a>(&self, text: &'a str) -> Option<&'a str> {
         match self.splits_max {
             None => text.split(self.separator.as_str()).nth(self.segment),
@@ -65,7 +65,7 @@ impl Substitution {
         Ok(Substitution { pattern, replacement })
     }
 
-    /// The text that comes out; `None` where it is the one that went in.
+    /// The substituted text; `None` if nothing changed.
     pub fn of(&self, text: &str) -> Result<Option<String>, LookupError> {
         let substituted = self.pattern.substitute(&self.replacement, text)?;
         Ok((substituted != text).then_some(substituted))

@@ -1,14 +1,14 @@
-//! Follows a path through a document.
+//! Evaluates a path on a document.
 //!
-//! What the original raises is an error here; what it swallows finds nothing. The work is bounded: a path with several `..`
-//! could otherwise look at a document as often as it has parts, times itself.
+//! Where jsonpath-rw-ext raises, this returns an error; where it ignores an error, there is no match. Work is bounded:
+//! a path with several `..` could otherwise take polynomial time.
 
 use std::{borrow::Cow, cmp::Ordering, rc::Rc};
 
 use serde_json::Value;
 
 use super::{
-    node::{Arithmetic, Comparison, Condition, Node, Operand, Test},
+    node::{Arithmetic, Comparison, Condition, Operand, PathNode, Test},
     order,
 };
 use crate::definitions::{
@@ -16,27 +16,27 @@ use crate::definitions::{
     python::{self, NoResult, NotNumber, Numeric},
 };
 
-/// Values that one look-up may come by.
+/// Maximum number of values visited by one look-up.
 const WORK_MAX: usize = 1_000_000;
 
 type Result<T> = std::result::Result<T, LookupError>;
 
-/// A value on the way, and where it was found.
+/// A value during evaluation, and where it was found.
 #[derive(Clone, Debug)]
 pub struct Datum<'a> {
     pub value: Cow<'a, Value>,
-    /// The parent of a document, which some steps get along with.
+    /// The parent of the document, which some steps tolerate.
     pub is_absent: bool,
-    /// The document as it came, not yet the result of a step.
+    /// The whole document, not yet the result of a step.
     is_whole: bool,
-    place: Place,
-    /// Known only where a path asks for it.
+    place: Position,
+    /// Parent link; set only if the path needs it.
     context: Option<Rc<Datum<'a>>>,
 }
 
-/// Where in its context a value stands.
+/// The position of a value in its parent.
 #[derive(Clone, Debug)]
-enum Place {
+enum Position {
     Nowhere,
     Key(String),
     Index(i64),
@@ -48,15 +48,15 @@ impl<'a> Datum<'a> {
     }
 
     fn alone(value: Cow<'a, Value>) -> Self {
-        Datum { value, is_absent: false, is_whole: false, place: Place::Nowhere, context: None }
+        Datum { value, is_absent: false, is_whole: false, place: Position::Nowhere, context: None }
     }
 
-    /// Names and indexes from the document down to here, with dots between them.
+    /// Names and indexes from the document to this value, joined by dots.
     pub fn path(&self) -> String {
         let own = match &self.place {
-            Place::Nowhere => String::new(),
-            Place::Key(key) => key.clone(),
-            Place::Index(index) => format!("[{index}]"),
+            Position::Nowhere => String::new(),
+            Position::Key(key) => key.clone(),
+            Position::Index(index) => format!("[{index}]"),
         };
         match &self.context {
             None => String::new(),
@@ -65,7 +65,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// A part of the value; a value that was made has parts of its own.
+    /// A part of the value; parts of a created value are owned.
     fn part(&self, part: impl for<'x> Fn(&'x Value) -> Option<&'x Value>) -> Option<Cow<'a, Value>> {
         match &self.value {
             Cow::Borrowed(value) => part(value).map(Cow::Borrowed),
@@ -74,10 +74,10 @@ impl<'a> Datum<'a> {
     }
 }
 
-/// What a step finds.
+/// The result of a step.
 pub enum Matches<'a> {
     Many(Vec<Datum<'a>>),
-    /// A value that stands where a list of them is expected: what cannot be sorted is handed on like this.
+    /// A value where a list is expected: an unsortable value is passed on like this.
     Bare(Datum<'a>),
 }
 
@@ -85,7 +85,7 @@ impl<'a> Matches<'a> {
     pub fn many(self) -> Result<Vec<Datum<'a>>> {
         match self {
             Matches::Many(all) => Ok(all),
-            Matches::Bare(_) => wrong("only lists and objects can be sorted"),
+            Matches::Bare(_) => error("only lists and objects can be sorted"),
         }
     }
 
@@ -97,11 +97,11 @@ impl<'a> Matches<'a> {
     }
 }
 
-fn wrong<T>(what: &str) -> Result<T> {
+fn error<T>(what: &str) -> Result<T> {
     Err(LookupError(what.to_owned()))
 }
 
-/// One look-up.
+/// The state of one look-up.
 pub struct Walk {
     work_left: usize,
     with_context: bool,
@@ -126,7 +126,7 @@ impl Walk {
         &self,
         parent: &Datum<'a>,
         value: Cow<'a, Value>,
-        place: impl FnOnce() -> Place,
+        place: impl FnOnce() -> Position,
     ) -> Datum<'a> {
         if !self.with_context {
             return Datum::alone(value);
@@ -135,22 +135,22 @@ impl Walk {
         Datum { place: place(), context, ..Datum::alone(value) }
     }
 
-    pub fn find<'a>(&mut self, node: &Node, datum: &Datum<'a>) -> Result<Matches<'a>> {
+    pub fn find<'a>(&mut self, node: &PathNode, datum: &Datum<'a>) -> Result<Matches<'a>> {
         self.work(1)?;
         let found = match node {
-            Node::Root => vec![root(datum)],
-            Node::This => vec![Datum { is_absent: false, is_whole: false, ..datum.clone() }],
-            Node::Parent => vec![match &datum.context {
+            PathNode::Root => vec![root(datum)],
+            PathNode::This => vec![Datum { is_absent: false, is_whole: false, ..datum.clone() }],
+            PathNode::Parent => vec![match &datum.context {
                 Some(context) => Datum::clone(context),
                 None => Datum { is_absent: true, ..Datum::alone(Cow::Owned(Value::Null)) },
             }],
-            Node::Fields(names) if names.iter().any(|name| name == "*") => self.all_fields(datum)?,
-            Node::Fields(names) => self.fields(names, datum),
-            Node::AllFields => self.all_fields(datum)?,
-            Node::Index(index) => self.index(*index, datum)?,
-            Node::Slice(start, end) => self.slice(*start, *end, datum)?,
-            Node::Sequence(steps) => self.sequence(steps, datum)?,
-            Node::Descendants(left, right) => {
+            PathNode::Fields(names) if names.iter().any(|name| name == "*") => self.all_fields(datum)?,
+            PathNode::Fields(names) => self.fields(names, datum),
+            PathNode::AllFields => self.all_fields(datum)?,
+            PathNode::Index(index) => self.index(*index, datum)?,
+            PathNode::Slice(start, end) => self.slice(*start, *end, datum)?,
+            PathNode::Sequence(steps) => self.sequence(steps, datum)?,
+            PathNode::Descendants(left, right) => {
                 let starts = match self.find(left, datum)? {
                     Matches::Many(all) => all,
                     Matches::Bare(one) => vec![one],
@@ -161,12 +161,12 @@ impl Walk {
                 }
                 found
             }
-            Node::Union(left, right) => {
+            PathNode::Union(left, right) => {
                 let mut found = self.find(left, datum)?.many()?;
                 found.extend(self.find(right, datum)?.many()?);
                 found
             }
-            Node::Where(left, right) => {
+            PathNode::Where(left, right) => {
                 let mut found = Vec::new();
                 for datum in self.find(left, datum)?.many()? {
                     if self.find(right, &datum)?.is_something() {
@@ -175,10 +175,10 @@ impl Walk {
                 }
                 found
             }
-            Node::Intersection => return wrong("& has no meaning between paths"),
-            Node::Filter(conditions) => self.filter(conditions, datum)?,
-            Node::Sorted(orders) => return self.sorted(orders, datum),
-            Node::Length => {
+            PathNode::Intersection => return error("& has no meaning between paths"),
+            PathNode::Filter(conditions) => self.filter(conditions, datum)?,
+            PathNode::Sorted(orders) => return self.sorted(orders, datum),
+            PathNode::Length => {
                 let length = match datum.value.as_ref() {
                     Value::String(text) => Some(text.chars().count()),
                     Value::Array(items) => Some(items.len()),
@@ -187,23 +187,23 @@ impl Walk {
                 };
                 length.map(|length| Datum::alone(Cow::Owned(Value::from(length)))).into_iter().collect()
             }
-            Node::Substitution(substitution) => {
+            PathNode::Substitution(substitution) => {
                 let Some(text) = datum.value.as_str() else {
-                    return wrong("only texts can be substituted in");
+                    return error("only texts can be substituted in");
                 };
                 let text = substitution.of(text)?;
                 text.map(|text| Datum::alone(Cow::Owned(Value::String(text)))).into_iter().collect()
             }
-            Node::Split(split) => {
+            PathNode::Split(split) => {
                 let segment = datum.value.as_str().and_then(|text| split.of(text));
                 segment.map(|text| Datum::alone(Cow::Owned(Value::from(text)))).into_iter().collect()
             }
-            Node::Operation(left, operator, right) => self.operation(left, *operator, right, datum)?,
+            PathNode::Operation(left, operator, right) => self.operation(left, *operator, right, datum)?,
         };
         Ok(Matches::Many(found))
     }
 
-    fn sequence<'a>(&mut self, steps: &[Node], datum: &Datum<'a>) -> Result<Vec<Datum<'a>>> {
+    fn sequence<'a>(&mut self, steps: &[PathNode], datum: &Datum<'a>) -> Result<Vec<Datum<'a>>> {
         let Some((first, rest)) = steps.split_first() else { return Ok(vec![datum.clone()]) };
         let mut found = self.find(first, datum)?.many()?;
         for step in rest {
@@ -219,7 +219,7 @@ impl Walk {
     fn fields<'a>(&self, names: &[String], datum: &Datum<'a>) -> Vec<Datum<'a>> {
         let find = |name: &String| {
             let value = datum.part(|value| value.as_object()?.get(name))?;
-            Some(self.child(datum, value, || Place::Key(name.clone())))
+            Some(self.child(datum, value, || Position::Key(name.clone())))
         };
         names.iter().filter_map(find).collect()
     }
@@ -237,7 +237,7 @@ impl Walk {
             match usize::try_from(at) {
                 Ok(at) if at < length => Ok(Some(at)),
                 Ok(_) => Ok(None),
-                Err(_) => wrong("an index before the beginning"),
+                Err(_) => error("an index before the beginning"),
             }
         };
         let value = match datum.value.as_ref() {
@@ -250,12 +250,12 @@ impl Walk {
             Value::Object(entries) if usize::try_from(index).is_ok_and(|index| index >= entries.len()) => {
                 None
             }
-            _ => return wrong("an index into what is no list"),
+            _ => return error("an index into what is no list"),
         };
-        Ok(value.map(|value| self.child(datum, value, || Place::Index(index))).into_iter().collect())
+        Ok(value.map(|value| self.child(datum, value, || Position::Index(index))).into_iter().collect())
     }
 
-    /// An object, a number or a text counts as a list of one.
+    /// An object, a number or a text counts as a list of one element.
     fn slice<'a>(
         &mut self,
         start: Option<i64>,
@@ -266,7 +266,7 @@ impl Walk {
             Value::Array(items) => items.len(),
             Value::Object(_) | Value::String(_) | Value::Bool(_) => 1,
             Value::Number(number) if !number.is_f64() => 1,
-            _ => return wrong("a slice of what is no list"),
+            _ => return error("a slice of what is no list"),
         };
         let bound = |bound: i64| {
             let length = length as i64;
@@ -279,7 +279,7 @@ impl Walk {
                 Value::Array(_) => datum.part(|value| value.get(at))?,
                 _ => datum.value.clone(),
             };
-            Some(self.child(datum, value, || Place::Index(at as i64)))
+            Some(self.child(datum, value, || Position::Index(at as i64)))
         };
         let mut found: Vec<_> = (start..end).filter_map(one).collect();
         if !datum.value.is_array()
@@ -292,24 +292,24 @@ impl Walk {
         Ok(found)
     }
 
-    fn descend<'a>(&mut self, node: &Node, datum: &Datum<'a>, found: &mut Vec<Datum<'a>>) -> Result<()> {
+    fn descend<'a>(&mut self, node: &PathNode, datum: &Datum<'a>, found: &mut Vec<Datum<'a>>) -> Result<()> {
         let here = self.find(node, datum)?;
         if datum.is_absent {
-            return wrong("a value has no parent");
+            return error("a value has no parent");
         }
         found.extend(here.many()?);
         match datum.value.as_ref() {
             Value::Array(items) => {
                 for at in 0..items.len() {
                     let Some(value) = datum.part(|value| value.get(at)) else { continue };
-                    let child = self.child(datum, value, || Place::Index(at as i64));
+                    let child = self.child(datum, value, || Position::Index(at as i64));
                     self.descend(node, &child, found)?;
                 }
             }
             Value::Object(entries) => {
                 for name in entries.keys() {
                     let Some(value) = datum.part(|value| value.get(name)) else { continue };
-                    let child = self.child(datum, value, || Place::Key(name.clone()));
+                    let child = self.child(datum, value, || Position::Key(name.clone()));
                     self.descend(node, &child, found)?;
                 }
             }
@@ -327,7 +327,7 @@ impl Walk {
                 holds &= self.holds(condition, item)?;
             }
             if holds && let Some(value) = datum.part(|value| value.get(at)) {
-                found.push(self.child(datum, value, || Place::Index(at as i64)));
+                found.push(self.child(datum, value, || Position::Index(at as i64)));
             }
         }
         Ok(found)
@@ -339,7 +339,7 @@ impl Walk {
         let mut holds = false;
         for datum in found.many()? {
             if datum.is_absent {
-                return wrong("a value has no parent");
+                return error("a value has no parent");
             }
             if !datum.value.is_null() {
                 holds |= passes(test, &datum.value)?;
@@ -348,9 +348,9 @@ impl Walk {
         Ok(holds)
     }
 
-    fn sorted<'a>(&mut self, orders: &[(Node, bool)], datum: &Datum<'a>) -> Result<Matches<'a>> {
+    fn sorted<'a>(&mut self, orders: &[(PathNode, bool)], datum: &Datum<'a>) -> Result<Matches<'a>> {
         if datum.is_absent || datum.is_whole {
-            return wrong("only what was found can be sorted");
+            return error("only what was found can be sorted");
         }
         let mut items = match datum.value.as_ref() {
             Value::Object(entries) if orders.is_empty() => {
@@ -367,8 +367,8 @@ impl Walk {
         Ok(Matches::Many(vec![Datum::alone(Cow::Owned(Value::Array(items)))]))
     }
 
-    /// By the first of the orders that sees a difference; one that does not find exactly one value sees none.
-    fn is_before(&mut self, orders: &[(Node, bool)], left: &Value, right: &Value) -> Result<bool> {
+    /// Compares by the first sort key that differs. A key that does not match exactly one value is skipped.
+    fn is_before(&mut self, orders: &[(PathNode, bool)], left: &Value, right: &Value) -> Result<bool> {
         for (node, is_descending) in orders {
             let left = self.find(node, &Datum::alone(Cow::Borrowed(left)))?;
             let right = self.find(node, &Datum::alone(Cow::Borrowed(right)))?;
@@ -378,7 +378,7 @@ impl Walk {
             let (left, right) = (left.many()?, right.many()?);
             let ([left], [right]) = (left.as_slice(), right.as_slice()) else { continue };
             if left.is_absent || right.is_absent {
-                return wrong("a value has no parent");
+                return error("a value has no parent");
             }
             if !python::is_equal(&left.value, &right.value) {
                 return Ok(is_less(&left.value, &right.value)? != *is_descending);
@@ -422,13 +422,13 @@ impl Walk {
         let mut results = Vec::with_capacity(pairs.len());
         for (left, right) in pairs {
             if left.is_absent || right.is_absent {
-                return wrong("a value has no parent");
+                return error("a value has no parent");
             }
             match python::arithmetic(&left.value, operator, &right.value) {
                 Ok(value) => results.push(Datum::alone(Cow::Owned(value))),
                 Err(NoResult::Types) => return Ok(Vec::new()),
-                Err(NoResult::Infinite) => return wrong("a number beyond all limits"),
-                Err(NoResult::TooLong) => return wrong("a text or a list that is too long"),
+                Err(NoResult::Infinite) => return error("a number beyond all limits"),
+                Err(NoResult::TooLong) => return error("a text or a list that is too long"),
             }
             if let Some(Value::Array(items)) = results.last().map(|datum| datum.value.as_ref()) {
                 self.work(items.len())?;
@@ -438,7 +438,7 @@ impl Walk {
     }
 }
 
-/// `$`: the document; where contexts are not known, it stands at the beginning only.
+/// `$`: the document. Without parent links, it can only be at the beginning.
 fn root<'a>(datum: &Datum<'a>) -> Datum<'a> {
     let mut root = datum;
     while let Some(context) = &root.context {
@@ -450,23 +450,23 @@ fn root<'a>(datum: &Datum<'a>) -> Datum<'a> {
 fn is_less(left: &Value, right: &Value) -> Result<bool> {
     match python::compare(left, right) {
         Some(order) => Ok(order == Ordering::Less),
-        None => wrong("values that have no order"),
+        None => error("values that have no order"),
     }
 }
 
-/// Whether a value that was found compares so. One that is compared with an integer is turned into one first.
+/// Whether a value passes a comparison. It is converted to an integer first if the constant is one.
 fn passes(test: &Test, value: &Value) -> Result<bool> {
     let (comparison, constant) = match test {
         Test::Match(pattern) => {
             return match value.as_str() {
                 Some(text) => pattern.matches(text),
-                None => wrong("only texts match an expression"),
+                None => error("only texts match an expression"),
             };
         }
         Test::MatchNumber(constant) => {
-            // What cannot be turned into an integer is passed over before that.
+            // Values that cannot be converted to an integer do not match, before the error below.
             let is_passed_over = !constant.is_f64() && python::int(value) == Err(NotNumber::Text);
-            return if is_passed_over { Ok(false) } else { wrong("a number is no regular expression") };
+            return if is_passed_over { Ok(false) } else { error("a number is no regular expression") };
         }
         Test::Compare(comparison, constant) => (*comparison, constant),
     };
@@ -479,7 +479,7 @@ fn passes(test: &Test, value: &Value) -> Result<bool> {
                 &number
             }
             Err(NotNumber::Text) => return Ok(false),
-            Err(NotNumber::Type) => return wrong("only numbers and texts can be turned into numbers"),
+            Err(NotNumber::Type) => return error("only numbers and texts can be turned into numbers"),
         }
     } else {
         value
@@ -489,7 +489,7 @@ fn passes(test: &Test, value: &Value) -> Result<bool> {
         Comparison::NotEqual => return Ok(!python::is_equal(value, constant)),
         _ => {}
     }
-    let Some(order) = python::compare(value, constant) else { return wrong("values that have no order") };
+    let Some(order) = python::compare(value, constant) else { return error("values that have no order") };
     Ok(match comparison {
         Comparison::Less => order.is_lt(),
         Comparison::LessOrEqual => order.is_le(),

@@ -1,11 +1,11 @@
-//! `bitfield`: a number of bits, each of which says whether something was found or has a value.
+//! `bitfield`: an integer whose bits say whether a path was found or has a value.
 
 use serde_json::{Map, Value};
 
 use super::{Match, integer};
 use crate::definitions::{DefinitionError, python};
 
-/// A trait's integer has 63 bits and a sign.
+/// Trait integers have 63 bits and a sign.
 const BIT_MAX: i64 = 62;
 
 #[derive(Clone, Debug)]
@@ -18,12 +18,12 @@ pub struct Bitfield {
 struct Flag {
     path: String,
     bits: i64,
-    /// `None`: that it was found is enough.
+    /// `None`: it is enough that the path was found.
     value: Option<Value>,
 }
 
 impl Bitfield {
-    /// `initial_bitfield` (0) and `flags`, each with `path`, `bit` and perhaps `value`.
+    /// `initial_bitfield` (default 0) and `flags`, each with `path`, `bit` and optionally `value`.
     pub fn parse(parameters: &Map<String, Value>) -> Result<Self, DefinitionError> {
         let initial = integer(parameters, "initial_bitfield")?.unwrap_or(0);
         let flags = match parameters.get("flags") {
@@ -38,7 +38,7 @@ impl Bitfield {
     pub fn of(&self, found: &[Match<'_>]) -> Value {
         let mut bits = self.initial;
         for flag in &self.flags {
-            // The last one counts where several have the same path.
+            // The last match counts if several have the same path.
             let found = found.iter().rev().find(|(path, _)| *path == flag.path);
             let is_set = found.is_some_and(|(_, value)| {
                 flag.value.as_ref().is_none_or(|wanted| python::is_equal(value, wanted))

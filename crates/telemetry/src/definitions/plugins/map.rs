@@ -1,4 +1,4 @@
-//! `map`: other values in place of known ones.
+//! `map`: replaces known values by others.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::definitions::{DefinitionError, LookupError, python};
 
-/// Keys are texts here, as those of JSON: a number in a message finds the key that is written like it.
+/// Keys are texts, as in JSON: a number matches the key that is written like it.
 #[derive(Clone, Debug)]
 pub struct Mapping {
     values: HashMap<String, Value>,
@@ -15,7 +15,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// `values`, `default` (none) and `case_sensitive` (true).
+    /// `values`, `default` (default: none) and `case_sensitive` (default: true).
     pub fn parse(parameters: &Map<String, Value>) -> Result<Self, DefinitionError> {
         let is_case_sensitive = parameters.get("case_sensitive").is_none_or(python::is_true);
         let Some(Value::Object(values)) = parameters.get("values").filter(|values| python::is_true(values))
@@ -28,7 +28,7 @@ impl Mapping {
         Ok(Mapping { values, default, is_case_sensitive })
     }
 
-    /// What stands for a value; the default for an unknown one.
+    /// The mapped value, or the default for an unknown one.
     pub fn of(&self, value: &Value) -> Result<Value, LookupError> {
         let found = match value {
             Value::String(text) if self.is_case_sensitive => self.values.get(text),

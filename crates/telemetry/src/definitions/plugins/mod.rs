@@ -1,4 +1,4 @@
-//! What a definition can have done with the values that its paths find: one file per plug-in.
+//! Plug-ins, one per file: functions applied to the values that paths find.
 
 mod bitfield;
 mod map;
@@ -23,11 +23,11 @@ pub enum Plugin {
     Map(Mapping),
 }
 
-/// A value and its path, which is empty unless the plug-in looks at paths.
+/// A value and its path, which is empty unless the plug-in uses paths.
 pub type Match<'a> = (String, Cow<'a, Value>);
 
 impl Plugin {
-    /// In files it is a name, or an object with `name` and perhaps `parameters`.
+    /// In files: a name, or an object with `name` and optionally `parameters`.
     pub fn parse(definition: &Value) -> Result<Self, DefinitionError> {
         let (name, parameters) = match definition {
             Value::String(name) => (name.as_str(), None),
@@ -63,7 +63,7 @@ impl Plugin {
         }
     }
 
-    /// Whether it makes one value of each that was found, so that all of them can be asked for.
+    /// Whether it maps each value to one value, so that all values can be requested.
     pub fn makes_one_of_each(&self) -> bool {
         matches!(self, Plugin::Split(_))
     }
@@ -75,7 +75,7 @@ impl Plugin {
         }
     }
 
-    /// What it makes of what was found; `None` where it makes nothing of something.
+    /// The plug-in's results for the values found; `None` for a value without a result.
     pub fn values(&self, found: &[Match<'_>]) -> Result<Vec<Option<Value>>, LookupError> {
         match self {
             Plugin::Split(splitter) => Ok(found.iter().map(|(_, value)| splitter.of(value)).collect()),
@@ -86,7 +86,7 @@ impl Plugin {
     }
 }
 
-/// An integer among parameters.
+/// An integer parameter.
 fn integer(parameters: &Map<String, Value>, name: &str) -> Result<Option<i64>, DefinitionError> {
     match parameters.get(name) {
         None | Some(Value::Null) => Ok(None),

@@ -1,4 +1,4 @@
-//! `split`: a piece of each text.
+//! `split`: one segment of each text.
 
 use serde_json::{Map, Value};
 
@@ -7,15 +7,15 @@ use crate::definitions::{DefinitionError, python};
 
 #[derive(Clone, Debug)]
 pub struct Splitter {
-    /// `None`: white space.
+    /// `None`: whitespace.
     separator: Option<String>,
-    /// From the end where it is negative.
+    /// Counted from the end if negative.
     segment: i64,
     splits_max: Option<usize>,
 }
 
 impl Splitter {
-    /// `separator` (`.`), `segment` (0) and `max_split` (none, which is no limit).
+    /// `separator` (default `.`), `segment` (default 0) and `max_split` (default: no limit).
     pub fn parse(parameters: &Map<String, Value>) -> Result<Self, DefinitionError> {
         let separator = match parameters.get("separator") {
             None => Some(".".to_owned()),
@@ -30,7 +30,7 @@ impl Splitter {
         Ok(Splitter { separator, segment, splits_max })
     }
 
-    /// The segment of the value's text, if it has one of that number.
+    /// The segment of the value's text, if it exists.
     pub fn of(&self, value: &Value) -> Option<Value> {
         let text = python::text(value);
         let pieces: Vec<&str> = match (&self.separator, self.splits_max) {
@@ -45,7 +45,7 @@ impl Splitter {
     }
 }
 
-/// Words with any white space between them; after so many splits, all the rest.
+/// Words separated by whitespace; after `splits_max` splits, the rest is the last word.
 fn words(text: &str, splits_max: usize) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();

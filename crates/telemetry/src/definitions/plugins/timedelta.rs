@@ -1,11 +1,11 @@
-//! `timedelta`: seconds between two times, without a sign.
+//! `timedelta`: the absolute difference of two times in seconds.
 
 use serde_json::Value;
 
 use super::Match;
 use crate::definitions::isotime::IsoTime;
 
-/// `None` unless there are two values and both are times.
+/// `None` unless there are exactly two values and both are times.
 pub fn of(found: &[Match<'_>]) -> Option<Value> {
     let [(_, start), (_, end)] = found else {
         tracing::debug!(found = found.len(), "timedelta needs two times");

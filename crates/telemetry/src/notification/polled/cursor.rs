@@ -1,7 +1,8 @@
-//! A walk through a JSON text that stands within a JSON text, as oslo.messaging's envelope holds messages: without taking it out.
+//! A cursor over JSON escaped inside a JSON text, as oslo.messaging's envelope holds messages. Nothing is unescaped as
+//! a whole.
 //!
-//! Quotes are `\"` there and backslashes `\\`; other escapes of the outer text, which nobody needs, are left to the slow way.
-//! What is walked over is valid JSON, or the walk ends with `None`.
+//! Quotes are `\"` there and backslashes `\\`; other escapes of the outer text are rare and left to the slow path. The
+//! cursor validates the JSON that it passes over; otherwise it returns `None`.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use serde::de::IgnoredAny;
 
 use crate::messaging::unescape::next_special;
 
-/// Deeper values are left to the slow way.
+/// Deeper values are left to the slow path.
 const DEPTH_MAX: u32 = 64;
 
 pub struct Cursor<'a> {
@@ -18,17 +19,17 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Begins behind the quote that opens the inner text.
+    /// Starts after the quote that opens the inner text.
     pub fn new(text: &'a str, at: usize) -> Self {
         Cursor { text, at }
     }
 
-    /// What has not been walked over.
+    /// The remaining text.
     pub fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    /// Goes on behind these bytes, if they come next. They must end where a token does.
+    /// Consumes these bytes if they come next. They must end where a token does.
     #[inline]
     pub fn skip_same(&mut self, same: &str) -> bool {
         let is_same = self.rest().starts_with(same);
@@ -38,7 +39,7 @@ impl<'a> Cursor<'a> {
         is_same
     }
 
-    /// Goes on behind what is known to be a value.
+    /// Skips the bytes of a known value.
     pub fn advance(&mut self, length: usize) {
         self.at += length;
     }
@@ -62,7 +63,7 @@ impl<'a> Cursor<'a> {
         self.rest().starts_with(literal).then(|| self.at += literal.len())
     }
 
-    /// Whether there is a `null`, which is walked over then.
+    /// Consumes a `null`; returns whether there was one.
     pub fn is_null(&mut self) -> Option<bool> {
         if self.peek()? != b'n' {
             return Some(false);
@@ -71,7 +72,7 @@ impl<'a> Cursor<'a> {
         Some(true)
     }
 
-    /// Calls `member` with each key of an object; it walks over the value.
+    /// Calls `member` with each key of an object; it must consume the value.
     pub fn object(&mut self, mut member: impl FnMut(&mut Self, &str) -> Option<()>) -> Option<()> {
         self.list(b'{', b'}', |cursor| {
             let key = cursor.key()?;
@@ -79,12 +80,12 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Calls `element` at each element of an array; it walks over it.
+    /// Calls `element` at each element of an array; it must consume it.
     pub fn array(&mut self, element: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.list(b'[', b']', element)
     }
 
-    /// A member's key; the cursor is at its value then.
+    /// Consumes a member's key, up to the value.
     pub fn key(&mut self) -> Option<Cow<'a, str>> {
         let key = self.text()?;
         self.expect(b':')?;
@@ -92,7 +93,7 @@ impl<'a> Cursor<'a> {
         Some(key)
     }
 
-    /// Calls `part` at each part of an array or object; it walks over it.
+    /// Calls `part` at each element or member; it must consume it.
     #[inline]
     pub fn list(&mut self, begin: u8, end: u8, mut part: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.expect(begin)?;
@@ -112,13 +113,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A text; borrowed where it has no escapes.
+    /// Consumes a text; borrowed if it has no escapes.
     pub fn text(&mut self) -> Option<Cow<'a, str>> {
         let (text, has_escapes) = self.raw_text()?;
         if has_escapes { decoded(text).map(Cow::Owned) } else { Some(Cow::Borrowed(text)) }
     }
 
-    /// What stands between a text's quotes, and whether there are escapes in it, which may still be wrong.
+    /// Consumes a text; returns what is between the quotes, and whether it has escapes, not yet validated.
     #[inline]
     fn raw_text(&mut self) -> Option<(&'a str, bool)> {
         self.expect(b'\\')?;
@@ -127,7 +128,7 @@ impl<'a> Cursor<'a> {
         let mut has_escapes = false;
         loop {
             self.at = next_special(bytes, self.at)?;
-            // A bare quote would end the outer text, and a control character has no place in it.
+            // A bare quote would end the outer text, and control characters are invalid.
             self.expect_here(b'\\')?;
             match *bytes.get(self.at)? {
                 b'"' => break,
@@ -136,7 +137,7 @@ impl<'a> Cursor<'a> {
             }
             has_escapes = true;
             self.at += 1;
-            // What the inner backslash escapes may be escaped itself.
+            // The character after the inner backslash may be escaped itself.
             match *bytes.get(self.at)? {
                 b'\\' if matches!(bytes.get(self.at + 1)?, b'"' | b'\\') => self.at += 2,
                 b'\\' => return None,
@@ -158,7 +159,7 @@ impl<'a> Cursor<'a> {
         (*self.text.as_bytes().get(self.at)? == byte).then(|| self.at += 1)
     }
 
-    /// What is written like a number, which it need not be.
+    /// Consumes a token that looks like a number; not validated.
     pub fn raw_number(&mut self) -> Option<&'a str> {
         self.peek()?;
         let rest = self.rest();
@@ -175,7 +176,7 @@ impl<'a> Cursor<'a> {
         (is_plain || serde_json::from_str::<IgnoredAny>(number).is_ok()).then_some(())
     }
 
-    /// Walks over any value, and answers it as it stands.
+    /// Consumes any value and returns its raw text.
     pub fn value(&mut self) -> Option<&'a str> {
         self.peek()?;
         let start = self.at;
@@ -203,12 +204,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What stands between the quotes of a text with escapes.
+/// Unescapes a text.
 fn decoded(text: &str) -> Option<String> {
     let mut inner = String::with_capacity(text.len() + 2);
     inner.push('"');
     let mut rest = text;
-    // Only quotes and backslashes are escaped by the outer text here.
+    // The outer text escapes only quotes and backslashes here.
     while let Some(place) = rest.find('\\') {
         inner.push_str(&rest[..place]);
         inner.push_str(rest.get(place + 1..place + 2)?);

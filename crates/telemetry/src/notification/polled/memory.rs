@@ -1,16 +1,17 @@
-//! The metadata that resources came with last, as it stood in the message.
+//! Cache of each resource's last metadata, as raw bytes of the message.
 //!
-//! An agent sends the same metadata with each meter of a resource, and round after round. Comparing it with what is known takes a fraction of
-//! the time of walking over it; and since it is a whole object, a message that goes on with the same bytes goes on with the same object.
+//! Agents send the same metadata with each meter of a resource, round after round. Comparing bytes takes a fraction of
+//! the time of parsing. Metadata are a complete object, so a message that continues with the same bytes continues with
+//! the same object.
 
 use parking_lot::Mutex;
 
 use crate::hash::quick_hash;
 
-/// Resources, about; a power of two. One takes the place of another that falls into the same slot.
+/// Approximate number of resources; a power of two. A resource evicts another in the same slot.
 const SLOTS: usize = 1 << 14;
 
-/// Metadata of fewer bytes is walked over as quickly, and of more would take too much memory.
+/// Shorter metadata are parsed as quickly; longer ones would take too much memory.
 const BYTES: std::ops::RangeInclusive<usize> = 64..=2048;
 
 #[derive(Debug)]
@@ -31,17 +32,17 @@ impl Default for MetadataMemory {
 }
 
 impl MetadataMemory {
-    /// How long the metadata at the beginning of `rest` is, if it is what is known of the resource, and its hash.
-    pub fn recall(&self, resource: &str, rest: &str) -> Option<(usize, u64)> {
+    /// The length of the metadata at the start of `rest` if they equal the cached ones, and their hash.
+    pub fn matching_prefix(&self, resource: &str, rest: &str) -> Option<(usize, u64)> {
         let slot = self.slot(resource).lock();
         let entry = slot.as_ref().filter(|entry| rest.starts_with(&*entry.text))?;
         Some((entry.text.len(), entry.hash))
     }
 
-    /// Remembers metadata that has been walked over. Answers its hash.
-    pub fn keep(&self, resource: &str, text: &str) -> u64 {
+    /// Caches parsed metadata. Returns their hash.
+    pub fn insert(&self, resource: &str, text: &str) -> u64 {
         let hash = quick_hash(text.as_bytes(), 0);
-        // What is no object need not end where it did.
+        // Only an object is certain to end where it ended before.
         if !resource.is_empty() && text.starts_with('{') && BYTES.contains(&text.len()) {
             *self.slot(resource).lock() = Some(Entry { text: text.into(), hash });
         }
@@ -62,14 +63,14 @@ mod tests {
         let memory = MetadataMemory::default();
         let text = format!("{{\\\"a\\\": \\\"{}\\\"}}", "x".repeat(100));
         let rest = format!("{text}, more");
-        assert_eq!(memory.recall("r", &rest), None);
-        let hash = memory.keep("r", &text);
-        assert_eq!(memory.recall("r", &rest), Some((text.len(), hash)));
-        assert_eq!(memory.recall("other", &rest), None);
-        assert_eq!(memory.recall("r", &rest.replace('x', "y")), None);
+        assert_eq!(memory.matching_prefix("r", &rest), None);
+        let hash = memory.insert("r", &text);
+        assert_eq!(memory.matching_prefix("r", &rest), Some((text.len(), hash)));
+        assert_eq!(memory.matching_prefix("other", &rest), None);
+        assert_eq!(memory.matching_prefix("r", &rest.replace('x', "y")), None);
         for unsuitable in [&"1".repeat(100), "{}", &text.replace('x', &"x".repeat(100))] {
-            memory.keep("s", unsuitable);
-            assert_eq!(memory.recall("s", unsuitable), None, "{unsuitable}");
+            memory.insert("s", unsuitable);
+            assert_eq!(memory.matching_prefix("s", unsuitable), None, "{unsuitable}");
         }
     }
 }

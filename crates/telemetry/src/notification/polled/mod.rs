@@ -1,8 +1,8 @@
-//! Samples as polling agents send them: event type `telemetry.polling`, payload `{"samples": [...]}`.
+//! Samples sent by polling agents: event type `telemetry.polling`, payload `{"samples": [...]}`.
 //!
-//! By far the most of what an agent takes, so that `scan` reads them in one walk over the body, without taking the message out of its
-//! envelope. Where it finds anything unusual, the message is taken out and its samples are read in one pass; and where that
-//! stumbles, each sample is read for itself, so that one that is no sample does not take the others with it.
+//! These are by far the most messages, so `scan` reads the samples in one pass over the body, without unescaping the
+//! envelope. If it finds anything unusual, the message is unescaped and its samples are deserialized. If that fails,
+//! each sample is deserialized on its own, so that an invalid one does not affect the others.
 
 mod cursor;
 mod memory;
@@ -11,29 +11,29 @@ mod scan;
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Value, value::RawValue};
 
-use super::{Malformed, text::Text};
+use super::{MalformedNotification, text::Text};
 use crate::sample::{Metadata, Sample, SampleKind};
 
 pub use memory::MetadataMemory;
 pub use scan::{Scanned, scan};
 
-/// The event type of such notifications.
+/// The event type of these notifications.
 pub const EVENT_TYPE: &str = "telemetry.polling";
 
-/// Samples of a message, at most; Ceilometer sends 50.
+/// Maximum samples of a message; Ceilometer sends 50.
 const SAMPLES_MAX: usize = 65_536;
 
-/// Of a sample's texts, each.
+/// Maximum bytes of each text of a sample.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// What an agent says that gives no source.
+/// The default source.
 const SOURCE: &str = "openstack";
 
-/// Those of a message's samples that are none.
+/// The invalid samples of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadSamples {
     pub count: usize,
-    /// Of the first.
+    /// Why the first one is invalid.
     pub reason: String,
 }
 
@@ -45,7 +45,7 @@ pub struct Polled<'a> {
 }
 
 /// Reads the payload of a polling agent's notification.
-pub fn polled(payload: &str) -> Result<Polled<'_>, Malformed> {
+pub fn polled(payload: &str) -> Result<Polled<'_>, MalformedNotification> {
     let fast = serde_json::from_str::<Payload<'_, Wire<'_>>>(payload).map_err(drop);
     if let Ok(payload) = fast
         && payload.samples.len() <= SAMPLES_MAX
@@ -58,15 +58,19 @@ pub fn polled(payload: &str) -> Result<Polled<'_>, Malformed> {
     one_by_one(payload)
 }
 
-fn one_by_one(payload: &str) -> Result<Polled<'_>, Malformed> {
+fn one_by_one(payload: &str) -> Result<Polled<'_>, MalformedNotification> {
     let payload: Payload<'_, &RawValue> =
-        serde_json::from_str(payload).map_err(|error| Malformed(error.to_string()))?;
+        serde_json::from_str(payload).map_err(|error| MalformedNotification(error.to_string()))?;
     if payload.samples.len() > SAMPLES_MAX {
-        return Err(Malformed(format!("{} samples, more than {SAMPLES_MAX}", payload.samples.len())));
+        return Err(MalformedNotification(format!(
+            "{} samples, more than {SAMPLES_MAX}",
+            payload.samples.len()
+        )));
     }
     let mut polled = Polled { samples: Vec::new(), bad: None };
     for raw in payload.samples {
-        let wire = serde_json::from_str::<Wire<'_>>(raw.get()).map_err(|error| Malformed(error.to_string()));
+        let wire = serde_json::from_str::<Wire<'_>>(raw.get())
+            .map_err(|error| MalformedNotification(error.to_string()));
         match wire.and_then(Wire::sample) {
             Ok(sample) => polled.samples.push(sample),
             Err(error) => {
@@ -85,7 +89,7 @@ struct Payload<'a, T> {
     _text: std::marker::PhantomData<&'a str>,
 }
 
-/// A sample as it stands in the message.
+/// A sample in its wire format.
 #[derive(Deserialize)]
 struct Wire<'a> {
     #[serde(borrow)]
@@ -125,17 +129,17 @@ fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SampleKind, D::Err
 }
 
 impl<'a> Wire<'a> {
-    fn sample(self) -> Result<Sample<'a>, Malformed> {
+    fn sample(self) -> Result<Sample<'a>, MalformedNotification> {
         let optional =
             [&self.counter_unit, &self.user_id, &self.user_name, &self.project_id, &self.project_name];
         let others = [&self.timestamp, &self.source, &self.message_id];
         let texts =
             optional.into_iter().chain(others).flatten().chain([&self.counter_name, &self.resource_id]);
         if texts.map(|text| text.0.len()).any(|bytes| bytes > TEXT_BYTES_MAX) {
-            return Err(Malformed(format!("a text of more than {TEXT_BYTES_MAX} bytes")));
+            return Err(MalformedNotification(format!("a text of more than {TEXT_BYTES_MAX} bytes")));
         }
         if self.counter_name.0.is_empty() || self.resource_id.0.is_empty() {
-            return Err(Malformed("counter_name or resource_id is empty".to_owned()));
+            return Err(MalformedNotification("counter_name or resource_id is empty".to_owned()));
         }
         let text = |text: Option<Text<'a>>| text.map(|text| text.0);
         Ok(Sample {

@@ -1,7 +1,7 @@
-//! The fast way to the samples of a polling agent's message: one walk over the body as it came, from which the samples borrow.
+//! Fast path for a polling agent's message: one pass over the body, from which the samples borrow.
 //!
-//! It answers only where all is as agents send it. Anything else, wrong or merely rare, is left to the slow way, which knows
-//! what to say about it; where both answer, they answer the same.
+//! It accepts only the usual form of these messages. Anything else, invalid or just rare, is left to the slow path,
+//! which reports errors. Where both accept a message, the results are equal.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub struct Scanned<'a> {
     pub samples: Vec<Sample<'a>>,
 }
 
-/// The samples of a message's body, if it is a polling agent's in the usual envelope.
+/// The samples in a message body, if it is a polling agent's message in the usual envelope.
 pub fn scan<'a>(body: &'a [u8], memory: &MetadataMemory) -> Option<Scanned<'a>> {
     if body.len() > envelope::MESSAGE_BYTES_MAX {
         return None;
@@ -62,7 +62,7 @@ pub fn scan<'a>(body: &'a [u8], memory: &MetadataMemory) -> Option<Scanned<'a>> 
     Some(Scanned { timestamp: timestamp.unwrap_or_default(), unique_id, samples: samples? })
 }
 
-/// Which keys of an object were there: one that comes again is the slow way's.
+/// The keys seen in an object: repeated keys are left to the slow path.
 #[derive(Default)]
 struct Seen(u32);
 
@@ -74,7 +74,7 @@ impl Seen {
     }
 }
 
-/// Reads a text, or a `null`, of a limited size.
+/// Reads a text or a `null`, up to a maximum size.
 fn read_text<'a>(cursor: &mut Cursor<'a>, text: &mut Option<Cow<'a, str>>, bytes_max: usize) -> Option<()> {
     *text = if cursor.is_null()? { None } else { Some(cursor.text()?) };
     text.as_ref().is_none_or(|text| text.len() <= bytes_max).then_some(())
@@ -97,7 +97,7 @@ fn payload<'a>(cursor: &mut Cursor<'a>, memory: &MetadataMemory) -> Option<Vec<S
     samples
 }
 
-/// The members of a sample, by their places: texts first.
+/// The members of a sample by index: texts first.
 const MEMBERS: [&str; 14] = [
     "counter_name",
     "counter_unit",
@@ -119,25 +119,25 @@ const RESOURCE_ID: usize = 6;
 const COUNTER_VOLUME: usize = 11;
 const MONOTONIC_TIME: usize = 12;
 const RESOURCE_METADATA: usize = 13;
-/// A member that nobody reads.
+/// A member that is ignored.
 const OTHER: usize = MEMBERS.len();
 
-/// What the sample before looked like. The next has its members in the same order, and the same values in most of them, so that
-/// comparing their bytes comes before reading them.
+/// The layout of the previous sample. The next one has the same members in the same order, and mostly the same values,
+/// so their bytes are compared before they are parsed.
 #[derive(Default)]
 struct Shape<'a>(Vec<Member<'a>>);
 
 struct Member<'a> {
-    /// From the end of the member before to the value.
+    /// The text between the previous member's end and the value.
     opening: &'a str,
     place: usize,
-    /// A text with its quotes, or `null`; empty where the value is no text.
+    /// A text with its quotes, or `null`; empty if the value is not a text.
     raw: &'a str,
     text: Option<Cow<'a, str>>,
 }
 
 impl<'a> Shape<'a> {
-    /// Walks to the value of the member of this number.
+    /// Advances to the value of the member at this index.
     fn open(&mut self, number: usize, cursor: &mut Cursor<'a>) -> Option<&mut Member<'a>> {
         let is_known = self.0.get(number).is_some_and(|member| cursor.skip_same(member.opening));
         if !is_known {
@@ -214,15 +214,15 @@ fn sample<'a>(cursor: &mut Cursor<'a>, shape: &mut Shape<'a>, memory: &MetadataM
 
 fn metadata<'a>(cursor: &mut Cursor<'a>, resource: &str, memory: &MetadataMemory) -> Option<Metadata<'a>> {
     let rest = cursor.rest();
-    if let Some((length, hash)) = memory.recall(resource, rest) {
+    if let Some((length, hash)) = memory.matching_prefix(resource, rest) {
         cursor.advance(length);
         return Some(Metadata::Escaped { text: &rest[..length], hash });
     }
     let text = cursor.value()?;
-    Some(Metadata::Escaped { text, hash: memory.keep(resource, text) })
+    Some(Metadata::Escaped { text, hash: memory.insert(resource, text) })
 }
 
-/// Agents send texts and truths as volumes, too; the slow way knows them.
+/// Agents send texts and booleans as volumes, too; those are left to the slow path.
 fn number_or_null(cursor: &mut Cursor<'_>) -> Option<Value> {
     if cursor.is_null()? {
         return Some(Value::Null);
@@ -244,7 +244,7 @@ mod tests {
         wire::python_json,
     };
 
-    /// What the slow way reads, if it finds nothing wrong: a notification's texts, and its samples.
+    /// The slow path's result, if it finds no error: the notification's texts, and its samples.
     fn slow(body: &[u8]) -> Option<(String, Option<String>, Vec<String>)> {
         let message = envelope::open(body).ok()?;
         let notification = read(&message).ok()?;
@@ -258,14 +258,14 @@ mod tests {
     }
 
     fn fast(body: &[u8]) -> Option<(String, Option<String>, Vec<String>)> {
-        // What was read before must make no difference.
+        // Earlier messages must make no difference.
         static MEMORY: LazyLock<MetadataMemory> = LazyLock::new(MetadataMemory::default);
         let scanned = scan(body, &MEMORY)?;
         let unique_id = scanned.unique_id.map(Cow::into_owned);
         Some((scanned.timestamp.into_owned(), unique_id, scanned.samples.iter().map(shown).collect()))
     }
 
-    /// All of a sample, whichever way its metadata came.
+    /// All fields of a sample, however its metadata were read.
     fn shown(sample: &Sample<'_>) -> String {
         let metadata = sample.resource_metadata.map().into_owned();
         format!("{:?}", Sample { resource_metadata: Metadata::Parsed(metadata), ..sample.clone() })
@@ -278,7 +278,7 @@ mod tests {
         })
     }
 
-    /// As Python writes it: spaces behind colons and commas, and ASCII alone.
+    /// As Python writes it: spaces after colons and commas, ASCII only.
     fn enveloped(message: &Value) -> String {
         let inner = python_json(message);
         format!(r#"{{"oslo.version": "2.0", "oslo.message": {}}}"#, python_json(&inner))
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(sample.project_name.as_deref(), Some("Büro \"7\" \\ 😀"));
         assert_eq!(Value::Object(sample.resource_metadata.map().into_owned()), usual()["resource_metadata"]);
         assert_eq!(fast(body.as_bytes()), slow(body.as_bytes()));
-        // And as other libraries write it.
+        // As other libraries write it.
         let compact =
             json!({"oslo.version": "2.0", "oslo.message": message(&[usual()]).to_string()}).to_string();
         assert!(fast(compact.as_bytes()).is_some());
@@ -359,7 +359,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is changed in what agents send, the fast way says the same as the slow one, or nothing.
+        /// For any mutation of a message, the fast path gives the same as the slow one, or nothing.
         #[test]
         fn both_ways_agree(
             changes in vec(vec(field(), 0..3), 0..3),

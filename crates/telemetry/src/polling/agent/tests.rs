@@ -1,4 +1,4 @@
-//! Rounds of polling with pollsters, discoveries and partitions that are made up.
+//! Rounds of polling with fake pollsters, discoveries and partitions.
 
 use std::path::Path;
 
@@ -15,14 +15,14 @@ use crate::{
     sample::Sample,
 };
 
-/// Keeps messages as lists of (meter, resource, timestamp).
+/// Records messages as lists of (meter, resource, timestamp).
 #[derive(Default)]
 struct Kept {
     messages: Mutex<Vec<Vec<(String, String, String)>>>,
 }
 
 #[async_trait]
-impl Sender for Kept {
+impl SampleSender for Kept {
     async fn send(&self, samples: &[Sample<'_>]) -> Result<(), PollError> {
         let message = samples.iter().map(|sample| {
             assert_eq!((sample.source.as_ref(), sample.id.len()), ("here", 36));
@@ -44,7 +44,7 @@ impl Kept {
     }
 }
 
-/// One sample a resource; fails at one that is called `bad`.
+/// One sample per resource; fails at the one called `bad`.
 struct Counting(&'static str, Option<&'static str>);
 
 #[async_trait]
@@ -69,7 +69,7 @@ impl Pollster for Counting {
     }
 }
 
-/// Finds numbers, and counts how often it was asked.
+/// Discovers numbers, and counts its calls.
 struct Numbers(usize, Mutex<usize>);
 
 #[async_trait]
@@ -84,9 +84,9 @@ impl Discovery for Numbers {
     }
 }
 
-fn agent(sources: &str, numbers: &Arc<Numbers>, kept: &Arc<Kept>) -> Agent {
+fn agent(sources: &str, numbers: &Arc<Numbers>, kept: &Arc<Kept>) -> PollingAgent {
     let pollster = |name, discovery| Arc::new(Counting(name, discovery)) as Arc<dyn Pollster>;
-    Agent {
+    PollingAgent {
         options: PollingOptions {
             batch_size: 50,
             pollsters_max: 1,
@@ -153,7 +153,7 @@ async fn a_pollster_that_fails_costs_no_other() {
         "sources: [{name: s, interval: 10, meters: ['*'], resources: [x, bad, z], discovery: [numbers]}]";
     let agent = agent(sources, &numbers, &kept);
     agent.poll_once().await;
-    // What came before the failure is sent.
+    // Samples before the failure are sent.
     for meter in ["a", "b", "c"] {
         assert_eq!(kept.resources(meter), ["x"]);
     }
@@ -196,14 +196,14 @@ async fn the_first_round_is_somewhere_within_the_jitter() {
     assert!(starts.iter().collect::<HashSet<_>>().len() > 10, "{starts:?}");
 }
 
-/// Three agents that know of each other; each takes what its number is the remainder of.
+/// Three agents that know each other; each owns the resources whose number modulo the agents is its own.
 struct Third(usize, Arc<Mutex<Vec<usize>>>);
 
 #[async_trait]
 impl Partition for Third {
     async fn refresh(&self) {}
 
-    fn is_mine(&self, _: &Group, id: &str) -> bool {
+    fn is_mine(&self, _: &AgentGroup, id: &str) -> bool {
         let alive = self.1.lock();
         let turn = id.bytes().map(usize::from).sum::<usize>() % alive.len();
         alive[turn] == self.0
@@ -214,10 +214,13 @@ impl Partition for Third {
 async fn agents_share_resources_and_take_over_those_of_the_dead() {
     let alive = Arc::new(Mutex::new(vec![0, 1, 2]));
     let (numbers, kept) = parts(100);
-    let agents: Vec<Agent> = (0..3)
+    let agents: Vec<PollingAgent> = (0..3)
         .map(|index| {
             let sources = "sources: [{name: s, interval: 10, meters: [a]}]";
-            Agent { partition: Arc::new(Third(index, Arc::clone(&alive))), ..agent(sources, &numbers, &kept) }
+            PollingAgent {
+                partition: Arc::new(Third(index, Arc::clone(&alive))),
+                ..agent(sources, &numbers, &kept)
+            }
         })
         .collect();
     for agent in &agents {
@@ -234,16 +237,16 @@ async fn agents_share_resources_and_take_over_those_of_the_dead() {
     assert_eq!(kept.resources("a"), all);
 }
 
-/// Has this one of what a named group shares out, and all of what others do.
+/// Owns this one resource of a named group, and all of other groups.
 struct OneOf(&'static str);
 
 #[async_trait]
 impl Partition for OneOf {
     async fn refresh(&self) {}
 
-    fn is_mine(&self, group: &Group, key: &str) -> bool {
-        assert!(matches!(group, Group::Everywhere) || *group == Group::Named("s-g".into()));
-        matches!(group, Group::Everywhere) || key == self.0
+    fn is_mine(&self, group: &AgentGroup, key: &str) -> bool {
+        assert!(matches!(group, AgentGroup::Everywhere) || *group == AgentGroup::Named("s-g".into()));
+        matches!(group, AgentGroup::Everywhere) || key == self.0
     }
 }
 
@@ -252,7 +255,7 @@ async fn agents_of_a_named_group_share_pollsters() {
     let (numbers, kept) = parts(10);
     let sources =
         "sources: [{name: s, interval: 10, meters: ['*'], group_id_coordination_expression: \"'g'\"}]";
-    let agent = Agent { partition: Arc::new(OneOf("b")), ..agent(sources, &numbers, &kept) };
+    let agent = PollingAgent { partition: Arc::new(OneOf("b")), ..agent(sources, &numbers, &kept) };
     agent.poll_once().await;
     assert_eq!((kept.resources("a").len(), kept.resources("b").len()), (0, 10));
 }

@@ -1,4 +1,4 @@
-//! Requests signed as Amazon's services want them (AWS Signature Version 4), as far as `GET` without a body needs it.
+//! AWS Signature Version 4 for `GET` requests without a body.
 
 use std::fmt::Write as _;
 
@@ -12,15 +12,15 @@ const REGION: &str = "us-east-1";
 const SERVICE: &str = "s3";
 const SIGNED_HEADERS: &str = "host;x-amz-content-sha256;x-amz-date";
 
-/// Whose requests these are.
+/// Access key and secret key.
 #[derive(Clone)]
 pub struct Keys {
     pub access: String,
     pub secret: String,
 }
 
-/// The headers of `GET path?query` at `host` (with its port, unless that is the usual one), in addition to the host itself.
-/// `query`: names and values, not yet encoded.
+/// The headers of `GET path?query` at `host` (with its port, unless standard), besides the host header. `query`:
+/// unencoded names and values.
 pub fn headers(
     keys: &Keys,
     host: &str,
@@ -49,7 +49,7 @@ pub fn headers(
     [("authorization", authorization), ("x-amz-date", moment), ("x-amz-content-sha256", payload)]
 }
 
-/// As it stands in the request: sorted by names, with nothing but letters, digits and `-._~` as they are.
+/// The canonical query: sorted by name; letters, digits and `-._~` unencoded.
 pub fn encoded(query: &[(&str, &str)]) -> String {
     let mut pairs: Vec<String> =
         query.iter().map(|(name, value)| format!("{}={}", quote(name, ""), quote(value, ""))).collect();
@@ -81,8 +81,8 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Made by `awscurl`, which Ceilometer uses, of the same request at the same moment. It encodes what is encoded in a query
-    /// once more, against the specification: of the ids of implicit tenants its signature is another.
+    /// Made by `awscurl`, which Ceilometer uses, for the same request at the same time. Unlike the specification, it
+    /// encodes encoded query values once more: its signature differs for implicit tenant ids.
     #[test]
     fn requests_are_signed_as_by_awscurl() {
         let keys = Keys { access: "access".to_owned(), secret: "secret".to_owned() };

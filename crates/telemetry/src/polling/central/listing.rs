@@ -1,4 +1,4 @@
-//! Things that a service lists, and addresses of services.
+//! Discoveries that list a service's resources, and service endpoints.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ struct Listing {
     service: &'static str,
     version: &'static str,
     path: &'static str,
-    /// Where the items are in the answer; empty: the whole answer is the one item.
+    /// The key of the items in the response; empty: the whole response is the one item.
     key: &'static str,
     headers: &'static [(&'static str, &'static str)],
 }
 
-/// With it, snapshots and backups tell their users, and volumes the ids of their types.
+/// Needed for the users of snapshots and backups, and the type ids of volumes.
 const CINDER: &[(&str, &str)] = &[("openstack-api-version", "volume 3.64")];
-/// With it, shares tell all that is asked for.
+/// Needed for all the fields of shares.
 const MANILA: &[(&str, &str)] = &[("x-openstack-manila-api-version", "2.69")];
 pub(super) const ALL_PROJECTS: &[(&str, &str)] = &[("x-auth-all-projects", "True")];
 
@@ -102,7 +102,7 @@ impl Discovery for List {
                 );
                 Ok(Vec::new())
             }
-            // An extension that is not there, or figures that are switched off.
+            // A missing extension, or disabled statistics.
             Err(CloudError::Refused { url, status: 403 | 404, text }) => {
                 tracing::warn!(url, text, discovery = name, "nothing is polled there");
                 Ok(Vec::new())
@@ -112,7 +112,7 @@ impl Discovery for List {
     }
 }
 
-/// `None` for what has no id of any kind, and for firewalls that failed.
+/// `None` without an id of any kind, and for failed firewalls.
 fn resource(name: &str, item: Value) -> Option<Resource> {
     let text = |key: &str| item.get(key).and_then(Value::as_str);
     if name == "fw_services" && text("status") == Some("error") {

@@ -1,4 +1,4 @@
-//! Meters of what a list tells of each thing.
+//! Meters of listed resources.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::{
     sample::Sample,
 };
 
-/// Where the value comes from.
+/// Where the volume comes from.
 #[derive(Clone, Copy)]
 enum Volume {
     One,
-    /// A field as it is. Where it is null there is no sample: Ceilometer's notification agent drops what its polling agent makes of it.
+    /// A field. No sample if it is null: Ceilometer's notification agent drops the sample that its polling agent sends.
     Field(&'static str),
-    /// A field as it is; 0 where it is null.
+    /// A field; 0 if null.
     FieldOrZero(&'static str),
     Status(&'static str, Statuses),
 }
@@ -32,16 +32,16 @@ struct Listed {
     meter: Meter,
     discovery: &'static str,
     volume: Volume,
-    /// Fields of the owner: project, then user.
+    /// The owner's fields: project, then user.
     project: &'static [&'static str],
     user: &'static str,
-    /// Of the metadata: names with spaces between, `name=field` where the field has another.
+    /// Metadata fields separated by spaces; `name=field` if the field has another name.
     fields: &'static str,
 }
 
 const PROJECT: &[&str] = &["project_id", "tenant_id"];
 
-// Fields, by the names that samples give them: `name=field` where that is another.
+// Metadata fields by their sample names; `name=field` if the field has another name.
 const IMAGE: &str = "\
     status visibility name container_format created_at disk_format updated_at min_disk \
     is_protected=protected checksum min_ram tags virtual_size";
@@ -68,7 +68,7 @@ pub(super) const ZONE: &str = "name email ttl description type status action ser
 const SHARE: &str = "\
     name availability_zone protocol=share_proto share_type share_network_id status host is_public";
 
-/// Of things whose owners are told as most services do.
+/// For resources with the usual owner fields.
 const fn owned_by(meter: Meter, discovery: &'static str, volume: Volume, fields: &'static str) -> Listed {
     Listed { meter, discovery, volume, project: PROJECT, user: "", fields }
 }
@@ -115,7 +115,7 @@ pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
     LISTED.into_iter().map(pollster).chain([Arc::new(EvaluationResults) as Arc<dyn Pollster>]).collect()
 }
 
-/// Fields under the names that samples give them (`name`, or `name=field`); null for what is not there.
+/// Fields under their sample names (`name`, or `name=field`); null if missing.
 pub(super) fn metadata(body: &Value, fields: &str) -> Map<String, Value> {
     let field = |word: &str| {
         let (name, field) = word.split_once('=').unwrap_or((word, word));
@@ -162,7 +162,7 @@ impl Listed {
     }
 }
 
-/// How often each alarm was found in each state.
+/// How often each alarm was evaluated to each state.
 struct EvaluationResults;
 
 const EVALUATION_RESULT: Meter = Meter::gauge("alarm.evaluation_result", "evaluation_result_count");

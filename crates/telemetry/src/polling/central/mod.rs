@@ -1,7 +1,7 @@
-//! What the services of a cloud tell over HTTP: images, volumes, addresses, networks' services, objects ...
+//! Polls the cloud's services over HTTP: images, volumes, addresses, network services, objects ...
 //!
-//! [`listing`] finds things by listing them, [`meters`] and [`pools`] make samples of what such a list tells of each; [`swift`]
-//! and [`zones`] ask once more for each thing, and [`radosgw`] the gateway itself, with the signature that it wants.
+//! [`listing`] discovers resources by listing them; [`meters`] and [`pools`] make samples of the listed items;
+//! [`swift`] and [`zones`] send a request per resource, and [`radosgw`] signed requests to the gateway.
 
 mod aws_signature;
 pub mod listing;
@@ -20,20 +20,20 @@ pub use radosgw::RadosgwOptions;
 
 use super::{cloud::Cloud, discovery::Discovery, pollster::Pollster};
 
-/// What the namespace `central` is told.
+/// Options of the namespace `central`.
 #[derive(Clone)]
 pub struct CentralOptions {
-    /// Types of services in the catalogue, where they are not the usual ones: (usual, instead).
+    /// Configured service types that differ from the usual ones: (usual, configured).
     pub service_types: Vec<(String, String)>,
-    /// Beginning of Swift's accounts.
+    /// Prefix of Swift's accounts.
     pub reseller_prefix: String,
     pub ignore_disabled_projects: bool,
-    /// `None` where nothing says how it is found.
+    /// `None` if not configured.
     pub radosgw: Option<RadosgwOptions>,
 }
 
 impl CentralOptions {
-    /// The type by which the catalogue has a service.
+    /// The service's type in the catalogue.
     pub fn service_type<'a>(&'a self, usual: &'a str) -> &'a str {
         let instead = self.service_types.iter().find(|(name, _)| name == usual);
         instead.map_or(usual, |(_, instead)| instead)

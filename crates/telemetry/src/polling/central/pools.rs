@@ -17,15 +17,15 @@ const SERVICE: &str = "binary host status zone";
 
 pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
     vec![
-        pool("volume.provider.pool.capacity.total", |pool| Ok(told(pool, "total_capacity_gb"))),
-        pool("volume.provider.pool.capacity.free", |pool| Ok(told(pool, "free_capacity_gb"))),
+        pool("volume.provider.pool.capacity.total", |pool| Ok(reported(pool, "total_capacity_gb"))),
+        pool("volume.provider.pool.capacity.free", |pool| Ok(reported(pool, "free_capacity_gb"))),
         pool("volume.provider.pool.capacity.provisioned", |pool| {
-            Ok(told(pool, "provisioned_capacity_gb").filter(|value| value.as_f64() != Some(0.0)))
+            Ok(reported(pool, "provisioned_capacity_gb").filter(|value| value.as_f64() != Some(0.0)))
         }),
         pool("volume.provider.pool.capacity.virtual_free", virtual_free),
         pool("volume.provider.pool.capacity.allocated", |pool| {
             let missing = || "no allocated_capacity_gb".to_owned();
-            told(pool, "allocated_capacity_gb").ok_or_else(missing).map(Some)
+            reported(pool, "allocated_capacity_gb").ok_or_else(missing).map(Some)
         }),
         Arc::new(OfEach {
             meter: Meter::gauge("volume.service.health", "health"),
@@ -35,7 +35,7 @@ pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
     ]
 }
 
-/// `Ok(None)`: the pool does not tell, and there is no sample.
+/// `Ok(None)`: the pool does not report it, so there is no sample.
 type Capacity = fn(&Value) -> Result<Option<Value>, String>;
 
 fn pool(name: &'static str, capacity: Capacity) -> Arc<dyn Pollster> {
@@ -49,7 +49,7 @@ fn pool_sample(meter: Meter, pool: &Resource, capacity: Capacity) -> Option<Samp
         tracing::warn!(error, pool = %pool.id, meter = meter.name, "no sample");
         None
     })?;
-    let name = told(capabilities, "pool_name").filter(|name| name != "");
+    let name = reported(capabilities, "pool_name").filter(|name| name != "");
     let provider = pool.id.split('#').next().unwrap_or_default();
     let metadata = Map::from_iter([
         ("pool_name".to_owned(), name.unwrap_or_default()),
@@ -72,11 +72,11 @@ fn health(meter: Meter, service: &Resource) -> Option<Sample<'static>> {
     Some(meter.sample(service.id.to_string(), volume.into(), metadata(&service.body, SERVICE)))
 }
 
-fn told(pool: &Value, key: &str) -> Option<Value> {
+fn reported(pool: &Value, key: &str) -> Option<Value> {
     pool.get(key).filter(|value| !value.is_null()).cloned()
 }
 
-/// What can still be given away, by the rules of Cinder's scheduler.
+/// Free virtual capacity, by the rules of Cinder's scheduler.
 fn virtual_free(pool: &Value) -> Result<Option<Value>, String> {
     let number = |key: &str| match pool.get(key) {
         Some(Value::String(text)) => text.parse().ok(),

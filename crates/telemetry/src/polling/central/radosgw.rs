@@ -1,4 +1,4 @@
-//! What Ceph's object gateway tells of each project's buckets and requests, by its administrators' API.
+//! Buckets and requests of each project in Ceph's object gateway, from its admin API.
 
 use std::sync::Arc;
 
@@ -18,25 +18,25 @@ use crate::{
     time::now,
 };
 
-/// Sizes are told in these.
+/// Sizes are reported in KiB.
 const SIZE_UNIT_BYTES: i64 = 1024;
 
-/// How the gateway is found and asked.
+/// How to find and authenticate with the gateway.
 #[derive(Clone)]
 pub struct RadosgwOptions {
     /// Its type in the catalogue.
     pub service_type: Option<String>,
-    /// Its name there: there may be Swift beside it, of the same type.
+    /// Its name there: Swift may have the same type.
     pub service_name: Option<String>,
     /// Of the gateway's administrator.
     pub keys: Keys,
-    /// Whether each project has a tenant of its own in the gateway.
+    /// Whether each project has its own tenant in the gateway.
     pub implicit_tenants: bool,
     pub http: HttpClient,
 }
 
 #[derive(Clone, Copy)]
-enum Figure {
+enum RadosgwFigure {
     Objects,
     Bytes,
     Buckets,
@@ -45,33 +45,37 @@ enum Figure {
     Requests,
 }
 
-/// The polling file's name, and the meter.
-const METERS: [(&str, Meter, Figure); 6] = [
-    ("radosgw.objects", Meter::gauge("radosgw.objects", "object"), Figure::Objects),
-    ("radosgw.objects.size", Meter::gauge("radosgw.objects.size", "B"), Figure::Bytes),
-    ("radosgw.objects.containers", Meter::gauge("radosgw.objects.containers", "object"), Figure::Buckets),
+/// The name in polling files, and the meter.
+const METERS: [(&str, Meter, RadosgwFigure); 6] = [
+    ("radosgw.objects", Meter::gauge("radosgw.objects", "object"), RadosgwFigure::Objects),
+    ("radosgw.objects.size", Meter::gauge("radosgw.objects.size", "B"), RadosgwFigure::Bytes),
+    (
+        "radosgw.objects.containers",
+        Meter::gauge("radosgw.objects.containers", "object"),
+        RadosgwFigure::Buckets,
+    ),
     (
         "radosgw.containers.objects",
         Meter::gauge("radosgw.containers.objects", "object"),
-        Figure::BucketObjects,
+        RadosgwFigure::BucketObjects,
     ),
     (
         "radosgw.containers.objects.size",
         Meter::gauge("radosgw.containers.objects.size", "B"),
-        Figure::BucketBytes,
+        RadosgwFigure::BucketBytes,
     ),
-    ("radosgw.usage", Meter::gauge("radosgw.api.request", "request"), Figure::Requests),
+    ("radosgw.usage", Meter::gauge("radosgw.api.request", "request"), RadosgwFigure::Requests),
 ];
 
-struct Account {
+struct RadosgwAccount {
     name: &'static str,
     meter: Meter,
-    figure: Figure,
+    figure: RadosgwFigure,
     cloud: Cloud,
     options: Arc<RadosgwOptions>,
 }
 
-/// A bucket's part of one kind of its data.
+/// A bucket's usage in one category of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Bucket {
     name: String,
@@ -87,7 +91,7 @@ struct Buckets {
 
 pub(super) fn pollsters(cloud: &Cloud, options: &RadosgwOptions) -> Vec<Arc<dyn Pollster>> {
     let options = Arc::new(options.clone());
-    let account = |(name, meter, figure)| Account {
+    let account = |(name, meter, figure)| RadosgwAccount {
         name,
         meter,
         figure,
@@ -97,9 +101,9 @@ pub(super) fn pollsters(cloud: &Cloud, options: &RadosgwOptions) -> Vec<Arc<dyn 
     METERS.into_iter().map(|meter| Arc::new(account(meter)) as Arc<dyn Pollster>).collect()
 }
 
-impl Account {
-    /// What the gateway answers to `GET /admin/WHAT` for a project; `None` for a project that it does not know.
-    async fn asked(
+impl RadosgwAccount {
+    /// The response to `GET /admin/WHAT` for a project; `None` for an unknown project.
+    async fn admin_get(
         &self,
         what: &str,
         project: &str,
@@ -139,7 +143,7 @@ impl Account {
     }
 
     async fn buckets(&self, project: &str) -> Result<Option<Buckets>, CloudError> {
-        let answer = self.asked("bucket", project, &[("stats", "true")]).await?;
+        let answer = self.admin_get("bucket", project, &[("stats", "true")]).await?;
         let read = answer.as_ref().map(|answer| {
             buckets(answer).ok_or_else(|| CloudError::Failed(format!("{project}: not a list of buckets")))
         });
@@ -147,7 +151,7 @@ impl Account {
     }
 
     async fn requests(&self, project: &str) -> Result<Option<i64>, CloudError> {
-        let answer = self.asked("usage", project, &[]).await?;
+        let answer = self.admin_get("usage", project, &[]).await?;
         let read = answer.as_ref().map(|answer| {
             requests(answer)
                 .ok_or_else(|| CloudError::Failed(format!("{project}: not a summary of requests")))
@@ -155,9 +159,9 @@ impl Account {
         read.transpose()
     }
 
-    /// Resources with their volumes; `None` for a project that the gateway does not know.
+    /// Resources with their volumes; `None` for an unknown project.
     async fn volumes(&self, cycle: &Cycle, project: &str) -> Result<Option<Vec<(String, i64)>>, CloudError> {
-        if let Figure::Requests = self.figure {
+        if let RadosgwFigure::Requests = self.figure {
             let requests = self.requests(project).await?;
             return Ok(requests.map(|requests| vec![(project.to_owned(), requests)]));
         }
@@ -169,12 +173,12 @@ impl Account {
             buckets.parts.iter().map(|bucket| (format!("{project}/{}", bucket.name), of(bucket))).collect()
         };
         Ok(Some(match self.figure {
-            Figure::Objects => own(sum(|bucket| bucket.objects)),
-            Figure::Bytes => own(sum(|bucket| bucket.bytes)),
-            Figure::Buckets => own(buckets.count as i64),
-            Figure::BucketObjects => each(|bucket| bucket.objects),
-            Figure::BucketBytes => each(|bucket| bucket.bytes),
-            Figure::Requests => Vec::new(),
+            RadosgwFigure::Objects => own(sum(|bucket| bucket.objects)),
+            RadosgwFigure::Bytes => own(sum(|bucket| bucket.bytes)),
+            RadosgwFigure::Buckets => own(buckets.count as i64),
+            RadosgwFigure::BucketObjects => each(|bucket| bucket.objects),
+            RadosgwFigure::BucketBytes => each(|bucket| bucket.bytes),
+            RadosgwFigure::Requests => Vec::new(),
         }))
     }
 }
@@ -206,7 +210,7 @@ fn requests(answer: &Value) -> Option<i64> {
 }
 
 #[async_trait]
-impl Pollster for Account {
+impl Pollster for RadosgwAccount {
     fn name(&self) -> &str {
         self.name
     }

@@ -1,8 +1,8 @@
-//! Statuses as numbers.
+//! Maps statuses to numbers.
 
 use serde_json::Value;
 
-/// The number of the first, and all in the order of their numbers.
+/// The number of the first status, and all statuses in order.
 #[derive(Clone, Copy)]
 pub(super) struct Statuses(i64, &'static str);
 
@@ -25,7 +25,7 @@ pub(super) const SHARE: Statuses = Statuses(
      replication_change",
 );
 
-/// -1 for a status that is not known, and for none; the caller tells.
+/// -1 for an unknown or missing status; the caller logs it.
 pub(super) fn number(Statuses(first, names): Statuses, status: &Value) -> i64 {
     let status = status.as_str().unwrap_or_default().to_lowercase();
     names.split(' ').zip(first..).find(|(name, _)| *name == status).map_or(-1, |(_, number)| number)

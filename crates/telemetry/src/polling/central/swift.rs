@@ -1,4 +1,4 @@
-//! Swift's accounts: one for each project.
+//! Swift accounts: one per project.
 
 use std::sync::Arc;
 
@@ -16,37 +16,40 @@ use crate::polling::{
     resource::Resource,
 };
 
-/// Containers of a page, as Swift has it unless it is configured otherwise.
+/// Containers per page, Swift's default.
 const PAGE_CONTAINERS: usize = 10_000;
-/// More pages has no account.
+/// Maximum number of pages of an account.
 const PAGES_MAX: usize = 1_000;
 
 #[derive(Clone, Copy)]
-enum Figure {
+enum SwiftFigure {
     /// A header of the account.
-    Account(&'static str),
-    /// A number of each container.
+    SwiftAccount(&'static str),
+    /// A field of each container.
     Container(&'static str),
 }
 
-struct Account {
+struct SwiftAccount {
     meter: Meter,
-    figure: Figure,
+    figure: SwiftFigure,
     cloud: Cloud,
     service: String,
     reseller_prefix: String,
 }
 
-const METERS: [(Meter, Figure); 5] = [
-    (Meter::gauge("storage.objects", "object"), Figure::Account("x-account-object-count")),
-    (Meter::gauge("storage.objects.size", "B"), Figure::Account("x-account-bytes-used")),
-    (Meter::gauge("storage.objects.containers", "container"), Figure::Account("x-account-container-count")),
-    (Meter::gauge("storage.containers.objects", "object"), Figure::Container("count")),
-    (Meter::gauge("storage.containers.objects.size", "B"), Figure::Container("bytes")),
+const METERS: [(Meter, SwiftFigure); 5] = [
+    (Meter::gauge("storage.objects", "object"), SwiftFigure::SwiftAccount("x-account-object-count")),
+    (Meter::gauge("storage.objects.size", "B"), SwiftFigure::SwiftAccount("x-account-bytes-used")),
+    (
+        Meter::gauge("storage.objects.containers", "container"),
+        SwiftFigure::SwiftAccount("x-account-container-count"),
+    ),
+    (Meter::gauge("storage.containers.objects", "object"), SwiftFigure::Container("count")),
+    (Meter::gauge("storage.containers.objects.size", "B"), SwiftFigure::Container("bytes")),
 ];
 
 pub(super) fn pollsters(cloud: &Cloud, options: &CentralOptions) -> Vec<Arc<dyn Pollster>> {
-    let account = |(meter, figure)| Account {
+    let account = |(meter, figure)| SwiftAccount {
         meter,
         figure,
         cloud: cloud.clone(),
@@ -59,7 +62,7 @@ pub(super) fn pollsters(cloud: &Cloud, options: &CentralOptions) -> Vec<Arc<dyn 
 /// The three headers of an account.
 type Headers = Vec<(&'static str, i64)>;
 
-impl Account {
+impl SwiftAccount {
     async fn url(&self, project: &str) -> Result<String, CloudError> {
         let endpoint = self.cloud.endpoint(&self.service).await?;
         let base = endpoint.split("/v1").next().unwrap_or_default().trim_end_matches('/');
@@ -70,8 +73,8 @@ impl Account {
         let url = self.url(project).await?;
         let answer = self.cloud.ask(&Method::HEAD, &url, &[]).await?;
         let accounts = METERS.iter().filter_map(|(_, figure)| match figure {
-            Figure::Account(header) => Some(*header),
-            Figure::Container(_) => None,
+            SwiftFigure::SwiftAccount(header) => Some(*header),
+            SwiftFigure::Container(_) => None,
         });
         Ok(accounts.filter_map(|header| Some((header, answer.header(header)?.parse().ok()?))).collect())
     }
@@ -95,10 +98,10 @@ impl Account {
         Ok(containers)
     }
 
-    /// The volumes of a project's samples, with the container where it is one's.
+    /// The volumes of a project's samples; with the container for container meters.
     async fn volumes(&self, cycle: &Cycle, project: &str) -> Result<Vec<(Value, Option<Value>)>, CloudError> {
         match self.figure {
-            Figure::Account(header) => {
+            SwiftFigure::SwiftAccount(header) => {
                 let key = format!("swift account {project}");
                 let headers = cycle.shared(key, || self.headers(project)).await;
                 let headers = headers.as_ref().as_ref().map_err(Clone::clone)?;
@@ -107,7 +110,7 @@ impl Account {
                     found.ok_or_else(|| CloudError::Failed(format!("the account has no header {header}")))?;
                 Ok(vec![((*volume).into(), None)])
             }
-            Figure::Container(field) => {
+            SwiftFigure::Container(field) => {
                 let key = format!("swift containers {project}");
                 let containers = cycle.shared(key, || self.containers(project)).await;
                 let containers = containers.as_ref().as_ref().map_err(Clone::clone)?;
@@ -119,7 +122,7 @@ impl Account {
 }
 
 #[async_trait]
-impl Pollster for Account {
+impl Pollster for SwiftAccount {
     fn name(&self) -> &str {
         self.meter.name
     }

@@ -1,4 +1,4 @@
-//! The instances on this machine, as libvirt has them.
+//! Discovers the instances on this machine through libvirt.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -9,16 +9,16 @@ use serde_json::Value;
 use super::{NovaExtra, inspector::Inspector, instance};
 use crate::polling::{
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, Group},
+    discovery::{AgentGroup, Discovery, DiscoveryError},
     resource::Resource,
 };
 
-/// `local_instances`, out of what Nova leaves with the hypervisor.
+/// `local_instances`, from the metadata that Nova stores in libvirt.
 pub struct LocalInstances {
     pub inspector: Arc<dyn Inspector>,
-    /// This machine's name in the cloud.
+    /// This machine's host name in the cloud.
     pub host: String,
-    /// Who is asked for what else there is to know; nobody where it is `None`.
+    /// Fetches further data from Nova; `None`: nothing is fetched.
     pub extra: Option<NovaExtra>,
 }
 
@@ -28,8 +28,8 @@ impl Discovery for LocalInstances {
         "local_instances"
     }
 
-    fn group(&self) -> Group {
-        Group::ThisHost
+    fn group(&self) -> AgentGroup {
+        AgentGroup::ThisHost
     }
 
     fn key<'a>(&self, resource: &'a Resource) -> Cow<'a, str> {
@@ -56,12 +56,12 @@ impl Discovery for LocalInstances {
     }
 }
 
-/// As Python prints one of Nova's servers in Ceilometer's agent, by which that shares instances out.
+/// The `repr` of a server in Ceilometer's agent, its key for partitioning.
 pub(super) fn key<'a>(class: &str, instance: &'a Resource) -> Cow<'a, str> {
     format!("<{class}: {}>", instance.text("name").unwrap_or("unknown-name")).into()
 }
 
-/// A flavor whose id nobody knows goes by its name.
+/// A flavor with an unknown id is identified by its name.
 fn resource(mut instance: Value) -> Option<Resource> {
     if instance["flavor"]["id"].is_null() {
         instance["flavor"]["id"] = instance["flavor"]["name"].clone();

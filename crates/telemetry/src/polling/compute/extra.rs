@@ -1,8 +1,7 @@
-//! What of instances that libvirt finds only Nova knows: a user's own metadata, and the ids of flavors where Nova is too old to
-//! leave them with libvirt.
+//! Data of instances that only Nova has: user metadata, and flavor ids if Nova is too old to store them in libvirt.
 //!
-//! It is asked once for each instance and flavor, and again when that is long ago. A host that knows nothing yet asks for all
-//! its instances with one list. A Nova that is away is left alone for a while: instances are told without what it knows.
+//! Cached per instance and flavor, with a lifetime. A host with an empty cache fetches all instances with one list.
+//! After a failure Nova is not asked for a while: instances are reported without these data.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,62 +14,62 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::polling::cloud::{Cloud, CloudError};
 
-/// After so long Nova is asked again: a user may have changed what he says of his instance.
+/// Cache lifetime: users may change the metadata of an instance.
 const LIFETIME: Duration = Duration::from_hours(1);
-/// After a failure Nova is not asked for so long.
+/// Pause after a failure.
 const PAUSE: Duration = Duration::from_mins(1);
-/// More instances than this are asked for together.
+/// Above this number, instances are fetched with one list.
 const ONE_BY_ONE_MAX: usize = 2;
 
-/// Asks Nova what libvirt does not tell.
+/// Fetches from Nova what libvirt does not have.
 pub struct NovaExtra {
     cloud: Cloud,
     host: String,
     /// Nova's type in the catalogue.
     service: String,
-    /// Whether a user's own metadata are asked for.
+    /// Whether to fetch user metadata.
     fetches_metadata: bool,
     known: Mutex<Cache>,
 }
 
 #[derive(Default)]
 struct Cache {
-    /// Of the host's instances, by their ids.
-    servers: HashMap<String, Answer<Server>>,
-    /// Ids by names.
-    flavors: HashMap<String, Answer<String>>,
+    /// The host's instances by id.
+    servers: HashMap<String, Cached<NovaServer>>,
+    /// Flavor ids by name.
+    flavors: HashMap<String, Cached<String>>,
     paused_until: Option<Instant>,
 }
 
-/// `None` for what there is not.
-struct Answer<T> {
+/// `None` if it does not exist.
+struct Cached<T> {
     found: Option<T>,
     asked: Instant,
 }
 
-impl<T> Answer<T> {
+impl<T> Cached<T> {
     fn now(found: Option<T>) -> Self {
-        Answer { found, asked: Instant::now() }
+        Cached { found, asked: Instant::now() }
     }
 }
 
 #[derive(Clone, Default)]
-struct Server {
+struct NovaServer {
     metadata: Map<String, Value>,
     flavor_id: Option<String>,
 }
 
-impl Server {
+impl NovaServer {
     fn read(server: &Value) -> Self {
-        Server {
+        NovaServer {
             metadata: server.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default(),
             flavor_id: server.pointer("/flavor/id").and_then(Value::as_str).map(str::to_owned),
         }
     }
 }
 
-/// Those of `names` that nobody has asked for, or not for long.
-fn due<'a, T>(names: &[&'a str], known: &HashMap<String, Answer<T>>) -> Vec<&'a str> {
+/// Those of `names` that are not cached or have expired.
+fn due<'a, T>(names: &[&'a str], known: &HashMap<String, Cached<T>>) -> Vec<&'a str> {
     let is_known = |name: &str| known.get(name).is_some_and(|answer| answer.asked.elapsed() < LIFETIME);
     let distinct: HashSet<&str> = names.iter().copied().filter(|name| !is_known(name)).collect();
     distinct.into_iter().collect()
@@ -81,15 +80,15 @@ impl NovaExtra {
         NovaExtra { cloud, host, service, fetches_metadata, known: Mutex::default() }
     }
 
-    /// Adds what Nova knows, as far as it can be had, to all instances that libvirt has found here: `metadata`, and the ids of
-    /// flavors that are null.
+    /// Adds Nova's data, as far as available, to all instances discovered on this host: `metadata`, and missing flavor
+    /// ids.
     pub async fn complete(&self, instances: &mut [Value]) {
         let mut known = self.known.lock().await;
         if self.fetches_metadata {
             let ids: Vec<&str> = instances.iter().filter_map(|instance| text(instance, "/id")).collect();
-            // What is not here any more need not be remembered.
+            // Forget instances that have left this host.
             known.servers.retain(|id, _| ids.contains(&id.as_str()));
-            self.learn_servers(&ids, &mut known).await;
+            self.cache_servers(&ids, &mut known).await;
             for instance in instances.iter_mut() {
                 add_server(instance, &known.servers);
             }
@@ -97,7 +96,7 @@ impl NovaExtra {
         let without_id = |instance: &&Value| instance.pointer("/flavor/id").is_some_and(Value::is_null);
         let nameless = instances.iter().filter(without_id);
         let names: Vec<&str> = nameless.filter_map(|instance| text(instance, "/flavor/name")).collect();
-        self.learn_flavors(&names, &mut known).await;
+        self.cache_flavors(&names, &mut known).await;
         for instance in instances.iter_mut().filter(|instance| without_id(&&**instance)) {
             let answer = text(instance, "/flavor/name").and_then(|name| known.flavors.get(name));
             if let Some(id) = answer.and_then(|answer| answer.found.clone()) {
@@ -106,20 +105,20 @@ impl NovaExtra {
         }
     }
 
-    async fn learn_servers(&self, ids: &[&str], known: &mut Cache) {
+    async fn cache_servers(&self, ids: &[&str], known: &mut Cache) {
         let due = due(ids, &known.servers);
         if due.is_empty() || known.is_paused() {
             return;
         }
-        if let Err(error) = self.ask_for_servers(due, &mut known.servers).await {
+        if let Err(error) = self.fetch_servers(due, &mut known.servers).await {
             known.pause(&error, "metadata of instances");
         }
     }
 
-    async fn ask_for_servers(
+    async fn fetch_servers(
         &self,
         mut due: Vec<&str>,
-        servers: &mut HashMap<String, Answer<Server>>,
+        servers: &mut HashMap<String, Cached<NovaServer>>,
     ) -> Result<(), CloudError> {
         let base = self.cloud.versioned(&self.service, "v2.1").await?;
         if due.len() > ONE_BY_ONE_MAX {
@@ -128,10 +127,10 @@ impl NovaExtra {
             let listed = self.cloud.list(&url, "servers", &[]).await?;
             for server in &listed {
                 let Some(at) = due.iter().position(|id| text(server, "/id") == Some(*id)) else { continue };
-                servers.insert(due.swap_remove(at).to_owned(), Answer::now(Some(Server::read(server))));
+                servers.insert(due.swap_remove(at).to_owned(), Cached::now(Some(NovaServer::read(server))));
             }
         }
-        // Those of another host by what Nova knows, on their way from there or to there.
+        // Those that are on another host according to Nova: being migrated.
         for id in due {
             let found = match self.cloud.get_json(&format!("{base}/servers/{}", quote(id, "")), &[]).await {
                 Err(CloudError::Refused { status: 404, .. }) => {
@@ -141,14 +140,14 @@ impl NovaExtra {
                     );
                     None
                 }
-                answer => answer?.get("server").map(Server::read),
+                answer => answer?.get("server").map(NovaServer::read),
             };
-            servers.insert(id.to_owned(), Answer::now(found));
+            servers.insert(id.to_owned(), Cached::now(found));
         }
         Ok(())
     }
 
-    async fn learn_flavors(&self, names: &[&str], known: &mut Cache) {
+    async fn cache_flavors(&self, names: &[&str], known: &mut Cache) {
         let due = due(names, &known.flavors);
         if due.is_empty() || known.is_paused() {
             return;
@@ -163,7 +162,7 @@ impl NovaExtra {
                 for name in due {
                     let found = listed.iter().find(|flavor| text(flavor, "/name") == Some(name));
                     let id = found.and_then(|flavor| text(flavor, "/id")).map(str::to_owned);
-                    known.flavors.insert(name.to_owned(), Answer::now(id));
+                    known.flavors.insert(name.to_owned(), Cached::now(id));
                 }
             }
             Err(error) => known.pause(&error, "ids of flavors"),
@@ -183,7 +182,7 @@ impl Cache {
     }
 }
 
-fn add_server(instance: &mut Value, servers: &HashMap<String, Answer<Server>>) {
+fn add_server(instance: &mut Value, servers: &HashMap<String, Cached<NovaServer>>) {
     let answer = text(instance, "/id").and_then(|id| servers.get(id));
     let Some(server) = answer.and_then(|answer| answer.found.clone()) else { return };
     instance["metadata"] = Value::Object(server.metadata);
@@ -203,8 +202,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_asked_long_ago_is_due() {
         let known = HashMap::from([
-            ("there".to_owned(), Answer::now(Some(1))),
-            ("nowhere".to_owned(), Answer::<i32>::now(None)),
+            ("there".to_owned(), Cached::now(Some(1))),
+            ("nowhere".to_owned(), Cached::<i32>::now(None)),
         ]);
         let names = ["there", "nowhere", "new", "new"];
         assert_eq!(due(&names, &known), ["new"]);

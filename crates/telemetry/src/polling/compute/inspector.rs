@@ -1,12 +1,12 @@
-//! What a hypervisor tells of an instance.
+//! The interface to a hypervisor.
 
 use async_trait::async_trait;
 use serde_json::{Map, Number};
 
-/// Why a hypervisor tells nothing of one instance.
+/// Why an instance cannot be inspected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InspectError {
-    /// It is gone since it was found.
+    /// It is gone since its discovery.
     #[error("there is no such instance any more")]
     NotFound,
     #[error("the instance is shut off")]
@@ -25,11 +25,11 @@ pub struct DomainDescription {
     pub state: u8,
     /// libvirt's XML.
     pub xml: String,
-    /// What Nova has left there, as XML; `None` for an instance that is not Nova's.
+    /// Nova's metadata, as XML; `None` for an instance that is not Nova's.
     pub metadata_xml: Option<String>,
 }
 
-/// `None` for what the hypervisor does not tell.
+/// `None` for what the hypervisor does not report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstanceStatistics {
     pub power_state: Option<Number>,
@@ -47,14 +47,14 @@ pub struct InstanceStatistics {
     pub cache_misses: Option<Number>,
 }
 
-/// A network interface, and what went through it since the instance was started.
+/// A network interface and its counters since the instance was started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vnic {
     pub name: String,
     pub mac: Option<String>,
-    /// The filter that Neutron has put on it.
+    /// Neutron's filter.
     pub filter: Option<String>,
-    /// The filter's parameters, the port's id and the bridge.
+    /// The filter's parameters, the port id and the bridge.
     pub parameters: Map<String, serde_json::Value>,
     pub rx_bytes: i64,
     pub rx_packets: i64,
@@ -69,7 +69,7 @@ pub struct Vnic {
     pub tx_bytes_delta: i64,
 }
 
-/// A disk, and what went through it since the instance was started.
+/// A disk and its counters since the instance was started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disk {
     pub device: String,

@@ -1,4 +1,4 @@
-//! An instance as Nova's API would show it, out of what Nova leaves with the hypervisor; and what samples tell of it.
+//! Converts Nova's metadata in libvirt to an instance as Nova's API shows it, and to sample metadata.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use sha2::{Digest as _, Sha224};
 use super::inspector::DomainDescription;
 use crate::{meters::ReservedMetadata, xml::Element};
 
-/// Attributes of an instance that samples repeat where they are known.
+/// Instance attributes copied into samples, if known.
 const PROPERTIES: [&str; 6] =
     ["reservation_id", "architecture", "OS-EXT-AZ:availability_zone", "kernel_id", "os_type", "ramdisk_id"];
 
-/// `virDomainState` as Nova's power state and as its status.
+/// `virDomainState` as Nova's power state and status.
 fn states(state: u8) -> Option<(&'static str, &'static str)> {
     Some(match state {
         0 => ("pending", "building"),
@@ -25,7 +25,7 @@ fn states(state: u8) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// An instance that is Nova's. `Err` says what is missing. The id of its flavor is null where Nova is too old to leave it there.
+/// An instance of Nova. `Err` says what is missing. The flavor id is null if Nova is too old to store it.
 pub fn from_domain(domain: &DomainDescription, metadata_xml: &str, host: &str) -> Result<Value, String> {
     let xml = Element::parse(&domain.xml).map_err(|error| error.to_string())?;
     let nova = Element::parse(metadata_xml).map_err(|error| error.to_string())?;
@@ -59,7 +59,7 @@ pub fn from_domain(domain: &DomainDescription, metadata_xml: &str, host: &str) -
     Ok(instance)
 }
 
-/// The id under which Nova shows a project its host.
+/// The host id that Nova shows to a project.
 fn host_id(project_id: &str, host: &str) -> String {
     let digest = Sha224::new().chain_update(project_id).chain_update(host).finalize();
     digest.iter().fold(String::new(), |mut text, byte| {
@@ -118,7 +118,7 @@ fn image_meta(image: &Element) -> Map<String, Value> {
     meta
 }
 
-/// What each sample of the instance tells of it. `Err` names what the instance lacks.
+/// The sample metadata of an instance. `Err` names what is missing.
 pub fn metadata(instance: &Value, reserved: &ReservedMetadata) -> Result<Map<String, Value>, String> {
     let get = |key: &str| instance.get(key).cloned();
     let needed = |key: &str| get(key).ok_or(format!("the instance has no {key}"));
@@ -164,7 +164,7 @@ pub fn metadata(instance: &Value, reserved: &ReservedMetadata) -> Result<Map<Str
     Ok(metadata)
 }
 
-/// A whole number, also where it is written as a text.
+/// An integer, also if written as a text.
 pub fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),

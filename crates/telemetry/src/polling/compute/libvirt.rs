@@ -1,7 +1,7 @@
-//! libvirt as the hypervisor.
+//! The libvirt inspector.
 //!
-//! Its calls block, for as long as a hypervisor hangs: they run on threads of their own, a few at a time, and who waits for one
-//! does so until a deadline. A thread that hangs keeps its place until it is back.
+//! Its calls block, as long as a hypervisor hangs. They run on a few threads of their own, and callers wait up to a
+//! deadline. A hanging thread keeps its permit until the call returns.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -17,30 +17,30 @@ use super::{
 };
 use crate::xml::Element;
 
-/// The shared library, by the name that it has everywhere.
+/// The shared library's name.
 pub const LIBRARY: &str = Libvirt::NAME;
 
-/// Calls at the same time, those that hang too.
+/// Maximum concurrent calls, including hanging ones.
 const CALLS_MAX: usize = 4;
 /// `VIR_DOMAIN_SHUTOFF`
 const SHUT_OFF: u8 = 5;
-/// Where Nova leaves what it knows; the newest first.
+/// XML namespaces of Nova's metadata; the newest first.
 const NOVA_NAMESPACES: [&str; 2] =
     ["http://openstack.org/xmlns/libvirt/nova/1.1", "http://openstack.org/xmlns/libvirt/nova/1.0"];
 
 #[derive(Clone, Debug)]
 pub struct LibvirtOptions {
-    /// `qemu:///system` and the like.
+    /// `qemu:///system`, for example.
     pub uri: String,
     /// The shared library.
     pub library: PathBuf,
-    /// Of what is asked of one instance.
+    /// Timeout of the calls for one instance.
     pub timeout: Duration,
-    /// Whether figures are told of instances that are shut off: state, processors, memory and the sizes of disks.
+    /// Whether to report instances that are shut off: state, processors, memory and disk sizes.
     pub report_stopped: bool,
 }
 
-/// The address by the kind of domains, where none is given.
+/// The default URI for a type of domains.
 pub fn uri_of(kind: &str) -> &'static str {
     match kind {
         "parallels" => "parallels:///system",
@@ -54,20 +54,20 @@ pub struct LibvirtInspector(Arc<Inner>);
 
 struct Inner {
     options: LibvirtOptions,
-    link: Mutex<Link>,
+    link: Mutex<ConnectionState>,
     calls: Arc<Semaphore>,
-    /// Bytes received and sent, by instance and interface, when it was last looked at.
+    /// Bytes received and sent at the last inspection, by instance and interface.
     before: Mutex<HashMap<(String, String), (i64, i64)>>,
 }
 
 #[derive(Default)]
-struct Link {
+struct ConnectionState {
     library: Option<Libvirt>,
     connection: Option<Connection>,
 }
 
 impl Inner {
-    /// The connection; made, or made again, where there is none that stands.
+    /// The connection; opens it if it is missing or broken.
     fn connection(&self) -> Result<Connection, Error> {
         let mut link = self.link.lock();
         if let Some(connection) = link.connection.as_ref().filter(|connection| connection.is_alive()) {
@@ -82,8 +82,8 @@ impl Inner {
         Ok(connection)
     }
 
-    /// Runs `ask` once more where the connection turns out to be gone.
-    fn ask<T>(&self, ask: impl Fn(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
+    /// Runs `ask`, and once more if the connection turns out to be broken.
+    fn call<T>(&self, ask: impl Fn(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
         match ask(&self.connection()?) {
             Err(Failure::Libvirt(error)) if error.is_disconnection() => {
                 self.link.lock().connection = None;
@@ -105,7 +105,7 @@ impl Inner {
     }
 }
 
-/// What goes wrong on a thread of libvirt's.
+/// Why a call on a libvirt thread failed.
 enum Failure {
     Libvirt(Error),
     Inspect(InspectError),
@@ -133,7 +133,7 @@ impl From<Failure> for InspectError {
 }
 
 impl LibvirtInspector {
-    /// Loads the library and connects with the first question.
+    /// Loads the library and connects with the first call.
     pub fn new(options: LibvirtOptions) -> Self {
         LibvirtInspector(Arc::new(Inner {
             options,
@@ -155,7 +155,7 @@ impl LibvirtInspector {
             let inner = Arc::clone(&self.0);
             let task = tokio::task::spawn_blocking(move || {
                 let _place = place;
-                inner.ask(|connection| ask(&inner, connection))
+                inner.call(|connection| ask(&inner, connection))
             });
             match task.await {
                 Ok(answer) => answer.map_err(InspectError::from),
@@ -165,7 +165,7 @@ impl LibvirtInspector {
         tokio::time::timeout(timeout, answer).await.map_err(late)?
     }
 
-    /// What came since the last look; the first look tells of none, and a counter that was reset has begun at 0.
+    /// The increase since the last inspection; 0 at the first. A reset counter is taken to have restarted at 0.
     fn delta(&self, uuid: &str, name: &str, now: InterfaceStatistics) -> (i64, i64) {
         let key = (uuid.to_owned(), name.to_owned());
         let before = self.0.before.lock().insert(key, (now.rx_bytes, now.tx_bytes));
@@ -249,7 +249,7 @@ impl Inspector for LibvirtInspector {
                 match disk(&domain, &device) {
                     Ok(disk) => told.push(disk),
                     Err(error) if error.is_disconnection() => return Err(error.into()),
-                    // During a live migration, for one.
+                    // During a live migration, for example.
                     Err(error) => tracing::warn!(%error, instance = uuid, "a disk is left out"),
                 }
             }
@@ -267,7 +267,7 @@ impl Inspector for LibvirtInspector {
                 let info = domain.block_info(&device)?;
                 sizes.push(DiskSize {
                     device,
-                    // Of a CD, which is aligned, the capacity may be less than what it takes.
+                    // The capacity of a CD image may be less than its aligned physical size.
                     capacity: info.capacity.max(info.physical),
                     allocation: info.allocation,
                     physical: info.physical,
@@ -283,7 +283,7 @@ fn parse(xml: &str) -> Result<Element, Failure> {
     Element::parse(xml).map_err(|error| InspectError::Failed(error.to_string()).into())
 }
 
-/// `Ok(None)` for a domain that has gone meanwhile.
+/// `Ok(None)` if the domain is gone.
 fn describe(domain: &Domain) -> Result<Option<DomainDescription>, Failure> {
     let description = || -> Result<DomainDescription, Error> {
         Ok(DomainDescription {
@@ -325,7 +325,7 @@ fn disk(domain: &Domain, device: &str) -> Result<Disk, Error> {
     })
 }
 
-/// The devices of disks that have a medium.
+/// Devices of disks that have a medium.
 fn disk_devices(domain: &Element) -> Vec<String> {
     let disks = domain.child("devices").into_iter().flat_map(|devices| devices.all("disk"));
     disks
@@ -336,7 +336,7 @@ fn disk_devices(domain: &Element) -> Vec<String> {
         .collect()
 }
 
-/// The interfaces that have a device and an address, without figures.
+/// Interfaces with a device and an address, without counters.
 fn interfaces(domain: &Element) -> Vec<Vnic> {
     let interfaces = domain.child("devices").into_iter().flat_map(|devices| devices.all("interface"));
     interfaces.filter_map(interface).collect()

@@ -22,15 +22,15 @@ use crate::{
 
 /// Where a meter's value comes from.
 #[derive(Clone, Copy)]
-enum Figure {
+enum ComputeFigure {
     Instance(fn(&InstanceStatistics) -> Option<Value>),
     Vnic(fn(&Vnic) -> i64),
     Disk(fn(&Disk) -> Option<Value>),
     DiskSize(fn(&DiskSize) -> u64),
-    /// Of the flavor.
+    /// From the flavor.
     RootSize,
     EphemeralSize,
-    /// libvirt tells none: there are never samples.
+    /// libvirt does not report it: there are never samples.
     Rate,
 }
 
@@ -44,43 +44,43 @@ fn number(number: Option<&Number>) -> Option<Value> {
 
 /// All meters of the namespace `compute`.
 #[rustfmt::skip]
-const METERS: [(Meter, Figure); 36] = [
-    (Meter::gauge("power.state", ""), Figure::Instance(|told| number(told.power_state.as_ref()))),
-    (Meter::cumulative("cpu", "ns"), Figure::Instance(|told| number(told.cpu_time_ns.as_ref()))),
-    (Meter::gauge("vcpus", "vcpu"), Figure::Instance(|told| number(told.vcpus.as_ref()))),
-    (Meter::gauge("memory", "MiB"), Figure::Instance(|told| told.memory_actual_mib.map(Value::from))),
-    (Meter::gauge("memory.available", "MiB"), Figure::Instance(|told| told.memory_available_mib.map(Value::from))),
-    (Meter::gauge("memory.usage", "MiB"), Figure::Instance(|told| told.memory_usage_mib.map(Value::from))),
-    (Meter::gauge("memory.resident", "MiB"), Figure::Instance(|told| told.memory_resident_mib.map(Value::from))),
-    (Meter::cumulative("memory.swap.in", "MiB"), Figure::Instance(|told| told.memory_swap_in_mib.map(Value::from))),
-    (Meter::cumulative("memory.swap.out", "MiB"), Figure::Instance(|told| told.memory_swap_out_mib.map(Value::from))),
-    (Meter::gauge("perf.cpu.cycles", ""), Figure::Instance(|told| number(told.cpu_cycles.as_ref()))),
-    (Meter::gauge("perf.instructions", ""), Figure::Instance(|told| number(told.instructions.as_ref()))),
-    (Meter::gauge("perf.cache.references", ""), Figure::Instance(|told| number(told.cache_references.as_ref()))),
-    (Meter::gauge("perf.cache.misses", ""), Figure::Instance(|told| number(told.cache_misses.as_ref()))),
-    (Meter::cumulative("network.incoming.bytes", "B"), Figure::Vnic(|vnic| vnic.rx_bytes)),
-    (Meter::cumulative("network.incoming.packets", "packet"), Figure::Vnic(|vnic| vnic.rx_packets)),
-    (Meter::cumulative("network.outgoing.bytes", "B"), Figure::Vnic(|vnic| vnic.tx_bytes)),
-    (Meter::cumulative("network.outgoing.packets", "packet"), Figure::Vnic(|vnic| vnic.tx_packets)),
-    (Meter::gauge("network.incoming.bytes.rate", "B/s"), Figure::Rate),
-    (Meter::gauge("network.outgoing.bytes.rate", "B/s"), Figure::Rate),
-    (Meter::cumulative("network.incoming.packets.drop", "packet"), Figure::Vnic(|vnic| vnic.rx_drop)),
-    (Meter::cumulative("network.outgoing.packets.drop", "packet"), Figure::Vnic(|vnic| vnic.tx_drop)),
-    (Meter::cumulative("network.incoming.packets.error", "packet"), Figure::Vnic(|vnic| vnic.rx_errors)),
-    (Meter::cumulative("network.outgoing.packets.error", "packet"), Figure::Vnic(|vnic| vnic.tx_errors)),
-    (delta("network.incoming.bytes.delta", "B"), Figure::Vnic(|vnic| vnic.rx_bytes_delta)),
-    (delta("network.outgoing.bytes.delta", "B"), Figure::Vnic(|vnic| vnic.tx_bytes_delta)),
-    (Meter::cumulative("disk.device.read.requests", "request"), Figure::Disk(|disk| Some(disk.read_requests.into()))),
-    (Meter::cumulative("disk.device.read.bytes", "B"), Figure::Disk(|disk| Some(disk.read_bytes.into()))),
-    (Meter::cumulative("disk.device.write.requests", "request"), Figure::Disk(|disk| Some(disk.write_requests.into()))),
-    (Meter::cumulative("disk.device.write.bytes", "B"), Figure::Disk(|disk| Some(disk.write_bytes.into()))),
-    (Meter::cumulative("disk.device.read.latency", "ns"), Figure::Disk(|disk| number(disk.read_time_ns.as_ref()))),
-    (Meter::cumulative("disk.device.write.latency", "ns"), Figure::Disk(|disk| number(disk.write_time_ns.as_ref()))),
-    (Meter::gauge("disk.device.capacity", "B"), Figure::DiskSize(|size| size.capacity)),
-    (Meter::gauge("disk.device.allocation", "B"), Figure::DiskSize(|size| size.allocation)),
-    (Meter::gauge("disk.device.usage", "B"), Figure::DiskSize(|size| size.physical)),
-    (Meter::gauge("disk.root.size", "GiB"), Figure::RootSize),
-    (Meter::gauge("disk.ephemeral.size", "GiB"), Figure::EphemeralSize),
+const METERS: [(Meter, ComputeFigure); 36] = [
+    (Meter::gauge("power.state", ""), ComputeFigure::Instance(|told| number(told.power_state.as_ref()))),
+    (Meter::cumulative("cpu", "ns"), ComputeFigure::Instance(|told| number(told.cpu_time_ns.as_ref()))),
+    (Meter::gauge("vcpus", "vcpu"), ComputeFigure::Instance(|told| number(told.vcpus.as_ref()))),
+    (Meter::gauge("memory", "MiB"), ComputeFigure::Instance(|told| told.memory_actual_mib.map(Value::from))),
+    (Meter::gauge("memory.available", "MiB"), ComputeFigure::Instance(|told| told.memory_available_mib.map(Value::from))),
+    (Meter::gauge("memory.usage", "MiB"), ComputeFigure::Instance(|told| told.memory_usage_mib.map(Value::from))),
+    (Meter::gauge("memory.resident", "MiB"), ComputeFigure::Instance(|told| told.memory_resident_mib.map(Value::from))),
+    (Meter::cumulative("memory.swap.in", "MiB"), ComputeFigure::Instance(|told| told.memory_swap_in_mib.map(Value::from))),
+    (Meter::cumulative("memory.swap.out", "MiB"), ComputeFigure::Instance(|told| told.memory_swap_out_mib.map(Value::from))),
+    (Meter::gauge("perf.cpu.cycles", ""), ComputeFigure::Instance(|told| number(told.cpu_cycles.as_ref()))),
+    (Meter::gauge("perf.instructions", ""), ComputeFigure::Instance(|told| number(told.instructions.as_ref()))),
+    (Meter::gauge("perf.cache.references", ""), ComputeFigure::Instance(|told| number(told.cache_references.as_ref()))),
+    (Meter::gauge("perf.cache.misses", ""), ComputeFigure::Instance(|told| number(told.cache_misses.as_ref()))),
+    (Meter::cumulative("network.incoming.bytes", "B"), ComputeFigure::Vnic(|vnic| vnic.rx_bytes)),
+    (Meter::cumulative("network.incoming.packets", "packet"), ComputeFigure::Vnic(|vnic| vnic.rx_packets)),
+    (Meter::cumulative("network.outgoing.bytes", "B"), ComputeFigure::Vnic(|vnic| vnic.tx_bytes)),
+    (Meter::cumulative("network.outgoing.packets", "packet"), ComputeFigure::Vnic(|vnic| vnic.tx_packets)),
+    (Meter::gauge("network.incoming.bytes.rate", "B/s"), ComputeFigure::Rate),
+    (Meter::gauge("network.outgoing.bytes.rate", "B/s"), ComputeFigure::Rate),
+    (Meter::cumulative("network.incoming.packets.drop", "packet"), ComputeFigure::Vnic(|vnic| vnic.rx_drop)),
+    (Meter::cumulative("network.outgoing.packets.drop", "packet"), ComputeFigure::Vnic(|vnic| vnic.tx_drop)),
+    (Meter::cumulative("network.incoming.packets.error", "packet"), ComputeFigure::Vnic(|vnic| vnic.rx_errors)),
+    (Meter::cumulative("network.outgoing.packets.error", "packet"), ComputeFigure::Vnic(|vnic| vnic.tx_errors)),
+    (delta("network.incoming.bytes.delta", "B"), ComputeFigure::Vnic(|vnic| vnic.rx_bytes_delta)),
+    (delta("network.outgoing.bytes.delta", "B"), ComputeFigure::Vnic(|vnic| vnic.tx_bytes_delta)),
+    (Meter::cumulative("disk.device.read.requests", "request"), ComputeFigure::Disk(|disk| Some(disk.read_requests.into()))),
+    (Meter::cumulative("disk.device.read.bytes", "B"), ComputeFigure::Disk(|disk| Some(disk.read_bytes.into()))),
+    (Meter::cumulative("disk.device.write.requests", "request"), ComputeFigure::Disk(|disk| Some(disk.write_requests.into()))),
+    (Meter::cumulative("disk.device.write.bytes", "B"), ComputeFigure::Disk(|disk| Some(disk.write_bytes.into()))),
+    (Meter::cumulative("disk.device.read.latency", "ns"), ComputeFigure::Disk(|disk| number(disk.read_time_ns.as_ref()))),
+    (Meter::cumulative("disk.device.write.latency", "ns"), ComputeFigure::Disk(|disk| number(disk.write_time_ns.as_ref()))),
+    (Meter::gauge("disk.device.capacity", "B"), ComputeFigure::DiskSize(|size| size.capacity)),
+    (Meter::gauge("disk.device.allocation", "B"), ComputeFigure::DiskSize(|size| size.allocation)),
+    (Meter::gauge("disk.device.usage", "B"), ComputeFigure::DiskSize(|size| size.physical)),
+    (Meter::gauge("disk.root.size", "GiB"), ComputeFigure::RootSize),
+    (Meter::gauge("disk.ephemeral.size", "GiB"), ComputeFigure::EphemeralSize),
 ];
 
 /// All pollsters of the namespace `compute`.
@@ -97,22 +97,22 @@ pub fn pollsters(inspector: &Arc<dyn Inspector>, reserved: &ReservedMetadata) ->
 
 struct InstancePollster {
     meter: Meter,
-    figure: Figure,
+    figure: ComputeFigure,
     inspector: Arc<dyn Inspector>,
     reserved: ReservedMetadata,
-    /// The beginning of the monotonic time that samples tell.
+    /// Origin of the monotonic time in samples.
     started: Instant,
 }
 
-/// One sample, as far as it is its own: the resource's id where it is not the instance's, the value, and more metadata.
+/// What is specific to one sample: the resource id if not the instance's, the value, and additional metadata.
 type Part = (Option<String>, Value, Map<String, Value>);
 
-/// What the hypervisor told, and when.
-type Told<T> = (f64, Result<T, InspectError>);
+/// The hypervisor's answer, with its monotonic time.
+type Inspected<T> = (f64, Result<T, InspectError>);
 
 impl InstancePollster {
-    /// Asks once a cycle, whichever of the meters needs it first.
-    async fn told<T, F>(&self, cycle: &Cycle, key: String, ask: impl FnOnce() -> F) -> Arc<Told<T>>
+    /// Queries the hypervisor once per round, for whichever meter needs it first.
+    async fn inspect<T, F>(&self, cycle: &Cycle, key: String, ask: impl FnOnce() -> F) -> Arc<Inspected<T>>
     where
         T: Send + Sync + 'static,
         F: Future<Output = Result<T, InspectError>>,
@@ -125,13 +125,13 @@ impl InstancePollster {
             .await
     }
 
-    /// The samples of an instance, and the monotonic time of the figures.
+    /// The samples of an instance, and the monotonic time of their values.
     async fn parts(&self, cycle: &Cycle, instance: &Resource) -> Result<(f64, Vec<Part>), InspectError> {
         let id = &instance.id;
         let inspector = &self.inspector;
         let parts = match self.figure {
-            Figure::Instance(figure) => {
-                let told = self.told(cycle, format!("instance {id}"), || inspector.instance(id)).await;
+            ComputeFigure::Instance(figure) => {
+                let told = self.inspect(cycle, format!("instance {id}"), || inspector.instance(id)).await;
                 let volume = figure(told.1.as_ref().map_err(Clone::clone)?).ok_or_else(unavailable)?;
                 let mut more = Map::new();
                 if self.meter.name == "cpu" {
@@ -140,30 +140,30 @@ impl InstancePollster {
                 }
                 (told.0, vec![(None, volume, more)])
             }
-            Figure::Vnic(figure) => {
-                let told = self.told(cycle, format!("vnics {id}"), || inspector.vnics(id)).await;
+            ComputeFigure::Vnic(figure) => {
+                let told = self.inspect(cycle, format!("vnics {id}"), || inspector.vnics(id)).await;
                 let vnics = told.1.as_ref().map_err(Clone::clone)?;
                 (told.0, vnics.iter().map(|vnic| vnic_part(instance, vnic, figure(vnic))).collect())
             }
-            Figure::Disk(figure) => {
-                let told = self.told(cycle, format!("disks {id}"), || inspector.disks(id)).await;
+            ComputeFigure::Disk(figure) => {
+                let told = self.inspect(cycle, format!("disks {id}"), || inspector.disks(id)).await;
                 let disks = told.1.as_ref().map_err(Clone::clone)?;
                 let part = |disk: &Disk| -> Result<Part, InspectError> {
                     Ok(disk_part(id, &disk.device, figure(disk).ok_or_else(unavailable)?))
                 };
                 (told.0, disks.iter().map(part).collect::<Result<_, InspectError>>()?)
             }
-            Figure::DiskSize(figure) => {
-                let told = self.told(cycle, format!("disk sizes {id}"), || inspector.disk_sizes(id)).await;
+            ComputeFigure::DiskSize(figure) => {
+                let told = self.inspect(cycle, format!("disk sizes {id}"), || inspector.disk_sizes(id)).await;
                 let sizes = told.1.as_ref().map_err(Clone::clone)?;
                 let part = |size: &DiskSize| disk_part(id, &size.device, figure(size).into());
                 (told.0, sizes.iter().map(part).collect())
             }
-            Figure::RootSize | Figure::EphemeralSize => {
+            ComputeFigure::RootSize | ComputeFigure::EphemeralSize => {
                 let size = self.flavor_size(instance).ok_or_else(unavailable)?;
                 (self.started.elapsed().as_secs_f64(), vec![(None, size.into(), Map::new())])
             }
-            Figure::Rate => (0.0, Vec::new()),
+            ComputeFigure::Rate => (0.0, Vec::new()),
         };
         Ok(parts)
     }
@@ -172,7 +172,7 @@ impl InstancePollster {
         let flavor = instance.body.get("flavor")?;
         let ephemeral = whole(flavor.get("ephemeral")?)?;
         match self.figure {
-            Figure::RootSize => Some(whole(flavor.get("disk")?)? - ephemeral),
+            ComputeFigure::RootSize => Some(whole(flavor.get("disk")?)? - ephemeral),
             _ => Some(ephemeral),
         }
     }
@@ -215,7 +215,7 @@ impl Pollster for InstancePollster {
     }
 
     async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
-        if matches!(self.figure, Figure::Rate) {
+        if matches!(self.figure, ComputeFigure::Rate) {
             return Ok(());
         }
         for instance in resources {

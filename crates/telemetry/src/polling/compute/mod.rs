@@ -1,7 +1,7 @@
-//! Instances on this machine: found by their hypervisor, and asked of it.
+//! Instances on this machine: discovered and measured through their hypervisor.
 //!
-//! [`instance`] is what Nova would say of one; [`inspector`] what hypervisors tell of a running one, and [`libvirt`] the one
-//! hypervisor there is; [`meters`] makes samples of both. [`extra`] and [`nova`] ask Nova, where that is wanted.
+//! [`instance`] describes an instance as Nova does; [`inspector`] is the interface to hypervisors, [`libvirt`] its
+//! implementation; [`meters`] makes samples of both. [`extra`] and [`nova`] ask Nova, if configured.
 
 pub mod discovery;
 pub mod extra;

@@ -1,7 +1,7 @@
-//! The instances on this machine as Nova lists them, for clouds that do not leave their metadata with libvirt.
+//! The instances on this machine as listed by Nova, for clouds that do not store instance metadata in libvirt.
 //!
-//! Nova is asked once a round at most, whatever is polled; flavors and images are asked for once each. Hosts that begin at the
-//! same moment are kept apart by the rounds' jitter.
+//! Nova is asked at most once per round; flavors and images are cached. The jitter of rounds spreads hosts that start
+//! together.
 
 use std::{borrow::Cow, collections::HashMap, time::Duration};
 
@@ -12,15 +12,15 @@ use tokio::{sync::Mutex, time::Instant};
 use crate::polling::{
     cloud::{Cloud, CloudError},
     cycle::Cycle,
-    discovery::{Discovery, DiscoveryError, Group},
+    discovery::{AgentGroup, Discovery, DiscoveryError},
     resource::Resource,
 };
 
-/// Flavors and images that are remembered.
+/// Maximum number of cached flavors and images.
 const REMEMBERED_MAX: usize = 4096;
-/// Of an image, what is no property of its contents.
+/// Image fields that are not properties.
 const NO_PROPERTIES: [&str; 6] = ["id", "name", "metadata", "kernel_id", "ramdisk_id", "tags"];
-/// Of an image, what Ceilometer calls otherwise than Glance does.
+/// Image properties that Ceilometer names differently than Glance.
 const NAMES: [(&str, &str); 9] = [
     ("os_hidden", "is_hidden"),
     ("protected", "is_protected"),
@@ -33,13 +33,13 @@ const NAMES: [(&str, &str); 9] = [
     ("auto_disk_config", "has_auto_disk_config"),
 ];
 
-/// `local_instances`, as Nova tells.
+/// `local_instances`, from Nova.
 pub struct NovaInstances {
     cloud: Cloud,
     host: String,
     compute: String,
     image: String,
-    /// Nova is not asked again before; 0 for every round.
+    /// Minimum time between two requests to Nova; 0 for every round.
     interval: Duration,
     known: Mutex<Cache>,
 }
@@ -48,7 +48,7 @@ pub struct NovaInstances {
 struct Cache {
     instances: Vec<Resource>,
     asked: Option<Instant>,
-    /// Null for what is gone.
+    /// Null if deleted.
     flavors: HashMap<String, Value>,
     images: HashMap<String, Value>,
 }
@@ -85,7 +85,7 @@ impl NovaInstances {
             return Ok(());
         };
         let url = format!("{base}/flavors/{id}");
-        let found = self.remembered(known, &id, &url).await?;
+        let found = self.cached(known, &id, &url).await?;
         let flavor = found.get("flavor").unwrap_or(&Value::Null);
         let unknown = || Value::from(format!("unknown-id-{id}"));
         let field = |key: &str| flavor.get(key).cloned();
@@ -109,14 +109,14 @@ impl NovaInstances {
         known: &mut HashMap<String, Value>,
     ) -> Result<(), CloudError> {
         let Some(id) = server.pointer("/image/id").and_then(Value::as_str).map(str::to_owned) else {
-            // Of one that was started from a volume it is an empty text.
+            // For an instance booted from a volume it is an empty text.
             for key in ["image", "kernel_id", "ramdisk_id"] {
                 server[key] = Value::Null;
             }
             return Ok(());
         };
         let url = format!("{}/images/{id}", self.cloud.versioned(&self.image, "v2").await?);
-        let image = self.remembered(known, &id, &url).await?;
+        let image = self.cached(known, &id, &url).await?;
         let name = image.get("name").cloned();
         server["image"]["name"] = name.unwrap_or_else(|| format!("unknown-id-{id}").into());
         for key in ["kernel_id", "ramdisk_id"] {
@@ -126,8 +126,8 @@ impl NovaInstances {
         Ok(())
     }
 
-    /// What is at an address, asked for once; null where there is nothing.
-    async fn remembered<'a>(
+    /// The document at a URL, cached; null if there is none.
+    async fn cached<'a>(
         &self,
         known: &'a mut HashMap<String, Value>,
         id: &str,
@@ -147,7 +147,7 @@ impl NovaInstances {
     }
 }
 
-/// An image's plain properties as texts, as Nova's notifications tell them; nothing of one that is gone.
+/// An image's plain properties as texts, as in Nova's notifications; empty if the image is gone.
 fn image_meta(id: &str, image: &Value) -> Map<String, Value> {
     let mut meta = Map::new();
     let Some(image) = image.as_object() else { return meta };
@@ -175,8 +175,8 @@ impl Discovery for NovaInstances {
         "local_instances"
     }
 
-    fn group(&self) -> Group {
-        Group::ThisHost
+    fn group(&self) -> AgentGroup {
+        AgentGroup::ThisHost
     }
 
     fn key<'a>(&self, resource: &'a Resource) -> Cow<'a, str> {

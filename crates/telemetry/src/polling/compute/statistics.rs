@@ -1,4 +1,4 @@
-//! From a hypervisor's figures to an instance's: the rules by which those are chosen and added up.
+//! Derives an instance's figures from the hypervisor's.
 
 use gnudi_libvirt::{MemoryStatistics, Statistics};
 use serde_json::Number;
@@ -7,7 +7,7 @@ use super::inspector::InstanceStatistics;
 
 const KIB_PER_MIB: f64 = 1024.0;
 
-/// A whole number as JSON has it; `None` for one beyond 64 bits.
+/// An integer as JSON; `None` beyond 64 bits.
 pub fn number(value: i128) -> Option<Number> {
     match u64::try_from(value) {
         Ok(value) => Some(value.into()),
@@ -15,7 +15,7 @@ pub fn number(value: i128) -> Option<Number> {
     }
 }
 
-/// What is told of an instance that is shut off, where that is wanted.
+/// The figures of an instance that is shut off, if reported.
 pub fn stopped(state: u8, vcpus: u16, memory_max_kib: u64) -> InstanceStatistics {
     InstanceStatistics {
         power_state: Some(state.into()),
@@ -36,7 +36,7 @@ pub fn running(state: u8, memory: &MemoryStatistics, statistics: &Statistics) ->
         cpu_time_ns: cpu_time(statistics).and_then(number),
         memory_actual_mib: mib(memory.actual),
         memory_available_mib: mib(memory.available),
-        // As whole numbers first: a guest may report more free than it has.
+        // Clamped as integers: a guest may report more free memory than it has.
         memory_usage_mib: used
             .map(|(free, available)| (i128::from(available) - i128::from(free)) as f64 / KIB_PER_MIB),
         memory_resident_mib: mib(memory.rss),
@@ -49,13 +49,13 @@ pub fn running(state: u8, memory: &MemoryStatistics, statistics: &Statistics) ->
     }
 }
 
-/// The time of all virtual processors, running and waiting; where not each of them tells, the domain's own.
+/// The time of all virtual processors, running and waiting; the domain's own if not all of them report it.
 fn cpu_time(statistics: &Statistics) -> Option<i128> {
     let told = |vcpu: i128| {
         let time = statistics.get(&format!("vcpu.{vcpu}.time"))?;
         Some(time + statistics.get(&format!("vcpu.{vcpu}.wait"))?)
     };
-    // Numbers may have holes, where processors were taken out.
+    // Numbers may have gaps where processors were removed.
     let times: Vec<i128> = (0..statistics.get("vcpu.maximum").unwrap_or(0)).filter_map(told).collect();
     match statistics.get("vcpu.current") {
         Some(current) if current != times.len() as i128 => statistics.get("cpu.time"),

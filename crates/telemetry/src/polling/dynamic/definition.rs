@@ -1,91 +1,91 @@
-//! A dynamic pollster as its file describes it.
+//! A dynamic pollster's definition.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{template::Template, way::Way};
+use super::{template::Template, way::ValuePath};
 use crate::sample::SampleKind;
 
-/// How an answer is read; the first that succeeds counts.
+/// A response format; handlers are tried in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handler {
+pub enum ResponseFormat {
     Json,
     Xml,
     Text,
 }
 
-/// What makes several meters of one entry: `name.{attribute}` and `[list].value`.
+/// Makes several meters of one entry: `name.{attribute}` and `[list].value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Several {
-    /// What of the name is replaced, with its braces.
+pub struct MultipleMeters {
+    /// The placeholder in the name, with its braces.
     pub placeholder: String,
-    /// By the value of this attribute of each item.
+    /// It is replaced by this attribute of each item.
     pub attribute: String,
     /// The list within an entry.
     pub list: String,
 }
 
-/// Where answers come from.
+/// Where responses come from.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum ResponseSource {
     Endpoint {
         /// Its type in the catalogue.
         service: String,
         path: Template,
     },
-    /// What a command of this host prints.
+    /// The output of a command on this host.
     Command(Template),
 }
 
-/// Something more that is asked for each entry, for its metadata.
+/// An additional request for each entry, for its metadata.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Extra {
-    pub definition: Definition,
-    /// Entries that agree with one of these are left out.
+pub struct ExtraMetadata {
+    pub definition: DynamicDefinition,
+    /// Entries that match one of these are skipped.
     pub skip: Vec<Value>,
-    /// How long an answer is remembered; zero for not at all.
+    /// Cache lifetime of a response; zero disables the cache.
     pub lifetime: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Definition {
+pub struct DynamicDefinition {
     pub name: String,
     pub kind: SampleKind,
     pub unit: String,
-    pub source: Source,
-    /// What the source's text may refer to.
+    pub source: ResponseSource,
+    /// Variables of the source's text.
     pub base_metadata: Map<String, Value>,
-    pub value: Way,
-    pub several: Option<Several>,
-    /// By the name that metadata have, which is the way as it stands in the file.
-    pub metadata_fields: Vec<(String, Way)>,
-    /// From a field to its name in samples.
+    pub value: ValuePath,
+    pub several: Option<MultipleMeters>,
+    /// By metadata name, which is the path as written in the file.
+    pub metadata_fields: Vec<(String, ValuePath)>,
+    /// Renames fields in samples.
     pub metadata_mapping: Vec<(String, String)>,
     pub preserve_mapped_metadata: bool,
     pub skip_sample_values: Vec<Value>,
     pub value_mapping: Vec<(Value, Value)>,
     pub default_value: Value,
-    pub response_entries: Option<Way>,
-    pub next_url: Option<Way>,
-    pub user_id: Option<Way>,
-    pub project_id: Option<Way>,
-    pub resource_id: Option<Way>,
+    pub response_entries: Option<ValuePath>,
+    pub next_url: Option<ValuePath>,
+    pub user_id: Option<ValuePath>,
+    pub project_id: Option<ValuePath>,
+    pub resource_id: Option<ValuePath>,
     pub headers: Vec<(String, String)>,
     pub timeout: Duration,
-    pub handlers: Vec<Handler>,
+    pub handlers: Vec<ResponseFormat>,
     pub namespaces: Vec<String>,
-    pub extra: Vec<Extra>,
+    pub extra: Vec<ExtraMetadata>,
 }
 
-impl Definition {
+impl DynamicDefinition {
     pub fn is_for(&self, namespaces: &[String]) -> bool {
         self.namespaces.iter().any(|namespace| namespaces.contains(namespace))
     }
 
-    /// Whether it asks a service, itself or for metadata.
+    /// Whether it sends requests to services, for values or metadata.
     pub fn asks_services(&self) -> bool {
-        matches!(self.source, Source::Endpoint { .. })
+        matches!(self.source, ResponseSource::Endpoint { .. })
             || self.extra.iter().any(|extra| extra.definition.asks_services())
     }
 }

@@ -1,22 +1,22 @@
-//! Answers as documents, and the way into them.
+//! Parses responses into documents.
 
 use serde_json::{Map, Value};
 
-use super::definition::Handler;
+use super::definition::ResponseFormat;
 use crate::xml::Element;
 
-/// The document by the first handler that can read it. `Err` has what each of them said.
-pub fn read(body: &[u8], handlers: &[Handler]) -> Result<Value, String> {
+/// The document from the first handler that can parse it. `Err` has the errors of all.
+pub fn read(body: &[u8], handlers: &[ResponseFormat]) -> Result<Value, String> {
     let text = String::from_utf8_lossy(body);
     let mut problems = Vec::new();
     for handler in handlers {
         let read = match handler {
-            Handler::Json => serde_json::from_str(&text).map_err(|error| format!("JSON: {error}")),
-            Handler::Xml => Element::parse(&text).map_err(|error| error.to_string()).map(|root| {
+            ResponseFormat::Json => serde_json::from_str(&text).map_err(|error| format!("JSON: {error}")),
+            ResponseFormat::Xml => Element::parse(&text).map_err(|error| error.to_string()).map(|root| {
                 let name = root.name.clone();
                 Value::Object(Map::from_iter([(name, of_element(&root))]))
             }),
-            Handler::Text => Ok(serde_json::json!([{ "out": text }])),
+            ResponseFormat::Text => Ok(serde_json::json!([{ "out": text }])),
         };
         match read {
             Ok(document) => return Ok(document),
@@ -26,8 +26,8 @@ pub fn read(body: &[u8], handlers: &[Handler]) -> Result<Value, String> {
     Err(problems.join("; "))
 }
 
-/// Attributes behind `@`, children by name (a list where there are several), the text as `#text`; a text alone is a text,
-/// nothing at all is null.
+/// Attributes as `@name`, children by name (a list if there are several), the text as `#text`; an element with text
+/// only becomes the text, an empty one null.
 fn of_element(element: &Element) -> Value {
     let mut map = Map::new();
     for (name, value) in &element.attributes {
@@ -66,9 +66,12 @@ mod tests {
         let xml = b"<?xml version='1.0'?><a x='1'><b>2</b><b>3</b><c/><d y='4'>text</d></a>";
         let document =
             json!({"a": {"@x": "1", "b": ["2", "3"], "c": null, "d": {"@y": "4", "#text": "text"}}});
-        assert_eq!(read(xml, &[Handler::Json, Handler::Xml]).unwrap(), document);
-        assert_eq!(read(b"{\"a\": 1}", &[Handler::Json, Handler::Text]).unwrap(), json!({"a": 1}));
-        assert_eq!(read(b"7", &[Handler::Text]).unwrap(), json!([{"out": "7"}]));
-        assert!(read(b"<", &[Handler::Json, Handler::Xml]).unwrap_err().contains("; "));
+        assert_eq!(read(xml, &[ResponseFormat::Json, ResponseFormat::Xml]).unwrap(), document);
+        assert_eq!(
+            read(b"{\"a\": 1}", &[ResponseFormat::Json, ResponseFormat::Text]).unwrap(),
+            json!({"a": 1})
+        );
+        assert_eq!(read(b"7", &[ResponseFormat::Text]).unwrap(), json!([{"out": "7"}]));
+        assert!(read(b"<", &[ResponseFormat::Json, ResponseFormat::Xml]).unwrap_err().contains("; "));
     }
 }

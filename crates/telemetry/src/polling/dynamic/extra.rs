@@ -1,18 +1,18 @@
-//! Metadata that further requests bring: `extra_metadata_fields`.
+//! Metadata from additional requests: `extra_metadata_fields`.
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::{
-    definition::{Definition, Extra, Source},
+    definition::{DynamicDefinition, ExtraMetadata, ResponseSource},
     file::EXTRA_NAMES,
     gather::Gatherer,
-    reading::{self, Reading},
+    reading::{self, EntryValue},
 };
 use crate::{definitions::python, polling::pollster::PollError};
 
-/// The entry with a reading of it, as what brings metadata may refer to it, and the metadata that it has so far.
-pub fn with_reading(mut entry: Value, reading: &Reading) -> Value {
+/// The entry with one of its values, as the additional definitions refer to it, and the metadata collected so far.
+pub fn with_reading(mut entry: Value, reading: &EntryValue) -> Value {
     if let Some(fields) = entry.as_object_mut() {
         fields.insert("value".to_owned(), reading.volume.clone());
     }
@@ -23,7 +23,7 @@ pub fn with_reading(mut entry: Value, reading: &Reading) -> Value {
 /// lacks. The error says what the entry lacks.
 pub fn metadata<'a>(
     gatherer: &'a Gatherer,
-    definition: &'a Definition,
+    definition: &'a DynamicDefinition,
     entry: &'a Value,
 ) -> BoxFuture<'a, Result<Map<String, Value>, String>> {
     Box::pin(async move {
@@ -48,7 +48,7 @@ pub fn metadata<'a>(
 
 async fn captured(
     gatherer: &Gatherer,
-    definition: &Definition,
+    definition: &DynamicDefinition,
     entry: &Value,
     metadata: &Map<String, Value>,
 ) -> Map<String, Value> {
@@ -58,7 +58,7 @@ async fn captured(
     }
     let (mut captured, mut by_name) = (Map::new(), Map::new());
     for extra in &definition.extra {
-        if extra.skip.iter().any(|skip| agrees(skip, &sample)) {
+        if extra.skip.iter().any(|skip| matches(skip, &sample)) {
             continue;
         }
         let values = [captured.clone().into(), by_name.clone().into(), sample.clone()];
@@ -85,13 +85,13 @@ async fn captured(
 
 async fn asked(
     gatherer: &Gatherer,
-    extra: &Extra,
+    extra: &ExtraMetadata,
     names: &Map<String, Value>,
-) -> Result<Vec<(Reading, Map<String, Value>)>, PollError> {
+) -> Result<Vec<(EntryValue, Map<String, Value>)>, PollError> {
     let definition = &extra.definition;
     let endpoint = match &definition.source {
-        Source::Endpoint { service, .. } => gatherer.endpoint(service).await?,
-        Source::Command(_) => "".into(),
+        ResponseSource::Endpoint { service, .. } => gatherer.endpoint(service).await?,
+        ResponseSource::Command(_) => "".into(),
     };
     let mut pages = gatherer.pages(definition, names, &endpoint, extra.lifetime)?;
     let mut found = Vec::new();
@@ -107,13 +107,13 @@ async fn asked(
     Ok(found)
 }
 
-/// Whether an entry has all that this says, and with the same values.
-fn agrees(skip: &Value, entry: &Value) -> bool {
+/// Whether an entry has all members of `filter` with the same values.
+fn matches(skip: &Value, entry: &Value) -> bool {
     if python::is_equal(skip, entry) {
         return true;
     }
     let (Value::Object(skip), Value::Object(entry)) = (skip, entry) else { return false };
-    skip.iter().all(|(key, value)| entry.get(key).is_some_and(|other| agrees(value, other)))
+    skip.iter().all(|(key, value)| entry.get(key).is_some_and(|other| matches(value, other)))
 }
 
 #[cfg(test)]
@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn entries_agree_with_what_is_left_out() {
         let entry = json!({"value": 1, "metadata": {"id": "a", "name": "n"}});
-        assert!(agrees(&json!({"value": 1.0}), &entry));
-        assert!(agrees(&json!({"metadata": {"id": "a"}}), &entry));
-        assert!(!agrees(&json!({"metadata": {"id": "b"}}), &entry));
-        assert!(!agrees(&json!({"value": "1"}), &entry));
-        assert!(!agrees(&json!({"other": null}), &entry));
+        assert!(matches(&json!({"value": 1.0}), &entry));
+        assert!(matches(&json!({"metadata": {"id": "a"}}), &entry));
+        assert!(!matches(&json!({"metadata": {"id": "b"}}), &entry));
+        assert!(!matches(&json!({"value": "1"}), &entry));
+        assert!(!matches(&json!({"other": null}), &entry));
     }
 }

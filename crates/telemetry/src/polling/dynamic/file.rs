@@ -1,21 +1,21 @@
-//! Reads dynamic pollsters out of their file.
+//! Parses files of dynamic pollsters.
 
 use std::{path::Path, time::Duration};
 
 use serde_json::{Map, Value};
 
 use super::{
-    definition::{Definition, Extra, Handler, Several, Source},
+    definition::{DynamicDefinition, ExtraMetadata, MultipleMeters, ResponseFormat, ResponseSource},
     template::Template,
-    way::Way,
+    way::ValuePath,
 };
 use crate::{
-    located::{Located, Node},
+    located::{Located, YamlNode},
     sample::SampleKind,
     yaml::YamlError,
 };
 
-/// Keys that need Python's modules, and what to say of them.
+/// Keys that need Python modules, and the error text.
 const REFUSED: [(&str, &str); 4] = [
     ("module", "Python modules are not loaded"),
     ("authentication_object", "Python modules are not loaded"),
@@ -23,18 +23,18 @@ const REFUSED: [(&str, &str); 4] = [
     ("barbican_secret_id", "credentials are those of [service_credentials]"),
 ];
 
-/// Of one answer.
+/// Timeout of one response.
 const DEFAULT_TIMEOUT_S: u64 = 30;
-/// How long what was asked for metadata is remembered.
+/// Cache lifetime of additional metadata.
 const DEFAULT_LIFETIME_S: u64 = 3600;
-/// Metadata of metadata of metadata.
+/// Maximum nesting of additional metadata.
 const EXTRA_DEPTH_MAX: usize = 3;
-/// What the texts of those that bring metadata may refer to: what was captured so far, the same by the pollsters' names, and
-/// the entry.
+/// Variables in the texts of additional metadata: the metadata collected so far (`extra_metadata_captured`, and by
+/// pollster name), and the entry.
 pub const EXTRA_NAMES: [&str; 3] = ["extra_metadata_captured", "extra_metadata_by_name", "sample"];
 
-/// Reads a file's text: a list of pollsters, each of which may be wrong for itself.
-pub fn parse(path: &Path, text: &str) -> Result<Vec<Result<Definition, YamlError>>, YamlError> {
+/// Parses a file: a list of pollsters, each of which may be invalid on its own.
+pub fn parse(path: &Path, text: &str) -> Result<Vec<Result<DynamicDefinition, YamlError>>, YamlError> {
     let file = Located::parse(path, text)?;
     if file.is_empty() {
         return Ok(Vec::new());
@@ -46,79 +46,79 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Result<Definition, YamlError
     Ok(list.iter().map(|map| Entry { path, map, names: base_names(map), of: None }.definition()).collect())
 }
 
-/// What a pollster's own texts may refer to: what its `base_metadata` have.
+/// Variables in a pollster's own texts: the keys of its `base_metadata`.
 fn base_names(map: &Located) -> Vec<&str> {
     match map.get("base_metadata").map(|base| &base.node) {
-        Some(Node::Map(entries)) => entries.iter().map(|(name, _)| name.value.as_str()).collect(),
+        Some(YamlNode::Map(entries)) => entries.iter().map(|(name, _)| name.value.as_str()).collect(),
         _ => Vec::new(),
     }
 }
 
-/// One pollster in a file, or one that brings metadata to another.
+/// One pollster in a file, or one that adds metadata to another.
 struct Entry<'a> {
     path: &'a Path,
     map: &'a Located,
-    /// What its paths and commands may refer to.
+    /// Variables of its paths and commands.
     names: Vec<&'a str>,
-    /// The pollster that it brings metadata to, which has what it does not say.
+    /// The pollster that it adds metadata to; missing keys are inherited from it.
     of: Option<&'a Entry<'a>>,
 }
 
 impl<'a> Entry<'a> {
-    fn wrong(&self, at: &Located, key: &str, problem: &str) -> YamlError {
+    fn error(&self, at: &Located, key: &str, problem: &str) -> YamlError {
         YamlError::at(self.path, at.line, key, problem)
     }
 
-    /// `None` for null too.
+    /// `None` for null, too.
     fn get(&self, key: &str) -> Option<&'a Located> {
-        self.map.get(key).filter(|value| value.node != Node::Null)
+        self.map.get(key).filter(|value| value.node != YamlNode::Null)
     }
 
     fn text(&self, key: &str) -> Result<Option<&'a str>, YamlError> {
         let Some(value) = self.get(key) else { return Ok(None) };
-        value.text().map(Some).ok_or_else(|| self.wrong(value, key, "should be a text"))
+        value.text().map(Some).ok_or_else(|| self.error(value, key, "should be a text"))
     }
 
     fn needed(&self, key: &str) -> Result<&'a str, YamlError> {
         let text = self.text(key)?.filter(|text| !text.is_empty());
-        text.ok_or_else(|| self.wrong(self.map, key, "missing in a pollster"))
+        text.ok_or_else(|| self.error(self.map, key, "missing in a pollster"))
     }
 
-    fn parsed(&self, at: &Located, key: &str, text: &str) -> Result<Way, YamlError> {
-        Way::parse(text).map_err(|problem| self.wrong(at, key, &problem))
+    fn parsed(&self, at: &Located, key: &str, text: &str) -> Result<ValuePath, YamlError> {
+        ValuePath::parse(text).map_err(|problem| self.error(at, key, &problem))
     }
 
-    /// A way; `None` where the file says none and there is no default.
-    fn way(&self, key: &str, default: Option<&str>) -> Result<Option<Way>, YamlError> {
+    /// A path; `None` if it is missing and has no default.
+    fn way(&self, key: &str, default: Option<&str>) -> Result<Option<ValuePath>, YamlError> {
         match self.map.get(key).filter(|at| !at.is_empty()) {
             Some(at) => {
-                let text = at.text().ok_or_else(|| self.wrong(at, key, "should be a text"))?;
+                let text = at.text().ok_or_else(|| self.error(at, key, "should be a text"))?;
                 self.parsed(at, key, text).map(Some)
             }
-            None => Ok(default.map(Way::to)),
+            None => Ok(default.map(ValuePath::to)),
         }
     }
 
-    /// The way to one of an entry's owners or its id; `None` where it lies under the usual name already.
-    fn id(&self, key: &str, usual: &str) -> Result<Option<Way>, YamlError> {
-        Ok(self.way(key, None)?.filter(|way| *way != Way::to(usual)))
+    /// The path of the id or of an owner; `None` if it is at the usual place.
+    fn id(&self, key: &str, usual: &str) -> Result<Option<ValuePath>, YamlError> {
+        Ok(self.way(key, None)?.filter(|way| *way != ValuePath::to(usual)))
     }
 
-    /// How many pollsters it brings metadata to, one through the other.
+    /// Nesting of additional metadata.
     fn depth(&self) -> usize {
         self.of.map_or(0, |of| 1 + of.depth())
     }
 
-    fn definition(&self) -> Result<Definition, YamlError> {
+    fn definition(&self) -> Result<DynamicDefinition, YamlError> {
         for (key, why) in REFUSED {
             if let Some(value) = self.get(key).filter(|value| !value.is_empty()) {
-                return Err(self.wrong(value, key, &format!("not supported: {why}")));
+                return Err(self.error(value, key, &format!("not supported: {why}")));
             }
         }
         let name = self.needed("name")?;
         let name_at = self.get("name").unwrap_or(self.map);
         if !is_name(name) {
-            return Err(self.wrong(
+            return Err(self.error(
                 name_at,
                 "name",
                 "should be words of letters, digits, _ and - with dots between",
@@ -127,10 +127,10 @@ impl<'a> Entry<'a> {
         let kind = self.inherited("sample_type")?;
         let kind = SampleKind::named(kind).ok_or_else(|| {
             let at = self.get("sample_type").unwrap_or(self.map);
-            self.wrong(at, "sample_type", "should be gauge, delta or cumulative")
+            self.error(at, "sample_type", "should be gauge, delta or cumulative")
         })?;
         let (value, several) = self.value(name)?;
-        Ok(Definition {
+        Ok(DynamicDefinition {
             name: name.to_owned(),
             kind,
             unit: self.inherited("unit")?.to_owned(),
@@ -159,7 +159,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// A text that a pollster for metadata has from its own one, where it does not say it itself.
+    /// A text that additional metadata inherit from their pollster.
     fn inherited(&self, key: &str) -> Result<&'a str, YamlError> {
         match self.of.filter(|_| self.get(key).is_none()) {
             Some(of) => of.inherited(key),
@@ -167,7 +167,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Where the value lies.
+    /// The path of the value.
     fn value_text(&self) -> Result<(&'a str, &'a Located), YamlError> {
         let keys: &[&str] =
             if self.of.is_some() { &["value_attribute", "value"] } else { &["value_attribute"] };
@@ -176,43 +176,46 @@ impl<'a> Entry<'a> {
             (Some(at), _) => {
                 let text = at.text().filter(|text| !text.is_empty());
                 text.map(|text| (text, at))
-                    .ok_or_else(|| self.wrong(at, "value_attribute", "should be a text"))
+                    .ok_or_else(|| self.error(at, "value_attribute", "should be a text"))
             }
             (None, Some(of)) => of.value_text(),
-            (None, None) => Err(self.wrong(self.map, "value_attribute", "missing in a pollster")),
+            (None, None) => Err(self.error(self.map, "value_attribute", "missing in a pollster")),
         }
     }
 
-    fn value(&self, name: &str) -> Result<(Way, Option<Several>), YamlError> {
+    fn value(&self, name: &str) -> Result<(ValuePath, Option<MultipleMeters>), YamlError> {
         let (text, at) = self.value_text()?;
         let key = "value_attribute";
         let last = name.rsplit('.').next().unwrap_or_default();
         let Some(attribute) = last.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
             return Ok((self.parsed(at, key, text)?, None));
         };
-        let wrong = || self.wrong(at, key, "should be [LIST].ATTRIBUTE, as the name ends with {...}");
+        let wrong = || self.error(at, key, "should be [LIST].ATTRIBUTE, as the name ends with {...}");
         let (list, rest) = text.strip_prefix('[').and_then(|rest| rest.split_once("].")).ok_or_else(wrong)?;
         if list.is_empty() || rest.is_empty() || rest.contains('|') {
             return Err(wrong());
         }
-        let several =
-            Several { placeholder: last.to_owned(), attribute: attribute.to_owned(), list: list.to_owned() };
+        let several = MultipleMeters {
+            placeholder: last.to_owned(),
+            attribute: attribute.to_owned(),
+            list: list.to_owned(),
+        };
         Ok((self.parsed(at, key, rest)?, Some(several)))
     }
 
-    /// A command where there is one, whatever else is said.
-    fn source(&self) -> Result<Source, YamlError> {
+    /// A command takes precedence over a URL.
+    fn source(&self) -> Result<ResponseSource, YamlError> {
         if self.get("host_command").is_some_and(|command| !command.is_empty()) {
-            return Ok(Source::Command(self.template("host_command")?));
+            return Ok(ResponseSource::Command(self.template("host_command")?));
         }
         let service = self.needed("endpoint_type")?.to_owned();
-        Ok(Source::Endpoint { service, path: self.template("url_path")? })
+        Ok(ResponseSource::Endpoint { service, path: self.template("url_path")? })
     }
 
     fn template(&self, key: &str) -> Result<Template, YamlError> {
         let text = self.needed(key)?;
         let at = self.get(key).unwrap_or(self.map);
-        let wrong = |problem: &str| self.wrong(at, key, problem);
+        let wrong = |problem: &str| self.error(at, key, problem);
         let template = Template::parse(text, &self.names).map_err(|problem| wrong(&problem))?;
         let is_quoted = text.starts_with(['\'', '"']) || text.starts_with("f'") || text.starts_with("f\"");
         if key == "url_path" && template == Template::Text(text.to_owned()) && is_quoted {
@@ -228,27 +231,31 @@ impl<'a> Entry<'a> {
     }
 
     /// One, or a list.
-    fn extra(&self) -> Result<Vec<Extra>, YamlError> {
+    fn extra(&self) -> Result<Vec<ExtraMetadata>, YamlError> {
         const KEY: &str = "extra_metadata_fields";
         let Some(value) = self.get(KEY).filter(|value| !value.is_empty()) else { return Ok(Vec::new()) };
         if self.depth() >= EXTRA_DEPTH_MAX {
-            return Err(self.wrong(value, KEY, "more levels than are supported"));
+            return Err(self.error(value, KEY, "more levels than are supported"));
         }
         let maps = match &value.node {
-            Node::List(maps) => maps.iter().collect(),
+            YamlNode::List(maps) => maps.iter().collect(),
             _ => vec![value],
         };
         let extra = maps.into_iter().map(|map| {
-            if !matches!(map.node, Node::Map(_)) {
-                return Err(self.wrong(map, KEY, "should be maps"));
+            if !matches!(map.node, YamlNode::Map(_)) {
+                return Err(self.error(map, KEY, "should be maps"));
             }
             let entry = Entry { path: self.path, map, names: EXTRA_NAMES.to_vec(), of: Some(self) };
-            Ok(Extra { definition: entry.definition()?, skip: entry.skip()?, lifetime: entry.lifetime()? })
+            Ok(ExtraMetadata {
+                definition: entry.definition()?,
+                skip: entry.skip()?,
+                lifetime: entry.lifetime()?,
+            })
         });
         extra.collect()
     }
 
-    /// Of metadata; what the pollster says counts for all that it has.
+    /// Filters of additional metadata; those of the pollster apply to all of them.
     fn skip(&self) -> Result<Vec<Value>, YamlError> {
         const KEY: &str = "extra_metadata_fields_skip";
         let of = self.of.filter(|_| self.get(KEY).is_none());
@@ -256,8 +263,8 @@ impl<'a> Entry<'a> {
             return of.skip();
         }
         let skip = self.list(KEY)?;
-        if let Some(other) = skip.iter().find(|entry| !matches!(entry.node, Node::Map(_))) {
-            return Err(self.wrong(other, KEY, "should be a list of maps"));
+        if let Some(other) = skip.iter().find(|entry| !matches!(entry.node, YamlNode::Map(_))) {
+            return Err(self.error(other, KEY, "should be a list of maps"));
         }
         Ok(skip.iter().filter(|entry| !entry.is_empty()).map(Located::json).collect())
     }
@@ -267,7 +274,7 @@ impl<'a> Entry<'a> {
         let of = self.of.filter(|_| self.get(KEY).is_none());
         let Some(of) = of else {
             return match self.get(KEY).map(|value| &value.node) {
-                Some(Node::Integer(0)) => Ok(Duration::ZERO),
+                Some(YamlNode::Integer(0)) => Ok(Duration::ZERO),
                 _ => self.seconds(KEY, DEFAULT_LIFETIME_S),
             };
         };
@@ -276,12 +283,12 @@ impl<'a> Entry<'a> {
 
     fn list(&self, key: &str) -> Result<&'a [Located], YamlError> {
         let Some(value) = self.get(key).filter(|value| !value.is_empty()) else { return Ok(&[]) };
-        value.list().ok_or_else(|| self.wrong(value, key, "should be a list"))
+        value.list().ok_or_else(|| self.error(value, key, "should be a list"))
     }
 
-    fn metadata_fields(&self) -> Result<Vec<(String, Way)>, YamlError> {
+    fn metadata_fields(&self) -> Result<Vec<(String, ValuePath)>, YamlError> {
         let fields = self.list("metadata_fields")?.iter().map(|field| {
-            let text = field.text().ok_or_else(|| self.wrong(field, "metadata_fields", "should be texts"))?;
+            let text = field.text().ok_or_else(|| self.error(field, "metadata_fields", "should be texts"))?;
             Ok((text.to_owned(), self.parsed(field, "metadata_fields", text)?))
         });
         fields.collect()
@@ -289,19 +296,21 @@ impl<'a> Entry<'a> {
 
     fn pairs(&self, key: &str) -> Result<Vec<(&'a str, &'a Located)>, YamlError> {
         let Some(value) = self.get(key).filter(|value| !value.is_empty()) else { return Ok(Vec::new()) };
-        let Node::Map(entries) = &value.node else { return Err(self.wrong(value, key, "should be a map")) };
+        let YamlNode::Map(entries) = &value.node else {
+            return Err(self.error(value, key, "should be a map"));
+        };
         Ok(entries.iter().map(|(name, value)| (name.value.as_str(), value)).collect())
     }
 
     fn text_pairs(&self, key: &str) -> Result<Vec<(String, String)>, YamlError> {
         let pairs = self.pairs(key)?.into_iter().map(|(name, value)| {
-            let text = value.text().ok_or_else(|| self.wrong(value, key, "should be texts"))?;
+            let text = value.text().ok_or_else(|| self.error(value, key, "should be texts"))?;
             Ok((name.to_owned(), text.to_owned()))
         });
         pairs.collect()
     }
 
-    /// The keys of YAML's maps are texts here; those that look like another value stand for that too.
+    /// YAML keys are texts here; those that look like another type match that type, too.
     fn value_mapping(&self) -> Result<Vec<(Value, Value)>, YamlError> {
         Ok(self
             .pairs("value_mapping")?
@@ -316,13 +325,13 @@ impl<'a> Entry<'a> {
             return Ok(Vec::new());
         };
         let maps = match &value.node {
-            Node::List(maps) => maps.iter().collect(),
+            YamlNode::List(maps) => maps.iter().collect(),
             _ => vec![value],
         };
         let mut headers = Vec::new();
         for map in maps {
-            let Node::Map(entries) = &map.node else {
-                return Err(self.wrong(map, "headers", "should be a map"));
+            let YamlNode::Map(entries) = &map.node else {
+                return Err(self.error(map, "headers", "should be a map"));
             };
             for (name, value) in entries {
                 let text = match value.json() {
@@ -338,25 +347,25 @@ impl<'a> Entry<'a> {
     fn seconds(&self, key: &str, default: u64) -> Result<Duration, YamlError> {
         let Some(value) = self.get(key) else { return Ok(Duration::from_secs(default)) };
         let seconds = match value.node {
-            Node::Integer(seconds) => Some(seconds as f64),
-            Node::Float(seconds) => Some(seconds),
+            YamlNode::Integer(seconds) => Some(seconds as f64),
+            YamlNode::Float(seconds) => Some(seconds),
             _ => None,
         };
         let span = seconds.filter(|seconds| *seconds > 0.0).map(Duration::try_from_secs_f64);
         let span = span.and_then(Result::ok);
-        span.ok_or_else(|| self.wrong(value, key, "should be a number of seconds"))
+        span.ok_or_else(|| self.error(value, key, "should be a number of seconds"))
     }
 
-    fn handlers(&self) -> Result<Vec<Handler>, YamlError> {
+    fn handlers(&self) -> Result<Vec<ResponseFormat>, YamlError> {
         let list = self.list("response_handlers")?;
         if list.is_empty() {
-            return Ok(vec![Handler::Json]);
+            return Ok(vec![ResponseFormat::Json]);
         }
         let handlers = list.iter().map(|item| match item.text() {
-            Some("json") => Ok(Handler::Json),
-            Some("xml") => Ok(Handler::Xml),
-            Some("text") => Ok(Handler::Text),
-            _ => Err(self.wrong(item, "response_handlers", "should be json, xml or text")),
+            Some("json") => Ok(ResponseFormat::Json),
+            Some("xml") => Ok(ResponseFormat::Xml),
+            Some("text") => Ok(ResponseFormat::Text),
+            _ => Err(self.error(item, "response_handlers", "should be json, xml or text")),
         });
         handlers.collect()
     }
@@ -364,12 +373,12 @@ impl<'a> Entry<'a> {
     /// One, or a list.
     fn namespaces(&self) -> Result<Vec<String>, YamlError> {
         let Some(value) = self.get("namespaces") else { return Ok(vec!["central".to_owned()]) };
-        if let Node::Text(namespace) = &value.node {
+        if let YamlNode::Text(namespace) = &value.node {
             return Ok(vec![namespace.clone()]);
         }
         let namespaces = self.list("namespaces")?.iter().map(|item| {
             let text = item.text().map(str::to_owned);
-            text.ok_or_else(|| self.wrong(item, "namespaces", "should be texts"))
+            text.ok_or_else(|| self.error(item, "namespaces", "should be texts"))
         });
         namespaces.collect()
     }
@@ -379,7 +388,7 @@ fn is_word(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '-')
 }
 
-/// Words with dots between, the last of which may stand in braces.
+/// Words separated by dots; the last one may be in braces.
 fn is_name(name: &str) -> bool {
     let words: Vec<&str> = name.split('.').collect();
     let last = words.len() - 1;
@@ -395,7 +404,7 @@ mod tests {
 
     const GOOD: &str = "- name: a.b\n  sample_type: gauge\n  unit: x\n  endpoint_type: t\n  url_path: v1/x\n  value_attribute: a.b\n";
 
-    fn one(text: &str) -> Result<Definition, YamlError> {
+    fn one(text: &str) -> Result<DynamicDefinition, YamlError> {
         parse(Path::new("p.yaml"), text).unwrap().remove(0)
     }
 
@@ -405,17 +414,17 @@ mod tests {
             "{GOOD}  metadata_fields: [c, d.e]\n  value_mapping: {{up: 1}}\n  headers: [{{X-A: b}}]\n  response_handlers: [xml, json]\n"
         ))
         .unwrap();
-        assert_eq!(definition.value, Way::parse("a.b").unwrap());
-        assert_eq!(definition.metadata_fields[1], ("d.e".to_owned(), Way::parse("d.e").unwrap()));
+        assert_eq!(definition.value, ValuePath::parse("a.b").unwrap());
+        assert_eq!(definition.metadata_fields[1], ("d.e".to_owned(), ValuePath::parse("d.e").unwrap()));
         assert_eq!(definition.value_mapping, [(Value::from("up"), Value::from(1))]);
         assert_eq!(definition.headers, [("x-a".to_owned(), "b".to_owned())]);
-        assert_eq!(definition.handlers, [Handler::Xml, Handler::Json]);
+        assert_eq!(definition.handlers, [ResponseFormat::Xml, ResponseFormat::Json]);
         assert!(definition.is_for(&["central".to_owned()]) && !definition.is_for(&["compute".to_owned()]));
         let several = one(&GOOD
             .replace("a.b\n  sample", "a.{kind}\n  sample")
             .replace("value_attribute: a.b", "value_attribute: '[list].x.y'"))
         .unwrap();
-        assert_eq!(several.value, Way::parse("x.y").unwrap());
+        assert_eq!(several.value, ValuePath::parse("x.y").unwrap());
         assert_eq!(several.several.unwrap().attribute, "kind");
     }
 
@@ -457,10 +466,10 @@ mod tests {
         );
         let definition = one(&text).unwrap();
         let [first, second] = &definition.extra[..] else { panic!("{definition:?}") };
-        assert_eq!((first.definition.unit.as_str(), &first.definition.value), ("x", &Way::to("name")));
+        assert_eq!((first.definition.unit.as_str(), &first.definition.value), ("x", &ValuePath::to("name")));
         assert_eq!((first.lifetime.as_secs(), &first.skip[..]), (7, &[serde_json::json!({"value": 1})][..]));
         assert_eq!(second.definition.value, definition.value);
         assert_eq!((second.lifetime.as_secs(), &second.skip[..]), (0, &[serde_json::json!({"a": 2})][..]));
-        assert_eq!(second.definition.source, Source::Command(Template::Text("date".to_owned())));
+        assert_eq!(second.definition.source, ResponseSource::Command(Template::Text("date".to_owned())));
     }
 }

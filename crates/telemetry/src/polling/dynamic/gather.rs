@@ -1,4 +1,4 @@
-//! What sources answer: services, or commands of this host.
+//! Fetches responses of services and output of commands.
 
 use std::{collections::HashMap, process::Command, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::{
-    definition::{Definition, Source},
+    definition::{DynamicDefinition, ResponseSource},
     document::read,
 };
 use crate::polling::{
@@ -17,14 +17,14 @@ use crate::polling::{
     pollster::PollError,
 };
 
-/// More pages has no list that ends.
+/// Maximum number of pages, against endless lists.
 const PAGES_MAX: usize = 10_000;
-/// Bytes of all answers that are remembered, as they came; beyond them all are forgotten.
+/// Maximum bytes of all cached responses; beyond it the cache is cleared.
 const REMEMBERED_BYTES_MAX: usize = 32 << 20;
 
-/// Asks sources, and remembers for a time what was asked for metadata.
+/// Sends the requests, and caches responses for additional metadata.
 pub struct Gatherer {
-    /// `None` where nobody says who logs in.
+    /// `None` without service credentials.
     cloud: Option<Cloud>,
     answers: Mutex<Answers>,
 }
@@ -54,7 +54,7 @@ impl Gatherer {
         Gatherer { cloud, answers: Mutex::default() }
     }
 
-    /// The address of a service in the catalogue.
+    /// The URL of a service in the catalogue.
     pub async fn endpoint(&self, service: &str) -> Result<Arc<str>, PollError> {
         Ok(self.cloud()?.endpoint(service).await?)
     }
@@ -63,25 +63,25 @@ impl Gatherer {
         self.cloud.as_ref().ok_or_else(|| PollError("nobody says who logs in to services".to_owned()))
     }
 
-    /// What a definition's source has. `names`: what its text may refer to. `endpoint`: where the service is; no matter for
-    /// commands. Answers are remembered for `lifetime`.
+    /// The pages of a definition's source. `names`: variables of its text. `endpoint`: the service's URL, unused for
+    /// commands. Responses are cached for `lifetime`.
     pub fn pages<'a>(
         &'a self,
-        definition: &'a Definition,
+        definition: &'a DynamicDefinition,
         names: &Map<String, Value>,
         endpoint: &'a str,
         lifetime: Duration,
     ) -> Result<Pages<'a>, PollError> {
         let next = match &definition.source {
-            Source::Endpoint { path, .. } => joined(endpoint, &path.text(names).map_err(PollError)?),
-            Source::Command(command) => command.text(names).map_err(PollError)?,
+            ResponseSource::Endpoint { path, .. } => joined(endpoint, &path.text(names).map_err(PollError)?),
+            ResponseSource::Command(command) => command.text(names).map_err(PollError)?,
         };
         Ok(Pages { gatherer: self, definition, endpoint, lifetime, next: Some(next), left: PAGES_MAX })
     }
 
     async fn document(
         &self,
-        definition: &Definition,
+        definition: &DynamicDefinition,
         place: &str,
         lifetime: Duration,
     ) -> Result<Arc<Value>, PollError> {
@@ -90,8 +90,8 @@ impl Gatherer {
             return Ok(answer);
         }
         let body = match &definition.source {
-            Source::Endpoint { .. } => self.asked(definition, place).await?,
-            Source::Command(_) => printed(definition, place).await?,
+            ResponseSource::Endpoint { .. } => self.asked(definition, place).await?,
+            ResponseSource::Command(_) => printed(definition, place).await?,
         };
         let answer =
             read(&body, &definition.handlers).map_err(|error| PollError(format!("{place}: {error}")))?;
@@ -102,7 +102,7 @@ impl Gatherer {
         Ok(answer)
     }
 
-    async fn asked(&self, definition: &Definition, url: &str) -> Result<Vec<u8>, PollError> {
+    async fn asked(&self, definition: &DynamicDefinition, url: &str) -> Result<Vec<u8>, PollError> {
         let headers: Vec<(&str, &str)> =
             definition.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let answer = self.cloud()?.ask_within(&Method::GET, url, &headers, definition.timeout).await?;
@@ -110,8 +110,9 @@ impl Gatherer {
     }
 }
 
-/// What a command prints, errors among it and whatever it ends with, without the last line's end: as `subprocess.getoutput` has it.
-async fn printed(definition: &Definition, text: &str) -> Result<Vec<u8>, PollError> {
+/// A command's output, stderr included and whatever its exit status, without the last newline: Python's
+/// `subprocess.getoutput`.
+async fn printed(definition: &DynamicDefinition, text: &str) -> Result<Vec<u8>, PollError> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", text]);
     let ran = command::run(shell, Errors::Within, definition.timeout).await;
@@ -122,19 +123,19 @@ async fn printed(definition: &Definition, text: &str) -> Result<Vec<u8>, PollErr
     Ok(out)
 }
 
-/// The pages of a source, one after the other.
+/// Iterates over the pages of a source.
 pub struct Pages<'a> {
     gatherer: &'a Gatherer,
-    definition: &'a Definition,
+    definition: &'a DynamicDefinition,
     endpoint: &'a str,
     lifetime: Duration,
     next: Option<String>,
-    /// How many more there may be.
+    /// Remaining number of pages.
     left: usize,
 }
 
 impl Pages<'_> {
-    /// The next page's entries; `None` behind the last.
+    /// The next page's entries; `None` after the last.
     pub async fn next(&mut self) -> Result<Option<Vec<Value>>, PollError> {
         let Some(place) = self.next.take().filter(|_| self.left > 0) else { return Ok(None) };
         self.left -= 1;
@@ -147,14 +148,14 @@ impl Pages<'_> {
         let next = self.definition.next_url.as_ref()?.look(document).ok()?;
         let next = next.as_str().filter(|next| !next.is_empty())?;
         let next = match &self.definition.source {
-            // The token is for the service, wherever its links lead.
-            Source::Endpoint { .. } => same_origin(place, &joined(self.endpoint, next))?,
-            Source::Command(_) => next.to_owned(),
+            // The token must go to the service only, wherever its links point.
+            ResponseSource::Endpoint { .. } => same_origin(place, &joined(self.endpoint, next))?,
+            ResponseSource::Command(_) => next.to_owned(),
         };
         (next != place).then_some(next)
     }
 
-    /// Those that lack an id that the file names are logged and left out.
+    /// Entries without an id that the file names are logged and skipped.
     fn entries(&self, document: &Value) -> Vec<Value> {
         let entries = match (document, &self.definition.response_entries) {
             (Value::Array(_), _) => Some(document.clone()),
@@ -178,10 +179,10 @@ impl Pages<'_> {
         with_ids.collect()
     }
 
-    /// The entry with its ids under the usual names, where Ceilometer puts them before it looks for anything else. The usual
-    /// names may lack; a name that the file gives must be there.
+    /// Copies an entry's ids to their usual names, where Ceilometer puts them first. A usual name may be missing; one
+    /// that the file sets must exist.
     fn with_ids(&self, mut entry: Value) -> Result<Value, String> {
-        let Definition { user_id, project_id, resource_id, .. } = self.definition;
+        let DynamicDefinition { user_id, project_id, resource_id, .. } = self.definition;
         for (way, usual) in [(user_id, "user_id"), (project_id, "project_id"), (resource_id, "id")] {
             let Some(way) = way else { continue };
             let value = way.look(&entry)?.into_owned();
@@ -193,7 +194,7 @@ impl Pages<'_> {
     }
 }
 
-/// A path at an endpoint, by the rules of URLs: one that begins with `/` is from the host's root.
+/// Joins a path to an endpoint by the rules of URLs: a leading `/` means the host's root.
 fn joined(endpoint: &str, path: &str) -> String {
     if path.starts_with("http://") || path.starts_with("https://") {
         return path.to_owned();

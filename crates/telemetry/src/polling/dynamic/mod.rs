@@ -1,8 +1,9 @@
-//! Dynamic pollsters: meters of any service that speaks JSON, XML or plain text, as files describe them.
+//! Dynamic pollsters: meters of any service that speaks JSON, XML or plain text, defined in files.
 //!
-//! [`file`] reads the files, [`gather`] asks services and commands, [`reading`] and [`extra`] make values and metadata of what they
-//! answer. What is Python in Ceilometer (operations on values, expressions in paths and commands) is evaluated as far as
-//! [`expression`] knows it, and refused with the file, the line and the key where it does not; so is authentication by modules.
+//! [`file`] parses the files, [`gather`] fetches from services and commands, [`reading`] and [`extra`] extract values
+//! and metadata. What is Python in Ceilometer (operations on values, expressions in paths and commands) is evaluated by
+//! [`expression`]; unsupported expressions are rejected with file, line and key, as is authentication by Python
+//! modules.
 
 mod definition;
 mod document;
@@ -20,7 +21,7 @@ use std::{
     sync::Arc,
 };
 
-pub use definition::Definition;
+pub use definition::DynamicDefinition;
 pub use expression::{Expression, ExpressionError};
 pub use file::parse;
 pub use pollster::DynamicPollster;
@@ -29,8 +30,8 @@ use self::gather::Gatherer;
 use super::{cloud::Cloud, pollster::Pollster};
 use crate::yaml;
 
-/// All pollsters of the directories' files (`*.yaml`, by name) for these namespaces. What cannot be used is logged and left
-/// out, as are names that come twice. `cloud`: `None` where nobody says who logs in to services.
+/// All pollsters of these namespaces in the directories' `*.yaml` files, sorted by name. Invalid and duplicate ones are
+/// logged and skipped. `cloud`: `None` without service credentials.
 pub fn pollsters(
     directories: &[PathBuf],
     namespaces: &[String],
@@ -61,7 +62,7 @@ pub fn pollsters(
                     );
                 }
                 Ok(definition) => {
-                    // Each remembers for itself, so that none waits for another or takes its place.
+                    // Each has its own cache, so that none waits for another or evicts its entries.
                     let gatherer = Arc::new(Gatherer::new(cloud.cloned()));
                     all.push(Arc::new(DynamicPollster::new(definition, gatherer)));
                 }

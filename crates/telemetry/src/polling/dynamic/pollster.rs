@@ -1,4 +1,4 @@
-//! A dynamic pollster: what its source says, as samples.
+//! A dynamic pollster: makes samples of its source's entries.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
-    definition::{Definition, Source},
+    definition::{DynamicDefinition, ResponseSource},
     extra::{self, with_reading},
     gather::Gatherer,
     reading::{readings, sample},
@@ -23,21 +23,21 @@ use crate::{
 };
 
 pub struct DynamicPollster {
-    definition: Definition,
+    definition: DynamicDefinition,
     discovery: String,
     gatherer: Arc<Gatherer>,
 }
 
 impl DynamicPollster {
-    pub fn new(definition: Definition, gatherer: Arc<Gatherer>) -> Self {
+    pub fn new(definition: DynamicDefinition, gatherer: Arc<Gatherer>) -> Self {
         let discovery = match &definition.source {
-            Source::Endpoint { service, .. } => format!("endpoint:{service}"),
-            Source::Command(_) => local_node::NAME.to_owned(),
+            ResponseSource::Endpoint { service, .. } => format!("endpoint:{service}"),
+            ResponseSource::Command(_) => local_node::NAME.to_owned(),
         };
         DynamicPollster { definition, discovery, gatherer }
     }
 
-    /// The samples of one entry. `Err` says what it lacks.
+    /// The samples of one entry. `Err` says what is missing.
     async fn samples(&self, entry: &Value) -> Result<Vec<Sample<'static>>, String> {
         let mut samples = Vec::new();
         for reading in readings(&self.definition, entry)? {

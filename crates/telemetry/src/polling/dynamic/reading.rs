@@ -1,10 +1,10 @@
-//! What a definition makes of one entry: its values, under the meters' names.
+//! Extracts the values of one entry, with their meter names.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::definition::Definition;
+use super::definition::DynamicDefinition;
 use crate::{
     definitions::python,
     sample::{Metadata, Sample},
@@ -12,13 +12,13 @@ use crate::{
 
 /// One value of an entry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct EntryValue {
     pub name: String,
     pub volume: Value,
 }
 
-/// All values of an entry that are not skipped. The error says what it lacks.
-pub fn readings(definition: &Definition, entry: &Value) -> Result<Vec<Reading>, String> {
+/// All values of an entry that are not skipped. `Err` says what is missing.
+pub fn readings(definition: &DynamicDefinition, entry: &Value) -> Result<Vec<EntryValue>, String> {
     let is_skipped =
         |value: &Value| definition.skip_sample_values.iter().any(|skipped| python::is_equal(skipped, value));
     let Some(several) = &definition.several else {
@@ -26,7 +26,7 @@ pub fn readings(definition: &Definition, entry: &Value) -> Result<Vec<Reading>, 
         if is_skipped(&value) {
             return Ok(Vec::new());
         }
-        return Ok(vec![Reading { name: definition.name.clone(), volume: mapped(definition, &value) }]);
+        return Ok(vec![EntryValue { name: definition.name.clone(), volume: mapped(definition, &value) }]);
     };
     let list = entry.get(&several.list).and_then(Value::as_array);
     let list = list.ok_or_else(|| format!("{} is no list", several.list))?;
@@ -39,12 +39,12 @@ pub fn readings(definition: &Definition, entry: &Value) -> Result<Vec<Reading>, 
             continue;
         }
         let name = definition.name.replace(&several.placeholder, part.as_str().unwrap_or_default());
-        readings.push(Reading { name, volume: value.into_owned() });
+        readings.push(EntryValue { name, volume: value.into_owned() });
     }
     Ok(readings)
 }
 
-fn mapped(definition: &Definition, value: &Value) -> Value {
+fn mapped(definition: &DynamicDefinition, value: &Value) -> Value {
     let mapping = &definition.value_mapping;
     if mapping.is_empty() {
         return value.clone();
@@ -59,7 +59,7 @@ fn mapped(definition: &Definition, value: &Value) -> Value {
     )
 }
 
-/// Whether a name in a file stands for this value: keys of maps are texts there.
+/// Whether a key in a file matches this value: keys of maps are texts there.
 fn is_written(name: &Value, value: &Value) -> bool {
     match value {
         Value::String(_) | Value::Array(_) | Value::Object(_) => false,
@@ -67,8 +67,8 @@ fn is_written(name: &Value, value: &Value) -> bool {
     }
 }
 
-/// What the entry itself says, under the names that samples have.
-pub fn metadata(definition: &Definition, entry: &Value) -> Result<Map<String, Value>, String> {
+/// The entry's own metadata, under their sample names.
+pub fn metadata(definition: &DynamicDefinition, entry: &Value) -> Result<Map<String, Value>, String> {
     let mut metadata = Map::new();
     for (field, way) in &definition.metadata_fields {
         metadata.insert(field.clone(), way.look(entry)?.into_owned());
@@ -85,8 +85,8 @@ pub fn metadata(definition: &Definition, entry: &Value) -> Result<Map<String, Va
 }
 
 pub fn sample(
-    definition: &Definition,
-    reading: Reading,
+    definition: &DynamicDefinition,
+    reading: EntryValue,
     entry: &Value,
     metadata: Map<String, Value>,
 ) -> Result<Sample<'static>, String> {

@@ -1,4 +1,4 @@
-//! Paths and commands: texts as they stand, or expressions that make one of what is known.
+//! Paths and commands: plain texts, or expressions that evaluate to a text.
 
 use serde_json::{Map, Value};
 
@@ -7,17 +7,17 @@ use super::expression::Expression;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
     Text(String),
-    /// With the text that it was, for messages.
+    /// With its source text, for messages.
     Expression(Expression, String),
 }
 
 impl Template {
-    /// Reads a text that may refer to these names. As in Ceilometer a text that is no expression of Python is what it is;
-    /// one that was certainly meant to be an expression, and cannot be evaluated here, is an error.
+    /// Parses a text that may refer to these names. As in Ceilometer, a text that is not a Python expression is taken
+    /// literally. One that is clearly meant as an expression, but is not supported, is an error.
     pub fn parse(text: &str, names: &[&str]) -> Result<Self, String> {
         match Expression::parse(text, names) {
             Ok(expression) if is_meant(text, names) => Ok(Template::Expression(expression, text.to_owned())),
-            // Without any name: quoted, or a number.
+            // Constant: quoted, or a number.
             Ok(expression) => Ok(match expression.evaluate(&[]) {
                 Ok(Value::String(made)) => Template::Text(made),
                 _ => Template::Text(text.to_owned()),
@@ -27,7 +27,7 @@ impl Template {
         }
     }
 
-    /// The text, with a value for each of the names. The error says why there is none.
+    /// The text for these values of the names. `Err` says why there is none.
     pub fn text(&self, values: &Map<String, Value>) -> Result<String, String> {
         let (expression, text) = match self {
             Template::Text(text) => return Ok(text.clone()),
@@ -42,7 +42,7 @@ impl Template {
     }
 }
 
-/// Whether one of the names stands in it, and something is looked up there.
+/// Whether one of the names occurs in it with a subscript or an attribute.
 fn is_meant(text: &str, names: &[&str]) -> bool {
     names.iter().any(|name| {
         text.match_indices(name).any(|(at, _)| {

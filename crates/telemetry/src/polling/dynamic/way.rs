@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::expression::Expression;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Way {
+pub struct ValuePath {
     /// Names one after the other; none for the document itself.
     steps: Vec<String>,
     /// Each takes what the one before it has made.
     operations: Vec<Expression>,
 }
 
-impl Way {
+impl ValuePath {
     /// Reads what stands in a file. The error says what is wrong with an operation.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split('|');
@@ -28,12 +28,12 @@ impl Way {
             Expression::parse(operation, &["value"])
                 .map_err(|error| format!("the operation {operation}: {error}"))
         });
-        Ok(Way { steps, operations: operations.collect::<Result<_, _>>()? })
+        Ok(ValuePath { steps, operations: operations.collect::<Result<_, _>>()? })
     }
 
     /// The way to a field.
     pub fn to(name: &str) -> Self {
-        Way { steps: vec![name.to_owned()], operations: Vec::new() }
+        ValuePath { steps: vec![name.to_owned()], operations: Vec::new() }
     }
 
     /// What is found. The error says what the document lacks, or why an operation fails on it.
@@ -56,13 +56,13 @@ mod tests {
     #[test]
     fn ways_end_with_operations() {
         let document = json!({"a": {"b": "x$y"}, "n": 3});
-        let look = |text: &str| Way::parse(text).unwrap().look(&document).map(Cow::into_owned);
+        let look = |text: &str| ValuePath::parse(text).unwrap().look(&document).map(Cow::into_owned);
         assert_eq!(look("a.b"), Ok(json!("x$y")));
         assert_eq!(look(" n | value * 2 | value + 1"), Ok(json!(7)));
         assert_eq!(look(". | value['a']['b'].split('$')[0]"), Ok(json!("x")));
         assert_eq!(look("a.c | value"), Err("there is no a.c".to_owned()));
         assert!(look("a | value * 2").is_err());
-        assert!(Way::parse("n | 2").unwrap_err().contains("should use value"));
-        assert!(Way::parse("n | open(value)").unwrap_err().contains("there is no open here"));
+        assert!(ValuePath::parse("n | 2").unwrap_err().contains("should use value"));
+        assert!(ValuePath::parse("n | open(value)").unwrap_err().contains("there is no open here"));
     }
 }

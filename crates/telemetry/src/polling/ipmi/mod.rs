@@ -1,6 +1,6 @@
-//! The namespace `ipmi`: what the sensors of this machine's management controller tell, by `ipmitool`.
+//! The namespace `ipmi`: sensors of this machine's management controller, read with `ipmitool`.
 //!
-//! [`output`] reads what that prints, [`pollster`] makes samples of it.
+//! [`output`] parses its output, [`pollster`] makes samples.
 
 mod output;
 mod pollster;

@@ -1,9 +1,10 @@
-//! What `ipmitool sdr -v type ...` and `ipmitool sensor get ...` print: sensors as blocks of lines `name : value`.
+//! Parses the output of `ipmitool sdr -v type ...` and `ipmitool sensor get ...`: sensors as blocks of lines `name :
+//! value`.
 
-/// One sensor's lines that have one colon.
+/// The lines of one sensor that have exactly one colon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sensor {
-    /// Its type's first word: `Temperature`, `Fan`, `Current` ...
+    /// The first word of its type: `Temperature`, `Fan`, `Current` ...
     pub kind: String,
     pub id: String,
     fields: Vec<(String, String)>,
@@ -15,7 +16,7 @@ impl Sensor {
     }
 }
 
-/// The last of a name counts.
+/// The value of a field; the last one if repeated.
 fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
@@ -23,7 +24,7 @@ fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
 const READING: &str = "Sensor Reading";
 const KINDS: [&str; 3] = ["Sensor Type (Analog)", "Sensor Type (Discrete)", "Sensor Type (Threshold)"];
 
-/// All sensors that have a reading, each once. The error says why this is no output of sensors.
+/// All sensors with a reading, without duplicates. `Err` says why the output is invalid.
 pub fn sensors(text: &str) -> Result<Vec<Sensor>, String> {
     let mut sensors: Vec<Sensor> = Vec::new();
     if text.is_empty() {
@@ -49,13 +50,13 @@ pub fn sensors(text: &str) -> Result<Vec<Sensor>, String> {
     if sensors.is_empty() { Err("no sensor has a reading".to_owned()) } else { Ok(sensors) }
 }
 
-/// `name : value` of a line with one colon.
+/// Name and value of a line with exactly one colon.
 fn pair(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once(':').filter(|(_, value)| !value.contains(':'))?;
     Some((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// A reading's value and unit: `34 (+/- 2) degrees C` is 34 of `C`. `None` for what is no number with a unit.
+/// Value and unit of a reading: `34 (+/- 2) degrees C` is 34 of `C`. `None` if it is not a number with a unit.
 pub fn reading(sensor: &Sensor) -> Option<(f64, &str)> {
     let text = sensor.field(READING)?;
     let (value, unit) = text.split_once(' ')?;

@@ -25,29 +25,29 @@ use crate::{
     sample::Sample,
 };
 
-/// How sensors are asked.
+/// How to read the sensors.
 #[derive(Clone, Debug)]
 pub struct IpmiOptions {
-    /// The program and what stands before its own arguments: `ipmitool`, `sudo -n ipmitool`.
+    /// The command before its arguments: `ipmitool`, or `sudo -n ipmitool`.
     pub command: Vec<String>,
-    /// Of one run.
+    /// Timeout of one run.
     pub timeout: Duration,
-    /// Failures one after the other, after which a meter is not polled any more; negative for never.
+    /// Consecutive failures after which a meter is not polled again; negative: no limit.
     pub failures_max: i64,
-    /// The name of this machine.
+    /// This machine's name.
     pub host: String,
 }
 
 struct Sensors {
     meter: Meter,
-    /// Which sensors, by their type.
+    /// The type of the sensors.
     kind: &'static str,
     arguments: &'static [&'static str],
     options: Arc<IpmiOptions>,
     failures: AtomicI64,
 }
 
-/// Sensors of power go by the type `Current`; this is the one that there is.
+/// Power sensors have the type `Current`; this one is known.
 const POWER: &str = "Pwr Consumption";
 const FAN: &str = "Fan";
 const CURRENT: &str = "Current";
@@ -96,7 +96,7 @@ impl Sensors {
         let found = sensors(&String::from_utf8_lossy(&ran.stdout)).map_err(PollError)?;
         let is_power = self.arguments.contains(&POWER);
         let wanted = found.iter().filter(|sensor| sensor.kind == self.kind);
-        // Power is no current.
+        // Power sensors are listed among the currents.
         let wanted = wanted.filter(|sensor| is_power || self.kind != CURRENT || !sensor.id.contains(POWER));
         let host = &self.options.host;
         let samples = wanted.filter_map(|sensor| {
@@ -126,7 +126,7 @@ impl Pollster for Sensors {
         Some(local_node::NAME)
     }
 
-    /// Looks at the sensors, whatever the resources are called: there is one machine.
+    /// Reads the sensors once, whatever the resources are: there is one machine.
     async fn poll(&self, _: &Cycle, _: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         if self.is_disabled() {
             return Ok(());

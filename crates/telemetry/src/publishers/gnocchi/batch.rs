@@ -1,4 +1,4 @@
-//! Samples of many messages on their way into one request.
+//! Collects the samples of many messages for one request.
 
 use std::{collections::HashSet, ops::Range, sync::Arc, time::Instant};
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{publishers::PublishError, sample::Sample};
 
-/// A longer unit has no place in the store.
+/// The store rejects longer units.
 const UNIT_CHARACTERS_MAX: usize = 31;
 
-/// One measure. Its text is `{"timestamp":...,"value":...}`, then the unit's JSON.
+/// One measure. Its text is `{"timestamp":...,"value":...}`, followed by the unit's JSON.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     resource: u32,
@@ -28,7 +28,7 @@ struct Entry {
     unit_bytes: u16,
 }
 
-/// Who waits for a message to be stored.
+/// The receipt of a message that is not yet stored.
 #[derive(Debug)]
 struct PendingReceipt {
     receipt: oneshot::Sender<Result<(), PublishError>>,
@@ -38,10 +38,10 @@ struct PendingReceipt {
 #[derive(Debug)]
 pub struct Batch {
     pub number: u64,
-    /// When the first message came.
+    /// When the first message was added.
     pub begun: Instant,
     pub resources: Vec<Arc<Resource>>,
-    /// Places of resources whose attributes the store may not have.
+    /// Indexes of resources whose attributes may differ from the store's.
     pub changed: Vec<u32>,
     entries: Vec<Entry>,
     text: Vec<u8>,
@@ -61,12 +61,12 @@ impl Batch {
         }
     }
 
-    /// Whether nobody waits for it.
+    /// Whether no receipts depend on it.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Measures.
+    /// Number of measures.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -75,14 +75,14 @@ impl Batch {
         self.messages.len()
     }
 
-    /// The size of its request, about.
+    /// Approximate size of the request.
     pub fn bytes(&self) -> usize {
         const ENTRY_BYTES: usize = 80;
         const RESOURCE_BYTES: usize = 48;
         self.text.len() + self.entries.len() * ENTRY_BYTES + self.resources.len() * RESOURCE_BYTES
     }
 
-    /// The place of a resource.
+    /// The index of a resource.
     pub fn place(&mut self, resource: &Arc<Resource>, known: &mut Option<(u64, u32)>) -> u32 {
         match known {
             Some((number, place)) if *number == self.number => *place,
@@ -95,7 +95,7 @@ impl Batch {
         }
     }
 
-    /// Adds a measure to the message that is told of next. The error says what is wrong with it.
+    /// Adds a measure to the current message. `Err` says why it is invalid.
     pub fn add(
         &mut self,
         resource: u32,
@@ -140,7 +140,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The message whose measures were added is complete. With a failure its receipt fails, whatever becomes of them.
+    /// Completes the current message. With `failure` its receipt fails, whatever happens to its measures.
     pub fn end_message(
         &mut self,
         receipt: oneshot::Sender<Result<(), PublishError>>,
@@ -149,13 +149,12 @@ impl Batch {
         self.messages.push(PendingReceipt { receipt, failure: failure.map(PublishError::new) });
     }
 
-    /// Brings the measures of each metric together, in the order in which they came. To be done once, before any part of
-    /// it is written.
+    /// Groups the measures by metric, in the order in which they were added. Call once, before `body`.
     pub fn sort(&mut self) {
         self.entries.sort_by_key(|entry| (entry.resource, entry.metric));
     }
 
-    /// The body of a request with these measures, but for those of resources that are left out, and how many they are.
+    /// The request body for a range of measures, without those of excluded resources, and the number of measures in it.
     pub fn body(
         &self,
         part: Range<usize>,
@@ -197,7 +196,7 @@ impl Batch {
         (out.into(), measures)
     }
 
-    /// Where to cut a part in two: between resources where it has several. `None`: it is one measure.
+    /// Where to split a range in two: between resources if possible. `None`: it is one measure.
     pub fn cut(&self, part: &Range<usize>) -> Option<usize> {
         let entries = &self.entries[part.clone()];
         if entries.len() < 2 {
@@ -213,7 +212,7 @@ impl Batch {
         Some(part.start + before.or_else(after).unwrap_or(middle))
     }
 
-    /// Fails the messages that these measures came with; `resource`: only those of one. Answers how many measures that are.
+    /// Fails the messages of these measures, or only those of `resource`. Returns the number of measures.
     pub fn fail(&mut self, part: Range<usize>, resource: Option<u32>, why: &str) -> usize {
         let mut measures = 0;
         for entry in &self.entries[part] {
@@ -227,7 +226,7 @@ impl Batch {
         measures
     }
 
-    /// Fails for good the messages that have told of a resource: the store has their measures, and refuses its attributes.
+    /// Fails the messages of a resource permanently: the store has their measures, but rejects its attributes.
     pub fn refuse(&mut self, resource: u32, why: &str) {
         for entry in self.entries.iter().filter(|entry| entry.resource == resource) {
             let failure = &mut self.messages[entry.message as usize].failure;
@@ -235,20 +234,20 @@ impl Batch {
         }
     }
 
-    /// Tells all who wait.
+    /// Resolves all receipts.
     pub fn resolve(self) {
         for PendingReceipt { receipt, failure } in self.messages {
-            // Who waits no longer needs no answer.
+            // The receiver may be gone.
             let _ = receipt.send(failure.map_or(Ok(()), Err));
         }
     }
 }
 
-/// No time of sense is longer.
+/// Longer texts are not valid times.
 const TIMESTAMP_BYTES_MAX: usize = 64;
 
-/// `YYYY-MM-DDTHH:MM:SS`, with a fraction, and `Z` or `+HH:MM` behind it if need be: what agents write. False also for what is
-/// right and rare.
+/// `YYYY-MM-DDTHH:MM:SS` with optional fraction and `Z` or `+HH:MM`, the form that agents send. False also for valid
+/// times in rarer forms.
 fn is_plain_timestamp(text: &[u8]) -> bool {
     let Some((date, rest)) = text.split_at_checked(19) else { return false };
     let number = |range: Range<usize>| {
@@ -263,7 +262,7 @@ fn is_plain_timestamp(text: &[u8]) -> bool {
     if separators != *b"--::" || !matches!(date[10], b'T' | b' ') {
         return false;
     }
-    // Days that some months lack are rare enough.
+    // Days 29 to 31 are rare enough for the slow path in general.
     let is_date = is_within(0..4, 1971, 2199) && is_within(5..7, 1, 12) && is_within(8..10, 1, 28);
     let is_time = is_within(11..13, 0, 23) && is_within(14..16, 0, 59) && is_within(17..19, 0, 59);
     let zone = match rest {
@@ -290,7 +289,7 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a number. What Gnocchi takes for one is one: true, and a text that says one.
+/// Writes a number. As in Gnocchi, booleans and numeric texts count as numbers.
 fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<(), String> {
     let number = match value {
         Value::Number(_) => return serde_json::to_writer(out, value).map_err(|error| error.to_string()),

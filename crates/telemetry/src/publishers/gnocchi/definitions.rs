@@ -1,7 +1,7 @@
-//! `gnocchi_resources.yaml`, compiled: which meters go where, what is known of a resource from its samples, and which
-//! events begin, change and end one.
+//! Compiles `gnocchi_resources.yaml`: the metric of each meter, the resource attributes in samples, and the events that
+//! create, update and delete resources.
 //!
-//! A definition that cannot be used is left out with a warning, and the others stay.
+//! Invalid definitions are skipped with a warning.
 
 use std::{
     collections::HashMap,
@@ -22,35 +22,35 @@ use crate::{
 
 /// What an event does to its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum EventOperation {
     Create,
     Update,
     Delete,
 }
 
-/// Where a meter's samples go.
+/// The metric that a meter's samples go to.
 #[derive(Debug)]
 pub struct Metric {
-    /// By which the meter is known to those that remember it: the place in [`Definitions::metrics`].
+    /// Index in [`Definitions::metrics`], under which the meter is cached elsewhere.
     pub number: u16,
     /// The resource definition that it belongs to.
     pub definition: u16,
-    /// `"NAME":{"measures":[`, ready for a request.
+    /// `"NAME":{"measures":[`, a ready part of a request.
     pub opening: Box<[u8]>,
     /// `],"archive_policy_name":"NAME","unit":`, likewise.
     pub closing: Box<[u8]>,
 }
 
-/// A type of resource, with what samples and events tell of it.
+/// A resource type, and how samples and events describe its resources.
 #[derive(Debug)]
 pub struct Definition {
     pub resource_type: String,
-    /// The first definition with the same type; itself in most cases.
+    /// The first definition with the same type; mostly itself.
     pub kind: u16,
     attributes: Vec<(String, Field)>,
-    /// Whether all attributes come from a sample's metadata, so that the same metadata gives the same attributes.
+    /// Whether all attributes come from a sample's metadata, so that equal metadata give equal attributes.
     pub is_of_metadata: bool,
-    events: Vec<(Pattern, Operation)>,
+    events: Vec<(Pattern, EventOperation)>,
     event_attributes: Vec<(String, String)>,
     /// Types whose resources end with this one, and the search that finds them, with `%s` for the id.
     pub associated: Vec<(String, String)>,
@@ -58,17 +58,17 @@ pub struct Definition {
 
 #[derive(Debug, Default)]
 pub struct Definitions {
-    /// To be created before anything else: bodies of `POST /v1/archive_policy`.
+    /// To create first: bodies of `POST /v1/archive_policy`.
     pub archive_policies: Vec<Value>,
     pub definitions: Vec<Definition>,
-    /// By their numbers.
+    /// By number.
     pub metrics: Vec<Metric>,
     numbers: HashMap<Box<str>, u16>,
 }
 
 impl Definitions {
-    /// Reads the file of this name: as it stands, or in the first of the folders that has it. `None`, or a file that is nowhere:
-    /// what is shipped. `archive_policy` is for all metrics, whatever the file says.
+    /// Loads a file: by its path, or from the first folder that has it. `None`, or a missing file, gives the built-in
+    /// definitions. `archive_policy` overrides the file's for all metrics.
     pub fn load(
         name: Option<&str>,
         folders: &[PathBuf],
@@ -88,13 +88,13 @@ impl Definitions {
         Definitions::compile(&path, &file, &lines, archive_policy)
     }
 
-    /// Those that need no file.
+    /// The built-in definitions.
     pub fn shipped(archive_policy: Option<&str>) -> Self {
         Definitions::compile(Path::new("shipped definitions"), &shipped::definitions(), &[], archive_policy)
             .expect("a test compiles them")
     }
 
-    /// Compiles what a file holds; `lines` are those of its resources, for warnings. Only a file that is no mapping of
+    /// Compiles a file; `lines` are the lines of its resources, for warnings. Only a file that is not a mapping of
     /// lists is an error.
     pub fn compile(
         path: &Path,
@@ -126,7 +126,7 @@ impl Definitions {
         Ok(all)
     }
 
-    /// Where a meter's samples go; `None`: nowhere.
+    /// The metric of a meter; `None` if there is none.
     pub fn metric(&self, name: &str) -> Option<&Metric> {
         self.numbers.get(name).map(|number| &self.metrics[usize::from(*number)])
     }
@@ -135,8 +135,8 @@ impl Definitions {
         &self.definitions[usize::from(number)]
     }
 
-    /// The first definition that knows an event, and what the event does.
-    pub fn event(&self, event_type: &str) -> Option<(u16, Operation)> {
+    /// The first definition that matches an event, and the operation.
+    pub fn event(&self, event_type: &str) -> Option<(u16, EventOperation)> {
         let operation = |definition: &Definition| {
             definition
                 .events
@@ -147,7 +147,7 @@ impl Definitions {
         (0..).zip(&self.definitions).find_map(|(number, definition)| Some((number, operation(definition)?)))
     }
 
-    /// Adds a resource definition with its metrics. A meter that several claim belongs to the last.
+    /// Adds a resource definition with its metrics. If several define a meter, the last one wins.
     fn add(&mut self, resource: &Value, default: &str, archive_policy: Option<&str>) -> Result<(), String> {
         let resource = resource.as_object().ok_or("not a mapping")?;
         let resource_type =
@@ -197,21 +197,21 @@ impl Definitions {
 }
 
 impl Definition {
-    /// What a sample tells of its resource; absent where it tells nothing, or `null`.
+    /// The resource attributes in a sample; missing and `null` ones are absent.
     pub fn attributes(&self, sample: &Value) -> Map<String, Value> {
         let mut found = Map::new();
         for (name, field) in &self.attributes {
             match field.first(sample) {
                 Ok(Some(value)) => drop(found.insert(name.clone(), value.into_owned())),
                 Ok(None) => {}
-                // The measure is worth keeping all the same.
+                // The measure is stored all the same.
                 Err(error) => tracing::debug!("attribute {name} of {}: {error}", self.resource_type),
             }
         }
         found
     }
 
-    /// What an event tells of its resource, its `id` included. Of traits with one name the last counts.
+    /// The resource attributes in an event, `id` included. Of traits with one name the last one counts.
     pub fn event_attributes(&self, event: &Event) -> Map<String, Value> {
         let value = |name: &str| event.traits.iter().rev().find(|item| item.name == name);
         let found = self.event_attributes.iter();
@@ -228,7 +228,7 @@ fn json_of(value: &TraitValue) -> Value {
     }
 }
 
-/// JSON of a text.
+/// A text as JSON.
 pub fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a text is JSON")
 }
@@ -237,7 +237,7 @@ fn is_of_metadata(path: &Value) -> bool {
     let is_one = |path: &Value| {
         let Some(text) = path.as_str() else { return path.is_number() };
         let text = text.trim_start_matches("$.");
-        // Whatever may reach out of the metadata is looked up anew each time.
+        // Paths that may reach outside the metadata are evaluated for each sample.
         let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-()|".contains(&byte));
         is_plain && text.starts_with("resource_metadata.")
     };
@@ -264,12 +264,12 @@ fn texts(resource: &Map<String, Value>, key: &str) -> Result<Vec<(String, String
     pairs(resource, key)?.into_iter().map(text).collect()
 }
 
-fn events(resource: &Map<String, Value>) -> Result<Vec<(Pattern, Operation)>, String> {
+fn events(resource: &Map<String, Value>) -> Result<Vec<(Pattern, EventOperation)>, String> {
     let mut events = Vec::new();
     for (key, operation) in [
-        ("event_create", Operation::Create),
-        ("event_delete", Operation::Delete),
-        ("event_update", Operation::Update),
+        ("event_create", EventOperation::Create),
+        ("event_delete", EventOperation::Delete),
+        ("event_update", EventOperation::Update),
     ] {
         let patterns = match resource.get(key) {
             None => &[][..],
@@ -284,8 +284,8 @@ fn events(resource: &Map<String, Value>) -> Result<Vec<(Pattern, Operation)>, St
     Ok(events)
 }
 
-/// The names of metrics with their policies: what the URL says, else the (deprecated) policy of the resource, that of the metric,
-/// and the default. The resource's comes last, as Ceilometer has it.
+/// The names of metrics with their policies, in order of precedence: the URL's, the (deprecated) resource's, the
+/// metric's, the default. That order is Ceilometer's.
 fn metrics(
     resource: &Map<String, Value>,
     default: &str,
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(&*cpu.closing, br#"],"archive_policy_name":"ceilometer-low-rate","unit":"#);
         assert_eq!(all.definition(cpu.definition).resource_type, "instance");
         assert!(all.definitions.iter().all(|definition| definition.is_of_metadata));
-        assert_eq!(all.event("image.delete").unwrap().1, Operation::Delete);
+        assert_eq!(all.event("image.delete").unwrap().1, EventOperation::Delete);
         assert!(all.event("image.deleted").is_none());
     }
 
@@ -366,7 +366,7 @@ mod tests {
     fn what_an_event_tells() {
         let all = Definitions::shipped(None);
         let (number, operation) = all.event("volume.transfer.accept.end").unwrap();
-        assert_eq!(operation, Operation::Update);
+        assert_eq!(operation, EventOperation::Update);
         let item = |name: &str, value| crate::event::Trait { name: name.to_owned(), value };
         let event = Event {
             message_id: String::new(),

@@ -1,5 +1,5 @@
-//! A batch on its way into the store: resources that it does not know are created, what it refuses is searched for by
-//! halves and left out, and attributes that have changed are sent.
+//! Posts a batch to the store: creates unknown resources, bisects rejected requests to drop bad measures, and patches
+//! changed attributes.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,34 +22,34 @@ use super::{
 
 const BATCH_PATH: &str = "/v1/batch/resources/metrics/measures?create_metrics=True";
 
-/// So often resources are created for one request before those that are still unknown are given up.
+/// Attempts to create resources for one request; resources still unknown after them are given up.
 const CREATION_ROUNDS_MAX: u32 = 3;
 
-/// A store that forbids everything is asked again after this time.
+/// Pause before a retry if the store forbids everything.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(5);
 
-/// What became of a part of a batch.
-enum Outcome {
+/// The result of a part of a batch.
+enum PartOutcome {
     Taken,
-    /// The store does not take it, or not all of it at once.
+    /// The store rejects it, or a part of it.
     Refused {
         why: String,
         is_forbidden: bool,
     },
 }
 
-/// Brings a batch home, however long that takes, and tells all who wait for it.
+/// Delivers a batch with unlimited retries, and resolves its receipts.
 pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSemaphorePermit) {
     batch.sort();
     let begun = shared.store.answered();
     let whole = 0..batch.len();
     let mut left_out = HashSet::new();
     let mut parts = vec![whole.clone()];
-    // Single measures that the store forbids while it has allowed nothing else: the fault may be ours as a whole.
+    // Measures that were forbidden (403) while nothing else was accepted: our own permissions may be wrong.
     let mut forbidden: Vec<(Range<usize>, String)> = Vec::new();
     loop {
         while let Some(part) = parts.pop() {
-            let Outcome::Refused { why, is_forbidden } =
+            let PartOutcome::Refused { why, is_forbidden } =
                 post(shared, &mut batch, part.clone(), &mut left_out).await
             else {
                 continue;
@@ -75,7 +75,7 @@ pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSem
         forbidden.clear();
         parts.push(whole.clone());
     }
-    // Others may post while the attributes are sent.
+    // Let other batches be posted while attributes are patched.
     drop(permit);
     let mut changed = std::mem::take(&mut batch.changed);
     changed.sort_unstable();
@@ -99,24 +99,24 @@ async fn post(
     batch: &mut Batch,
     part: Range<usize>,
     left_out: &mut HashSet<u32>,
-) -> Outcome {
+) -> PartOutcome {
     let mut round = 0;
     loop {
         let (body, measures) = batch.body(part.clone(), left_out, &shared.definitions);
         if measures == 0 {
-            return Outcome::Taken;
+            return PartOutcome::Taken;
         }
         let answer = shared.store.post_bytes(BATCH_PATH, body).await;
         if answer.status.is_success() {
             let figures = shared.store.figures();
             figures.samples.inc_by(measures as u64);
             figures.batch_samples.observe(measures as f64);
-            return Outcome::Taken;
+            return PartOutcome::Taken;
         }
         let unknown = unknown_resources(&answer, batch);
         if unknown.is_empty() {
             let is_forbidden = answer.status.as_u16() == 403;
-            return Outcome::Refused { why: answer.text(), is_forbidden };
+            return PartOutcome::Refused { why: answer.text(), is_forbidden };
         }
         round += 1;
         for (place, why) in create_all(shared, batch, unknown, round > CREATION_ROUNDS_MAX).await {
@@ -126,7 +126,7 @@ async fn post(
     }
 }
 
-/// The places of the resources that the store says it does not know.
+/// Indexes of the resources that the store reports as unknown.
 fn unknown_resources(answer: &Answer, batch: &Batch) -> Vec<u32> {
     if answer.status.as_u16() != 400 {
         return Vec::new();
@@ -145,8 +145,8 @@ fn unknown_resources(answer: &Answer, batch: &Batch) -> Vec<u32> {
         .collect()
 }
 
-/// Creates resources; answers those that cannot be, with what the store says. `is_last`: those that somebody else made are none
-/// that we can post to.
+/// Creates resources; returns those that could not be created, with the store's error. `is_last`: resources that
+/// somebody else created count as failures, since posting to them has failed.
 async fn create_all(
     shared: &PublisherState,
     batch: &Batch,
@@ -169,7 +169,7 @@ async fn create_all(
         .await
 }
 
-/// Sends the attributes of resources; answers those whose attributes are refused, with what the store says.
+/// Patches attributes; returns the resources whose attributes were rejected, with the store's error.
 async fn patch_all(shared: &PublisherState, batch: &Batch, places: Vec<u32>) -> Vec<(u32, String)> {
     let send = |place: u32| async move {
         let refused = patch(shared, &batch.resources[place as usize]).await.err();
@@ -182,8 +182,8 @@ async fn patch_all(shared: &PublisherState, batch: &Batch, places: Vec<u32>) -> 
         .await
 }
 
-/// What should be in the store, and the version of that.
-fn wanted(state: &State) -> (serde_json::Map<String, Value>, u32) {
+/// The desired attributes, and their version.
+fn desired(state: &State) -> (serde_json::Map<String, Value>, u32) {
     (state.attributes(), state.version)
 }
 
@@ -191,7 +191,7 @@ async fn create(shared: &PublisherState, resource: &Arc<Resource>) -> Result<(),
     let _turn = resource.patching.lock().await;
     let (mut body, version, kind) = {
         let state = resource.state.lock();
-        let (mut body, version) = wanted(&state);
+        let (mut body, version) = desired(&state);
         body.insert("user_id".to_owned(), state.user_id.as_deref().into());
         (body, version, state.kind)
     };
@@ -206,7 +206,7 @@ async fn create(shared: &PublisherState, resource: &Arc<Resource>) -> Result<(),
             state.is_stored = state.version == version;
             Ok(())
         }
-        // Somebody else was faster; its attributes are sent like those of any other.
+        // Created by somebody else meanwhile; patch it like any other.
         409 => {
             resource.state.lock().is_stored = false;
             Ok(())
@@ -215,15 +215,15 @@ async fn create(shared: &PublisherState, resource: &Arc<Resource>) -> Result<(),
     }
 }
 
-/// A change of a resource that the store refuses is counted, and told to whoever sent it.
+/// Counts a rejected change of a resource, and reports it to its sender.
 pub fn refused(shared: &PublisherState, why: String) -> Result<(), String> {
     shared.store.figures().refused.inc();
     tracing::warn!("the store refuses a change: {why}");
     Err(why)
 }
 
-/// Sends a resource's attributes until the store has the latest. The error is what the store says of those that it refuses; they are
-/// sent again with the next change, or the next refresh.
+/// Patches a resource until the store has the latest attributes. The error is the store's rejection; the attributes are
+/// sent again with the next change or refresh.
 pub async fn patch(shared: &PublisherState, resource: &Resource) -> Result<(), String> {
     let _turn = resource.patching.lock().await;
     let mut outcome = Ok(());
@@ -233,7 +233,7 @@ pub async fn patch(shared: &PublisherState, resource: &Resource) -> Result<(), S
             if state.is_stored {
                 return outcome;
             }
-            let (body, version) = wanted(&state);
+            let (body, version) = desired(&state);
             (body, version, state.kind)
         };
         let resource_type = &shared.definitions.definition(kind).resource_type;
@@ -245,7 +245,7 @@ pub async fn patch(shared: &PublisherState, resource: &Resource) -> Result<(), S
                 shared.store.figures().resources_patched.inc();
                 Ok(())
             }
-            // There is none of this type, so that nothing is to be changed. One that is created gets all attributes.
+            // There is no resource of this type to patch. It gets all attributes when it is created.
             404 => {
                 shared.store.figures().refused.inc();
                 tracing::warn!("{}", why());

@@ -1,4 +1,4 @@
-//! Events: some begin a resource, some change it, some end it, and what belongs to it.
+//! Applies events: they create, update or end a resource, and end associated resources.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    definitions::{Operation, quoted},
+    definitions::{EventOperation, quoted},
     delivery,
     publisher::PublisherState,
 };
@@ -16,29 +16,29 @@ use crate::{
     time::{naive_iso, now},
 };
 
-/// Events of different resources that are under way at once. Those of one resource go one after the other.
+/// Number of lanes processed concurrently. Events of one resource stay in one lane, in order.
 const LANES: usize = 8;
 
-/// What an event means for its resource.
+/// An event's effect on its resource.
 #[derive(Debug)]
 pub struct Action {
-    pub operation: Operation,
-    /// The definition that knows the event.
+    pub operation: EventOperation,
+    /// The definition that matches the event.
     pub definition: u16,
     pub id: String,
-    /// All but the id.
+    /// All attributes except the id.
     pub attributes: Map<String, Value>,
-    /// Batches up to this one hold what came before.
+    /// Process it after this batch: earlier samples are in batches up to it.
     pub after_batch: u64,
     pub done: oneshot::Sender<Result<(), PublishError>>,
 }
 
-/// Where events wait for their turn.
+/// Queues of events.
 #[derive(Debug)]
 pub struct Lanes(Vec<mpsc::UnboundedSender<Action>>);
 
 impl Lanes {
-    /// Must be called within a Tokio runtime. The queue is bounded by its callers, who wait for their answers.
+    /// Must be called within a Tokio runtime. The queues are bounded by the callers, who wait for their receipts.
     pub fn start(shared: &Arc<PublisherState>) -> Self {
         let lane = |_| {
             let (sender, mut actions) = mpsc::unbounded_channel();
@@ -56,7 +56,7 @@ impl Lanes {
     pub fn send(&self, action: Action) {
         let lane =
             action.id.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-        // The lanes end with the publisher, which is who calls this.
+        // The lanes outlive `self`.
         let _ = self.0[lane % LANES].send(action);
     }
 }
@@ -64,13 +64,13 @@ impl Lanes {
 async fn carry_out(shared: &PublisherState, action: Action) {
     let Action { operation, definition, id, attributes, after_batch, done } = action;
     let outcome = match operation {
-        Operation::Create => create(shared, definition, &id, attributes).await,
-        // Samples that came before would begin the resource anew.
-        Operation::Update => {
+        EventOperation::Create => create(shared, definition, &id, attributes).await,
+        // Earlier samples would create the resource again.
+        EventOperation::Update => {
             shared.batches_end(after_batch).await;
             update(shared, definition, &id, attributes).await
         }
-        Operation::Delete => {
+        EventOperation::Delete => {
             shared.batches_end(after_batch).await;
             end(shared, definition, &id).await
         }
@@ -78,7 +78,7 @@ async fn carry_out(shared: &PublisherState, action: Action) {
     if outcome.is_ok() {
         shared.store.figures().events.inc();
     }
-    // Who waits no longer needs no answer.
+    // The receiver may be gone.
     let _ = done.send(outcome.map_err(PublishError::refused));
 }
 
@@ -103,8 +103,8 @@ async fn create(
     Ok(())
 }
 
-/// Sends what has changed. Resources associated with this one are left as they are: what Ceilometer sends for them is all that the
-/// search found, which no store takes.
+/// Patches the changed attributes. Associated resources are left alone: for them Ceilometer sends a whole search
+/// result, which no store accepts.
 async fn update(
     shared: &PublisherState,
     definition: u16,
@@ -119,17 +119,17 @@ async fn update(
             tracing::debug!("{id} is of another type");
             return Ok(());
         }
-        state.tell(attributes);
+        state.apply_event(attributes);
     }
     delivery::patch(shared, &resource).await
 }
 
-/// Ends all that can be ended; the error is the first.
+/// Ends all resources that can be ended; returns the first error.
 async fn end(shared: &PublisherState, definition: u16, id: &str) -> Result<(), String> {
     let definition = shared.definitions.definition(definition);
     let ended_at = json!({ "ended_at": naive_iso(now()) });
     let mut outcome = end_one(shared, &definition.resource_type, id, &ended_at).await;
-    // Within the query's own quotation marks.
+    // Inside the query's own quotes.
     let id = quoted(id);
     let escaped = &id[1..id.len() - 1];
     for (resource_type, query) in &definition.associated {
@@ -163,7 +163,7 @@ async fn end_one(
     }
 }
 
-/// The types and ids of what a query finds.
+/// Types and ids of the resources that a query finds.
 async fn search(
     shared: &PublisherState,
     resource_type: &str,
@@ -195,7 +195,7 @@ async fn search(
             Some((resource["type"].as_str()?.to_owned(), resource["id"].as_str()?.to_owned()))
         });
         found.extend(pairs);
-        // Only a store that cuts its answers into pages says that there is another.
+        // Only a store with pagination sends this link.
         let has_next = answer.header("link").is_some_and(|link| link.contains("rel=\"next\""));
         let last = found.last().map(|(_, id)| id.clone());
         if !has_next || last.is_none() || last == marker {

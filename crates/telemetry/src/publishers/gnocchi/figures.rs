@@ -1,4 +1,4 @@
-//! What the publisher counts, for `/metrics`.
+//! The publisher's counters for `/metrics`.
 
 use prometheus_client::{
     metrics::{
@@ -11,31 +11,31 @@ use prometheus_client::{
 
 /// Clones share the counts.
 #[derive(Clone, Debug)]
-pub struct Figures {
-    /// Measures that the store has taken.
+pub struct GnocchiFigures {
+    /// Measures stored.
     pub samples: Counter,
-    /// Measures of a request.
+    /// Measures per request.
     pub batch_samples: Histogram,
-    /// Messages that wait for their receipt.
+    /// Messages whose receipt is pending.
     pub messages_waiting: Gauge,
-    /// Times that the store was asked again, since it did not answer or was not well.
+    /// Retried requests: the store did not respond, or was not available.
     pub retries: Counter,
-    /// Samples that the store will never take, or that are none.
+    /// Invalid samples, and samples that the store rejected.
     pub rejected: Counter,
-    /// Changes of resources that the store does not take.
+    /// Resource changes that the store rejected.
     pub refused: Counter,
-    /// Samples of meters that no definition knows.
+    /// Samples of meters without a definition.
     pub unknown: Counter,
-    /// Samples that are the store's own activity.
+    /// Samples of the filtered project.
     pub filtered: Counter,
     pub resources_created: Counter,
     pub resources_patched: Counter,
     pub events: Counter,
 }
 
-impl Default for Figures {
+impl Default for GnocchiFigures {
     fn default() -> Self {
-        Figures {
+        GnocchiFigures {
             samples: Counter::default(),
             batch_samples: Histogram::new(exponential_buckets(1.0, 4.0, 8)),
             messages_waiting: Gauge::default(),
@@ -51,8 +51,8 @@ impl Default for Figures {
     }
 }
 
-impl Figures {
-    /// Names them; `registry` gives the prefix.
+impl GnocchiFigures {
+    /// Registers them; `registry` adds the prefix.
     pub fn register(&self, registry: &mut Registry) {
         for (name, help, counter) in [
             ("gnocchi_samples", "Samples that the store has taken", &self.samples),

@@ -1,5 +1,5 @@
-//! The project whose samples are left out: the one that the store itself lives in, so that its own activity is not measured
-//! for ever.
+//! The filtered project: samples of the project that the store itself runs in are dropped, so that its own activity is
+//! not measured endlessly.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The id of the project; asks until Keystone answers. `None`, with a word in the log: there is none, or we may not know.
+/// The id of the project; retries until Keystone responds. `None`, with a log line: it does not exist, or we may not
+/// read it.
 ///
-/// `needs_login`: nothing can be posted without a login either, so that one which is refused is waited for, too: whoever sets up
-/// a cloud may make the user after the agent.
+/// `needs_login`: posting needs the same login, so a rejected login is retried, too: the user may be created after the
+/// agent starts.
 pub async fn project_id(
     session: &Session,
     trust: &Trust,

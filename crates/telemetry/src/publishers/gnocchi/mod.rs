@@ -1,10 +1,10 @@
-//! The publisher that brings samples into Gnocchi or gnudi, and begins, changes and ends resources by events: `gnocchi://`.
+//! `gnocchi://`: stores samples in Gnocchi or gnudi, and creates, updates and ends resources by events.
 //!
-//! `definitions` says what goes where (`shipped` is what needs no file), `publisher` gathers samples of many messages in a
-//! `batch`, `delivery` brings it into the `store`, `known` remembers what the store was told of resources, `events` takes
-//! events, `resource_types` and `filter` are for the start.
+//! `definitions` maps meters and events to resources (`shipped` holds the defaults), `publisher` collects the samples
+//! of many messages in a `batch`, `delivery` posts it to the `store`, `resource_cache` caches what the store knows of
+//! resources, `events` applies events; `resource_types` and `filter` run at start.
 //!
-//! It deliberately takes no short cut into a store of the same process: it speaks HTTP, like anybody else.
+//! There is deliberately no short cut to a store in the same process: it uses HTTP, like any client.
 
 mod batch;
 mod definitions;
@@ -24,19 +24,19 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 
 use super::{OpenError, Opened, Publisher, PublisherUrl};
-use crate::pipeline::Purpose;
+use crate::pipeline::PipelineKind;
 
-pub use definitions::{Definition, Definitions, Metric, Operation};
-pub use figures::Figures;
-pub use options::{Access, FilterProject, GnocchiLimits, GnocchiOptions, GnocchiUrl};
+pub use definitions::{Definition, Definitions, EventOperation, Metric};
+pub use figures::GnocchiFigures;
+pub use options::{FilterProject, GnocchiLimits, GnocchiOptions, GnocchiUrl, StoreAccess};
 pub use publisher::GnocchiPublisher;
 pub use shipped::definitions as shipped_definitions;
 pub use store::{Store, StoreError};
 
-/// Why a publisher cannot be made.
+/// Why a publisher cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GnocchiError {
-    /// What stands in the URL.
+    /// An error in the URL.
     #[error("{0}")]
     Url(String),
     /// Names file, line and key.
@@ -47,12 +47,12 @@ pub enum GnocchiError {
     Options(String),
 }
 
-/// How publishers of this kind are opened, for [`Publishers::add`](super::Publishers::add). Pipelines that say the same URL share one publisher, so that it
-/// knows in which order samples and events came.
+/// Opens publishers of this kind, for [`Publishers::add`](super::Publishers::add). Pipelines with the same URL share
+/// one publisher, which keeps samples and events in order.
 pub fn opener(
     options: GnocchiOptions,
-    figures: Figures,
-) -> impl Fn(&PublisherUrl, Purpose) -> Opened + Send + Sync + 'static {
+    figures: GnocchiFigures,
+) -> impl Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Sync + 'static {
     let opened: Mutex<HashMap<String, Arc<dyn Publisher>>> = Mutex::default();
     move |url, _| {
         let mut opened = opened.lock();
@@ -68,9 +68,9 @@ pub fn opener(
     }
 }
 
-/// Makes the types of resources that are missing in the store, and attributes of types that are there, as
-/// `ceilometer-upgrade` does. Waits while the store is away.
+/// Creates missing resource types and attributes in the store, as `ceilometer-upgrade` does. Waits while the store is
+/// not available.
 pub async fn upgrade(options: &GnocchiOptions) -> Result<(), GnocchiError> {
-    let store = Store::new(options, std::time::Duration::from_mins(1), Figures::default())?;
+    let store = Store::new(options, std::time::Duration::from_mins(1), GnocchiFigures::default())?;
     resource_types::upgrade(&store).await.map_err(|error| GnocchiError::Options(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! What the URL `gnocchi://?...` says, and what is around it.
+//! Options of `gnocchi://?...`, and those of the configuration.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,50 +8,50 @@ use gnudi_keystone::Session;
 use super::GnocchiError;
 use crate::publishers::PublisherUrl;
 
-/// How the store knows who posts.
+/// Authentication with the store.
 #[derive(Clone, Debug)]
-pub enum Access {
+pub enum StoreAccess {
     /// `auth_type = gnocchi-noauth`: headers that the store trusts.
     Noauth { user_id: String, project_id: String, roles: String },
     /// `auth_type = gnocchi-basic`.
     Basic { user: String, password: String },
-    /// A token, and the address in the catalogue where no endpoint is given.
+    /// A token; the catalogue also gives the URL if no endpoint is configured.
     Keystone(Session),
 }
 
-/// Where the store is, and what bounds the publisher.
+/// The store, and the publisher's limits.
 #[derive(Clone, Debug)]
 pub struct GnocchiOptions {
-    pub access: Access,
-    /// Such as `http://127.0.0.1:8041`; `None`: what Keystone's catalogue calls `metric`.
+    pub access: StoreAccess,
+    /// For example `http://127.0.0.1:8041`; `None`: the service `metric` in Keystone's catalogue.
     pub endpoint: Option<String>,
-    /// Whose certificates are trusted at https://.
+    /// Trusted authorities for https://.
     pub trust: Trust,
-    /// Who asks Keystone for the project that is filtered; `None`: nothing is filtered.
+    /// The session that looks up the filtered project; `None`: nothing is filtered.
     pub identity: Option<Session>,
-    /// Where files of definitions are looked for, first to last.
+    /// Folders of definition files, in order of precedence.
     pub config_dirs: Vec<PathBuf>,
-    /// Whether missing types of resources are created at start, as `ceilometer-upgrade` does.
+    /// Whether to create missing resource types at start, as `ceilometer-upgrade` does.
     pub create_resource_types: bool,
     pub limits: GnocchiLimits,
 }
 
 #[derive(Clone, Debug)]
 pub struct GnocchiLimits {
-    /// Measures of one request.
+    /// Measures per request.
     pub batch_measures_max: usize,
-    /// The size of one request's body, about.
+    /// Approximate bytes per request body.
     pub batch_bytes_max: usize,
-    /// How long samples are gathered, at most, while others are under way.
+    /// Maximum time to collect samples while other requests are in flight.
     pub batch_timeout: Duration,
-    /// Requests with measures under way at once.
+    /// Concurrent requests with measures.
     pub requests_max: usize,
-    /// Resources created or changed at once.
+    /// Concurrent creations or patches of resources.
     pub resource_requests_max: usize,
-    /// Resources whose attributes are remembered; those beyond it are patched again when they are met again.
+    /// Cached resources; the attributes of evicted ones are patched again at their next sample.
     pub resources_max: usize,
-    /// After about this time a resource's attributes are sent again, in case that somebody else has changed them. Spread
-    /// from half of it to one and a half.
+    /// Interval after which a resource's attributes are sent again, in case somebody else has changed them. Spread from
+    /// half of it to one and a half.
     pub refresh_after: Duration,
 }
 
@@ -69,29 +69,29 @@ impl Default for GnocchiLimits {
     }
 }
 
-/// Samples of this project are the store's own activity and are left out.
+/// The project of the store itself, whose samples are dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterProject {
     pub project: String,
     pub domain: String,
 }
 
-/// What the URL of a pipeline says.
+/// Options of a pipeline's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GnocchiUrl {
-    /// For all metrics, whatever the definitions say.
+    /// For all metrics; overrides the definitions.
     pub archive_policy: Option<String>,
     pub filter: Option<FilterProject>,
     pub resources_definition_file: Option<String>,
-    /// Of one request.
+    /// Timeout of one request.
     pub timeout: Duration,
 }
 
-/// A request carries what many messages brought, and may have to create their metrics; Ceilometer's 6.05 s are for one.
+/// Longer than Ceilometer's 6.05 s: a request carries many messages, and the store may have to create their metrics.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 impl GnocchiUrl {
-    /// Of an option that is given twice the last counts; options that nobody knows are ignored, as Ceilometer does.
+    /// Parses the options. The last of a repeated option counts; unknown options are ignored, as in Ceilometer.
     pub fn read(url: &PublisherUrl) -> Result<Self, GnocchiError> {
         let option = |name: &str| url.query.last(name).map(str::to_owned);
         let timeout = url.query.last("timeout").map(seconds).transpose()?;
@@ -116,7 +116,7 @@ fn seconds(text: &str) -> Result<Duration, GnocchiError> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// As oslo reads a truth value that is not strict: what is not one of these is false.
+/// oslo's non-strict boolean: anything else is false.
 fn is_true(text: &str) -> bool {
     matches!(text.trim().to_lowercase().as_str(), "t" | "true" | "on" | "y" | "yes" | "1")
 }

@@ -1,6 +1,6 @@
-//! The publisher itself: takes samples into the open batch, and sends batches on their way.
+//! The publisher: adds samples to the open batch, and delivers batches.
 //!
-//! A batch goes when it is full, when nothing else is under way and no more comes in, or when its time is over.
+//! A batch is closed when it is full, when nothing is in flight and no more samples arrive, or at its timeout.
 
 use std::{
     borrow::Cow,
@@ -23,9 +23,9 @@ use super::{
     definitions::Definitions,
     delivery,
     events::{Action, Lanes},
-    figures::Figures,
+    figures::GnocchiFigures,
     filter,
-    options::{Access, GnocchiLimits, GnocchiOptions, GnocchiUrl},
+    options::{GnocchiLimits, GnocchiOptions, GnocchiUrl, StoreAccess},
     resource_cache::{Clock, ResourceCache},
     resource_types,
     store::Store,
@@ -37,7 +37,7 @@ use crate::{
     time::now,
 };
 
-/// How often a batch is looked at while it gathers: one that has not grown since goes, if nothing else is under way.
+/// Interval of checking the open batch: if it has not grown and nothing is in flight, it is closed.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The type whose resources are projects.
@@ -52,16 +52,16 @@ pub struct GnocchiPublisher {
     lanes: Lanes,
 }
 
-/// What the publisher and its tasks share.
+/// State shared by the publisher and its tasks.
 pub struct PublisherState {
     pub store: Store,
     pub definitions: Definitions,
     pub limits: GnocchiLimits,
     begun: Instant,
     inner: Mutex<Inner>,
-    /// Set once it is known which project is left out.
+    /// Set once the id of the filtered project is known.
     filtered: OnceLock<Option<Box<str>>>,
-    /// Told when the open batch begins or is full, when a batch was delivered, and at the end.
+    /// Notified when the open batch begins or is full, when a batch was delivered, and on close.
     changed: Notify,
     delivered: Notify,
     is_closed: AtomicBool,
@@ -70,24 +70,25 @@ pub struct PublisherState {
 struct Inner {
     known: ResourceCache,
     open: Batch,
-    /// Full batches that wait for their turn, and those that are under way.
+    /// Full batches not yet being delivered, and the ids of those in flight.
     full: VecDeque<Batch>,
     under_way: BTreeSet<u64>,
-    /// Messages that came before it was known which project is left out.
+    /// Messages that arrived before the filtered project was known.
     early: Vec<(Vec<Sample<'static>>, Sender)>,
-    /// Meters without a definition that were spoken of.
+    /// Unknown meters that were logged.
     unknown_meters: HashSet<String>,
 }
 
-/// Names of unknown meters that are remembered; of those beyond it nothing is said.
+/// Maximum number of unknown meters to log.
 const UNKNOWN_METERS_MAX: usize = 1_000;
 
 impl GnocchiPublisher {
-    /// Reads definitions and certificates, and begins its tasks; asks nobody yet. Must be called within a Tokio runtime.
+    /// Loads definitions and certificates, and starts its tasks; sends no request yet. Must be called within a Tokio
+    /// runtime.
     pub fn start(
         url: &PublisherUrl,
         options: &GnocchiOptions,
-        figures: Figures,
+        figures: GnocchiFigures,
     ) -> Result<Self, GnocchiError> {
         let url = GnocchiUrl::read(url)?;
         let definitions = Definitions::load(
@@ -126,7 +127,7 @@ impl GnocchiPublisher {
             None => shared.open_gate(None),
             Some((filter, session, trust)) => {
                 let shared = shared.clone();
-                let needs_login = matches!(options.access, Access::Keystone(_));
+                let needs_login = matches!(options.access, StoreAccess::Keystone(_));
                 tokio::spawn(async move {
                     let id = filter::project_id(&session, &trust, &filter, needs_login).await;
                     shared.open_gate(id.map(Into::into));
@@ -143,7 +144,7 @@ impl GnocchiPublisher {
         Ok(GnocchiPublisher { shared, lanes })
     }
 
-    pub fn figures(&self) -> &Figures {
+    pub fn figures(&self) -> &GnocchiFigures {
         self.shared.store.figures()
     }
 }
@@ -161,13 +162,13 @@ impl Publisher for GnocchiPublisher {
         let shared = &self.shared;
         if shared.filtered.get().is_none() {
             let mut inner = shared.inner.lock();
-            // The gate opens under the same lock.
+            // `open_gate` takes the same lock.
             if shared.filtered.get().is_none() {
                 inner.early.push((samples.iter().map(Sample::to_static).collect(), sender));
                 return receipt(receiver);
             }
         }
-        shared.take(samples, sender);
+        shared.add_message(samples, sender);
         receipt(receiver)
     }
 
@@ -196,7 +197,7 @@ impl Publisher for GnocchiPublisher {
             for receiver in receivers {
                 match receiver.await {
                     Ok(carried_out) => outcome = outcome.and(carried_out),
-                    // The publisher has ended: nobody may think that the event was carried out.
+                    // The publisher has ended: the event must not count as applied.
                     Err(_) => std::future::pending().await,
                 }
             }
@@ -209,7 +210,7 @@ fn receipt(receiver: Answered) -> Receipt {
     Receipt::of(async move {
         match receiver.await {
             Ok(outcome) => outcome,
-            // The publisher has ended before the samples were stored: nobody may think that they were.
+            // The publisher ended before the samples were stored: they must not count as stored.
             Err(_) => std::future::pending().await,
         }
     })
@@ -220,7 +221,7 @@ impl PublisherState {
         MutexGuard::map(self.inner.lock(), |inner| &mut inner.known)
     }
 
-    /// Waits until all batches up to this one were delivered.
+    /// Waits until all batches up to this one are delivered.
     pub async fn batches_end(&self, number: u64) {
         loop {
             let delivered = self.delivered.notified();
@@ -239,7 +240,7 @@ impl PublisherState {
         }
     }
 
-    /// What came early goes its way.
+    /// Processes the messages that arrived early.
     fn open_gate(&self, project: Option<Box<str>>) {
         let early = {
             let mut inner = self.inner.lock();
@@ -247,12 +248,12 @@ impl PublisherState {
             std::mem::take(&mut inner.early)
         };
         for (samples, sender) in early {
-            self.take(&samples, sender);
+            self.add_message(&samples, sender);
         }
     }
 
-    /// Takes a message's samples into the open batch; whoever holds the receipt is told when they are stored.
-    fn take(&self, samples: &[Sample<'_>], sender: Sender) {
+    /// Adds a message's samples to the open batch; the receipt resolves when they are stored.
+    fn add_message(&self, samples: &[Sample<'_>], sender: Sender) {
         let begun = Instant::now();
         let clock = Clock {
             now_s: (begun - self.begun).as_secs() as u32,
@@ -266,7 +267,7 @@ impl PublisherState {
         let mut failure = None;
         let mut rejected = 0;
         for sample in samples {
-            if let Err(why) = self.take_one(&mut inner, sample, filtered, clock, time) {
+            if let Err(why) = self.add_sample(&mut inner, sample, filtered, clock, time) {
                 rejected += 1;
                 failure.get_or_insert_with(|| {
                     format!("sample {} of {}: {why}", sample.name, sample.resource_id)
@@ -294,7 +295,7 @@ impl PublisherState {
         }
     }
 
-    fn take_one(
+    fn add_sample(
         &self,
         inner: &mut Inner,
         sample: &Sample<'_>,
@@ -325,7 +326,7 @@ impl PublisherState {
         if sample.resource_id.is_empty() {
             return Err("no resource_id".to_owned());
         }
-        // Gnocchi takes no slash in an id.
+        // Resource ids hold no slash in Gnocchi.
         let id: Cow<'_, str> = if sample.resource_id.contains('/') {
             sample.resource_id.replace('/', "_").into()
         } else {
@@ -343,18 +344,18 @@ impl PublisherState {
 }
 
 impl Inner {
-    /// The open batch waits for its turn, and a new one is open.
+    /// Queues the open batch for delivery and opens a new one.
     fn close_batch(&mut self, now: Instant) {
         let next = Batch::new(self.open.number + 1, now);
         self.full.push_back(std::mem::replace(&mut self.open, next));
     }
 }
 
-/// What the store needs before the first measure.
+/// Creates what the store needs before the first measure.
 async fn prepare(shared: &PublisherState, create_resource_types: bool) {
     for policy in &shared.definitions.archive_policies {
         let answer = shared.store.post("/v1/archive_policy", policy).await;
-        // 409: it is there.
+        // 409: it exists.
         if !answer.status.is_success() && answer.status.as_u16() != 409 {
             tracing::error!("archive policy {}: {}", policy["name"], answer.text());
         }
@@ -364,7 +365,7 @@ async fn prepare(shared: &PublisherState, create_resource_types: bool) {
     }
 }
 
-/// Sends batches, until the publisher is closed and all are delivered.
+/// Delivers batches until the publisher is closed and all are delivered.
 async fn run(shared: Arc<PublisherState>) {
     let turns = Arc::new(Semaphore::new(shared.limits.requests_max.max(1)));
     loop {
@@ -381,7 +382,7 @@ async fn run(shared: Arc<PublisherState>) {
     }
 }
 
-/// The next batch that should go; `None`: there will be no other.
+/// The next batch to deliver; `None` after the last.
 async fn next_batch(shared: &PublisherState) -> Option<Batch> {
     let mut measures = 0;
     loop {
@@ -404,7 +405,7 @@ async fn next_batch(shared: &PublisherState) -> Option<Batch> {
             if inner.open.is_empty() && is_closed && is_alone {
                 return None;
             }
-            // While others are under way, their end is what there is to wait for, or the batch's time.
+            // While others are in flight, wait for one of them to end, or for the batch's timeout.
             if inner.open.is_empty() {
                 None
             } else if is_alone {

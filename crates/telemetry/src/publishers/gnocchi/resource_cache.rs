@@ -1,7 +1,7 @@
-//! What the publisher remembers of resources, so that it asks the store for nothing that it knows: the attributes that were
-//! sent, and by which metadata they came, so that metadata that says nothing new is not even parsed.
+//! Cache of resources, to avoid requests: the attributes that were sent, and hashes of the metadata they came from, so
+//! that unchanged metadata are not even parsed.
 //!
-//! Bounded: the resource that was not met for longest, about, makes room for a new one.
+//! Bounded: approximately the least recently used resource is evicted.
 
 use std::{
     borrow::Borrow,
@@ -19,39 +19,39 @@ use crate::{
     sample::{Metadata, Sample},
 };
 
-/// A resource by its id. What is known of it outlives its place in the memory, for as long as a batch needs it.
+/// A resource. It may outlive its cache entry while a batch refers to it.
 #[derive(Debug)]
 pub struct Resource {
     pub id: Box<str>,
     pub state: Mutex<State>,
-    /// Held by who sends its attributes, so that they arrive in their order.
+    /// Held while its attributes are sent, so that patches stay in order.
     pub patching: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 pub struct State {
-    /// The definition that says its type.
+    /// The definition that determines its type.
     pub kind: u16,
-    /// Of the first sample; sent only where the resource is created.
+    /// From the first sample; sent only when the resource is created.
     pub user_id: Option<Box<str>>,
-    /// The attributes that it should have, as the text of a JSON object.
+    /// The desired attributes, as a JSON object.
     pub attributes: Box<str>,
-    /// Counts the changes of the attributes.
+    /// Incremented with each change of the attributes.
     pub version: u32,
     /// Whether the store has these attributes.
     pub is_stored: bool,
-    /// For each meter its number and a hash of the metadata that it came with last.
+    /// For each meter, its number and a hash of its last metadata.
     seen: Vec<u64>,
-    /// The batch that it is in, and its place there.
+    /// The open batch that it is in, and its index there.
     pub place: Option<(u64, u32)>,
-    /// Seconds on the publisher's clock when the attributes have to be sent again.
+    /// When the attributes must be sent again, in seconds on the publisher's clock.
     refresh_at_s: u32,
     is_used: bool,
-    /// Whether samples have told of it, and not only events.
+    /// Whether samples have described it, and not only events.
     has_samples: bool,
 }
 
-/// By id.
+/// Hashed by id.
 struct ById(Arc<Resource>);
 
 impl Borrow<str> for ById {
@@ -76,7 +76,7 @@ impl Eq for ById {}
 
 pub struct ResourceCache {
     by_id: HashSet<ById>,
-    /// Round which a hand goes, looking for one that was not used since it last came by.
+    /// CLOCK eviction: the hand advances to an entry that was not used since it last passed.
     ring: Vec<Arc<Resource>>,
     hand: usize,
     resources_max: usize,
@@ -94,7 +94,7 @@ impl ResourceCache {
         }
     }
 
-    /// The resource of this id; a new one is made by `kind`, of which nothing is known.
+    /// The resource with this id; a new one without attributes, of type `kind`, if it is not cached.
     pub fn resource(&mut self, id: &str, kind: u16) -> Arc<Resource> {
         if let Some(known) = self.by_id.get(id) {
             return known.0.clone();
@@ -133,16 +133,16 @@ impl ResourceCache {
     }
 }
 
-/// When attributes have to be sent again.
+/// The publisher's clock, and the refresh interval.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Since the publisher began.
+    /// Since the publisher started.
     pub now_s: u32,
     pub refresh_after_s: u32,
 }
 
 impl State {
-    /// Notes what a sample tells of the resource. Answers whether the store has to be told.
+    /// Records a sample's metadata. Returns whether the store needs an update.
     pub fn observe(
         &mut self,
         sample: &Sample<'_>,
@@ -155,12 +155,12 @@ impl State {
         if !std::mem::replace(&mut self.has_samples, true) {
             self.user_id = sample.user_id.as_deref().map(Into::into);
         }
-        // What another type knows of the same id is not about this resource.
+        // The cached attributes are of another type with the same id.
         if definition.kind == self.kind && !self.has_seen(sample, metric, definition) {
             let version = self.version;
             self.merge(sample, definition);
             if self.version != version {
-                // What other meters say may be news again.
+                // Metadata of other meters may carry changes again.
                 self.seen.retain(|seen| *seen as u16 == metric.number);
             }
         }
@@ -168,14 +168,14 @@ impl State {
             if self.refresh_at_s != 0 {
                 self.is_stored = false;
             }
-            // From a half to one and a half of the time, by the id, so that those that came together part.
+            // Half to one and a half of the interval, by a hash of the id, so that refreshes spread out.
             let spread = quick_hash(id.as_bytes(), 0) % u64::from(clock.refresh_after_s.max(1));
             self.refresh_at_s = clock.now_s + clock.refresh_after_s / 2 + spread as u32 + 1;
         }
         !self.is_stored
     }
 
-    /// Whether the meter came with the same metadata the last time.
+    /// Whether the meter had the same metadata the last time.
     fn has_seen(&mut self, sample: &Sample<'_>, metric: &Metric, definition: &Definition) -> bool {
         if !definition.is_of_metadata {
             return false;
@@ -201,13 +201,13 @@ impl State {
         self.add(attributes);
     }
 
-    /// What an event tells.
-    pub fn tell(&mut self, attributes: Map<String, Value>) {
+    /// Records an event's attributes.
+    pub fn apply_event(&mut self, attributes: Map<String, Value>) {
         self.seen.clear();
         self.add(attributes);
     }
 
-    /// Adds attributes to those that the resource should have.
+    /// Merges attributes into the desired ones.
     fn add(&mut self, attributes: Map<String, Value>) {
         let mut all = self.attributes();
         let mut has_changed = self.version == 0;
@@ -245,7 +245,7 @@ mod tests {
             touch(&mut known, id);
         }
         let a = touch(&mut known, "a");
-        // All were used: the hand goes round once, and takes the first.
+        // All were used: the hand makes one turn and evicts the first.
         touch(&mut known, "d");
         assert_eq!(known.ring.len(), 3);
         assert!(!Arc::ptr_eq(&a, &touch(&mut known, "a")), "made anew");

@@ -1,11 +1,11 @@
-//! The types of resources that Ceilometer's definitions speak of, as `ceilometer-upgrade` leaves them in the store.
+//! The resource types of Ceilometer's definitions, as `ceilometer-upgrade` creates them.
 
 use serde_json::{Map, Value, json};
 
 use super::store::{Store, StoreError};
 
-/// Types with their attributes: `!` marks one that every resource must have (`!=`: what existed before gets an empty
-/// text), `:` a kind other than a text of at most 255 characters.
+/// Types with their attributes. `!` marks a required one (`!=`: existing resources get an empty text), `:` a type other
+/// than a text of at most 255 characters.
 const TYPES: &[(&str, &str)] = &[
     ("image", "name! container_format disk_format"),
     (
@@ -35,7 +35,7 @@ const TYPES: &[(&str, &str)] = &[
     ("volume_service", "host binary zone status"),
 ];
 
-/// An attribute as the store's API speaks of it, and what fills it in resources that are there already.
+/// An attribute in the form of the store's API, and its fill value for existing resources.
 struct Attribute {
     name: &'static str,
     value: Value,
@@ -57,7 +57,7 @@ fn attributes(words: &'static str) -> impl Iterator<Item = Attribute> {
     })
 }
 
-/// Makes what is missing: types, and attributes of types that are there. May be repeated.
+/// Creates missing types, and missing attributes of existing ones. Idempotent.
 pub async fn upgrade(store: &Store) -> Result<(), StoreError> {
     for (name, words) in TYPES {
         let path = format!("/v1/resource_type/{name}");

@@ -1,30 +1,29 @@
-//! What Ceilometer ships with: which meters the store keeps, in which archive policies, on resources of which types, and
-//! what is known of these from samples and events. Facts in a compact form, spelled out as the file
-//! `gnocchi_resources.yaml` would be; a test compares the two.
+//! Ceilometer's default definitions: meters, archive policies, resource types, and the attributes in samples and
+//! events. A compact form of `gnocchi_resources.yaml`; a test compares the two.
 
 use serde_json::{Map, Value, json};
 
-/// The policy of metrics that name none.
+/// The default archive policy.
 pub const ARCHIVE_POLICY_DEFAULT: &str = "ceilometer-low";
 
-/// That of counters, whose rate is of interest.
+/// The policy of counters, with rates.
 const ARCHIVE_POLICY_RATE: &str = "ceilometer-low-rate";
 
-/// One type of resource.
+/// One resource type.
 struct ShippedType {
     name: &'static str,
-    /// Names by what they have in front: `("disk.device.", "usage capacity")`.
+    /// Names, grouped by prefix: `("disk.device.", "usage capacity")`.
     metrics: &'static [(&'static str, &'static str)],
-    /// The same for those whose rates are kept, too.
+    /// The same for metrics with rates.
     rates: &'static [(&'static str, &'static str)],
-    /// Attributes, and where they stand in a sample's metadata where that is not under their name.
+    /// Attributes, and their paths in sample metadata where these differ from the name.
     attributes: &'static [(&'static str, &'static str)],
     create: &'static [&'static str],
     update: &'static [&'static str],
     delete: &'static [&'static str],
-    /// Attributes, and the traits of events that give them, where they differ.
+    /// Attributes, and the event traits they come from where these differ.
     event_attributes: &'static [(&'static str, &'static str)],
-    /// Types whose resources end together with this one, and the attribute that names it.
+    /// Types whose resources end with this one, and the attribute that refers to it.
     associated: &'static [(&'static str, &'static str)],
 }
 
@@ -228,7 +227,7 @@ const NOTHING: ShippedType = ShippedType {
     associated: &[],
 };
 
-/// The shipped definitions, in the shape of the file.
+/// The default definitions, in the form of the file.
 pub fn definitions() -> Value {
     let low = json!([{ "granularity": "5 minutes", "timespan": "30 days" }]);
     let high = json!([
@@ -254,7 +253,7 @@ fn spell_out(kind: &ShippedType) -> Value {
     for (groups, extra) in
         [(kind.metrics, Value::Null), (kind.rates, json!({ "archive_policy_name": ARCHIVE_POLICY_RATE }))]
     {
-        // A name may be what stands in front, alone.
+        // A name may be the prefix alone.
         let names = groups
             .iter()
             .flat_map(|(front, names)| names.split(' ').map(move |name| format!("{front}{name}")));

@@ -1,7 +1,7 @@
-//! One request to the store, until it has an answer: who posts, where to, and what to do while the store is away.
+//! Sends requests to the store, with authentication and retries.
 //!
-//! A store that does not answer, or says that it is not well (408, 429, 5xx), or does not know us (401), is asked again for as long
-//! as it takes, with longer and longer pauses up to a bound: whoever waits holds what is to be posted, and nothing is lost.
+//! If the store does not respond, is not available (408, 429, 5xx) or rejects our credentials (401), the request is
+//! retried without limit, with increasing pauses up to a maximum. The caller keeps what it posts, so nothing is lost.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,19 +14,19 @@ use serde_json::Value;
 
 use super::{
     GnocchiError,
-    figures::Figures,
-    options::{Access, GnocchiOptions},
+    figures::GnocchiFigures,
+    options::{GnocchiOptions, StoreAccess},
 };
 
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// A store that asks for more is asked again earlier.
+/// Maximum `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 
-/// So many times in a row a request may be answered 500 while others are answered well, before it is the request's fault.
+/// Consecutive 500 responses to a request, while others succeed, after which the request counts as bad.
 const ERRORS_500_MAX: u32 = 5;
 
-/// Something that the store does not take.
+/// A request that the store rejects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);
@@ -40,19 +40,23 @@ impl StoreError {
 #[derive(Debug)]
 pub struct Store {
     http: HttpClient,
-    access: Access,
+    access: StoreAccess,
     endpoint: Option<String>,
-    figures: Figures,
+    figures: GnocchiFigures,
     is_away: AtomicBool,
-    /// Requests that were answered well: tells whether the store is at fault or the request.
+    /// Successful requests so far, to tell a failing store from a bad request.
     answered: AtomicU64,
 }
 
 impl Store {
-    /// Reads certificates, and asks nobody.
-    pub fn new(options: &GnocchiOptions, timeout: Duration, figures: Figures) -> Result<Self, GnocchiError> {
+    /// Loads certificates; sends nothing.
+    pub fn new(
+        options: &GnocchiOptions,
+        timeout: Duration,
+        figures: GnocchiFigures,
+    ) -> Result<Self, GnocchiError> {
         let endpoint = options.endpoint.as_deref().map(|endpoint| endpoint.trim_end_matches('/').to_owned());
-        if endpoint.is_none() && !matches!(options.access, Access::Keystone(_)) {
+        if endpoint.is_none() && !matches!(options.access, StoreAccess::Keystone(_)) {
             return Err(GnocchiError::Options("[gnocchi] endpoint is needed without Keystone".to_owned()));
         }
         if let Some(endpoint) = endpoint.as_deref()
@@ -81,12 +85,12 @@ impl Store {
         })
     }
 
-    pub fn figures(&self) -> &Figures {
+    pub fn figures(&self) -> &GnocchiFigures {
         &self.figures
     }
 
     pub async fn get(&self, path: &str) -> Answer {
-        self.ask(Method::GET, path, "", Bytes::new()).await
+        self.send(Method::GET, path, "", Bytes::new()).await
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
@@ -94,21 +98,21 @@ impl Store {
     }
 
     pub async fn post_bytes(&self, path: &str, body: Bytes) -> Answer {
-        self.ask(Method::POST, path, "application/json", body).await
+        self.send(Method::POST, path, "application/json", body).await
     }
 
     pub async fn patch(&self, path: &str, content_type: &str, body: &Value) -> Answer {
-        self.ask(Method::PATCH, path, content_type, body.to_string().into()).await
+        self.send(Method::PATCH, path, content_type, body.to_string().into()).await
     }
 
-    /// How often the store has answered well so far.
+    /// Number of successful requests so far.
     pub fn answered(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Asks until there is an answer that is about the request itself: 2xx, 4xx but 401, 408 and 429, and 500 where the store
-    /// goes on answering others.
-    async fn ask(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Answer {
+    /// Sends a request until there is a response that concerns the request itself: 2xx, 4xx except 401, 408 and 429, or
+    /// a 500 while other requests succeed.
+    async fn send(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Answer {
         let mut pause = PAUSE_MIN;
         let (mut errors_500, mut has_renewed) = (0, false);
         loop {
@@ -123,7 +127,7 @@ impl Store {
             };
             let why = match self.exchange(&method, path, content_type, &body, &token).await {
                 Err(why) => {
-                    if let (Access::Keystone(session), None) = (&self.access, &self.endpoint) {
+                    if let (StoreAccess::Keystone(session), None) = (&self.access, &self.endpoint) {
                         session.forget_endpoints();
                     }
                     why
@@ -132,7 +136,7 @@ impl Store {
                     let status = answer.status.as_u16();
                     match status {
                         401 => {
-                            if let Access::Keystone(session) = &self.access {
+                            if let StoreAccess::Keystone(session) = &self.access {
                                 session.forget_token(&token.value);
                                 if !std::mem::replace(&mut has_renewed, true) {
                                     continue;
@@ -147,7 +151,7 @@ impl Store {
                             }
                         }
                         _ => {
-                            self.came_back(status < 300);
+                            self.recovered(status < 300);
                             return answer;
                         }
                     }
@@ -162,7 +166,7 @@ impl Store {
         }
     }
 
-    fn came_back(&self, is_well: bool) {
+    fn recovered(&self, is_well: bool) {
         if is_well {
             self.answered.fetch_add(1, Ordering::Relaxed);
         }
@@ -187,7 +191,7 @@ impl Store {
         path: &str,
         content_type: &str,
         body: &Bytes,
-        token: &Token,
+        token: &AuthHeader,
     ) -> Result<Answer, String> {
         let mut request = Request::builder()
             .method(method.clone())
@@ -203,21 +207,21 @@ impl Store {
         self.http.send(request).await.map_err(|error| format!("{method} {path}: {error}"))
     }
 
-    /// Who asks, and where.
-    async fn authorization(&self) -> Result<Token, String> {
+    /// Authentication headers and the store's URL.
+    async fn authorization(&self) -> Result<AuthHeader, String> {
         let given = || self.endpoint.clone().unwrap_or_default();
         match &self.access {
-            Access::Noauth { user_id, project_id, roles } => {
+            StoreAccess::Noauth { user_id, project_id, roles } => {
                 let headers = [("X-User-Id", user_id), ("X-Project-Id", project_id), ("X-Roles", roles)];
                 let headers = headers.into_iter().map(|(name, value)| (name, value.clone())).collect();
-                Ok(Token { endpoint: given(), headers, value: String::new() })
+                Ok(AuthHeader { endpoint: given(), headers, value: String::new() })
             }
-            Access::Basic { user, password } => {
+            StoreAccess::Basic { user, password } => {
                 let basic = basic_authorization(user, password);
                 let headers = vec![("Authorization", basic.to_str().expect("base64 is ASCII").to_owned())];
-                Ok(Token { endpoint: given(), headers, value: String::new() })
+                Ok(AuthHeader { endpoint: given(), headers, value: String::new() })
             }
-            Access::Keystone(session) => {
+            StoreAccess::Keystone(session) => {
                 let value = session.token().await.map_err(|error| error.to_string())?;
                 let endpoint = if let Some(endpoint) = &self.endpoint {
                     endpoint.clone()
@@ -229,15 +233,15 @@ impl Store {
                     };
                     endpoint.ok_or_else(nowhere)?.to_string()
                 };
-                let headers = vec![("X-Auth-Token", value.to_string())];
-                Ok(Token { endpoint, headers, value: value.to_string() })
+                let headers = vec![("X-Auth-AuthHeader", value.to_string())];
+                Ok(AuthHeader { endpoint, headers, value: value.to_string() })
             }
         }
     }
 }
 
-/// What stands in a request's head.
-struct Token {
+/// The authentication header.
+struct AuthHeader {
     endpoint: String,
     headers: Vec<(&'static str, String)>,
     /// Empty without Keystone.

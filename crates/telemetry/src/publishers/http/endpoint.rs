@@ -1,4 +1,4 @@
-//! An HTTP endpoint that takes POSTs: the options that its URL has for us, and one POST with its retries.
+//! An HTTP endpoint: its options in the URL, and POSTs with retries.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,43 +11,43 @@ use tokio::sync::Semaphore;
 
 use super::super::{
     OpenError, PublishError, PublisherUrl,
-    figures::Counts,
-    trouble::{Tried, Trouble},
-    url::Query,
+    figures::PublisherCounts,
+    trouble::{AttemptResult, PeerHealth},
+    url::UrlQuery,
 };
 
-/// Unless `timeout` says otherwise.
+/// Default of `timeout`.
 const TIMEOUT_SECONDS: i64 = 5;
 
-/// POSTs that an endpoint gets at the same time.
+/// Concurrent POSTs to an endpoint.
 const POSTS_MAX: usize = 16;
 
-/// An answer that is longer is an error; nobody reads it.
+/// A longer response is an error; its content is ignored.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Where to post, and how.
-pub struct Endpoint {
+/// The endpoint's URL and options.
+pub struct HttpEndpoint {
     client: HttpClient,
     /// Scheme, host and path.
     base: String,
-    /// With its `?`, where there is one.
+    /// With its `?`, if not empty.
     query: String,
     content_type: HeaderValue,
     authorization: Option<HeaderValue>,
-    /// How many more tries a POST has that failed; `None`: as many as it takes.
+    /// Retries of a failed POST; `None`: unlimited.
     retries_max: Option<u64>,
     posts: Semaphore,
-    trouble: Trouble,
-    counts: Counts,
+    trouble: PeerHealth,
+    counts: PublisherCounts,
 }
 
-impl Endpoint {
-    /// Takes its own options out of `query`; what remains there is the endpoint's.
+impl HttpEndpoint {
+    /// Removes its own options from `query`; the rest is sent to the endpoint.
     pub fn new(
         url: &PublisherUrl,
-        mut query: Query,
+        mut query: UrlQuery,
         content_type: &'static str,
-        counts: Counts,
+        counts: PublisherCounts,
     ) -> Result<Arc<Self>, OpenError> {
         if url.host().is_empty() {
             return Err(OpenError("names no host".to_owned()));
@@ -82,7 +82,7 @@ impl Endpoint {
         let _: Uri = format!("{base}{query}")
             .parse()
             .map_err(|_| OpenError(format!("{url} is no URL that can be asked for")))?;
-        Ok(Arc::new(Endpoint {
+        Ok(Arc::new(HttpEndpoint {
             client,
             base,
             query,
@@ -90,13 +90,13 @@ impl Endpoint {
             authorization,
             retries_max: retries_max.map(|retries| retries.max(0) as u64),
             posts: Semaphore::new(POSTS_MAX),
-            trouble: Trouble::new(url),
+            trouble: PeerHealth::new(url),
             counts,
         }))
     }
 
-    /// Posts until the endpoint takes it, or refuses it, or the tries are used up: then `items` are counted as lost, and
-    /// what was asked for is done. `sub_path` goes behind the path.
+    /// Posts until the endpoint accepts or rejects it, or the retries are used up: then `items` are counted as lost,
+    /// and the result is a success. `sub_path` is appended to the path.
     pub async fn post(&self, sub_path: &str, body: Bytes, items: usize) -> Result<(), PublishError> {
         let _place = self.posts.acquire().await.expect("never closed");
         let attempt = || self.attempt(sub_path, body.clone());
@@ -104,33 +104,33 @@ impl Endpoint {
         delivered.map_err(|answer| PublishError::new(format!("{}{sub_path} refuses: {answer}", self.base)))
     }
 
-    async fn attempt(&self, sub_path: &str, body: Bytes) -> Tried {
+    async fn attempt(&self, sub_path: &str, body: Bytes) -> AttemptResult {
         let uri = format!("{}{sub_path}{}", self.base, self.query);
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
         match uri.parse() {
             Ok(uri) => *request.uri_mut() = uri,
-            Err(_) => return Tried::Refused(format!("{sub_path} is no path")),
+            Err(_) => return AttemptResult::Refused(format!("{sub_path} is no path")),
         }
         request.headers_mut().insert(CONTENT_TYPE, self.content_type.clone());
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }
         match self.client.send(request).await {
-            Err(error) => Tried::Again(error.to_string()),
-            Ok(answer) if answer.status.is_success() => Tried::Taken,
-            Ok(answer) if is_passing(answer.status) => Tried::Again(answer.text()),
-            Ok(answer) => Tried::Refused(answer.text()),
+            Err(error) => AttemptResult::Again(error.to_string()),
+            Ok(answer) if answer.status.is_success() => AttemptResult::Taken,
+            Ok(answer) if is_passing(answer.status) => AttemptResult::Again(answer.text()),
+            Ok(answer) => AttemptResult::Refused(answer.text()),
         }
     }
 }
 
-/// Whether the same request may be answered otherwise later.
+/// Whether a retry of the same request may succeed.
 fn is_passing(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 408 | 425 | 429)
 }
 
-fn whole_number(query: &mut Query, name: &str) -> Result<Option<i64>, OpenError> {
+fn whole_number(query: &mut UrlQuery, name: &str) -> Result<Option<i64>, OpenError> {
     let value = query.integer(name)?;
     query.take(name);
     Ok(value)
@@ -145,7 +145,7 @@ fn trust(verify: Option<String>) -> Trust {
     }
 }
 
-/// The words that oslo takes for booleans.
+/// oslo's booleans.
 pub fn truth(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),

@@ -1,7 +1,7 @@
-//! `http://` and `https://`: posts samples and events as JSON, a message's together or one by one.
+//! `http://` and `https://`: posts samples and events as JSON, per message or one by one.
 //!
 //! Options: `batch` (true), `timeout` (5 seconds), `max_retries`, `verify_ssl` (true, false or a file), `clientcert`,
-//! `clientkey`, `raw_only` (false: events as they are; true: only the payloads of notifications that were kept with them).
+//! `clientkey`, `raw_only` (false: events; true: only the raw notifications kept with them).
 
 mod endpoint;
 
@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use gnudi_http::Bytes;
 
-pub use self::endpoint::Endpoint;
+pub use self::endpoint::HttpEndpoint;
 use self::endpoint::truth;
-use super::{Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::Counts};
+use super::{Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::PublisherCounts};
 use crate::{
     definitions::python,
     event::Event,
@@ -20,19 +20,19 @@ use crate::{
 };
 
 pub struct HttpPublisher {
-    endpoint: Arc<Endpoint>,
+    endpoint: Arc<HttpEndpoint>,
     is_batched: bool,
     is_raw_only: bool,
 }
 
 impl HttpPublisher {
-    pub fn open(url: &PublisherUrl, counts: Counts) -> Opened {
+    pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
         let mut query = url.query.clone();
         let mut option = |name| query.take(name).as_deref().map(truth);
-        // Words that are no booleans are false, as with oslo.
+        // As in oslo, words that are not booleans are false.
         let is_batched = option("batch").is_none_or(|value| value == Some(true));
         let is_raw_only = option("raw_only") == Some(Some(true));
-        let endpoint = Endpoint::new(url, query, "application/json", counts)?;
+        let endpoint = HttpEndpoint::new(url, query, "application/json", counts)?;
         Ok(Arc::new(HttpPublisher { endpoint, is_batched, is_raw_only }))
     }
 
@@ -54,7 +54,7 @@ impl HttpPublisher {
     }
 }
 
-/// Begins work at once; the receipt tells its end.
+/// Starts a post in a task; the receipt resolves at its end.
 pub fn begin(work: impl Future<Output = Result<(), PublishError>> + Send + 'static) -> Receipt {
     let task = tokio::spawn(work);
     Receipt::of(async move {

@@ -1,8 +1,9 @@
-//! `gnudi-benchmark authentication`: what the validation of tokens costs.
+//! `gnudi-benchmark authentication`: the cost of token validation.
 //!
-//! Two gnudis, one with `auth_mode = basic` and one with `keystone`, get the same requests in short turns, so that a machine
-//! whose speed changes favours nobody. Processor time a request tells the cost also where others use the machine. Keystone is a
-//! scripted one within this process that knows one token: what is measured is gnudi with a warm cache, and not Keystone.
+//! Two gnudis, with `auth_mode = basic` and `keystone`, get the same requests in short alternating turns, so that
+//! changes of the machine's speed affect both. Processor time per request is meaningful even on a busy machine.
+//! Keystone is simulated in this process with one known token: gnudi is measured with a warm cache, and Keystone is
+//! not.
 
 use std::{
     sync::{
@@ -31,31 +32,31 @@ use crate::{
 /// Connections of the load.
 const CONNECTIONS: usize = 8;
 
-/// Measures in a request that posts some.
+/// Measures per request.
 const MEASURES: usize = 100;
 
-/// As long as a fernet token.
+/// The length of a fernet token.
 const TOKEN_BYTES: usize = 183;
 
-/// Compare requests with a token, whose validity is known, to requests with basic authentication.
+/// Compare requests with a cached token to requests with basic authentication.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
-    /// How often each is measured.
+pub struct AuthenticationOptions {
+    /// Rounds.
     #[arg(short, long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
-    /// How long a measurement takes.
+    /// Duration of a measurement.
     #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     turn_ms: u64,
 }
 
-/// What is asked of both.
+/// The requests for both servers.
 struct RequestPair {
     name: &'static str,
-    /// The requests of the two, basic first.
+    /// The requests of both, basic first.
     requests: [Requests; 2],
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &AuthenticationOptions, context: &mut Context) -> Result<Findings> {
     let validations = Arc::new(AtomicU64::new(0));
     let keystone = NoopServer::start_with(|address| Keystone::new(address.port(), validations.clone()))?;
     let configuration = configuration(keystone.address.port());
@@ -63,7 +64,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     with_token.headers.identity = format!("X-Auth-Token: {}\r\n", token());
     let servers = [Server::start_configured(Peer::Gnudi, "", context)?, with_token];
     let kinds = kinds(&servers, context)?;
-    let Options { rounds, turn_ms } = options;
+    let AuthenticationOptions { rounds, turn_ms } = options;
     let title = format!("keystone with a known token against basic: {rounds} rounds of {turn_ms} ms each");
     let mut findings = Findings::new(title);
     let mut table = Table::new(
@@ -85,7 +86,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         findings.compare(format!("{name}, keystone"), Value::Rate(keystone, "request"));
         findings.compare(format!("{name}, keystone to basic"), Value::Percent(100.0 * ratio));
         let [basic_us, keystone_us] = microseconds;
-        // The one share of which less is better.
+        // The only share for which less is better.
         findings.figures.push(Figure {
             name: format!("{name}, cost in processor time"),
             value: Value::Percent(100.0 * (keystone_us / basic_us - 1.0)),
@@ -99,23 +100,23 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// What became of a kind of requests on both servers, basic first.
+/// The results of one kind of requests on both servers, basic first.
 struct Measured {
-    /// Requests a second, round by round.
+    /// Requests per second, by round.
     rates: Vec<[f64; 2]>,
-    /// Processor time of the server for a request.
+    /// The server's processor time per request.
     microseconds: [f64; 2],
 }
 
-/// `None` where the run was told to end.
+/// `None` if the run was stopped.
 fn measured(
     kind: &RequestPair,
     servers: &[Server; 2],
-    options: &Options,
+    options: &AuthenticationOptions,
     context: &Context,
 ) -> Result<Option<Measured>> {
     let (mut rates, mut calls, mut seconds) = (Vec::new(), [0; 2], [0.0; 2]);
-    // The first round warms up.
+    // The first round is a warm-up.
     for round in 0..=options.rounds {
         let mut pair = [0.0; 2];
         for side in if round.is_multiple_of(2) { [0, 1] } else { [1, 0] } {
@@ -148,7 +149,7 @@ fn measured(
 }
 
 fn kinds(servers: &[Server; 2], context: &Context) -> Result<Vec<RequestPair>> {
-    let bench = Bench::new(report::Options::default(), context);
+    let bench = Bench::new(report::ReportOptions::default(), context);
     let metric = |server| anyhow::Ok(setup::create_metrics(&bench, server, "low", 1)?.0[0]);
     let metrics = [metric(&servers[0])?, metric(&servers[1])?];
     let of = |make: &dyn Fn(&Headers, MetricId) -> Vec<u8>| {
@@ -170,7 +171,7 @@ fn token() -> String {
     "gAAAAA".chars().chain("0123456789abcdef".chars().cycle()).take(TOKEN_BYTES).collect()
 }
 
-/// A Keystone that knows one user and one token.
+/// A simulated Keystone that knows one user and one token.
 struct Keystone {
     login: Vec<u8>,
     validation: Vec<u8>,
@@ -203,7 +204,7 @@ fn configuration(port: u16) -> String {
     )
 }
 
-/// The token's contents, for logins and validations alike: an administrator's, as the user of basic authentication is.
+/// The token's contents, for logins and validations: an administrator, like the user of basic authentication.
 fn document(port: u16) -> String {
     format!(
         r#"{{"token": {{"issued_at": "2098-12-31T00:00:00Z", "expires_at": "2099-01-01T00:00:00Z",

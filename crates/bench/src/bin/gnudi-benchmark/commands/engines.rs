@@ -1,7 +1,7 @@
-//! `gnudi-benchmark engines`: gnudi and Gnocchi on engines that many processes share, and what each engine itself allows.
+//! `gnudi-benchmark engines`: gnudi and Gnocchi on shared engines, and the limit of each engine.
 //!
-//! Two kinds of work: measures pushed in batches of 5,000, and many metrics with an hour of points each until nothing waits. The
-//! engines' processor time is part of a server's.
+//! Two workloads: pushes in batches of 5,000, and many metrics with an hour of points each, until processed. The
+//! engines' processor time counts as the server's.
 
 use std::process::Command;
 
@@ -27,47 +27,47 @@ use crate::{
     table::{short, times},
 };
 
-/// Measure gnudi and Gnocchi on PostgreSQL with Redis, Ceph or S3, each started and stopped by the tool.
+/// Measure gnudi and Gnocchi on PostgreSQL with Redis, Ceph or S3, all started and stopped by the tool.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
-    /// Where measures wait and aggregates lie, in turn.
+pub struct EnginesOptions {
+    /// Engines for incoming measures and aggregates, in order.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Engine::Redis, Engine::Ceph, Engine::S3])]
     pub only: Vec<Engine>,
-    /// The servers, in this order: gnudi, gnocchi.
+    /// Servers, in order: gnudi, gnocchi.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Gnudi, Peer::Gnocchi])]
     pub peers: Vec<Peer>,
-    /// Metrics that get an hour of points each.
+    /// Metrics with an hour of points each.
     #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=300_000))]
     pub metrics: u32,
-    /// Gnocchi, which is slow, gets one of so many of the metrics: rates are compared.
+    /// Divisor of the number of metrics for Gnocchi, which is slow: rates are compared.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub gnocchi_divisor: u32,
-    /// How long measures are pushed.
+    /// Duration of the pushes.
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub seconds: u64,
     #[command(flatten)]
     pub ceph: CephOptions,
 }
 
-/// The row of the report that pushes batches of 5,000.
+/// The report's row with batches of 5,000.
 const PUSH: &str = "push-5000";
 const CONNECTIONS: usize = 4;
 const POINTS: usize = 60;
-/// What an engine's own tool writes at once: about what a batch of 5,000 measures takes when it is stored.
+/// Write size for the engine's own benchmark: about that of a stored batch of 5,000 measures.
 const LIMIT_BYTES: usize = 20_000;
 
-/// What a server made of the work on an engine.
+/// A server's results on an engine.
 struct Done {
     engine: Engine,
     peer: Peer,
-    /// Measures accepted a second.
+    /// Measures accepted per second.
     pushed: f64,
-    /// Measures processed a second, and in how many seconds all of them.
+    /// Measures processed per second, and the total duration in seconds.
     processed: f64,
     seconds: f64,
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &EnginesOptions, context: &mut Context) -> Result<Findings> {
     check_peers(&options.peers, &[Peer::Gnudi, Peer::Gnocchi], "does not use shared engines")?;
     let mut findings = Findings::new("measures pushed and processed on shared engines");
     let mut limits = Vec::new();
@@ -89,17 +89,17 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
 }
 
 fn measure(
-    options: &Options,
+    options: &EnginesOptions,
     engine: Engine,
     peer: Peer,
     context: &Context,
     limits: &mut Vec<(Engine, String)>,
 ) -> Result<Done> {
     let mut server = Server::start_on(engine, &options.ceph, peer, context)?;
-    let report = report::Options {
+    let report = report::ReportOptions {
         only: vec![PUSH.to_owned()],
         seconds: Some(options.seconds),
-        ..report::Options::default()
+        ..report::ReportOptions::default()
     };
     let mut bench = Bench::new(report, context);
     push::run(&mut bench, &mut server)?;
@@ -120,7 +120,7 @@ fn measure(
     Ok(Done { engine, peer, pushed, processed: fold.work.rate(), seconds: fold.work.elapsed.as_secs_f64() })
 }
 
-/// What the engine's own tool reaches, in words.
+/// The result of the engine's own benchmark, as text.
 fn limit(engines: &Engines, context: &Context) -> Result<String> {
     if let Some(address) = engines.redis_address() {
         let mut command = Command::new("redis-benchmark");
@@ -137,7 +137,7 @@ fn limit(engines: &Engines, context: &Context) -> Result<String> {
     Ok(format!("rados bench: {} objects of {} kB/s", short(outcome.rate()), LIMIT_BYTES / 1000))
 }
 
-/// The rate of `"SET","29411.76",...`.
+/// The rate in `"SET","29411.76",...`.
 fn requests_per_second(csv: &str) -> Option<f64> {
     let line = csv.lines().find(|line| line.starts_with("\"SET\""))?;
     line.split(',').nth(1)?.trim_matches('"').parse().ok()

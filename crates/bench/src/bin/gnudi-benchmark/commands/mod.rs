@@ -25,7 +25,7 @@ use crate::{
     table,
 };
 
-/// Measures gnudi beside other servers, repeats published benchmarks, and writes the report.
+/// Measure gnudi beside other servers, repeat published benchmarks, and write the report.
 #[derive(Debug, Parser)]
 #[command(name = "gnudi-benchmark", version)]
 pub struct Benchmark {
@@ -33,7 +33,7 @@ pub struct Benchmark {
     command: Command,
     #[command(flatten)]
     printing: Printing,
-    /// Print the tables and notes alone, as Markdown.
+    /// Print only the tables and notes, as Markdown.
     #[arg(long, global = true, conflicts_with = "format")]
     markdown: bool,
     #[command(flatten)]
@@ -42,26 +42,26 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    Authentication(authentication::Options),
-    Engines(engines::Options),
-    Growth(growth::Options),
-    Measures(measures::Options),
-    Metric(metric::Options),
-    Notification(notification::Options),
-    Processing(processing::Options),
-    PgSplit(pg_split::Options),
-    Prometheus(prometheus::Options),
-    Rados(rados::Options),
-    Report(report::Options),
-    SackSplit(sack_split::Options),
-    Samples(samples::Options),
-    Scheduling(scheduling::Options),
-    Versus(versus::Options),
+    Authentication(authentication::AuthenticationOptions),
+    Engines(engines::EnginesOptions),
+    Growth(growth::GrowthOptions),
+    Measures(measures::MeasuresOptions),
+    Metric(metric::MetricOptions),
+    Notification(notification::NotificationOptions),
+    Processing(processing::ProcessingOptions),
+    PgSplit(pg_split::PgSplitOptions),
+    Prometheus(prometheus::PrometheusOptions),
+    Rados(rados::RadosOptions),
+    Report(report::ReportOptions),
+    SackSplit(sack_split::SackSplitOptions),
+    Samples(samples::SamplesOptions),
+    Scheduling(scheduling::SchedulingOptions),
+    Versus(versus::VersusOptions),
 }
 
 impl Benchmark {
-    /// Runs the command and prints its findings; returns the program's exit code: that of an interrupted program where
-    /// the findings are partial.
+    /// Runs the command and prints its findings; returns the exit code, which says if the findings are partial because
+    /// of an interrupt.
     pub fn run(self) -> Result<u8> {
         let mut context = Context::new(self.programs, self.printing.verbose)?;
         let Some(findings) = self.command.run(&mut context)? else {
@@ -78,7 +78,7 @@ impl Benchmark {
 }
 
 impl Command {
-    /// `None` where the command has printed its results itself.
+    /// `None` if the command has printed its results itself.
     fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
         Ok(Some(match self {
             Command::Authentication(options) => authentication::run(options, context)?,
@@ -101,7 +101,7 @@ impl Command {
     }
 }
 
-/// An error where a server was chosen that this work does not suit; `why` follows its name.
+/// Rejects servers that do not support the work; `why` follows the server's name.
 fn check_peers(peers: &[Peer], suited: &[Peer], why: &str) -> Result<()> {
     for peer in peers {
         let names = || suited.iter().map(|peer| peer.name()).collect::<Vec<_>>().join(", ");
@@ -110,7 +110,8 @@ fn check_peers(peers: &[Peer], suited: &[Peer], why: &str) -> Result<()> {
     Ok(())
 }
 
-/// Does this for one after the other, until the run is told to stop. What fails is noted behind these words, and the others go on.
+/// Calls `work` for each item until the run is stopped. Failures are noted with the given prefix, and the others
+/// continue.
 fn in_turn<T: Copy, R>(
     items: impl IntoIterator<Item = T>,
     context: &Context,
@@ -125,7 +126,7 @@ fn in_turn<T: Copy, R>(
         }
         match work(item) {
             Ok(result) => done.push(result),
-            // What a stop cuts short fails its checks.
+            // Checks fail after an interruption.
             Err(_) if context.stop.is_set() => {}
             Err(error) => findings.note_failure(format!("{}: {error:#}", failed(item))),
         }
@@ -133,13 +134,13 @@ fn in_turn<T: Copy, R>(
     done
 }
 
-/// Options as these words give them; the words are right.
+/// Parses options; panics on invalid ones.
 fn parse_options<A: Args>(words: &[&str]) -> A {
     let command = A::augment_args(clap::Command::new("options").no_binary_name(true));
     A::from_arg_matches(&command.get_matches_from(words)).expect("the words are right")
 }
 
-/// A command line behind `gnudi-benchmark`, without the options that all commands share.
+/// A command line after `gnudi-benchmark`, without the global options.
 #[derive(Debug, Parser)]
 #[command(name = "gnudi-benchmark", no_binary_name = true)]
 struct Line {
@@ -147,13 +148,13 @@ struct Line {
     command: Command,
 }
 
-/// Runs the command of these words, as if they stood behind `gnudi-benchmark`; programs are those of the context.
+/// Runs a command line as given after `gnudi-benchmark`, with the programs of the context.
 pub fn run_words<T: AsRef<str>>(words: &[T], context: &mut Context) -> Result<Findings> {
     let line = Line::try_parse_from(words.iter().map(AsRef::as_ref))?;
     line.command.run(context)?.context("this command prints its results itself: nothing to compare")
 }
 
-/// Whether these words are a command with its options.
+/// Whether a command line is valid.
 pub fn accepts_words<T: AsRef<str>>(words: &[T]) -> bool {
     Line::try_parse_from(words.iter().map(AsRef::as_ref)).is_ok()
 }

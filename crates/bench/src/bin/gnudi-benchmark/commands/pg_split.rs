@@ -1,4 +1,4 @@
-//! `gnudi-benchmark pg-split`: what a client of Ceph feels while a placement group is split and moved.
+//! `gnudi-benchmark pg-split`: latencies of a Ceph client while a placement group is split and moved.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use crate::{
 
 /// Split and move a placement group of Ceph while a client creates objects in it, one at a time.
 ///
-/// A cluster with two OSDs on the memory store is started for each setup, and removed after it.
+/// For each setup a cluster with two OSDs on the memory store is started, and removed afterwards.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
-    /// How long the client creates objects before the split; several setups are done in turn (published: 120,300,600,1200).
+pub struct PgSplitOptions {
+    /// Seconds of creating objects before the split; several setups run in order (published: 120,300,600,1200).
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "30", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub seconds: Vec<u64>,
     /// Seconds between the end of the split and the move [default: a sixth of the setup, at least 10].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub between: Option<u64>,
-    /// Seconds to go on after the move [default: a quarter of the setup, at least 20].
+    /// Seconds to continue after the move [default: a quarter of the setup, at least 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub after: Option<u64>,
     #[command(flatten)]
@@ -33,9 +33,9 @@ pub struct Options {
 }
 
 const SECONDS_MAX: u64 = 3600;
-/// The states are polled four times a second: an end that is seen may be a little older.
+/// States are polled four times a second: an observed end may be slightly older.
 const POLL_MARGIN_S: f64 = 1.0;
-/// The published table: the setup's seconds; objects, delays of pg and pgp, shuffle, delay after it.
+/// The published table: seconds of setup; objects, delays of pg and pgp, shuffle, delay after it.
 const PUBLISHED: [(u64, [&str; 5]); 4] = [
     (120, ["95K", "1 s", "12 s", "27 s", "1 s"]),
     (300, ["250K", "1 s", "14 s", "86 s", "16 s"]),
@@ -43,7 +43,7 @@ const PUBLISHED: [(u64, [&str; 5]); 4] = [
     (1200, ["975K", "4 s", "12 s", "380 s", "1 s"]),
 ];
 
-impl Options {
+impl PgSplitOptions {
     fn plan(&self, setup_s: u64) -> Plan {
         Plan {
             setup: Duration::from_secs(setup_s),
@@ -53,7 +53,7 @@ impl Options {
     }
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &PgSplitOptions, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new(
         "one client creates objects, one at a time, while their placement group is split and moved",
     );
@@ -88,7 +88,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// What is found of a setup, in the order of the published table.
+/// The results of a setup, in the order of the published table.
 const NAMES: [&str; 7] = [
     "objects at the split",
     "longest stall after pg_num",
@@ -99,7 +99,7 @@ const NAMES: [&str; 7] = [
     "creates during the shuffle",
 ];
 
-/// `None` where the run was cut before.
+/// `None` if the run was stopped before.
 type Results = [Option<Value>; NAMES.len()];
 
 /// A create belongs to the phase in which it began.
@@ -152,7 +152,7 @@ fn tell(findings: &mut Findings, setup_s: u64, results: Results) {
     }
 }
 
-/// The published table's rows, a column for each setup.
+/// The rows of the published table, with a column per setup.
 fn table(columns: Vec<(String, Vec<String>)>) -> Table {
     let rows = NAMES.iter().enumerate().map(|(row, name)| {
         let cells = columns.iter().map(|(_, cells)| cells[row].clone());
@@ -193,7 +193,7 @@ fn marks(moments: &Moments) -> Vec<Mark> {
 mod tests {
     use super::*;
 
-    /// Ten creates a second, but for a stall of 1.5 s from 31 s on, one of 3 s from 52 s on and one of 2 s from 71 s on.
+    /// Ten creates a second, except a stall of 1.5 s from 31 s on, one of 3 s from 52 s on and one of 2 s from 71 s on.
     fn timeline() -> Timeline {
         let mut creates = Vec::new();
         let mut begin_s = 0.0;

@@ -1,8 +1,8 @@
-//! `gnudi-benchmark processing`: how fast what was accepted is folded into aggregates, and how much waits meanwhile.
+//! `gnudi-benchmark processing`: how fast accepted measures are folded into aggregates, and the backlog meanwhile.
 //!
-//! Three kinds of work, each published once: many metrics with an hour of points each, single measures streamed over the same
-//! number of metrics, and the worst case of a worker: batches of one measure for one metric that holds many.
-//! After each the counts in the aggregates are checked: measures that were lost are not fast.
+//! Three published workloads: many metrics with an hour of points each; single measures streamed over the same number
+//! of metrics; and the worst case of a worker, batches of one measure for one metric with many points. After each, the
+//! counts in the aggregates are checked, since losing measures would be fast.
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
@@ -26,29 +26,29 @@ use crate::{
 
 /// Measure how fast measures are folded into aggregates, and the backlog meanwhile.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
-    /// The servers, in this order: gnudi, gnocchi.
+pub struct ProcessingOptions {
+    /// Servers, in order: gnudi, gnocchi.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Gnudi, Peer::Gnocchi])]
     pub peers: Vec<Peer>,
-    /// Measure this running server instead: it gets metrics and measures that are not removed.
+    /// Measure this running server instead; created metrics and measures are not removed.
     #[arg(long, value_name = "URL", conflicts_with = "peers")]
     pub endpoint: Option<String>,
-    /// Only these kinds of work.
+    /// Only these workloads.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Workload::Worst, Workload::Fold, Workload::Stream])]
     pub only: Vec<Workload>,
     /// Metrics of fold and stream.
     #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub metrics: u32,
-    /// Measures of each of them.
+    /// Measures per metric.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub points: u32,
-    /// Batches of one measure of the worst case.
+    /// Batches of one measure in the worst case.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=40_000))]
     pub batches: u32,
-    /// Measures that the metric of the worst case holds before.
+    /// Initial measures of the worst case's metric.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=40_000))]
     pub held: u32,
-    /// Gnocchi, which is slow, gets one of so many of the metrics and of the batches of the worst case: rates are compared.
+    /// Divisor of Gnocchi's numbers of metrics and worst-case batches, since it is slow: rates are compared.
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub gnocchi_divisor: u32,
     /// Connections that push.
@@ -56,14 +56,14 @@ pub struct Options {
     pub connections: u32,
 }
 
-/// A kind of work.
+/// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Workload {
-    /// All points of a metric in one call, many metrics a call.
+    /// All points of a metric in one call, many metrics per call.
     Fold,
-    /// One measure of each metric after the other.
+    /// One measure of each metric in turn.
     Stream,
-    /// Batches of one measure for one metric that holds many.
+    /// Batches of one measure for one metric with many points.
     Worst,
 }
 
@@ -72,12 +72,12 @@ const MEASURES_MAX: u64 = 20_000_000;
 
 const POLICY: &str = "medium";
 
-/// Gnocchi 2's policy medium, by which the worst case was published: with a granularity of a day, all measures of the day are raw
-/// points that each pass carries.
+/// Gnocchi 2's policy medium, with which the worst case was published: with a granularity of a day, all measures of the
+/// day are raw points that each pass must carry.
 const WORST_POLICY: &str = "gnudi-bench-worst";
 const WORST_DEFINITION: [(u32, usize); 3] = [(60, 1440), (3600, 168), (86_400, 365)];
 const WORST_METHODS: [&str; 8] = ["std", "count", "95pct", "min", "max", "sum", "median", "mean"];
-/// All within a day: 80,000 of them are.
+/// 80,000 of them are within a day.
 const WORST_STEP_MS: i64 = 1_000;
 
 impl Workload {
@@ -98,7 +98,7 @@ impl Workload {
     }
 }
 
-/// How much of everything a server gets.
+/// The sizes of a server's workloads.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     pub metrics: usize,
@@ -109,7 +109,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn of(options: &Options, peer: Peer) -> Self {
+    fn of(options: &ProcessingOptions, peer: Peer) -> Self {
         let divisor = if peer == Peer::Gnocchi { options.gnocchi_divisor } else { 1 };
         let share = |count: u32| count.div_ceil(divisor) as usize;
         Counts {
@@ -121,7 +121,7 @@ impl Counts {
         }
     }
 
-    /// The work in words.
+    /// A description of the workload.
     fn text(self, part: Workload) -> String {
         let Counts { metrics, points, batches, held, .. } = self;
         match part {
@@ -132,7 +132,7 @@ impl Counts {
     }
 }
 
-/// What a server made of a part.
+/// A server's results of a workload.
 pub struct Done {
     part: Workload,
     peer: Peer,
@@ -141,8 +141,8 @@ pub struct Done {
     pub watched: Watched,
 }
 
-/// Measures every server in turn; what does not start or fails is noted, and the others go on.
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+/// Measures each server in turn; failures are noted, and the others continue.
+pub fn run(options: &ProcessingOptions, context: &mut Context) -> Result<Findings> {
     let peers = check(options)?;
     if let Some(endpoint) = &options.endpoint {
         context.programs.gnudi_url = Some(endpoint.clone());
@@ -165,7 +165,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-fn check(options: &Options) -> Result<Vec<Peer>> {
+fn check(options: &ProcessingOptions) -> Result<Vec<Peer>> {
     let measures = u64::from(options.metrics) * u64::from(options.points);
     ensure!(measures <= MEASURES_MAX, "{measures} measures, at most {MEASURES_MAX}");
     if options.endpoint.is_some() {
@@ -175,9 +175,9 @@ fn check(options: &Options) -> Result<Vec<Peer>> {
     Ok(options.peers.clone())
 }
 
-/// All parts on a server of its own: the worst case first, while its memory holds nothing else.
-fn measure(options: &Options, peer: Peer, context: &Context, done: &mut Vec<Done>) -> Result<()> {
-    let bench = Bench::new(report::Options::default(), context);
+/// All workloads on a server of its own: the worst case first, while nothing else is in memory.
+fn measure(options: &ProcessingOptions, peer: Peer, context: &Context, done: &mut Vec<Done>) -> Result<()> {
+    let bench = Bench::new(report::ReportOptions::default(), context);
     let server = Server::start(peer, context)?;
     let counts = Counts::of(options, peer);
     for part in [Workload::Worst, Workload::Fold, Workload::Stream] {
@@ -194,7 +194,7 @@ fn measure(options: &Options, peer: Peer, context: &Context, done: &mut Vec<Done
     Ok(())
 }
 
-/// Gives each metric all of its points, many metrics a call.
+/// Pushes all points of each metric, many metrics per call.
 pub fn fold(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
     let metrics = batch::metrics(bench, server, POLICY, counts.metrics)?;
     let requests = process::fold_requests(&metrics, server, counts.points);
@@ -204,7 +204,7 @@ pub fn fold(bench: &Bench, server: &Server, counts: Counts, text: String) -> Res
     Ok(done)
 }
 
-/// Streams a measure after the other of each metric.
+/// Streams one measure of each metric in turn.
 pub fn stream(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
     let metrics = batch::metrics(bench, server, POLICY, counts.metrics)?;
     let connections = counts.connections.min(counts.metrics);
@@ -234,7 +234,7 @@ fn worst(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result
     Ok(done)
 }
 
-/// Pushes requests over connections until nothing waits: `(requests, connections, measures)`.
+/// Pushes `(requests, connections, measures)` until the backlog is empty.
 fn push(
     bench: &Bench,
     server: &Server,
@@ -282,7 +282,7 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
     }
 }
 
-/// A line for each server.
+/// One line per server.
 fn table(part: Workload, done: &[&Done]) -> Table {
     let gnudi = done.iter().find(|done| done.peer == Peer::Gnudi);
     let rows = done.iter().map(|done| {
@@ -310,7 +310,7 @@ fn table(part: Workload, done: &[&Done]) -> Table {
     Table::new(part.title(), headings, rows)
 }
 
-/// The backlog over time. Each server has its own: they differ too much in time and in what they got.
+/// The backlog over time, one plot per server: times and sizes differ too much for a common one.
 fn plot(done: &Done) -> Plot {
     let title = format!("{}: backlog, {}", done.text, done.peer.name());
     let line = Line::new(done.peer.name(), done.watched.points());
@@ -323,7 +323,7 @@ fn plot(done: &Done) -> Plot {
 mod tests {
     use super::{super::parse_options, *};
 
-    fn parse(words: &[&str]) -> Options {
+    fn parse(words: &[&str]) -> ProcessingOptions {
         parse_options(words)
     }
 

@@ -1,4 +1,4 @@
-//! `gnudi-benchmark rados`: small writes to Ceph as objects and as omap keys, beside `rados bench`.
+//! `gnudi-benchmark rados`: small writes to Ceph as objects and as omap keys, compared with `rados bench`.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,61 +16,62 @@ use crate::{
     },
 };
 
-/// Write small blocks to Ceph, as objects and as omap keys, and let `rados bench` do the same.
+/// Write small blocks to Ceph, as objects and as omap keys, and compare with `rados bench`.
 ///
-/// Without --ceph-conf a cluster with two OSDs on the memory store is started for each load, and removed after it.
+/// Without --ceph-conf a cluster with two OSDs on the memory store is started for each load, and removed afterwards.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct RadosOptions {
     /// What to write [default: both, in turn].
     #[arg(value_enum, value_name = "KIND")]
     pub kinds: Vec<RadosWrite>,
-    /// Operations on their way at any time.
+    /// Concurrent operations.
     #[arg(short = 't', long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     pub concurrent_operations: u16,
-    /// Bytes that each operation writes.
+    /// Bytes per operation.
     #[arg(short = 'b', long, value_name = "BYTES", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=BLOCK_BYTES_MAX))]
     pub block_size: u32,
-    /// How long each load lasts.
+    /// Duration of each load.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub seconds: u64,
-    /// How often all of it is done; what is told is the median.
+    /// Rounds; medians are reported.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=ROUNDS_MAX))]
     pub rounds: u16,
-    /// The pool to write to, on a cluster that runs already.
+    /// Pool of a running cluster.
     #[arg(long, value_name = "NAME", requires = "ceph_conf")]
     pub pool: Option<String>,
-    /// ceph.conf of a cluster that runs already.
+    /// ceph.conf of a running cluster.
     #[arg(long, value_name = "FILE", requires = "pool", conflicts_with = "ceph_options")]
     pub ceph_conf: Option<PathBuf>,
-    /// Who writes to that cluster.
+    /// User of that cluster.
     #[arg(long, value_name = "NAME", default_value = "admin", requires = "ceph_conf")]
     pub ceph_user: String,
-    /// The user's key, where it is not where ceph.conf says.
+    /// The user's keyring, if not as in ceph.conf.
     #[arg(long, value_name = "FILE", requires = "ceph_conf")]
     pub ceph_keyring: Option<PathBuf>,
-    /// Leave the objects in the pool.
+    /// Keep the objects in the pool.
     #[arg(long, requires = "ceph_conf")]
     pub keep: bool,
     #[command(flatten)]
     pub ceph: CephOptions,
 }
 
-/// What an object may hold by Ceph's defaults is 128 MiB; an omap value is meant to be small.
+/// Ceph's default limit of an object is 128 MiB; omap values are meant to be small.
 const BLOCK_BYTES_MAX: i64 = 1 << 20;
 const SECONDS_MAX: u64 = 3600;
 const ROUNDS_MAX: i64 = 100;
-/// Of the pool on an own cluster.
+/// Of the pool in a cluster started by the tool.
 const PLACEMENT_GROUPS: u32 = 8;
 const POOL: &str = "bench";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
-/// G. Chung's figures for Gnocchi 4, 20 OSDs, 120 s, 32 writes of 512 bytes at a time: kind, IOPS, latency avg and max in ms.
+/// G. Chung's figures for Gnocchi 4, 20 OSDs, 120 s, 32 concurrent writes of 512 bytes: kind, IOPS, latency avg and max
+/// in ms.
 const PUBLISHED: [(RadosWrite, &str, &str, &str); 2] =
     [(RadosWrite::WriteObject, "10156", "3.15", "2600"), (RadosWrite::WriteOmap, "13388", "2.39", "980")];
 
 const KINDS: [RadosWrite; 2] = [RadosWrite::WriteObject, RadosWrite::WriteOmap];
 
-/// Who put a load on the cluster.
+/// The generator of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Generator {
     Gnudi,
@@ -86,14 +87,14 @@ impl Generator {
     }
 }
 
-/// One load that was carried out.
+/// One measured load.
 struct Measured {
     kind: RadosWrite,
     generator: Generator,
     outcome: Outcome,
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &RadosOptions, context: &mut Context) -> Result<Findings> {
     let librados = Librados::load(&options.ceph.librados)?;
     let peer_missing = check_installed(&[peer::PROGRAM]).err();
     let kinds = if options.kinds.is_empty() { &KINDS[..] } else { &options.kinds };
@@ -106,7 +107,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         if peer_missing.is_none() {
             generators.push(Generator::RadosBench);
         }
-        // The order alternates: whoever comes second may find a fuller store, or a slower machine.
+        // The order alternates: the second generator may find a fuller store, or a slower machine.
         if turn % 2 == 1 {
             generators.reverse();
         }
@@ -126,9 +127,9 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Lets the generators write one kind, in turn; adds what each made of it.
+/// Measures one kind of write with the generators in turn.
 fn measure_kind(
-    options: &Options,
+    options: &RadosOptions,
     librados: &Librados,
     kind: RadosWrite,
     generators: &[Generator],
@@ -152,7 +153,7 @@ fn measure_kind(
     Ok(())
 }
 
-impl Options {
+impl RadosOptions {
     fn load(&self, kind: RadosWrite) -> Load {
         Load {
             kind,
@@ -163,19 +164,19 @@ impl Options {
     }
 }
 
-/// The cluster that loads are put on.
+/// The cluster under load.
 struct Place {
     cluster: Cluster,
     access: Access,
-    /// Of a cluster that runs already.
+    /// For a running cluster.
     pool: Option<String>,
     keep: bool,
-    /// Ends with this value.
+    /// Stopped when dropped.
     _own: Option<Ceph>,
 }
 
 impl Place {
-    fn open(options: &Options, librados: &Librados, context: &Context) -> Result<Self> {
+    fn open(options: &RadosOptions, librados: &Librados, context: &Context) -> Result<Self> {
         let Some(conf) = &options.ceph_conf else {
             let own = Ceph::start(librados, &options.ceph, &context.leftovers).context("starting Ceph")?;
             let access = Access { conf: own.conf(), user: "admin".to_owned(), keyring: None };
@@ -196,7 +197,7 @@ impl Place {
         Ok(Place { cluster, access, pool: options.pool.clone(), keep: options.keep, _own: None })
     }
 
-    /// Puts a load on the given pool, or on a fresh one; takes its objects away unless they are to be kept.
+    /// Runs a load on the given pool or a new one; removes its objects unless they are to be kept.
     fn measure(&self, load: Load, generator: Generator, context: &Context) -> Result<Outcome> {
         let name = if let Some(name) = &self.pool {
             name.clone()
@@ -223,8 +224,8 @@ impl Place {
     }
 }
 
-fn findings(options: &Options, measured: &[Measured]) -> Findings {
-    let Options { concurrent_operations, block_size, seconds, .. } = options;
+fn findings(options: &RadosOptions, measured: &[Measured]) -> Findings {
+    let RadosOptions { concurrent_operations, block_size, seconds, .. } = options;
     let title = format!(
         "blocks of {block_size} bytes written to Ceph, {concurrent_operations} at a time, for {seconds} s a load"
     );
@@ -262,7 +263,7 @@ fn findings(options: &Options, measured: &[Measured]) -> Findings {
     findings
 }
 
-/// For each kind and generator the load with the median speed; of two the slower one.
+/// The load with the median speed for each kind and generator; the slower one of two.
 fn medians(measured: &[Measured]) -> Vec<Measured> {
     let mut medians = Vec::new();
     for kind in KINDS {
@@ -283,7 +284,7 @@ fn outcomes(measured: &[Measured], kind: RadosWrite, generator: Generator) -> Ve
     wanted.map(|one| &one.outcome).collect()
 }
 
-/// How many times faster gnudi is than the peer, round by round: the median of the ratios, of two the lower one.
+/// How many times faster gnudi is than the peer, by round: the median of the ratios, the lower one of two.
 fn ratio(measured: &[Measured], kind: RadosWrite) -> Option<f64> {
     let own = outcomes(measured, kind, Generator::Gnudi);
     let peers = outcomes(measured, kind, Generator::RadosBench);
@@ -293,7 +294,7 @@ fn ratio(measured: &[Measured], kind: RadosWrite) -> Option<f64> {
     ratios.get(ratios.len().saturating_sub(1) / 2).copied()
 }
 
-/// The latencies that results have, in their order.
+/// The latencies in the results, in order.
 fn latencies(outcome: &Outcome) -> [(&'static str, Option<Duration>); 6] {
     let percentile = |share: f64| outcome.latencies.as_ref().map(|latencies| latencies.percentile(share));
     let known = |latency: Duration| (!latency.is_zero()).then_some(latency);
@@ -329,7 +330,7 @@ fn table(measured: &[Measured], block_bytes: f64) -> Table {
 
 fn plot(measured: &[Measured]) -> Plot {
     let line = |Measured { kind, generator, outcome }: &Measured| {
-        // A last second that was not full says nothing.
+        // An incomplete last second is dropped.
         let full = (outcome.elapsed.as_secs() as usize).min(outcome.per_second.len());
         let points = outcome.per_second[..full].iter().enumerate();
         let points = points.map(|(second, writes)| ((second + 1) as f64, *writes as f64));

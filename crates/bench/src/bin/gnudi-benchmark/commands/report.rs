@@ -1,4 +1,4 @@
-//! `gnudi-benchmark report`: gnudi and its peers side by side, each started and stopped by the tool.
+//! `gnudi-benchmark report`: gnudi and its peers side by side, all started and stopped by the tool.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,44 +23,44 @@ use crate::{
     versions,
 };
 
-/// Measure gnudi and its peers side by side, in turn, on this machine.
+/// Measure gnudi and its peers in turn on this machine.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
-    /// Only these rows and experiments: by their names (push-5000), or several by their first word (push).
+pub struct ReportOptions {
+    /// Only these rows and experiments: by name (push-5000), or all with the same first word (push).
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     pub only: Vec<String>,
     /// small: some minutes; full: more than an hour.
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     pub scale: Scale,
-    /// The servers to measure, in this order within each row.
+    /// Servers to measure, in order.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Limit, Peer::Gnudi, Peer::GnudiOs, Peer::Gnocchi, Peer::VictoriaMetrics, Peer::InfluxDb])]
     pub peers: Vec<Peer>,
-    /// Where the results go as JSON.
+    /// File for the results, as JSON.
     #[arg(long, value_name = "FILE", default_value = "target/bench/results.json")]
     pub output: PathBuf,
-    /// Where the page goes: one HTML file that needs nothing beside it.
+    /// File for the page, a self-contained HTML file.
     #[arg(long, value_name = "FILE", default_value = "target/bench/report.html")]
     pub page: PathBuf,
-    /// Measure nothing: make the page of a run's results.
+    /// Do not measure: make the page of existing results.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "output"])]
     pub from: Option<PathBuf>,
     /// Threads of the load generator.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
-    /// How long each load of a fixed time lasts [default: by the scale].
+    /// Duration of each load with a fixed time [default: by the scale].
     #[arg(long, value_name = "SECONDS")]
     pub seconds: Option<u64>,
 }
 
-impl Default for Options {
-    /// As without any option.
+impl Default for ReportOptions {
+    /// The defaults.
     fn default() -> Self {
         parse_options(&[])
     }
 }
 
-impl Options {
-    /// Whether a row was asked for.
+impl ReportOptions {
+    /// Whether a row was selected.
     pub fn wants(&self, key: &str) -> bool {
         let first_word = key.split('-').next();
         self.only.is_empty()
@@ -76,9 +76,9 @@ impl Options {
     }
 }
 
-/// Measures what was asked for, prints each row as it is done, and writes the results and their page to files. What fails is
-/// told of and leaves the rest as it is; an interrupted run keeps what it has.
-pub fn run(options: &Options, context: &mut Context) -> Result<()> {
+/// Measures the selected rows, prints each as it is done, and writes the results and their page. Failures are reported
+/// and do not affect the rest; an interrupted run keeps its results.
+pub fn run(options: &ReportOptions, context: &mut Context) -> Result<()> {
     if let Some(from) = &options.from {
         write_page(&Results::read(from)?, &options.page)?;
         println!("page: {}", options.page.display());
@@ -101,7 +101,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<()> {
             break;
         }
         results.experiments.push(experiment.run(options.scale, context));
-        // A run that is ended by force leaves what it had.
+        // A killed run leaves its results so far.
         write(&mut results, start, options)?;
     }
     if context.stop.is_set() {
@@ -116,8 +116,8 @@ pub fn run(options: &Options, context: &mut Context) -> Result<()> {
     }
 }
 
-/// What is known before anything is measured.
-fn begin(options: &Options, context: &Context) -> Results {
+/// What is known before the first measurement.
+fn begin(options: &ReportOptions, context: &Context) -> Results {
     let note = |peer: &Peer| ServerNote {
         name: peer.name().to_owned(),
         durability: peer.durability().to_owned(),
@@ -139,7 +139,7 @@ fn begin(options: &Options, context: &Context) -> Results {
     }
 }
 
-fn write(results: &mut Results, start: Instant, options: &Options) -> Result<()> {
+fn write(results: &mut Results, start: Instant, options: &ReportOptions) -> Result<()> {
     results.written_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     results.seconds = start.elapsed().as_secs_f64();
     results.write(&options.output)?;
@@ -150,7 +150,7 @@ fn write_page(results: &Results, path: &Path) -> Result<()> {
     write_file(path, page::render(results).as_bytes())
 }
 
-/// What is not there, in lines.
+/// What is missing, as lines.
 fn outcome(results: &Results) -> String {
     let missing = |what: &str, reason: &Option<String>| {
         reason.as_ref().map(|reason| format!("missing: {what}: {reason}\n"))
@@ -183,8 +183,8 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Before the first row: the machine, and what each server promises.
-fn preface(options: &Options) -> String {
+/// Printed before the first row: the machine, and each server's durability.
+fn preface(options: &ReportOptions) -> String {
     let mut text =
         format!("{}; load generator included.\nWhat an accepted request is worth:\n", Machine::here());
     for peer in &options.peers {
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn rows_are_chosen_by_name_or_first_word() {
-        let parse = parse_options::<Options>;
+        let parse = parse_options::<ReportOptions>;
         assert!(parse(&[]).wants("push-1"));
         let options = parse(&["--only", "stream,push-1000", "--peers", "gnudi,victoria-metrics"]);
         assert!(options.wants("stream") && options.wants("stream-single") && options.wants("push-1000"));

@@ -1,8 +1,8 @@
-//! `gnudi-benchmark sack-split`: what clients feel while the sacks of gnudi are split under them, and those of Ceph while a
-//! placement group is.
+//! `gnudi-benchmark sack-split`: latencies of clients while gnudi's sacks are split, and while Ceph splits a placement
+//! group.
 //!
-//! gnudi runs on engines that many processes share, as it is started for `engines`; `gnudi split-sacks` doubles the count of its sacks
-//! while measures are posted. Every measure is counted afterwards: none may be lost, none may be there twice.
+//! gnudi runs on shared engines, started as for `engines`; `gnudi split-sacks` doubles the number of sacks while
+//! measures are posted. Afterwards every measure is counted: none may be lost or duplicated.
 
 use std::{
     process::Command,
@@ -31,25 +31,25 @@ use crate::{
     timeline::{self, Call},
 };
 
-/// Double the sacks of gnudi while measures are posted, and split a placement group of Ceph beside it.
+/// Double gnudi's sacks while measures are posted, and split a placement group of Ceph for comparison.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
-    /// Where measures wait and aggregates lie.
+pub struct SackSplitOptions {
+    /// Engine for incoming measures and aggregates.
     #[arg(long, value_enum, default_value_t = Engine::Redis)]
     pub engine: Engine,
     /// Seconds before the split.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub seconds: u64,
-    /// Seconds to go on after the old sacks are empty.
+    /// Seconds to continue after the old sacks are empty.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub after: u64,
-    /// How often the count is doubled.
+    /// Number of doublings.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
     pub splits: u32,
-    /// Connections that post, a measure a call.
+    /// Connections that post, one measure per call.
     #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub connections: u32,
-    /// Leave Ceph's split out.
+    /// Skip Ceph's split.
     #[arg(long)]
     pub without_ceph: bool,
     #[command(flatten)]
@@ -58,24 +58,24 @@ pub struct Options {
 
 /// A multiple of any number of connections that is a power of two.
 const METRICS: usize = 512;
-/// Measures of each metric at most.
+/// Maximum measures per metric.
 const STEPS: usize = 4_000;
 const STEP_MS: i64 = 1_000;
-/// Kept by the minute, for as long as there are steps.
+/// Kept by the minute for as long as there are steps.
 const POLICY: &str = "gnudi-bench-split";
-/// How long a split may take, the end of its draining included.
+/// Time limit of a split, including draining.
 const SPLIT_MAX: Duration = Duration::from_mins(2);
-/// What the published split of a placement group shows.
+/// The published split of a placement group.
 const AIM: &str = "aim: no request over 50 ms, where Ceph stalls for 10 to 16 s";
 
-/// A split, in seconds since the clients began: when the command was started, and when it had ended.
+/// Start and end of a split, in seconds since the clients began.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     begin_s: f64,
     settled_s: f64,
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &SackSplitOptions, context: &mut Context) -> Result<Findings> {
     let title = "clients post measures while the count of sacks is doubled, and create objects while a placement group is split";
     let mut findings = Findings::new(title);
     let (calls, moments) = of_gnudi(options, context, &mut findings)?;
@@ -113,14 +113,14 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Posts to a gnudi that is split meanwhile, and counts what is there afterwards.
+/// Posts to a gnudi during a split, and counts the measures afterwards.
 fn of_gnudi(
-    options: &Options,
+    options: &SackSplitOptions,
     context: &Context,
     findings: &mut Findings,
 ) -> Result<(Vec<Call>, Vec<Moment>)> {
     let server = Server::start_on(options.engine, &options.ceph, Peer::Gnudi, context)?;
-    let bench = Bench::new(report::Options::default(), context);
+    let bench = Bench::new(report::ReportOptions::default(), context);
     setup::create_policy(context, &server, POLICY, &[(60, STEPS)], None)?;
     let (metrics, _) = setup::create_metrics(&bench, &server, POLICY, METRICS)?;
     let requests = requests(&server, &metrics);
@@ -151,7 +151,7 @@ fn of_gnudi(
     Ok((calls, moments))
 }
 
-/// A measure of a metric each, each a second after the metric's one before.
+/// One measure of each metric in turn, each a second after the metric's previous one.
 fn requests(server: &Server, metrics: &[MetricId]) -> Requests {
     let head = |metric: &MetricId| server.headers.open_json_head(&format!("/v1/metric/{metric}/measures"));
     let mut values = Values::new(1);
@@ -164,9 +164,9 @@ fn requests(server: &Server, metrics: &[MetricId]) -> Requests {
     Requests::Grid { heads: metrics.iter().map(head).collect(), bodies: (0..STEPS).map(body).collect() }
 }
 
-/// Posts until the plan is carried out.
+/// Posts until the plan is done.
 fn post(
-    options: &Options,
+    options: &SackSplitOptions,
     server: &Server,
     requests: &Requests,
     context: &Context,
@@ -175,7 +175,7 @@ fn post(
     let end = Stop::default();
     let load = Load {
         connections: options.connections as usize,
-        // A metric's measures come one after the other.
+        // The measures of a metric are posted in order.
         order: Order::Lanes,
         keep_calls: true,
         ..Load::new(server.address, requests, Until::Elapsed(Duration::MAX / 4), &end)
@@ -190,7 +190,7 @@ fn post(
 }
 
 fn carry_out(
-    options: &Options,
+    options: &SackSplitOptions,
     server: &Server,
     context: &Context,
     start: Instant,
@@ -210,7 +210,7 @@ fn carry_out(
     Ok(())
 }
 
-/// Runs `gnudi split-sacks`, which ends when the old sacks are empty.
+/// Runs `gnudi split-sacks`, which exits when the old sacks are empty.
 fn split_sacks(server: &Server, context: &Context, cut: &dyn Fn() -> bool) -> Result<()> {
     let configuration = server.configuration().context("the server runs here")?;
     let mut command = Command::new(program(&context.programs)?);
@@ -227,7 +227,7 @@ fn split_sacks(server: &Server, context: &Context, cut: &dyn Fn() -> bool) -> Re
     }
 }
 
-/// Measures in the aggregates of all the metrics.
+/// Number of measures in the aggregates of all metrics.
 fn count(context: &Context, server: &Server, metrics: &[MetricId]) -> Result<f64> {
     let client = server.client()?;
     let mut found = 0.0;
@@ -237,7 +237,7 @@ fn count(context: &Context, server: &Server, metrics: &[MetricId]) -> Result<f64
     Ok(found)
 }
 
-fn of_ceph(options: &Options, context: &Context) -> Result<(Vec<Call>, Moment)> {
+fn of_ceph(options: &SackSplitOptions, context: &Context) -> Result<(Vec<Call>, Moment)> {
     let plan = Plan {
         setup: Duration::from_secs(options.seconds),
         between: Duration::from_secs(3),

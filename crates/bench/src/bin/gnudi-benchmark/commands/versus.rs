@@ -1,7 +1,8 @@
-//! `gnudi-benchmark versus A B -- COMMAND`: a command on two servers in turn, several rounds, compared pair by pair.
+//! `gnudi-benchmark versus A B -- COMMAND`: runs a command on two servers in turn, and compares the rounds pair by
+//! pair.
 //!
-//! The order alternates (A B, B A, A B), so that a machine that grows slower or faster favours nobody; ratios are those of pairs
-//! that were measured close together. It measures nothing itself.
+//! The order alternates (A B, B A, A B), so that changes of the machine's speed affect both; ratios are of pairs
+//! measured close together. The command does the measuring.
 
 use std::{mem, path::PathBuf};
 
@@ -20,22 +21,22 @@ use crate::{
 
 /// Compare two servers by a command that runs on both in turn.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct VersusOptions {
     /// A server's URL, a server that the tool starts (gnudi, gnocchi, limit, ...), or the path of a gnudi program.
     #[arg(value_name = "A")]
     a: String,
-    /// The other.
+    /// The other server.
     #[arg(value_name = "B")]
     b: String,
-    /// How often each is measured.
+    /// Rounds.
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
-    /// The command with its options, as behind `gnudi-benchmark`: metric create -n 1000
+    /// The command with its options, as after `gnudi-benchmark`: metric create -n 1000
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// One of the two.
+/// One of the two servers.
 #[derive(Clone, Debug, PartialEq)]
 enum Side {
     Url(String),
@@ -60,7 +61,7 @@ impl Side {
         Ok(Side::Program(path))
     }
 
-    /// Runs the command on this server: one that the tool starts is fresh each time.
+    /// Runs the command on this server; one that the tool starts is started anew each time.
     fn run(&self, words: &[String], context: &mut Context) -> Result<Findings> {
         let program = match self {
             Side::Program(path) => Some(path.clone()),
@@ -88,7 +89,7 @@ impl Side {
             Side::Peer(peer) => *peer,
             Side::Program(_) => Peer::Gnudi,
         };
-        // Commands that start their servers themselves, then those that go to one.
+        // Commands that start their servers themselves, then those with an endpoint.
         if let Some(words) = with("--peers", peer.name()).or_else(|| with("--stores", peer.name())) {
             return run_words(&words, context);
         }
@@ -98,7 +99,7 @@ impl Side {
             return run_words(&words, context);
         }
         if with("--endpoint", "http://127.0.0.1").is_some() {
-            ensure!(peer.speaks_gnocchi(), "{} does not speak Gnocchi's API", peer.name());
+            ensure!(peer.has_gnocchi_api(), "{} does not speak Gnocchi's API", peer.name());
             let server = Server::start(peer, context)?;
             let url = format!("http://{}{}", server.headers.host, server.headers.prefix);
             return run_words(&with("--endpoint", &url).context("a URL is an endpoint")?, context);
@@ -108,7 +109,7 @@ impl Side {
     }
 }
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &VersusOptions, context: &mut Context) -> Result<Findings> {
     let command = options.command.join(" ");
     ensure!(options.command[0] != "versus", "versus compares a command that measures");
     for option in ["--endpoint", "--peers", "--stores"] {
@@ -143,10 +144,10 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// A and B once each, in the order of the round's turn.
+/// Runs A and B once each, in the round's order.
 fn round_of(
     sides: &[Side; 2],
-    options: &Options,
+    options: &VersusOptions,
     round: u32,
     context: &mut Context,
 ) -> Result<[Findings; 2]> {
@@ -170,7 +171,7 @@ fn round_of(
     Ok([a, b])
 }
 
-/// A figure's values, pair by pair.
+/// The values of a figure, pair by pair.
 struct Compared<'a> {
     name: &'a str,
     better: Better,
@@ -188,7 +189,7 @@ impl Compared<'_> {
         self.values.iter().map(ratio).filter(|ratio| ratio.is_finite()).collect()
     }
 
-    /// The value in the middle of a side's.
+    /// The median of a side's values.
     fn median(&self, side: usize) -> Value {
         let mut values: Vec<&Value> = self.values.iter().map(|pair| pair[side]).collect();
         values.sort_by(|a, b| a.number().unwrap_or(f64::NAN).total_cmp(&b.number().unwrap_or(f64::NAN)));
@@ -196,7 +197,7 @@ impl Compared<'_> {
     }
 }
 
-/// The figures that every run of both sides tells.
+/// The figures that all runs of both sides have.
 fn compared(pairs: &[[Findings; 2]]) -> Vec<Compared<'_>> {
     fn value_of<'a>(findings: &'a Findings, name: &str) -> Option<&'a Value> {
         findings.figures.iter().find(|figure| figure.name == name).map(|figure| &figure.value)
@@ -235,7 +236,7 @@ fn tell(pairs: &[[Findings; 2]], findings: &mut Findings) {
         if let Some(Spread { median, .. }) = spread {
             findings.compare(format!("{}, A to B", figure.name), Value::Percent(100.0 * median));
         }
-        // Only rates: with latencies too the plot would be unreadable.
+        // Only rates: with latencies the plot would be unreadable.
         if !matches!(figure.values[0][0], Value::Rate(..)) {
             continue;
         }
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn ratios_are_those_of_pairs() {
-        // The machine is twice as fast in the second round: medians of all would mislead, pairs don't.
+        // The machine is twice as fast in the second round: medians over all would mislead, pairs don't.
         let pairs = [
             [run_of(100.0, 2.0), run_of(50.0, 4.0)],
             [run_of(300.0, 1.0), run_of(100.0, 3.0)],

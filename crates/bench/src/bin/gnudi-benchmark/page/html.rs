@@ -1,8 +1,8 @@
-//! The few elements that the page is made of. All text that comes from elsewhere passes `escape`.
+//! The HTML elements of the page. All external text must be passed through `escape`.
 
 use crate::findings::Table;
 
-/// Text as it stands in HTML and SVG, between tags or in an attribute. Control characters, which neither may hold, become spaces.
+/// Escapes text for HTML and SVG. Control characters, which are invalid there, become spaces.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -20,12 +20,12 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// An element with text in it.
+/// An element with text.
 pub fn element(name: &str, text: &str) -> String {
     format!("<{name}>{}</{name}>\n", escape(text))
 }
 
-/// A paragraph that is pointed out: its first words, and the rest.
+/// A highlighted paragraph: its first words, and the rest.
 pub fn warning(first: &str, rest: &str) -> String {
     format!("<p class=\"warn\"><strong>{}</strong> {}</p>\n", escape(first), escape(rest))
 }
@@ -38,7 +38,7 @@ pub fn list(items: &[String]) -> String {
     format!("<ul>\n{items}</ul>\n")
 }
 
-/// What is of interest to few, folded away behind a line.
+/// Collapsed details, with a summary line.
 pub fn folded(summary: &str, content: &str) -> String {
     format!("<details><summary>{}</summary>\n{content}</details>\n", escape(summary))
 }
@@ -51,21 +51,21 @@ pub fn commands(lines: &[&str]) -> String {
 /// A cell of a table.
 pub enum Cell {
     Text(String),
-    /// Stands right.
+    /// Right-aligned.
     Figure(String),
-    /// A share of the table's greatest, in the colour of a style; `None` for what stands beside the scale.
+    /// A share of the table's maximum, in the colour of a style; `None` if not comparable.
     Bar(Option<f64>, usize),
 }
 
-/// A row, and whether it is one of gnudi's own.
+/// A row, and whether it is gnudi's.
 pub struct Line {
     pub cells: Vec<Cell>,
     pub ours: bool,
 }
 
-/// A table; its first line says which columns hold text.
+/// A table; its first line determines which columns are text.
 pub fn table(caption: &str, headings: &[&str], lines: &[Line]) -> String {
-    // Not a caption element: that wraps where a narrow table ends.
+    // Not a caption element, which wraps at the width of a narrow table.
     let mut out = match caption {
         "" => String::from("<div class=\"scroll\"><table>\n"),
         caption => {
@@ -107,7 +107,7 @@ fn cell_element(cell: &Cell) -> String {
     }
 }
 
-/// A table of texts as the findings have it: columns of figures stand right.
+/// A table of texts in findings: columns of figures are right-aligned.
 pub fn plain_table(Table { title, headings, rows }: &Table) -> String {
     let is_figure = |text: &str| {
         let text = text.trim_start_matches(['-', '+', '~', '<', '>', ' ']);
@@ -133,7 +133,7 @@ pub fn plain_table(Table { title, headings, rows }: &Table) -> String {
     table(title, &headings, &rows.iter().map(line).collect::<Vec<_>>())
 }
 
-/// Checks that a page, or a piece of one, is XML: every element is closed, every attribute quoted and every `&` an entity.
+/// Checks that a page or a fragment is well-formed XML.
 #[cfg(test)]
 pub(crate) fn well_formed(text: &str) -> Result<(), roxmltree::Error> {
     let content = text.strip_prefix("<!doctype html>").unwrap_or(text);

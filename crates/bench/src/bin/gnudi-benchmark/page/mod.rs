@@ -1,6 +1,6 @@
-//! The report as one HTML page that needs nothing beside it: style and plots stand in it, and it runs no script.
+//! The report as one self-contained HTML page: with embedded style and plots, without scripts.
 //!
-//! The page is a function of the raw results; it measures nothing.
+//! The page is a function of the raw results.
 
 pub mod html;
 mod published;
@@ -44,7 +44,7 @@ pub fn render(results: &Results) -> String {
     out + "</body>\n</html>\n"
 }
 
-/// What its experiments have in place of a published table.
+/// The section's name of experiments without a published table.
 const PROMETHEUS: &str = "prometheus";
 
 /// The experiments of some tables.
@@ -54,7 +54,7 @@ fn experiments(results: &Results, is_wanted: impl Fn(&str) -> bool) -> String {
     if sections.is_empty() { element("p", "Not measured in this run.") } else { sections }
 }
 
-/// What the run was, whether it is whole, and what it says.
+/// The run's summary: what it was, whether it is complete, and its conclusions.
 fn head(results: &Results) -> String {
     let when = Timestamp::from_secs(results.written_at as i64);
     let mut out = element("h1", "gnudi and its peers, side by side");
@@ -91,7 +91,7 @@ fn head(results: &Results) -> String {
     out + &contents()
 }
 
-/// Servers and experiments that are not here, and work that failed, each with its reason.
+/// Missing servers and experiments, and failures, with reasons.
 fn absences(results: &Results) -> Vec<String> {
     let entry = |what: String, reason: &str| {
         format!("<p><strong>{}</strong> {}</p>\n", escape(&what), escape(reason))
@@ -119,12 +119,12 @@ fn contents() -> String {
     out + "<a href=\"#prometheus\">Prometheus' API</a>\n<a href=\"#further\">Growth</a>\n</nav>\n"
 }
 
-/// The servers of the run that are known to this program, in their order.
+/// The known servers of the run, in order.
 fn peers(results: &Results) -> Vec<Peer> {
     results.servers.iter().filter_map(|server| Peer::from_name(&server.name)).collect()
 }
 
-/// Machine, versions, promises, commands.
+/// Machine, versions, durability, commands.
 fn the_run(results: &Results) -> String {
     let mut out = String::from("<h2 id=\"run\">The run</h2>\n");
     out += &element("p", &format!("{}; load generator included.", results.machine));
@@ -140,7 +140,7 @@ fn the_run(results: &Results) -> String {
     out + &commands(&[&results.command, "gnudi-benchmark report --from target/bench/results.json"])
 }
 
-/// A table of names and what is to be said of each.
+/// A table of names and descriptions.
 fn pairs<'a>(caption: &str, headings: [&str; 2], rows: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let line = |(name, text): (&str, &str)| Line {
         cells: [name, text].map(|text| Cell::Text(text.to_owned())).into(),
@@ -165,7 +165,7 @@ fn side_by_side(results: &Results) -> String {
     out + &rows::blocks(&results.measurements)
 }
 
-/// A published table beside what was measured here.
+/// A published table beside our measurements.
 fn repeated(published: &Published, results: &Results) -> String {
     let mut out = format!(
         "<h2 id=\"{0}\">{0}: {1}</h2>\n<p>{2}</p>\n",
@@ -207,7 +207,7 @@ fn repeated(published: &Published, results: &Results) -> String {
     out
 }
 
-/// A published figure, Gnocchi's and gnudi's here, and their ratios.
+/// A published figure, Gnocchi's and gnudi's, and their ratios.
 fn beside(figure: &published::Figure, measurements: &[Measurement]) -> Line {
     let here = |peer: Peer| {
         let found = measurements.iter().find(|found| found.row == figure.row && found.peer == peer)?;
@@ -233,7 +233,7 @@ fn beside(figure: &published::Figure, measurements: &[Measurement]) -> Line {
     }
 }
 
-/// An experiment: how to repeat it, and its findings.
+/// An experiment: its command, and its findings.
 fn section_of(experiment: &Experiment) -> String {
     let mut out = element("h3", &experiment.title);
     out += &commands(&[&format!("gnudi-benchmark {}", experiment.command)]);
@@ -246,7 +246,7 @@ fn section_of(experiment: &Experiment) -> String {
     out
 }
 
-/// Tables and plots, then the single figures, folded away where tables tell them too.
+/// Tables and plots, then the single figures, collapsed if tables have them, too.
 fn shown(findings: &Recorded) -> String {
     let mut out = String::new();
     if let Some(reason) = &findings.partial {
@@ -334,7 +334,7 @@ mod tests {
             "{words}"
         );
         let r1 = between(&page, "R1", "R2");
-        // Published, Gnocchi here, gnudi here, and both ratios.
+        // Published, Gnocchi, gnudi, and both ratios.
         assert!(
             r1.contains("<td>624/s</td><td>100/s</td><td>20.0k/s</td><td>200x</td><td>32.1x</td>"),
             "{r1}"
@@ -349,7 +349,7 @@ mod tests {
         }
         assert!(between(&page, "side", "R1").contains("measures a second by measures a call"));
         let head = &page[..page.find("id=\"words\"").unwrap()];
-        // Of the peers, which the run has, but not of the server that does nothing.
+        // The peers of the run, but not the no-op server.
         assert!(
             head.contains("<svg class=\"plot standings\"")
                 && head.contains("gnocchi: 0.005x, push, 1 measure a call"),

@@ -1,15 +1,15 @@
-//! The published tables that the report repeats: whose they are, and their figures.
+//! The published tables that the report repeats, with their sources.
 
 /// A published table.
 pub struct Published {
     /// Its name on the page: `R1`.
     pub table: &'static str,
     pub title: &'static str,
-    /// Where it was published, and on what it was measured.
+    /// Where it was published, and the machine.
     pub source: &'static str,
     /// Single figures, each beside a row of ours.
     pub figures: &'static [Figure],
-    /// Figures that stand for themselves.
+    /// Whole tables.
     pub tables: &'static [Lines],
     /// The rows that repeat them, by first word.
     pub rows: &'static str,
@@ -18,17 +18,17 @@ pub struct Published {
 pub struct Figure {
     pub operation: &'static str,
     pub details: &'static str,
-    /// A second.
+    /// Per second.
     pub rate: f64,
-    /// The row that does the same here.
+    /// The corresponding row of ours.
     pub row: &'static str,
-    /// Whether the rate is that of one processor.
+    /// Whether the rate is per processor.
     pub per_processor: bool,
 }
 
 pub struct Lines {
     pub title: &'static str,
-    /// With `|` between two of them, as in the rows.
+    /// Separated by `|`, as are the cells of rows.
     pub headings: &'static str,
     pub rows: &'static [&'static str],
 }

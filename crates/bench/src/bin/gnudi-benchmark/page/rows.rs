@@ -1,4 +1,4 @@
-//! The rows of the report, side by side: all of them in one drawing, a table for each, and pushes against the size of a call as a plot.
+//! The rows of the report: an overview drawing, a table for each, and a plot of pushes by call size.
 
 use super::{
     html::{Cell, Line, escape, folded, list, table},
@@ -15,7 +15,7 @@ use crate::{
     rows, table as text,
 };
 
-/// A row's table: a line for each server and way of speaking to it, with a bar of its figure.
+/// A row's table: a line per server and variant, with a bar.
 pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
     let greatest = measurements
         .iter()
@@ -34,7 +34,7 @@ pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
     format!("<h3 id=\"{}\">{}</h3>\n{table}{}", escape(row.key), escape(row.title), remarks(measurements))
 }
 
-/// What is to be said of a row's figures, folded away.
+/// Remarks on a row's figures, collapsed.
 fn remarks(measurements: &[&Measurement]) -> String {
     let of_one = |found: &&Measurement| {
         let remarks = text::remarks(found).join("; ");
@@ -46,7 +46,7 @@ fn remarks(measurements: &[&Measurement]) -> String {
 
 fn cells(measurement: &Measurement, all: &[&Measurement], greatest: f64) -> Vec<Cell> {
     let gnudi = text::counterpart(measurement, all);
-    // What a server that does nothing reaches would make all bars short.
+    // The no-op server's figure would make all bars short.
     let share = (measurement.peer != Peer::Limit).then(|| measurement.figure() / greatest);
     let [name, figure, times, p50, _, p99, _, cpu, _, per_cpu, memory] = text::cells(measurement, gnudi);
     let bar = Cell::Bar(share, measurement.peer.style());
@@ -55,7 +55,7 @@ fn cells(measurement: &Measurement, all: &[&Measurement], greatest: f64) -> Vec<
     cells
 }
 
-/// All rows that were measured, in their order.
+/// All measured rows, in order.
 pub fn blocks(measurements: &[Measurement]) -> String {
     rows::all()
         .filter_map(|row| {
@@ -66,8 +66,8 @@ pub fn blocks(measurements: &[Measurement]) -> String {
         .collect()
 }
 
-/// The whole run in one drawing: a line for each server over all rows, by how many times gnudi's figure it reached; nothing where there is
-/// no peer to compare with.
+/// The whole run in one drawing: a line per server over all rows, with its figure relative to gnudi's; empty without
+/// peers.
 pub fn overview(measurements: &[Measurement], peers: &[Peer]) -> String {
     const TITLE: &str = "All rows: each server's figure, by its best way, beside gnudi's by JSON";
     let shown: Vec<&Row> = rows::all()
@@ -77,7 +77,7 @@ pub fn overview(measurements: &[Measurement], peers: &[Peer]) -> String {
         let pairs = words::pairs(measurements, Peer::Gnudi, peer);
         let ratio = |row: &&Row| {
             let pair = pairs.iter().find(|pair| pair.row.key == row.key)?;
-            // gnudi's best way is not what the others stand beside.
+            // Others are compared with gnudi's JSON figure, not with its best variant.
             Some(if peer == Peer::Gnudi { 1.0 } else { 1.0 / pair.times })
         };
         Standing { name: peer.name(), style: peer.style(), ratios: shown.iter().map(ratio).collect() }
@@ -93,8 +93,8 @@ pub fn overview(measurements: &[Measurement], peers: &[Peer]) -> String {
     format!("<figure><figcaption>{TITLE}</figcaption>\n{drawing}</figure>\n")
 }
 
-/// Measures a second against measures a call, a line for each server by the best way of speaking to it; nothing where
-/// fewer than two sizes were measured.
+/// Measures per second by measures per call, a line per server with its best variant; empty if fewer than two sizes
+/// were measured.
 pub fn push_plot(measurements: &[Measurement], peers: &[Peer]) -> String {
     let rate = |peer: Peer, size: u32| {
         let of_row =

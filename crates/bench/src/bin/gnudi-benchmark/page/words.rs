@@ -1,5 +1,5 @@
-//! What the figures say, in words: where a peer is ahead of gnudi, and which aims are missed. Nothing here is written by hand but the
-//! sentences' frames: each follows from the measurements of the run.
+//! Conclusions as sentences: where a peer is ahead of gnudi, and which aims are missed. All are computed from the
+//! measurements of the run.
 
 use crate::{
     measurement::{Measurement, Row, Unit},
@@ -9,9 +9,9 @@ use crate::{
     table,
 };
 
-/// Figures closer to each other than this are called level.
+/// Figures closer than this count as level.
 const LEVEL: f64 = 1.1;
-/// The aim against Gnocchi, and the share of what the load generator itself reaches.
+/// The aim relative to Gnocchi, and the one relative to the load generator's limit.
 const GNOCCHI_TIMES: f64 = 100.0;
 const LIMIT_SHARE: f64 = 0.5;
 
@@ -20,12 +20,12 @@ pub struct Pair<'a> {
     pub row: &'static Row,
     pub ours: &'a Measurement,
     pub theirs: &'a Measurement,
-    /// How many times better ours is.
+    /// gnudi's advantage.
     pub times: f64,
 }
 
-/// gnudi (`ours`: with a sync for each request or without) against a peer, row by row: gnudi's plain figure against the peer's
-/// best variant.
+/// gnudi (`ours`: with or without a sync per request) against a peer, row by row: gnudi's plain figure against the
+/// peer's best variant.
 pub fn pairs(measurements: &[Measurement], ours: Peer, peer: Peer) -> Vec<Pair<'_>> {
     rows::all()
         .filter_map(|row| {
@@ -42,19 +42,19 @@ pub fn pairs(measurements: &[Measurement], ours: Peer, peer: Peer) -> Vec<Pair<'
         .collect()
 }
 
-/// Whether something was measured at all.
+/// Whether there are valid measurements.
 fn is_sound(measurement: &Measurement) -> bool {
     let figure = measurement.figure();
     figure.is_finite() && figure > 0.0
 }
 
-/// A sentence or two for each peer, in the order given.
+/// A sentence or two for each peer, in order.
 pub fn standings(measurements: &[Measurement], peers: &[Peer]) -> Vec<String> {
     peers
         .iter()
         .filter(|peer| **peer != Peer::Limit && !peer.is_gnudi())
         .flat_map(|&peer| [(Peer::Gnudi, peer), (Peer::GnudiOs, peer)])
-        // The sync matters where the peer is otherwise ahead.
+        // The sync matters if the peer is otherwise ahead.
         .filter(|(ours, peer)| *ours == Peer::Gnudi || *peer == Peer::VictoriaMetrics)
         .filter_map(|(ours, peer)| standing(ours, peer, &pairs(measurements, ours, peer)))
         .collect()
@@ -103,10 +103,10 @@ fn loss(pair: &Pair) -> String {
     )
 }
 
-/// Which gnudi, against which peer, how many times better it should be, that in words, and how a ratio is shown.
+/// Which gnudi, which peer, the aimed ratio, its description, and the format of ratios.
 type Aim = (Peer, Peer, f64, &'static str, fn(f64) -> String);
 
-/// Which aims hold, as sentences, and which rows miss them. The aims are about work, not about memory.
+/// Which aims are met, as sentences, and which rows miss them. Aims concern work, not memory.
 pub fn aims(measurements: &[Measurement]) -> Vec<String> {
     let times = |times: f64| format!("{} times", table::short(times));
     let share = |times: f64| format!("{:.0} %", 100.0 * times);
@@ -157,7 +157,7 @@ mod tests {
             measured("push-1", Peer::GnudiOs, Unit::Measures, 60_000.0),
             measured("push-1", Peer::Gnocchi, Unit::Measures, 100.0),
             measured("push-1", Peer::VictoriaMetrics, Unit::Measures, 10_000.0),
-            // The faster of its two ways counts.
+            // The faster of its two variants counts.
             measured("push-1", Peer::VictoriaMetrics, Unit::Measures, 40_000.0),
             measured("create", Peer::Gnudi, Unit::Metrics, 3_000.0),
             measured("create", Peer::Gnocchi, Unit::Metrics, 100.0),

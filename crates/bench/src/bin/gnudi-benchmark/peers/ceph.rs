@@ -1,4 +1,4 @@
-//! A Ceph cluster on loopback for one run: a monitor, a manager and two OSDs on the memory store, without authentication.
+//! A temporary Ceph cluster on loopback: a monitor, a manager and two OSDs on the memory store, without authentication.
 
 use std::{
     fmt::Write as _,
@@ -20,13 +20,13 @@ use super::{
 
 /// As in the published runs.
 pub const OSDS: usize = 2;
-/// Ports that the daemons choose from, each the first that is free.
+/// Range of ports of the daemons, which each use the first free ones.
 const DAEMON_PORTS: u16 = 200;
-/// What the kernel takes, without the NUL at its end.
+/// The kernel's limit, without the final NUL.
 const SOCKET_PATH_LEN_MAX: usize = 107;
-/// Objects asked for, for each placement group: by their names some fall into every group.
+/// Probe objects per placement group: with these, every group gets some.
 const PROBES: u32 = 8;
-/// What each program comes in, as Debian names it.
+/// The Debian packages of the programs.
 const PACKAGES: [(&str, &str); 4] = [
     ("ceph-mon", "ceph-mon"),
     ("monmaptool", "ceph-base"),
@@ -34,7 +34,7 @@ const PACKAGES: [(&str, &str); 4] = [
     ("ceph-mgr", "ceph-mgr"),
 ];
 
-/// What does not depend on where the cluster runs.
+/// Settings that do not depend on the directory.
 const SETTINGS: &str = "\
 public addr = 127.0.0.1
 cluster addr = 127.0.0.1
@@ -69,13 +69,13 @@ osd recovery sleep hdd = 0
 admin socket =
 ";
 
-/// How a cluster is started and spoken to.
+/// Options of the cluster.
 #[derive(Clone, Debug, Args)]
 pub struct CephOptions {
     /// Ceph's client library.
     #[arg(long, value_name = "FILE", default_value = Librados::NAME)]
     pub librados: PathBuf,
-    /// An option of ceph.conf for the cluster that is started ("osd heartbeat grace=4"); can be repeated.
+    /// Option of ceph.conf for the cluster ("osd heartbeat grace=4"); can be repeated.
     #[arg(long = "ceph-option", value_name = "NAME=VALUE", value_parser = option)]
     pub ceph_options: Vec<(String, String)>,
 }
@@ -89,7 +89,7 @@ fn option(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A running cluster, which ends with this value: first the connection, then the daemons, then what they left on disk.
+/// A running cluster; dropping it closes the connection, stops the daemons, and removes their files.
 #[derive(Debug)]
 pub struct Ceph {
     cluster: Cluster,
@@ -97,7 +97,7 @@ pub struct Ceph {
     directory: TempDir,
 }
 
-/// In the order of their start; the monitor, started first, ends last.
+/// In the order of their start; the monitor, started first, stops last.
 #[derive(Debug)]
 struct Daemons(Vec<Guarded>);
 
@@ -110,7 +110,7 @@ impl Drop for Daemons {
 }
 
 impl Ceph {
-    /// Starts a cluster; its OSDs are up when this returns.
+    /// Starts a cluster; returns once its OSDs are up.
     pub fn start(librados: &Librados, options: &CephOptions, leftovers: &Leftovers) -> Result<Self> {
         check_installed(&PACKAGES)?;
         let directory =
@@ -157,7 +157,7 @@ impl Ceph {
         self.daemons.0.iter().map(Guarded::pid).collect()
     }
 
-    /// Where all files of the cluster lie.
+    /// The directory of all files of the cluster.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -174,7 +174,7 @@ impl Ceph {
     }
 }
 
-/// Sends a command to the monitors of a cluster: the JSON of the answer, null where there is none.
+/// Sends a command to the monitors; returns the JSON of the response, or null.
 pub fn monitor_command(cluster: &Cluster, command: &Value) -> Result<Value> {
     let mut command = command.clone();
     command["format"] = json!("json");
@@ -185,7 +185,7 @@ pub fn monitor_command(cluster: &Cluster, command: &Value) -> Result<Value> {
     serde_json::from_slice(&answer).with_context(|| format!("the answer to {command}"))
 }
 
-/// Creates a pool and waits until all of its placement groups take operations.
+/// Creates a pool and waits until all its placement groups accept operations.
 pub fn create_pool(cluster: &Cluster, name: &str, placement_groups: u32) -> Result<()> {
     let create = json!({
         "prefix": "osd pool create", "pool": name, "pg_num": placement_groups, "pgp_num": placement_groups,
@@ -194,7 +194,7 @@ pub fn create_pool(cluster: &Cluster, name: &str, placement_groups: u32) -> Resu
     monitor_command(cluster, &create)?;
     let tag = json!({"prefix": "osd pool application enable", "pool": name, "app": "gnudi"});
     monitor_command(cluster, &tag)?;
-    // An operation on a placement group that is not yet active waits until it is.
+    // An operation waits until its placement group is active.
     let pool = cluster.open_pool(name)?;
     let probes: Vec<_> =
         (0..placement_groups * PROBES).map(|number| pool.stat(&format!("probe.{number}"))).collect();
@@ -207,7 +207,7 @@ pub fn create_pool(cluster: &Cluster, name: &str, placement_groups: u32) -> Resu
     Ok(())
 }
 
-/// An error that names the packages of the programs that are missing.
+/// An error with the packages of missing programs.
 pub fn check_installed(programs: &[(&str, &str)]) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there =
@@ -220,7 +220,7 @@ pub fn check_installed(programs: &[(&str, &str)]) -> Result<()> {
     bail!("not installed: {} (Debian's packages: {})", programs.join(", "), packages.join(", "))
 }
 
-/// Where daemons are started.
+/// The directory and addresses of daemons.
 struct CephSite<'a> {
     root: &'a Path,
     conf: &'a Path,
@@ -228,7 +228,7 @@ struct CephSite<'a> {
 }
 
 impl CephSite<'_> {
-    /// A program as the daemon of this name.
+    /// A program as the daemon with this name.
     fn command(&self, program: &str, id: &str) -> Command {
         let mut command = Command::new(program);
         command.args(["-i", id]).arg("-c").arg(self.conf);
@@ -275,7 +275,7 @@ fn configuration(root: &Path, fsid: &str, monitor: &str, more: &[(String, String
     for (option, value) in more {
         writeln!(text, "{option} = {value}").expect("a String takes it");
     }
-    // Through this socket's thread an OSD also answers commands that come over the network.
+    // Through this socket's thread an OSD also executes commands from the network.
     writeln!(text, "[osd]\nadmin socket = {root}/$name.asok").expect("a String takes it");
     Ok(text)
 }

@@ -1,4 +1,4 @@
-//! Server processes: started in a process group of their own, and never left behind.
+//! Server processes: each in its own process group, and never left behind.
 
 use std::{
     fs::File,
@@ -12,17 +12,17 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// How long a process may take to stop before it is killed.
+/// Time to stop before a process is killed.
 const STOP_DELAY_MAX: Duration = Duration::from_secs(20);
 
-/// How often a process that is waited for is polled.
+/// Poll interval while waiting for a process.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A signal, by the name that `kill` knows.
+/// A signal, with its name for `kill`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     Term,
-    /// PostgreSQL's immediate stop.
+    /// PostgreSQL's immediate shutdown.
     Quit,
     Kill,
 }
@@ -37,7 +37,7 @@ impl Signal {
     }
 }
 
-/// What is to be cleaned up if the run is interrupted: process groups and directories.
+/// Process groups and directories to clean up if the run is interrupted.
 #[derive(Clone, Debug, Default)]
 pub struct Leftovers(Arc<Mutex<(Vec<u32>, Vec<PathBuf>)>>);
 
@@ -46,12 +46,12 @@ impl Leftovers {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A directory to remove if its owner does not get to it.
+    /// Registers a directory to be removed if its owner does not do so.
     pub fn add_directory(&self, directory: &Path) {
         self.with(|(_, directories)| directories.push(directory.to_owned()));
     }
 
-    /// Kills every group and removes every directory.
+    /// Kills all groups and removes all directories.
     pub fn clean(&self) {
         let (groups, directories) = self.with(std::mem::take);
         for group in groups {
@@ -63,7 +63,7 @@ impl Leftovers {
     }
 }
 
-/// A process that is stopped when this is dropped, with everything in its process group.
+/// A process that is stopped when dropped, with its whole process group.
 #[derive(Debug)]
 pub struct Guarded {
     child: Child,
@@ -74,7 +74,7 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Starts `command`, whose output goes to `log`; `stop` is how it wants to be told to end.
+    /// Starts `command` with its output in `log`; `stop` is the signal that stops it.
     pub fn start(mut command: Command, log: &Path, stop: Signal, leftovers: &Leftovers) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let output = File::create(log).with_context(|| log.display().to_string())?;
@@ -93,7 +93,7 @@ impl Guarded {
         self.child.id()
     }
 
-    /// Waits until `ready` says so; the error shows the end of the log.
+    /// Waits until `ready` returns true; errors include the end of the log.
     pub fn wait_ready(&mut self, timeout: Duration, mut ready: impl FnMut() -> bool) -> Result<()> {
         let start = Instant::now();
         while !ready() {
@@ -108,7 +108,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Waits until the process ends; `None` if `cut` said before that it must not go on (it is not stopped here).
+    /// Waits until the process exits; `None` if `cut` returns true before (the process is not stopped here).
     pub fn wait_end(&mut self, mut cut: impl FnMut() -> bool) -> Result<Option<ExitStatus>> {
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -132,7 +132,7 @@ impl Guarded {
         while self.child.try_wait()?.is_none() && start.elapsed() <= STOP_DELAY_MAX {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Also those that outlive their parent.
+        // Also children that outlive their parent.
         signal_group(self.child.id(), Signal::Kill);
         self.child.wait().map(drop)
     }
@@ -155,17 +155,17 @@ pub fn log_end(path: &Path) -> String {
     lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
 }
 
-/// Signals a process group by the shell's own `kill`; it does not matter if the group is gone.
+/// Signals a process group with the shell's `kill`; a missing group is ignored.
 fn signal_group(group: u32, signal: Signal) {
     let _ = Command::new("sh").args(["-c", &format!("kill -{} -{group}", signal.name())]).output();
 }
 
-/// Runs a command to its end; the error shows what it wrote.
+/// Runs a command to completion; errors include its output.
 pub fn run_to_end(command: Command) -> Result<()> {
     output_of(command).map(drop)
 }
 
-/// What a command prints; the error shows what it wrote.
+/// The output of a command; errors include it.
 pub fn output_of(mut command: Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {name}"))?;
@@ -196,7 +196,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let leftovers = Leftovers::default();
         let file = directory.path().join("pid");
-        // The child outlives the parent's signal.
+        // The child ignores the parent's signal.
         let script = format!("trap '' TERM; sleep 60 & echo $! > {}; trap - TERM; wait", file.display());
         let mut parent = sh(&script, directory.path(), &leftovers);
         let child = || std::fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok();

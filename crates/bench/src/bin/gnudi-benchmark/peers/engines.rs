@@ -1,7 +1,7 @@
-//! The engines that many processes share, under gnudi and under Gnocchi alike: PostgreSQL for the index, and Redis, Ceph, or S3 (Ceph's
-//! gateway) for measures and aggregates.
+//! Shared engines for gnudi and Gnocchi: PostgreSQL for the index, and Redis, Ceph, or S3 (Ceph's gateway) for measures
+//! and aggregates.
 //!
-//! Started for one server, with places of its own; what each promises is said by its settings: Redis syncs every write.
+//! Started for one server, with their own directories. Their settings determine durability: Redis syncs every write.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -22,7 +22,7 @@ use super::{
     postgres::Postgres,
 };
 
-/// Where measures wait and aggregates lie.
+/// The engine of incoming measures and aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
     Redis,
@@ -30,9 +30,9 @@ pub enum Engine {
     S3,
 }
 
-/// The pool that measures and aggregates go to.
+/// The pool of measures and aggregates.
 pub const POOL: &str = "measured";
-/// As many as a small production pool has; of one copy.
+/// As in a small production pool, with one replica.
 const PLACEMENT_GROUPS: u32 = 16;
 const USER: &str = "bench";
 const ACCESS_KEY: &str = "bench-access";
@@ -47,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// What is under the server, and what an accepted write is worth.
+    /// The engines' names, and the durability of an accepted write.
     pub fn title(self) -> &'static str {
         match self {
             Engine::Redis => "PostgreSQL + Redis + Redis (appendfsync always)",
@@ -57,7 +57,7 @@ impl Engine {
     }
 }
 
-/// Running engines, which end with this value, in the reverse order of their start.
+/// Running engines; dropping them stops them in reverse order.
 pub struct Engines {
     pub engine: Engine,
     postgres: Postgres,
@@ -67,7 +67,7 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// The site's directory must be one that PostgreSQL's user may enter.
+    /// PostgreSQL's user must have access to the site's directory.
     pub(super) fn start(engine: Engine, ceph: &CephOptions, site: &Site) -> Result<Self> {
         let postgres = Postgres::start(site, "gnudi")?;
         let mut engines = Engines { engine, postgres, redis: None, gateway: None, ceph: None };
@@ -91,14 +91,14 @@ impl Engines {
         self.postgres.url()
     }
 
-    /// The process ids of the engines, whose processor time belongs to the work.
+    /// The engines' process ids; their processor time counts as the server's.
     pub fn pids(&self) -> Vec<u32> {
         let others = [&self.redis, &self.gateway].into_iter().flatten().map(|(process, _)| process.pid());
         let ceph = self.ceph.iter().flat_map(Ceph::pids);
         std::iter::once(self.postgres.process.pid()).chain(others).chain(ceph).collect()
     }
 
-    /// `redis://...`, where Redis runs.
+    /// `redis://...`, if Redis runs.
     pub fn redis_url(&self) -> Option<String> {
         self.redis.as_ref().map(|(_, address)| format!("redis://{address}"))
     }
@@ -111,7 +111,7 @@ impl Engines {
         self.ceph.as_ref()
     }
 
-    /// The sections [indexer], [incoming] and [storage] of a gnocchi.conf, the same for gnudi and for Gnocchi.
+    /// The sections [indexer], [incoming] and [storage] of gnocchi.conf, for gnudi and Gnocchi.
     pub fn configuration(&self) -> String {
         let name = self.engine.name();
         let options = match (self.engine, &self.ceph, &self.gateway) {
@@ -134,13 +134,13 @@ impl Engines {
 
 impl Drop for Engines {
     fn drop(&mut self) {
-        // The gateway writes to Ceph until its end.
+        // The gateway writes to Ceph until it stops.
         drop(self.gateway.take());
         drop(self.ceph.take());
     }
 }
 
-/// A Redis without snapshots, in a directory of its own.
+/// A Redis without snapshots, in its own directory.
 pub(super) fn start_redis(site: &Site, more: &[&str]) -> Result<(Guarded, SocketAddr)> {
     let address = free_address()?;
     let data = site.directory.join("redis");
@@ -158,7 +158,7 @@ fn start_gateway(conf: &Path, site: &Site) -> Result<(Guarded, SocketAddr)> {
     let mut command = Command::new("radosgw");
     command.args(["-f", "-n", "client.rgw.a", "-c"]).arg(conf);
     command.arg(format!("--rgw-frontends=beast endpoint={address}"));
-    // Any answer will do.
+    // Any response will do.
     let ready = || ask(address, "GET", "/").is_ok();
     let gateway = site.start(command, "radosgw.log", Signal::Kill, ready)?;
     let mut command = Command::new("radosgw-admin");
@@ -169,7 +169,7 @@ fn start_gateway(conf: &Path, site: &Site) -> Result<(Guarded, SocketAddr)> {
     Ok((gateway, address))
 }
 
-/// A directory with Debian's binding of librados and nothing else, for a virtual environment that has none.
+/// A directory with only Debian's binding of librados, for a virtual environment without one.
 pub fn python_rados(directory: &Path) -> Result<PathBuf> {
     const INSTALLED: &str = "/usr/lib/python3/dist-packages";
     let own = directory.join("python-rados");
@@ -184,5 +184,5 @@ pub fn python_rados(directory: &Path) -> Result<PathBuf> {
     Ok(own)
 }
 
-/// How long an engine is measured by its own tool.
+/// Duration of an engine's own benchmark.
 pub const LIMIT_TIME: Duration = Duration::from_secs(3);

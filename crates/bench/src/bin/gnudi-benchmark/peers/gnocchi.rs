@@ -1,5 +1,5 @@
-//! Gnocchi in the shape its operators run: PostgreSQL for metadata, Redis for incoming measures, files for aggregates, uwsgi with
-//! four processes of eight threads, and two metricd workers.
+//! Gnocchi in a typical deployment: PostgreSQL for metadata, Redis for incoming measures, files for aggregates, uwsgi
+//! with four processes of eight threads, and two metricd workers.
 
 use std::{path::Path, process::Command};
 
@@ -16,7 +16,7 @@ const METRICD_WORKERS: usize = 2;
 const UWSGI_PROCESSES: usize = 4;
 const UWSGI_THREADS: usize = 8;
 
-/// Where its aggregates lie in its directory.
+/// The folder of its aggregates.
 pub(super) const STORE: &str = "store";
 
 pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
@@ -34,7 +34,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     Ok(processes)
 }
 
-/// Gnocchi on engines that it shares with nobody, but could.
+/// Gnocchi on shared engines.
 pub(super) fn start_on(engines: &Engines, site: &Site) -> Result<Vec<Guarded>> {
     let is_ceph = engines.engine == Engine::Ceph;
     let rados = is_ceph.then(|| engines::python_rados(site.directory)).transpose()?;
@@ -42,8 +42,8 @@ pub(super) fn start_on(engines: &Engines, site: &Site) -> Result<Vec<Guarded>> {
     start_programs(site, &coordination_url, &engines.configuration(), rados.as_deref())
 }
 
-/// The workers and the API, after the upgrade that makes their places. `stores` are sections of the configuration; Python looks
-/// for modules in `python_path` too.
+/// Runs the upgrade, then starts workers and API. `stores` are sections of the configuration; `python_path` is an
+/// additional directory of Python modules.
 fn start_programs(
     site: &Site,
     coordination_url: &str,
@@ -51,7 +51,7 @@ fn start_programs(
     python_path: Option<&Path>,
 ) -> Result<Vec<Guarded>> {
     let config = site.directory.join("gnocchi.conf");
-    // The default delay of a minute would be most of what is measured.
+    // The default delay of a minute would dominate the result.
     let text = format!(
         "[DEFAULT]\ncoordination_url = {coordination_url}\n{stores}\
          [metricd]\nworkers = {METRICD_WORKERS}\nmetric_processing_delay = 1\n[api]\nauth_mode = basic\n"

@@ -15,13 +15,13 @@ use super::{
     engines::Engines,
 };
 
-/// The configuration file in a server's directory; absent where the defaults serve.
+/// The configuration file in a server's directory; none for the defaults.
 pub(super) const CONFIGURATION: &str = "gnocchi.conf";
 
-/// A configuration in which a request waits for the operating system alone.
+/// A configuration in which requests do not wait for a disk sync.
 pub(super) const UNSYNCED: &str = "[incoming]\ndurability = os\n";
 
-/// Where its aggregates lie in its directory.
+/// The folder of its aggregates.
 pub(super) const AGGREGATES: &str = "data/aggregates";
 
 pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
@@ -33,7 +33,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     })
 }
 
-/// `gnudi serve` on engines that others could share.
+/// `gnudi serve` on shared engines.
 pub(super) fn start_on(engines: &Engines, site: &Site) -> Result<Vec<Guarded>> {
     std::fs::write(site.directory.join(CONFIGURATION), engines.configuration())?;
     serve(site, |command, configuration| {
@@ -41,7 +41,7 @@ pub(super) fn start_on(engines: &Engines, site: &Site) -> Result<Vec<Guarded>> {
     })
 }
 
-/// The program to measure: as told, or the `gnudi` beside this one.
+/// The program to measure: as configured, or the `gnudi` beside this one.
 pub fn program(programs: &Programs) -> Result<PathBuf> {
     let program = match &programs.gnudi {
         Some(program) => program.clone(),
@@ -51,7 +51,7 @@ pub fn program(programs: &Programs) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Starts the program with further arguments, which may name the configuration.
+/// Starts the program with further arguments, such as the configuration.
 fn serve(site: &Site, configure: impl FnOnce(&mut Command, &Path)) -> Result<Vec<Guarded>> {
     let mut command = Command::new(program(site.programs)?);
     command.args(["serve", "--listen", &site.address.to_string(), "--without", "host"]);

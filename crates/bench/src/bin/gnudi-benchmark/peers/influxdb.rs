@@ -1,4 +1,4 @@
-//! InfluxDB 1 with its defaults, but for what listens, reports and logs; and how it is spoken to.
+//! InfluxDB 1 with its defaults, except addresses, reporting and logging; and its protocol.
 
 use std::{net::SocketAddr, path::Path, process::Command};
 
@@ -14,16 +14,15 @@ use super::{
 /// The database of all measures.
 const DATABASE: &str = "bench";
 
-/// Where lines are posted: their times are milliseconds.
+/// Where lines are posted, with times in milliseconds.
 pub const WRITE_PATH: &str = "/write?db=bench&precision=ms";
 
-/// The series of a metric: always of the same length.
+/// The series of a metric, with a fixed length.
 pub fn series_name(index: usize) -> String {
     format!("gnudi_bench,metric={index:08}")
 }
 
-/// Where a metric's points are read, times in milliseconds as its dashboards ask for them; from `start_ms` on where
-/// that is given.
+/// Where a metric's points are read, with times in milliseconds as in dashboards; from `start_ms` on, if given.
 pub fn read_path(index: usize, start_ms: Option<i64>) -> String {
     let since = start_ms.map_or_else(String::new, |start_ms| format!(" AND time >= {start_ms}ms"));
     query_path(&format!("SELECT value FROM gnudi_bench WHERE metric = '{index:08}'{since}"))
@@ -33,7 +32,7 @@ fn query_path(statement: &str) -> String {
     format!("/query?db={DATABASE}&epoch=ms&q={}", quote(statement, ""))
 }
 
-/// How many points an answer to `read_path` holds: `{"results": [{"series": [{"values": [[time, value], ...]}]}]}`.
+/// Number of points in a response to `read_path`: `{"results": [{"series": [{"values": [[time, value], ...]}]}]}`.
 pub fn points(answer: &serde_json::Value) -> usize {
     answer["results"][0]["series"][0]["values"].as_array().map_or(0, Vec::len)
 }
@@ -45,7 +44,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     std::fs::write(&config, configuration(site.directory, site.address, free_address()?))?;
     let mut command = Command::new(program);
     command.arg("-config").arg(&config).env("HOME", site.directory);
-    // What stands in the environment would win over the file.
+    // Environment variables would override the file.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("INFLUXDB_") {
             command.env_remove(name);

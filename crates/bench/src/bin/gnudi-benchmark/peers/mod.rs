@@ -1,4 +1,4 @@
-//! The servers that are measured: how each is started, what it promises, and how it is spoken to.
+//! The servers to measure: how to start each, its durability, and its API.
 
 pub mod ceph;
 pub mod child;
@@ -32,20 +32,20 @@ use ceph::CephOptions;
 use child::{Guarded, Leftovers, Signal};
 use engines::{Engine, Engines};
 
-/// How long a server may take to answer its first request.
+/// Timeout of the first response after a start.
 const START_DELAY_MAX: Duration = Duration::from_mins(1);
 
-/// Where a server's data lies in its directory.
+/// The folder of a server's data.
 const DATA: &str = "data";
 
 /// A server to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Peer {
-    /// A server that does nothing: what the load generator itself reaches.
+    /// A no-op server: the limit of the load generator.
     Limit,
     Gnudi,
-    /// gnudi without a sync for each request: what the other servers do.
+    /// gnudi without a sync per request, like the other servers.
     GnudiOs,
     Gnocchi,
     VictoriaMetrics,
@@ -60,12 +60,12 @@ impl Peer {
         Peer::value_variants().iter().copied().find(|peer| peer.name() == name)
     }
 
-    /// As options and results call it.
+    /// Its name in options and results.
     pub fn name(self) -> &'static str {
         self.description().0
     }
 
-    /// What an accepted request is worth when the power goes.
+    /// The durability of an accepted request at a power cut.
     pub fn durability(self) -> &'static str {
         self.description().1
     }
@@ -95,7 +95,7 @@ impl Peer {
         }
     }
 
-    /// The number of its colour in tables and plots, the same in all of them.
+    /// The number of its colour in all tables and plots.
     pub fn style(self) -> usize {
         match self {
             Peer::Gnudi => 0,
@@ -108,17 +108,17 @@ impl Peer {
         }
     }
 
-    /// Whether it is a gnudi, with a sync for each request or without.
+    /// Whether it is a gnudi, with or without a sync per request.
     pub fn is_gnudi(self) -> bool {
         matches!(self, Peer::Gnudi | Peer::GnudiOs)
     }
 
-    /// Whether it speaks Gnocchi's API.
-    pub fn speaks_gnocchi(self) -> bool {
+    /// Whether it has Gnocchi's API.
+    pub fn has_gnocchi_api(self) -> bool {
         !matches!(self, Peer::VictoriaMetrics | Peer::InfluxDb | Peer::Prometheus)
     }
 
-    /// Where its aggregates lie in its directory.
+    /// The folder of its aggregates.
     fn store(self) -> &'static str {
         match self {
             Peer::Gnudi | Peer::GnudiOs => gnudi::AGGREGATES,
@@ -127,7 +127,7 @@ impl Peer {
         }
     }
 
-    /// Starts its processes with an empty store, or with what lies in the directory.
+    /// Starts its processes with an empty store, or with the directory's contents.
     fn start_processes(self, site: &Site) -> Result<Vec<Guarded>> {
         match self {
             Peer::Gnudi | Peer::GnudiOs => gnudi::start(site),
@@ -140,20 +140,20 @@ impl Peer {
     }
 }
 
-/// Where programs are found.
+/// The programs to start.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Programs")]
 pub struct Programs {
     /// The gnudi to measure [default: the one beside this program].
     #[arg(long, global = true, value_name = "FILE")]
     pub gnudi: Option<PathBuf>,
-    /// A running gnudi to measure instead: it gets metrics and measures that are not removed.
+    /// Measure a running gnudi instead; created metrics and measures are not removed.
     #[arg(long, global = true, value_name = "URL")]
     pub gnudi_url: Option<String>,
-    /// A virtual environment with Gnocchi, its PostgreSQL and Redis drivers, and uwsgi.
+    /// Virtual environment with Gnocchi, its PostgreSQL and Redis drivers, and uwsgi.
     #[arg(long, global = true, value_name = "DIR", default_value = "target/bench/gnocchi")]
     pub gnocchi_venv: PathBuf,
-    /// PostgreSQL's server programs, Gnocchi's too [default: the newest in /usr/lib/postgresql].
+    /// PostgreSQL's server programs, for Gnocchi, too [default: the newest in /usr/lib/postgresql].
     #[arg(long, global = true, value_name = "DIR")]
     pub postgresql: Option<PathBuf>,
     /// VictoriaMetrics' program.
@@ -167,7 +167,7 @@ pub struct Programs {
     pub prometheus: PathBuf,
 }
 
-/// A running server with a store of its own.
+/// A running server with its own store.
 pub struct Server {
     pub peer: Peer,
     pub address: SocketAddr,
@@ -176,7 +176,7 @@ pub struct Server {
     running: Running,
 }
 
-/// What has to stay alive, in the order in which it ends.
+/// What must stay alive, in the order of dropping.
 enum Running {
     Noop(#[expect(dead_code, reason = "held until the server is dropped")] NoopServer),
     Processes { processes: Vec<Guarded>, directory: TempDir, engines: Option<Box<Engines>> },
@@ -198,7 +198,7 @@ impl Server {
         Server::start_configured(peer, "", context)
     }
 
-    /// Starts a server of its own, even where a running one is to be measured; gnudi with these lines of gnocchi.conf.
+    /// Starts a new server, even if a running one is configured; gnudi with these lines of gnocchi.conf.
     pub fn start_configured(peer: Peer, configuration: &str, context: &Context) -> Result<Self> {
         let directory = directory(&context.leftovers)?;
         if peer.is_gnudi() {
@@ -210,11 +210,11 @@ impl Server {
         Ok(Server::of_processes(peer, address, processes, directory, None))
     }
 
-    /// Starts gnudi or Gnocchi on engines that many processes can share, which end with it.
+    /// Starts gnudi or Gnocchi on shared engines, which are stopped with it.
     pub fn start_on(engine: Engine, ceph: &CephOptions, peer: Peer, context: &Context) -> Result<Self> {
         let directory = directory(&context.leftovers)?;
         let engines = Engines::start(engine, ceph, &Site::new(directory.path(), context)?)?;
-        // An address that the engines' own daemons have left free.
+        // An address that the engines' daemons do not use.
         let site = Site::new(directory.path(), context)?;
         let start = if peer == Peer::Gnocchi { gnocchi::start_on } else { gnudi::start_on };
         let (address, processes) = (site.address, start(&engines, &site)?);
@@ -233,7 +233,7 @@ impl Server {
         Server::new(peer, address, "", probe, Running::Processes { processes, directory, engines })
     }
 
-    /// Those that it was started on.
+    /// The engines that it was started on.
     pub fn engines(&self) -> Option<&Engines> {
         match &self.running {
             Running::Processes { engines, .. } => engines.as_deref(),
@@ -241,7 +241,7 @@ impl Server {
         }
     }
 
-    /// Its directory, where it runs here.
+    /// Its directory, if it runs here.
     fn directory(&self) -> Option<&Path> {
         match &self.running {
             Running::Processes { directory, .. } => Some(directory.path()),
@@ -249,7 +249,7 @@ impl Server {
         }
     }
 
-    /// Its configuration file, where it runs here.
+    /// Its configuration file, if it runs here.
     pub fn configuration(&self) -> Option<PathBuf> {
         Some(self.directory()?.join(gnudi::CONFIGURATION))
     }
@@ -259,14 +259,14 @@ impl Server {
         Server { peer, address, headers, probe, running }
     }
 
-    /// A server that runs nowhere, for tests of what it would be sent.
+    /// A server that is not running, for tests of requests.
     #[cfg(test)]
     pub fn nowhere(peer: Peer) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         Server::new(peer, address, "", Probe::Unknown, Running::Elsewhere)
     }
 
-    /// Stops the server and starts it again on the same store; `false` where that cannot be done.
+    /// Restarts the server on the same store; `false` if that is not possible.
     pub fn restart(&mut self, context: &Context) -> Result<bool> {
         let Running::Processes { processes, directory, .. } = &mut self.running else {
             return Ok(false);
@@ -281,17 +281,17 @@ impl Server {
         Ok(true)
     }
 
-    /// What its aggregates take on disk, without the backlog; `None` where it is unknown.
+    /// Disk use of its aggregates, without the backlog; `None` if unknown.
     pub fn disk_bytes(&self) -> Option<u64> {
         disk::used_bytes(&self.directory()?.join(self.peer.store())).ok()
     }
 
-    /// What it has written of any kind; `None` where it is unknown.
+    /// Disk use of all its data; `None` if unknown.
     pub fn data_bytes(&self) -> Option<u64> {
         disk::written_bytes(&self.directory()?.join(DATA)).ok()
     }
 
-    /// What gnudi's store of aggregates has written, without what its log keeps reserved; `None` where it is unknown.
+    /// Bytes written to gnudi's store of aggregates, without its log's preallocated space; `None` if unknown.
     pub fn aggregates_bytes(&self) -> Option<u64> {
         disk::written_bytes(&self.directory()?.join(gnudi::AGGREGATES)).ok()
     }
@@ -299,7 +299,7 @@ impl Server {
     /// A client of Gnocchi's API.
     pub fn client(&self) -> Result<Client> {
         let url = format!("http://{}{}", self.headers.host, self.headers.prefix);
-        // uwsgi closes each connection without saying so: none is worth keeping.
+        // uwsgi closes each connection without announcing it: do not reuse them.
         let options = ClientOptions {
             timeout: Duration::from_mins(5),
             idle_connections_max: 0,
@@ -312,7 +312,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Running::Processes { processes, .. } = &mut self.running {
-            // The last started depends on those before it.
+            // Later processes depend on earlier ones.
             while let Some(process) = processes.pop() {
                 drop(process);
             }
@@ -320,7 +320,7 @@ impl Drop for Server {
     }
 }
 
-/// Where a server is started: its directory, its address, and what ends its processes.
+/// A site for a server: its directory, its address, and the cleanup of its processes.
 struct Site<'a> {
     programs: &'a Programs,
     directory: &'a Path,
@@ -329,13 +329,13 @@ struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// A site with an address that nobody listens on.
+    /// A site with a free address.
     fn new(directory: &'a Path, context: &'a Context) -> Result<Self> {
         let Context { programs, leftovers, .. } = context;
         Ok(Site { programs, directory, address: free_address()?, leftovers })
     }
 
-    /// Starts a process whose output goes to `log` in the directory, and waits until it is ready.
+    /// Starts a process with its output in `log`, and waits until it is ready.
     fn start(
         &self,
         command: Command,
@@ -349,7 +349,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// A directory for a server, which other users may enter: PostgreSQL runs as its own.
+/// A directory that other users can read: PostgreSQL runs as its own user.
 pub fn directory(leftovers: &Leftovers) -> Result<TempDir> {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::Builder::new().prefix("gnudi-bench-").tempdir().context("a directory")?;
@@ -358,12 +358,12 @@ pub fn directory(leftovers: &Leftovers) -> Result<TempDir> {
     Ok(directory)
 }
 
-/// An address of loopback that nobody listens on at the moment.
+/// A currently free address on loopback.
 fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// The start of the answer to a request without a body, up to its status.
+/// The start of the response to a request without a body, up to its status.
 fn ask(address: SocketAddr, method: &str, path: &str) -> std::io::Result<[u8; 12]> {
     const TIMEOUT: Duration = Duration::from_secs(2);
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
@@ -377,12 +377,12 @@ fn ask(address: SocketAddr, method: &str, path: &str) -> std::io::Result<[u8; 12
     Ok(status)
 }
 
-/// Whether a GET of the path is answered with 200.
+/// Whether a GET of the path returns 200.
 fn answers(address: SocketAddr, path: &str) -> bool {
     answers_to(address, "GET", path)
 }
 
-/// Whether a request without a body is answered with 200.
+/// Whether a request without a body returns 200.
 fn answers_to(address: SocketAddr, method: &str, path: &str) -> bool {
     ask(address, method, path).is_ok_and(|status| status.ends_with(b" 200"))
 }

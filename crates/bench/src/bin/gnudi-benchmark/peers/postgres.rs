@@ -1,4 +1,4 @@
-//! PostgreSQL with the settings of a fresh package: Gnocchi's index, and the store of raw samples.
+//! PostgreSQL with default settings: for Gnocchi's index, and for raw samples.
 
 use std::{
     net::SocketAddr,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::context::Context;
 
-/// Where Debian's packages put each version.
+/// Debian's directory of installed versions.
 const INSTALLED: &str = "/usr/lib/postgresql";
 
 /// A running server with one database.
@@ -28,13 +28,13 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server in a directory of its own, which goes with the answer.
+    /// Starts a server in its own directory, which is removed with it.
     pub fn start_alone(context: &Context, database: &'static str) -> Result<(Self, TempDir)> {
         let directory = directory(&context.leftovers)?;
         Ok((Self::start(&Site::new(directory.path(), context)?, database)?, directory))
     }
 
-    /// Starts a server in the site's directory, which another user may have to enter, and creates the database.
+    /// Starts a server in the site's directory, which another user may need to read, and creates the database.
     pub(super) fn start(site: &Site, database: &'static str) -> Result<Self> {
         let programs = self::programs(site.programs)?;
         let directory = site.directory.join("pg");
@@ -77,7 +77,7 @@ impl Postgres {
             createdb.args(["-h", "127.0.0.1", "-p", &port, "-U", "postgres", database]);
             run_to_end(createdb)
         };
-        // The port is open a moment before the server takes work.
+        // The port is open shortly before the server is ready.
         process.wait_ready(START_DELAY_MAX, || create().is_ok())?;
         Ok(Postgres { process, address, database })
     }
@@ -88,7 +88,7 @@ impl Postgres {
     }
 }
 
-/// The directory of the server programs: as told, or of the newest version that is installed.
+/// The directory of the server programs: as configured, or the newest installed version's.
 pub fn programs(programs: &Programs) -> Result<PathBuf> {
     if let Some(directory) = &programs.postgresql {
         ensure!(directory.join("initdb").exists(), "{} is missing", directory.join("initdb").display());

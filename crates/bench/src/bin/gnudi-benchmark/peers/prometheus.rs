@@ -1,4 +1,4 @@
-//! Prometheus with nothing to scrape: it takes remote writes.
+//! Prometheus without scrape targets: it accepts remote writes.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use super::{
     child::{Guarded, Signal},
 };
 
-/// A connection may be behind another one: what is an hour older than the newest sample counts as out of order.
+/// Connections may lag behind each other, so samples up to an hour older than the newest are accepted as out of order.
 const CONFIGURATION: &str = "storage:\n  tsdb:\n    out_of_order_time_window: 1d\n";
 
 pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
@@ -22,7 +22,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
         .arg(format!("--config.file={}", configuration.display()))
         .arg(format!("--storage.tsdb.path={}", site.directory.join(DATA).display()))
         .arg(format!("--web.listen-address={}", site.address))
-        // Samples of 2015 are kept.
+        // Keep samples of 2015.
         .args(["--storage.tsdb.retention.time=100y", "--web.enable-remote-write-receiver"]);
     let ready = || answers(site.address, "/-/ready");
     Ok(vec![site.start(command, "prometheus.log", Signal::Term, ready)?])

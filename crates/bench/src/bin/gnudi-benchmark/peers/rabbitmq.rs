@@ -1,4 +1,4 @@
-//! RabbitMQ with a node, a port mapper and a directory of its own, and the connection to it.
+//! RabbitMQ with its own node, port mapper and directory, and a connection to it.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -12,22 +12,22 @@ use super::{
 };
 use crate::context::Context;
 
-/// Debian's, without the wrapper that wants another user.
+/// Debian's program, without the wrapper that requires another user.
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
-/// Erlang starts slowly where others need the processors too.
+/// Erlang starts slowly on a busy machine.
 const START_DELAY_MAX: Duration = Duration::from_mins(3);
 
-/// How long the broker may take to answer: one that has just begun to listen may never answer a connection.
+/// Timeout of a connection: a broker that has just begun to listen may never respond to it.
 const ANSWER_DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// It listens on loopback only, and an idle scheduler does not spin.
+/// Listen on loopback only; idle schedulers do not spin.
 const ERLANG_ARGUMENTS: &str = "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none";
 
-/// A broker that ends with this.
+/// A broker, stopped when dropped.
 pub struct RabbitMq {
     pub port: u16,
-    // In the order in which they end.
+    // In the order of stopping.
     server: Guarded,
     _mapper: Guarded,
     _directory: TempDir,
@@ -51,7 +51,7 @@ impl RabbitMq {
         format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port)
     }
 
-    /// As oslo.messaging writes it.
+    /// In oslo.messaging's form.
     pub fn transport_url(&self) -> String {
         format!("rabbit://guest:guest@127.0.0.1:{}/", self.port)
     }
@@ -60,8 +60,7 @@ impl RabbitMq {
 /// A connection with a channel.
 ///
 /// # Errors
-///
-/// If the broker refuses it, or does not answer within [`ANSWER_DELAY_MAX`].
+/// If the broker refuses it, or does not respond within [`ANSWER_DELAY_MAX`].
 pub async fn connect(url: &str) -> Result<(Connection, Channel)> {
     let connecting = async {
         let connection = Connection::connect(url, ConnectionProperties::default()).await?;
@@ -72,7 +71,7 @@ pub async fn connect(url: &str) -> Result<(Connection, Channel)> {
     answer.context("RabbitMQ does not answer")?.context("RabbitMQ")
 }
 
-/// Messages that nobody has been sent yet.
+/// Number of undelivered messages.
 pub async fn depth(channel: &Channel, queue: &str) -> Result<u64> {
     let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
     let queue = channel.queue_declare(queue.into(), options, FieldTable::default()).await?;

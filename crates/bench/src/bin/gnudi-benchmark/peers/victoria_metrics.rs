@@ -1,4 +1,4 @@
-//! VictoriaMetrics, as a fresh package starts it, but for its retention.
+//! VictoriaMetrics with default settings, except retention and latency offset.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     command
         .arg(format!("-storageDataPath={}", site.directory.join(DATA).display()))
         .arg(format!("-httpListenAddr={}", site.address))
-        // Measures of 2015 are kept, and can be read at once.
+        // Keep measures of 2015, readable at once.
         .args(["-retentionPeriod=100y", "-search.latencyOffset=0s"]);
     let ready = || answers(site.address, "/health");
     Ok(vec![site.start(command, "victoria-metrics.log", Signal::Term, ready)?])

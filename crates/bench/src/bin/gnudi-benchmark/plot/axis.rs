@@ -1,4 +1,4 @@
-//! An axis: which values it spans, where each stands, and where its ticks are.
+//! An axis: its range, the positions of values, and its ticks.
 
 /// A tick of an axis.
 #[derive(Debug, PartialEq)]
@@ -7,22 +7,22 @@ pub struct Tick {
     pub label: String,
 }
 
-/// Values of an axis and the places they take.
+/// Values of an axis and their positions.
 #[derive(Debug)]
 pub struct Scale {
-    /// Where the least and the greatest value stand.
+    /// The positions of the least and the greatest value.
     pub range: (f64, f64),
     least: f64,
     greatest: f64,
     logarithmic: bool,
 }
 
-/// About so many ticks on a linear axis.
+/// Approximate number of ticks on a linear axis.
 const TICKS: f64 = 6.0;
 
 impl Scale {
-    /// An axis that shows all these values, from one tick to another; a linear one begins at zero unless there is something
-    /// below. `None` where no value can be shown.
+    /// An axis for all these values, from tick to tick; a linear one begins at zero unless values are negative. `None`
+    /// if no value can be shown.
     pub fn new(values: impl Iterator<Item = f64>, logarithmic: bool, range: (f64, f64)) -> Option<Self> {
         let shown = values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0));
         let (least, greatest) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, greatest), value| {
@@ -36,7 +36,7 @@ impl Scale {
         Some(Scale { range, least, greatest, logarithmic })
     }
 
-    /// Whether the value has a place.
+    /// Whether the value can be shown.
     pub fn shows(&self, value: f64) -> bool {
         value.is_finite() && (!self.logarithmic || value > 0.0)
     }
@@ -59,7 +59,7 @@ impl Scale {
             return (0..=steps).map(|index| tick((first + index) as f64 * step)).collect();
         }
         let decades = (self.greatest / self.least).log10();
-        // Few decades leave room between them, many do not even have room for each.
+        // Few decades have room for ticks in between, many do not even have room for each decade.
         let (within, every): (&[f64], usize) = match decades {
             few if few < 1.5 => (&[1.0, 2.0, 3.0, 5.0], 1),
             few if few < 2.5 => (&[1.0, 3.0], 1),
@@ -76,7 +76,7 @@ impl Scale {
     }
 }
 
-/// The values' bounds widened to digits of their decade.
+/// The values' range, widened to digits of their decade.
 fn decades(least: f64, greatest: f64) -> (f64, f64) {
     let down = |value: f64| {
         let decade = 10f64.powf((value.log10() + 1e-9).floor());
@@ -93,7 +93,7 @@ fn decades(least: f64, greatest: f64) -> (f64, f64) {
     if greatest / least < 2.0 { (least / 2.0, greatest * 2.0) } else { (least, greatest) }
 }
 
-/// Bounds widened to ticks.
+/// The range, widened to ticks.
 fn rounded(least: f64, greatest: f64) -> (f64, f64) {
     if least == greatest {
         return (0.0, 1.0);
@@ -102,7 +102,7 @@ fn rounded(least: f64, greatest: f64) -> (f64, f64) {
     ((least / step + 1e-9).floor() * step, (greatest / step - 1e-9).ceil() * step)
 }
 
-/// A step of 1, 2 or 5 times a power of ten that gives about the wanted number of ticks.
+/// A step of 1, 2 or 5 times a power of ten for about the desired number of ticks.
 fn step(span: f64) -> f64 {
     let rough = span / TICKS;
     let decade = 10f64.powf(rough.log10().floor());
@@ -115,12 +115,12 @@ fn step(span: f64) -> f64 {
     digit * decade
 }
 
-/// A tick's label: its significant digits and a magnitude: `0`, `0.5`, `20k`, `1.5M`.
+/// A tick's label: significant digits and a magnitude: `0`, `0.5`, `20k`, `1.5M`.
 fn label(value: f64) -> String {
     with_magnitude(value, 3)
 }
 
-/// A value with more digits, for those who point at it.
+/// A value with more digits, for tooltips.
 pub fn label_exactly(value: f64) -> String {
     with_magnitude(value, 4)
 }

@@ -1,7 +1,7 @@
-//! Plots as SVG: lines over a common axis, with a legend, ticks, and marks for moments.
+//! Plots as SVG: lines over a common axis, with a legend, ticks, and marks.
 //!
-//! Lines differ by colour (Okabe and Ito's, told apart by the colour-blind), dash and the shape of their points, so that print in
-//! grey does too; text and grid take the colours of the page around them. It draws what it is given, and sums nothing up.
+//! Lines differ by colour (Okabe and Ito's colour-blind safe palette), dash and point shape, so that they are
+//! distinguishable in grey, too. Text and grid inherit the page's colours.
 
 mod axis;
 pub mod standings;
@@ -17,20 +17,20 @@ use crate::{
 };
 
 const WIDTH: f64 = 760.0;
-/// Of the field in which lines are drawn.
+/// Height of the plot area.
 const FIELD_HEIGHT: f64 = 260.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 24.0;
-/// Below the field: the ticks' labels and the axis's own.
+/// Below it: tick labels and axis label.
 const BELOW: f64 = 44.0;
-/// A line of legend or of marks.
+/// Height of a row of legend or marks.
 const ROW: f64 = 20.0;
-/// Of a letter, about: SVG doesn't tell how wide its text is.
+/// Approximate width of a character, which SVG does not provide.
 const LETTER: f64 = 6.6;
-/// Points are shown one by one up to so many on a line.
+/// Individual points are shown for at most this many on a line.
 const DOTS_MAX: usize = 40;
 
-/// Colour and dash by number of the line; the colours' names are the page's.
+/// Colour and dash by line number; the colours' names are defined by the page.
 const STYLES: [(&str, &str); 8] = [
     ("#0072b2", ""),
     ("#d55e00", "7 3"),
@@ -42,7 +42,7 @@ const STYLES: [(&str, &str); 8] = [
     ("#a6761d", "12 3 3 3"),
 ];
 
-/// The plot as an `svg` element; the text says so where there is nothing to draw.
+/// The plot as an `svg` element; says so if there is nothing to draw.
 pub fn svg(plot: &Plot) -> String {
     let points = || plot.lines.iter().flat_map(|line| line.points.iter().copied());
     let xs = points().map(|(x, _)| x).chain(plot.marks.iter().map(|mark| mark.x));
@@ -88,7 +88,7 @@ fn text(x: f64, y: f64, anchor: &str, class: &str, content: &str) -> String {
     )
 }
 
-/// A straight line; `style` are further attributes.
+/// A straight line; `style` is further attributes.
 fn stroke_between(class: &str, style: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> String {
     format!("<line class=\"{class}\"{style} x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>")
 }
@@ -97,7 +97,7 @@ fn width_of(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
 }
 
-/// The number of each line's style: a server has the same everywhere, other lines take what is left in their order.
+/// The style number of each line: servers have fixed ones, other lines get the remaining ones.
 fn styles(lines: &[Line]) -> Vec<usize> {
     let of_servers: Vec<Option<usize>> =
         lines.iter().map(|line| Peer::from_name(&line.name).map(Peer::style)).collect();
@@ -105,14 +105,15 @@ fn styles(lines: &[Line]) -> Vec<usize> {
     of_servers.iter().map(|style| style.unwrap_or_else(|| free.next().expect("numbers do not end"))).collect()
 }
 
-/// The colour of a line, which a page may override by the variable of its number, and its dash.
+/// The colour of a line, which a page may override by a variable, and its dash.
 fn stroke(number: usize) -> (String, &'static str) {
     let number = number % STYLES.len();
     let (colour, dash) = STYLES[number];
     (format!("var(--line-{number}, {colour})"), dash)
 }
 
-/// A sample of each line with its name, between `left` and `right` in rows of this height: the text, and how many rows.
+/// A sample of each line with its name, between `left` and `right` in rows of this height: the SVG, and the number of
+/// rows.
 fn legend<'a>(
     lines: impl Iterator<Item = (&'a str, usize)>,
     (left, right): (f64, f64),
@@ -136,7 +137,7 @@ fn legend<'a>(
     (out, rows)
 }
 
-/// A point in the shape of its line; what it says is shown when pointed at.
+/// A point in the shape of its line, with a tooltip.
 fn dot(number: usize, x: f64, y: f64, says: &str) -> String {
     const R: f64 = 3.6;
     let (colour, _) = stroke(number);
@@ -207,12 +208,12 @@ fn draw_line(number: usize, line: &Line, plot: &Plot, x: &Scale, y: &Scale) -> S
     out
 }
 
-/// What a line says when pointed at.
+/// The tooltip of a line.
 fn line_title(name: &str) -> String {
     format!("<title>{}</title>", escape(name))
 }
 
-/// At most four points for each unit of width: the first, the least, the greatest and the last, in their order.
+/// At most four points per unit of width: first, least, greatest and last, in order.
 fn thinned(points: &[(f64, f64)], x: &Scale) -> Vec<(f64, f64)> {
     let mut kept = Vec::new();
     for of_column in points.chunk_by(|a, b| x.place(a.0).floor() == x.place(b.0).floor()) {
@@ -237,9 +238,9 @@ struct PlacedMark {
     label: String,
 }
 
-/// The marks' labels in as few rows as keep them apart.
+/// Places the marks' labels in as few rows as possible without overlap.
 fn place_marks(plot: &Plot, x: &Scale) -> (Vec<PlacedMark>, usize) {
-    // Where each row's last label ends.
+    // End of each row's last label.
     let mut ends: Vec<f64> = Vec::new();
     let mut marks: Vec<_> = plot.marks.iter().filter(|mark| x.shows(mark.x)).collect();
     marks.sort_by(|a, b| a.x.total_cmp(&b.x));

@@ -1,6 +1,6 @@
-//! Servers over named rows: a line for each server, whose points say how many times gnudi's figure it reached, on a logarithmic axis.
+//! Servers over named rows: a line per server with its figures relative to gnudi's, on a logarithmic axis.
 //!
-//! Narrow and tall, so that a phone shows it without scaling its letters away.
+//! Narrow and tall, so that it is readable on a phone.
 
 use std::fmt::Write as _;
 
@@ -8,22 +8,22 @@ use super::{Scale, dot, legend, line_title, stroke, stroke_between, text, width_
 use crate::page::html::escape;
 
 const WIDTH: f64 = 520.0;
-/// Between two rows.
+/// Distance of two rows.
 const ROW: f64 = 19.0;
 const RIGHT: f64 = 16.0;
-/// Below the rows: the ticks' labels and the axis's own.
+/// Below the rows: tick labels and axis label.
 const BELOW: f64 = 40.0;
 
-/// A server, by name and number of its style, and its ratio in each row.
+/// A server's name and style number, and its ratio in each row.
 #[derive(Debug)]
 pub struct Standing {
     pub name: &'static str,
     pub style: usize,
-    /// As many as there are rows; `None` where it has no figure.
+    /// One per row; `None` without a figure.
     pub ratios: Vec<Option<f64>>,
 }
 
-/// A row's name, and what it is called in full.
+/// A row's short and full name.
 pub type NamedRow = (&'static str, &'static str);
 
 /// The drawing as an `svg` element.
@@ -35,7 +35,7 @@ pub fn svg(title: &str, axis: &str, rows: &[NamedRow], servers: &[Standing]) -> 
     let top = 8.0 + ROW * legend_rows as f64 + 8.0;
     let bottom = top + ROW * rows.len() as f64;
     let ratios = servers.iter().flat_map(|server| server.ratios.iter().flatten().copied());
-    // gnudi's own figure always has a place.
+    // gnudi's own figure is always in range.
     let x = Scale::new(ratios.chain([1.0]), true, (left, WIDTH - RIGHT)).expect("one is a value");
     let mut out = format!(
         "<svg class=\"plot standings\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" aria-label=\"{title}\" \

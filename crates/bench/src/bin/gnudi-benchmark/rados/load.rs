@@ -1,4 +1,4 @@
-//! The generator: one thread that keeps a number of operations on their way, each on an object of its own.
+//! The generator: one thread that keeps a number of operations in flight, each on its own object.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use crate::{context::Stop, histogram::Histogram};
 
 /// The key that an omap write sets.
 const OMAP_KEY: &str = "bench-omap-key-0";
-/// Ctrl-C is noticed within this time even if the cluster does not answer.
+/// Interval of checking for ctrl-C while the cluster does not respond.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Objects that are read back, evenly spread over those that were written.
+/// Number of objects to read back, spread evenly.
 const CHECKS: u64 = 16;
 
 /// The name of a load's `number`th object.
@@ -21,7 +21,7 @@ pub fn object_name(prefix: &str, number: u64) -> String {
     format!("{prefix}_object{number}")
 }
 
-/// Puts the load on the pool, in objects whose names begin with `prefix`, and checks that what was acknowledged is there.
+/// Runs the load on the pool, in objects with the prefix, and checks that acknowledged writes are stored.
 pub fn run(pool: &Pool, load: &Load, prefix: &str, stop: &Stop) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let data = vec![b'g'; load.block_bytes];
@@ -51,7 +51,7 @@ pub fn remove(pool: &Pool, prefix: &str, writes: u64, in_flight: usize) -> Resul
     })
 }
 
-/// Keeps `in_flight` operations on their way for the load's time, then waits for those that are left.
+/// Keeps `in_flight` operations in flight for the load's duration, then waits for the rest.
 async fn drive(load: &Load, write: impl Fn(u64) -> Pending<()>, stop: &Stop) -> Result<Outcome> {
     let start = Instant::now();
     let end = start + load.duration;
@@ -79,7 +79,7 @@ async fn drive(load: &Load, write: impl Fn(u64) -> Pending<()>, stop: &Stop) -> 
         cut |= stop.is_set();
         let Some((began, answer)) = next else {
             if cut {
-                // Nothing comes: those on their way are not counted.
+                // Nothing completes: operations in flight are not counted.
                 break;
             }
             continue;
@@ -95,7 +95,7 @@ async fn drive(load: &Load, write: impl Fn(u64) -> Pending<()>, stop: &Stop) -> 
     Ok(figures.outcome(last - start))
 }
 
-/// Sums over the operations that ended.
+/// Sums over completed operations.
 #[derive(Default)]
 struct Figures {
     writes: u64,

@@ -1,5 +1,5 @@
-//! Loads on Ceph: gnudi's own generator, through its binding of librados, `rados bench` as the peer, and the split of a
-//! placement group under a client.
+//! Loads on Ceph: gnudi's own generator, through its binding of librados; `rados bench` as the peer; and the split of a
+//! placement group under load.
 
 pub mod load;
 pub mod peer;
@@ -11,7 +11,7 @@ use clap::ValueEnum;
 
 use crate::histogram::Histogram;
 
-/// What an operation writes, in a new object each time.
+/// What an operation writes, to a new object each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RadosWrite {
     /// The object's data.
@@ -21,7 +21,7 @@ pub enum RadosWrite {
 }
 
 impl RadosWrite {
-    /// As options and results call it.
+    /// Its name in options and results.
     pub fn name(self) -> &'static str {
         match self {
             RadosWrite::WriteObject => "write-object",
@@ -30,35 +30,35 @@ impl RadosWrite {
     }
 }
 
-/// A load to put on a pool.
+/// A load on a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub kind: RadosWrite,
-    /// Operations on their way at any time.
+    /// Concurrent operations.
     pub in_flight: usize,
-    /// Bytes that each operation writes.
+    /// Bytes per operation.
     pub block_bytes: usize,
-    /// No operation is begun after this.
+    /// No operation is started afterwards.
     pub duration: Duration,
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub writes: u64,
-    /// From the first operation's begin to the last one's end.
+    /// From the start of the first operation to the end of the last.
     pub elapsed: Duration,
     pub latency_avg: Duration,
     pub latency_min: Duration,
     pub latency_max: Duration,
-    /// Unknown of `rados bench`.
+    /// Unknown for `rados bench`.
     pub latencies: Option<Histogram>,
-    /// Writes that ended in each second.
+    /// Writes completed in each second.
     pub per_second: Vec<u64>,
 }
 
 impl Outcome {
-    /// Writes a second.
+    /// Writes per second.
     pub fn rate(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
         if seconds > 0.0 { self.writes as f64 / seconds } else { 0.0 }

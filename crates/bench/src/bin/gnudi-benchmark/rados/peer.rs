@@ -1,4 +1,4 @@
-//! `rados bench`, Ceph's own generator: started on the same pool, its printed results read.
+//! `rados bench`, Ceph's own generator: runs it on the same pool, and parses its output.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,10 +14,10 @@ use crate::{
     peers::child::{Guarded, Signal},
 };
 
-/// The program, and the package it comes in.
+/// The program and its package.
 pub const PROGRAM: (&str, &str) = ("rados", "ceph-common");
 
-/// How `rados` reaches the cluster.
+/// How `rados` connects to the cluster.
 #[derive(Clone, Debug)]
 pub struct Access {
     pub conf: PathBuf,
@@ -25,7 +25,7 @@ pub struct Access {
     pub keyring: Option<PathBuf>,
 }
 
-/// Runs `rados bench` with the load; `keep` leaves its objects. What it wrote lies in `directory`.
+/// Runs `rados bench` with the load; `keep` leaves its objects. Its output is in `directory`.
 pub fn run(
     access: &Access,
     pool: &str,
@@ -55,12 +55,12 @@ pub fn run(
     match status {
         Some(status) if !status.success() => bail!("rados bench ended with {status}: {end}"),
         Some(_) => read(&text).with_context(|| format!("rados bench printed: {end}")),
-        // Cut: the lines of the seconds are all there is.
+        // Interrupted: only the lines per second are available.
         None => Ok(read_seconds(&text)),
     }
 }
 
-/// The results at the end of what it prints, and the lines of the seconds before.
+/// The results at the end of the output, and the lines per second.
 fn read(text: &str) -> Result<Outcome> {
     let figure = |name: &str| -> Result<f64> {
         let line = text.lines().find(|line| line.starts_with(name));
@@ -78,7 +78,7 @@ fn read(text: &str) -> Result<Outcome> {
     })
 }
 
-/// The lines of the seconds: second, operations on their way, begun, ended, ...
+/// The lines per second: second, operations in flight, started, finished, ...
 fn read_seconds(text: &str) -> Outcome {
     let mut outcome = Outcome::default();
     for line in text.lines().take_while(|line| !line.starts_with("Total time run")) {

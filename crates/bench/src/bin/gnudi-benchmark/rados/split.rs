@@ -1,8 +1,8 @@
-//! A placement group that is split and moved under a client which creates objects, one at a time.
+//! Splits and moves a placement group while a client creates objects, one at a time.
 //!
-//! The group of an object is hash(object) % `pg_num`, its OSD hash(group) % `pgp_num`: raising `pg_num` splits the groups in
-//! place, raising `pgp_num` moves the new ones away. Since Nautilus the manager lets `pgp_num` follow `pg_num` by itself, unless
-//! its target is put back at once.
+//! The group of an object is hash(object) % `pg_num`, its OSD hash(group) % `pgp_num`: raising `pg_num` splits the
+//! groups in place, raising `pgp_num` moves the new ones. Since Nautilus the manager adjusts `pgp_num` to `pg_num`,
+//! unless its target is reset at once.
 
 use std::{
     process::Command,
@@ -20,11 +20,11 @@ use crate::{
     timeline::Call,
 };
 
-/// How often the placement groups are polled.
+/// Poll interval of the placement groups.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// A placement group does not answer a query while it is moved.
+/// A placement group does not respond while it is moved.
 const POLL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Pools tried until the two groups of one lie apart: each does by a chance of one half.
+/// Pools tried until the two groups of one are on different OSDs, which has a probability of one half.
 const POOLS_MAX: usize = 40;
 
 /// How long the client creates objects before and after each change.
@@ -32,20 +32,20 @@ const POOLS_MAX: usize = 40;
 pub struct Plan {
     /// Before `pg_num` is raised.
     pub setup: Duration,
-    /// Between the end of the split and the raise of `pgp_num`.
+    /// Between the end of the split and raising `pgp_num`.
     pub between: Duration,
     /// After the groups are clean again.
     pub after: Duration,
 }
 
-/// When what happened, in seconds since the client began; `None` where the run was cut before.
+/// Times of events in seconds since the client began; `None` if the run was stopped before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Moments {
     pub pg_num: Option<f64>,
     /// Both groups are clean, on the same OSD.
     pub split: Option<f64>,
     pub pgp_num: Option<f64>,
-    /// Objects were first, and no longer, seen to be copied.
+    /// When copying of objects was first observed, and no longer.
     pub copy_begin: Option<f64>,
     pub copy_end: Option<f64>,
     /// Both groups are active+clean, each on its own OSD.
@@ -53,16 +53,16 @@ pub struct Moments {
     pub end: f64,
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     pub creates: Vec<Call>,
     pub moments: Moments,
-    /// What ended the run before its time; the rest is what there was until then.
+    /// Why the run ended early.
     pub failure: Option<String>,
 }
 
-/// Starts a cluster and carries the plan out on it.
+/// Starts a cluster and executes the plan.
 pub fn run(options: &CephOptions, plan: &Plan, context: &Context) -> Result<Timeline> {
     let librados = Librados::load(&options.librados)?;
     let ceph = Ceph::start(&librados, options, &context.leftovers).context("starting Ceph")?;
@@ -89,7 +89,7 @@ pub fn run(options: &CephOptions, plan: &Plan, context: &Context) -> Result<Time
         (outcome, client.join().unwrap_or_else(|_| Err(anyhow!("the client panicked"))))
     });
     timeline.moments.end = observer.now_s();
-    // The client's error is the cause, where both have one.
+    // If both fail, the client's error is the cause.
     if let Err(error) = created.context("creating objects").and(outcome) {
         if timeline.creates.is_empty() {
             return Err(error);
@@ -110,7 +110,7 @@ fn create_until(pool: &Pool, start: Instant, done: &AtomicBool, creates: &mut Ve
     Ok(())
 }
 
-/// Creates pools of one placement group until the two that it will be split into belong on different OSDs: its name.
+/// Creates pools with one placement group until its two halves would be on different OSDs; returns the pool's name.
 fn pool_that_parts(ceph: &Ceph) -> Result<String> {
     let map = ceph.directory().join("crushmap");
     std::fs::write(&map, ceph.cluster().mon_command(&json!({"prefix": "osd getcrushmap"}).to_string())?)?;
@@ -136,7 +136,7 @@ fn pool_that_parts(ceph: &Ceph) -> Result<String> {
     bail!("the placement groups of {POOLS_MAX} pools would all stay on one OSD")
 }
 
-/// The OSDs of the inputs 0 and 1, from lines as `CRUSH rule 0 x 1 [0]`.
+/// The OSDs of the inputs 0 and 1, from lines like `CRUSH rule 0 x 1 [0]`.
 fn mappings(text: &str) -> Option<[u64; 2]> {
     let osd_of = |input: &str| {
         let line = text.lines().find(|line| line.contains(input))?;
@@ -145,7 +145,7 @@ fn mappings(text: &str) -> Option<[u64; 2]> {
     Some([osd_of(" x 0 [")?, osd_of(" x 1 [")?])
 }
 
-/// A placement group, as its OSD sees it.
+/// A placement group, as reported by its OSD.
 #[derive(Clone, Debug, PartialEq)]
 struct Group {
     state: String,
@@ -153,7 +153,7 @@ struct Group {
     epoch: u64,
 }
 
-/// Watches and changes the pool.
+/// Monitors and changes the pool.
 struct Observer {
     cluster: Cluster,
     pool: String,
@@ -166,7 +166,7 @@ impl Observer {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Carries the plan out and notes the moments; ends early when the run is stopped or the client has ended.
+    /// Executes the plan and records the times; ends early when the run is stopped or the client ends.
     fn carry_out(
         &self,
         plan: &Plan,
@@ -180,7 +180,7 @@ impl Observer {
                 eprintln!("{:8.2} s  {what}", self.now_s());
             }
         };
-        // A split takes a moment, the move about as long as the objects took to be created.
+        // A split takes a moment, the move about as long as creating the objects did.
         let wait_max = Duration::from_mins(5) + plan.setup * 4;
         tell("the client creates objects");
         if !pause(plan.setup, &cut) {
@@ -214,7 +214,7 @@ impl Observer {
         monitor_command(&self.cluster, &set).map(drop)
     }
 
-    /// Waits until the pool has [`pg_num`, `pgp_num`] and all groups are active+clean since; notes when objects are copied.
+    /// Waits until the pool has [`pg_num`, `pgp_num`] and all groups are active+clean since; records copying.
     fn wait(
         &self,
         numbers: [u64; 2],
@@ -265,13 +265,13 @@ impl Observer {
         let pool = pool.context("the pool is not in the OSD map")?;
         let number = |name: &str| pool[name].as_u64().with_context(|| format!("no {name} in {pool}"));
         let numbers = [number("pg_num")?, number("pg_placement_num")?];
-        // Text in some versions.
+        // A text in some versions.
         let change = &pool["last_change"];
         let last_change = change.as_u64().or_else(|| change.as_str()?.parse().ok()).unwrap_or(0);
         Ok((numbers, last_change, (0..numbers[0]).map(|group| self.group(group)).collect()))
     }
 
-    /// Asked of the group's OSD itself: what the manager knows is up to seconds old.
+    /// Asks the group's OSD: the manager's information is seconds old.
     fn group(&self, number: u64) -> Group {
         let name = format!("{}.{number:x}", self.pool_id);
         let query = json!({"prefix": "query", "pgid": name, "format": "json"}).to_string();
@@ -288,7 +288,7 @@ impl Observer {
     }
 }
 
-/// Waits; `false` if it was cut short.
+/// Waits; `false` if interrupted.
 pub fn pause(time: Duration, cut: &dyn Fn() -> bool) -> bool {
     let begin = Instant::now();
     while let Some(left) = time.checked_sub(begin.elapsed()) {

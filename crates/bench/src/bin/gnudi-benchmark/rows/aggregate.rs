@@ -1,4 +1,4 @@
-//! Aggregation across metrics: a day by the minute of many metrics, its mean by five minutes.
+//! Aggregation across metrics: the mean by five minutes of a day by the minute, over many metrics.
 
 use anyhow::{Result, ensure};
 

@@ -1,5 +1,5 @@
-//! Aggregation across the metrics of all resources that a search finds, each of which has former revisions: the mean of a day by five
-//! minutes of one metric each, over all of them and by a group.
+//! Aggregation across the metrics of all resources found by a search, with former revisions: the mean by five minutes
+//! of a day, over all and by a group.
 
 use anyhow::{Result, ensure};
 use gnudi_model::MetricId;
@@ -31,9 +31,9 @@ const METRIC: &str = "cpu";
 const GRANULARITY_SECONDS: u32 = 300;
 /// A day.
 const POINTS: usize = 24 * 3600 / GRANULARITY_SECONDS as usize;
-/// Former revisions of each resource.
+/// Former revisions per resource.
 const REVISIONS: usize = 2;
-/// Metrics in a request of measures.
+/// Metrics per request of measures.
 const BATCH_METRICS: usize = 50;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
@@ -67,7 +67,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     Ok(())
 }
 
-/// Creates resources, and changes each some times.
+/// Creates resources, and changes each several times.
 fn create_resources(bench: &Bench, server: &Server, resources: usize) -> Result<()> {
     create_type(bench, server)?;
     let path = format!("/v1/resource/{TYPE}");
@@ -83,7 +83,7 @@ fn create_resources(bench: &Bench, server: &Server, resources: usize) -> Result<
     Ok(())
 }
 
-/// A metric of each resource.
+/// Creates a metric for each resource.
 fn create_metrics(bench: &Bench, server: &Server, resources: usize) -> Result<Vec<MetricId>> {
     let post = |index| {
         let body =

@@ -1,4 +1,4 @@
-//! Requests and answers of gnudi's transport beside JSON: the variant `arrow` of rows that push and read.
+//! Requests and responses in Arrow: the variant `arrow` of rows that push and read.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -19,10 +19,10 @@ pub const VARIANT: &str = "arrow";
 
 const MEDIA_TYPE: &str = "application/vnd.apache.arrow.stream";
 
-/// Stands for a metric's id until it is known.
+/// Placeholder for a metric's id.
 const ID: [u8; 36] = [b'x'; 36];
 
-/// A stream of the span's measures of one metric, up to its id and behind it.
+/// A stream of the span's measures of one metric, split at its id.
 fn stream(span: Span, values: &mut Values) -> Result<(Vec<u8>, Vec<u8>)> {
     let id = std::str::from_utf8(&ID)?;
     let ids: ArrayRef = Arc::new(std::iter::repeat_n(id, span.count).collect::<DictionaryArray<Int32Type>>());
@@ -38,7 +38,7 @@ fn stream(span: Span, values: &mut Values) -> Result<(Vec<u8>, Vec<u8>)> {
     Ok((stream[..at].to_vec(), stream[at + ID.len()..].to_vec()))
 }
 
-/// A call for each span and each of the metrics, whose ids are texts.
+/// A call for each span and each metric, whose ids are texts.
 pub fn pushes(server: &Server, ids: Vec<Vec<u8>>, spans: impl Iterator<Item = Span>) -> Result<Requests> {
     let mut values = Values::new(1);
     let (mut heads, mut bodies) = (Vec::new(), Vec::new());
@@ -54,7 +54,7 @@ pub fn pushes(server: &Server, ids: Vec<Vec<u8>>, spans: impl Iterator<Item = Sp
     Ok(Requests::Named { heads, names: ids, bodies })
 }
 
-/// A GET whose answer is a stream.
+/// A GET with a stream as response.
 pub fn get(server: &Server, path: &str) -> Vec<u8> {
     let mut request = server.headers.open_head("GET", path);
     request.extend_from_slice(format!("Accept: {MEDIA_TYPE}\r\n\r\n").as_bytes());

@@ -11,7 +11,7 @@ use crate::{
     peers::{Peer, Server, influxdb},
 };
 
-/// The metrics of a peer: by id where the server gives ids, else by number.
+/// The metrics of a peer: by id if the server assigns ids, else by number.
 pub enum Metrics {
     Ids(Vec<MetricId>),
     Numbered(Range<usize>),
@@ -32,7 +32,7 @@ impl Metrics {
         }
     }
 
-    /// One request with the span's measures of each metric of the range.
+    /// One request with the span's measures of each metric in the range.
     pub fn request(&self, server: &Server, range: Range<usize>, span: Span, values: &mut Values) -> Vec<u8> {
         let mut body = Vec::new();
         match self {
@@ -67,7 +67,7 @@ impl Metrics {
         }
     }
 
-    /// Requests of at most `batch` metrics each that together give every metric the span's measures.
+    /// Requests of at most `batch` metrics each, which together have the span's measures of every metric.
     pub fn requests(&self, server: &Server, batch: usize, span: Span, values: &mut Values) -> Vec<Vec<u8>> {
         (0..self.len())
             .step_by(batch)
@@ -75,7 +75,7 @@ impl Metrics {
             .collect()
     }
 
-    /// Gives every metric the spans' measures, metric by metric, and waits until they are processed.
+    /// Pushes the spans' measures of every metric, metric by metric, and waits until they are processed.
     pub fn fill(&self, bench: &Bench, server: &Server, spans: &[Span]) -> Result<()> {
         let mut values = Values::new(1);
         for span in spans {
@@ -86,14 +86,14 @@ impl Metrics {
     }
 }
 
-/// The numbers at these places.
+/// The numbers at these positions.
 fn within(numbers: &Range<usize>, places: &Range<usize>) -> Range<usize> {
     numbers.start + places.start..numbers.start + places.end
 }
 
-/// Metrics of the policy on a server that wants them created, else numbers.
+/// Creates metrics of the policy on a server that needs it, else uses numbers.
 pub fn metrics(bench: &Bench, server: &Server, policy: &str, count: usize) -> Result<Metrics> {
-    if !server.peer.speaks_gnocchi() {
+    if !server.peer.has_gnocchi_api() {
         return Ok(Metrics::Numbered(bench.number(count)));
     }
     Ok(Metrics::Ids(setup::create_metrics(bench, server, policy, count)?.0))
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::body::START_MS;
 
-    /// The requests' lines: of the head, then of the body.
+    /// The requests' lines: of the header, then of the body.
     fn requests(peer: Peer, metrics: &Metrics, count: usize) -> Vec<Vec<String>> {
         let span = Span::minutes(0, count);
         let requests = metrics.requests(&Server::nowhere(peer), 2, span, &mut Values::new(1));

@@ -1,4 +1,4 @@
-//! How much of everything the rows do, by scale and peer.
+//! Sizes of the rows' work, by scale and peer.
 
 use std::time::Duration;
 
@@ -14,37 +14,37 @@ pub enum Scale {
     Full,
 }
 
-/// How much of everything a peer gets to do. Gnocchi gets less where it would take hours: rates, not counts, are compared.
+/// Sizes of a peer's work. Gnocchi gets less where it would take hours: rates, not counts, are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// How long a load of a fixed time lasts.
+    /// Duration of a load with a fixed time.
     pub load: Duration,
-    /// Metrics that a push is spread over.
+    /// Metrics of pushes.
     pub push_metrics: usize,
     /// Metrics to create, show and delete.
     pub metadata_metrics: usize,
     /// Resources to create, show and search.
     pub resources: usize,
-    /// Metrics that hold a day by the minute, aggregated together.
+    /// Metrics with a day by the minute, aggregated together.
     pub aggregate_metrics: usize,
     /// Resources with a history and a metric each, aggregated together.
     pub aggregate_resources: usize,
-    /// Metrics that hold a month by the minute, read in turn.
+    /// Metrics with a month by the minute, read in turn.
     pub read_metrics: usize,
-    /// Points of the one metric that is read as a whole.
+    /// Points of a metric that is read completely.
     pub year_points: usize,
     /// Metrics whose last day is read.
     pub day_metrics: usize,
     /// Metrics that get 60 points each.
     pub process_metrics: usize,
-    /// Metrics and rounds of single measures streamed over them, batched.
+    /// Metrics and rounds of single measures streamed over them, in batches.
     pub stream_metrics: usize,
     pub stream_rounds: usize,
-    /// Rounds of the same, each measure a call of its own.
+    /// Rounds of the same with a call per measure.
     pub stream_single_rounds: usize,
-    /// Metrics that lie idle.
+    /// Idle metrics.
     pub memory_metrics: usize,
-    /// Few and many metrics, and measures spread over either; zero leaves the row out.
+    /// Few and many metrics, and measures spread over either; zero skips the row.
     pub few_metrics: usize,
     pub many_metrics: usize,
     pub many_measures: usize,

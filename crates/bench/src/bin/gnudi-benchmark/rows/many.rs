@@ -1,6 +1,7 @@
-//! Whether throughput holds as metrics grow in number: as many measures over few metrics and over many, until processed.
+//! Whether throughput depends on the number of metrics: as many measures over few metrics and over many, until
+//! processed.
 //!
-//! Every metric has had measures before the clock starts: what is compared is work on known metrics.
+//! Every metric already has measures before the clock starts.
 
 use anyhow::Result;
 
@@ -22,7 +23,7 @@ pub const ROWS: [Row; 2] = [
 ];
 
 const POINTS: usize = 5;
-/// The batches of a round are a multiple of the connections, so that a metric's measures always come by the same one.
+/// The batches of a round are a multiple of the connections, so that all measures of a metric use the same one.
 const BATCH: usize = 50;
 const CONNECTIONS: usize = 4;
 

@@ -1,4 +1,4 @@
-//! Memory of a server whose metrics lie idle: each has had one measure, which is processed.
+//! Memory of a server with idle metrics, each with one processed measure.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub const ROWS: [Row; 2] = [
 ];
 
 const BATCH: usize = 1_000;
-/// Time for a server's background work, before its memory and disk are read.
+/// Wait for background work before memory and disk are read.
 const REST: Duration = Duration::from_secs(2);
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
@@ -37,7 +37,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     Ok(())
 }
 
-/// Records the memory; a server whose memory is unknown gets no line.
+/// Records the memory; nothing if it is unknown.
 fn measure(bench: &mut Bench, server: &Server, row: &Row, note: &str) -> Result<()> {
     let Some(bytes) = server.probe.memory_bytes() else { return Ok(()) };
     bench.measure(server, row, None, |_| Ok(Work { done: bytes as f64, ..Work::default() }.note(note)))?;

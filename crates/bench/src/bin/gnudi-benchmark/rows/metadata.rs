@@ -33,6 +33,6 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
             bench.measure_load(server, row, &requests, setup::METADATA_CONNECTIONS, until)?;
         }
     }
-    bench.forget_unless_wanted(create);
+    bench.drop_unless_selected(create);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The kinds of work that are measured. A group of rows shares a freshly started server; within a group every peer is measured
-//! before the next group begins, so that what is compared was measured close together.
+//! The workloads. A group of rows shares a freshly started server; all peers run a group before the next group begins,
+//! so that compared figures were measured close together.
 
 mod aggregate;
 mod aggregate_resources;
@@ -22,7 +22,7 @@ use anyhow::Result;
 use counts::Counts;
 
 use crate::{
-    commands::report::Options,
+    commands::report::ReportOptions,
     context::Context,
     load::{Load, Requests, Until},
     measurement::{Latency, Measurement, Row, Work},
@@ -35,7 +35,7 @@ use crate::{
 /// Rows that share a server.
 struct Group {
     rows: &'static [Row],
-    /// Whether the peer can do this work at all.
+    /// Whether the peer supports this work.
     suits: fn(Peer) -> bool,
     run: fn(&mut Bench, &mut Server) -> Result<()>,
 }
@@ -53,41 +53,41 @@ const GROUPS: [Group; 10] = [
     Group { rows: &many::ROWS, suits: |_| true, run: many::run },
 ];
 
-/// For work on metrics and resources, where it does not matter how durable a measure is when it is answered.
+/// For work on metrics and resources, which does not depend on the durability of measures.
 fn manages_metrics(peer: Peer) -> bool {
-    peer.speaks_gnocchi() && peer != Peer::GnudiOs
+    peer.has_gnocchi_api() && peer != Peer::GnudiOs
 }
 
-/// For work that a server keeps something of, where durability does not matter.
+/// For work on stored data, which does not depend on durability.
 fn has_memory(peer: Peer) -> bool {
     !matches!(peer, Peer::Limit | Peer::GnudiOs)
 }
 
-/// Every row, in the order of the report.
+/// All rows, in the order of the report.
 pub fn all() -> impl Iterator<Item = &'static Row> {
     GROUPS.iter().flat_map(|group| group.rows)
 }
 
 /// A run in progress.
 pub struct Bench<'a> {
-    pub options: Options,
+    pub options: ReportOptions,
     pub context: &'a Context,
     pub measurements: Vec<Measurement>,
-    /// The next metric's number, on servers that give no ids.
+    /// The next metric's number, on servers that assign no ids.
     number: Cell<usize>,
-    /// Peers that could not be measured, and why.
+    /// Peers that could not be measured, with reasons.
     pub missing: Vec<(Peer, String)>,
-    /// Work that was begun and not finished.
+    /// Work that failed.
     pub failures: Vec<Failure>,
 }
 
 impl<'a> Bench<'a> {
-    pub fn new(options: Options, context: &'a Context) -> Self {
+    pub fn new(options: ReportOptions, context: &'a Context) -> Self {
         let (measurements, missing, failures) = (Vec::new(), Vec::new(), Vec::new());
         Bench { options, context, measurements, number: Cell::new(0), missing, failures }
     }
 
-    /// Measures everything that was asked for, until the run is told to stop; prints each group's rows as they are done.
+    /// Measures all selected rows until the run is stopped; prints each group's rows as they are done.
     pub fn run(&mut self) {
         for group in &GROUPS {
             let wanted: Vec<&Row> = group.rows.iter().filter(|row| self.options.wants(row.key)).collect();
@@ -98,7 +98,7 @@ impl<'a> Bench<'a> {
                 if self.context.stop.is_set() {
                     break;
                 }
-                // It takes remote writes only, which no row sends.
+                // It accepts only remote writes, which no row uses.
                 let suits = peer != Peer::Prometheus && (group.suits)(peer);
                 if suits && !self.missing.iter().any(|(missing, _)| *missing == peer) {
                     self.run_group(group, peer);
@@ -113,7 +113,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// A peer that does not start is left out from then on; one that fails at its work keeps what it has, and is told of.
+    /// A peer that does not start is skipped from then on; one that fails keeps its results so far, and the failure is
+    /// reported.
     fn run_group(&mut self, group: &Group, peer: Peer) {
         let outcome = match Server::start(peer, self.context) {
             Ok(mut server) => (group.run)(self, &mut server),
@@ -123,7 +124,7 @@ impl<'a> Bench<'a> {
                 return;
             }
         };
-        // What a stop cuts short fails its checks.
+        // Checks fail after an interruption.
         if let (Err(error), false) = (outcome, self.context.stop.is_set()) {
             let of_group: Vec<&str> =
                 group.rows.iter().map(|row| row.key).filter(|key| self.options.wants(key)).collect();
@@ -134,7 +135,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Metrics that no row has used yet, on a server that gives no ids.
+    /// Unused metric numbers, on a server that assigns no ids.
     pub fn number(&self, metrics: usize) -> Range<usize> {
         let first = self.number.get();
         self.number.set(first + metrics);
@@ -157,7 +158,7 @@ impl<'a> Bench<'a> {
         Load { connections, threads, ..Load::new(server.address, requests, until, &self.context.stop) }
     }
 
-    /// Puts a load on the server, whose every call counts as one, and keeps what it cost.
+    /// Runs a load in which every call counts as one, and records its cost.
     pub fn measure_load(
         &mut self,
         server: &Server,
@@ -171,14 +172,14 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Forgets a row that was measured only because others build on it.
-    pub fn forget_unless_wanted(&mut self, row: &Row) {
+    /// Drops a row that was measured only because others build on it.
+    pub fn drop_unless_selected(&mut self, row: &Row) {
         if !self.options.wants(row.key) {
             self.measurements.retain(|measurement| measurement.row != row.key);
         }
     }
 
-    /// Does a piece of work, and keeps what it cost.
+    /// Runs a piece of work, and records its cost.
     pub fn measure(
         &mut self,
         server: &Server,
@@ -215,7 +216,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Processor time of this process, without the no-op server's thread where that is what is measured.
+/// Processor time of this process, without the no-op server's thread if that is the server measured.
 fn generator_seconds(probe: &Probe) -> f64 {
     let own = own_cpu_seconds();
     match probe {

@@ -1,4 +1,4 @@
-//! Measures pushed and wholly processed: from the first call until nothing waits.
+//! Measures pushed and processed: from the first call until the backlog is empty.
 
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ pub fn fold_requests(metrics: &Metrics, server: &Server, points: usize) -> Reque
     Requests::Listed(metrics.requests(server, FOLD_BATCH, Span::minutes(0, points), &mut Values::new(1)))
 }
 
-/// A measure of each metric after the other, many metrics a call.
+/// One measure of each metric in turn, many metrics per call.
 pub fn stream_requests(
     metrics: &Metrics,
     bench: &Bench,
@@ -92,7 +92,7 @@ pub fn stream_requests(
     connections: usize,
 ) -> Requests {
     let count = metrics.len();
-    // The batches of a round are a multiple of the connections, so that a metric's measures always come by the same one.
+    // The batches of a round are a multiple of the connections, so that all measures of a metric use the same one.
     let batches = count.div_ceil(STREAM_BATCH * connections) * connections;
     let batches = batches.min(count / connections * connections);
     let mut values = Values::new(1);
@@ -110,7 +110,7 @@ pub fn stream_requests(
     Requests::Listed(requests)
 }
 
-/// The same, each measure a call of its own: to the metric's own URL, where it has one.
+/// The same with a call per measure: to the metric's own URL, if it has one.
 fn single_requests(metrics: &Metrics, server: &Server, rounds: usize) -> Requests {
     let mut values = Values::new(1);
     let requests = (0..rounds).flat_map(|round| {
@@ -128,31 +128,31 @@ fn single_requests(metrics: &Metrics, server: &Server, rounds: usize) -> Request
     Requests::Listed(requests.collect())
 }
 
-/// Measures that were pushed until nothing waited, and what that cost.
+/// Measures pushed until processed, and their cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Processed {
-    /// Fewer than planned where the run was interrupted.
+    /// Fewer than planned if the run was interrupted.
     pub measures: f64,
-    /// Until the last answer.
+    /// Until the last response.
     pub pushed: Duration,
-    /// Until nothing waited.
+    /// Until the backlog was empty.
     pub elapsed: Duration,
     /// Of the server, during the work.
     pub cpu_seconds: Option<f64>,
 }
 
 impl Processed {
-    /// Measures accepted a second.
+    /// Measures accepted per second.
     pub fn accepted(&self) -> f64 {
         self.measures / self.pushed.as_secs_f64()
     }
 
-    /// Measures processed a second.
+    /// Measures processed per second.
     pub fn rate(&self) -> f64 {
         self.measures / self.elapsed.as_secs_f64()
     }
 
-    /// From the last answer until nothing waited.
+    /// From the last response until the backlog was empty.
     pub fn drained_after(&self) -> Duration {
         self.elapsed.saturating_sub(self.pushed)
     }
@@ -173,7 +173,8 @@ pub fn processed(
     Ok(Processed { measures, pushed: outcome.elapsed, elapsed, cpu_seconds })
 }
 
-/// Sends all requests, request `i` by connection `i` modulo their number, and waits until the server has processed what they brought.
+/// Sends all requests, request `i` over connection `i` modulo their number, and waits until the server has processed
+/// them.
 pub fn until_processed(
     bench: &Bench,
     server: &Server,
@@ -182,13 +183,13 @@ pub fn until_processed(
     measures: usize,
 ) -> Result<Work> {
     let mut load = bench.load(server, requests, connections, Until::Count(requests.distinct()));
-    // A measure that a later one overtakes may be too late to count.
+    // A measure overtaken by a later one may be too late to count.
     load.order = Order::Lanes;
     let start = Instant::now();
     let outcome = load.run();
     setup::check(&outcome)?;
     let (pushed, waited) = (seconds(outcome.elapsed), seconds(setup::wait_processed(bench, server)?));
-    // A load that was told to stop has sent a part.
+    // An interrupted load has sent only a part.
     let share = outcome.calls as f64 / requests.distinct() as f64;
     let work = Work { done: measures as f64 * share, elapsed: start.elapsed(), outcome, notes: Vec::new() };
     Ok(work.note(match server.peer {

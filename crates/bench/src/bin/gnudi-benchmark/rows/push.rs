@@ -1,7 +1,7 @@
-//! Pushing measures: 1 to 5,000 of one metric a call, over some hundred metrics, for a fixed time.
+//! Pushes measures: 1 to 5,000 of one metric per call, over some hundred metrics, for a fixed time.
 //!
-//! Time goes on from call to call: a metric never gets a measure older than one it has. How long the server takes
-//! to process what it has accepted is told, but not part of the rate.
+//! Times advance from call to call: a metric never gets a measure older than one it has. The server's processing time
+//! after the last call is reported, but is not part of the rate.
 
 use std::ops::Range;
 
@@ -18,11 +18,11 @@ use crate::{
     peers::{Peer, Server, influxdb},
 };
 
-/// A row's calls.
+/// The calls of a row.
 #[derive(Clone, Copy)]
 struct Shape {
     measures: usize,
-    /// Distinct bodies, each later than the one before: enough that time does not start again within a run.
+    /// Distinct bodies, each later than the previous one: enough that times do not repeat within a run.
     steps: usize,
     connections: usize,
 }
@@ -32,7 +32,7 @@ const fn step(key: &'static str, title: &'static str, shape: [usize; 3]) -> (Row
     (Row::new(key, Unit::Measures, title), Shape { measures, steps, connections })
 }
 
-/// Each row with its measures a call, steps and connections.
+/// Each row with its measures per call, steps and connections.
 const LADDER: [(Row, Shape); 12] = [
     step("push-1", "push, 1 measure a call, 8 connections", [1, 4096, 8]),
     step("push-1-c64", "push, 1 measure a call, 64 connections", [1, 4096, 64]),
@@ -58,10 +58,10 @@ pub const ROWS: [Row; LADDER.len()] = {
     rows
 };
 
-/// Steps of the published ladder between those that tell the most: measured at full scale, or when they are named.
+/// The less informative steps of the published ladder: measured at full scale, or when selected by name.
 const BETWEEN: [&str; 4] = ["push-500", "push-2000", "push-3000", "push-4000"];
 
-/// A measure a second.
+/// A measure per second.
 const STEP_MS: i64 = 1000;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
@@ -72,7 +72,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         if left_out || !bench.options.wants(row.key) {
             continue;
         }
-        if server.peer.speaks_gnocchi() {
+        if server.peer.has_gnocchi_api() {
             push_gnocchi(bench, server, row, shape, "low", (None, Span::write_gnocchi))?;
             if shape.measures == 5000 && server.peer != Peer::Gnocchi {
                 let compact = (Some("compact"), Span::write_gnocchi_compact as Write);
@@ -112,13 +112,13 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
 /// Policy `low`, with raw points for 15 days.
 const RAW_POLICY: &str = "gnudi-bench-low-raw";
 const RAW_SECONDS: usize = 15 * 24 * 3600;
-/// Measures a call of the rows that are also measured with raw points.
+/// Measures per call of the rows that are also measured with raw points.
 const WITH_RAW: [usize; 3] = [1, 100, 5000];
 
-/// How a body is written.
+/// Writes a body.
 type Write = fn(Span, &mut Values, &mut Vec<u8>);
 
-/// The same, and the name of a way where there are several.
+/// Writes a body, with the name of the variant if there are several.
 type Style = (Option<&'static str>, Write);
 
 fn push_gnocchi(
@@ -129,21 +129,21 @@ fn push_gnocchi(
     policy: &str,
     style: Style,
 ) -> Result<()> {
-    // Fresh metrics: what an earlier row sent would make these measures late ones.
+    // Fresh metrics: measures of an earlier row would make these late.
     let (ids, _) = setup::create_metrics(bench, server, policy, bench.counts(server.peer).push_metrics)?;
     let heads =
         ids.iter().map(|id| server.headers.open_json_head(&format!("/v1/metric/{id}/measures"))).collect();
     measure(bench, server, row, shape, style.0, &Requests::Grid { heads, bodies: bodies(shape, style.1) })?;
-    tell_processing(bench, server)
+    note_processing(bench, server)
 }
 
-/// The same measures as streams.
+/// The same measures as Arrow streams.
 fn push_arrow(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape) -> Result<()> {
     let (ids, _) = setup::create_metrics(bench, server, "low", bench.counts(server.peer).push_metrics)?;
     let ids = ids.iter().map(|id| id.to_string().into_bytes()).collect();
     let requests = arrow::pushes(server, ids, (0..shape.steps).map(|step| span(shape, step)))?;
     measure(bench, server, row, shape, Some(arrow::VARIANT), &requests)?;
-    tell_processing(bench, server)
+    note_processing(bench, server)
 }
 
 fn measure(
@@ -165,8 +165,8 @@ fn measure(
     Ok(())
 }
 
-/// Notes how long the server went on processing after the last call. Gnocchi takes minutes: it is not waited for.
-fn tell_processing(bench: &mut Bench, server: &Server) -> Result<()> {
+/// Notes how long the server processed after the last call. Gnocchi takes minutes: it is not waited for.
+fn note_processing(bench: &mut Bench, server: &Server) -> Result<()> {
     if !server.peer.is_gnudi() {
         return Ok(());
     }
@@ -209,12 +209,12 @@ fn columns(server: &Server, shape: &Shape, metrics: &Range<usize>) -> Requests {
     Requests::Named { heads, names, bodies }
 }
 
-/// A text with a line for each measure, which names its metric.
+/// A text with a line per measure, which names its metric.
 struct Lines {
     path: &'static str,
     name: fn(usize) -> String,
     write: fn(Span, &str, &mut Values, &mut Vec<u8>),
-    /// Of all requests together: they share nothing, so there are fewer of them, and time may begin again.
+    /// Over all requests: they share no memory, so there are fewer of them, and times may repeat.
     measures_max: usize,
 }
 
@@ -225,7 +225,7 @@ const PROMETHEUS: Lines = Lines {
     measures_max: 1_000_000,
 };
 
-/// A measure that comes again is another work for it: time begins again late.
+/// Repeated measures are expensive for it, so times repeat late.
 const INFLUX: Lines = Lines {
     path: influxdb::WRITE_PATH,
     name: influxdb::series_name,

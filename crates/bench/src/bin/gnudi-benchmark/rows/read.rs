@@ -1,4 +1,4 @@
-//! Reading one metric by the minute: a month, a year, and the last day of many metrics.
+//! Reads one metric by the minute: a month, a year, and the last day of many metrics.
 
 use anyhow::{Context as _, Result, ensure};
 use gnudi_model::{Timestamp, python::quote};
@@ -20,20 +20,20 @@ pub const ROWS: [Row; 3] = [
 
 const POLICY: &str = "gnudi-bench-minute";
 const RAW_POLICY: &str = "gnudi-bench-minute-raw";
-/// What the policy keeps.
+/// Points kept by the policy.
 const POINTS_MAX: usize = 366 * 24 * 60;
 const STEP_MS: i64 = 60_000;
-/// Measures a call while a metric is written.
+/// Measures per call while a metric is written.
 const BATCH: usize = 4_320;
-/// So many days are what the published run read in a second.
+/// Days that the published run read per second.
 const PUBLISHED_DAYS: f64 = 280.0;
 
-/// What is stored, and what of it is read.
+/// What is stored and read.
 struct Shape {
     metrics: usize,
-    /// Of each metric.
+    /// Per metric.
     stored: usize,
-    /// The last ones of each metric: of all that are stored, or fewer.
+    /// The last points of each metric: all that are stored, or fewer.
     read: usize,
     connections: usize,
 }
@@ -44,7 +44,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let month = shape(counts.read_metrics, noop::POINTS, noop::POINTS, 4);
     let year = shape(1, counts.year_points, counts.year_points, 1);
     let days = shape(counts.day_metrics, 2 * DAY_POINTS, DAY_POINTS, 4);
-    if server.peer.speaks_gnocchi() {
+    if server.peer.has_gnocchi_api() {
         setup::create_policy(bench.context, server, POLICY, &[(60, POINTS_MAX)], None)?;
     }
     for (row, shape) in ROWS.iter().zip([month, year, days]) {
@@ -60,7 +60,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     Ok(())
 }
 
-/// How the points are asked for, which are the same in all forms.
+/// A form of request and response for the same points.
 #[derive(Clone, Copy)]
 struct Form {
     variant: Option<&'static str>,
@@ -129,7 +129,7 @@ fn pieces(points: usize) -> Vec<Span> {
 
 /// A GET for each metric.
 fn requests(server: &Server, shape: &Shape, metrics: &Metrics, form: Form) -> Requests {
-    // The minute in which the first wanted measure lies.
+    // The minute of the first requested measure.
     let first_ms = START_MS + (shape.stored - shape.read) as i64 * STEP_MS;
     let start_ms = (shape.read < shape.stored).then(|| first_ms - first_ms.rem_euclid(STEP_MS));
     let get = |path: String| {
@@ -161,7 +161,7 @@ fn requests(server: &Server, shape: &Shape, metrics: &Metrics, form: Form) -> Re
     Requests::Listed(requests)
 }
 
-/// How many points an answer holds.
+/// Number of points in a response.
 fn points(peer: Peer, answer: &[u8]) -> Result<usize> {
     Ok(match peer {
         Peer::Limit | Peer::Gnudi | Peer::GnudiOs | Peer::Gnocchi => {
@@ -169,7 +169,7 @@ fn points(peer: Peer, answer: &[u8]) -> Result<usize> {
         }
         Peer::InfluxDb => influxdb::points(&serde_json::from_slice(answer)?),
         Peer::Prometheus => unreachable!("no row asks it"),
-        // Lines, one for each block of the series' points.
+        // Lines, one per block of the series' points.
         Peer::VictoriaMetrics => answer
             .split(|&byte| byte == b'\n')
             .filter(|line| !line.is_empty())

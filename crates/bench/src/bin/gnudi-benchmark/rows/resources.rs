@@ -1,4 +1,4 @@
-//! Resources, generic ones and those of a type of their own: create, show, search by an attribute.
+//! Resources, generic ones and typed ones: create, show, search by an attribute.
 
 use anyhow::{Result, ensure};
 
@@ -19,7 +19,7 @@ pub const ROWS: [Row; 4] = [
 /// A type with four attributes.
 pub(super) const TYPE: &str = "bench_instance";
 
-/// How many resources share a host: what a search finds.
+/// Resources per host, the number found by a search.
 const RESOURCES_PER_HOST: usize = 10;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
@@ -52,11 +52,11 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         let note = format!("{RESOURCES_PER_HOST} of {resources} resources found each time");
         measurement.notes.insert(0, note);
     }
-    bench.forget_unless_wanted(create_typed);
+    bench.drop_unless_selected(create_typed);
     Ok(())
 }
 
-/// Creates as many resources as the counts say, each of which must succeed.
+/// Creates the configured number of resources; each must succeed.
 fn create(
     bench: &mut Bench,
     server: &Server,
@@ -87,7 +87,7 @@ pub(super) fn create_type(bench: &Bench, server: &Server) -> Result<()> {
 }
 
 pub(super) fn id(index: usize) -> uuid::Uuid {
-    // Spread like random ids, and the same in every run.
+    // Distributed like random ids, and the same in every run.
     uuid::Uuid::from_u128((index as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
 }
 
@@ -97,7 +97,7 @@ fn host_name(host: usize) -> String {
 
 fn generic_resource(index: usize, resources: usize) -> String {
     let project_id = format!("project-{}", index % 97);
-    // Other ids than those of the resources with attributes.
+    // Different from the ids of resources with attributes.
     serde_json::json!({ "id": id(index + resources), "project_id": project_id }).to_string()
 }
 
@@ -113,7 +113,7 @@ pub(super) fn resource(index: usize, _resources: usize) -> String {
     .to_string()
 }
 
-/// One search finds what it should: what is fast and wrong is not measured.
+/// Checks that a search finds the expected resources.
 fn check_search(bench: &Bench, server: &Server, requests: &Requests) -> Result<()> {
     if server.peer == Peer::Limit {
         return Ok(());

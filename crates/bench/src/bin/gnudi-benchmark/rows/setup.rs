@@ -1,4 +1,5 @@
-//! What several rows need before or after their measurement: metrics, a policy, an empty backlog, a check of the result.
+//! Common steps before and after measurements: creating metrics and policies, waiting for an empty backlog, checking
+//! results.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +15,16 @@ use crate::{
     peers::{Peer, Server},
 };
 
-/// Connections that create, show and delete metrics: as many as the workers of the published runs (`gnocchi benchmark -w 48`).
+/// Connections that create, show and delete metrics, as in the published runs (`gnocchi benchmark -w 48`).
 pub const METADATA_CONNECTIONS: usize = 48;
 
-/// How often the backlog is polled.
+/// Poll interval of the backlog.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A backlog that does not shrink for so long is given up.
+/// A backlog that has not shrunk for this time is an error.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Creates metrics: their ids in the order of creation, and how it went.
+/// Creates metrics: their ids in order of creation, and the outcome.
 pub fn create_metrics(
     bench: &Bench,
     server: &Server,
@@ -35,7 +36,7 @@ pub fn create_metrics(
     create_metrics_by(bench, server, &requests, count)
 }
 
-/// Creates so many metrics by these requests: their ids in the order of creation, and how it went.
+/// Creates this number of metrics with these requests: their ids in order of creation, and the outcome.
 pub fn create_metrics_by(
     bench: &Bench,
     server: &Server,
@@ -52,8 +53,8 @@ pub fn create_metrics_by(
     Ok((ids, outcome))
 }
 
-/// Creates an archive policy: the granularities in seconds, for how many points each, and the methods, if not the server's own.
-/// On a server that was measured before, it is there already.
+/// Creates an archive policy: granularities in seconds with their points, and methods, unless the server's defaults. An
+/// existing one is accepted.
 pub fn create_policy(
     context: &Context,
     server: &Server,
@@ -64,7 +65,7 @@ pub fn create_policy(
     create_policy_with_raw(context, server, name, definitions, methods, None)
 }
 
-/// As [`create_policy`], with raw points for so many seconds.
+/// As [`create_policy`], with raw points for this number of seconds.
 pub fn create_policy_with_raw(
     context: &Context,
     server: &Server,
@@ -91,13 +92,13 @@ pub fn create_policy_with_raw(
     }
 }
 
-/// Sends each of these requests once, all of which must succeed.
+/// Sends each of these requests once; all must succeed.
 pub fn send(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>, connections: usize) -> Result<()> {
     let requests = Requests::Listed(requests);
     check(&bench.load(server, &requests, connections, Until::Count(requests.distinct())).run())
 }
 
-/// How many points an answer of `/v1/aggregates` has: of each group.
+/// Number of points per group in a response of `/v1/aggregates`.
 pub fn aggregated_points(answer: &[u8]) -> Result<Vec<usize>> {
     let answer: serde_json::Value = serde_json::from_slice(answer)?;
     let points = |answer: &serde_json::Value| answer["measures"]["aggregated"].as_array().map_or(0, Vec::len);
@@ -107,7 +108,7 @@ pub fn aggregated_points(answer: &[u8]) -> Result<Vec<usize>> {
     })
 }
 
-/// The body of the answer to the first request, and how long it took: what is fast and wrong is not measured.
+/// The response to the first request, to be checked, and its time.
 pub fn first_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<(Vec<u8>, Duration)> {
     let load = Load { keep: Keep::Bodies, ..bench.load(server, requests, 1, Until::Count(1)) };
     let mut outcome = load.run();
@@ -115,7 +116,7 @@ pub fn first_answer(bench: &Bench, server: &Server, requests: &Requests) -> Resu
     outcome.bodies.pop().map(|(_, body)| (body, outcome.elapsed)).context("no answer")
 }
 
-/// An error where a call failed: what is built on it would be wrong.
+/// Fails if a call failed: results built on it would be wrong.
 pub fn check(outcome: &Outcome) -> Result<()> {
     match &outcome.failure {
         Some(failure) => bail!("{} calls failed: {failure}", outcome.failures),
@@ -123,8 +124,8 @@ pub fn check(outcome: &Outcome) -> Result<()> {
     }
 }
 
-/// Waits until nothing is left to process: how long that took. Servers without a backlog are asked to make all that they
-/// have taken searchable.
+/// Waits until the backlog is empty; returns the time. Servers without a backlog are asked to make accepted data
+/// searchable.
 pub fn wait_processed(bench: &Bench, server: &Server) -> Result<Duration> {
     let start = Instant::now();
     match server.peer {
@@ -132,13 +133,13 @@ pub fn wait_processed(bench: &Bench, server: &Server) -> Result<Duration> {
             send(bench, server, vec![server.headers.bare("GET", "/internal/force_flush")], 1)?;
             Ok(start.elapsed())
         }
-        // What it has answered can be searched.
+        // Acknowledged data is searchable.
         Peer::InfluxDb | Peer::Prometheus => Ok(Duration::ZERO),
         Peer::Limit | Peer::Gnudi | Peer::GnudiOs | Peer::Gnocchi => wait_backlog(bench.context, server),
     }
 }
 
-/// Waits until a server that speaks Gnocchi's API has nothing left to process: how long that took.
+/// Waits until the backlog of a server with Gnocchi's API is empty; returns the time.
 pub fn wait_backlog(context: &Context, server: &Server) -> Result<Duration> {
     let start = Instant::now();
     let client = server.client()?;
@@ -156,10 +157,10 @@ pub fn wait_backlog(context: &Context, server: &Server) -> Result<Duration> {
     }
 }
 
-/// Checks that metrics hold so many measures by the minute, over some of them: the sum of `count`.
+/// Checks the number of measures by the minute in some of the metrics: the sum of `count`.
 pub fn check_counts(bench: &Bench, server: &Server, metrics: &[MetricId], measures: usize) -> Result<()> {
     const SAMPLE: usize = 5;
-    if server.peer == Peer::Limit || !server.peer.speaks_gnocchi() {
+    if server.peer == Peer::Limit || !server.peer.has_gnocchi_api() {
         return Ok(());
     }
     let client = server.client()?;
@@ -170,7 +171,7 @@ pub fn check_counts(bench: &Bench, server: &Server, metrics: &[MetricId], measur
     Ok(())
 }
 
-/// How many measures a metric holds by the minute: the sum of `count`.
+/// Number of measures by the minute in a metric: the sum of `count`.
 pub fn measures_by_minute(context: &Context, client: &Client, metric: MetricId) -> Result<f64> {
     let filter = MeasuresFilter {
         aggregation: Some(AggregationMethod::new(Statistic::Count)),
@@ -181,8 +182,8 @@ pub fn measures_by_minute(context: &Context, client: &Client, metric: MetricId) 
     Ok(points.iter().map(|point| point.value).sum())
 }
 
-/// Checks that VictoriaMetrics has kept what it took: it answers 204 to measures that it throws away at once (too old, too new),
-/// and is several times as fast at it.
+/// Checks that VictoriaMetrics has stored the data: it returns 204 for measures that it drops (too old, too new),
+/// several times faster.
 pub fn check_none_ignored(bench: &Bench, server: &Server) -> Result<()> {
     let requests = Requests::Listed(vec![server.headers.bare("GET", "/metrics")]);
     let ignored = ignored_rows(&String::from_utf8_lossy(&first_answer(bench, server, &requests)?.0));
@@ -199,12 +200,12 @@ fn ignored_rows(metrics: &str) -> f64 {
         .sum()
 }
 
-/// The name by which VictoriaMetrics knows a metric: always of the same length.
+/// VictoriaMetrics' name of a metric, with a fixed length.
 pub fn series_name(index: usize) -> String {
     format!("gnudi_bench{{metric=\"{index:08}\"}}")
 }
 
-/// The beginning of a line for `/api/v1/import`, up to the metric's end: always of the same length.
+/// The beginning of a line for `/api/v1/import`, up to the metric's end, with a fixed length.
 pub fn series_object(index: usize) -> String {
     format!("{{\"metric\":{{\"__name__\":\"gnudi_bench\",\"metric\":\"{index:08}\"}}")
 }

@@ -1,5 +1,5 @@
-//! As whom services are called: `[service_credentials]`, `[gnocchi]`, `[zaqar]`, `[service_types]`, `[rgw_admin_credentials]`,
-//! `[rgw_client]`.
+//! Credentials for services: `[service_credentials]`, `[gnocchi]`, `[zaqar]`, `[service_types]`,
+//! `[rgw_admin_credentials]`, `[rgw_client]`.
 
 use super::{Kind, Spec, inheriting};
 
@@ -10,7 +10,7 @@ pub const SERVICE: &[Spec] = &options! {
     [service_credentials]
     option auth_type(Kind::Choice(LOGINS), "",
         "How to log in. Unset: password where there is an auth_url.");
-    text auth_url("", "Where Keystone is.");
+    text auth_url("", "Keystone's URL.");
     text username("", "User.")
         { formerly: &[("service_credentials", "user_name"), ("service_credentials", "os_username")] };
     text user_id("", "The same, by id.");
@@ -28,15 +28,15 @@ pub const SERVICE: &[Spec] = &options! {
     secret application_credential_secret(Kind::Text, "Its secret.");
     text region_name("", "Region of the services. Unset: the first that the catalogue has.");
     option interface(Kind::Choice(&["public", "internal", "admin", "publicURL", "internalURL", "adminURL"]),
-        "public", "Which of a service's endpoints are called.");
-    text cafile("", "Certificates, in PEM, that vouch for the services. Unset: the system's.");
+        "public", "Which of a service's endpoints to use.");
+    text cafile("", "Trusted certificates for the services (PEM). Unset: the system's.");
     option insecure(Kind::Bool, "false", "Trust any server, whatever its certificate.");
-    option timeout(Kind::Seconds, "", "Seconds that a request may take. Unset: 60.");
+    option timeout(Kind::Seconds, "", "Timeout of a request in seconds. Unset: 60.");
     text user("", "With gnocchi-basic: the user.");
     text roles("admin", "With gnocchi-noauth: the roles.");
-    text endpoint("", "With gnocchi-basic and gnocchi-noauth: where Gnocchi is.");
+    text endpoint("", "With gnocchi-basic and gnocchi-noauth: Gnocchi's URL.");
     text certfile("", "File of a certificate, in PEM, for services that ask for one.");
-    text keyfile("", "Its key. Unset: it stands in certfile.");
+    text keyfile("", "Its key. Unset: in certfile.");
     option system_scope(Kind::Choice(&["all"]), "", "Log in to the whole cloud instead of a project: all.");
     idle collect_timing("false", "look at /metrics");
     idle split_loggers("false", "look at /metrics");
@@ -47,7 +47,7 @@ pub const SERVICE_ONLY: &[Spec] = &options! {
     idle auth_section("", "this is the section that others refer to");
 };
 
-/// In `[gnocchi]`: what is unset there is as in `[service_credentials]`, unless `auth_type` says that it stands for itself.
+/// In `[gnocchi]`: inherits from `[service_credentials]`, unless `auth_type` is set here.
 pub const GNOCCHI: [Spec; SERVICE.len()] = inheriting(SERVICE, "gnocchi", "service_credentials");
 
 /// In `[zaqar]`, likewise.
@@ -56,7 +56,7 @@ pub const ZAQAR: [Spec; SERVICE.len()] = inheriting(SERVICE, "zaqar", "service_c
 pub const GNOCCHI_ONLY: &[Spec] = &options! {
     [gnocchi]
     option auth_section(Kind::Choice(&["service_credentials", "gnocchi"]), "",
-        "Section that says as whom Gnocchi is called. Unset: this one where it has an auth_type, else \
+        "Section with the credentials for Gnocchi. Unset: this one if it has an auth_type, else \
          service_credentials.");
 };
 
@@ -80,14 +80,14 @@ pub const OTHERS: &[Spec] = &options! {
     secret secret_key(Kind::Text, "Its secret key.");
 
     [rgw_client]
-    option implicit_tenants(Kind::Bool, "false", "radosgw keeps each project's users apart.");
+    option implicit_tenants(Kind::Bool, "false", "Whether radosgw has a tenant per project.");
     text rgw_service_name("", "Name of radosgw in Keystone's catalogue.");
     option insecure(Kind::Bool, "true", "Trust any server as radosgw, whatever its certificate.");
-    text cafile("", "Certificates, in PEM, that vouch for radosgw.");
+    text cafile("", "Trusted certificates for radosgw (PEM).");
     idle tls_min_version("", "TLS 1.2 and 1.3");
     idle tls_max_version("", "TLS 1.2 and 1.3");
 
     [zaqar]
     option auth_section(Kind::Choice(&["service_credentials", "zaqar"]), "service_credentials",
-        "Section that says as whom Zaqar is called.");
+        "Section with the credentials for Zaqar.");
 };

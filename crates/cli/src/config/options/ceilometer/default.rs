@@ -1,4 +1,4 @@
-//! `[DEFAULT]`: the broker, the files of definitions, and what concerns every agent.
+//! `[DEFAULT]`: the broker, definition files, and options of all agents.
 
 use super::{ANY, Kind, LOG_DATE_FORMAT, LOG_DIR, LOG_FILE, LOGS, POSITIVE, Spec, WATCH_LOG_FILE};
 
@@ -9,25 +9,25 @@ pub const OPTIONS: &[Spec] = &options! {
     option debug(Kind::Bool, "false", "Log at level debug.");
     option verbose(Kind::Bool, "true", "gnudi: log at level info; otherwise only warnings and errors.");
     secret transport_url(Kind::Text,
-        "Where RabbitMQ is: rabbit://user:password@host:port[,user:password@host:port]/virtual_host.")
+        "URL of RabbitMQ: rabbit://user:password@host:port[,user:password@host:port]/virtual_host.")
         { default: "rabbit://" };
     text control_exchange("ceilometer", "Exchange that the agents themselves publish to.");
-    text host("", "Name of this machine. Unset: what it calls itself.");
-    text sample_source("openstack", "Source of the samples that are made here.");
+    text host("", "Name of this machine. Unset: its host name.");
+    text sample_source("openstack", "Source of new samples.");
     option reserved_metadata_namespace(Kind::List, "metering.",
-        "Beginnings of the names of an instance's metadata that become user_metadata.");
-    option reserved_metadata_keys(Kind::List, "", "Names of metadata that become user_metadata, too.");
-    option reserved_metadata_length(ANY, "256", "Longest value of such metadata, in characters.");
+        "Prefixes of instance metadata keys that are kept as user_metadata.");
+    option reserved_metadata_keys(Kind::List, "", "Further metadata keys that are kept as user_metadata.");
+    option reserved_metadata_length(ANY, "256", "Maximum characters of such a value; the rest is cut off.");
     text pipeline_cfg_file("pipeline.yaml", "Sources and sinks of samples.");
     text event_pipeline_cfg_file("event_pipeline.yaml", "Sources and sinks of events.");
     option max_parallel_requests(POSITIVE, "64",
-        "Requests under way at the same time, to all services together.");
+        "Concurrent requests to all services together.");
     option graceful_shutdown_timeout(POSITIVE, "60",
-        "Seconds that what is under way gets when an agent is told to stop; the rest stays in the broker.");
+        "Grace period in seconds when an agent is stopped; the remaining messages stay in the broker.");
     option polling_namespaces(Kind::Lines, "", "What `agent polling` polls: compute, central. Unset: both.");
     text libvirt_uri("", "How to connect to libvirt. Unset: by libvirt_type.");
-    option libvirt_type(Kind::Choice(&["kvm", "lxc", "qemu", "parallels"]), "kvm", "What libvirt runs here.");
-    text reseller_prefix("AUTH_", "What Swift puts before a project's id.");
+    option libvirt_type(Kind::Choice(&["kvm", "lxc", "qemu", "parallels"]), "kvm", "Type of libvirt's domains.");
+    text reseller_prefix("AUTH_", "Prefix of Swift's account names.");
     idle hypervisor_inspector("libvirt", "libvirt is the only one");
     idle rootwrap_config("/etc/ceilometer/rootwrap.conf", ROOTWRAP);
     idle executor_thread_pool_size("64", "[notification] workers counts");

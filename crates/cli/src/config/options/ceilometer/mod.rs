@@ -1,4 +1,4 @@
-//! The options of ceilometer.conf, by their names there; gnudi's own are marked.
+//! The options of ceilometer.conf, with their names there; gnudi's own are marked.
 
 mod agents;
 mod credentials;
@@ -9,7 +9,7 @@ use super::{
     ANY, Kind, LOG_DATE_FORMAT, LOG_DIR, LOG_FILE, LOGS, PORT, POSITIVE, Spec, WATCH_LOG_FILE, inheriting,
 };
 
-/// All options, by section, in the order in which `gnudi config --ceilometer` prints them.
+/// All options by section, in the order of `gnudi config --ceilometer`.
 pub const GROUPS: &[&[Spec]] = &[
     default::OPTIONS,
     agents::OPTIONS,

@@ -37,7 +37,7 @@ fn resource(number: u128) -> NewResource {
     }
 }
 
-/// Several types, and half of the resources with a past.
+/// Several types; half of the resources have former revisions.
 async fn populated() -> (tempfile::TempDir, SqlIndexer) {
     let folder = tempfile::tempdir().unwrap();
     let mut options = SqliteOptions::new(folder.path().join("index"));
@@ -66,11 +66,11 @@ async fn populated() -> (tempfile::TempDir, SqlIndexer) {
     });
     assert!(futures_util::future::join_all(changes).await.iter().all(Result::is_ok));
     indexer.close().await;
-    // Opened anew, the planner knows the tables.
+    // Opened again, the planner has statistics.
     (folder, SqlIndexer::open(&options).await.unwrap())
 }
 
-/// The plans of the pieces of a listing: of those behind the marker, and of the first page.
+/// The query plans of a listing: of the pieces after a marker, and of the first page.
 async fn plans(indexer: &SqlIndexer, listing: &ResourceListing) -> Vec<String> {
     let types = indexer.types().await.unwrap();
     let stored = types.named(&listing.resource_type).unwrap();
@@ -81,8 +81,15 @@ async fn plans(indexer: &SqlIndexer, listing: &ResourceListing) -> Vec<String> {
     for rows in [Rows::Current, Rows::Past] {
         common.push(common_tests(indexer, stored, rows, condition.as_ref()).await.unwrap().tests);
     }
-    let (history, details) = (listing.history, listing.details);
-    let search = Search { indexer, types: &types, stored, history, details, order: &order, common: &common };
+    let search = Search {
+        indexer,
+        types: &types,
+        stored,
+        history: listing.history,
+        shown: Attributes::All,
+        order: &order,
+        common: &common,
+    };
     let marker = ResourceMarker { id: resource(77).id, revision: Resource::CURRENT };
     let mut pieces = pieces_behind(&search.marker(marker).await.unwrap(), &order);
     pieces.push(Piece::default());
@@ -129,7 +136,7 @@ fn listing(resource_type: &str, history: bool, filter: Option<Filter>, sorts: &[
 
 const USUAL: &[&str] = &["revision_start", "started_at"];
 
-/// No piece of a common listing reads all resources, and those that walk in the usual order are not sorted.
+/// No piece of a common listing scans all resources, and those in the usual order are not sorted.
 #[tokio::test]
 async fn an_index_serves_every_piece() {
     let (_folder, indexer) = populated().await;
@@ -186,7 +193,7 @@ async fn an_index_serves_every_piece() {
     }
 }
 
-/// The first page uses the indexes, and no piece reads all rows of a table.
+/// The first page uses the indexes, and no piece scans a table.
 fn assert_all(plans: &[String], indexes: &[&str]) {
     let first = plans.last().unwrap();
     for index in indexes {
@@ -197,7 +204,7 @@ fn assert_all(plans: &[String], indexes: &[&str]) {
     }
 }
 
-/// G1455: neither does a listing of the history.
+/// Regression test: the same for listings of the history.
 #[tokio::test]
 async fn an_index_serves_every_history() {
     let (_folder, indexer) = populated().await;

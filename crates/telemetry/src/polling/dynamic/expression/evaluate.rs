@@ -1,4 +1,4 @@
-//! The value of a tree.
+//! Evaluates a tree.
 
 use std::borrow::Cow;
 
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::definitions::python::{self, Numeric};
 
-/// An evaluation that makes more steps ends: one for each part of the tree whenever it is evaluated, and one for each KiB of a text.
+/// Maximum steps of an evaluation: one for each node evaluated, and one per KiB of text.
 const STEPS_MAX: usize = 100_000;
 const STEP_BYTES: usize = 1 << 10;
 
 type Evaluated<'v> = Result<Cow<'v, Value>, ExpressionError>;
 
-/// What names stand for, and how far it has come.
+/// The variables, and the steps taken.
 pub struct Scope<'v> {
     names: Vec<(&'v str, Cow<'v, Value>)>,
     steps: usize,
@@ -298,7 +298,7 @@ fn contains(all: &Value, one: &Value) -> Result<bool, ExpressionError> {
     }
 }
 
-/// Identity is that of None, True and False alone.
+/// Identity is supported for None, True and False only.
 fn is_same(left: &Value, right: &Value) -> Result<bool, ExpressionError> {
     let is_single = |value: &Value| value.is_null() || value.is_boolean();
     if is_single(left) || is_single(right) {

@@ -1,4 +1,4 @@
-//! Values within texts: `%s`, `{}`, and how many digits they have behind the point.
+//! Formats values: `%s`, `{}`, and decimal places.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{ExpressionError, error};
 use crate::definitions::python::{self, Numeric};
 
-/// `text % values`: marks `%s`, `%d`, `%f` with digits, and `%%`. `is_alone`: the value stands for itself, not in a tuple.
+/// `text % values`: `%s`, `%d`, `%f` with decimal places, and `%%`. `is_alone`: the value is not in a tuple.
 pub fn percent(text: &str, values: &[Value], is_alone: bool) -> Result<String, ExpressionError> {
     let mut values = values.iter();
     let mut out = String::new();
@@ -35,14 +35,14 @@ pub fn percent(text: &str, values: &[Value], is_alone: bool) -> Result<String, E
     }
     out.push_str(rest);
     match values.next() {
-        // Python lets a list or a map be all that is left, since marks may name its parts.
+        // Python accepts a left-over list or map, since marks may name its items.
         None => Ok(out),
         Some(Value::Array(_) | Value::Object(_)) if is_alone => Ok(out),
         Some(_) => Err(error("not all values have a mark in a text with %")),
     }
 }
 
-/// `text.format(...)`: braces that are empty, or have the number of a value.
+/// `text.format(...)`: braces that are empty or hold an index.
 pub fn braces(text: &str, values: &[Value]) -> Result<String, ExpressionError> {
     let mut out = String::new();
     let mut rest = text;
@@ -74,7 +74,7 @@ pub fn braces(text: &str, values: &[Value]) -> Result<String, ExpressionError> {
     Ok(out)
 }
 
-/// What stands between braces, and the digits that it asks for: `value:.2f`.
+/// The part between braces, and its decimal places: `value:.2f`.
 pub fn digits_of(inner: &str) -> Result<(&str, Option<usize>), ExpressionError> {
     let Some((value, spec)) = inner.rsplit_once(':').filter(|(value, _)| is_closed(value)) else {
         return Ok((inner, None));
@@ -83,7 +83,7 @@ pub fn digits_of(inner: &str) -> Result<(&str, Option<usize>), ExpressionError> 
     Ok((value, Some(digits(spec)?)))
 }
 
-/// Whether a colon behind this belongs to no subscript.
+/// Whether a colon here is outside any subscript.
 fn is_closed(text: &str) -> bool {
     text.matches(['[', '{', '(']).count() == text.matches([']', '}', ')']).count()
 }
@@ -95,7 +95,7 @@ fn digits(spec: &str) -> Result<usize, ExpressionError> {
     digits.ok_or_else(|| error(format!("the format {spec}f is not supported")))
 }
 
-/// A value within a text.
+/// The text of a value.
 pub fn shown(value: &Value, digits: Option<usize>) -> Result<String, ExpressionError> {
     match digits {
         Some(digits) => fixed(value, digits),

@@ -1,4 +1,4 @@
-//! Python's functions that expressions may call.
+//! The supported functions of Python.
 
 use std::cmp::Ordering;
 
@@ -30,7 +30,7 @@ pub enum Function {
     Sum,
 }
 
-/// Each with how many arguments it takes.
+/// With the minimum and maximum number of arguments.
 const FUNCTIONS: [(&str, Function, (usize, usize)); 16] = [
     ("abs", Function::Abs, (1, 1)),
     ("all", Function::All, (1, 1)),
@@ -55,7 +55,7 @@ impl Function {
         FUNCTIONS.iter().find(|(known, ..)| *known == name).map(|(_, function, _)| *function)
     }
 
-    /// The fewest and the most.
+    /// Minimum and maximum.
     pub fn arguments(self) -> (usize, usize) {
         let known = FUNCTIONS.iter().find(|(_, function, _)| *function == self);
         known.map_or((0, 0), |(.., arguments)| *arguments)
@@ -121,7 +121,7 @@ fn length(value: &Value) -> Result<usize, ExpressionError> {
     }
 }
 
-/// What Python iterates over.
+/// The items that Python iterates over.
 pub fn items(value: &Value) -> Result<Vec<Value>, ExpressionError> {
     match value {
         Value::Array(items) => Ok(items.clone()),
@@ -131,7 +131,7 @@ pub fn items(value: &Value) -> Result<Vec<Value>, ExpressionError> {
     }
 }
 
-/// So many items that are neither numbers nor texts are sorted.
+/// Maximum number of items to sort if they are neither numbers nor texts.
 const LISTS_SORTED_MAX: usize = 1000;
 
 fn sorted(mut items: Vec<Value>) -> Result<Vec<Value>, ExpressionError> {
@@ -142,7 +142,7 @@ fn sorted(mut items: Vec<Value>) -> Result<Vec<Value>, ExpressionError> {
     if items.len() > LISTS_SORTED_MAX {
         return Err(error("sorted: too many items that are neither numbers nor texts"));
     }
-    // By insertion: some may not be comparable, and a library's sort demands that all are.
+    // Insertion sort: some items may not be comparable, and a library's sort demands a total order.
     let mut sorted: Vec<Value> = Vec::with_capacity(items.len());
     for item in items {
         let (mut low, mut high) = (0, sorted.len());
@@ -168,7 +168,7 @@ fn sum(items: &[Value], start: Option<&Value>) -> Result<Value, ExpressionError>
     })
 }
 
-/// The first of the greatest or least, of one list's items or of several arguments.
+/// The first of the maxima or minima, of one list's items or of several arguments.
 fn extreme(arguments: &[Value], wanted: Ordering) -> Result<Value, ExpressionError> {
     let items = match arguments {
         [list] => items(list)?,

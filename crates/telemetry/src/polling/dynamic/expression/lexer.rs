@@ -1,4 +1,4 @@
-//! An expression's text as tokens.
+//! Splits an expression into tokens.
 
 use serde_json::{Number, Value};
 
@@ -7,9 +7,9 @@ use super::{ExpressionError, error};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
     Constant(Value),
-    /// What stands between the quotes of `f"..."`, escapes resolved.
+    /// The text between the quotes of `f"..."`, escapes resolved.
     Formatted(String),
-    /// A name or a word such as `if`.
+    /// A name or a keyword.
     Word(String),
     Symbol(&'static str),
 }
@@ -104,7 +104,7 @@ impl<'a> Lexer<'a> {
         digits.parse::<i64>().map(Value::from).map_err(|_| wrong())
     }
 
-    /// From the quote to its end.
+    /// A text literal, from its opening quote.
     fn text(&mut self, is_raw: bool) -> Result<String, ExpressionError> {
         let quote = self.rest.chars().next().unwrap_or_default();
         if self.rest.starts_with(&quote.to_string().repeat(3)) {
@@ -151,7 +151,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether a letter before a quote begins a text, and whether that is raw.
+/// Whether these letters before a quote are a prefix of a text, and whether it is raw.
 fn prefix(text: &str) -> Option<bool> {
     let mut letters = text.chars();
     let (first, second) = (letters.next()?.to_ascii_lowercase(), letters.next()?);

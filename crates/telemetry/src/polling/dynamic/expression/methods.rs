@@ -1,4 +1,4 @@
-//! Methods of texts, lists and maps that expressions may call.
+//! The supported methods of texts, lists and maps.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub enum Method {
     ZFill,
 }
 
-/// Each with how many arguments it takes.
+/// With the minimum and maximum number of arguments.
 const METHODS: [(&str, Method, (usize, usize)); 25] = [
     ("capitalize", Method::Capitalize, (0, 0)),
     ("count", Method::Count, (1, 1)),
@@ -63,7 +63,7 @@ const METHODS: [(&str, Method, (usize, usize)); 25] = [
     ("zfill", Method::ZFill, (1, 1)),
 ];
 
-/// A text is not filled to more than this.
+/// Maximum length of a padded text.
 const FILLED_LENGTH_MAX: usize = 1 << 16;
 
 impl Method {
@@ -71,7 +71,7 @@ impl Method {
         METHODS.iter().find(|(known, ..)| *known == name).map(|(_, method, _)| *method)
     }
 
-    /// The fewest and the most.
+    /// Minimum and maximum.
     pub fn arguments(self) -> (usize, usize) {
         let known = METHODS.iter().find(|(_, method, _)| *method == self);
         known.map_or((0, 0), |(.., arguments)| *arguments)
@@ -166,7 +166,7 @@ fn of_text(method: Method, text: &str, arguments: &[Value]) -> Result<Value, Exp
     })
 }
 
-/// How often at most; `None` for ever.
+/// A maximum count; `None`: no limit.
 fn times(argument: Option<&Value>) -> Result<Option<usize>, ExpressionError> {
     let Some(argument) = argument else { return Ok(None) };
     let times = argument.as_i64().ok_or_else(|| error("how often: no whole number"))?;
@@ -186,7 +186,7 @@ fn stripped<'a>(method: Method, text: &'a str, arguments: &[Value]) -> Result<&'
     })
 }
 
-/// Python counts four more separators of old among the spaces.
+/// Python counts four more control characters as whitespace.
 fn is_space(letter: char) -> bool {
     letter.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&letter)
 }
@@ -211,7 +211,7 @@ fn split(method: Method, text: &str, arguments: &[Value]) -> Result<Value, Expre
     Ok(parts.into_iter().collect())
 }
 
-/// What spaces separate; where there may be no more parts, the last (or first) keeps its spaces.
+/// Splits at whitespace; if the parts are limited, the last (or first) keeps its whitespace.
 fn words(text: &str, parts_max: usize, is_reversed: bool) -> Value {
     let mut parts = Vec::new();
     let trimmed = |rest: &str| {
@@ -260,7 +260,7 @@ fn joined(separator: &str, items: &Value) -> Result<Value, ExpressionError> {
     Ok(texts.ok_or_else(|| error("join: an item that is no text"))?.join(separator).into())
 }
 
-/// One text, or any of several.
+/// Whether it ends with a text, or with any of several.
 fn ends(method: Method, text: &str, wanted: &Value) -> Result<bool, ExpressionError> {
     let one = |wanted: &str| {
         if method == Method::StartsWith { text.starts_with(wanted) } else { text.ends_with(wanted) }
@@ -273,7 +273,7 @@ fn ends(method: Method, text: &str, wanted: &Value) -> Result<bool, ExpressionEr
     }
 }
 
-/// Longer texts are not made.
+/// Maximum bytes of a result.
 const REPLACED_BYTES_MAX: usize = 1 << 20;
 
 fn replaced(text: &str, from: &str, to: &str, times: Option<usize>) -> Result<String, ExpressionError> {
@@ -284,7 +284,7 @@ fn replaced(text: &str, from: &str, to: &str, times: Option<usize>) -> Result<St
     Ok(times.map_or_else(|| text.replace(from, to), |times| text.replacen(from, to, times)))
 }
 
-/// Zeros behind the sign.
+/// Pads with zeros after the sign.
 fn filled(text: &str, width: &Value) -> Result<String, ExpressionError> {
     let width = width.as_i64().ok_or_else(|| error("zfill: no whole number"))?;
     let width = usize::try_from(width).unwrap_or_default();

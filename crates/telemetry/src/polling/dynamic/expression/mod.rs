@@ -1,8 +1,8 @@
-//! Python's expressions, as far as dynamic pollsters need them: what stands behind `|`, and in paths and commands.
+//! The subset of Python expressions that dynamic pollsters need: after `|`, and in paths and commands.
 //!
-//! An expression is read once and evaluated on values out of JSON. It knows literals, operators, subscripts, a list of functions
-//! and of methods ([`functions`], [`methods`]), and comprehensions; what else Python has is refused when it is read. It has no
-//! effects: it reaches no file, no module, no attribute. The work of one evaluation is bounded.
+//! An expression is compiled once and evaluated on JSON values. It supports literals, operators, subscripts, some
+//! functions and methods ([`functions`], [`methods`]), and comprehensions; everything else is rejected at compilation.
+//! It has no side effects and no access to files, modules or attributes. The work of an evaluation is bounded.
 
 mod evaluate;
 mod format;
@@ -17,10 +17,10 @@ use serde_json::Value;
 
 use self::{evaluate::Scope, tree::Tree};
 
-/// A longer expression is refused.
+/// A longer expression is rejected.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
-/// Why an expression is not understood, or has no value: what Python would say of it, in short.
+/// Why an expression is rejected or fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ExpressionError(pub String);
@@ -33,7 +33,7 @@ fn error(problem: impl Into<String>) -> ExpressionError {
 pub struct Expression(Tree);
 
 impl Expression {
-    /// Reads an expression that may refer to these names.
+    /// Compiles an expression that may refer to these names.
     pub fn parse(text: &str, names: &[&str]) -> Result<Self, ExpressionError> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(error(format!("an expression of more than {TEXT_BYTES_MAX} bytes")));
@@ -41,7 +41,7 @@ impl Expression {
         parser::parse(text, names).map(Expression)
     }
 
-    /// Its value, with a value for each of the names.
+    /// Evaluates it with a value for each of the names.
     pub fn evaluate(&self, names: &[(&str, &Value)]) -> Result<Value, ExpressionError> {
         Scope::new(names).evaluate(&self.0)
     }

@@ -1,4 +1,4 @@
-//! Arithmetic that definitions have not: division, remainders, powers and rounding, as Python has them.
+//! Arithmetic that definitions lack: division, remainder, power and rounding, as in Python.
 
 use serde_json::Value;
 
@@ -54,13 +54,13 @@ fn divided(operator: Operator, left: &Value, right: &Value) -> Result<Value, Exp
     result.value().ok_or_else(|| error("a result that is no finite number"))
 }
 
-/// Towards minus infinity.
+/// Rounds towards minus infinity.
 fn floor(left: i128, right: i128) -> i128 {
     let quotient = left / right;
     if left % right != 0 && (left < 0) != (right < 0) { quotient - 1 } else { quotient }
 }
 
-/// Python's `divmod` of floats: the rest has the divisor's sign.
+/// Python's `divmod` of floats: the remainder has the divisor's sign.
 fn floor_and_rest(left: f64, right: f64) -> (f64, f64) {
     let mut rest = left % right;
     let mut quotient = (left - rest) / right;

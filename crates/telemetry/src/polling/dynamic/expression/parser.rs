@@ -1,4 +1,4 @@
-//! Tokens as a tree, by the precedence of Python's operators.
+//! Parses tokens into a tree, with the precedence of Python's operators.
 
 use serde_json::Value;
 
@@ -10,9 +10,9 @@ use super::{
     tree::{Comparison, Operator, Piece, Tree},
 };
 
-/// Deeper nesting is refused.
+/// Maximum nesting.
 const DEPTH_MAX: usize = 64;
-/// Longer expressions are refused.
+/// Maximum tokens of an expression.
 const TOKENS_MAX: usize = 500;
 
 type Parsed = Result<Tree, ExpressionError>;
@@ -29,12 +29,12 @@ pub fn parse(text: &str, names: &[&str]) -> Parsed {
 struct Parser {
     tokens: Vec<Token>,
     at: usize,
-    /// All that are known here: those of comprehensions come and go.
+    /// Names in scope; comprehensions add theirs.
     names: Vec<String>,
     depth: usize,
 }
 
-/// Operators of one precedence, from left to right.
+/// Left-associative operators of one precedence.
 const SUMS: [(&str, Operator); 2] = [("+", Operator::Add), ("-", Operator::Subtract)];
 const PRODUCTS: [(&str, Operator); 4] = [
     ("*", Operator::Multiply),
@@ -197,7 +197,7 @@ impl Parser {
             Tree::Positive(Box::new(self.signed()?))
         } else {
             let base = self.postfixed()?;
-            // Binds tighter than a sign before it, and less than one behind.
+            // Binds tighter than a sign before it, and looser than one after.
             if self.symbol("**") {
                 Tree::Arithmetic(Operator::Power, Box::new(base), Box::new(self.signed()?))
             } else {
@@ -208,7 +208,7 @@ impl Parser {
         Ok(tree)
     }
 
-    /// What has subscripts and calls behind it.
+    /// A value with its subscripts and calls.
     fn postfixed(&mut self) -> Parsed {
         let mut tree = self.primary()?;
         loop {
@@ -248,7 +248,7 @@ impl Parser {
         Ok(tree)
     }
 
-    /// What stands between the brackets of a call, the first of which is taken.
+    /// The arguments of a call, after the opening parenthesis.
     fn arguments(&mut self, name: &str, (least, most): (usize, usize)) -> Result<Vec<Tree>, ExpressionError> {
         let mut arguments = Vec::new();
         while !self.is_symbol(")") {
@@ -272,7 +272,7 @@ impl Parser {
         self.at += 1;
         match token {
             Token::Constant(Value::String(mut text)) => {
-                // Texts that follow each other are one.
+                // Adjacent texts are joined.
                 while let Some(Token::Constant(Value::String(more))) = self.tokens.get(self.at) {
                     text.push_str(more);
                     self.at += 1;
@@ -312,7 +312,7 @@ impl Parser {
         Ok(Tree::Call(function, arguments))
     }
 
-    /// Brackets around a value, or a tuple.
+    /// A parenthesised value, or a tuple.
     fn bracketed(&mut self) -> Parsed {
         if self.symbol(")") {
             return Ok(Tree::Tuple(Vec::new()));
@@ -327,7 +327,7 @@ impl Parser {
         Ok(Tree::Tuple(items))
     }
 
-    /// The items up to the bracket that ends them.
+    /// The items up to the closing bracket.
     fn items(&mut self, end: &str) -> Result<Vec<Tree>, ExpressionError> {
         let mut items = Vec::new();
         while !self.symbol(end) {
@@ -346,7 +346,7 @@ impl Parser {
         Ok(if is_comprehension { items.remove(0) } else { Tree::List(items) })
     }
 
-    /// A value between brackets, or a comprehension.
+    /// An item in brackets, or a comprehension.
     fn item(&mut self) -> Parsed {
         match self.clause() {
             Some(clause) => self.each(clause),
@@ -354,7 +354,7 @@ impl Parser {
         }
     }
 
-    /// Where a `for` belongs to the item that begins here.
+    /// The position of the `for` that belongs to the item that begins here, if any.
     fn clause(&self) -> Option<usize> {
         let mut open = 0_usize;
         for (at, token) in self.tokens.iter().enumerate().skip(self.at) {
@@ -369,7 +369,8 @@ impl Parser {
         None
     }
 
-    /// A comprehension whose `for` stands at `clause`: read first, since it says what the names of its item are.
+    /// A comprehension whose `for` is at `clause`. The clause is parsed first, since it introduces the names used in
+    /// the item.
     fn each(&mut self, clause: usize) -> Parsed {
         let start = std::mem::replace(&mut self.at, clause + 1);
         let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! An expression's parts.
+//! The nodes of an expression.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ pub enum Tree {
     Constant(Value),
     Name(String),
     List(Vec<Tree>),
-    /// A list, and what `%` takes apart.
+    /// A list, and the operand that `%` unpacks.
     Tuple(Vec<Tree>),
     Map(Vec<(Tree, Tree)>),
     /// `f"..."`
@@ -37,7 +37,7 @@ pub enum Tree {
     /// `item for names in over if conditions`
     Each {
         item: Box<Tree>,
-        /// More than one take an item apart.
+        /// Several names unpack an item.
         names: Vec<String>,
         over: Box<Tree>,
         conditions: Vec<Tree>,
@@ -47,7 +47,7 @@ pub enum Tree {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
     Text(String),
-    /// A value, with as many digits behind its point as this says.
+    /// A value, with its number of decimal places.
     Value(Tree, Option<usize>),
 }
 

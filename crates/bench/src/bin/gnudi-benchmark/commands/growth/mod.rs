@@ -1,7 +1,7 @@
-//! `gnudi-benchmark growth`: throughput, memory and disk against the number of metrics, of points already stored, of sacks and of
-//! workers, and what a metric takes on disk once it has a year's history.
+//! `gnudi-benchmark growth`: throughput, memory and disk by number of metrics, stored points, sacks and workers; and
+//! the disk use of a metric with a full history.
 //!
-//! It measures gnudi alone, on servers of its own: what holds for one that runs elsewhere, its operator asks `versus`.
+//! It measures gnudi only, on servers that it starts itself; for other servers there is `versus`.
 
 mod trial;
 
@@ -17,37 +17,37 @@ use crate::{
 };
 use trial::{Sample, Trial};
 
-/// Measure gnudi's throughput, memory and disk as its store grows.
+/// Measure gnudi's throughput, memory and disk use as its store grows.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct GrowthOptions {
     /// small: about a minute, up to 50,000 metrics; full: some minutes, up to a million.
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     scale: Scale,
-    /// What grows.
+    /// What to vary.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Dimension::value_variants().to_vec())]
     only: Vec<Dimension>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Dimension {
-    /// Metrics of policy medium.
+    /// Metrics with policy medium.
     Metrics,
-    /// Points that each metric holds already.
+    /// Points that each metric already has.
     Points,
     /// Sacks of the store.
     Sacks,
-    /// Workers that process measures.
+    /// Workers.
     Workers,
-    /// Metrics that hold all that their policy keeps, on disk.
+    /// Disk use of metrics that have all points that their policy keeps.
     Disk,
 }
 
-/// Samples by what they were taken at.
+/// Samples by the value that was varied.
 type Curve = Vec<(usize, Sample)>;
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &GrowthOptions, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new("Throughput, memory and disk of gnudi against what grows, each alone");
-    let bench = Bench::new(report::Options::default(), context);
+    let bench = Bench::new(report::ReportOptions::default(), context);
     findings.note("disk: with what the log of measures keeps reserved, but for the disk of histories");
     for kind in &options.only {
         if context.stop.is_set() {
@@ -61,7 +61,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
             Dimension::Disk => disk,
         };
         let outcome = measure(&bench, options.scale, &mut findings);
-        // What is cut short fails its checks.
+        // Checks fail after an interruption.
         if !context.stop.is_set() {
             outcome?;
         }
@@ -70,7 +70,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Takes a sample at each place, until one fails or the run is told to stop; those taken are kept.
+/// Takes a sample for each value until one fails or the run is stopped; earlier samples are kept.
 fn curve(
     bench: &Bench,
     what: &str,
@@ -179,7 +179,7 @@ fn disk(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
     outcome
 }
 
-/// A table and a plot of the rates.
+/// A table, and a plot of the rates.
 fn tell(findings: &mut Findings, what: &str, taken: &Curve) {
     let cpu_us = |sample: &Sample| Some(1e6 * sample.work.cpu_seconds? / sample.work.measures);
     let rows = taken.iter().map(|(place, sample)| {

@@ -1,4 +1,4 @@
-//! One sample: a fresh server, metrics that have had measures before, then work against the clock.
+//! One sample: a fresh server, metrics that already have measures, then timed work.
 
 use std::time::Duration;
 
@@ -16,35 +16,35 @@ use crate::{
     },
 };
 
-/// Metrics in a call; each gets one measure, as from servers that are polled.
+/// Metrics per call; each gets one measure, as if polled.
 const BATCH_MAX: usize = 1_000;
 const CONNECTIONS: usize = 4;
-/// Time for a server's background work, before its memory and disk are read.
+/// Wait for background work before memory and disk are read.
 const REST: Duration = Duration::from_secs(2);
-/// Keeps everything, however long.
+/// Keeps all points.
 const POLICY: &str = "gnudi-bench-growth";
 
-/// What was done, and what it cost.
+/// The work and its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     pub work: Processed,
-    /// At rest, after the work.
+    /// When idle, after the work.
     pub memory_bytes: f64,
     pub disk_bytes: f64,
-    /// To read a metric's last hour, at the median.
+    /// Median time to read a metric's last hour.
     pub read_us: Option<f64>,
 }
 
-/// The shape of a sample's work.
+/// The work of a sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trial {
     pub metrics: usize,
-    /// At least so many measures against the clock, the same number for each metric.
+    /// Minimum number of timed measures, the same for each metric.
     pub measures: usize,
 }
 
 impl Trial {
-    /// On a server with its defaults and so many metrics.
+    /// On a server with default configuration and this number of metrics.
     pub fn at_metrics(&self, bench: &Bench, metrics: usize) -> Result<Sample> {
         Trial { metrics, ..*self }.configured(bench, "")
     }
@@ -67,7 +67,7 @@ impl Trial {
         Ok(sample)
     }
 
-    /// A server whose metrics keep whatever they get.
+    /// A server whose metrics keep all points.
     pub fn store_of_points(self, bench: &Bench) -> Result<Store> {
         let server = Server::start(Peer::Gnudi, bench.context)?;
         setup::create_policy(bench.context, &server, POLICY, &[(60, 10 * 365 * 24 * 60)], None)?;
@@ -82,12 +82,12 @@ pub struct Store {
     server: Server,
     metrics: Metrics,
     values: Values,
-    /// Of each metric.
+    /// Per metric.
     points: usize,
 }
 
 impl Store {
-    /// Fills up to so many points, then takes a sample.
+    /// Fills up to this number of points, then takes a sample.
     pub fn at_points(&mut self, bench: &Bench, points: usize) -> Result<Sample> {
         const FILL: usize = 1_000;
         while self.points < points {
@@ -116,7 +116,7 @@ impl Store {
         self.metrics.requests(&self.server, batch, span, &mut self.values)
     }
 
-    /// The last hour of one metric after another.
+    /// Reads the last hour of one metric after another.
     fn read_us(&self, bench: &Bench) -> Result<f64> {
         let start = START_MS / 1_000 + (self.points as i64 - 60) * 60;
         let get = |id| {
@@ -130,7 +130,8 @@ impl Store {
     }
 }
 
-/// Metrics a call, so that the calls of a round are a multiple of the connections: a metric's measures always come by the same one.
+/// Metrics per call, such that the calls of a round are a multiple of the connections: all measures of a metric use the
+/// same connection.
 fn batch_of(metrics: usize) -> usize {
     let calls_a_connection = metrics.div_ceil(CONNECTIONS * BATCH_MAX);
     metrics.div_ceil(CONNECTIONS * calls_a_connection)

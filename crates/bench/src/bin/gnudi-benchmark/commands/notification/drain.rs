@@ -1,8 +1,8 @@
-//! A drain: an agent on a full queue, with a store of its own.
+//! Drains a full queue with an agent that has its own store.
 //!
-//! The agent first creates everything in its store, by one round of all instances and meters. Then it is started anew, on another round
-//! and the messages that are measured: from when the queue holds only those, so that what it keeps of each instance is warm,
-//! until the last has been acknowledged. What it stored is looked up, before and after.
+//! The agent first creates all resources in its store, by one round of all instances and meters. Then it is restarted
+//! with a further round, which warms its caches, followed by the measured messages. Time runs from when the queue holds
+//! only those until the last is acknowledged. Stored samples are checked before and after.
 
 use std::{
     ffi::OsString,
@@ -16,7 +16,7 @@ use gnudi_client::{Client, MeasuresFilter};
 use lapin::options::QueuePurgeOptions;
 
 use super::{
-    Options,
+    NotificationOptions,
     messages::{Content, METERS, QUEUE, SAMPLES, fill, round},
 };
 use crate::{
@@ -32,19 +32,19 @@ use crate::{
 };
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long rounds that create resources, or fill caches, may take.
+/// Time limit of the rounds that create resources or fill caches.
 const WARM_UP_MAX: Duration = Duration::from_mins(30);
-/// How long a store may take to show what it has taken.
+/// Time limit until the store shows accepted measures.
 const SHOW_MAX: Duration = Duration::from_mins(2);
 
-/// What became of a full queue.
+/// The result of a drain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Drain {
     pub messages: f64,
     pub seconds: f64,
     pub cpu_seconds: f64,
     pub memory_bytes: u64,
-    /// Messages that are in the queue again, or still.
+    /// Messages in the queue at the end.
     pub left: u64,
 }
 
@@ -58,16 +58,21 @@ impl Drain {
     }
 }
 
-/// An agent to measure, by its command lines without the configuration.
+/// An agent to measure: command lines without the configuration.
 pub struct Agent {
     pub start: Vec<OsString>,
-    /// What makes its store ready before it starts, if it does not do so itself.
+    /// Prepares the store before the start, if the agent does not do so itself.
     pub upgrade: Option<OsString>,
     pub store: Peer,
 }
 
 impl Agent {
-    pub fn drain(&self, options: &Options, context: &Context, broker: &RabbitMq) -> Result<Drain> {
+    pub fn drain(
+        &self,
+        options: &NotificationOptions,
+        context: &Context,
+        broker: &RabbitMq,
+    ) -> Result<Drain> {
         let server = Server::start(self.store, context)?;
         let directory = directory(&context.leftovers)?;
         let configuration = configure(directory.path(), broker, &server)?;
@@ -83,7 +88,7 @@ impl Agent {
         };
         let (instances, round) = (options.instances, round(options.instances));
         fill(context, broker, instances, 0..round)?;
-        // A stopped agent may requeue messages that it has not finished.
+        // A stopped agent may requeue unfinished messages.
         while measure(start()?, context, broker, 0, WARM_UP_MAX)?.left > 0 && !context.stop.is_set() {}
         if !context.stop.is_set() {
             let last = Content::new(round - 1, instances);
@@ -97,7 +102,7 @@ impl Agent {
         let drained = measure(start()?, context, broker, u64::from(options.messages), limit)?;
         purge(context, broker)?;
         if !context.stop.is_set() && drained.messages >= 1.0 {
-            // Messages need not be stored in their order: not the last.
+            // Messages need not be stored in order: not the last one.
             let number = 2 * round + drained.messages as u32 / 2;
             expect_stored(&server, context, &Content::new(number, instances))
                 .with_context(|| log_end(&log))?;
@@ -106,14 +111,14 @@ impl Agent {
     }
 }
 
-/// A command line on a configuration.
+/// A command line with a configuration.
 fn configured(words: &[OsString], configuration: &Path) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).arg("--config-file").arg(configuration);
     command
 }
 
-/// What both agents are configured by.
+/// The configuration shared by both agents.
 fn configure(directory: &Path, broker: &RabbitMq, server: &Server) -> Result<PathBuf> {
     let shown = directory.display();
     let Headers { host, prefix, .. } = &server.headers;
@@ -134,7 +139,8 @@ fn configure(directory: &Path, broker: &RabbitMq, server: &Server) -> Result<Pat
     Ok(path)
 }
 
-/// Measures an agent from when the queue holds no more than `begin_at` until it is empty or the time is over, and stops it.
+/// Measures an agent from when the queue holds at most `begin_at` messages until it is empty, or the time limit, and
+/// stops it.
 fn measure(
     mut agent: Guarded,
     context: &Context,
@@ -160,8 +166,8 @@ fn measure(
     }
     let cut_off = begin.elapsed();
     drained.cpu_seconds = probe.cpu_seconds().unwrap_or(0.0) - cpu;
-    // Unacknowledged messages are in no queue. An agent that has emptied the queue finishes them before it ends, and its time runs
-    // until then; messages that it requeues were not drained.
+    // Unacknowledged messages are in no queue. An agent that has emptied the queue finishes them before it exits, and
+    // its time runs until then; messages that it requeues do not count.
     drop(agent);
     drained.seconds = if last > 0 { cut_off } else { begin.elapsed() }.as_secs_f64();
     drained.left = depth()?;
@@ -169,7 +175,7 @@ fn measure(
     Ok(drained)
 }
 
-/// Waits until the store shows the last sample of a message: an agent that throws samples away is fast.
+/// Waits until the store shows the last sample of a message: an agent that loses samples would be fast.
 fn expect_stored(server: &Server, context: &Context, content: &Content) -> Result<()> {
     let client = server.client()?;
     let (resource, meter, minute) =
@@ -185,7 +191,7 @@ fn expect_stored(server: &Server, context: &Context, content: &Content) -> Resul
     Ok(())
 }
 
-/// Whether a metric has a point at or after a minute's own five minutes.
+/// Whether a metric has a point at or after the five minutes of this minute.
 async fn shows(client: &Client, resource: &str, meter: &str, minute: &str) -> Result<bool> {
     let resource = client
         .get_resource("instance", resource)

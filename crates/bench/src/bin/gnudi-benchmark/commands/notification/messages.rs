@@ -1,4 +1,4 @@
-//! What is in the queue: messages of a polling agent, each known by its number.
+//! The messages in the queue: those of a polling agent, identified by number.
 
 use std::ops::Range;
 
@@ -16,9 +16,9 @@ use crate::{
 };
 
 pub const QUEUE: &str = "notifications.sample";
-/// In each message.
+/// Per message.
 pub const SAMPLES: u32 = 50;
-/// Name, kind and unit.
+/// Name, type and unit.
 pub const METERS: [(&str, &str, &str); 4] = [
     ("cpu", "cumulative", "ns"),
     ("memory.usage", "gauge", "MB"),
@@ -26,17 +26,17 @@ pub const METERS: [(&str, &str, &str); 4] = [
     ("vcpus", "gauge", "vcpu"),
 ];
 
-/// Messages that hold each meter of each instance once.
+/// Number of messages with each meter of each instance once.
 pub fn round(instances: u32) -> u32 {
     instances.div_ceil(SAMPLES) * METERS.len() as u32
 }
 
-/// What a message is about.
+/// The contents of a message.
 pub struct Content {
     round: u32,
-    /// Its place in `METERS`.
+    /// Index in `METERS`.
     pub meter: usize,
-    /// The instance of the first sample; the others follow it.
+    /// The instance of the first sample; the others follow.
     first: u32,
     instances: u32,
 }
@@ -49,7 +49,7 @@ impl Content {
         Content { round, meter: (place / chunks) as usize, first: place % chunks * SAMPLES, instances }
     }
 
-    /// Year to minute, as ISO 8601 has them; a round is a minute.
+    /// ISO 8601, up to the minute; each round is one minute.
     pub fn minute(&self) -> String {
         let minutes = self.round % (28 * 24 * 60);
         let (day, hour, minute) = (1 + minutes / 1_440, minutes / 60 % 24, minutes % 60);
@@ -70,7 +70,7 @@ fn resource(instance: u32) -> Uuid {
     Uuid::from_u64_pair(2, u64::from(instance))
 }
 
-/// Puts messages into the queue, until the run is told to stop; their numbers say what they are about. How many it put there.
+/// Publishes messages with these numbers until the run is stopped; returns how many.
 pub fn fill(context: &Context, broker: &RabbitMq, instances: u32, numbers: Range<u32>) -> Result<u32> {
     const UNCONFIRMED_MAX: usize = 1_000;
     eprintln!("filling the queue: {} messages", numbers.len());
@@ -105,8 +105,8 @@ async fn publish(channel: &Channel, body: &str) -> Result<PublisherConfirm> {
     Ok(channel.basic_publish("".into(), QUEUE.into(), options, body.as_bytes(), properties).await?)
 }
 
-/// A message as `ceilometer.polling` sends it: one meter of 50 instances; instances and meters take turns, and each round is a
-/// minute later.
+/// A message in the form of `ceilometer.polling`: one meter of 50 instances. Messages iterate over instances and
+/// meters; each round is a minute later.
 fn message(number: u32, instances: u32) -> String {
     let content = Content::new(number, instances);
     let timestamp = format!("{}:00.123456", content.minute());

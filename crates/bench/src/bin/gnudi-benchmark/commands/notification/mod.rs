@@ -1,5 +1,5 @@
-//! `gnudi-benchmark notification`: a queue full of samples, drained by gnudi's notification agent, by Ceilometer's, and by a
-//! consumer that only acknowledges, which is what the broker gives at most.
+//! `gnudi-benchmark notification`: drains a queue of samples with gnudi's notification agent, with Ceilometer's, and
+//! with a consumer that only acknowledges, the broker's limit.
 
 mod drain;
 mod messages;
@@ -26,34 +26,34 @@ use crate::{
 use drain::{Agent, Drain};
 use messages::{QUEUE, SAMPLES, fill};
 
-/// Drain a queue of samples by gnudi's notification agent and by Ceilometer's.
+/// Drain a queue of samples with gnudi's notification agent and with Ceilometer's.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct NotificationOptions {
     /// Messages in the queue.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     pub messages: u32,
-    /// Instances that the samples are about.
+    /// Instances in the samples.
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
     pub instances: u32,
-    /// Seconds after which a drain is cut off: Ceilometer's agent is not waited for.
+    /// Time limit of a drain in seconds, for Ceilometer's slow agent.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub seconds: u64,
-    /// What Ceilometer's agent publishes to: gnocchi, or gnudi.
+    /// Server that Ceilometer's agent publishes to: gnocchi, or gnudi.
     #[arg(long, value_enum, default_value_t = Peer::Gnudi)]
     pub peer_store: Peer,
     /// A virtual environment with Ceilometer.
     #[arg(long, value_name = "DIR", default_value = "target/bench/ceilometer")]
     pub ceilometer_venv: PathBuf,
-    /// Leave Ceilometer's agent out.
+    /// Skip Ceilometer's agent.
     #[arg(long)]
     pub without_ceilometer: bool,
 }
 
-/// Messages that a consumer may hold; the broker's speed no longer grows with it.
+/// Prefetch count of the consumer; higher ones are not faster.
 const PREFETCH: u16 = 400;
 const AIM: &str = "aim: 100 times Ceilometer's agent, or 80 % of what a consumer that only acknowledges gets";
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &NotificationOptions, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new("a queue of samples, drained by notification agents");
     let broker = RabbitMq::start(context)?;
     let mut drains =
@@ -72,7 +72,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
         };
         drains.push(("ceilometer-agent-notification", agent.drain(options, context, &broker)?));
     }
-    // One that was cut off while it was made ready has drained nothing.
+    // Nothing was drained if it was stopped during the warm-up.
     if context.stop.is_set() {
         drains.pop_if(|(_, drain)| drain.messages < 1.0);
     }
@@ -116,14 +116,14 @@ fn compare(findings: &mut Findings, ours: Drain, limit: Drain) {
     findings.tell("of the broker's limit", Value::Percent(100.0 * ours.rate() / limit.rate()));
 }
 
-fn ceilometer(options: &Options, name: &str) -> Result<OsString> {
+fn ceilometer(options: &NotificationOptions, name: &str) -> Result<OsString> {
     let program = options.ceilometer_venv.join("bin").join(name);
     ensure!(program.exists(), "{} is missing: crates/bench/install-peers installs it", program.display());
     Ok(program.into_os_string())
 }
 
-/// A consumer that discards every message, until the queue is empty or the run is told to stop.
-fn only_acknowledge(options: &Options, context: &Context, broker: &RabbitMq) -> Result<Drain> {
+/// A consumer that discards messages, until the queue is empty or the run is stopped.
+fn only_acknowledge(options: &NotificationOptions, context: &Context, broker: &RabbitMq) -> Result<Drain> {
     let filled = fill(context, broker, options.instances, 0..options.messages)?;
     let cpu = process::own_cpu_seconds();
     let begin = Instant::now();
@@ -137,7 +137,7 @@ fn only_acknowledge(options: &Options, context: &Context, broker: &RabbitMq) -> 
                 return Ok(number - 1);
             }
             let delivery = deliveries.next().await.context("the consumer was cancelled")??;
-            // One acknowledgement for many, as the agent does.
+            // One acknowledgement for many messages, like the agent.
             if number % 50 == 0 || number == filled {
                 channel.basic_ack(delivery.delivery_tag, BasicAckOptions { multiple: true }).await?;
             }

@@ -1,4 +1,4 @@
-//! Answers of Prometheus' API, taken apart, and whether two servers say the same.
+//! Parses responses of Prometheus' API, and compares those of two servers.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use serde::Deserialize;
 /// Sums in another order differ in the last digits.
 const TOLERANCE: f64 = 1e-9;
 
-/// What servers that define a rate differently may differ by in all their values together.
+/// Maximum difference of the sums over all values, for servers that define rates differently.
 const TOLERANCE_SIMILAR: f64 = 0.05;
 
-/// How much of an answer has to be the same.
+/// How much of a response must be equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
     Exact,
-    /// The same series and times, and much the same values.
+    /// The same series and times, and a similar sum of values.
     Similar,
 }
 
-/// The series of an answer by their labels: (time, value).
+/// The series of a response by labels: (time, value).
 #[derive(Debug)]
 pub struct Answer(BTreeMap<Labels, Vec<(f64, f64)>>);
 
@@ -47,7 +47,7 @@ struct Series<'a> {
 }
 
 impl Answer {
-    /// Of an instant or a range query.
+    /// Parses the response of an instant or a range query.
     pub fn read(body: &[u8]) -> Result<Self> {
         let document: Document = serde_json::from_slice(body).context("the answer")?;
         let mut series = BTreeMap::new();
@@ -63,12 +63,12 @@ impl Answer {
         self.0.len()
     }
 
-    /// The value of an answer of one series.
+    /// The value of a response with one series.
     pub fn only_value(&self) -> Option<f64> {
         self.0.values().next()?.first().map(|point| point.1)
     }
 
-    /// An error that names the first difference.
+    /// An error with the first difference.
     pub fn check(&self, expected: &Answer, agreement: Agreement) -> Result<()> {
         let (found, wanted) = (self.0.len(), expected.0.len());
         ensure!(found == wanted, "{found} series, not {wanted}");

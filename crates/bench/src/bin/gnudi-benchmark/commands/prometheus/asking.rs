@@ -1,4 +1,4 @@
-//! Queries over a history, each asked of all servers in turn.
+//! Queries over a history, each sent to all servers in turn.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::{
     super::in_turn,
-    Footprint, Options,
+    Footprint, PrometheusOptions,
     answer::{Agreement, Answer},
     ask,
     data::{Instances, Writes, time_of},
@@ -24,20 +24,20 @@ use crate::{
 
 const DAY: i64 = 24 * 60;
 
-/// Minutes of the history before the days that are asked for: room for the first window. All steps of queries divide it.
+/// Minutes of history before the queried days, for the first window. A multiple of all query steps.
 const LEAD: i64 = 240;
 
-/// Minutes between two samples of most series, but for the last day and its first window.
+/// Minutes between samples of most series, except in the last day and its first window.
 const SPARSE_MINUTES: i64 = 30;
 
-/// A query that has taken so long in all is not repeated any more; one that takes as long at once is asked once.
+/// Total time after which a query is not repeated; a single execution this long is not repeated at all.
 const ROUNDS_MAX: Duration = Duration::from_millis(1_500);
 
-/// gnudi's policy: as `raw`, with raw points for all of the time that is asked for.
+/// gnudi's policy: as `raw`, with raw points for the whole queried time.
 const POLICY: &str = "gnudi-bench-raw-month";
 const CONFIGURATION: &str = "[api]\nprometheus_archive_policy = gnudi-bench-raw-month\n";
 
-/// What is written and then asked for.
+/// The history to write and query.
 struct History {
     series: usize,
     days: i64,
@@ -45,7 +45,7 @@ struct History {
 }
 
 impl History {
-    fn new(options: &Options) -> Result<Self> {
+    fn new(options: &PrometheusOptions) -> Result<Self> {
         let series = options.scaled(options.series, 10_000, 1_000) / 10 * 10;
         let days = i64::from(options.days);
         let last = Self::last_minute(days);
@@ -60,12 +60,12 @@ impl History {
     }
 }
 
-/// A server that holds the history.
+/// A server with the history, and its results.
 struct Asked {
     server: Server,
     loaded: Duration,
     before: Footprint,
-    /// Seconds, by question; `None` where it failed or its answer differs.
+    /// Seconds, by query; `None` if it failed or the response differs.
     medians: Vec<Option<f64>>,
 }
 
@@ -75,11 +75,11 @@ impl Asked {
     }
 }
 
-pub fn run(options: &Options, bench: &Bench, findings: &mut Findings) -> Result<()> {
+pub fn run(options: &PrometheusOptions, bench: &Bench, findings: &mut Findings) -> Result<()> {
     eprintln!("queries: the history");
     let rounds = options.scaled(options.rounds, 5, 3);
     let mut history = History::new(options)?;
-    // gnudi-os answers as gnudi does.
+    // gnudi-os gives the same responses as gnudi.
     let peers = options.peers.iter().copied().filter(|peer| !matches!(peer, Peer::Limit | Peer::GnudiOs));
     let failed = |peer: Peer| format!("{}: not asked", peer.name());
     let mut servers = in_turn(peers, bench.context, findings, failed, |peer| load(peer, &mut history, bench));
@@ -96,7 +96,7 @@ pub fn run(options: &Options, bench: &Bench, findings: &mut Findings) -> Result<
         }
         ask_all(question, rounds, &mut servers, bench, findings);
     }
-    tell_history(&servers, &history, bench, findings);
+    add_history_table(&servers, &history, bench, findings);
     for is_range in [false, true] {
         tell(&questions, is_range, &servers, findings);
     }
@@ -119,7 +119,7 @@ fn load(peer: Peer, history: &mut History, bench: &Bench) -> Result<Asked> {
     Ok(Asked { server, loaded: work.elapsed, before, medians: Vec::new() })
 }
 
-/// Asks every server, and compares what they answer with Prometheus' answer, or with the first one.
+/// Sends the query to all servers, and compares the responses with Prometheus', or with the first one.
 fn ask_all(
     question: &Question,
     rounds: usize,
@@ -154,7 +154,7 @@ fn ask_all(
     }
 }
 
-/// The answer, and the median of the seconds that it took. The first time does not count where there are others.
+/// The response, and the median time in seconds. The first execution counts only if it is the only one.
 fn measure(question: &Question, rounds: usize, server: &Server, bench: &Bench) -> Result<(Answer, f64)> {
     let (answer, first) = ask(bench, server, &question.path)?;
     ensure!(answer.series() > 0, "nothing was answered");
@@ -171,7 +171,7 @@ fn measure(question: &Question, rounds: usize, server: &Server, bench: &Bench) -
     Ok((answer, median))
 }
 
-fn tell_history(servers: &[Asked], history: &History, bench: &Bench, findings: &mut Findings) {
+fn add_history_table(servers: &[Asked], history: &History, bench: &Bench, findings: &mut Findings) {
     let History { series, days, writes } = history;
     let samples = writes.samples;
     let rows = servers.iter().map(|asked| {
@@ -208,7 +208,7 @@ fn tell_history(servers: &[Asked], history: &History, bench: &Bench, findings: &
     );
 }
 
-/// A line for each query, and how many of them gnudi is ahead in.
+/// A line per query, and the number of queries in which gnudi is ahead.
 fn tell(questions: &[Question], is_range: bool, servers: &[Asked], findings: &mut Findings) {
     let gnudi = servers.iter().find(|asked| asked.peer() == Peer::Gnudi);
     let of_form = || questions.iter().enumerate().filter(|(_, question)| question.is_range == is_range);

@@ -1,4 +1,4 @@
-//! What is written: classic histograms of many instances, as remote writes. The same samples for every server.
+//! Test data: classic histograms of many instances, as remote writes. The same samples for every server.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use crate::{
     peers::Server,
 };
 
-/// Upper bounds of a histogram's buckets: a series each.
+/// Upper bounds of a histogram's buckets, each a series.
 const BOUNDS: [&str; 10] = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "+Inf"];
 pub const BUCKETS: usize = BOUNDS.len();
 
-/// Instances of a group, which has a hundred series.
+/// Instances in a group, which has a hundred series.
 const GROUP_INSTANCES: usize = 10;
 
-/// The minute from which all data are counted, in seconds since the epoch.
+/// Minute 0 of the data, in seconds since the epoch.
 const START_S: i64 = START_MS / 60_000 * 60;
 
 /// Seconds since the epoch.
@@ -34,7 +34,7 @@ pub fn group(number: usize) -> String {
     format!("g{number:04}")
 }
 
-/// The histogram of an instance: how much it counts a minute at most, and what it has counted in each bucket.
+/// The histogram of an instance: maximum observations per minute, and the count of each bucket.
 struct Histogram {
     state: u64,
     rate: u64,
@@ -50,7 +50,7 @@ impl Histogram {
         Histogram { state, rate, counted }
     }
 
-    /// The buckets' cumulative counters some minutes later.
+    /// The cumulative counts of the buckets after some minutes.
     fn advance(&mut self, minutes: u64) -> [f64; BUCKETS] {
         let mut below = 0;
         self.counted.each_mut().map(|counted| {
@@ -61,15 +61,15 @@ impl Histogram {
     }
 }
 
-/// Instances whose histograms go on from message to message.
+/// Instances whose histograms continue from message to message.
 pub struct Instances {
     histograms: Vec<Histogram>,
-    /// Of each series, as they stand in messages.
+    /// Encoded labels of each series.
     labels: Vec<Vec<u8>>,
 }
 
 impl Instances {
-    /// So many series of a name.
+    /// This number of series with this name.
     pub fn new(name: &str, series: usize) -> Self {
         let instances = series / BUCKETS;
         let labels = (0..instances).flat_map(|number| {
@@ -86,7 +86,8 @@ impl Instances {
         Instances { labels: labels.collect(), histograms: (0..instances).map(Histogram::new).collect() }
     }
 
-    /// A remote write of these minutes of these instances, of each only every so many minutes; and how many samples it has.
+    /// A remote write with these minutes of these instances, at an interval of minutes; returns it with its number of
+    /// samples.
     fn message(
         &mut self,
         instances: Range<usize>,
@@ -110,9 +111,9 @@ impl Instances {
     }
 }
 
-/// Remote writes that any of the servers takes, one behind the other.
+/// Remote writes for any of the servers, in order.
 pub struct Writes {
-    /// All but the head, which names the server.
+    /// Without the header that names the server.
     requests: Requests,
     pub samples: usize,
     pub bytes: usize,
@@ -130,7 +131,8 @@ impl Writes {
         Ok(Writes { requests: Requests::Grid { heads: vec![Vec::new()], bodies }, samples, bytes })
     }
 
-    /// The next minutes of all instances, in messages of about `batch` samples; a series always comes by the same of the connections.
+    /// The next minutes of all instances, in messages of about `batch` samples; a series always uses the same
+    /// connection.
     pub fn spread(
         instances: &mut Instances,
         minutes: Range<i64>,
@@ -147,8 +149,8 @@ impl Writes {
         Writes::new(places.map(|(span, part)| instances.message(bound(part)..bound(part + 1), &span, |_| 1)))
     }
 
-    /// The minutes of all instances in order of time, for one connection: of the first group each, of the others before `dense_from` only
-    /// one of `interval`.
+    /// All minutes of all instances in order of time, for one connection: of the first group every minute, of the
+    /// others before `dense_from` only one of `interval`.
     pub fn history(instances: &mut Instances, end: i64, dense_from: i64, interval: i64) -> Result<Self> {
         const SPARSE_AT_ONCE: i64 = 5;
         const DENSE_AT_ONCE: i64 = 5;
@@ -168,7 +170,7 @@ impl Writes {
         }))
     }
 
-    /// The requests, for this server.
+    /// The requests for this server.
     pub fn to(&mut self, server: &Server) -> &Requests {
         let mut head = server.headers.open_head("POST", "/api/v1/write");
         head.extend_from_slice(
@@ -247,7 +249,8 @@ mod tests {
     fn a_series_is_a_message_of_prometheus() {
         let mut out = Vec::new();
         write_series(&encoded_labels(&[("__name__", "up")]), [(0, 1.5)].into_iter(), &mut out);
-        // By protoc --decode: timeseries { labels { name: "__name__" value: "up" } samples { value: 1.5 timestamp: ... } }.
+        // From protoc --decode: timeseries { labels { name: "__name__" value: "up" } samples { value: 1.5 timestamp:
+        // ... } }.
         let expected = [
             &b"\x0a\x22\x0a\x0e\x0a\x08__name__\x12\x02up\x12\x10\x09"[..],
             &1.5f64.to_le_bytes(),
@@ -265,7 +268,7 @@ mod tests {
         let mut instances = Instances::new("m", 400);
         let writes = Writes::spread(&mut instances, 0..10, 100, 2).unwrap();
         assert_eq!(writes.samples, 4_000);
-        // Four parts of a hundred series, a minute each.
+        // Four parts of a hundred series, one minute each.
         assert_eq!(writes.requests.distinct(), 40);
         let of_two_minutes = Writes::spread(&mut Instances::new("m", 400), 0..10, 400, 2).unwrap();
         assert_eq!((of_two_minutes.samples, of_two_minutes.requests.distinct()), (4_000, 10));

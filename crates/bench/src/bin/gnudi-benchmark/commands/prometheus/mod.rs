@@ -1,7 +1,7 @@
-//! `gnudi-benchmark prometheus`: Prometheus' API of gnudi beside Prometheus itself and VictoriaMetrics, on the same data: what they
-//! take by remote write, and how fast they answer queries.
+//! `gnudi-benchmark prometheus`: gnudi's Prometheus API beside Prometheus and VictoriaMetrics, on the same data: remote
+//! write, and query times.
 //!
-//! The answers of all servers are compared; a figure for an answer that differs is not told.
+//! Responses of all servers are compared; a figure is reported only if the response is right.
 
 mod answer;
 mod asking;
@@ -27,17 +27,17 @@ use answer::Answer;
 
 /// Measure remote write and queries of Prometheus' API, on gnudi, Prometheus and VictoriaMetrics.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
-    /// What is measured.
+pub struct PrometheusOptions {
+    /// What to measure.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Write, Part::Query])]
     only: Vec<Part>,
-    /// The servers, in this order. limit and gnudi-os are not asked queries.
+    /// Servers, in order. limit and gnudi-os get no queries.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = PEERS)]
     peers: Vec<Peer>,
     /// A tenth of the series and samples, and fewer rounds: a minute or two.
     #[arg(long)]
     quick: bool,
-    /// Series that are written to an empty server [default: 40,000; quick: 10,000].
+    /// Series to write to an empty server [default: 40,000; quick: 10,000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     write_series: Option<u32>,
     /// Samples of all of them together [default: 10,000,000; quick: 1,000,000].
@@ -46,16 +46,16 @@ pub struct Options {
     /// Connections that write, each its share of the series.
     #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: u32,
-    /// Samples a remote write.
+    /// Samples per remote write.
     #[arg(short, long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch: u32,
-    /// Series that are queried [default: 10,000; quick: 1,000].
+    /// Series to query [default: 10,000; quick: 1,000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(200..=100_000))]
     series: Option<u32>,
-    /// Days of their history.
+    /// Days of history.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=60))]
     days: u32,
-    /// How often each query is measured [default: 5; quick: 3]; slow ones less often.
+    /// Repetitions of each query [default: 5; quick: 3]; fewer for slow ones.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
 }
@@ -64,23 +64,23 @@ const PEERS: [Peer; 5] = [Peer::Limit, Peer::Gnudi, Peer::GnudiOs, Peer::Prometh
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Remote writes to a server that is empty at first.
+    /// Remote writes to an empty server.
     Write,
     /// Queries over a history of 30 days.
     Query,
 }
 
-/// A server without work uses less of a processor than this.
+/// An idle server uses less of a processor than this.
 const IDLE_SHARE: f64 = 0.05;
-/// VictoriaMetrics has on disk what it took so long ago.
+/// After this time VictoriaMetrics has written data to disk.
 const WRITE_BACK_MAX: Duration = Duration::from_secs(6);
-/// It is not waited for longer.
+/// Time limit of waiting for an idle server.
 const SETTLE_MAX: Duration = Duration::from_mins(5);
 
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &PrometheusOptions, context: &mut Context) -> Result<Findings> {
     check_peers(&options.peers, &PEERS, "takes no remote writes")?;
     let mut findings = Findings::new("remote write and queries of Prometheus' API");
-    let bench = Bench::new(report::Options::default(), context);
+    let bench = Bench::new(report::ReportOptions::default(), context);
     for part in &options.only {
         if context.stop.is_set() {
             break;
@@ -95,36 +95,36 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-impl Options {
-    /// What was asked for, else the default of the scale.
+impl PrometheusOptions {
+    /// The option's value, else the default of the scale.
     fn scaled(&self, given: Option<u32>, usual: u32, quick: u32) -> usize {
         given.unwrap_or(if self.quick { quick } else { usual }) as usize
     }
 }
 
-/// The answer to a query, and how long it took.
+/// The response to a query, and its time.
 fn ask(bench: &Bench, server: &Server, path: &str) -> Result<(Answer, Duration)> {
     let (body, elapsed) = setup::first_answer(bench, server, &get(server, path))?;
     Ok((Answer::read(&body)?, elapsed))
 }
 
 fn get(server: &Server, path: &str) -> Requests {
-    // It would answer the second round from memory.
+    // It would answer repetitions from its cache.
     let uncached = if server.peer == Peer::VictoriaMetrics { "&nocache=1" } else { "" };
     Requests::Listed(vec![server.headers.bare("GET", &format!("{path}{uncached}"))])
 }
 
-/// Memory and disk of a server without work.
+/// Memory and disk use of an idle server.
 #[derive(Clone, Copy, Debug)]
 struct Footprint {
     memory_bytes: f64,
     disk_bytes: f64,
-    /// It had still work in the background when it was not waited for any longer.
+    /// It was still busy at the time limit.
     is_busy: bool,
 }
 
 impl Footprint {
-    /// Waits until the server has nothing left to do in the background.
+    /// Waits until the server has finished background work.
     fn take(bench: &Bench, server: &Server) -> Self {
         if server.peer == Peer::VictoriaMetrics {
             std::thread::sleep(WRITE_BACK_MAX);
@@ -144,7 +144,7 @@ impl Footprint {
     }
 }
 
-/// How many times better gnudi's figure is than a peer's, where both have one and less is better.
+/// gnudi's advantage over a peer in a figure that both have and for which less is better.
 fn gnudi_is(gnudi: Option<f64>, peer: Option<f64>) -> String {
     gnudi.zip(peer).map_or_else(|| "-".to_owned(), |(ours, theirs)| table::times(theirs / ours))
 }

@@ -1,30 +1,30 @@
-//! The queries: as dashboards have them, over few and many series, short and long times.
+//! The queries: like those of dashboards, over few and many series, short and long times.
 
 use gnudi_model::python::quote;
 
 use super::{answer::Agreement, data};
 
-/// The metric that is asked for.
+/// The queried metric.
 pub const METRIC: &str = "gnudi_bench_seconds_bucket";
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// How long before the last sample a query reaches. Seconds.
+/// The time range of a query before the last sample, in seconds.
 #[derive(Clone, Debug)]
 struct Reach {
     name: String,
-    /// As a range of the language.
+    /// As a duration in `PromQL`.
     text: String,
     span: i64,
-    /// Of range queries.
+    /// Step of range queries.
     step: i64,
-    /// Of rates in range queries.
+    /// Window of rates in range queries.
     window: &'static str,
 }
 
-/// The last is as long as the history.
+/// The last one is as long as the history.
 fn reaches(days: i64) -> Vec<Reach> {
     let reach = |name: &str, text: &str, span, step, window| {
         let (name, text) = (name.to_owned(), text.to_owned());
@@ -39,7 +39,7 @@ fn reaches(days: i64) -> Vec<Reach> {
     reaches
 }
 
-/// What is done with the series.
+/// The operation on the series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Plain,
@@ -90,7 +90,7 @@ impl Operation {
     }
 }
 
-/// Selectors of about so many series.
+/// Selectors of about a number of series.
 struct Selection {
     series_count: usize,
     series: String,
@@ -128,25 +128,25 @@ fn selections(series: usize) -> [Selection; 3] {
 #[derive(Clone, Debug)]
 pub struct Question {
     pub is_range: bool,
-    /// Names the kind of query in the tables.
+    /// The kind of query, for tables.
     pub operation: &'static str,
     pub series: usize,
-    /// How far back.
+    /// Its time range.
     pub reach: String,
     pub query: String,
-    /// Path and query of the request.
+    /// Path and query string of the request.
     pub path: String,
-    /// With a server whose rates take the sample before the window, and are not extrapolated.
+    /// The agreement required of servers whose rates include the sample before the window and are not extrapolated.
     pub agreement_of_rates: Agreement,
 }
 
-/// All queries of so many series at most, whose samples are of so many days before `end_s`.
+/// All queries over up to this number of series, with samples of this number of days before `end_s`.
 pub fn all(series: usize, days: i64, end_s: i64) -> Vec<Question> {
     let (mut questions, reaches) = (Vec::new(), reaches(days));
     for is_range in [false, true] {
         for operation in OPERATIONS {
             for selection in selections(series) {
-                // An instant has nothing but the newest samples, unless a window is asked for.
+                // An instant query reads only the newest samples, unless it has a window.
                 let reaches = if is_range || operation.is_of_rates() { &reaches[..] } else { &reaches[..1] };
                 let ask = |reach: &Reach| question(is_range, operation, &selection, reach, end_s);
                 questions.extend(reaches.iter().map(ask));

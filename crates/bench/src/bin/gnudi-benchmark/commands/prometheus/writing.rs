@@ -1,11 +1,11 @@
-//! Remote writes to an empty server: how many samples it takes, until they can be queried.
+//! Remote writes to an empty server: samples per second until they can be queried.
 
 use anyhow::{Result, ensure};
 use gnudi_model::python::quote;
 
 use super::{
     super::in_turn,
-    Footprint, Options, ask,
+    Footprint, PrometheusOptions, ask,
     data::{Instances, Writes, time_of},
     gnudi_is,
 };
@@ -21,14 +21,14 @@ use crate::{
 
 const METRIC: &str = "gnudi_bench_written_bucket";
 
-/// What a server made of it.
+/// A server's results.
 struct Written {
     peer: Peer,
     /// The first sample of each series.
     first: Processed,
-    /// All others.
+    /// All other samples.
     others: Processed,
-    /// `None` where nothing is kept.
+    /// `None` if the server stores nothing.
     footprint: Option<Footprint>,
 }
 
@@ -42,7 +42,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(options: &Options) -> Result<Self> {
+    fn new(options: &PrometheusOptions) -> Result<Self> {
         let series = options.scaled(options.write_series, 40_000, 10_000) / 10 * 10;
         let samples = options.scaled(options.write_samples, 10_000_000, 1_000_000);
         let minutes = (samples / series).max(2) as i64;
@@ -53,7 +53,7 @@ impl Plan {
     }
 }
 
-pub fn run(options: &Options, bench: &Bench, findings: &mut Findings) -> Result<()> {
+pub fn run(options: &PrometheusOptions, bench: &Bench, findings: &mut Findings) -> Result<()> {
     eprintln!("remote write: the messages");
     let mut plan = Plan::new(options)?;
     let failed = |peer: Peer| format!("{}: not written to", peer.name());
@@ -81,7 +81,7 @@ fn measure(peer: Peer, plan: &mut Plan, bench: &Bench) -> Result<Written> {
     Ok(Written { peer, first, others, footprint: Some(Footprint::take(bench, &server)) })
 }
 
-/// An error where not every sample can be queried.
+/// Fails if not all samples can be queried.
 fn check(server: &Server, plan: &Plan, bench: &Bench) -> Result<()> {
     let query = quote(&format!("sum(count_over_time({METRIC}[{}m]))", plan.minutes), "");
     let end_s = time_of(plan.minutes - 1);

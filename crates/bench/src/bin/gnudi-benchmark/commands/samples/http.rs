@@ -1,4 +1,4 @@
-//! The samples as measures of a server that speaks Gnocchi's API: gnudi, and Gnocchi itself.
+//! Stores the samples as measures in a server with Gnocchi's API: gnudi, or Gnocchi itself.
 
 use std::{
     io::Write as _,
@@ -24,7 +24,7 @@ use crate::{
 
 const POLICY: &str = "gnudi-bench-samples";
 
-/// Time for a server's background work, before its disk is read.
+/// Wait for background work before the disk use is read.
 const REST: Duration = Duration::from_secs(2);
 
 pub struct Http<'a> {
@@ -34,9 +34,9 @@ pub struct Http<'a> {
 }
 
 impl<'a> Http<'a> {
-    /// Starts a server, and creates the policy and a metric for each instance.
+    /// Starts a server, and creates the policy and a metric per instance.
     pub fn start(peer: Peer, plan: &Plan, context: &'a Context) -> Result<Self> {
-        let bench = Bench::new(report::Options::default(), context);
+        let bench = Bench::new(report::ReportOptions::default(), context);
         let server = Server::start(peer, context)?;
         // Everything is kept by the minute and by the hour, with Gnocchi's six default methods.
         let hours = plan.minutes.div_ceil(60) + 1;
@@ -46,7 +46,7 @@ impl<'a> Http<'a> {
     }
 }
 
-/// Batches of all metrics of a connection, whose turn is the connection's.
+/// Batches of all metrics of a connection, in the connection's turn.
 fn requests(server: &Server, plan: &Plan, metrics: &[MetricId]) -> Vec<Vec<u8>> {
     let shares = plan.shares();
     let mut values: Vec<Values> = (0..plan.instances).map(Plan::values).collect();
@@ -77,14 +77,14 @@ impl Store for Http<'_> {
         let requests = Requests::Listed(requests(&self.server, plan, &self.metrics));
         let until = Until::Count(requests.distinct());
         let mut load = self.bench.load(&self.server, &requests, plan.shares().len(), until);
-        // A metric's measures all come by the same connection, in the order of time.
+        // All measures of a metric use the same connection, in order of time.
         load.order = Order::Lanes;
         let start = Instant::now();
         let outcome = load.run();
         setup::check(&outcome)?;
         let waited = setup::wait_backlog(self.bench.context, &self.server)?;
         let elapsed = start.elapsed();
-        // Background writes finish before the disk is measured.
+        // Let background writes finish before the disk use is measured.
         std::thread::sleep(REST);
         let samples = plan.samples() * outcome.calls as usize / requests.distinct() as usize;
         let note = format!("accepted in {}, processed {} later", seconds(outcome.elapsed), seconds(waited));

@@ -1,7 +1,7 @@
-//! `gnudi-benchmark samples`: what Gnocchi was made against. A month by the minute of many instances, as raw samples in
-//! SQL and as aggregates in gnudi and in Gnocchi: how long it takes to load them and to read one, and what they take on disk.
+//! `gnudi-benchmark samples`: the comparison that motivated Gnocchi. A month by the minute of many instances, as raw
+//! samples in SQL and as aggregates in gnudi and in Gnocchi: loading time, reading time, and disk use.
 //!
-//! Every answer is checked against the samples themselves: stores that disagree are not compared.
+//! Every response is checked against the samples.
 
 mod http;
 mod plan;
@@ -23,34 +23,34 @@ use plan::Plan;
 
 /// Load raw samples into SQL, gnudi and Gnocchi, and read them aggregated.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
-    /// Instances with a sample a minute each.
+pub struct SamplesOptions {
+    /// Instances with one sample per minute.
     #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub instances: u32,
-    /// How many days of them.
+    /// Days of samples.
     #[arg(short, long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=366))]
     pub days: u32,
-    /// How many instances Gnocchi gets, which is slow: rates are compared.
+    /// Number of instances for Gnocchi, which is slow: rates are compared.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub gnocchi_instances: u32,
-    /// The stores, in this order.
+    /// Stores, in order.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [SampleStore::Postgresql, SampleStore::Gnudi, SampleStore::Gnocchi])]
     pub stores: Vec<SampleStore>,
     /// Connections that load, each its share of the instances.
     #[arg(short = 'w', long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub connections: u32,
-    /// Samples a call or COPY, at most.
+    /// Maximum samples per call or COPY.
     #[arg(short, long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub batch: u32,
-    /// Instances that are read, each by the minute and by the hour.
+    /// Instances to read, each by the minute and by the hour.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub reads: u32,
 }
 
-/// Requests are built before the clock starts, at 60 bytes a sample.
+/// Requests are built before the clock starts, at 60 bytes per sample.
 const SAMPLES_MAX: usize = 20_000_000;
 
-/// What is read: means by the minute, and by the hour.
+/// Means to read: by the minute, and by the hour.
 const GRANULARITIES_S: [i64; 2] = [60, 3600];
 
 /// A store of samples.
@@ -62,7 +62,7 @@ pub enum SampleStore {
 }
 
 impl SampleStore {
-    /// The server that it is, where it speaks Gnocchi's API.
+    /// The server, if it has Gnocchi's API.
     fn peer(self) -> Option<Peer> {
         match self {
             SampleStore::Postgresql => None,
@@ -87,33 +87,33 @@ impl SampleStore {
     }
 }
 
-/// A running store with the instances in it, and no sample yet.
+/// A running store with the instances, without samples.
 trait Store {
     /// Loads the plan's samples until they can be read.
     fn load(&mut self, plan: &Plan) -> Result<Loaded>;
 
-    /// The instance's means: how long the answer took, without taking it apart.
+    /// Reads an instance's means; returns the time of the response, without parsing.
     fn read(&mut self, instance: usize, granularity_s: i64) -> Result<(Duration, Vec<plan::Point>)>;
 
-    /// What the samples take, with their indexes, without logs of what comes in; `None` where it is unknown.
+    /// Disk use of the samples with indexes, without incoming logs; `None` if unknown.
     fn disk_bytes(&mut self) -> Result<Option<u64>>;
 }
 
-/// What a load came to.
+/// The result of a load.
 struct Loaded {
-    /// Fewer than planned where it was interrupted.
+    /// Fewer than planned if it was interrupted.
     samples: usize,
     elapsed: Duration,
     note: String,
 }
 
-/// The figures of a store.
+/// The results of a store.
 struct Measured {
     kind: SampleStore,
     loaded: Loaded,
-    /// By granularity; fewer where the run was interrupted or failed.
+    /// By granularity; fewer if the run was interrupted or failed.
     reads: Vec<Duration>,
-    /// Before the load, and after it.
+    /// Before and after the load.
     bytes_empty: Option<u64>,
     bytes: Option<u64>,
     failure: Option<String>,
@@ -129,8 +129,8 @@ impl Measured {
     }
 }
 
-/// Measures every store in turn; what does not start or fails is noted, and the others go on.
-pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
+/// Measures each store in turn; failures are noted, and the others continue.
+pub fn run(options: &SamplesOptions, context: &mut Context) -> Result<Findings> {
     let plan = plan(options)?;
     let title = format!(
         "{} instances, {} days by the minute, {} samples: raw in SQL, aggregated in gnudi and in Gnocchi",
@@ -159,7 +159,7 @@ pub fn run(options: &Options, context: &mut Context) -> Result<Findings> {
     Ok(findings)
 }
 
-fn plan(options: &Options) -> Result<Plan> {
+fn plan(options: &SamplesOptions) -> Result<Plan> {
     let plan = Plan {
         instances: options.instances as usize,
         minutes: options.days as usize * 24 * 60,
@@ -170,7 +170,7 @@ fn plan(options: &Options) -> Result<Plan> {
     Ok(plan)
 }
 
-/// An error where there is no load to tell of.
+/// Fails if the load has no results.
 fn measure(kind: SampleStore, plan: &Plan, reads: usize, context: &Context) -> Result<Measured> {
     let progress = |what: &str| eprintln!("{}: {what}", kind.name());
     progress("starting");
@@ -196,7 +196,7 @@ fn measure(kind: SampleStore, plan: &Plan, reads: usize, context: &Context) -> R
     Ok(measured)
 }
 
-/// Reads instances, spread over all of them, and checks what it gets.
+/// Reads instances, spread evenly, and checks the responses.
 fn median_read(store: &mut dyn Store, plan: &Plan, granularity_s: i64, reads: usize) -> Result<Duration> {
     let mut times = Vec::new();
     for instance in (0..plan.instances).step_by(plan.instances.div_ceil(reads)) {
@@ -243,11 +243,11 @@ fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
         .note("a read is the median over several instances; every answer was checked against the samples");
 }
 
-/// A line for each store; behind each figure how many times better gnudi's is.
+/// One line per store, with gnudi's advantage after each figure.
 fn table(measured: &[Measured]) -> Table {
     let gnudi = measured.iter().find(|store| store.kind == SampleStore::Gnudi);
     let rows = measured.iter().map(|store| {
-        // How many times gnudi's figure is better, by what is the better the smaller it is.
+        // gnudi's advantage in figures for which less is better.
         let better = |figure: &dyn Fn(&Measured) -> Option<f64>| match gnudi {
             Some(gnudi) if store.kind != SampleStore::Gnudi => {
                 let ratio = figure(store).zip(figure(gnudi)).map(|(theirs, ours)| theirs / ours);

@@ -1,4 +1,4 @@
-//! What is stored and read: the same samples, in the same order and batches, for every store.
+//! The data and its batches: the same samples, in the same order, for every store.
 
 use std::ops::Range;
 
@@ -7,19 +7,19 @@ use gnudi_model::Timestamp;
 
 use crate::body::{START_MS, Span, Values};
 
-/// What one meter of every instance shows by the minute.
+/// One meter of every instance, by the minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub instances: usize,
-    /// Of each instance.
+    /// Per instance.
     pub minutes: usize,
     /// Each loads its share of the instances.
     pub connections: usize,
-    /// Samples that a call brings at most: some minutes of every instance of a connection.
+    /// Maximum samples per call: some minutes of every instance of a connection.
     pub batch: usize,
 }
 
-/// A mean: the start of its time as Gnocchi writes it, and the value.
+/// A mean: the start of its time in Gnocchi's form, and the value.
 pub type Point = (String, f64);
 
 pub const STEP_MS: i64 = 60_000;
@@ -48,12 +48,12 @@ impl Plan {
         (0..minutes).step_by(batch).map(move |start| Span::minutes(start, batch.min(minutes - start)))
     }
 
-    /// What an instance shows, from its first minute on.
+    /// The values of an instance, from its first minute on.
     pub fn values(instance: usize) -> Values {
         Values::new(instance as u64 + 1)
     }
 
-    /// The means that a read of the instance has to answer, computed in the plainest way.
+    /// The expected means of an instance, computed in the simplest way.
     pub fn expected(&self, instance: usize, granularity_s: i64) -> Vec<Point> {
         let mut values = Self::values(instance);
         let mut points: Vec<(i64, f64, f64)> = Vec::new();
@@ -69,12 +69,12 @@ impl Plan {
     }
 }
 
-/// Seconds since the epoch as Gnocchi's answers show them.
+/// Seconds since the epoch in the form of Gnocchi's responses.
 pub fn time_text(seconds: i64) -> String {
     Timestamp(seconds * 1_000_000_000).to_iso()
 }
 
-/// An error that names the first difference.
+/// An error with the first difference.
 pub fn check(found: &[Point], expected: &[Point]) -> Result<()> {
     ensure!(found.len() == expected.len(), "{} points, not {}", found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {

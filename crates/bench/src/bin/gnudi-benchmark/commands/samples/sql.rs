@@ -1,7 +1,7 @@
 //! The samples as rows in PostgreSQL.
 //!
-//! The database gets a fair chance: rows come by COPY, thousands in each, by several connections at a time; it is vacuumed
-//! and analysed before the first read, and a read is one prepared statement, where Ceilometer sends one for each period.
+//! The database is used well: rows are loaded by COPY, thousands in each, over several connections; it is vacuumed and
+//! analysed before the first read; and a read is one prepared statement, where Ceilometer sends one per period.
 
 use std::{
     fmt::Write as _,
@@ -41,7 +41,7 @@ const READ: &str = "SELECT floor(date_part('epoch', sample.timestamp) / $1) * $1
 const SIZE: &str = "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class \
                     WHERE relname IN ('meter', 'resource', 'metadata_text', 'sample') AND relkind = 'r'";
 
-/// What an instance is called: its id in the cloud.
+/// The instance's id in the cloud.
 fn instance_name(instance: usize) -> String {
     uuid::Uuid::from_u128(scattered(instance as u64)).to_string()
 }
@@ -79,7 +79,7 @@ impl<'a> Sql<'a> {
         Ok(Sql { context, options, reader, meter, resources, _server: server, _directory: directory })
     }
 
-    /// Copies the samples of some instances, batch by batch, each its own transaction: how many.
+    /// Copies the samples of some instances, a transaction per batch; returns their number.
     async fn copy(&self, plan: &Plan, instances: Range<usize>, stop: &Stop) -> Result<usize, sqlx::Error> {
         let mut connection = PgConnection::connect_with(&self.options).await?;
         let mut values: Vec<Values> = instances.clone().map(Plan::values).collect();
@@ -89,7 +89,7 @@ impl<'a> Sql<'a> {
                 break;
             }
             let mut rows = String::new();
-            // By time, as they come from the poll of a cloud.
+            // By time, as polling produces them.
             for time_ms in (0..span.count as i64).map(|index| span.start_ms + index * span.step_ms) {
                 for (instance, values) in instances.clone().zip(&mut values) {
                     write_row(self.meter, self.resources[instance], time_ms, values, &mut rows);
@@ -133,13 +133,13 @@ async fn create_instance(connection: &mut PgConnection, instance: usize) -> Resu
     Ok(id)
 }
 
-/// A sample's row in the text form of COPY.
+/// A sample's row in COPY's text format.
 fn write_row(meter: i32, resource: i32, time_ms: i64, values: &mut Values, rows: &mut String) {
     let hundredths = values.next_hundredths();
     // Both without a zone.
     let time = Timestamp(time_ms * 1_000_000).to_iso_micros();
     let time = &time[..time.len() - "+00:00".len()];
-    // A signature of 64 hexadecimal digits and an id, as each message has.
+    // A signature of 64 hexadecimal digits and an id, as in each message.
     let seed = (resource as u64) << 44 ^ time_ms as u64;
     let (first, second, id) = (scattered(seed), scattered(!seed), scattered(seed.rotate_left(17)));
     writeln!(
@@ -152,7 +152,7 @@ fn write_row(meter: i32, resource: i32, time_ms: i64, values: &mut Values, rows:
     .expect("a String takes it");
 }
 
-/// Looks random, and is the same in every run.
+/// Pseudo-random, the same in every run.
 fn scattered(seed: u64) -> u128 {
     let first = splitmix(&mut { seed });
     u128::from(first) << 64 | u128::from(splitmix(&mut { first }))

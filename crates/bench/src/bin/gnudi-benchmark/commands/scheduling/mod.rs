@@ -1,6 +1,7 @@
-//! `gnudi-benchmark scheduling`: in which order workers take sacks, and what that does to the backlog and to the last in line.
+//! `gnudi-benchmark scheduling`: simulates orders in which workers process sacks, and their effect on backlog and
+//! starvation.
 //!
-//! Simulated for 1 to 64 workers: no machine has the processors, and a local store is too fast to fall behind.
+//! Simulated for 1 to 64 workers, since a local store is too fast to fall behind on available machines.
 
 mod orders;
 mod simulation;
@@ -18,47 +19,47 @@ use crate::{
 use orders::{FRONT_BLOCK_SACKS, Order};
 use simulation::{Costs, Outcome, Stream, WorkerPool};
 
-/// Compare the orders in which workers may take sacks: backlog and starvation.
+/// Compare the orders in which workers may process sacks: backlog and starvation.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct SchedulingOptions {
     /// Numbers of workers to simulate.
     #[arg(short, long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 18, 32, 54, 64],
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: Vec<u16>,
-    /// Metrics that get single measures, one after the other, round after round.
+    /// Metrics that get single measures in turn.
     #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub metrics: u32,
-    /// Measures of each of them.
+    /// Measures per metric.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub rounds: u32,
-    /// Measures a second, of all metrics together.
+    /// Measures per second, over all metrics.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub rate: u32,
-    /// What a pass costs, however much it finds, in microseconds [default: three calls to a store at 3.15 ms each].
+    /// Fixed cost of a pass in microseconds [default: three calls to a store at 3.15 ms each].
     #[arg(long, value_name = "US", default_value_t = 3 * 3150, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub pass_us: u32,
-    /// What each metric in a pass costs, in microseconds.
+    /// Cost per metric in a pass, in microseconds.
     #[arg(long, value_name = "US", default_value_t = 5)]
     pub metric_us: u32,
-    /// What each measure in a pass costs, in nanoseconds.
+    /// Cost per measure in a pass, in nanoseconds.
     #[arg(long, value_name = "NS", default_value_t = 200)]
     pub measure_ns: u32,
-    /// Sacks of today's way; the others take metric by metric.
+    /// Number of sacks in the cases by sack; the others schedule metric by metric.
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..))]
     pub sacks: u16,
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
 
-/// How long a sack gathers, as `[metricd] gather_ms` has it.
+/// Gathering time of a sack, `[metricd] gather_ms`.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// An order, and what it hands out.
+/// An order, and its unit of scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SchedulingCase {
     name: &'static str,
     order: Order,
-    /// Whether a sack holds many metrics, or about one.
+    /// Whether the unit is a sack with many metrics, or about one metric.
     sacks: bool,
 }
 
@@ -69,14 +70,14 @@ const KINDS: [SchedulingCase; 4] = [
     SchedulingCase { name: "ring, by sack", order: Order::Ring, sacks: true },
 ];
 
-/// What a kind made of the stream with so many workers.
+/// The result of a case with this number of workers.
 struct Simulated {
     kind: SchedulingCase,
     workers: u16,
     outcome: Outcome,
 }
 
-pub fn run(options: &Options, context: &Context) -> Findings {
+pub fn run(options: &SchedulingOptions, context: &Context) -> Findings {
     let title = format!(
         "{} single measures over {} metrics: today's order of sacks beside Gnocchi 3's order of metrics",
         u64::from(options.metrics) * u64::from(options.rounds),
@@ -89,7 +90,7 @@ pub fn run(options: &Options, context: &Context) -> Findings {
     findings
 }
 
-fn simulate(options: &Options, context: &Context) -> Vec<Simulated> {
+fn simulate(options: &SchedulingOptions, context: &Context) -> Vec<Simulated> {
     let stream =
         Stream { metrics: options.metrics, rounds: options.rounds, rate: options.rate, seed: options.seed };
     let costs = Costs {
@@ -118,7 +119,7 @@ fn simulate(options: &Options, context: &Context) -> Vec<Simulated> {
     simulated
 }
 
-fn tell(simulated: &[Simulated], options: &Options, findings: &mut Findings) {
+fn tell(simulated: &[Simulated], options: &SchedulingOptions, findings: &mut Findings) {
     let of = |kind: SchedulingCase| simulated.iter().filter(move |found| found.kind == kind);
     let (front, today) = (KINDS[0], KINDS[3]);
     for (old, new) in of(front).zip(of(today)) {
@@ -188,7 +189,7 @@ fn table(simulated: &[Simulated]) -> Table {
     )
 }
 
-fn notes(options: &Options, findings: &mut Findings) {
+fn notes(options: &SchedulingOptions, findings: &mut Findings) {
     findings.note(format!(
         "simulated in virtual time, not measured: {} measures/s come in, a pass costs \
          {} us, and {} us a metric, {} ns a measure in it (seed {})",

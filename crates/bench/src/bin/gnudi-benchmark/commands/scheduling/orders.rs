@@ -1,6 +1,6 @@
-//! The orders in which workers may take sacks: the engine's own, and two others to compare it with.
+//! Orders in which workers may process sacks: the engine's own, and two for comparison.
 //!
-//! Pure, as the engine's: times are arguments, counted from any moment that all calls share.
+//! Pure, like the engine's: times are arguments, relative to a common origin.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,7 +13,7 @@ use gnudi_engine::metricd::{
 };
 use gnudi_model::{SackCount, SackId};
 
-/// How many sacks a worker takes from the list at once where it takes them from the front, as Gnocchi 3's workers took metrics.
+/// Sacks that a worker takes from the front of the list at once, as Gnocchi 3's workers took metrics.
 pub const FRONT_BLOCK_SACKS: usize = 16;
 
 /// An order.
@@ -23,21 +23,21 @@ pub enum Order {
     Shared,
     /// Each worker has a queue for the sacks that it owns by consistent hashing.
     Ring,
-    /// As Gnocchi 3 did: worker `i` takes the block from `i` times [`FRONT_BLOCK_SACKS`] on of all waiting sacks in their order,
-    /// again and again. Sacks at the front that keep getting measures are handled again before the tail is ever reached.
+    /// As in Gnocchi 3: worker `i` repeatedly takes the block at `i` times [`FRONT_BLOCK_SACKS`] of all sorted waiting
+    /// sacks. Sacks at the front that keep getting measures are processed again before the tail is reached.
     Front,
 }
 
-/// Which workers are to look for a sack that has come.
+/// Which workers to wake for a new sack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     One(usize),
     All,
-    /// None: the sack was waiting already.
+    /// None: the sack was already queued.
     None,
 }
 
-/// The sacks that wait in an order; each is in here at most once.
+/// The queued sacks; each at most once.
 #[derive(Debug)]
 pub enum Waiting {
     Shared(WaitingSacks),
@@ -50,7 +50,7 @@ impl Waiting {
         match order {
             Order::Shared => Waiting::Shared(WaitingSacks::new(sacks)),
             Order::Ring => {
-                // More have nothing to own.
+                // Further workers would own nothing.
                 let members = workers.min(usize::from(sacks.get()));
                 let names: Vec<String> = (0..members).map(|worker| worker.to_string()).collect();
                 let queues = (0..workers).map(|_| WaitingSacks::new(sacks)).collect();
@@ -62,7 +62,7 @@ impl Waiting {
         }
     }
 
-    /// Adds a sack that has waited `since` then and may be processed from `due` on.
+    /// Queues a sack that has waited since `since` and may be processed from `due` on.
     pub fn push(&mut self, sack: SackId, since: Duration, due: Duration) -> Wake {
         let (is_new, wake) = match self {
             Waiting::Shared(queue) => (queue.push(sack, since, due), Wake::All),
@@ -75,7 +75,7 @@ impl Waiting {
         if is_new { wake } else { Wake::None }
     }
 
-    /// The worker's next sack, which waits no longer.
+    /// Removes and returns the worker's next sack.
     pub fn pop(&mut self, worker: usize, now: Duration) -> Next {
         match self {
             Waiting::Shared(queue) => queue.pop(now),
@@ -85,16 +85,16 @@ impl Waiting {
     }
 }
 
-/// Sacks in the order of their numbers, and what each worker has taken from the list and not yet come to.
+/// Sacks sorted by number, and the block that each worker has taken but not finished.
 #[derive(Debug)]
 pub struct Front {
-    /// Since when each waits, and from when on it may be processed.
+    /// For each, the start of waiting, and the time from which it may be processed.
     waiting: BTreeMap<SackId, (Duration, Duration)>,
     blocks: Vec<VecDeque<SackId>>,
 }
 
 impl Front {
-    /// False where the sack is waiting already.
+    /// False if the sack is already queued.
     fn push(&mut self, sack: SackId, since: Duration, due: Duration) -> bool {
         let mut is_new = false;
         self.waiting.entry(sack).or_insert_with(|| {
@@ -117,7 +117,7 @@ impl Front {
         later.map_or(Next::Nothing, |due| Next::Wait(due.saturating_sub(now)))
     }
 
-    /// The next of the block that no other worker has come to.
+    /// The next one of the block that no other worker has processed.
     fn next_of_block(&mut self, worker: usize, now: Duration) -> Option<Next> {
         while let Some(sack) = self.blocks[worker].pop_front() {
             if let Some((since, _)) = self.waiting.get(&sack).copied().filter(|(_, due)| *due <= now) {
@@ -173,7 +173,7 @@ mod tests {
         for sack in (0..20).rev() {
             assert_eq!(waiting.push(SackId(sack), ms(0), ms(0)), Wake::All);
         }
-        // The list's second block, then nothing: the rest is the first worker's.
+        // The list's second block, then nothing: the rest belongs to the first worker.
         for sack in 16..20 {
             assert_eq!(waiting.pop(1, ms(0)), pass(sack));
         }

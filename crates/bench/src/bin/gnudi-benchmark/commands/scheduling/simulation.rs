@@ -1,8 +1,9 @@
-//! A stream of single measures and the workers that process it, in virtual time: the order `shared` and the ring are the
-//! engine's own code, all else is a model. Deterministic from the seed.
+//! Simulates a stream of single measures and its workers in virtual time. The orders `shared` and ring use the engine's
+//! code, everything else is a model. Deterministic for a seed.
 //!
-//! The model: measures come in at a constant rate, metric after metric, round after round. A pass takes all that waits in its
-//! sack and costs a time of its own, one for each metric in it and one for each measure. Two workers at one sack wait for each other.
+//! The model: measures arrive at a constant rate, metric after metric, round after round. A pass processes its sack's
+//! whole backlog, with a fixed cost, a cost per metric and a cost per measure. Two workers at one sack wait for each
+//! other.
 
 use std::{
     cmp::Reverse,
@@ -17,23 +18,23 @@ use uuid::Uuid;
 
 use super::orders::{Order, Waiting, Wake};
 
-/// Measures come in so often, as requests bring them.
+/// Interval at which measures arrive, as by requests.
 const TICK: Duration = Duration::from_millis(10);
-/// Points of a line, at most.
+/// Maximum points of a line.
 const POINTS_MAX: usize = 240;
 
-/// What comes in.
+/// The arriving measures.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     pub metrics: u32,
-    /// Measures of each metric.
+    /// Measures per metric.
     pub rounds: u32,
-    /// Measures a second, of all metrics together.
+    /// Measures per second, over all metrics.
     pub rate: u32,
     pub seed: u64,
 }
 
-/// What passes cost.
+/// The cost of passes.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
     pub pass: Duration,
@@ -41,7 +42,7 @@ pub struct Costs {
     pub measure: Duration,
 }
 
-/// Who processes it.
+/// The workers.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerPool {
     pub order: Order,
@@ -51,19 +52,19 @@ pub struct WorkerPool {
     pub gather: Duration,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// (seconds, measures waiting), until nothing waits.
+    /// (seconds, measures in the backlog), until it is empty.
     pub backlog: Vec<(f64, f64)>,
     pub peak: u64,
-    /// From the last measure until nothing waited.
+    /// From the last measure until the backlog was empty.
     pub drained_after: Duration,
-    /// The longest that a measure waited until the pass that processed it had ended.
+    /// Longest time from a measure's arrival to the end of the pass that processed it.
     pub longest_wait: Duration,
-    /// Of all measures.
+    /// Mean over all measures.
     pub mean_wait: Duration,
-    /// Metrics that had not been processed once when the last measure came.
+    /// Metrics not processed once when the last measure arrived.
     pub never_reached: usize,
     pub passes: u64,
 }
@@ -73,13 +74,13 @@ impl Stream {
         u64::from(self.metrics) * u64::from(self.rounds)
     }
 
-    /// How many measures have arrived by then.
+    /// Number of measures that have arrived by then.
     fn by(&self, now: Duration) -> u64 {
         let come = u128::from(self.rate) * now.as_nanos() / 1_000_000_000;
         u64::try_from(come).unwrap_or(u64::MAX).min(self.measures())
     }
 
-    /// The sack of each metric, in the order in which metrics get their measures.
+    /// The sack of each metric, in the order in which metrics get measures.
     fn sacks(&self, count: SackCount) -> Vec<SackId> {
         let mut state = self.seed;
         (0..self.metrics)
@@ -88,26 +89,26 @@ impl Stream {
     }
 }
 
-/// A sack's backlog, and until when a worker has it.
+/// A sack's backlog, and how long a worker holds it.
 #[derive(Clone, Debug, Default)]
 struct Sack {
     measures: u64,
-    /// Metrics with waiting measures.
+    /// Metrics with a backlog.
     metrics: Vec<u32>,
-    /// When the oldest waiting measure came.
+    /// Arrival of the oldest measure in the backlog.
     since: Duration,
     busy_until: Duration,
 }
 
-/// What a worker does.
+/// The state of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 enum Worker {
-    /// Waits to be woken.
+    /// Idle until woken.
     #[default]
     Idle,
-    /// Has a sack, and waits for the other who is at it.
+    /// Has a sack, and waits for the other worker at it.
     Blocked(SackId),
-    /// Makes a pass over so many measures, the oldest of which came then.
+    /// Processes this number of measures, the oldest of which arrived at `since`.
     Busy { measures: u64, since: Duration },
 }
 
@@ -118,7 +119,7 @@ struct Simulation {
     waiting: Waiting,
     sack_of: Vec<SackId>,
     sacks: Vec<Sack>,
-    /// Whether the metric has waiting measures, and whether it was ever processed.
+    /// Whether the metric has a backlog, and whether it was ever processed.
     metrics: Vec<(bool, bool)>,
     workers: Vec<Worker>,
     /// When each worker is to be woken next. Other entries of `wakes` are stale.
@@ -129,7 +130,7 @@ struct Simulation {
     outcome: Outcome,
 }
 
-/// Runs the stream to its end, and on until nothing waits.
+/// Runs the stream, and until the backlog is empty.
 pub fn run(stream: Stream, costs: Costs, pool: WorkerPool) -> Outcome {
     assert!(stream.rate > 0 && stream.metrics > 0 && pool.workers > 0);
     let simulation = Simulation {
@@ -209,7 +210,7 @@ impl Simulation {
         self.wakes.push(Reverse((at, worker)));
     }
 
-    /// Lets workers do what they do before `end`.
+    /// Runs the workers up to `end`.
     fn work_until(&mut self, end: Duration) {
         while let Some(&Reverse((now, worker))) = self.wakes.peek() {
             if now >= end {
@@ -239,7 +240,7 @@ impl Simulation {
         }
     }
 
-    /// Makes a pass over the sack, once nobody else is at it.
+    /// Starts a pass over the sack, once no other worker holds it.
     fn begin(&mut self, worker: usize, id: SackId, now: Duration) {
         let sack = &mut self.sacks[usize::from(id.0)];
         if sack.busy_until > now {
@@ -265,7 +266,7 @@ impl Simulation {
     }
 }
 
-/// Leaves the highest of each stretch, and the last point.
+/// Keeps the highest point of each interval, and the last point.
 fn thin(points: &mut Vec<(f64, f64)>) {
     let stretch = points.len().div_ceil(POINTS_MAX).max(1);
     let Some(last) = points.last().copied() else { return };
@@ -307,7 +308,7 @@ mod tests {
 
     #[test]
     fn one_worker_does_one_pass_after_the_other() {
-        // One metric a sack, so rare that each measure is a pass of its own.
+        // One metric per sack, so rare that each measure gets its own pass.
         let stream = Stream { metrics: 10, rounds: 3, rate: 10, seed: 1 };
         let outcome = run(stream, COSTS, WorkerPool { gather: Duration::ZERO, ..pool(Order::Shared, 1) });
         assert_eq!((outcome.passes, outcome.never_reached), (30, 0));
@@ -327,7 +328,7 @@ mod tests {
                 assert!(fair.peak < front.peak && fair.mean_wait < front.mean_wait, "{order:?}");
             }
         }
-        // With workers enough nobody starves.
+        // With enough workers there is no starvation.
         let enough = run(STREAM, COSTS, pool(Order::Front, 64));
         assert!(enough.never_reached == 0 && enough.longest_wait < Duration::from_secs(1), "{enough:?}");
     }

@@ -1,4 +1,4 @@
-//! Opening an engine that does not answer yet: tried again until it does, or until the time for it is up.
+//! Retries opening an engine that does not respond yet, up to a timeout.
 
 use std::{fmt::Display, future::Future, time::Duration};
 
@@ -7,52 +7,52 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 
-/// Between two tries.
+/// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a command tries: somebody waits for its answer, but an engine that is busy for a moment is no reason to fail.
+/// Timeout of a command: a user waits for it, but a short outage should not fail it.
 const BRIEF: Duration = Duration::from_secs(5);
 
-/// How long engines are waited for, from the start of the program.
+/// How long engines are waited for, counted from the start of the program.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct RetryPolicy {
     until: Instant,
     timeout: Duration,
-    /// The option that says how long; none for a command.
+    /// The option of the timeout; `None` for a command.
     option: Option<&'static str>,
 }
 
-/// Whether trying again may help.
-pub trait Hopeful {
+/// Whether a retry may help.
+pub trait Retryable {
     fn may_pass(&self) -> bool;
 }
 
-impl Patience {
-    /// For a command that ends with its answer: five seconds.
-    pub fn of_command() -> Self {
-        Patience::new(BRIEF, None)
+impl RetryPolicy {
+    /// For a short-running command: five seconds.
+    pub fn for_command() -> Self {
+        RetryPolicy::new(BRIEF, None)
     }
 
     /// For a server: `[DEFAULT] start_timeout`.
     pub fn configured(config: &Config) -> Self {
         let timeout = Duration::from_secs(config.size("DEFAULT", "start_timeout") as u64);
-        Patience::new(timeout, Some("[DEFAULT] start_timeout"))
+        RetryPolicy::new(timeout, Some("[DEFAULT] start_timeout"))
     }
 
     fn new(timeout: Duration, option: Option<&'static str>) -> Self {
-        Patience { until: Instant::now() + timeout, timeout, option }
+        RetryPolicy { until: Instant::now() + timeout, timeout, option }
     }
 
-    /// Whether the program ends with its answer. Such a program holds no lease.
-    pub fn is_of_command(self) -> bool {
+    /// Whether the program is a short-running command, which holds no lease.
+    pub fn is_command(self) -> bool {
         self.option.is_none()
     }
 
-    /// What `open` answers at last. A failure is logged when it is a new one; the last is the error, with `place` (the option
-    /// that names the engine) before it.
+    /// Calls `open` until it succeeds or the timeout expires. Logs each new failure; the last one is the error,
+    /// prefixed with `place` (the option that names the engine).
     pub async fn open<T, E, F>(self, place: &str, mut open: impl FnMut() -> F) -> Result<T>
     where
-        E: std::error::Error + Hopeful + Send + Sync + 'static,
+        E: std::error::Error + Retryable + Send + Sync + 'static,
         F: Future<Output = Result<T, E>>,
     {
         let mut said = String::new();
@@ -74,13 +74,13 @@ impl Patience {
                 let waited = format!("{place}: given up after {} s{option}", self.timeout.as_secs());
                 return Err(error).context(waited);
             }
-            tell(place, &error, &mut said, self.until);
+            log_retry(place, &error, &mut said, self.until);
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
-fn tell(place: &str, error: &impl Display, said: &mut String, until: Instant) {
+fn log_retry(place: &str, error: &impl Display, said: &mut String, until: Instant) {
     let text = error.to_string();
     if *said != text {
         let left = until.saturating_duration_since(Instant::now()).as_secs();
@@ -99,7 +99,7 @@ mod tests {
     #[error("{}", if self.0 { "later" } else { "never" })]
     struct Failure(bool);
 
-    impl Hopeful for Failure {
+    impl Retryable for Failure {
         fn may_pass(&self) -> bool {
             self.0
         }
@@ -116,14 +116,14 @@ mod tests {
                 if tries.get() < needed { Err(Failure(may_pass)) } else { Ok(tries.get()) }
             }
         };
-        let patience = Patience::new(Duration::from_secs(10), None);
-        assert_eq!(patience.open("x", fail_until(3, true)).await.unwrap(), 3);
-        let error = patience.open::<u32, _, _>("x", fail_until(9, false)).await.unwrap_err();
+        let retry = RetryPolicy::new(Duration::from_secs(10), None);
+        assert_eq!(retry.open("x", fail_until(3, true)).await.unwrap(), 3);
+        let error = retry.open::<u32, _, _>("x", fail_until(9, false)).await.unwrap_err();
         assert_eq!((tries.get(), format!("{error:#}").as_str()), (1, "x: never"));
         for (option, text) in
             [(None, "x: given up after 0 s: later"), (Some("o"), "x: given up after 0 s (o): later")]
         {
-            let short = Patience::new(Duration::from_millis(1), option);
+            let short = RetryPolicy::new(Duration::from_millis(1), option);
             let error = short.open::<u32, _, _>("x", fail_until(9, true)).await.unwrap_err();
             assert_eq!((tries.get(), format!("{error:#}").as_str()), (1, text));
         }

@@ -1,4 +1,4 @@
-//! What the polling agent shows of itself: the exporter for Prometheus and the socket of heartbeats, as ceilometer.conf asks for them.
+//! The polling agent's Prometheus exporter and heartbeat socket, configured by ceilometer.conf.
 
 use std::{path::Path, sync::Arc};
 
@@ -17,9 +17,9 @@ use crate::{
 
 const POLLING: &str = "polling";
 
-/// Bound when the agent is made, so that what cannot be had stops its start.
+/// Bound when the agent is created, so that a failure prevents its start.
 #[derive(Default)]
-pub struct Shown {
+pub struct Exports {
     pub exporter: Option<Arc<Exporter>>,
     pub heartbeats: Option<Arc<Heartbeats>>,
     listeners: Vec<TcpListener>,
@@ -27,10 +27,10 @@ pub struct Shown {
     socket: Option<HeartbeatSocket>,
 }
 
-/// At every path, as with Prometheus' client for Python.
-struct Polled(Arc<Exporter>);
+/// Served at every path, as `prometheus_client` for Python does.
+struct ExporterPage(Arc<Exporter>);
 
-impl Page for Polled {
+impl Page for ExporterPage {
     const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
 
     async fn text(&self, path: &str) -> Option<Result<String, String>> {
@@ -38,18 +38,18 @@ impl Page for Polled {
     }
 }
 
-impl Shown {
+impl Exports {
     /// Must be called within a Tokio runtime.
     pub fn new(config: &Config, namespaces: &[String]) -> Result<Self> {
-        let mut shown = Shown::default();
+        let mut exports = Exports::default();
         if config.bool(POLLING, "enable_prometheus_exporter") {
-            shown.exporter = Some(Arc::default());
-            shown.tls = tls(config)?.map(Arc::new);
+            exports.exporter = Some(Arc::default());
+            exports.tls = tls(config)?.map(Arc::new);
             for address in config.list(POLLING, "prometheus_listen_addresses") {
                 let (listener, at) = metrics::bound(&address)
                     .with_context(|| config.place(POLLING, "prometheus_listen_addresses"))?;
                 tracing::info!(address = %at, "showing what is polled to Prometheus");
-                shown.listeners.push(listener);
+                exports.listeners.push(listener);
             }
         }
         if let Some(directory) = config.text(POLLING, "heartbeat_socket_dir") {
@@ -57,17 +57,17 @@ impl Shown {
                 format!("{} = {directory}", config.place(POLLING, "heartbeat_socket_dir"))
             })?;
             tracing::info!(socket = %socket.path().display(), "telling heartbeats");
-            shown.socket = Some(socket);
-            shown.heartbeats = Some(Arc::default());
+            exports.socket = Some(socket);
+            exports.heartbeats = Some(Arc::default());
         }
-        Ok(shown)
+        Ok(exports)
     }
 
-    /// Answers those who ask, as long as what it returns is kept.
+    /// Serves until the returned guard is dropped.
     pub fn serve(self) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         if let Some(exporter) = self.exporter {
-            let page = Arc::new(Polled(exporter));
+            let page = Arc::new(ExporterPage(exporter));
             for listener in self.listeners {
                 tasks.spawn(metrics::serve(listener, self.tls.clone(), page.clone()));
             }
@@ -75,7 +75,7 @@ impl Shown {
         if let (Some(socket), Some(heartbeats)) = (self.socket, self.heartbeats) {
             tasks.spawn(async move {
                 if let Err(error) = socket.serve(heartbeats).await {
-                    tracing::error!(%error, "heartbeats are told no more");
+                    tracing::error!(%error, "the heartbeat socket has failed");
                 }
             });
         }
