@@ -124,7 +124,7 @@ class Back:
         client = self.world.client
         for number, methods in enumerate((["mean", "count"], ["mean", "count"], ["max"])):
             own = {"definition": [{"granularity": "1m", "points": 700}], "aggregation_methods": methods, "back_window": 1}
-            name = f"defined {next(self.numbers)}"
+            name = f"defined.{next(self.numbers)}"
             if number == 1:
                 path = f"/v1/resource/generic/{self.rng.choice(sorted(self.world.resources))}/metric"
                 client.post(path, {name: {"archive_policy": own, "unit": "x"}}).expect(200)

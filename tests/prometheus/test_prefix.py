@@ -7,9 +7,11 @@ import pytest
 
 from inputs.remote_write import label, sample, series, snappy
 from support.gnudi import Gnudi
+from support.process import wait_until
 
 PREFIX = "/prometheus"
 TIME = 1_750_000_000
+WRITE_HEADERS = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy", "X-Prometheus-Remote-Write-Version": "0.1.0"}
 
 
 @pytest.fixture(scope="module", params=["", "metrics"], ids=["root", "path prefix"])
@@ -22,7 +24,7 @@ def client(request, module_path):
         def ask(method, path, *args, **kwargs):
             return client.request(method, prefix + path, *args, **kwargs)
         message = snappy(series(label("__name__", "up"), label("instance", "h:1"), label("job", "j"), sample(1.5, TIME * 1000)))
-        ask("POST", PREFIX + "/api/v1/write", message).expect(204)
+        ask("POST", PREFIX + "/api/v1/write", message, headers=WRITE_HEADERS).expect(204)
         yield ask
 
 
@@ -40,8 +42,11 @@ def test_answers_are_the_same(client, path):
 
 def test_a_form_is_taken(client):
     form = urllib.parse.urlencode({"query": "up * 2", "time": TIME}).encode()
-    answer = client("POST", PREFIX + "/api/v1/query", form, headers={"Content-Type": "application/x-www-form-urlencoded"})
-    assert [found["value"] for found in answer.expect(200).json()["data"]["result"]] == [[TIME, "3"]]
+
+    def values():
+        answer = client("POST", PREFIX + "/api/v1/query", form, headers={"Content-Type": "application/x-www-form-urlencoded"})
+        return [found["value"] for found in answer.expect(200).json()["data"]["result"]]
+    assert wait_until(values, 20, "measures") == [[TIME, "3"]]
 
 
 def test_metrics_of_opentelemetry_are_taken(client):
@@ -49,8 +54,11 @@ def test_metrics_of_opentelemetry_are_taken(client):
     body = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "sent", "gauge": {"dataPoints": [point]}}]}]}]}
     client("POST", PREFIX + "/api/v1/otlp/v1/metrics", json.dumps(body).encode(),
            headers={"Content-Type": "application/json"}).expect(200)
-    found = client("GET", f"/api/v1/query?time={TIME + 1}&query=sent").expect(200).json()["data"]["result"]
-    assert [series["value"] for series in found] == [[TIME + 1, "7"]]
+
+    def values():
+        found = client("GET", f"/api/v1/query?time={TIME + 1}&query=sent").expect(200).json()["data"]["result"]
+        return [series["value"] for series in found]
+    assert wait_until(values, 20, "measures") == [[TIME + 1, "7"]]
 
 
 @pytest.mark.parametrize("path", ["", "/", "/v1/metric", "/v1", "/metrics", "/healthcheck", "/page/index.html",

@@ -61,7 +61,7 @@ def test_a_broker_that_restarts_loses_nothing_lasting(rabbitmq, gnudi, agent):
         sends[kind] = functools.partial(notify, rabbitmq.url(), topic=kind, **theirs)
         sends[kind]([polled([sample(resources[kind], volume=1)], kind)])
         wait_until(lambda kind=kind: len(stored(client, resources[kind])) == 1, TIMEOUT_S, "the first measure")
-        assert "declared otherwise" not in agents[kind].log()
+        assert "exists with other properties" not in agents[kind].log()
         assert agents[kind].stop() == 0
         # One that nobody can use lies in a queue that lasts, too.
         raw_bus(rabbitmq, [(f"{kind}.sample", envelope(bare([], event_type=None)))])
@@ -96,10 +96,10 @@ def test_queues_are_taken_as_they_are(rabbitmq, agent):
         kinds = rabbitmq.kinds()
         others = agent(rabbitmq, config=second + config, pipeline=NOWHERE).start()
         assert rabbitmq.kinds() == kinds
-        told = [plain_text(line) for line in others.log().splitlines() if "declared otherwise" in line]
+        told = [plain_text(line) for line in others.log().splitlines() if "exists with other properties" in line]
         queues = [line for line in told if "queue" in line and f"{topic}.sample" in line]
         assert len(queues) == 1 and taken in queues[0], (topic, told)
-        assert "declared otherwise" not in ones.log()
+        assert "exists with other properties" not in ones.log()
         notify(rabbitmq.url(), [polled([sample("r")], topic)], topic=topic, **options_of(topic))
         wait_until(lambda pair=(ones, others): sum(one.figure("acknowledged") for one in pair) == 1, TIMEOUT_S, topic)
         ones.stop(), others.stop()

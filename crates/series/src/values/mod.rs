@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(kind(|index| f64::from(index * 7919 % 1000) / 100.0), DECIMAL);
         assert_eq!(kind(|index| f64::from(index * 7919 % 1000) / 100.0 * 3.0), NEAR);
         assert_eq!(kind(|index| f64::from(index + 1000).sqrt()), ORDERED);
-        assert_eq!(kind(|index| f64::from(index / 50).sqrt()) & REPEATS, REPEATS);
+        assert_eq!(kind(|index| f64::from(index / 3 * 7919 % 1000 + 1000).sqrt()) & REPEATS, REPEATS);
     }
 
     #[test]

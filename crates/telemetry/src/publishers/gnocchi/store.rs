@@ -233,7 +233,7 @@ impl Store {
                     };
                     endpoint.ok_or_else(nowhere)?.to_string()
                 };
-                let headers = vec![("X-Auth-AuthHeader", value.to_string())];
+                let headers = vec![("X-Auth-Token", value.to_string())];
                 Ok(AuthHeader { endpoint, headers, value: value.to_string() })
             }
         }
