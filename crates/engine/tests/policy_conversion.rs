@@ -112,7 +112,7 @@ async fn a_conversion_goes_on_where_it_was_left() {
         let expected = if number + 3 >= METRICS { &LAST[..] } else { &ALL[..] };
         assert_eq!(counts(&engine, &indexer, number).await, expected, "{number}");
     }
-    // Whoever asks for a conversion that has ended asks for nothing.
+    // Advancing a conversion that has ended changes nothing.
     let ended = PolicyConversion { converted_to: None, ..conversion.clone() };
     engine.convert_next(ended).await.unwrap();
     assert_eq!(indexer.policy_conversions().await.unwrap(), []);

@@ -1,4 +1,4 @@
-//! HTTP as such: connections within limits, TLS, bodies, compression, CORS. What is asked and answered is an [`Application`]'s;
+//! HTTP: connections within limits, TLS, bodies, compression, CORS. Requests are handled by an [`Application`];
 //! this crate knows nothing of it.
 
 mod accept;

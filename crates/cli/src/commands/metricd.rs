@@ -24,10 +24,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     logging::start_service(&config, "metricd")?;
     super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
         super::ignore_hangup()?;
-        let figures = match metrics::address(args.metrics_listen.as_deref(), &config, "metricd") {
-            Some(address) => Some(metrics::listen(address).await?),
-            None => None,
-        };
+        let figures = metrics::bind(args.metrics_listen.as_deref(), &config, "metricd")?;
         let store = Store::open(&args.store, &config, None, RetryPolicy::configured(&config)).await?;
         store.mark_as_used().await?;
         let metricd = super::start_metricd(&store, &config);

@@ -59,17 +59,18 @@ pub fn address<'a>(argument: Option<&'a str>, config: &'a Config, section: &str)
     argument.or(config.text(section, "metrics_listen"))
 }
 
-/// Binds an address; [`serve`] accepts its connections.
-pub async fn listen(address: &str) -> Result<TcpListener> {
-    let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
-    tracing::info!(address = %listener.local_addr()?, "showing figures at /metrics");
-    Ok(listener)
+/// Binds [`address`], if there is one; [`serve`] accepts its connections. Must be called within a Tokio runtime.
+pub fn bind(argument: Option<&str>, config: &Config, section: &str) -> Result<Option<TcpListener>> {
+    let Some(address) = address(argument, config, section) else { return Ok(None) };
+    let (listener, at) = bound(address)?;
+    tracing::info!(address = %at, "showing figures at /metrics");
+    Ok(Some(listener))
 }
 
 /// Serves an agent's metrics if the command line or ceilometer.conf names an address, until the runtime ends.
-pub async fn serve_if_configured(argument: Option<&str>, config: &Config, registry: Registry) -> Result<()> {
-    if let Some(address) = address(argument, config, "agent") {
-        tokio::spawn(serve(listen(address).await?, None, Arc::new(registry)));
+pub fn serve_if_configured(argument: Option<&str>, config: &Config, registry: Registry) -> Result<()> {
+    if let Some(listener) = bind(argument, config, "agent")? {
+        tokio::spawn(serve(listener, None, Arc::new(registry)));
     }
     Ok(())
 }

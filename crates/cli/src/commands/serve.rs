@@ -82,10 +82,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let options = super::api::options(config, args, auth_mode, methods.clone())?;
     // Bind before anything is written: if the port is in use, nothing is left behind.
     let socket = bind(address)?;
-    let figures = match metrics::address(args.metrics_listen.as_deref(), config, "api") {
-        Some(address) => Some(metrics::listen(address).await?),
-        None => None,
-    };
+    let figures = metrics::bind(args.metrics_listen.as_deref(), config, "api")?;
     let store = Store::open_for_measures(&args.store, config, RetryPolicy::configured(config)).await?;
     store.mark_as_used().await?;
     if !args.skip_archive_policies_creation {

@@ -64,7 +64,7 @@ pub struct PollingCounts {
     pub last_round_ms: u64,
 }
 
-/// Shared with whoever shows them.
+/// Shared with the metrics page.
 pub type Counts = Arc<Mutex<PollingCounts>>;
 
 pub struct PollingAgent {

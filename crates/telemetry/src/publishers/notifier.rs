@@ -281,7 +281,7 @@ impl NotifierState {
         self.changed.notify_one();
     }
 
-    /// Sends the queue. The message being sent is not in the queue, so it is not dropped meanwhile.
+    /// Sends the queue. The message being sent is not in the queue, so a full queue does not drop it.
     async fn empty_queue(&self) {
         let mut pauses = Backoff::default();
         loop {

@@ -41,7 +41,7 @@ pub fn run(args: &AgentArgs) -> Result<()> {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = NotificationService::new(&config, None, &mut registry)?;
-        metrics::serve_if_configured(args.metrics_listen.as_deref(), &config, registry).await?;
+        metrics::serve_if_configured(args.metrics_listen.as_deref(), &config, registry)?;
         // On a worker thread: this one would have to be woken for every message.
         tokio::spawn(agent.run(until_stopped())).await?;
         tracing::info!("stopped");

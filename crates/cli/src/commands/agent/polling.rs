@@ -65,7 +65,7 @@ pub fn run(args: &PollingArgs) -> Result<()> {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = PollingService::new(&config, &args.polling_namespaces, &mut registry)?;
-        metrics::serve_if_configured(args.agent.metrics_listen.as_deref(), &config, registry).await?;
+        metrics::serve_if_configured(args.agent.metrics_listen.as_deref(), &config, registry)?;
         if args.once {
             agent.poll_once().await;
         } else {

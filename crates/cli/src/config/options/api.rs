@@ -73,8 +73,8 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: YAML file of limits of single projects in place of these: `id: {metrics_max: .., \
          measures_per_second: .., request_cost_per_second: ..}`; read at the start.");
     text metrics_listen("",
-        "gnudi: host:port where figures are shown, at /metrics. Unset: at /metrics of the API's own address, where \
-         whoever reaches the API sees them.");
+        "gnudi: host:port of /metrics, if not the API's own address, where every client of the API can read it \
+         without a password.");
     option project_figures(Kind::Bool, "false",
         "gnudi: show each project's usage at /metrics, even without limits. Everybody who can read /metrics \
          sees the projects' ids.");
