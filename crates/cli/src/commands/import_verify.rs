@@ -136,7 +136,7 @@ fn summary(report: &Report, options: Options, elapsed: Duration) -> String {
         lines.push(format!("  {nine_digits} percentiles of these are equal to nine digits"));
     }
     if *ignored > 0 {
-        lines.push(format!("  {ignored} expired values of std and rates are in one of them alone"));
+        lines.push(format!("  {ignored} expired values of std and rates differ, which is expected"));
     }
     lines.push(format!("  {differences} differences"));
     lines.join("\n") + "\n"

@@ -128,7 +128,7 @@ pub struct Report {
     pub values: u64,
     /// Percentiles equal to nine digits, but not to the last bit: not counted as differences.
     pub nine_digits: u64,
-    /// Expired rows of `std` and rates that only one side has: not counted as differences.
+    /// Expired rows of `std` and rates that differ: not counted as differences.
     pub ignored: u64,
     pub differences: u64,
 }

@@ -44,19 +44,18 @@ export function Editor(props: EditorProps) {
     const mine = ++asked.current;
     try {
       const next = await props.offersAt(input.current?.value ?? "", at);
-      const fitting = next.all.filter(({ text }) => text !== next.word && text.toLowerCase().includes(next.word.toLowerCase()));
       if (mine !== asked.current || document.activeElement !== input.current) return;
       setChosen(0);
-      setOffers(fitting.length ? { ...next, all: fitting.slice(0, OFFERED_MAX) } : null);
+      setOffers(fitting(next));
     } catch {
       setOffers(null); // Completion is help only: the server says what is wrong once it is asked.
     }
   };
   const take = ({ text }: Offer) => {
     if (!offers || !input.current) return;
-    const end = offers.from + offers.word.length;
-    const next = `${value.slice(0, offers.from)}${text}${value.slice(end)}`;
-    cursor.current = offers.from + text.length;
+    const { from, word } = offers;
+    const next = `${value.slice(0, from)}${text}${value.slice(from + word.length)}`;
+    cursor.current = from + text.length;
     asked.current += 1;
     setOffers(null);
     onValue(next);
@@ -107,7 +106,10 @@ export function Editor(props: EditorProps) {
           aria-controls={`${id}-offers`}
           aria-autocomplete="list"
           onInput={(event) => {
-            onValue(event.currentTarget.value);
+            const { value, selectionStart } = event.currentTarget;
+            onValue(value);
+            setChosen(0);
+            setOffers(offers && continued(offers, value, selectionStart));
             void look();
           }}
           onKeyDown={key}
@@ -134,6 +136,19 @@ export function Editor(props: EditorProps) {
       <p id={`${id}-mistakes`} class="mistakes" aria-live="polite">{[...new Set(mistakes.map(({ message }) => message))].map((message) => <span key={message}>{message}</span>)}</p>
     </div>
   );
+}
+
+/** The offers that the word fits, but for the word itself. */
+function fitting(offers: Offers): Offers | null {
+  const word = offers.word.toLowerCase();
+  const all = offers.all.filter(({ text }) => text !== offers.word && text.toLowerCase().includes(word));
+  return all.length ? { ...offers, all: all.slice(0, OFFERED_MAX) } : null;
+}
+
+/** What of the offers still fits once more of the word is typed: new ones take a request, and a key may come before its response. */
+function continued(offers: Offers, value: string, place: number): Offers | null {
+  const word = value.slice(offers.from, place);
+  return word.startsWith(offers.word) && !/[\s()]/.test(word) ? fitting({ ...offers, word }) : null;
 }
 
 /** The text with its mistakes marked, and the place where something is offered. */
