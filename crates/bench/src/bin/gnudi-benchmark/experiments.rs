@@ -43,14 +43,11 @@ R3: shared engines, with Gnocchi on the same
 engines --only redis --metrics 5000 --gnocchi-divisor 50 --seconds 1
 engines
 prometheus: Prometheus' API: remote write and queries
-prometheus --quick
 prometheus
-growth: growth: metrics and workers; at full scale also stored points and sacks
-growth --only metrics,workers
-growth --scale full --only metrics,points,sacks,workers
-growth: disk of a metric's history
-growth --only disk
-growth --scale full --only disk
+prometheus
+growth: growth to a million metrics, disk of a history, and what a cloud takes; at full scale also points, sacks and workers
+growth --scale full --only metrics,disk
+growth --scale full
 growth: what the validation of tokens costs, with a warm cache
 authentication --rounds 5 --turn-ms 300
 authentication --rounds 30

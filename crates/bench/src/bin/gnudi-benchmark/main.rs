@@ -9,6 +9,7 @@ mod body;
 mod commands;
 mod context;
 mod disk;
+mod documents;
 mod experiments;
 mod machine;
 mod measurement;

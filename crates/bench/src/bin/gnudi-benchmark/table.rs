@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use crate::{
-    findings::{Findings, Table},
+    findings::Table,
     measurement::{Measurement, Row, Unit},
     peers::Peer,
 };
@@ -166,20 +166,20 @@ pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
     text
 }
 
-/// Tables and notes in Markdown.
-pub fn markdown(findings: &Findings) -> String {
+/// Tables and notes of findings in Markdown.
+pub fn markdown(tables: &[Table], notes: &[String], partial: Option<&str>) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
         format!("| {} |\n", cells.join(" | "))
     };
     let mut text = String::new();
-    for Table { title, headings, rows } in &findings.tables {
+    for Table { title, headings, rows } in tables {
         text.extend([title, "\n\n", &line(headings), &line(&vec!["---".to_owned(); headings.len()])]);
         text.extend(rows.iter().map(|row| line(row)));
         text.push('\n');
     }
-    let partial = findings.partial.iter().map(|reason| format!("- partial: {reason}\n"));
-    text.extend(findings.notes.iter().map(|note| format!("- {note}\n")).chain(partial));
+    let partial = partial.map(|reason| format!("- partial: {reason}\n"));
+    text.extend(notes.iter().map(|note| format!("- {note}\n")).chain(partial));
     text
 }
 
@@ -211,14 +211,8 @@ mod tests {
 
     #[test]
     fn tables_are_markdown() {
-        let mut findings = Findings::default();
-        findings.tables.push(Table::new(
-            "Speed",
-            "server | rate",
-            [vec!["a|b".to_owned(), "1/s".to_owned()]],
-        ));
-        findings.note("noted");
-        let text = markdown(&findings);
+        let speed = Table::new("Speed", "server | rate", [vec!["a|b".to_owned(), "1/s".to_owned()]]);
+        let text = markdown(&[speed], &["noted".to_owned()], None);
         assert_eq!(text, "Speed\n\n| server | rate |\n| --- | --- |\n| a\\|b | 1/s |\n\n- noted\n");
     }
 

@@ -69,7 +69,8 @@ impl Benchmark {
         };
         let exit_code = findings.exit_code();
         if self.markdown {
-            print!("{}", table::markdown(&findings));
+            let Findings { tables, notes, partial, .. } = &findings;
+            print!("{}", table::markdown(tables, notes, partial.as_deref()));
         } else {
             self.printing.print(findings)?;
         }

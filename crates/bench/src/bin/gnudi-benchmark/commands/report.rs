@@ -11,7 +11,7 @@ use clap::Args;
 use super::parse_options;
 use crate::{
     context::Context,
-    experiments,
+    documents, experiments,
     machine::Machine,
     page,
     peers::Peer,
@@ -41,9 +41,12 @@ pub struct ReportOptions {
     /// File for the page, a self-contained HTML file.
     #[arg(long, value_name = "FILE", default_value = "target/bench/report.html")]
     pub page: PathBuf,
-    /// Do not measure: make the page of existing results.
+    /// Do not measure: make the page, and update documents, from existing results.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "output"])]
     pub from: Option<PathBuf>,
+    /// Directory of Markdown files whose blocks of figures are replaced with those of this run.
+    #[arg(long, value_name = "DIR")]
+    pub documents: Option<PathBuf>,
     /// Threads of the load generator.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
@@ -80,9 +83,10 @@ impl ReportOptions {
 /// and do not affect the rest; an interrupted run keeps its results.
 pub fn run(options: &ReportOptions, context: &mut Context) -> Result<()> {
     if let Some(from) = &options.from {
-        write_page(&Results::read(from)?, &options.page)?;
+        let results = Results::read(from)?;
+        write_page(&results, &options.page)?;
         println!("page: {}", options.page.display());
-        return Ok(());
+        return update_documents(&results, options);
     }
     println!("{}", preface(options));
     let start = Instant::now();
@@ -111,7 +115,7 @@ pub fn run(options: &ReportOptions, context: &mut Context) -> Result<()> {
     print!("{}", outcome(&results));
     println!("results: {}\npage: {}", options.output.display(), options.page.display());
     match results.failures.len() {
-        0 => Ok(()),
+        0 => update_documents(&results, options),
         count => bail!("{count} rows or groups of rows failed"),
     }
 }
@@ -148,6 +152,14 @@ fn write(results: &mut Results, start: Instant, options: &ReportOptions) -> Resu
 
 fn write_page(results: &Results, path: &Path) -> Result<()> {
     write_file(path, page::render(results).as_bytes())
+}
+
+fn update_documents(results: &Results, options: &ReportOptions) -> Result<()> {
+    let Some(directory) = &options.documents else { return Ok(()) };
+    for path in documents::update(directory, results)? {
+        println!("document: {}", path.display());
+    }
+    Ok(())
 }
 
 /// What is missing, as lines.

@@ -5,7 +5,7 @@
 pub mod html;
 mod published;
 mod rows;
-mod words;
+pub mod words;
 
 use gnudi_model::Timestamp;
 
@@ -78,6 +78,7 @@ fn head(results: &Results) -> String {
         out += "</div>\n";
     }
     let mut words = words::standings(&results.measurements, &peers(results));
+    words.extend(words::figures(&results.measurements));
     words.extend(words::aims(&results.measurements));
     if !words.is_empty() {
         out += "<h2 id=\"words\">What the figures say</h2>\n";
@@ -120,7 +121,7 @@ fn contents() -> String {
 }
 
 /// The known servers of the run, in order.
-fn peers(results: &Results) -> Vec<Peer> {
+pub fn peers(results: &Results) -> Vec<Peer> {
     results.servers.iter().filter_map(|server| Peer::from_name(&server.name)).collect()
 }
 

@@ -144,10 +144,79 @@ pub fn aims(measurements: &[Measurement]) -> Vec<String> {
     aims.into_iter().filter_map(sentence).collect()
 }
 
+/// An aim for gnudi's figure in a row: a rate, or an amount of memory that it may take.
+struct FigureAim {
+    row: &'static str,
+    variant: Option<&'static str>,
+    figure: f64,
+}
+
+const fn aim(row: &'static str, figure: f64) -> FigureAim {
+    FigureAim { row, variant: None, figure }
+}
+
+const FIGURE_AIMS: [FigureAim; 18] = [
+    aim("push-5000", 10e6),
+    FigureAim { row: "push-5000", variant: Some("arrow"), figure: 40e6 },
+    aim("push-1-c64", 40e3),
+    aim("create", 20e3),
+    aim("show", 40e3),
+    aim("resource-create", 10e3),
+    aim("resource-show", 40e3),
+    aim("resource-search", 200.0),
+    aim("read", 10e6),
+    FigureAim { row: "read", variant: Some("raw"), figure: 40e6 },
+    FigureAim { row: "read-year", variant: Some("arrow"), figure: 200e6 },
+    FigureAim { row: "read-year", variant: Some("raw, arrow"), figure: 200e6 },
+    aim("aggregate", 10e6),
+    // A day of 100,000 resources by five minutes in a second.
+    aim("aggregate-resources", 28.8e6),
+    aim("process", 600e3),
+    aim("stream", 120e3),
+    aim("memory", 150e6),
+    aim("memory-restart", 150e6),
+];
+
+/// Which aims gnudi's figures meet, as sentences, in the order of the aims.
+pub fn figures(measurements: &[Measurement]) -> Vec<String> {
+    let sentence = |aim: &FigureAim| {
+        let found = measurements.iter().find(|found| {
+            found.peer == Peer::Gnudi && found.row == aim.row && found.variant.as_deref() == aim.variant
+        })?;
+        let row = rows::all().find(|row| row.key == aim.row)?;
+        let (wanted, is_met) = match row.unit {
+            Unit::Bytes => (format!("{} or less", table::bytes(aim.figure)), found.figure() <= aim.figure),
+            _ => (table::short(aim.figure) + "/s", found.figure() >= aim.figure),
+        };
+        let variant = aim.variant.map_or_else(String::new, |variant| format!(" ({variant})"));
+        let verdict = if is_met { "met" } else { "missed" };
+        Some(format!("{}{variant}: {}; aim {wanted}: {verdict}.", row.title, table::figure(found)))
+    };
+    FIGURE_AIMS.iter().filter_map(sentence).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::measurement::sample;
+
+    #[test]
+    fn every_aim_is_for_a_row() {
+        for aim in &FIGURE_AIMS {
+            assert!(rows::all().any(|row| row.key == aim.row), "{}", aim.row);
+        }
+    }
+
+    #[test]
+    fn figures_are_compared_with_aims() {
+        assert_eq!(
+            figures(&measurements()),
+            [
+                "create metric, 48 connections: 3.00k/s; aim 20.0k/s: missed.",
+                "memory with 20,000 idle metrics (medium): 100B; aim 150MB or less: met.",
+            ]
+        );
+    }
 
     fn measurements() -> Vec<Measurement> {
         let measured = |row, peer, unit, rate| sample(row, peer, unit, rate, 1.0);

@@ -47,25 +47,32 @@ type Curve = Vec<(usize, Sample)>;
 
 pub fn run(options: &GrowthOptions, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new("Throughput, memory and disk of gnudi against what grows, each alone");
-    let bench = Bench::new(report::ReportOptions::default(), context);
     findings.note("disk: with what the log of measures keeps reserved, but for the disk of histories");
+    let mut study = Study {
+        bench: Bench::new(report::ReportOptions::default(), context),
+        scale: options.scale,
+        findings,
+        by_metrics: Curve::new(),
+        history_bytes: None,
+    };
     for kind in &options.only {
-        if context.stop.is_set() {
+        if study.bench.context.stop.is_set() {
             break;
         }
-        let measure = match kind {
-            Dimension::Metrics => metrics,
-            Dimension::Points => points,
-            Dimension::Sacks => sacks,
-            Dimension::Workers => workers,
-            Dimension::Disk => disk,
+        let outcome = match kind {
+            Dimension::Metrics => study.metrics(),
+            Dimension::Points => study.points(),
+            Dimension::Sacks => study.sacks(),
+            Dimension::Workers => study.workers(),
+            Dimension::Disk => study.disk(),
         };
-        let outcome = measure(&bench, options.scale, &mut findings);
         // Checks fail after an interruption.
-        if !context.stop.is_set() {
+        if !study.bench.context.stop.is_set() {
             outcome?;
         }
     }
+    study.plan();
+    let mut findings = study.findings;
     context.mark_partial(&mut findings, "the run was interrupted");
     Ok(findings)
 }
@@ -91,103 +98,176 @@ fn curve(
     (taken, Ok(()))
 }
 
-fn metrics(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
-    let places: &[usize] = match scale {
-        Scale::Small => &[1_000, 5_000, 20_000, 50_000],
-        Scale::Full => &[1_000, 10_000, 100_000, 300_000, 1_000_000],
-    };
-    let trial = Trial { metrics: 0, measures: 500_000 };
-    let (taken, outcome) = curve(bench, "metrics", places, |metrics| trial.at_metrics(bench, metrics));
-    tell(findings, "metrics of policy medium, a measure each a call", &taken);
-    findings.plots.push(memory_plot("metrics", &taken));
-    if let [(few, first), .., (many, last)] = &taken[..] {
-        let per_metric = (last.memory_bytes - first.memory_bytes) / (many - few) as f64;
-        findings.compare("memory for each further metric", Value::Bytes(per_metric.max(0.0) as u64));
-        let percent = Value::Percent(100.0 * last.work.rate() / first.work.rate());
-        findings.compare(format!("processed with {many} metrics, of the rate with {few}"), percent);
+/// Policy whose history is planned for.
+const PLANNED_POLICY: &str = "medium";
+/// Metrics of a planned server.
+const SERVER_METRICS: usize = 30;
+
+/// One run of the command.
+struct Study<'a> {
+    bench: Bench<'a>,
+    scale: Scale,
+    findings: Findings,
+    by_metrics: Curve,
+    /// Disk of a metric with a full history in the planned policy.
+    history_bytes: Option<f64>,
+}
+
+impl Study<'_> {
+    fn metrics(&mut self) -> Result<()> {
+        let places: &[usize] = match self.scale {
+            Scale::Small => &[1_000, 5_000, 20_000, 50_000],
+            Scale::Full => &[1_000, 10_000, 100_000, 300_000, 1_000_000],
+        };
+        let trial = Trial { metrics: 0, measures: 500_000 };
+        let (taken, outcome) =
+            curve(&self.bench, "metrics", places, |metrics| trial.at_metrics(&self.bench, metrics));
+        tell(&mut self.findings, "metrics of policy medium, a measure each a call", &taken);
+        self.findings.plots.push(memory_plot("metrics", &taken));
+        if let [(few, first), .., (many, last)] = &taken[..] {
+            let per_metric = Value::Bytes(further_metric_bytes(&taken) as u64);
+            self.findings.compare("memory for each further metric", per_metric);
+            let percent = Value::Percent(100.0 * last.work.rate() / first.work.rate());
+            self.findings.compare(format!("processed with {many} metrics, of the rate with {few}"), percent);
+        }
+        self.by_metrics = taken;
+        outcome
     }
-    outcome
-}
 
-fn points(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
-    let places: &[usize] = match scale {
-        Scale::Small => &[60, 1_000, 10_000],
-        Scale::Full => &[60, 1_000, 10_000, 100_000],
-    };
-    let trial = Trial { metrics: 200, measures: 120_000 };
-    let mut store = trial.store_of_points(bench)?;
-    let (taken, outcome) =
-        curve(bench, "points stored in a metric", places, |points| store.at_points(bench, points));
-    tell(findings, "points already stored in each of 200 metrics", &taken);
-    outcome
-}
+    fn points(&mut self) -> Result<()> {
+        let places: &[usize] = match self.scale {
+            Scale::Small => &[60, 1_000, 10_000],
+            Scale::Full => &[60, 1_000, 10_000, 100_000],
+        };
+        let trial = Trial { metrics: 200, measures: 120_000 };
+        let mut store = trial.store_of_points(&self.bench)?;
+        let (taken, outcome) = curve(&self.bench, "points stored in a metric", places, |points| {
+            store.at_points(&self.bench, points)
+        });
+        tell(&mut self.findings, "points already stored in each of 200 metrics", &taken);
+        outcome
+    }
 
-fn sacks(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
-    let metrics = if scale == Scale::Small { 10_000 } else { 50_000 };
-    let trial = Trial { metrics, measures: 500_000 };
-    let (taken, outcome) = curve(bench, "sacks", &[16, 128, 1_024, 16_384], |sacks| {
-        trial.configured(bench, &format!("[incoming]\nsacks = {sacks}\n"))
-    });
-    tell(findings, &format!("sacks, {metrics} metrics"), &taken);
-    findings.plots.push(memory_plot(&format!("sacks, {metrics} metrics"), &taken));
-    outcome
-}
+    fn sacks(&mut self) -> Result<()> {
+        let metrics = if self.scale == Scale::Small { 10_000 } else { 50_000 };
+        let trial = Trial { metrics, measures: 500_000 };
+        let (taken, outcome) = curve(&self.bench, "sacks", &[16, 128, 1_024, 16_384], |sacks| {
+            trial.configured(&self.bench, &format!("[incoming]\nsacks = {sacks}\n"))
+        });
+        tell(&mut self.findings, &format!("sacks, {metrics} metrics"), &taken);
+        self.findings.plots.push(memory_plot(&format!("sacks, {metrics} metrics"), &taken));
+        outcome
+    }
 
-fn workers(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let places: Vec<usize> = std::iter::successors(Some(1), |count| Some(2 * count))
-        .take_while(|&count| count <= 2 * processors)
-        .collect();
-    let metrics = if scale == Scale::Small { 10_000 } else { 50_000 };
-    let trial = Trial { metrics, measures: 1_000_000 };
-    let (taken, outcome) = curve(bench, "workers", &places, |workers| {
-        trial.configured(bench, &format!("[metricd]\nworkers = {workers}\n"))
-    });
-    tell(findings, &format!("workers, {metrics} metrics, {processors} processors"), &taken);
-    outcome
-}
+    fn workers(&mut self) -> Result<()> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let places: Vec<usize> = std::iter::successors(Some(1), |count| Some(2 * count))
+            .take_while(|&count| count <= 2 * processors)
+            .collect();
+        let metrics = if self.scale == Scale::Small { 10_000 } else { 50_000 };
+        let trial = Trial { metrics, measures: 1_000_000 };
+        let (taken, outcome) = curve(&self.bench, "workers", &places, |workers| {
+            trial.configured(&self.bench, &format!("[metricd]\nworkers = {workers}\n"))
+        });
+        tell(&mut self.findings, &format!("workers, {metrics} metrics, {processors} processors"), &taken);
+        outcome
+    }
 
-fn disk(bench: &Bench, scale: Scale, findings: &mut Findings) -> Result<()> {
-    let metrics = if scale == Scale::Small { 10 } else { 40 };
-    let mut table = Table::new(
-        format!("on disk: {metrics} metrics that hold all that their policy keeps, with all its methods"),
-        "policy | bytes a metric | points kept a metric | bytes a point with all its methods",
-        [],
-    );
-    let mut outcome = Ok(());
-    for history in &trial::HISTORIES {
-        eprintln!("growth: a full history in policy {}", history.policy);
-        match trial::history_bytes(bench, history, metrics) {
-            Ok(stored) => {
-                let each = stored / metrics as f64;
-                table.rows.push(vec![
-                    history.policy.to_owned(),
-                    bytes(each),
-                    history.points_kept.to_string(),
-                    bytes(each / history.points_kept as f64),
-                ]);
-                let name = format!("a full history in policy {}, a metric", history.policy);
-                findings.compare(name, Value::Bytes(each as u64));
+    fn disk(&mut self) -> Result<()> {
+        let metrics = if self.scale == Scale::Small { 10 } else { 40 };
+        let mut table = Table::new(
+            format!("on disk: {metrics} metrics that hold all that their policy keeps, with all its methods"),
+            "policy | bytes a metric | points kept a metric | bytes a point with all its methods",
+            [],
+        );
+        let mut outcome = Ok(());
+        for history in &trial::HISTORIES {
+            eprintln!("growth: a full history in policy {}", history.policy);
+            match trial::history_bytes(&self.bench, history, metrics) {
+                Ok(stored) => {
+                    let each = stored / metrics as f64;
+                    table.rows.push(vec![
+                        history.policy.to_owned(),
+                        bytes(each),
+                        history.points_kept.to_string(),
+                        bytes(each / history.points_kept as f64),
+                    ]);
+                    let name = format!("a full history in policy {}, a metric", history.policy);
+                    self.findings.compare(name, Value::Bytes(each as u64));
+                    if history.policy == PLANNED_POLICY {
+                        self.history_bytes = Some(each);
+                    }
+                }
+                Err(error) => outcome = Err(error),
             }
-            Err(error) => outcome = Err(error),
+            if self.bench.context.stop.is_set() || outcome.is_err() {
+                break;
+            }
         }
-        if bench.context.stop.is_set() || outcome.is_err() {
-            break;
-        }
+        self.findings.tables.push(table);
+        outcome
     }
-    findings.tables.push(table);
-    outcome
+
+    /// What clouds of some sizes take, by arithmetic from the measured figures.
+    fn plan(&mut self) {
+        let (Some(history_bytes), Some((_, first)), Some((most, _))) =
+            (self.history_bytes, self.by_metrics.first(), self.by_metrics.last())
+        else {
+            return;
+        };
+        let each_bytes = further_metric_bytes(&self.by_metrics);
+        let rows = [1_000, 10_000, 33_000, 100_000, 333_000].map(|servers| {
+            let metrics = servers * SERVER_METRICS;
+            let measures_a_second = metrics as f64 / 60.0;
+            let seconds = cpu_seconds_at(&self.by_metrics, metrics);
+            let processors = seconds.map(|seconds| measures_a_second * seconds);
+            let extrapolated = if metrics > *most { " (extrapolated)" } else { "" };
+            vec![
+                servers.to_string(),
+                format!("{metrics}{extrapolated}"),
+                short(measures_a_second),
+                processors.map_or("-".to_owned(), short),
+                bytes(first.memory_bytes + each_bytes * metrics as f64),
+                bytes(history_bytes * metrics as f64),
+            ]
+        });
+        self.findings.tables.push(Table::new(
+            format!(
+                "clouds polled by the minute: {SERVER_METRICS} metrics a server, policy {PLANNED_POLICY}; \
+                 computed from the figures above"
+            ),
+            "servers | metrics | measures/s | processors | memory | disk when full",
+            rows,
+        ));
+    }
+}
+
+/// Memory for a further metric, from the first sample to the last.
+fn further_metric_bytes(by_metrics: &Curve) -> f64 {
+    match &by_metrics[..] {
+        [(few, first), .., (many, last)] => {
+            ((last.memory_bytes - first.memory_bytes) / (many - few) as f64).max(0.0)
+        }
+        _ => 0.0,
+    }
+}
+
+/// Processor seconds of a measure with so many metrics: of the next larger sample, else of the last.
+fn cpu_seconds_at(by_metrics: &Curve, metrics: usize) -> Option<f64> {
+    let (_, sample) = by_metrics.iter().find(|(count, _)| *count >= metrics).or(by_metrics.last())?;
+    sample.cpu_seconds_a_measure()
 }
 
 /// A table, and a plot of the rates.
 fn tell(findings: &mut Findings, what: &str, taken: &Curve) {
-    let cpu_us = |sample: &Sample| Some(1e6 * sample.work.cpu_seconds? / sample.work.measures);
     let rows = taken.iter().map(|(place, sample)| {
         vec![
             place.to_string(),
             short(sample.work.accepted()) + "/s",
             short(sample.work.rate()) + "/s",
-            cpu_us(sample).map_or("-".to_owned(), |us| format!("{us:.2} us")),
+            sample
+                .cpu_seconds_a_measure()
+                .map_or("-".to_owned(), |seconds| format!("{:.2} us", 1e6 * seconds)),
             bytes(sample.memory_bytes),
             bytes(sample.disk_bytes),
             sample.read_us.map_or("-".to_owned(), |us| format!("{} us", short(us))),
@@ -232,25 +312,38 @@ mod tests {
     use super::*;
     use crate::rows::process::Processed;
 
-    #[test]
-    fn a_curve_becomes_a_table_and_a_plot() {
-        let sample = |seconds| Sample {
+    fn sample(seconds: f64) -> Sample {
+        Sample {
             work: Processed {
                 measures: 1_000.0,
                 pushed: Duration::from_secs_f64(seconds / 2.0),
                 elapsed: Duration::from_secs_f64(seconds),
-                cpu_seconds: Some(0.001),
+                cpu_seconds: Some(seconds / 1_000.0),
             },
-            memory_bytes: 2e6,
+            memory_bytes: 2e6 * seconds,
             disk_bytes: 3e6,
             read_us: None,
-        };
+        }
+    }
+
+    #[test]
+    fn what_lies_between_samples_costs_what_the_next_larger_does() {
+        let curve = vec![(1_000, sample(1.0)), (1_001_000, sample(3.0))];
+        assert_eq!(further_metric_bytes(&curve), 4.0);
+        for (metrics, us) in [(10, 1.0), (1_000, 1.0), (1_001, 3.0), (5_000_000, 3.0)] {
+            assert_eq!(cpu_seconds_at(&curve, metrics), Some(us / 1e6), "{metrics}");
+        }
+        assert_eq!((further_metric_bytes(&vec![]), cpu_seconds_at(&vec![], 1)), (0.0, None));
+    }
+
+    #[test]
+    fn a_curve_becomes_a_table_and_a_plot() {
         let mut findings = Findings::default();
         tell(&mut findings, "sacks, 10 metrics", &vec![(16, sample(1.0)), (128, sample(2.0))]);
         assert_eq!(findings.tables[0].headings[0], "sacks");
         assert_eq!(
             findings.tables[0].rows[1],
-            ["128", "1.00k/s", "500/s", "1.00 us", "2.00MB", "3.00MB", "-"]
+            ["128", "1.00k/s", "500/s", "2.00 us", "4.00MB", "3.00MB", "-"]
         );
         assert_eq!(findings.plots[0].lines[1].points, [(16.0, 1_000.0), (128.0, 500.0)]);
     }

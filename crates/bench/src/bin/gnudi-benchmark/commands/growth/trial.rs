@@ -35,6 +35,13 @@ pub struct Sample {
     pub read_us: Option<f64>,
 }
 
+impl Sample {
+    /// `None` if the server's processes cannot be read.
+    pub fn cpu_seconds_a_measure(&self) -> Option<f64> {
+        Some(self.work.cpu_seconds? / self.work.measures)
+    }
+}
+
 /// The work of a sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trial {
