@@ -121,9 +121,9 @@ fuzz-diff: quick .venv/installed ## compare ROUNDS random sequences (1000) of ea
 	$(CARGO) build --profile quick --locked -p gnudi-series --example cross
 	$(PYTEST) $(FUZZ_DIFF) -s --rounds $(ROUNDS) --timeout 0
 
-bench: build ## repeat the published tables on gnudi and its peers, as a page (ARGS="--only push")
+bench: build ## measure gnudi and its peers, as a page and as the figures of docs/ (ARGS="--only push" instead: these rows, as a page)
 	crates/bench/install-peers
-	target/release/gnudi-benchmark report $(ARGS)
+	target/release/gnudi-benchmark report $(or $(ARGS),--documents docs)
 
 # What the black-box tests need: system packages, then a virtual environment with pinned versions.
 .venv/installed: tests/requirements.txt tests/constraints.txt scripts/install-test-deps
