@@ -123,7 +123,7 @@ fuzz-diff: quick .venv/installed ## compare ROUNDS random sequences (1000) of ea
 
 bench: build ## measure gnudi and its peers, as a page and as the figures of docs/ (ARGS="--only push" instead: these rows, as a page)
 	crates/bench/install-peers
-	target/release/gnudi-benchmark report $(or $(ARGS),--documents docs)
+	target/release/gnudi-benchmark report $(or $(ARGS),--documents docs,README.md)
 
 # What the black-box tests need: system packages, then a virtual environment with pinned versions.
 .venv/installed: tests/requirements.txt tests/constraints.txt scripts/install-test-deps

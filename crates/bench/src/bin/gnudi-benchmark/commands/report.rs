@@ -44,9 +44,9 @@ pub struct ReportOptions {
     /// Do not measure: make the page, and update documents, from existing results.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "output"])]
     pub from: Option<PathBuf>,
-    /// Directory of Markdown files whose blocks of figures are replaced with those of this run.
-    #[arg(long, value_name = "DIR")]
-    pub documents: Option<PathBuf>,
+    /// Markdown files, or directories of them, whose blocks of figures are replaced with those of this run.
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    pub documents: Vec<PathBuf>,
     /// Threads of the load generator.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
@@ -155,9 +155,10 @@ fn write_page(results: &Results, path: &Path) -> Result<()> {
 }
 
 fn update_documents(results: &Results, options: &ReportOptions) -> Result<()> {
-    let Some(directory) = &options.documents else { return Ok(()) };
-    for path in documents::update(directory, results)? {
-        println!("document: {}", path.display());
+    if !options.documents.is_empty() {
+        for path in documents::update(&options.documents, results)? {
+            println!("document: {}", path.display());
+        }
     }
     Ok(())
 }
