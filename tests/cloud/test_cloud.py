@@ -16,6 +16,7 @@ from cloud import configuration
 from cloud.stack import Stack, answers, document
 from cloud.stand_ins import StandIn
 from monitoring import files
+from page import browser
 from support import cloud_venv, mounts
 from support.keystone import Keystone
 from support.rabbitmq import Rabbitmq
@@ -79,6 +80,7 @@ def test_from_the_first_service_to_the_alarm(stack, stand_in, tmp_path):
     server = boot(stack, world, image)
     start_polling_of(stack, world, server, image, tmp_path)
     project_sees_its_instance(stack, world, server)
+    page_shows_it(stack, world, server)
     alarms_fire(stack, world, server, stand_in())
     usage_is_rated(stack, world)
     instance_ends(stack, world, server)
@@ -195,6 +197,12 @@ def project_sees_its_instance(stack, world, server):
     instances = dict(files.expressions(files.dashboard("openstack-instances"), "20m", "1h"))["Instances"]
     answer = stack.request("gnocchi", world.token, "GET", "/api/v1/query?" + urllib.parse.urlencode({"query": instances}))
     assert [(one["metric"], one["value"][1]) for one in document(answer)["data"]["result"]] == [({"project": world.project.id}, "1")]
+
+
+def page_shows_it(stack, world, server):
+    """In a browser, to the member with a token."""
+    browser.node(browser.TESTS / "cloud" / "instance.mjs", f"http://127.0.0.1:{stack.ports['gnocchi']}", server["id"], server["name"], "vcpus", "cpu",
+                 TOKEN=world.token)
 
 
 def alarms_fire(stack, world, server, called):

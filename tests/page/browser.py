@@ -17,8 +17,12 @@ def names():
 
 def run(name):
     """Runs a file of `ui/test` to its end."""
-    node = shutil.which("node")
-    assert node, "missing: node 18 or newer and npm"
-    done = subprocess.run([node, "--test", TESTS / f"{name}.test.mjs"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-                          env={**os.environ, "GNUDI_BIN": str(program.binary())})
+    node("--test", TESTS / f"{name}.test.mjs", GNUDI_BIN=str(program.binary()))
+
+
+def node(*words, **environment):
+    """Runs a program of `ui/test` to its end."""
+    found = shutil.which("node")
+    assert found, "missing: node 18 or newer and npm"
+    done = subprocess.run([found, *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env={**os.environ, **environment})
     assert done.returncode == 0, done.stdout + done.stderr

@@ -31,11 +31,11 @@ def test_binary(directory, name):
     return program
 
 
-def program(name):
-    """The program of the folder of this name; Go compiles only what has changed."""
+def program(name, package=".", tags=()):
+    """A program of the module in the folder `name`; Go compiles only what has changed."""
     BUILT.mkdir(parents=True, exist_ok=True)
     built = BUILT / name
-    go("build", "-o", built, ".", directory=HERE / name)
+    go("build", "-tags", ",".join(tags), "-o", built, package, directory=HERE / name)
     return built
 
 

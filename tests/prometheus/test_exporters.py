@@ -1,5 +1,5 @@
-"""The OpenTelemetry collector, built of its own modules: what it exports by OTLP over HTTP and by remote write is stored, and read back by
-PromQL."""
+"""The OpenTelemetry collector and Telegraf, built of their own modules: what they export by OTLP over HTTP, by remote write and by InfluxDB's
+protocol is stored, and read back by PromQL."""
 
 import json
 import time
@@ -9,13 +9,14 @@ import pytest
 from prometheus import golang
 from prometheus.oracle import ask
 from support.gnudi import Gnudi
-from support.http import Client, basic
+from support.http import Client, basic, create_policy
 from support.process import Process, free_port, wait_until
 
 pytestmark = pytest.mark.long
 
 TIMEOUT_S = 60
 AUTHORIZATION = basic("admin")["Authorization"]
+TELEGRAF_PLUGINS = ["inputs.http_listener_v2", "parsers.influx", "outputs.http", "outputs.influxdb", "serializers.prometheusremotewrite"]
 POINTS = [(0, 1.5, 10), (15, -2.25, 17), (30, 0.1, 17)]
 
 
@@ -48,6 +49,19 @@ def read_back(server, query, start):
     wait_until(complete, TIMEOUT_S, query)
     (labels, found), = values(server, query, start).items()
     return dict(labels), found
+
+
+def ready(process, port):
+    """A client of a process, once it answers."""
+    client = Client("127.0.0.1", port)
+
+    def answers():
+        try:
+            return client.get("/").status == 404
+        except OSError:
+            return False
+    process.wait_ready(answers, TIMEOUT_S)
+    return client
 
 
 def exporters(port):
@@ -95,14 +109,7 @@ def test_collector(server, start, tmp_path, exporter):
     (tmp_path / "collector.yaml").write_text(json.dumps(config))
     collector = Process([program, f"--config=file:{tmp_path / 'collector.yaml'}"], tmp_path / "collector.log")
     try:
-        client = Client("127.0.0.1", port)
-
-        def is_ready():
-            try:
-                return client.get("/").status == 404
-            except OSError:
-                return False
-        collector.wait_ready(is_ready, TIMEOUT_S)
+        client = ready(collector, port)
         client.post("/v1/metrics", message(start)).expect(200)
         labels, found = read_back(server, "room_temperature_celsius", start)
         assert found == [value for _, value, _ in POINTS]
@@ -117,3 +124,55 @@ def test_collector(server, start, tmp_path, exporter):
     finally:
         collector.terminate()
     assert "error" not in collector.log(), collector.log()
+
+
+def telegraf_output(name, port):
+    """Telegraf's configuration of an output that sends to gnudi."""
+    if name == "influxdb":
+        return f"""
+            urls = ["http://127.0.0.1:{port}/v1/influxdb"]
+            database = "shop"
+            username = "admin"
+            """
+    return f"""
+        url = "http://127.0.0.1:{port}/prometheus/api/v1/write"
+        data_format = "prometheusremotewrite"
+        [outputs.http.headers]
+          Authorization = "{AUTHORIZATION}"
+          Content-Type = "application/x-protobuf"
+          Content-Encoding = "snappy"
+          X-Prometheus-Remote-Write-Version = "0.1.0"
+        """
+
+
+@pytest.mark.parametrize(("output", "query"), [
+    ("http", 'room_temperature{zone="north"}'),
+    ("influxdb", '{"room.temperature@zone=north"}'),
+])
+def test_telegraf(server, start, tmp_path, output, query):
+    program = golang.program("telegraf", "github.com/influxdata/telegraf/cmd/telegraf", ["custom", *TELEGRAF_PLUGINS])
+    create_policy(server.client(), "seconds", [("1s", 3600)])
+    server.client().post("/v1/archive_policy_rule", {"name": "all", "metric_pattern": "*", "archive_policy_name": "seconds"}).expect(201)
+    port = free_port()
+    config = f"""
+        [agent]
+          interval = "1s"
+          flush_interval = "1s"
+          omit_hostname = true
+        [[inputs.http_listener_v2]]
+          service_address = "tcp://127.0.0.1:{port}"
+          paths = ["/write"]
+          data_format = "influx"
+        [[outputs.{output}]]
+        {telegraf_output(output, server.port)}
+        """
+    (tmp_path / "telegraf.conf").write_text(config)
+    telegraf = Process([program, "--config", tmp_path / "telegraf.conf"], tmp_path / "telegraf.log")
+    try:
+        client = ready(telegraf, port)
+        lines = "".join(f"room,host=a1,zone=north temperature={value} {start + second}000000000\n" for second, value, _ in POINTS)
+        client.post("/write", lines.encode(), headers={"Content-Type": "text/plain"}).expect(204)
+        assert read_back(server, query, start)[1] == [value for _, value, _ in POINTS]
+    finally:
+        telegraf.terminate()
+    assert " E! " not in telegraf.log(), telegraf.log()
