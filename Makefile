@@ -19,7 +19,7 @@ TIMES ?= 20
 # Seed of the random tests in `make test`, so that runs are reproducible; `make fuzz-diff` draws its own.
 SEED ?= 1
 PYTHON := .venv/bin/python
-# No byte code beside the sources.
+# Runs in tests/, without byte code beside the sources.
 PYTEST = cd tests && PYTHONDONTWRITEBYTECODE=1 ../.venv/bin/pytest
 # tests/support/schedule.py decides the order.
 WORKERS = -n 2 --dist loadfile --no-loadscope-reorder
