@@ -1,4 +1,4 @@
-# `make help` lists what there is.
+# `make help` lists the targets.
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -10,20 +10,20 @@ CARGO_FUZZ_VERSION := 0.13.2
 PROMETHEUS_VERSION := v0.316.0
 ROUNDS ?= 1000
 IMAGES ?= 20000
-# Of the soak, and of each fuzz target.
+# Duration of the soak, and of each fuzz target.
 MINUTES ?= 60
-# Of requests for each operation of the OpenAPI document; `make test` has 6.
+# Number of requests for each operation of the OpenAPI document; 6 in `make test`.
 EXAMPLES ?= 300
-# How many times the rounds of `make test` the other random tests have.
+# Factor for the rounds of the other random tests, relative to `make test`.
 TIMES ?= 20
-# Of the random tests in `make test`, so that a run can be repeated; `make fuzz-diff` draws its own.
+# Seed of the random tests in `make test`, so that runs are reproducible; `make fuzz-diff` draws its own.
 SEED ?= 1
 PYTHON := .venv/bin/python
-# Test results in one place, and no byte code beside the sources.
+# Runs in tests/, without byte code beside the sources.
 PYTEST = cd tests && PYTHONDONTWRITEBYTECODE=1 ../.venv/bin/pytest
-# In the order of tests/support/schedule.py.
+# tests/support/schedule.py decides the order.
 WORKERS = -n 2 --dist loadfile --no-loadscope-reorder
-# The integration tests of `make test-fast`: those that take less than a second or two, of whatever crate.
+# The integration tests of `make test-fast`: those that take less than a second or two, of all crates.
 QUICK_TESTS := answers cache callers calls cases conversion counters cross cross_empty filters fold late lines model named_measures \
 	passes properties raw read remote_write resources retention round_trips scheduling write
 
@@ -34,7 +34,7 @@ build: page ## compile the page, gnudi and gnudi-benchmark (target/release)
 	$(CARGO) build --release --locked
 	scripts/split-debug-lines target/release/gnudi target/release/gnudi-benchmark
 
-quick: page ## the same without optimisation at link time, which takes minutes of each build: for `make run` and the tests (target/quick)
+quick: page ## the same without link-time optimisation, which takes minutes per build: for `make run` and the tests (target/quick)
 	$(CARGO) build --profile quick --locked
 	scripts/split-debug-lines target/quick/gnudi target/quick/gnudi-benchmark
 
@@ -46,7 +46,7 @@ run: page ## compile gnudi (target/quick) and serve on 127.0.0.1:8041 with data 
 deb: build ## Debian packages of the release binary (target/deb)
 	scripts/build-deb target/release/gnudi target/deb
 
-docs: .docs-venv/installed ## docs/ as a site with a search: target/docs/index.html; links that lead nowhere fail
+docs: .docs-venv/installed ## docs/ as a site with a search: target/docs/index.html; broken links fail
 	.docs-venv/bin/sphinx-build -q -W --keep-going -n -E -d target/docs-doctrees docs target/docs
 
 .docs-venv/installed: docs/requirements.txt docs/constraints.txt
@@ -54,7 +54,7 @@ docs: .docs-venv/installed ## docs/ as a site with a search: target/docs/index.h
 	.docs-venv/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt -c docs/constraints.txt
 	touch $@
 
-# What the binary shows to browsers: crates/page embeds what lies in its dist/.
+# The page for browsers: crates/page embeds its dist/.
 PAGE_SOURCES := $(shell find ui/src -type f) ui/index.html ui/icon.svg ui/build.mjs
 
 page: crates/page/dist/index.html ## compile the page alone (crates/page/dist)
@@ -67,7 +67,7 @@ ui/node_modules/.installed: ui/package-lock.json ui/package.json
 	cd ui && npm ci --ignore-scripts --silent
 	touch $@
 
-# What takes seconds comes first.
+# The quick checks come first.
 check: target/tools/bin/cargo-deny page docs ## format, house rules, licences, types, lints, links of the documents
 	$(CARGO) fmt --all -- --check
 	scripts/check-house-rules
@@ -75,46 +75,46 @@ check: target/tools/bin/cargo-deny page docs ## format, house rules, licences, t
 	ui/node_modules/.bin/tsc --noEmit -p ui
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# Both suites run to their end, so that one run shows all failures.
-test: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## every test (installs what it needs, or says what is missing)
+# Both suites run to the end, so that one run shows all failures.
+test: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## every test (installs its requirements, or lists what is missing)
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
 	($(PYTEST) $(WORKERS) --seed $(SEED)) || failed=1; exit $$failed
 
 # Examples are built because black-box tests run them.
-test-fast: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## the tests that take no engine and no seconds, with few random rounds: 90 seconds once compiled
+test-fast: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## the quick tests that need no engine, with few random rounds: 90 seconds once compiled
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast --lib --bins --examples $(QUICK_TESTS:%=--test %) || failed=1; \
 	($(PYTEST) $(WORKERS) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
 
 FUZZ_DIFF := $(patsubst %,differential/test_%.py,measures resources aggregates cross)
 LONG := long crash power-cut soak fuzz-diff random openapi fuzz
 
-# Each to its end, so that one run shows all failures. pytest fails where it selects no test.
-test-long: ## what takes hours, one after the other: all engines, kills, power cuts, soak, long random rounds, fuzz targets
+# Each runs to the end, so that one run shows all failures. pytest fails if it selects no test.
+test-long: ## the tests that take hours, in sequence: all engines, kills, power cuts, soak, long random rounds, fuzz targets
 	failed=""; for part in $(LONG); do $(MAKE) $$part || failed="$$failed $$part"; done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
-long: quick .venv/installed .cloud-venv/installed .docs-venv/installed target/tools/bin/prometheus ## the black-box tests that are marked `long`: all combinations of engines, what fails under load (ARGS="-k s3")
+long: quick .venv/installed .cloud-venv/installed .docs-venv/installed target/tools/bin/prometheus ## the black-box tests marked `long`: all combinations of engines, failures under load (ARGS="-k s3")
 	$(PYTEST) $(WORKERS) -m long --seed $(SEED) $(ARGS)
 
 crash: quick .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS) --timeout 0
 
-random: quick .venv/installed .cloud-venv/installed target/tools/bin/prometheus ## random tests that no other target has, with TIMES (20) as many rounds as in `make test` (ARGS="tables")
+random: quick .venv/installed .cloud-venv/installed target/tools/bin/prometheus ## random tests of no other target, with TIMES (20) times the rounds of `make test` (ARGS="tables")
 	$(PYTEST) -m random $(addprefix --ignore ,crash openapi power_cut $(FUZZ_DIFF)) -s --times $(TIMES) --timeout 0 $(ARGS)
 
-power-cut: quick .venv/installed ## IMAGES crash images (20,000) of what the server's calls leave on a disk (ARGS="--seed 7")
+power-cut: quick .venv/installed ## IMAGES crash images (20,000) of the disk after a power cut at the server's system calls (ARGS="--seed 7")
 	cd tests && PYTHONDONTWRITEBYTECODE=1 ../$(PYTHON) -m power_cut --images $(IMAGES) --requests 150 $(ARGS)
 
-soak: quick .venv/installed ## MINUTES (60) of mixed load with restarts: is all flat? target/soak/report.html (ARGS="--seed 7")
+soak: quick .venv/installed ## MINUTES (60) of mixed load with restarts; memory, disk and handles must stay flat: target/soak/report.html (ARGS="--seed 7")
 	cd tests && PYTHONDONTWRITEBYTECODE=1 ../$(PYTHON) -m soak --minutes $(MINUTES) $(ARGS)
 
-# With the workspace's versions of all that both use.
+# Uses the workspace's versions of shared dependencies.
 fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for MINUTES (60): target/fuzz/figures.md (TARGETS="points block")
 	cp Cargo.lock fuzz/Cargo.lock
 	PATH="$(CURDIR)/target/tools/bin:$$PATH" $(CARGO) +nightly fuzz build
 	scripts/fuzz --minutes $(MINUTES) $(TARGETS)
 
-openapi: quick .venv/installed ## EXAMPLES (300) made-up requests for each operation of the OpenAPI document
+openapi: quick .venv/installed ## EXAMPLES (300) generated requests for each operation of the OpenAPI document
 	$(PYTEST) openapi -s --rounds $(EXAMPLES) --timeout 7200
 
 fuzz-diff: quick .venv/installed ## compare ROUNDS random sequences (1000) of each kind with real Gnocchi
@@ -125,14 +125,14 @@ bench: build ## measure gnudi and its peers, as a page and as the figures of doc
 	crates/bench/install-peers
 	target/release/gnudi-benchmark report $(or $(ARGS),--documents docs,README.md)
 
-# What the black-box tests need: system packages, then a virtual environment with pinned versions.
+# Requirements of the black-box tests: system packages, then a virtual environment with pinned versions.
 .venv/installed: tests/requirements.txt tests/constraints.txt scripts/install-test-deps
 	scripts/install-test-deps
 	test -x $(PYTHON) || python3 -m venv .venv
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt -c tests/constraints.txt
 	touch $@
 
-# A real Keystone and a real Ceilometer, which cannot live in the same environment.
+# A real Keystone and a real Ceilometer, which conflict with the packages of .venv.
 .cloud-venv/installed: tests/requirements-cloud.txt tests/constraints-cloud.txt scripts/install-test-deps
 	scripts/install-test-deps
 	test -x .cloud-venv/bin/python || python3 -m venv .cloud-venv
@@ -140,13 +140,13 @@ bench: build ## measure gnudi and its peers, as a page and as the figures of doc
 	touch $@
 
 target/tools/bin/cargo-deny:
-	# Unoptimised: compiling it takes longer than all that it does.
+	# Unoptimised: compiling it takes longer than running it.
 	$(CARGO) install --locked --quiet --debug --root target/tools cargo-deny@$(CARGO_DENY_VERSION)
 
 target/tools/bin/cargo-fuzz:
 	rustup toolchain list | grep -q nightly || { echo "missing: a nightly toolchain: rustup toolchain install nightly" >&2; exit 1; }
 	$(CARGO) install --locked --quiet --debug --root target/tools cargo-fuzz@$(CARGO_FUZZ_VERSION)
 
-# What tests/prometheus compares with, where it is there; compiling it takes four minutes of two cores.
+# The optional reference of tests/prometheus; compiling it takes four minutes on two cores.
 target/tools/bin/prometheus:
 	GOBIN=$(CURDIR)/target/tools/bin go install -tags remove_all_sd github.com/prometheus/prometheus/cmd/prometheus@$(PROMETHEUS_VERSION)

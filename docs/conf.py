@@ -7,8 +7,8 @@ html_theme = "furo"
 html_title = "gnudi"
 html_show_sourcelink = False
 html_copy_source = False
-# Headings are what links point at.
+# Links point at headings.
 myst_heading_anchors = 4
 exclude_patterns = ["requirements.txt", "constraints.txt"]
-# A shell's lines that go on are no error.
+# Continuation lines of a shell are no error.
 suppress_warnings = ["misc.highlighting_failure"]
