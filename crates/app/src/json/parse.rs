@@ -1,16 +1,17 @@
-//! Reads JSON as ujson 6 does: its liberties (`1.`, `01`, `NaN`, `Infinity`, control characters in strings) and its
-//! words for errors. Stricter only where it errs: a bare `-` is no zero, and a lone surrogate is refused.
+//! Parses JSON as ujson 6 does, with its extensions (`1.`, `01`, `NaN`, `Infinity`, control characters in
+//! strings) and its error texts. Stricter only on ujson's bugs: a bare `-` is not zero, and a lone surrogate
+//! is an error.
 
 use super::Value;
 use crate::by_key::ByKey;
 
-/// How deep arrays and objects may nest.
+/// The maximum nesting depth of arrays and objects.
 pub const DEPTH_MAX: usize = 64;
 
-/// How many values a document may hold: a small one takes 32 bytes of memory for each two bytes of text.
+/// The maximum number of values in a document: a small value takes 32 bytes of memory for two bytes of text.
 pub const VALUES_MAX: usize = 2_000_000;
 
-/// Why a body is not JSON, in ujson's words.
+/// A syntax error, in ujson's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
@@ -21,7 +22,7 @@ fn error<T>(text: impl Into<String>) -> Result<T> {
     Err(ParseError(text.into()))
 }
 
-/// The document that is the whole input.
+/// Parses the whole input as one document.
 pub fn parse(input: &[u8]) -> Result<Value> {
     let mut parser = Parser { input, at: 0, depth: 0, values: 0 };
     let value = parser.value()?;
@@ -131,7 +132,7 @@ impl Parser<'_> {
             if self.next() != Some(b':') {
                 return error("No ':' found when decoding object value");
             }
-            // Of duplicate keys, the last value counts, in the place of the first.
+            // The last value of a duplicate key wins, in the place of the first.
             entries.put(key, self.value()?);
             self.skip_space();
             match self.next() {
