@@ -1,7 +1,7 @@
-//! Whose password is checked next: one that has guessed wrong lately comes after all others, and nobody has more than a
-//! share of the places in which checks wait.
+//! The queue of password checks. Clients with recent failures are served last, and no address or name may
+//! take more than a share of the queue.
 //!
-//! Addresses and names are known by keyed hashes alone. Pure: the clock is the caller's.
+//! Addresses and names are stored as keyed hashes only. Pure: the clock is an argument.
 
 use std::{
     collections::HashMap,
@@ -13,36 +13,36 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// How many passwords are checked against their hash at once, so that guesses leave processors and memory for others.
+/// How many checks run concurrently: guesses must not take all CPUs and memory.
 const CHECKS_MAX: usize = 1;
 
-/// How many requests may wait for such a check; more are turned away.
+/// How many checks may wait; further ones are refused.
 pub const WAITING_MAX: usize = 64;
 
-/// How many of them may be of one address, and how many of one name.
+/// The maximum number of waiting checks per address, and per name.
 pub const SHARE_MAX: usize = WAITING_MAX / 2;
 
-/// A failure counts against its address and its name for so long after the last one.
+/// How long failures count, from the last one on.
 const FAILURES_LIFETIME: Duration = Duration::from_mins(1);
 
-/// How many addresses and names with failures are remembered; beyond that all are forgotten.
+/// How many addresses and names with failures are kept; when the table is full it is cleared.
 const FAILURES_MAX: usize = 20_000;
 
-/// A network of IPv6 that one customer has, at least.
+/// The smallest IPv6 network that one customer has.
 const IPV6_PREFIX_BITS: u32 = 64;
 
-/// Too many passwords wait to be checked.
+/// The queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
-/// Who wants a password checked. Both are hashes.
+/// The origin of a check: hashes of its address and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
     pub address: u64,
     pub name: u64,
 }
 
-/// What stands for an address: those that one customer has are one.
+/// The network of an address that counts as one client.
 pub fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -53,14 +53,14 @@ pub fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The queue of checks. Clones are of the same queue.
+/// The queue. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct CheckQueue(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     running: usize,
-    /// In the order in which they came.
+    /// In order of arrival.
     waiting: Vec<PendingCheck>,
     addresses: Failures,
     names: Failures,
@@ -72,12 +72,13 @@ struct PendingCheck {
     turn: oneshot::Sender<Turn>,
 }
 
-/// Whose turn it is: with its end comes the next.
+/// The right to run a check; on drop it passes to the next.
 #[derive(Debug)]
 pub struct Turn(CheckQueue);
 
 impl CheckQueue {
-    /// Gets in line; what is answered yields the turn, or ends without one where others displace who waits.
+    /// Queues a check. The receiver yields the turn, or an error if a client with fewer failures displaces
+    /// it.
     pub fn enter(&self, asker: Asker, now: Instant) -> Result<oneshot::Receiver<Turn>, Busy> {
         let (turn, receiver) = oneshot::channel();
         let mut state = self.0.lock();
@@ -107,14 +108,14 @@ impl CheckQueue {
         Ok(receiver)
     }
 
-    /// The password was wrong.
+    /// Records a wrong password.
     pub fn failed(&self, asker: Asker, now: Instant) {
         let mut state = self.0.lock();
         state.addresses.add(asker.address, now);
         state.names.add(asker.name, now);
     }
 
-    /// Hands the turn to who has failed least, and of these to who came first.
+    /// Passes the turn to the check with the fewest recent failures, the oldest of them first.
     fn next(&self, now: Instant) {
         let next = {
             let mut state = self.0.lock();
@@ -125,7 +126,7 @@ impl CheckQueue {
             };
             state.waiting.remove(place)
         };
-        // Where nobody waits for it any more, the turn ends at once, and hands itself on.
+        // If the receiver is gone, the returned turn is dropped, which passes it on.
         let _ = next.turn.send(Turn(self.clone()));
     }
 
@@ -142,13 +143,13 @@ impl Drop for Turn {
 }
 
 impl State {
-    /// Recent failures of the address, and of the name: fewer are better.
+    /// Recent failures of the address and of the name; lower ranks are served first.
     fn rank(&self, asker: &Asker, now: Instant) -> (u32, u32) {
         (self.addresses.count(asker.address, now), self.names.count(asker.name, now))
     }
 }
 
-/// How often each has failed, and when last.
+/// The number of failures and the time of the last one, by key.
 #[derive(Debug, Default)]
 struct Failures(HashMap<u64, (u32, Instant)>);
 
