@@ -1,20 +1,20 @@
 //! The line protocol: `measurement,tag=value field=1.5,other=2i 1510581804179554816`.
 //!
-//! Names are read as Gnocchi reads them (a quoted one is what its quotes hold), everything else as InfluxDB defines it. A
-//! line that follows neither is an error as a whole; nothing behind a part that is understood is passed over.
+//! Names follow Gnocchi's rules (a quoted name is the content of its quotes), everything else InfluxDB's. An
+//! invalid part makes the whole line an error.
 
 use std::borrow::Cow;
 
 use gnudi_app::ByKey;
 
-/// Bytes of a line's measurement and tags: InfluxDB's own limit.
+/// The maximum length of a line's measurement and tags: InfluxDB's own limit.
 pub const SERIES_BYTES_MAX: usize = 65_535;
 
-/// Why a line cannot be taken; which line it was, the caller knows.
+/// Why a line is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineError {
     Unreadable,
-    /// There are more fields than the caller takes.
+    /// It has more fields than the caller allows.
     Fields,
     /// Measurement and tags have more than [`SERIES_BYTES_MAX`] bytes.
     Series,
