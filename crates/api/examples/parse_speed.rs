@@ -1,5 +1,5 @@
-//! Benchmark of parsing measures and printing points: `cargo run --release -p gnudi-api --example
-//! parse_speed`.
+//! Benchmark of parsing measures and printing points:
+//! `cargo run --release -p gnudi-api --example parse_speed`.
 //!
 //! Each line is the best of several rounds, on one core. Each round has a different body, since CPUs learn
 //! the branches of a repeated one; together the bodies exceed the caches.

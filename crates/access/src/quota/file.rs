@@ -1,5 +1,6 @@
-//! The file of per-project limits: `id: {metrics_max: .., measures_per_second: .., request_cost_per_second:
-//! ..}`. A missing limit is the general one; `null` means no limit.
+//! The file of per-project limits, as
+//! `id: {metrics_max: .., measures_per_second: .., request_cost_per_second: ..}`.
+//! A missing limit is the general one; `null` means no limit.
 
 use std::{collections::HashMap, path::Path};
 

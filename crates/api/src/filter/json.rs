@@ -1,5 +1,5 @@
-//! The JSON form of the filter language: `{"and": [{"=": {"user_id": "x"}}, {"not": {"in": {"id": ["a",
-//! "b"]}}}]}`.
+//! The JSON form of the filter language:
+//! `{"and": [{"=": {"user_id": "x"}}, {"not": {"in": {"id": ["a", "b"]}}}]}`.
 //!
 //! Validates as Gnocchi's schema does, with its error texts; also refuses ids that are no texts, on which
 //! Gnocchi fails. Recursive: the JSON parser limits the depth.

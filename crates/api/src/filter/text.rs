@@ -1,5 +1,5 @@
-//! The text form of the filter language: `not (a = 1 or b in ["x", 'y']) and id !=
-//! 5dfe182a-51d2-4122-b90b-df0f215b736e`.
+//! The text form of the filter language:
+//! `not (a = 1 or b in ["x", 'y']) and id != 5dfe182a-51d2-4122-b90b-df0f215b736e`.
 //!
 //! Accepts exactly Gnocchi's grammar. A term is the first kind that matches a prefix, so `nullable` is `null`
 //! and an unexpected rest, `notes = 1` is `not es = 1`, and `==` is an error. A chain of one connective is

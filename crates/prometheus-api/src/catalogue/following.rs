@@ -1,12 +1,12 @@
 //! Keeps the catalogue up to date with the index.
 //!
 //! 1. Changes are logged after they are committed, and the index is read only after changes were taken from
-//! the log: the    last read of a metric is never older than the last change taken. 2. One task at a time
-//! takes and applies changes. A request waits until all changes logged before it are applied, so it    sees
-//! everything that this process has acknowledged. 3. The subscription precedes the load, so changes during
-//! the load are applied after it. 4. A change names the objects to read, never their new state: changes may
-//! come twice, late and in any order. 5. Changes that could not be applied are returned to the log; a failed
-//! load is repeated.
+//!    the log: the last read of a metric is never older than the last change taken.
+//! 2. One task at a time takes and applies changes. A request waits until all changes logged before it are
+//!    applied, so it sees everything that this process has acknowledged.
+//! 3. The subscription precedes the load, so changes during the load are applied after it.
+//! 4. A change names the objects to read, never their new state: it may come twice, late and in any order.
+//! 5. Changes that could not be applied are returned to the log; a failed load is repeated.
 //!
 //! Example. At 0.0 s a request subscribes and starts the load. At 0.5 s another process deletes metric m,
 //! which was loaded at 0.3 s; at 0.6 s the change arrives through the index. At 0.9 s the load ends. The
