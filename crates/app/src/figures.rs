@@ -37,7 +37,7 @@ impl Figures {
         api.register("measures", "Measures taken", figures.measures.clone());
         api.register(
             "irregular_bodies",
-            "Bodies of measures that were not of the common shape and took the slow parser",
+            "Bodies of measures that needed the slow parser",
             figures.irregular_bodies.clone(),
         );
         api.register("panics", "Requests that failed by a fault of the program", figures.panics.clone());

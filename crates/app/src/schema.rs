@@ -168,7 +168,7 @@ pub fn integer_from(min: u64) -> impl Fn(&Value) -> Checked<u64> {
 /// 400 if it is too long or contains a NUL.
 pub fn storable(text: &str) -> Result<(), ApiError> {
     if !is_storable(text) {
-        let reason = format!("A name has at most {STORED_CHARACTERS_MAX} characters, and no NUL among them");
+        let reason = format!("A name may have at most {STORED_CHARACTERS_MAX} characters and no NUL");
         return Err(ApiError::bad_request(reason));
     }
     Ok(())

@@ -28,7 +28,7 @@ pub fn check(parts: &Parts, limits: &HttpLimits) -> Result<(), HttpRefusal> {
     match (hosts.next(), hosts.next()) {
         (None, _) if parts.version == Version::HTTP_10 => Ok(()),
         (None, _) => Err(HttpRefusal::bad_request("The header Host is missing")),
-        (Some(_), Some(_)) => Err(HttpRefusal::bad_request("The header Host is there more than once")),
+        (Some(_), Some(_)) => Err(HttpRefusal::bad_request("The header Host occurs more than once")),
         (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
         (Some(_), None) => Err(HttpRefusal::bad_request("The header Host names no host")),
     }

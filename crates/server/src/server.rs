@@ -130,7 +130,7 @@ pub async fn serve<A: Application>(
     let drain_timeout = app.limits().drain_timeout;
     let drained = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(drain_timeout, drained).await.is_err() {
-        tracing::warn!(connections = tasks.len(), "connections are cut: they did not finish in time");
+        tracing::warn!(connections = tasks.len(), "connections aborted: they did not finish in time");
         tasks.shutdown().await;
     }
     sweeper.abort();
@@ -257,7 +257,7 @@ async fn sweep<A: Application>(connections: Arc<Connections>, app: Arc<A>) {
         let open = connections.open.lock();
         for (watch, abort) in open.values() {
             if watch.is_overdue(app.limits()) {
-                tracing::debug!("a connection was cut: it was too slow");
+                tracing::debug!("connection aborted: the client was too slow");
                 abort.abort();
             }
         }

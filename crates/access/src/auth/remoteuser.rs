@@ -23,7 +23,7 @@ pub enum RemoteUserError {
     Header(String),
     #[error("`{0}` is no address and no network, such as 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32")]
     Proxy(String),
-    #[error("there is no proxy: any caller could be anybody")]
+    #[error("no proxy is configured: callers could claim any name")]
     NoProxies,
 }
 

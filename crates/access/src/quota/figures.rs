@@ -63,7 +63,7 @@ impl Collector for QuotaFigures {
         }
         let single: [(&str, &str, Reading); 3] = [
             ("requests", "Requests of a project", |totals| totals.requests as f64),
-            ("request_cost", "What the requests of a project have cost", |totals| totals.cost),
+            ("request_cost", "Cost of a project's requests", |totals| totals.cost),
             ("measures", "Measures that a project has posted", |totals| totals.measures as f64),
         ];
         for (name, help, value) in single {

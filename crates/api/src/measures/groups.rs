@@ -144,11 +144,12 @@ async fn compute<G: GroupPart>(
     room_wait_max: Duration,
 ) -> io::Result<Document> {
     let cut_short = |reason: String| {
-        tracing::warn!(reason, "an answer was cut short: a group of it could not be computed again");
+        tracing::warn!(reason, "a response was truncated: a group could not be computed again");
         io::Error::other(reason)
     };
     let room = tokio::time::timeout(room_wait_max, Document::with_room(&budget, later.bytes));
-    let mut document = room.await.map_err(|_| cut_short("other answers are not read".to_owned()))?;
+    let mut document =
+        room.await.map_err(|_| cut_short("timeout: clients do not read other large responses".to_owned()))?;
     document.text(later.separator);
     match later.group.write(&engine, &mut document).await {
         Ok(()) => {

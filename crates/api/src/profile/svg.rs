@@ -70,16 +70,16 @@ fn write_head(
         r#"<text x="8" y="20" font-size="15">gnudi: {used}{seconds} s, by thread and function</text>"#
     )?;
     let seen = match samples {
-        0 => "No samples: nothing used the processor. Ask again while there is work.".to_owned(),
+        0 => "No samples: nothing used the CPU. Retry while the server is busy.".to_owned(),
         samples => format!(
-            "{samples} samples; up to {} a second of processor time were asked for. Point at a bar for its name, click to zoom, click on the lowest to come back.",
+            "{samples} samples; up to {} per second of CPU time. Point at a bar for its name, click to zoom, click on the lowest to come back.",
             options.frequency_hz
         ),
     };
     writeln!(out, r#"<text x="8" y="38">{seen}</text>"#)?;
     writeln!(
         out,
-        r#"<text x="8" y="53">Orange is gnudi, blue other crates, yellow the standard library, violet the C library. Pale functions are parts of the one below: which had the time is an estimate.</text>"#
+        r#"<text x="8" y="53">Orange is gnudi, blue other crates, yellow the standard library, violet the C library. Pale functions are inlined into the one below: their share is an estimate.</text>"#
     )
 }
 

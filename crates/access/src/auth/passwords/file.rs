@@ -53,7 +53,7 @@ fn parse(path: &Path, text: &str) -> Result<HashMap<String, Hash>, PasswordsErro
             continue;
         }
         let (user, hash) =
-            line.split_once(':').ok_or_else(|| refuse("there is no colon behind the user's name"))?;
+            line.split_once(':').ok_or_else(|| refuse("there is no colon after the user's name"))?;
         if user.is_empty() {
             return Err(refuse("the user's name is empty"));
         }

@@ -16,8 +16,7 @@ const BCRYPT_COST_MAX: u32 = 16;
 /// Bytes of random salt.
 pub const SALT_BYTES: usize = 16;
 
-const NO_HASH: &str =
-    "this is no hash of a password, neither argon2id's nor bcrypt's: `gnudi passwd` makes one";
+const NO_HASH: &str = "this is not a password hash of argon2id or bcrypt: `gnudi passwd` creates one";
 const TOO_COSTLY: &str = "the password's hash would take too much memory or time to check";
 
 /// A password hash. Debug output shows its kind only.
