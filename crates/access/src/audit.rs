@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_counted_and_told_later() {
+    fn a_flood_is_counted_and_reported_later() {
         let mut registry = Registry::default();
         let audit = Audit::new(&mut registry);
         let at = |ms: i64| Timestamp(1_700_000_000_000_000_000 + ms * 1_000_000);

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_gnocchis_words() {
+    fn errors_have_gnocchis_texts() {
         for (text, expected) in [
             ("{}", "length of value must be at least 1"),
             (r#""a""#, "expected a dictionary"),

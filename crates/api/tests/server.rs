@@ -384,7 +384,7 @@ async fn stopping_finishes_what_has_begun() {
     idle.ask(Request::new("GET", "/")).await;
     busy.send(&request[..request.len() - 1]).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    server.tell_to_stop();
+    server.request_stop();
     assert!(is_cut(&mut idle).await);
     busy.send(&request[request.len() - 1..]).await;
     assert_eq!(busy.answer().await.unwrap().status, 202);

@@ -145,7 +145,7 @@ impl App {
 
     /// Drains a refused body, so that the client reads the response and the connection can be reused. If the
     /// body must not be sent at all, closes the connection instead.
-    async fn clear_the_way(
+    async fn drain_or_close(
         &self,
         error: &ApiError,
         parts: &Parts,
@@ -210,7 +210,7 @@ impl Application for App {
     async fn answer(&self, request: Request<Incoming>, watch: Option<Arc<Watch>>) -> Response {
         let (mut parts, incoming) = request.into_parts();
         if let Some(watch) = &watch {
-            if self.options.auth_mode.asks_for_peers() {
+            if self.options.auth_mode.needs_peer() {
                 parts.extensions.insert(Peer(watch.peer()));
             }
             if watch.is_secure() {
@@ -229,7 +229,7 @@ impl Application for App {
                 let peer = watch.as_ref().map(|watch| watch.peer());
                 self.audit.note(&error.refused(&parts, route, peer), self.now());
                 let response = refuse(&error, &parts);
-                self.clear_the_way(&error, &parts, &mut body, watch.as_deref(), response).await
+                self.drain_or_close(&error, &parts, &mut body, watch.as_deref(), response).await
             }
         };
         let cors = &self.options.cors;

@@ -29,7 +29,7 @@ pub struct Call<'a> {
     /// How many metrics' series the request reads.
     metrics_read: AtomicU64,
     /// The rules that were checked, as a bit set.
-    rules_asked: AtomicU64,
+    rules_checked: AtomicU64,
 }
 
 const _: () = assert!(Rule::ALL.len() <= u64::BITS as usize);
@@ -52,8 +52,8 @@ impl<'a> Call<'a> {
         route: &'static str,
         parameters: &'a [String],
     ) -> Self {
-        let (named, metrics_read, rules_asked) = Default::default();
-        Call { app, parts, caller, route, parameters, named, metrics_read, rules_asked }
+        let (named, metrics_read, rules_checked) = Default::default();
+        Call { app, parts, caller, route, parameters, named, metrics_read, rules_checked }
     }
 }
 
@@ -141,9 +141,9 @@ impl Call<'_> {
     }
 
     /// Whether any of these rules was checked.
-    pub(crate) fn has_asked(&self, rules: &[Rule]) -> bool {
-        let asked = self.rules_asked.load(Ordering::Relaxed);
-        rules.iter().any(|rule| asked & bit(*rule) != 0)
+    pub(crate) fn has_checked(&self, rules: &[Rule]) -> bool {
+        let checked = self.rules_checked.load(Ordering::Relaxed);
+        rules.iter().any(|rule| checked & bit(*rule) != 0)
     }
 
     /// Marks the rule as checked when there are no items to check it on.
@@ -152,7 +152,7 @@ impl Call<'_> {
     }
 
     fn record(&self, rule: Rule) {
-        self.rules_asked.fetch_or(bit(rule), Ordering::Relaxed);
+        self.rules_checked.fetch_or(bit(rule), Ordering::Relaxed);
     }
 
     /// The current time in whole microseconds, the precision of resources.

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn links_start_with_the_host_that_was_asked() {
+    fn links_start_with_the_requested_host() {
         assert_eq!(link(&[("host", "example.com:8041")], false), "http://example.com:8041/gnocchi/v1/a%20b");
         assert_eq!(link(&[("host", "example.com:80")], false), "http://example.com/gnocchi/v1/a%20b");
         assert_eq!(link(&[], false), "http://localhost/gnocchi/v1/a%20b");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_trusted_only_when_told_to() {
+    fn proxies_are_trusted_only_if_configured() {
         let forwarded =
             [("host", "inner"), ("forwarded", "for=192.0.2.60;Proto=https; host=foobar:443, host=other")];
         assert_eq!(link(&forwarded, true), "https://foobar/gnocchi/v1/a%20b");

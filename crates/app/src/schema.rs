@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_fault_is_told() {
+    fn an_error_contains_its_place() {
         let value = crate::json::parse(br#"{"definition": [{"points": 1}, {"points": "x"}]}"#).unwrap();
         let check = |value: &Value| -> Checked<()> {
             for (key, value) in entries(value)? {

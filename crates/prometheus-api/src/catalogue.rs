@@ -80,7 +80,7 @@ impl Catalogue {
             found.append(&mut more.map_err(|_| CatalogueError::TooManySeries(series_max))?);
         }
         drop(series);
-        tell_apart(&mut found);
+        disambiguate(&mut found);
         Ok(found)
     }
 
@@ -151,7 +151,7 @@ fn listed(texts: BTreeSet<Arc<str>>) -> Vec<Arc<str>> {
 }
 
 /// Adds a distinguishing label to series with equal labels.
-fn tell_apart(found: &mut [FoundSeries]) {
+fn disambiguate(found: &mut [FoundSeries]) {
     let mut counts: HashMap<&Labels, u32> = HashMap::with_capacity(found.len());
     for series in &*found {
         *counts.entry(&series.labels).or_default() += 1;

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_name_does_not_tell_its_whole_name_does() {
+    fn the_whole_name_preserves_what_the_name_loses() {
         let up = ("__name__", "up");
         let long = "x".repeat(300);
         assert_eq!(

@@ -79,7 +79,7 @@ impl KeystoneAuth {
             Some(Service::OfRole) => self.validator.validate_passed_on(token, now).await,
             Some(Service::OfAnyRole) | None => self.validator.validate(token, now).await,
         };
-        let identity = found.map_err(|error| away(&error))?.ok_or_else(|| self.refuse())?;
+        let identity = found.map_err(|error| unavailable(&error))?.ok_or_else(|| self.refuse())?;
         let service_type = self.options.service_type.as_deref();
         if service.is_none() && !is_within_rules(&identity, service_type, &parts.method, parts.uri.path()) {
             return Err(self.refuse());
@@ -91,7 +91,7 @@ impl KeystoneAuth {
     /// request.
     async fn service(&self, token: &str, now: i64) -> Result<Service, AccessError> {
         let found = self.validator.validate(token, now).await;
-        let identity = found.map_err(|error| away(&error))?.ok_or_else(|| self.refuse())?;
+        let identity = found.map_err(|error| unavailable(&error))?.ok_or_else(|| self.refuse())?;
         if self.options.service_token_roles.iter().any(|role| identity.has_role(role)) {
             Ok(Service::OfRole)
         } else if self.options.service_token_roles_required {
@@ -118,7 +118,7 @@ enum Service {
 }
 
 /// Callers get no details; the validator logs them.
-fn away(_: &KeystoneError) -> AccessError {
+fn unavailable(_: &KeystoneError) -> AccessError {
     AccessError::Unavailable("The Keystone service is temporarily unavailable.")
 }
 

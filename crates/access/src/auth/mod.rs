@@ -59,7 +59,7 @@ impl AuthMode {
     }
 
     /// Whether authentication depends on the client's address.
-    pub fn asks_for_peers(&self) -> bool {
+    pub fn needs_peer(&self) -> bool {
         matches!(self, AuthMode::RemoteUser(_) | AuthMode::Basic { passwords: Some(_) })
     }
 

@@ -33,7 +33,7 @@ struct Compiled {
     number: usize,
     is_overridden: bool,
     /// Whether it depends on a metric's resource.
-    asks_for_resource: bool,
+    uses_resource: bool,
     /// Whether more facts may turn allow into deny.
     has_negation: bool,
 }
@@ -64,7 +64,7 @@ impl Policy {
             Compiled {
                 number,
                 is_overridden: overrides.iter().any(|(name, _)| name == rule.name()),
-                asks_for_resource: program.asks_for(number, |name| name.starts_with("resource.")),
+                uses_resource: program.uses_attribute(number, |name| name.starts_with("resource.")),
                 has_negation: program.has_negation(number),
             }
         };
@@ -86,7 +86,7 @@ impl Policy {
     /// it.
     pub fn depends_on_resource(&self, rule: Rule, answer: bool) -> bool {
         let compiled = self.compiled(rule);
-        compiled.asks_for_resource && (!answer || compiled.has_negation)
+        compiled.uses_resource && (!answer || compiled.has_negation)
     }
 
     fn compiled(&self, rule: Rule) -> &Compiled {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metrics_resource_is_asked_for_only_where_it_may_matter() {
+    fn a_metrics_resource_is_looked_up_only_if_it_may_matter() {
         let policy = Policy::default();
         assert!(policy.depends_on_resource(Rule::GetMeasures, false));
         assert!(!policy.depends_on_resource(Rule::GetMeasures, true));

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_gnocchis_words() {
+    fn errors_have_gnocchis_texts() {
         for (text, expected) in [
             ("[]", "expected a dictionary"),
             (r#""a""#, "expected a dictionary"),

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use gnudi_app::json;
 
-    fn said(text: &str) -> String {
+    fn error_text(text: &str) -> String {
         let document = json::parse(text.as_bytes()).unwrap();
         operation(&document)
             .map_or_else(|invalid| invalid.in_key("operations").reason(), |operation| operation.to_string())
@@ -151,7 +151,7 @@ mod tests {
 
     /// The errors of voluptuous on Gnocchi's schemas.
     #[test]
-    fn faults_are_told_as_gnocchi_tells_them() {
+    fn errors_have_gnocchis_texts() {
         let on = |message: &str| format!("{message} for dictionary value @ data['operations']");
         for (text, expected) in [
             ("[]", "Operation must not be empty"),
@@ -175,7 +175,7 @@ mod tests {
             (r#"[["a"], 1]"#, "'['a']' operation invalid"),
             ("[1, 2]", "'1' operation invalid"),
         ] {
-            assert_eq!(said(text), on(expected), "{text}");
+            assert_eq!(error_text(text), on(expected), "{text}");
         }
         for (text, index) in [
             (r#"["metric", "a"]"#, 0),
@@ -185,7 +185,7 @@ mod tests {
             (r#"["clip", 1, ["neg", ["metric", ["a", "b"], ["c", "d"], ["e"]]], 2]"#, 2),
             (r#"["rolling", "mean", "2", ["metric", ["a"]]]"#, 0),
         ] {
-            assert_eq!(said(text), format!("None @ data['operations'][{index}]"), "{text}");
+            assert_eq!(error_text(text), format!("None @ data['operations'][{index}]"), "{text}");
         }
     }
 
@@ -203,7 +203,7 @@ mod tests {
                 "['resample', 'mean', np.timedelta64(300000000000,'ns'), 1.0]",
             ),
         ] {
-            assert_eq!(said(text), expected, "{text}");
+            assert_eq!(error_text(text), expected, "{text}");
         }
     }
 }

@@ -184,7 +184,7 @@ fn quoted(characters: &[char]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> String {
+    fn error_text(text: &str) -> String {
         list(text).map_or_else(|fault| fault.to_string(), |value| value.repr())
     }
 
@@ -223,7 +223,7 @@ mod tests {
             ("(a '\\\n' b)", "['a', \"'\\\\\\n'\", 'b']"),
             ("(a '\\", "Expected ')', found end of text  (at char 5), (line:1, col:6)"),
         ] {
-            assert_eq!(said(text), expected, "{text:?}");
+            assert_eq!(error_text(text), expected, "{text:?}");
         }
     }
 

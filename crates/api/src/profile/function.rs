@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_tells_whose_a_function_is() {
+    fn a_file_determines_the_origin() {
         let of = |path: &str| {
             let function = Function::new("f", Some(Path::new(path)), true);
             (function.origin, function.name)

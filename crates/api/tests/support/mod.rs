@@ -73,11 +73,11 @@ impl Server {
 
     /// Stops the server and waits for it.
     pub async fn stop(mut self) {
-        self.tell_to_stop();
+        self.request_stop();
         self.task.await.expect("it does not panic").expect("it had an address");
     }
 
-    pub fn tell_to_stop(&mut self) {
+    pub fn request_stop(&mut self) {
         let _ = self.stop.take().map(|stop| stop.send(()));
     }
 

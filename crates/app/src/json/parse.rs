@@ -271,7 +271,7 @@ impl Parser<'_> {
 mod tests {
     use super::*;
 
-    fn said(input: &[u8]) -> String {
+    fn error_text(input: &[u8]) -> String {
         match parse(input) {
             Ok(value) => format!("{value:?}"),
             Err(error) => error.to_string(),
@@ -302,12 +302,12 @@ mod tests {
                 "Object([(\"a\", Int(2)), (\"b\", Array([Bool(true), Bool(false), Null]))])",
             ),
         ] {
-            assert_eq!(said(text.as_bytes()), expected, "{text}");
+            assert_eq!(error_text(text.as_bytes()), expected, "{text}");
         }
     }
 
     #[test]
-    fn says_what_ujson_says() {
+    fn errors_have_ujsons_texts() {
         for (text, expected) in [
             ("", "Expected object or value"),
             ("  ", "Expected object or value"),
@@ -341,20 +341,20 @@ mod tests {
             ("{\"a\" 1}", "No ':' found when decoding object value"),
             ("{1:2}", "Key name of object must be 'string' when decoding 'object'"),
         ] {
-            assert_eq!(said(text.as_bytes()), expected, "{text}");
+            assert_eq!(error_text(text.as_bytes()), expected, "{text}");
         }
-        assert_eq!(said(b"\"\xff\""), "Invalid UTF-8 sequence length when decoding 'string'");
+        assert_eq!(error_text(b"\"\xff\""), "Invalid UTF-8 sequence length when decoding 'string'");
     }
 
     #[test]
     fn nests_only_so_deep() {
         let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(parse(nested(DEPTH_MAX).as_bytes()).is_ok());
-        assert_eq!(said(nested(DEPTH_MAX + 1).as_bytes()), "Reached object decoding depth limit");
+        assert_eq!(error_text(nested(DEPTH_MAX + 1).as_bytes()), "Reached object decoding depth limit");
         let wide = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
         assert!(parse(wide(VALUES_MAX).as_bytes()).is_ok());
-        assert_eq!(said(wide(VALUES_MAX + 1).as_bytes()), "More than 2000000 values");
-        assert_eq!(said("[".repeat(1_000_000).as_bytes()), "Reached object decoding depth limit");
+        assert_eq!(error_text(wide(VALUES_MAX + 1).as_bytes()), "More than 2000000 values");
+        assert_eq!(error_text("[".repeat(1_000_000).as_bytes()), "Reached object decoding depth limit");
     }
 
     #[test]

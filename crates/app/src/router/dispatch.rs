@@ -71,7 +71,7 @@ async fn answer(
     }
     let answer = endpoint.handler.handle(call, body).await?;
     if let Guard::Items(rules) = endpoint.guard {
-        debug_assert!(call.has_asked(rules), "{}: the handler asked for none of {rules:?}", found.route);
+        debug_assert!(call.has_checked(rules), "{}: the handler checked none of {rules:?}", found.route);
     }
     Ok(answer)
 }

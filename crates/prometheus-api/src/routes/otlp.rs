@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_encoding_is_told_by_headers() {
+    fn headers_determine_the_encoding() {
         let headers = |name: HeaderName, text: &'static str| {
             HeaderMap::from_iter([(name, HeaderValue::from_static(text))])
         };

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_told_by_the_content_type() {
+    fn the_content_type_determines_the_version() {
         let of = |content_type: &'static str, encoding: &'static str| {
             let mut headers = HeaderMap::new();
             for (name, text) in [(CONTENT_TYPE, content_type), (CONTENT_ENCODING, encoding)] {

@@ -20,7 +20,7 @@ use std::{
 use gnudi_server::Followed;
 use parking_lot::RwLock;
 
-use self::queue::{Asker, CheckQueue, network};
+use self::queue::{CheckOrigin, CheckQueue, network};
 pub use self::{
     file::{PasswordFile, PasswordsError, check_name},
     hash::{Hash, SALT_BYTES},
@@ -92,8 +92,8 @@ impl Passwords {
             return Ok(true);
         }
         let address = network(peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into()));
-        let asker = Asker { address: self.keys.hash_one(address), name: self.keys.hash_one(user) };
-        let turn = self.checks.enter(asker, Instant::now())?.await.map_err(|_| Busy)?;
+        let origin = CheckOrigin { address: self.keys.hash_one(address), name: self.keys.hash_one(user) };
+        let turn = self.checks.enter(origin, Instant::now())?.await.map_err(|_| Busy)?;
         // Of several concurrent requests with the same credentials only the first computes the hash.
         if users.known.read().contains(&credentials) {
             return Ok(true);
@@ -104,7 +104,7 @@ impl Passwords {
             // The check holds its turn until it ends, even if the caller has disconnected.
             let is_right = hash.is_of(&password) && is_there;
             if !is_right {
-                checks.failed(asker, Instant::now());
+                checks.failed(origin, Instant::now());
             }
             drop(turn);
             is_right
@@ -218,7 +218,7 @@ mod tests {
     async fn guesses_wait_in_a_short_queue_and_others_do_not_wait_behind_them() {
         let (passwords, _file) = passwords(&format!("admin:{}\njd:{}\n", hash("secret"), hash("jd")));
         assert!(accepts(&passwords, "admin", "secret").await);
-        let running = Asker { address: 0, name: 0 };
+        let running = CheckOrigin { address: 0, name: 0 };
         let held = passwords.checks.enter(running, Instant::now()).unwrap().await.unwrap();
         let guesser = Some("192.0.2.1".parse().unwrap());
         let mut guesses: Vec<_> =

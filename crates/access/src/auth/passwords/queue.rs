@@ -37,7 +37,7 @@ pub struct Busy;
 
 /// The origin of a check: hashes of its address and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct CheckOrigin {
     pub address: u64,
     pub name: u64,
 }
@@ -68,7 +68,7 @@ struct State {
 
 #[derive(Debug)]
 struct PendingCheck {
-    asker: Asker,
+    origin: CheckOrigin,
     turn: oneshot::Sender<Turn>,
 }
 
@@ -79,7 +79,7 @@ pub struct Turn(CheckQueue);
 impl CheckQueue {
     /// Queues a check. The receiver yields the turn, or an error if a client with fewer failures displaces
     /// it.
-    pub fn enter(&self, asker: Asker, now: Instant) -> Result<oneshot::Receiver<Turn>, Busy> {
+    pub fn enter(&self, origin: CheckOrigin, now: Instant) -> Result<oneshot::Receiver<Turn>, Busy> {
         let (turn, receiver) = oneshot::channel();
         let mut state = self.0.lock();
         if state.running < CHECKS_MAX {
@@ -89,37 +89,37 @@ impl CheckQueue {
             return Ok(receiver);
         }
         state.waiting.retain(|waiting| !waiting.turn.is_closed());
-        let count = |is_of: &dyn Fn(&Asker) -> bool| {
-            state.waiting.iter().filter(|waiting| is_of(&waiting.asker)).count()
+        let count = |is_of: &dyn Fn(&CheckOrigin) -> bool| {
+            state.waiting.iter().filter(|waiting| is_of(&waiting.origin)).count()
         };
-        if count(&|other| other.address == asker.address) >= SHARE_MAX
-            || count(&|other| other.name == asker.name) >= SHARE_MAX
+        if count(&|other| other.address == origin.address) >= SHARE_MAX
+            || count(&|other| other.name == origin.name) >= SHARE_MAX
         {
             return Err(Busy);
         }
         if state.waiting.len() >= WAITING_MAX {
-            let ranks = state.waiting.iter().map(|waiting| state.rank(&waiting.asker, now));
+            let ranks = state.waiting.iter().map(|waiting| state.rank(&waiting.origin, now));
             let worst = ranks.enumerate().max_by_key(|(place, rank)| (*rank, *place));
-            let (place, _) = worst.filter(|(_, rank)| state.rank(&asker, now) < *rank).ok_or(Busy)?;
+            let (place, _) = worst.filter(|(_, rank)| state.rank(&origin, now) < *rank).ok_or(Busy)?;
             state.waiting.remove(place);
         }
-        state.waiting.push(PendingCheck { asker, turn });
+        state.waiting.push(PendingCheck { origin, turn });
         assert!(state.waiting.len() <= WAITING_MAX, "the queue is bounded");
         Ok(receiver)
     }
 
     /// Records a wrong password.
-    pub fn failed(&self, asker: Asker, now: Instant) {
+    pub fn failed(&self, origin: CheckOrigin, now: Instant) {
         let mut state = self.0.lock();
-        state.addresses.add(asker.address, now);
-        state.names.add(asker.name, now);
+        state.addresses.add(origin.address, now);
+        state.names.add(origin.name, now);
     }
 
     /// Passes the turn to the check with the fewest recent failures, the oldest of them first.
     fn next(&self, now: Instant) {
         let next = {
             let mut state = self.0.lock();
-            let ranks = state.waiting.iter().map(|waiting| state.rank(&waiting.asker, now));
+            let ranks = state.waiting.iter().map(|waiting| state.rank(&waiting.origin, now));
             let Some((place, _)) = ranks.enumerate().min_by_key(|(place, rank)| (*rank, *place)) else {
                 state.running -= 1;
                 return;
@@ -144,8 +144,8 @@ impl Drop for Turn {
 
 impl State {
     /// Recent failures of the address and of the name; lower ranks are served first.
-    fn rank(&self, asker: &Asker, now: Instant) -> (u32, u32) {
-        (self.addresses.count(asker.address, now), self.names.count(asker.name, now))
+    fn rank(&self, origin: &CheckOrigin, now: Instant) -> (u32, u32) {
+        (self.addresses.count(origin.address, now), self.names.count(origin.name, now))
     }
 }
 
@@ -178,20 +178,20 @@ fn is_recent(last: Instant, now: Instant) -> bool {
 mod tests {
     use super::*;
 
-    fn asker(address: u64, name: u64) -> Asker {
-        Asker { address, name }
+    fn origin(address: u64, name: u64) -> CheckOrigin {
+        CheckOrigin { address, name }
     }
 
     #[test]
     fn who_has_failed_comes_after_all_others() {
         let (queue, now) = (CheckQueue::default(), Instant::now());
-        let running = queue.enter(asker(1, 1), now).unwrap().try_recv().unwrap();
-        let mut guess = queue.enter(asker(1, 1), now).unwrap();
-        let mut same_name = queue.enter(asker(2, 1), now).unwrap();
-        let mut gone = queue.enter(asker(3, 3), now).unwrap();
+        let running = queue.enter(origin(1, 1), now).unwrap().try_recv().unwrap();
+        let mut guess = queue.enter(origin(1, 1), now).unwrap();
+        let mut same_name = queue.enter(origin(2, 1), now).unwrap();
+        let mut gone = queue.enter(origin(3, 3), now).unwrap();
         gone.close();
-        let mut other = queue.enter(asker(3, 3), now).unwrap();
-        queue.failed(asker(1, 1), now);
+        let mut other = queue.enter(origin(3, 3), now).unwrap();
+        queue.failed(origin(1, 1), now);
         drop(running);
         let turn = other.try_recv().unwrap();
         assert!(same_name.try_recv().is_err());
@@ -205,16 +205,16 @@ mod tests {
     #[test]
     fn nobody_has_more_than_a_share_and_newcomers_displace_who_has_failed() {
         let (queue, now) = (CheckQueue::default(), Instant::now());
-        let running = queue.enter(asker(0, 0), now).unwrap().try_recv().unwrap();
+        let running = queue.enter(origin(0, 0), now).unwrap().try_recv().unwrap();
         let share = SHARE_MAX as u64;
-        let mut guesses: Vec<_> = (0..share).map(|name| queue.enter(asker(1, name), now).unwrap()).collect();
-        assert_eq!(queue.enter(asker(1, 100), now).err(), Some(Busy));
-        guesses.extend((0..share).map(|address| queue.enter(asker(2 + address, 1_000), now).unwrap()));
-        assert_eq!(queue.enter(asker(100, 1_000), now).err(), Some(Busy));
+        let mut guesses: Vec<_> = (0..share).map(|name| queue.enter(origin(1, name), now).unwrap()).collect();
+        assert_eq!(queue.enter(origin(1, 100), now).err(), Some(Busy));
+        guesses.extend((0..share).map(|address| queue.enter(origin(2 + address, 1_000), now).unwrap()));
+        assert_eq!(queue.enter(origin(100, 1_000), now).err(), Some(Busy));
         assert_eq!(queue.waiting(), WAITING_MAX);
-        assert_eq!(queue.enter(asker(100, 100), now).err(), Some(Busy), "all are alike yet");
-        queue.failed(asker(1, 1_000), now);
-        let mut other = queue.enter(asker(100, 100), now).unwrap();
+        assert_eq!(queue.enter(origin(100, 100), now).err(), Some(Busy), "all are alike yet");
+        queue.failed(origin(1, 1_000), now);
+        let mut other = queue.enter(origin(100, 100), now).unwrap();
         drop(running);
         assert!(other.try_recv().is_ok());
         let is_displaced = |guess: &mut oneshot::Receiver<Turn>| {

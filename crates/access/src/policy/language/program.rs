@@ -205,7 +205,7 @@ impl Program {
     }
 
     /// Whether the rule, or one it refers to, uses a target's attribute for which `wanted` is true.
-    pub fn asks_for(&self, rule: usize, wanted: impl Fn(&str) -> bool) -> bool {
+    pub fn uses_attribute(&self, rule: usize, wanted: impl Fn(&str) -> bool) -> bool {
         self.reaches(rule, |step| match step {
             Step::Check(check) => self.checks[*check].attributes().any(&wanted),
             _ => false,
@@ -306,7 +306,7 @@ mod tests {
         }
     }
 
-    fn asked<'a>(role: &'a str, project: &'a str, owner: Option<&'a str>) -> TestFacts<'a> {
+    fn test_facts<'a>(role: &'a str, project: &'a str, owner: Option<&'a str>) -> TestFacts<'a> {
         TestFacts { role, project, owner, questions: Cell::default() }
     }
 
@@ -338,10 +338,10 @@ mod tests {
             ("role:%(owner)s", [false; 4]),
         ] {
             let facts = [
-                asked("admin", "p", Some("o")),
-                asked("member", "o", Some("o")),
-                asked("member", "p", Some("o")),
-                asked("member", "p", None),
+                test_facts("admin", "p", Some("o")),
+                test_facts("member", "o", Some("o")),
+                test_facts("member", "p", Some("o")),
+                test_facts("member", "p", None),
             ];
             assert_eq!(facts.map(|facts| allows(&owned(text), &facts)), expected, "{text}");
         }
@@ -350,8 +350,8 @@ mod tests {
     #[test]
     fn the_default_stands_for_rules_that_are_not_there() {
         let rules = [("r", "rule:missing"), ("default", "role:admin")];
-        assert!(allows(&rules, &asked("admin", "", None)));
-        assert!(!allows(&rules, &asked("member", "", None)));
+        assert!(allows(&rules, &test_facts("admin", "", None)));
+        assert!(!allows(&rules, &test_facts("member", "", None)));
         let undefined = compiled(&rules).unwrap();
         assert_eq!(undefined.undefined(), [("missing".to_owned(), "r".to_owned())]);
     }
@@ -373,7 +373,7 @@ mod tests {
             sources.push((name(length - 1), Source::Text("@".to_owned())));
             sources
         };
-        assert!(compile(&chain(DEPTH_MAX), "").unwrap().allows(0, &asked("", "", None)));
+        assert!(compile(&chain(DEPTH_MAX), "").unwrap().allows(0, &test_facts("", "", None)));
         let mut backwards = chain(DEPTH_MAX + 1);
         assert!(compile(&backwards, "").unwrap_err().problem.contains("deep"));
         backwards.reverse();
@@ -383,7 +383,7 @@ mod tests {
 
     /// Without the cache of results this would take 2^60 steps.
     #[test]
-    fn a_rule_is_asked_once_for_each_question() {
+    fn a_rule_is_evaluated_once_per_query() {
         let mut sources: Vec<_> = (0..60)
             .map(|index| {
                 let below = format!("rule:r{0} or rule:r{0}", index + 1);
@@ -392,17 +392,17 @@ mod tests {
             .collect();
         sources.push(("r60".to_owned(), Source::Text("role:x".to_owned())));
         let program = compile(&sources, "").unwrap();
-        let facts = asked("member", "", None);
+        let facts = test_facts("member", "", None);
         assert!(!program.allows(0, &facts));
         assert_eq!(facts.questions.get(), 1);
     }
 
     #[test]
-    fn what_rules_ask_for_is_known_before() {
+    fn used_attributes_are_known_at_compile_time() {
         let program =
             compiled(&[("a", "role:x or rule:b"), ("b", "x:%(resource.id)s"), ("c", "not role:x")]).unwrap();
         let of_resource = |name: &str| name.starts_with("resource.");
-        assert!(program.asks_for(0, of_resource) && !program.asks_for(2, of_resource));
+        assert!(program.uses_attribute(0, of_resource) && !program.uses_attribute(2, of_resource));
         assert!(!program.has_negation(0) && program.has_negation(2));
     }
 }

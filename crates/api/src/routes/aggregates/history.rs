@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn the_period_is_asked_of_the_index() {
+    fn the_period_is_part_of_the_filter() {
         let filter = Filter::Compare {
             comparison: Comparison::Equal,
             field: "flavor".to_owned(),

@@ -110,14 +110,14 @@ fn each_field<'r>(resource: &'r Resource, mut each: impl FnMut(&'r str, Shown<'r
 }
 
 /// Calls `each` for every field in `attrs`; for all if it is empty.
-fn each_asked<'r>(resource: &'r Resource, attrs: &[&str], mut each: impl FnMut(&'r str, Shown<'r>)) {
-    let asked = |name: &str| attrs.is_empty() || attrs.contains(&name);
+fn each_selected<'r>(resource: &'r Resource, attrs: &[&str], mut each: impl FnMut(&'r str, Shown<'r>)) {
+    let is_selected = |name: &str| attrs.is_empty() || attrs.contains(&name);
     each_field(resource, |name, shown| {
-        if asked(name) {
+        if is_selected(name) {
             each(name, shown);
         }
     });
-    if asked("metrics") {
+    if is_selected("metrics") {
         each("metrics", Shown::Metrics(&resource.metrics));
     }
 }
@@ -126,7 +126,7 @@ fn each_asked<'r>(resource: &'r Resource, attrs: &[&str], mut each: impl FnMut(&
 pub(crate) fn write(resource: &Resource, attrs: &[&str], out: &mut Vec<u8>) {
     let mut is_first = true;
     out.push(b'{');
-    each_asked(resource, attrs, |name, shown| {
+    each_selected(resource, attrs, |name, shown| {
         if !is_first {
             out.extend_from_slice(b", ");
         }
