@@ -143,8 +143,8 @@ impl App {
         text
     }
 
-    /// Drains a refused body, so that the client reads the response and the connection can be reused. If the
-    /// body must not be sent at all, closes the connection instead.
+    /// Drains a refused body, so that the client reads the response and the connection can be reused. A body
+    /// that is too large, unauthenticated and long, or still held back (`Expect`) closes the connection.
     async fn drain_or_close(
         &self,
         error: &ApiError,

@@ -1,4 +1,4 @@
-//! The scanner of the hot request: `[{"timestamp": "2015-01-01T12:00:00", "value": 4.2}, ...]` and its batch form.
+//! The fast parser of measures: `[{"timestamp": "2015-01-01T12:00:00", "value": 4.2}, ...]` and batches.
 //!
 //! It accepts the regular bodies that clients send: two keys in either order, timestamps that are all plain
 //! ISO strings or all numbers, values that are JSON numbers. On anything else (escapes, other keys, literals,

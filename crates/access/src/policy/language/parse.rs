@@ -1,7 +1,7 @@
 //! Parses a rule, from its text or the old list form, to a tree.
 //!
-//! Precedence: `not`, `and`, `or`; keywords ignore case. A check ends at white space; parentheses at its
-//! start and end are not part of it.
+//! Precedence from high to low: `not`, `and`, `or`; keywords ignore case. A check ends at white space;
+//! parentheses at its start and end are not part of it.
 
 use super::{DEPTH_MAX, TEXT_BYTES_MAX, check::Check};
 

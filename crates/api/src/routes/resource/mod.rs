@@ -105,8 +105,7 @@ fn versioned_answer(status: StatusCode, resource: &Resource) -> Response {
     response
 }
 
-/// The error for a body that refers to unknown objects or has invalid values: 400, where the path would give
-/// 404.
+/// The error for a body that refers to unknown objects or has invalid values: 400, not 404 as for a path.
 fn refusal(error: IndexerError) -> ApiError {
     match error {
         IndexerError::NoSuchMetric(_) | IndexerError::NoSuchArchivePolicy(_) => {
