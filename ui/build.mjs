@@ -1,5 +1,5 @@
-// Builds the page into crates/page/dist: two scripts, one style sheet, one icon, each with its compressed forms; names hold a hash of
-// the content, so that browsers keep a file for ever and never have an old one.
+// Builds the page into crates/page/dist: two scripts, a style sheet and an icon, each with its compressed
+// forms. Names contain a hash of the content, so that browsers can cache files forever.
 
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
@@ -27,7 +27,7 @@ const bundled = await build({
 });
 
 const contents = new Map(bundled.outputFiles.map((file) => [basename(file.path), Buffer.from(file.contents)]));
-/** What is in the script that others wrote, with their terms. */
+/** The licences of bundled packages. */
 const licences = ["preact", "uplot", "@uwdata/flechette"].map((name) => `${name}\n\n${readFileSync(join(here, "node_modules", name, "LICENSE"), "utf8").trim()}\n`);
 contents.set("licences.txt", Buffer.from(licences.join("\n\n")));
 contents.set("icon.svg", readFileSync(join(here, "icon.svg")));

@@ -1,4 +1,4 @@
-// For work on the page: serves `ui/` as it is now, built anew at each load, in front of a gnudi that runs already.
+// Development server: builds `ui/` anew at each load, and proxies a running gnudi.
 //
 //     node ui/dev.mjs http://127.0.0.1:8041
 

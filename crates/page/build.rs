@@ -1,5 +1,5 @@
-//! Lists the files of `dist/`, which `make` builds of `ui/`, as Rust. Without them the binary has a page that says so: Rust alone is
-//! enough to build gnudi.
+//! Generates Rust code that embeds the files of `dist/`, which `make` builds from `ui/`. Without them it
+//! embeds a page that says so, so that gnudi can be built with Rust alone.
 
 use std::{
     env,
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Beside a file, its compressed forms.
+/// The suffixes of the compressed forms.
 const COMPRESSED: [&str; 2] = ["gz", "br"];
 
 const INDEX: &str = "index.html";
@@ -16,7 +16,7 @@ const INDEX: &str = "index.html";
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let dist = root.join("dist");
-    // A folder that is there at all times: cargo builds anew whenever a path that it should watch is missing.
+    // Watch a folder that always exists: cargo rebuilds whenever a watched path is missing.
     println!("cargo::rerun-if-changed=dist");
     println!("cargo::rerun-if-changed=unbuilt.html");
     let index = dist.join(INDEX);
@@ -40,7 +40,7 @@ fn main() {
     fs::write(out.join("files.rs"), text).expect("OUT_DIR is writable");
 }
 
-/// The files that pages ask for: all but the page itself and the compressed forms.
+/// The files that the page refers to: all but the index and the compressed forms.
 fn names(dist: &Path) -> Vec<String> {
     let entries = fs::read_dir(dist).expect("dist is a folder");
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

@@ -128,7 +128,7 @@ def test_passwd_writes_what_the_server_reads_again(gnudi, tmp_path):
     # Without a signal, as soon as it is noticed.
     wait_until(lambda: status(client, "jd", "pässword with spaces") == 200, SOON_S, "the new user")
     assert path.read_text().startswith("# of the cloud\nadmin:$argon2id$")
-    assert "passwords were read again" in server.log()
+    assert "passwords were reloaded" in server.log()
 
     assert passwd(path, "admin", b"another").returncode == 0
     assert passwd(path, "jd", b"", "--delete").returncode == 0
@@ -139,7 +139,7 @@ def test_passwd_writes_what_the_server_reads_again(gnudi, tmp_path):
 
     path.write_text("admin:nonsense\n")
     server.process.child.send_signal(signal.SIGHUP)
-    wait_until(lambda: "the passwords stay as they were" in server.log(), SOON_S, "the refusal of a bad file")
+    wait_until(lambda: "cannot reload the passwords" in server.log(), SOON_S, "the refusal of a bad file")
     assert status(client, "admin", "another") == 200
     assert "nonsense" not in server.log() and "another" not in server.log()
     assert server.stop() == 0

@@ -171,7 +171,7 @@ def test_who_may_create_nothing_in_a_project_moves_nothing_there(gnudi, tmp_path
 @pytest.mark.parametrize("text, said", [
     ('a: "@"\n"get status": "role:admin or"\n', 'policy.yaml, line 2, rule "get status": a check is missing at the end'),
     ("a: rule:b\nb: rule:a\n", "rules refer to each other in a circle"),
-    ("a: http://127.0.0.1/\n", "asks another server"),
+    ("a: http://127.0.0.1/\n", "calls an external server"),
     ("a: [b\n", "policy.yaml: "),
     ('"get status":\n', "there is nothing behind the colon"),
 ])

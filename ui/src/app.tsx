@@ -1,7 +1,7 @@
-// The page as a whole: its top, the view that the address names, and what stands over it.
+// The page: header, the view in the address, and dialogs over it.
 
 import { useEffect, useState } from "preact/hooks";
-import { asked } from "./http/session";
+import { loginReason } from "./http/session";
 import { Gone } from "./parts/gone";
 import { Header } from "./parts/header";
 import { KeysDialog, useKeys } from "./parts/keys";
@@ -24,7 +24,7 @@ const VIEWS: Record<string, () => preact.JSX.Element | null> = {
 
 export function App() {
   const { path } = useAddress();
-  const reason = useCell(asked);
+  const reason = useCell(loginReason);
   const [isHelping, setHelping] = useState(false);
   useKeys(() => setHelping(true));
   const name = path[0] ?? "metrics";

@@ -1,7 +1,7 @@
-// Runs before the page's other script is there: asks for the first metrics, which most visitors come for.
+// Runs before the main script is loaded: requests the first metrics, which the start view needs.
 
 import { pageQuery } from "./api/metric_list";
-import { ACCEPT_JSON, askEarly } from "./http/early";
+import { ACCEPT_JSON, sendEarly } from "./http/early";
 import { firstIdentity, settings } from "./http/settings";
 import { urlOf } from "./http/url";
 import { parse } from "./state/hash";
@@ -9,7 +9,7 @@ import { parse } from "./state/hash";
 const { path, params } = parse(location.hash);
 const who = firstIdentity();
 if (who && (path[0] ?? "metrics") === "metrics" && !params.get("mark")) {
-  askEarly(urlOf("v1/metric", pageQuery({ text: params.get("q") ?? "" })), {
+  sendEarly(urlOf("v1/metric", pageQuery({ text: params.get("q") ?? "" })), {
     method: "GET",
     headers: { Accept: ACCEPT_JSON, ...who.headers },
     credentials: settings.auth.mode === "remoteuser" ? "same-origin" : "omit",

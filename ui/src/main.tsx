@@ -1,4 +1,4 @@
-// Begins.
+// The entry point.
 
 import { render } from "preact";
 import { App } from "./app";

@@ -1,4 +1,4 @@
-// Usable by everybody: axe finds nothing on any view, light or dark, on a phone or wide; the keyboard reaches all.
+// Accessibility: axe finds no violations on any view, theme and size; everything works by keyboard.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -32,7 +32,7 @@ after(async () => {
 });
 
 async function violations(page) {
-  // By the debugger, which the page's policy does not hold for.
+  // Through the debugger, to bypass the page's security policy.
   await page.evaluate(AXE);
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary}`).slice(0, 3).join(" | ")}`);
@@ -84,7 +84,7 @@ test("the keyboard alone finds a metric and moves through time", async () => {
   await page.getByRole("link", { name: "instance", exact: true }).waitFor();
   await page.keyboard.press("?");
   await page.getByRole("dialog", { name: "Keys" }).waitFor();
-  // A closed dialog keeps the focus for a frame; the next key is the page's.
+  // A closed dialog keeps the focus for a frame; the next key already belongs to the page.
   await page.evaluate(() => {
     document.querySelector("dialog").close();
     document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "4", bubbles: true }));

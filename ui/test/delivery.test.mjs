@@ -1,4 +1,4 @@
-// How the page comes to a browser: to whom, how large, with which headers.
+// Delivery of the page: content negotiation, size, headers.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -18,7 +18,7 @@ after(async () => {
   await Promise.all([server.remove(), prefixed.remove()]);
 });
 
-/** As bytes, with nothing undone. */
+/** The raw bytes, not decompressed. */
 const fetched = (url, headers = {}) =>
   new Promise((done, failed) => {
     http.get(url, { headers }, (answer) => {

@@ -1,4 +1,4 @@
-// Looking at metrics: search, grid, zoom, address, cursor, resolution, band, another day, what changed, taking data along.
+// Exploring metrics: search, grid, zoom, address, cursor, resolution, band, comparison, changes, export.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -25,7 +25,7 @@ const shownRange = async (page) => {
   return [Date.parse(from) / 1000, Date.parse(to) / 1000];
 };
 
-/** Drags over the part of a chart from one share of its width to another. */
+/** Drags over a chart, between two fractions of its width. */
 async function drag(page, from, to, modifier) {
   const box = await page.locator(".u-over").first().boundingBox();
   const y = box.y + box.height / 2;
@@ -39,7 +39,7 @@ async function drag(page, from, to, modifier) {
 }
 
 test("search finds names, resources, types, attributes and ids with each key", async () => {
-  const page = await open(browser, server.url, { mayFail: true }); // An id is looked for among metrics and resources.
+  const page = await open(browser, server.url, { mayFail: true }); // An id is looked up among metrics and resources.
   const box = page.getByRole("combobox", { name: /Search/ });
   await box.pressSequentially("memory");
   const hits = page.getByRole("listbox", { name: "What was found" });
@@ -66,7 +66,7 @@ test("a grid of small charts is there before any query, in sections", async () =
   await page.locator(".title", { hasText: "18 metrics" }).waitFor();
   for (const section of ["cpu_util", "disk.read", "memory"]) await page.getByRole("button", { name: new RegExp(`^${section}`) }).waitFor();
   assert.equal(await page.locator(".card").first().getByRole("link", { name: "web 0" }).count(), 1);
-  // A counter is shown as what it grows by.
+  // A counter is shown as a rate.
   await page.locator('.card:has-text("disk.read.bytes")').first().getByText("per second").waitFor();
   await page.getByRole("button", { name: /^cpu_util/ }).click();
   assert.equal(await page.locator('.card:has-text("cpu_util")').count(), 0);
@@ -168,7 +168,7 @@ test("yesterday stands beside today", async () => {
   await waitDrawn(page);
   await page.locator(".legend", { hasText: "1 day before" }).waitFor();
   await page.getByRole("button", { name: "Table" }).click();
-  // The wave of a day is the same on each.
+  // The daily wave is the same on both days.
   const cells = page.locator(".large tbody tr").nth(30).locator("td");
   const mean = parseFloat(await cells.nth(1).textContent());
   const column = await page.locator(".large thead th").allTextContents();
@@ -181,7 +181,7 @@ test("a marked window shows which metrics changed most in it", async () => {
   const page = await open(browser, chart(2, "&last=3h"));
   await waitDrawn(page);
   await page.getByRole("button", { name: "What changed?" }).click();
-  // The incident was from 60 to 40 minutes ago.
+  // The incident was 60 to 40 minutes ago.
   await drag(page, 0.68, 0.77);
   await page.getByRole("link", { name: /Which metrics changed most/ }).click();
   await page.getByText(/metrics? of 18 did/).waitFor();
@@ -212,7 +212,8 @@ test("what is shown can be taken along as CSV, JSON, Arrow and as a command", as
   assert.equal(JSON.parse(json)[0].measures.length, rows.length);
   const [arrows, stream] = await taken("Arrow", null);
   assert.equal(arrows, "cpu_util.arrows");
-  // An encapsulated message begins with these bytes, the first with the schema; a stream ends with an empty one.
+  // Each encapsulated message begins with these bytes; the first is the schema, and an empty one ends the
+  // stream.
   assert.equal(stream.readUInt32LE(0), 0xffffffff);
   for (const column of ["timestamp", "value"]) assert.ok(stream.includes(column), column);
   assert.ok(stream.subarray(-8).equals(Buffer.from([255, 255, 255, 255, 0, 0, 0, 0])) && stream.length >= 16 * rows.length);

@@ -1,4 +1,4 @@
-// What a newcomer sees: this machine's own figures, at once and without asking for anything.
+// A first visit: this machine's own metrics, without any action.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -8,7 +8,7 @@ import { Server, sleep } from "./support/server.mjs";
 let server, browser;
 before(async () => {
   [server, browser] = await Promise.all([new Server({ hasHost: true }).start(), launch()]);
-  await sleep(6000); // Two rounds of figures make a line.
+  await sleep(6000); // Two rounds of measures make a line.
 });
 after(async () => {
   await browser.close();
@@ -62,7 +62,7 @@ test("the metrics are asked for once, and nothing on the page moves by itself", 
   const lists = page.requests.filter((url) => url.includes("/v1/metric?"));
   assert.equal(lists.length, 1, lists.join(" "));
   assert.equal(await page.evaluate(() => window.gnudiEarly), null, "the request that left before the page's script was there is taken");
-  // An animation without an end has the browser draw sixty times a second, which took more than all charts do.
+  // An endless animation makes the browser draw sixty times a second, which takes more CPU than all charts.
   assert.equal(await page.getByRole("button", { name: "Live" }).getAttribute("aria-pressed"), "true");
   assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
   await close(page);

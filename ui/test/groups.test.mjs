@@ -1,4 +1,4 @@
-// One metric of many resources: by an attribute, and more of them than a chart can show.
+// One metric of many resources: grouped by an attribute, and more groups than a chart can show.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -32,7 +32,7 @@ test("a metric of all resources is grouped by an attribute, with its values", as
 test("of 10,000 series the largest are drawn, and the page says so", async () => {
   const COUNT = 10_000;
   const now = Math.floor(Date.now() / 1000);
-  // Lines of InfluxDB make a resource for each host.
+  // Lines of InfluxDB create a resource per host.
   await server.request("POST", "v1/influxdb/query?q=create+database+many");
   for (let at = 0; at < COUNT; at += 2500) {
     const numbers = Array.from({ length: 2500 }, (_, more) => at + more);

@@ -1,4 +1,4 @@
-// Help for what is typed: mistakes and their places, and what may come next.
+// Help while typing: mistakes with their positions, and completions.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -6,7 +6,7 @@ import { load } from "./support/load.mjs";
 
 const [operations, filter, problem] = await Promise.all(["language/operations.ts", "language/filter.ts", "language/problem.ts"].map(load));
 
-/** What is marked of the text. */
+/** The marked parts of the text. */
 const marked = (mistakes, text) => mistakes.map(({ from, to }) => text.slice(from, to));
 
 test("mistakes in operations are where they are made", () => {

@@ -1,4 +1,4 @@
-// Who looks: by name and password, by Keystone, by a proxy; and a log-in that ends while the page is open.
+// Log-in: by name and password, by Keystone, by a proxy; and one that expires while the page is open.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";

@@ -1,4 +1,4 @@
-// The editor for operations and filters: completion, mistakes at their place, time and work.
+// The editor for operations and filters: completion, marked mistakes, time and cost.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -62,7 +62,7 @@ test("mistakes are marked at their place, by the page and by the server", async 
   assert.deepEqual(await wrong(page, "operations"), ["agregate"]);
   await filter.fill("colour = 'red'");
   assert.deepEqual(await wrong(page, "filter"), ["colour"]);
-  // What only the server can know.
+  // An error that only the server can detect.
   await filter.fill("");
   await operations.fill("(aggregate mean (metric cpu_util median))");
   await page.getByRole("button", { name: "Run" }).click();

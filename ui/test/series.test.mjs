@@ -1,4 +1,4 @@
-// Points, granularities, changes and formats, as maths.
+// Unit tests of points, granularities, changes and formats.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ const of = (values, step = 1) => ({ times: values.map((_, at) => at * step), val
 test("a gap is where points usually are and some are missing", () => {
   const found = columns.withGaps({ times: [0, 60, 120, 600, 660], values: [1, 2, 3, 4, 5] }, 60);
   assert.deepEqual(found, { times: [0, 60, 120, 360, 600, 660], values: [1, 2, 3, null, 4, 5] });
-  // Points every five minutes, of a granularity of one.
+  // Points every five minutes at a granularity of one minute.
   const sparse = { times: [0, 300, 600, 900], values: [1, 2, 3, 4] };
   assert.deepEqual(columns.withGaps(sparse, 60), sparse);
 });

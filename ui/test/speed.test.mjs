@@ -1,4 +1,5 @@
-// How fast the page is. Limits are for a build with optimisation; the figures are printed, and kept beside the pictures.
+// Speed of the page. The limits are for an optimised build; the figures are printed, and stored beside the
+// pictures.
 
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -11,9 +12,8 @@ import { folded } from "./support/data.mjs";
 import { fillCharts, fillMany } from "./support/many.mjs";
 import { Server } from "./support/server.mjs";
 
-/** The limits are those of a quiet machine like the one that the figures in docs/page.md are of. What others do on it meanwhile, and how fast
- * it is at all, shows in its load and in a fixed piece of work just before and after; beside that twice the limit is let pass, of the best of some
- * tries. */
+/** The limits are for a quiet machine like the reference in docs/page.md. They are scaled by the machine's current slowness, measured by a fixed
+ * piece of work just before and after; beyond that, twice the limit is allowed, for the best of several tries. */
 const WORK_MS = 60;
 const PATIENCE = 2;
 const FIRST_CHART_MS = 300;
@@ -39,14 +39,14 @@ after(async () => {
   console.log(figures);
 });
 
-/** Runs in the page from its first script on: notes when so many charts have a line. */
+/** Runs in the page before its scripts: notes when `count` charts have a line. */
 function watchCharts(count) {
   const done = new WeakSet();
   const stroke = CanvasRenderingContext2D.prototype.stroke;
   let drawn = 0;
   CanvasRenderingContext2D.prototype.stroke = function (...what) {
     const result = stroke.apply(this, what);
-    // Lines are paths of their own; the grid is drawn without one.
+    // Lines are drawn as Path2D, the grid is not.
     if (what.length && !done.has(this.canvas)) {
       done.add(this.canvas);
       drawn += 1;
@@ -57,7 +57,7 @@ function watchCharts(count) {
   };
 }
 
-/** How many times as slow as the reference the machine is now. */
+/** How many times slower than the reference the machine is now. */
 async function slowness() {
   const context = await browser.newContext();
   const page = await context.newPage();
@@ -74,14 +74,14 @@ async function slowness() {
   return Math.max(1, took / WORK_MS, loadavg()[0] / cpus().length);
 }
 
-/** Holds what was measured against its limit, on a machine as slow as this one was meanwhile. */
+/** Checks a figure against its limit, scaled by the slowness before and after. */
 async function within(name, limitMs, before) {
   const slow = Math.max(before, await slowness());
   figures[`${name}LimitMs`] = Math.round(limitMs * slow * PATIENCE);
   assert.ok(figures[name] < limitMs * slow * PATIENCE, `${name}: ${figures[name]} ms, on a machine ${slow.toFixed(1)} times as slow as the reference`);
 }
 
-/** What is in `window[name]` after a load, and what the page's own thread computed for it; of some tries the best. */
+/** The time in `window[name]` after a load, and the CPU time of the page's main thread; the best of several tries. */
 async function timed(url, height, count, name) {
   const found = [];
   const busy = [];
@@ -135,7 +135,7 @@ test("no frame is dropped while a hundred charts are live", async () => {
     return { longestMs: Math.max(...gaps), longMs: gaps.filter((gap) => gap > 50).length };
   });
   figures.longestFrameMs = frames.longestMs;
-  // A round of new points may cost three frames; a machine that is used by others takes some more away.
+  // An update may take three long frames; load by others allows more.
   const longMax = 3 * PATIENCE * Math.max(slow, await slowness());
   assert.ok(frames.longMs <= longMax, `${frames.longMs} frames of more than 50 ms, the longest ${frames.longestMs} ms`);
   await close(page);

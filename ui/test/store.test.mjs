@@ -1,4 +1,4 @@
-// The store itself, and a resource.
+// The store view, and a resource.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -17,7 +17,7 @@ after(async () => {
 });
 
 test("the store shows rates, backlog, owners, disk, policies, types, silent metrics and late points", async () => {
-  // Beyond the back window, which this policy does not have.
+  // Older than the back window of this policy.
   const metric = cloud[0].metrics["memory.usage"];
   await server.post(`v1/metric/${metric}/measures`, [{ timestamp: Math.floor(Date.now() / 1000) - 7200, value: 1 }]);
   const { id } = await server.post("v1/metric", { name: "nobody.measures.this", archive_policy_name: "cloud" });

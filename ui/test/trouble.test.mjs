@@ -1,4 +1,4 @@
-// What goes wrong while the page is open is said where it happens, and nothing that was typed is lost.
+// Failures while the page is open: reported in context, without losing typed text.
 
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
@@ -12,7 +12,7 @@ before(async () => {
   cloud = await fillCloud(server, { days: 1, instances: 3 });
 });
 beforeEach(async () => {
-  if (server.process.exitCode !== null) await server.start(); // Left so by a test that failed.
+  if (server.process.exitCode !== null) await server.start(); // A failed test may have stopped it.
 });
 after(async () => {
   await browser.close();
@@ -30,7 +30,7 @@ test("a server that goes away is named, and the page goes on once it is back", a
   await picture(page, "server-gone");
   await server.start();
   await page.getByText(/The server has not answered since/).waitFor({ state: "detached", timeout: 15_000 });
-  // Where nothing moves, too.
+  // Also if nothing on the page sends requests.
   const now = Math.floor(Date.now() / 1000);
   await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}`);
   await waitDrawn(page, 3);

@@ -1,4 +1,4 @@
-//! How long a question to the policy takes: `cargo run --release -p gnudi-api --example policy_speed`.
+//! Benchmark of policy checks: `cargo run --release -p gnudi-access --example policy_speed`.
 //!
 //! Each line is the best of several rounds, on one core, with Gnocchi's rules.
 
@@ -8,7 +8,7 @@ use gnudi_access::{Caller, Policy, Rule, Target};
 use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Timestamp};
 use uuid::Uuid;
 
-const QUESTIONS: u32 = 200_000;
+const CHECKS: u32 = 200_000;
 const ROUNDS: usize = 20;
 
 fn main() {
@@ -92,12 +92,12 @@ fn resource(creator: &str, project: Option<&str>) -> Resource {
     }
 }
 
-/// Nanoseconds for one, the best of the rounds.
-fn best(question: impl Fn()) -> f64 {
+/// Nanoseconds per check in the best round.
+fn best(check: impl Fn()) -> f64 {
     let round = || {
         let start = Instant::now();
-        (0..QUESTIONS).for_each(|_| question());
-        start.elapsed().as_nanos() as f64 / f64::from(QUESTIONS)
+        (0..CHECKS).for_each(|_| check());
+        start.elapsed().as_nanos() as f64 / f64::from(CHECKS)
     };
     (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
 }

@@ -1,8 +1,8 @@
-//! The log's line for each refused request: who, from where, what, by which rule and why. Never what could be a secret: no
-//! header, no argument, no body.
+//! Logs each refused request: caller, peer, request line, rule and reason. Never potential secrets: no
+//! headers, no arguments, no bodies.
 //!
-//! A flood of refusals does not flood the disk: beyond [`LINES_PER_SECOND`] lines are counted only, and the next one that is
-//! written tells how many there were.
+//! Rate-limited: beyond [`LINES_PER_SECOND`], lines are suppressed and counted, and the next written line has
+//! the count.
 
 use std::net::IpAddr;
 
@@ -13,31 +13,31 @@ use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
 use crate::policy::{Caller, Rule};
 
-/// How many lines are written, once a burst of [`LINES_AT_ONCE_MAX`] is over.
+/// The sustained rate of lines, after a burst of [`LINES_AT_ONCE_MAX`].
 pub const LINES_PER_SECOND: f64 = 10.0;
-/// How many lines may come at once.
+/// The burst size in lines.
 pub const LINES_AT_ONCE_MAX: f64 = 100.0;
-/// How much of a path, or of a name, is written.
+/// The maximum length of a logged path or name.
 const TEXT_CHARACTERS_MAX: usize = 256;
 
-/// A request that was not served.
+/// A refused request.
 #[derive(Debug)]
 pub struct RefusedRequest<'a> {
     pub status: StatusCode,
     pub parts: &'a Parts,
-    /// The path of its route; empty where it has none.
+    /// The path of its route; empty without a route.
     pub route: &'a str,
-    /// Who sent it, as far as the network tells.
+    /// The address at the other end of the connection.
     pub peer: Option<IpAddr>,
-    /// Who called, where that is known.
+    /// The caller, if authenticated.
     pub caller: Option<&'a Caller>,
-    /// The rule that the refusal goes back to, if it does.
+    /// The rule that denied the request, if one did.
     pub rule: Option<Rule>,
-    /// What the caller was told, if anything.
+    /// The error text in the response, if any.
     pub reason: Option<&'a str>,
 }
 
-/// Writes such lines, with the target `audit`.
+/// Writes the lines, with the target `audit`.
 #[derive(Debug)]
 pub struct Audit {
     allowance: Mutex<Allowance>,
@@ -52,26 +52,26 @@ struct Allowance {
 }
 
 impl Audit {
-    /// `registry` shows how many lines were not written.
+    /// Registers the counter of suppressed lines in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
         let suppressed = Counter::default();
         registry.sub_registry_with_prefix("gnudi_api").register(
             "audit_suppressed",
-            "Refused requests that the log has no line of, since there were too many",
+            "Refused requests without a line in the log, because of its rate limit",
             suppressed.clone(),
         );
         let allowance = Allowance { lines: LINES_AT_ONCE_MAX, at: Timestamp::EPOCH, suppressed: 0 };
         Audit { allowance: Mutex::new(allowance), suppressed }
     }
 
-    /// Notes a request that was refused, if that is what its status says.
+    /// Logs the request if its status is 401, 403 or 429.
     pub fn note(&self, refused: &RefusedRequest<'_>, now: Timestamp) {
         let RefusedRequest { status, parts, route, peer, caller, rule, reason } = refused;
         let is_refusal = matches!(
             *status,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
         );
-        // A browser asks before it sends what its user has: it never carries credentials, and says nothing of anybody.
+        // A CORS preflight carries no credentials, so its refusal means nothing.
         let is_preflight =
             parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
         if !is_refusal || is_preflight {
@@ -96,7 +96,7 @@ impl Audit {
         );
     }
 
-    /// How many lines were not written before this one; `None` where this one is not either.
+    /// The number of lines suppressed before this one; `None` if this one is suppressed too.
     fn allow(&self, now: Timestamp) -> Option<u64> {
         let mut allowance = self.allowance.lock();
         let elapsed = now.0.saturating_sub(allowance.at.0).max(0) as f64 / 1e9;
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_counted_and_told_later() {
+    fn a_flood_is_counted_and_reported_later() {
         let mut registry = Registry::default();
         let audit = Audit::new(&mut registry);
         let at = |ms: i64| Timestamp(1_700_000_000_000_000_000 + ms * 1_000_000);
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(audit.allow(at(50)), None);
         assert_eq!(audit.allow(at(100)), Some(401));
         assert_eq!(audit.allow(at(100)), None);
-        // A clock that is set back changes nothing.
+        // Setting the clock back changes nothing.
         assert_eq!(audit.allow(at(-5000)), None);
         assert_eq!(audit.suppressed.get(), 403);
         let later: Vec<u64> = (0..200).filter_map(|_| audit.allow(at(60_000))).collect();

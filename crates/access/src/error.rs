@@ -1,28 +1,29 @@
-//! Why a caller is not let in, or not now.
+//! Authentication failures and exceeded quotas.
 
 use std::sync::Arc;
 
 use gnudi_indexer::IndexerError;
 
-/// A request that is not served for who sends it, or for how much of it there is.
+/// A request refused because of its caller or the caller's quota.
 #[derive(Debug)]
 pub enum AccessError {
-    /// Nobody knows who calls; what is missing, and how callers make themselves known, where they can.
+    /// Authentication failed (401); with a challenge, if there is one.
     Unknown { detail: &'static str, challenge: Option<Challenge> },
-    /// Who calls cannot be found out at present.
+    /// The caller cannot be authenticated at present (503).
     Unavailable(&'static str),
-    /// The caller's project has used its share up, and is welcome again after so many seconds.
+    /// The caller's project has exceeded a limit (429).
     LimitExceeded { detail: String, retry_after_seconds: u64 },
-    /// The index does not say how many metrics the project has.
+    /// The index failed to count the project's metrics.
     Indexer(IndexerError),
 }
 
-/// What a caller who is not known is asked for.
+/// What the `WWW-Authenticate` header asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
     /// Name and password (RFC 7617).
     Basic,
-    /// A token; the header's value, as keystonemiddleware has it, which also says so in a document of its own.
+    /// A token. Holds the header's value, in keystonemiddleware's format; the response's document is
+    /// keystonemiddleware's too.
     Keystone(Arc<str>),
 }
 

@@ -1,4 +1,4 @@
-//! Files that an operator writes in YAML: rules, limits. Their size is bounded.
+//! Reads YAML files of operators (rules, limits) of limited size.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub enum FileError {
     Malformed { path: PathBuf, problem: String },
 }
 
-/// The text of a file of at most so many bytes.
+/// Reads a text file of at most `bytes_max` bytes.
 pub fn read(path: &Path, bytes_max: u64) -> Result<String, FileError> {
     let unreadable = |error| FileError::Unreadable { path: path.to_owned(), error };
     if std::fs::metadata(path).map_err(unreadable)?.len() > bytes_max {

@@ -1,7 +1,8 @@
-//! Who calls, and what they may.
+//! Authentication, authorization and quotas.
 //!
-//! `auth` finds out who calls: by passwords, by tokens of Keystone's, by the name that a proxy tells. `policy` says who may do what,
-//! and what of a list somebody sees, `quota` how much of it; `audit` logs who was refused. What a refusal looks like is the API's.
+//! `auth` authenticates callers: by passwords, Keystone tokens, or a proxy's header. `policy` decides what a
+//! caller may do and which items of a listing it sees; `quota` limits projects; `audit` logs refusals. Error
+//! documents are the API's.
 
 mod audit;
 pub mod auth;

@@ -1,7 +1,9 @@
-//! What gnudi makes of texts, one answer a line: for `tests/oracle/texts.py`, which asks Gnocchi's libraries the same.
+//! gnudi's results for single inputs, one per line: `tests/oracle/texts.py` compares them with Gnocchi's
+//! libraries.
 //!
-//! A line of input is a command and its argument: `float` and 16 hexadecimal digits; `measures`, now in nanoseconds and a
-//! body; `batch`, the same; `span` and a JSON value; `json` and a document; `operations` and a JSON value, a list or a text.
+//! A line of input is a command and its argument: `float` and 16 hexadecimal digits; `measures` or `batch`,
+//! the time in nanoseconds and a body; `span` and a JSON value; `json` and a document; `operations` and a
+//! JSON value, a list or a text.
 
 use std::io::{self, BufRead, BufWriter, Write};
 
@@ -94,7 +96,7 @@ fn timed(argument: &[u8]) -> (Timestamp, &[u8]) {
     (Timestamp(now.expect("nanoseconds")), body)
 }
 
-/// Times in nanoseconds and the bits of values, so that nothing is lost in printing.
+/// Times in nanoseconds and the bits of values: printing loses nothing.
 fn list(measures: &[Measure]) -> String {
     let measure = |measure: &Measure| {
         let bits = if measure.value.is_nan() {

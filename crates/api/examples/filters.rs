@@ -1,7 +1,7 @@
-//! What gnudi makes of searches and of named measures, one answer a line: for `tests/oracle/filters.py`, which asks Gnocchi's
-//! code the same.
+//! gnudi's results for filters, predicates and named measures, one per line: `tests/oracle/filters.py`
+//! compares them with Gnocchi's code.
 //!
-//! A line of input is a command and its argument, which is JSON: `text` and the text of a filter; `json` and its
+//! A line of input is a command and its JSON argument: `text` and a filter's text; `json` and a filter's
 //! document; `predicate` and a query for values; `named` and a body of measures by resource and name.
 
 use std::io::{self, BufRead, BufWriter, Write};
@@ -21,7 +21,7 @@ use gnudi_model::{Measure, Timestamp};
 const CREATOR: &str = "foobar";
 const MEASURES_MAX: usize = 1 << 20;
 
-/// The values for which a query is asked.
+/// The values on which a predicate is evaluated.
 const VALUES: [f64; 8] = [-8.0, -0.5, 0.0, 1.0, 2.5, 3.0, 1e300, f64::NAN];
 
 fn main() -> io::Result<()> {
@@ -35,7 +35,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The answer to a line: a document, or `error` and what is wrong.
+/// The result for a line: a document, or `error` and its text.
 pub fn answer(command: &[u8], argument: &[u8]) -> String {
     read(command, argument).unwrap_or_else(|error| format!("error {}", reason(error)))
 }
@@ -65,7 +65,7 @@ fn reason(error: ApiError) -> String {
     }
 }
 
-/// A filter as a document, with one name for each operator.
+/// A filter as a document in a canonical form.
 fn filter_value(filter: &Filter) -> Value {
     let of = |operator: &str, operand: Value| Value::object([(operator, operand)]);
     let field = |field: &str, value: Value| Value::object([(field, value)]);

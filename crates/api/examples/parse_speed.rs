@@ -1,7 +1,8 @@
-//! How long it takes to read a measure and to print a point: `cargo run --release -p gnudi-api --example parse_speed`.
+//! Benchmark of parsing measures and printing points:
+//! `cargo run --release -p gnudi-api --example parse_speed`.
 //!
-//! Each line is the best of several rounds, on one core. Every round has another body, as processors learn the branches of
-//! one that comes again; the bodies of all rounds do not fit the caches.
+//! Each line is the best of several rounds, on one core. Each round has a different body, since CPUs learn
+//! the branches of a repeated one; together the bodies exceed the caches.
 
 use std::{hint::black_box, sync::Arc, time::Instant};
 
@@ -110,7 +111,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds per item, the best of the rounds, of which each has one of the inputs.
+/// Nanoseconds per item in the best round; each round has its own input.
 fn best<T>(inputs: &[T], items: usize, mut round: impl FnMut(&T)) -> f64 {
     let time = |input| {
         let start = Instant::now();
@@ -145,7 +146,7 @@ fn iso(n: usize) -> String {
     format!("\"{}\"", &Timestamp::from_secs((START + n) as i64).to_iso()[..19])
 }
 
-/// Doubles between 0 and 1 that take all their digits.
+/// Doubles between 0 and 1 with a maximum of digits.
 fn random(n: usize) -> f64 {
     let mixed = (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,11 +1,11 @@
-//! Answers questions about policies that are read as lines of JSON on stdin, so that another program can compare the answers
-//! with oslo.policy's (`tests/auth/test_policy_language.py`).
+//! Evaluates policies from JSON lines on stdin; `tests/auth/test_policy_language.py` compares the results
+//! with oslo.policy's.
 //!
 //! ```text
 //! {"rules": {"name": "text", "other": [["check", ...], ...]}, "default": "name",
 //!  "asked": [["name", {credentials}, {target}], ...]}
 //! ```
-//! The answer is a line of `+` and `-`, one for each question, or `refused` and why.
+//! The response is a line of `+` and `-`, one per query, or `refused` and the reason.
 
 use std::{
     borrow::Cow,
@@ -16,13 +16,13 @@ use gnudi_access::policy::language::{Facts, Program, Refused, Source, compile};
 use gnudi_app::json::{self, Value};
 use gnudi_model::python::text_of_float;
 
-/// Credentials and a target, as Python's dictionaries.
+/// Credentials and a target, as in Python's dictionaries.
 struct Enforcement<'a> {
     credentials: &'a Value,
     target: &'a Value,
 }
 
-/// A value as Python prints it; `None` for what has no text that anybody compares with.
+/// A value as Python prints it; `None` for values that no check can match.
 fn printed(value: &Value) -> Option<Cow<'_, str>> {
     Some(match value {
         Value::Null => "None".into(),
@@ -36,7 +36,7 @@ fn printed(value: &Value) -> Option<Cow<'_, str>> {
     })
 }
 
-/// Whether a value, or one that the path leads to through objects and lists, is the text.
+/// Whether the value at the path, or an element of a list on it, equals the text.
 fn is_in(value: &Value, path: &[String], text: &str) -> bool {
     let Some((name, path)) = path.split_first() else {
         return printed(value).is_some_and(|printed| printed == text);

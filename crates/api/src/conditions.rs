@@ -1,6 +1,7 @@
-//! Conditional requests: the version of a thing in `ETag` and `Last-Modified`, and what `If-Match` and its kin ask of it.
+//! Conditional requests: versions in `ETag` and `Last-Modified`, and the preconditions in `If-Match` and
+//! related headers.
 //!
-//! The order of the questions is that of RFC 9110; headers are read as `WebOb` reads them.
+//! Preconditions are evaluated in RFC 9110's order; headers are parsed as `WebOb` parses them.
 
 use gnudi_app::{ApiError, http_date};
 use gnudi_model::{Resource, Timestamp};
@@ -14,25 +15,25 @@ use hyper::{
     http::request::Parts,
 };
 
-/// How one version of a thing is told from the others.
+/// A version of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// Without quotes.
     tag: String,
-    /// Since when the thing has been so.
+    /// When this version began.
     since: Timestamp,
 }
 
-/// What the conditions of a request come to, where none refuses it.
+/// The result of the preconditions, if none failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Proceed,
-    /// The client has this version already (304).
+    /// The client has this version (304).
     NotModified,
 }
 
 impl Version {
-    /// The version of a resource: Gnocchi's hash of its id and of the start of its revision.
+    /// The version of a resource; the tag is Gnocchi's hash of its id and revision start.
     pub fn of(resource: &Resource) -> Self {
         let mut text = Vec::with_capacity(72);
         text.extend_from_slice(
@@ -42,7 +43,7 @@ impl Version {
         Version { tag: sha1_smol::Sha1::from(text).digest().to_string(), since: resource.revision_start }
     }
 
-    /// Tells the client which version it got.
+    /// Adds `ETag` and `Last-Modified`.
     pub fn show(&self, response: &mut Response) {
         let headers = response.headers_mut();
         let value = |text: String| HeaderValue::try_from(text).expect("ASCII without control characters");
@@ -50,10 +51,10 @@ impl Version {
         headers.insert(LAST_MODIFIED, value(http_date::write(self.since)));
     }
 
-    /// Asks the conditions of a request.
+    /// Evaluates a request's preconditions.
     ///
     /// # Errors
-    /// 412 where one does not hold.
+    /// 412 if one fails.
     pub fn check(&self, request: &Parts) -> Result<Verdict, ApiError> {
         let headers = &request.headers;
         let failed = || Err(ApiError::new(StatusCode::PRECONDITION_FAILED, ""));
@@ -78,7 +79,7 @@ impl Version {
     }
 }
 
-/// A header that is there and not empty; one that comes several times is a list.
+/// A non-empty header; repeated headers are joined to a list.
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let mut values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
     let mut text = values.next()?.into_owned();
@@ -88,14 +89,14 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// What tags that are marked as weak are worth.
+/// How to treat weak tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weak {
     Taken,
     Refused,
 }
 
-/// Whether a list of tags has this one. What is no list at all is taken as a tag without quotes.
+/// Whether a list of tags contains this one. Malformed lists are treated as one unquoted tag.
 fn names(list: &str, tag: &str, weak: Weak) -> bool {
     if list == "*" {
         return true;
@@ -119,7 +120,7 @@ fn names(list: &str, tag: &str, weak: Weak) -> bool {
     !any && list == tag
 }
 
-/// The tag at the start of a text, whether it is weak, and what is behind it.
+/// Parses a leading tag: whether it is weak, its text, and the rest.
 fn leading_tag(text: &str) -> Option<(bool, &str, &str)> {
     let strong = text.strip_prefix("W/");
     let quoted = strong.unwrap_or(text).strip_prefix('"')?;
@@ -189,7 +190,7 @@ mod tests {
             (r#""x", "TAG""#, proceed, same),
             (r#""x", W/"TAG", "y""#, None, same),
             (r#""\"x", "TAG""#, proceed, same),
-            // WebOb wants a space between tags.
+            // WebOb requires a space between tags.
             (r#""x","TAG""#, None, proceed),
             (r#""TAG"#, None, proceed),
             (r#"TAG, "x""#, None, proceed),

@@ -1,8 +1,8 @@
-//! What requests ask of the times when metrics were measured last, and of the late measures that were dropped: to see them, to sort by
-//! them, to find what has been silent.
+//! The arguments about each metric's last measure and its dropped late measures: showing them, sorting by
+//! them, and finding silent metrics.
 //!
-//! They are read from the metrics' heads, so a request looks at so many metrics at most, and where it looks at more, its answer ends
-//! with a link to go on.
+//! The figures are in the metrics' heads, so a request reads a limited number of metrics. Beyond it, the
+//! response is partial and links to the next page.
 
 use gnudi_app::{ApiError, json::Value, python, query::Query};
 use gnudi_engine::{LastMeasure, Measured};
@@ -11,7 +11,7 @@ use gnudi_model::Timestamp;
 
 use crate::pagination::Pagination;
 
-/// A figure of a metric's measures: the argument that shows it, and the key that it sorts by.
+/// A figure of a metric's measures. Its name is both the argument that shows it and a sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     LastMeasure,
@@ -28,7 +28,7 @@ impl Figure {
         }
     }
 
-    /// How an answer shows a metric's.
+    /// The figure in a response.
     fn shown(self, measured: Measured) -> Value {
         match self {
             Figure::LastMeasure => measured.last.time().map(Timestamp::to_iso_micros).into(),
@@ -36,7 +36,7 @@ impl Figure {
         }
     }
 
-    /// By what it sorts; metrics without it stand together.
+    /// The sort key; metrics without the figure are sorted together.
     pub fn key(self, measured: Measured) -> Option<i128> {
         match self {
             Figure::LastMeasure => measured.last.time().map(|time| time.0.into()),
@@ -45,31 +45,31 @@ impl Figure {
     }
 }
 
-/// The argument that finds what was not measured since.
+/// Selects metrics without measures since a time.
 const SILENT_SINCE: &str = "silent_since";
 
-/// Metrics whose heads a search for silent ones reads in one request.
+/// How many heads a search for silent metrics reads per request.
 pub const SCANNED_MAX: usize = 20_000;
-/// Metrics that one request sorts (413).
+/// How many metrics one request may sort (413).
 pub const SORTED_MAX: usize = 1_000_000;
 
-/// What a listing asks for.
+/// A listing's arguments about these figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LastMeasures {
     pub show: Shown,
-    /// Only those without a measure at this time or later.
+    /// Selects metrics without a measure at or after this time.
     pub silent_since: Option<Timestamp>,
-    /// What sorts the list.
+    /// The figure to sort by.
     pub sort: Option<(Figure, SortDirection)>,
 }
 
-/// Which figures are shown.
+/// The figures to show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown([Option<Figure>; Figure::ALL.len()]);
 
 impl Shown {
     /// # Errors
-    /// 400 where an argument is no truth value.
+    /// 400 for an invalid boolean.
     pub fn of(query: &Query) -> Result<Self, ApiError> {
         let mut shown = Shown::default();
         for (place, figure) in shown.0.iter_mut().zip(Figure::ALL) {
@@ -78,12 +78,12 @@ impl Shown {
         Ok(shown)
     }
 
-    /// The first of them.
+    /// The first figure, if any.
     pub fn any(self) -> Option<Figure> {
         self.0.into_iter().flatten().next()
     }
 
-    /// Adds them to a shown metric.
+    /// Adds the figures to a metric in a response.
     pub fn add_to(self, metric: &mut Value, measured: Measured) {
         if let Value::Object(entries) = metric {
             let shown = self.0.into_iter().flatten();
@@ -94,7 +94,7 @@ impl Shown {
 
 impl LastMeasures {
     /// # Errors
-    /// 400 where an argument does not mean what it must.
+    /// 400 for an invalid argument.
     pub fn of(query: &Query, pagination: &Pagination, now: Timestamp) -> Result<Self, ApiError> {
         let silent_since = silent_since(query, now)?;
         let mut sort = None;
@@ -104,7 +104,7 @@ impl LastMeasures {
         Ok(LastMeasures { show: Shown::of(query)?, silent_since, sort })
     }
 
-    /// Whether nothing is asked for.
+    /// Whether no figure is requested.
     pub fn is_none(&self) -> bool {
         *self == LastMeasures::default()
     }
@@ -114,10 +114,10 @@ impl LastMeasures {
     }
 }
 
-/// The argument `silent_since`: only what was not measured at this time or later.
+/// The argument `silent_since`: selects metrics without a measure at or after this time.
 ///
 /// # Errors
-/// 400 where it is none.
+/// 400 for an invalid time.
 pub fn silent_since(query: &Query, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
     let refuse = || ApiError::argument(SILENT_SINCE, "Must be a datetime or a timestamp");
     let text = query.single(SILENT_SINCE, refuse)?;

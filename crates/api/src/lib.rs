@@ -1,7 +1,7 @@
 //! Gnocchi's REST API over the engine.
 //!
-//! `router` lists every route and who may use it, `routes` has the handlers, `measures` the hot paths in and out. [`gnudi_app::App`]
-//! answers requests by them. This crate decides nothing about storage: it calls [`gnudi_engine::Engine`].
+//! `router` lists all routes with their guards, `routes` has the handlers, `measures` the hot paths for
+//! writes and reads. [`gnudi_app::App`] serves them. Storage is [`gnudi_engine::Engine`]'s.
 
 mod arrow;
 mod conditions;

@@ -1,4 +1,4 @@
-//! Pages of listings: `limit`, `marker`, `sort`, and the link to the next page.
+//! Pagination of listings: `limit`, `marker`, `sort`, and the link to the next page.
 
 use gnudi_app::{
     ApiError,
@@ -13,13 +13,13 @@ use gnudi_model::{
     python::{parse_uuid, quote_plus},
 };
 
-/// The order of a listing of metrics that asks for none.
+/// The default order of metrics.
 pub const METRIC_SORTS: &[&str] = &["id:asc"];
 
-/// The order of a listing of resources that asks for none.
+/// The default order of resources.
 pub const RESOURCE_SORTS: &[&str] = &["revision_start:asc", "started_at:asc"];
 
-/// Which part of a listing is asked for.
+/// The pagination arguments of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pagination {
     pub limit: usize,
@@ -28,10 +28,10 @@ pub struct Pagination {
 }
 
 impl Pagination {
-    /// The arguments of a query; the limit is cut to `max_limit`.
+    /// Parses the arguments; the limit is capped at `max_limit`.
     ///
     /// # Errors
-    /// 400 where one has the wrong type.
+    /// 400 for a wrong type.
     pub fn of(query: &Query, max_limit: usize, default_sorts: &[&str]) -> Result<Self, ApiError> {
         let refuse = |name: &str, message: &str| {
             ApiError::bad_request(Value::object([
@@ -65,10 +65,10 @@ impl Pagination {
         Ok(pagination)
     }
 
-    /// The page of metrics that this means.
+    /// The page of metrics.
     ///
     /// # Errors
-    /// 400 for a marker that is no id, and for a sort by what metrics do not have.
+    /// 400 for an invalid marker or sort key.
     pub fn page(&self) -> Result<Page, IndexerError> {
         let marker = match self.marker() {
             Some(text) => Some(MetricId(parse_uuid(text).ok_or_else(|| invalid_marker(text))?)),
@@ -78,10 +78,10 @@ impl Pagination {
         Ok(Page { limit: self.limit, marker, sorts })
     }
 
-    /// The direction, where the listing is sorted by this key, which is none of the index's.
+    /// The direction, if the listing is sorted by this key only. For keys that the index does not have.
     ///
     /// # Errors
-    /// 400 where it is one of several, or has a direction that there is not.
+    /// 400 if there are other sort keys, or the direction is invalid.
     pub fn sort_by_only(&self, key: &str) -> Result<Option<SortDirection>, IndexerError> {
         let split = |sort: &String| {
             let (name, direction) = sort.split_once(':').unwrap_or((sort, ""));
@@ -99,10 +99,10 @@ impl Pagination {
         Pagination { sorts: Vec::new(), ..self.clone() }
     }
 
-    /// The page of resources that this means, or of their revisions.
+    /// The page of resources, or of their revisions with `history`.
     ///
     /// # Errors
-    /// 400 for a marker that is no id (with `history`, no `id@revision`), and for a direction that there is not.
+    /// 400 for a marker that is no id (with `history`, no `id@revision`), or an invalid direction.
     pub fn resource_page(&self, history: bool) -> Result<ResourcePage, IndexerError> {
         let marker = match self.marker() {
             Some(text) => Some(resource_marker(text, history).ok_or_else(|| invalid_marker(text))?),
@@ -134,7 +134,7 @@ fn resource_marker(text: &str, history: bool) -> Option<ResourceMarker> {
     Some(ResourceMarker { id: parse_uuid(id)?, revision })
 }
 
-/// The `Link` header of the page behind this one: the request's arguments, by name, with the marker.
+/// The `Link` header of the next page: the request's arguments in order of their names, with the new marker.
 pub fn next_link(url: &str, query: &Query, pagination: &Pagination, marker: &str) -> String {
     let mut arguments: Vec<(&str, Vec<&str>)> = query
         .names()

@@ -1,8 +1,8 @@
-//! What a search asks of a measure's value: `{"and": [{"≥": 50}, {"<": [{"%": 100}, 10]}]}`.
+//! The predicate of a search for measures by value: `{"and": [{"≥": 50}, {"<": [{"%": 100}, 10]}]}`.
 //!
-//! An operator with one number applies to the value and that number; with a list of two, to what these are, numbers or
-//! operations themselves. Any result but zero is true. Arithmetic is numpy's on doubles, where a division by zero is infinite or
-//! no number, as long as the value takes part in it. Between constants it is Python's, which fails: such a query is refused.
+//! An operator with a number applies to the value and the number; with a list of two, to these: numbers or
+//! nested operations. Any result but zero is true. Arithmetic on the value is numpy's on doubles: a division
+//! by zero is infinite or NaN. Between constants it is Python's, where it raises: such a query is refused.
 
 use gnudi_app::{
     ApiError,
@@ -11,10 +11,10 @@ use gnudi_app::{
     schema::{Checked, Invalid, list, one_entry},
 };
 
-/// Operators and numbers of a query.
+/// The maximum number of operators and numbers in a query.
 pub const NODES_MAX: usize = 256;
 
-/// A query that holds for a value, or does not.
+/// A predicate on a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predicate(Node);
 
@@ -42,7 +42,7 @@ enum Node {
     Operation(Operator, Box<[Node; 2]>),
     All(Vec<Node>),
     Any(Vec<Node>),
-    /// `not`, which Gnocchi's schema lets pass and its evaluation does not know.
+    /// `not`, which Gnocchi's schema accepts and its evaluation does not support.
     Not,
 }
 
@@ -83,7 +83,7 @@ impl Operator {
         }
     }
 
-    /// What Python says where it has no such result between numbers of its own.
+    /// The exception that Python raises for these constants.
     fn fault(self, a: f64, b: f64) -> Option<&'static str> {
         match self {
             Operator::Divide | Operator::Remainder if b == 0.0 => Some("division by zero"),
@@ -96,7 +96,7 @@ impl Operator {
     }
 }
 
-/// The remainder with the divisor's sign.
+/// The remainder, with the divisor's sign.
 fn remainder(a: f64, b: f64) -> f64 {
     let rest = a % b;
     if rest == 0.0 {
@@ -109,29 +109,28 @@ fn remainder(a: f64, b: f64) -> f64 {
 }
 
 impl Predicate {
-    /// Reads the document of a query.
+    /// Parses the document of a query.
     pub fn read(document: &Value) -> Checked<Predicate> {
         query(document).map(Predicate)
     }
 
-    /// What can't be evaluated.
+    /// Refuses queries that cannot be evaluated.
     ///
     /// # Errors
-    /// 400 for `not`, for operations between numbers that have no result, and for more than [`NODES_MAX`] operators and
-    /// numbers.
+    /// 400 for `not`, for operations between constants that raise in Python, and beyond [`NODES_MAX`].
     pub fn check(&self) -> Result<(), ApiError> {
         let mut nodes = 0;
         self.0.check(&mut nodes).map(|_| ())
     }
 
-    /// Whether it holds for a value.
+    /// Whether it is true for a value.
     pub fn holds(&self, value: f64) -> bool {
         self.0.is_true(value)
     }
 }
 
 impl Node {
-    /// Its result, where that is the same for all values.
+    /// The result, if it is constant.
     fn check(&self, nodes: &mut usize) -> Result<Option<f64>, ApiError> {
         *nodes += 1;
         if *nodes > NODES_MAX {
@@ -183,7 +182,7 @@ impl Node {
 fn query(document: &Value) -> Checked<Node> {
     let (key, operand) = one_entry(document, 1)?.expect("there is at least one entry");
     let queries = |join: fn(Vec<Node>) -> Node| {
-        // That this is no list is not what Gnocchi says, as it first takes the key for an operator.
+        // Gnocchi first takes the key for an operator, so its error is not that this is no list.
         let Value::Array(_) = operand else { return Err(Invalid::bad_key(key)) };
         list(operand, query).map(join).map_err(|invalid| invalid.in_key(key))
     };
@@ -215,7 +214,7 @@ fn both_sides(operand: &Value) -> Checked<[Node; 2]> {
     <[Node; 2]>::try_from(sides).map_err(|_| Invalid::new("expected float"))
 }
 
-/// `None` for what is no number at all.
+/// `None` if the value is not a number.
 fn number(value: &Value) -> Option<Checked<Node>> {
     match value {
         Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::BigInt(_) => {
@@ -241,7 +240,7 @@ mod tests {
         [-8.0, 0.0, 1.0, 2.5, f64::NAN].map(|value| predicate.holds(value))
     }
 
-    /// The expectations are what Gnocchi answers.
+    /// The expected results are Gnocchi's.
     #[test]
     fn queries_hold_as_in_gnocchi() {
         for (text, expected) in [
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_gnocchis_words() {
+    fn errors_have_gnocchis_texts() {
         for (text, expected) in [
             ("{}", "length of value must be at least 1"),
             (r#""a""#, "expected a dictionary"),

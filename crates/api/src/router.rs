@@ -1,14 +1,14 @@
-//! Every route of Gnocchi's API, with its methods and who may use them, in one table.
+//! The table of all routes of Gnocchi's API, with methods and guards.
 
 use gnudi_access::Rule;
 use gnudi_app::{Guard, Route, handler};
 
 use crate::arrow;
 
-/// Of measures for resources and metrics that may have to be made.
+/// The rules for measures whose resources and metrics may have to be created.
 const WRITE: &[Rule] = &[Rule::PostMeasures, Rule::CreateResource];
 
-/// Gnocchi's API with its extensions, and the page, for [`gnudi_app::App`].
+/// The routes of Gnocchi's API with its extensions, and of the web page, for [`gnudi_app::App`].
 pub fn routes() -> Vec<Route> {
     use crate::routes::{
         aggregates, aggregation, archive_policy, archive_policy_rule, batch, capabilities, debug, influxdb,
@@ -91,7 +91,7 @@ pub fn routes() -> Vec<Route> {
             [POST Items(&[Rule::GetMetric]), aggregation::posted_metric];
         "/v1/aggregation/resource/:type/metric/:name" ResourceType
             [POST Items(&[Rule::SearchResource]), aggregation::resource];
-        // Where so many segments lead nowhere, and not to a method that is missing.
+        // Without this route, so many segments would give 405 instead of 404.
         "/v1/aggregation/:object/:type/:key/:name" Nothing;
         "/v1/batch/metrics/measures" Nothing
             [OFFERS(arrow::OFFERS) POST Items(&[Rule::PostMeasures]), batch::post_metrics_measures];

@@ -1,4 +1,4 @@
-//! Answers to a long list of requests, compared with those that a real Gnocchi has given: `data/answers.jsonl`, recorded by
+//! Compares responses with those of a real Gnocchi: `data/answers.jsonl`, recorded by
 //! `tests/oracle/record_answers.py`.
 
 mod support;
@@ -11,11 +11,11 @@ use gnudi_app::{
 };
 use support::{Answer, Request, Server};
 
-/// The aggregation methods that Gnocchi does not have.
+/// Aggregation methods that Gnocchi lacks.
 const OWN_METHODS: [&str; 2] = ["\"increase\"", "\"rate_reset\""];
 
 const RECORDED: &str = include_str!("data/answers.jsonl");
-/// What ours says where Gnocchi says nothing (docs/compatibility.md).
+/// gnudi's text where Gnocchi has none (docs/compatibility.md).
 const UNAUTHENTICATED: &str = "Authentication is required: send a name and a password by HTTP's basic scheme";
 
 fn text<'v>(line: &'v Value, key: &str) -> Option<&'v str> {
@@ -25,7 +25,7 @@ fn text<'v>(line: &'v Value, key: &str) -> Option<&'v str> {
     }
 }
 
-/// The document with its aggregation methods sorted: Gnocchi's order is that of a Python set.
+/// Sorts aggregation methods: Gnocchi's order is that of a Python set.
 fn in_order(document: Value) -> Value {
     match document {
         Value::Object(entries) => Value::Object(
@@ -47,7 +47,7 @@ fn in_order(document: Value) -> Value {
     }
 }
 
-/// Replaces the ids that this server has given by their names, or names by ids.
+/// Maps ids created by this server to names in the recording, and back.
 #[derive(Default)]
 struct Names(HashMap<String, String>);
 
@@ -91,7 +91,7 @@ async fn ask(server: &Server, names: &mut Names, line: &Value) -> Answer {
     answer
 }
 
-/// What differs between an answer and the recorded one.
+/// The differences between a response and the recorded one.
 fn differences(names: &Names, line: &Value, answer: &Answer) -> Vec<String> {
     let mut differences = Vec::new();
     let mut compare = |what: &str, ours: String, theirs: String| {

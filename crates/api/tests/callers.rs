@@ -1,7 +1,8 @@
-//! Every route for every kind of caller: nobody, another user, the creator of the metric, the administrator.
+//! Access to every route for every kind of caller: unauthenticated, another user, the metric's creator, the
+//! administrator.
 //!
-//! Members of the creator's project and of a resource's come with tokens that carry projects; the unit tests of `policy`
-//! hold the rules to them.
+//! Members of the creator's or a resource's project have tokens with projects; the unit tests of `policy`
+//! cover them.
 
 mod support;
 
@@ -10,9 +11,9 @@ use support::{Request, Server};
 
 const CALLERS: [Option<&str>; 4] = [None, Some("other"), Some("creator"), Some("admin")];
 
-/// Method, path, body, and the status for each caller. `{id}` is a metric of `creator`, `res` a resource of `creator` of the
-/// type `t`, with a metric `m`. What would change the state for the
-/// next caller is refused for another reason once it is let through (400 for a bad body, 409 for one more of the same).
+/// Method, path, body, and each caller's status. `{id}` is a metric of `creator`, `res` a resource of
+/// `creator` of type `t` with a metric `m`. Requests that would change the state for the next caller fail for
+/// another reason once they are allowed (400 for a bad body, 409 for a duplicate).
 const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 66] = [
     ("GET", "/", None, [200; 4]),
     ("GET", "/v1/", None, [200; 4]),
@@ -46,7 +47,7 @@ const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 66] = [
     ("GET", "/v1/nothing", None, [404; 4]),
     ("GET", "/v1/resource", None, [200; 4]),
     ("GET", "/v1/resource_type", None, [401, 200, 200, 200]),
-    // What is malformed is told to everybody, as Gnocchi does.
+    // As in Gnocchi, a malformed body is reported before access is checked.
     ("POST", "/v1/resource_type", Some("{}"), [401, 400, 400, 400]),
     ("POST", "/v1/resource_type", Some(r#"{"name": "u"}"#), [401, 403, 403, 201]),
     ("GET", "/v1/resource_type/t", None, [401, 200, 200, 200]),
@@ -85,7 +86,7 @@ const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 66] = [
     ("POST", "/v1/influxdb/query?q=create+database+t", None, [401, 403, 403, 204]),
     ("POST", "/v1/influxdb/write?db=t", Some("m,host={res} f=1"), [401, 403, 400, 400]),
     ("POST", "/v1/influxdb/write?db=nope", Some("m,host=h f=1"), [401, 404, 404, 404]),
-    // Snappy's form of an empty message, whose taking needs nothing.
+    // An empty message in Snappy's format, which every caller may send.
     ("POST", "/v1/prometheus/write", Some("\0"), [401, 202, 202, 202]),
     ("POST", "/api/v1/write", Some("\0"), [401, 415, 415, 415]),
     ("POST", "/api/v1/otlp/v1/metrics", Some("{}"), [401, 200, 200, 200]),

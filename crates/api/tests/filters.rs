@@ -1,4 +1,4 @@
-//! Filters, queries for values and named measures, compared with what Gnocchi's own code made of them:
+//! Compares filters, predicates and named measures with the results of Gnocchi's own code:
 //! `data/filters.jsonl`, recorded by `tests/oracle/filters.py`.
 
 #[allow(dead_code, reason = "it is a program of its own, too")]
@@ -35,7 +35,7 @@ fn they_are_read_as_gnocchi_reads_them() {
                 errors += 1;
                 ours.strip_prefix("error ") == Some(error)
             }
-            // Gnocchi fails, or says it in the words of its parser.
+            // Gnocchi fails, or has its parser's error text.
             (None, None) => ours.starts_with("error "),
         };
         if !same {
@@ -47,7 +47,7 @@ fn they_are_read_as_gnocchi_reads_them() {
 }
 
 proptest! {
-    /// Whatever a text is, it is read or refused, and what is refused says where.
+    /// Any text is either parsed or refused with a position.
     #[test]
     fn no_text_is_too_much(text in "((not|and|or|∧|[(\\[\\])=≠<,'\"\\\\-]|a|é|in|like|1e?|null|5dfe182a51d24122b90bdf0f215b736e)[ \t]?){0,40}") {
         if let Err(error) = from_text(&text, "foobar")

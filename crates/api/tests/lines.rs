@@ -1,5 +1,6 @@
-//! Lines of InfluxDB's protocol: the same as Gnocchi reads out of them (`data/lines.jsonl`, recorded by
-//! `tests/oracle/record_lines.py`), whatever is written is read back, and no bytes are too much.
+//! InfluxDB's line protocol: same results as Gnocchi (`data/lines.jsonl`, recorded by
+//! `tests/oracle/record_lines.py`), and properties: written lines are read back, and arbitrary bytes cause no
+//! panic.
 
 use std::fmt::Write;
 
@@ -13,13 +14,13 @@ use proptest::{collection, option, prelude::*};
 
 const RECORDED: &str = include_str!("data/lines.jsonl");
 
-/// A line as its parts: what a test compares.
+/// A line's parts, for comparison.
 #[derive(Clone, Debug, PartialEq)]
 struct Parts {
     measurement: String,
-    /// By key.
+    /// Sorted by key.
     tags: Vec<(String, String)>,
-    /// By key; texts are absent values.
+    /// Sorted by key; a text value is `None`.
     fields: Vec<(String, Option<f64>)>,
     timestamp: Option<u64>,
 }
@@ -76,7 +77,8 @@ fn recorded(value: &Value) -> Parts {
     }
 }
 
-/// Of what Gnocchi refuses, some is a line by InfluxDB's definition: names that begin with an escape, `=` in a measurement.
+/// Some lines that Gnocchi refuses are valid in InfluxDB: names that begin with an escape, `=` in a
+/// measurement.
 #[test]
 fn lines_are_read_as_gnocchi_reads_them() {
     let (mut taken, mut refused, mut more) = (0, 0, 0);
@@ -97,7 +99,7 @@ fn lines_are_read_as_gnocchi_reads_them() {
     assert_eq!((taken, refused, more), (328, 239, 33));
 }
 
-/// A name as a client writes it.
+/// Escapes a name as a client does.
 fn escaped(name: &str) -> String {
     name.chars().fold(String::new(), |mut out, character| {
         if " ,=".contains(character) {
@@ -108,7 +110,7 @@ fn escaped(name: &str) -> String {
     })
 }
 
-/// Not quoted, and without a backslash before what would be escaped by it.
+/// Names that need no quotes, and in which no backslash precedes an escaped character.
 fn name() -> impl Strategy<Value = String> {
     "[a-zé/.:][a-zé/.: ,=0-9]{0,6}[a-z0-9]"
 }

@@ -1,4 +1,5 @@
-//! `/v1/batch/resources/metrics/measures`: what is refused changes nothing, and what is missing is made once.
+//! `/v1/batch/resources/metrics/measures`: a refused request changes nothing; missing metrics are created
+//! once.
 
 mod support;
 
@@ -15,7 +16,7 @@ const RESOURCE: &str = "46c9418d-d63b-4cdd-be89-8f57ffc5952e";
 const MISSING: &str = "aaaaaaaa-d63b-4cdd-be89-111111111111";
 const MEASURES: &str = r#"[{"timestamp": "2026-01-01T00:00:00", "value": 1}]"#;
 
-/// A server with the policy `low`, the rule `auto.*`, and a resource of alice's that has the metric `cpu`.
+/// A server with the policy `low`, the rule `auto.*`, and alice's resource with the metric `cpu`.
 async fn server() -> Server {
     let server = Server::start(ApiOptions::default()).await;
     let resource =
@@ -46,7 +47,7 @@ async fn post(server: &Server, path: &str, user: &str, body: &str) -> (u16, Stri
     (status, text)
 }
 
-/// How many measures wait, and the names of the resource's metrics.
+/// The number of waiting measures, and the names of the resource's metrics.
 async fn state(server: &Server) -> (Value, Vec<String>) {
     let (_, status) = ask(server, "GET", "/v1/status", "admin", "").await;
     let waiting = status.get("storage").and_then(|storage| storage.get("summary")).cloned();
@@ -118,7 +119,7 @@ async fn what_is_refused_changes_nothing() {
         (
             CREATE,
             "foobar",
-            // The first of the names decides: what comes behind it is of no resource either.
+            // The first name of a resource decides: the others belong to no resource either.
             body(&[(RESOURCE, &auto), (MISSING, &format!("{auto}, {other}")), ("foobar", &auto), ("empty", "")]),
             400,
             unknown(&[(MISSING, MISSING), ("2fbfbb20-8d56-5e1e-afb9-b3007da11fdf", "foobar")]),
@@ -155,9 +156,9 @@ async fn what_is_missing_is_made() {
     let (_, disk) = ask(&server, "GET", &path, "alice", "").await;
     assert_eq!(disk.get("unit"), Some(&"B".into()));
     assert_eq!(disk.get("creator"), Some(&"alice".into()));
-    // They are known from now on, also to who may not make any.
+    // The metrics exist now, so a caller who may not create any can post too.
     assert_eq!(post(&server, PATH, "alice", &body(&[(RESOURCE, &metrics)])).await.0, 202);
-    // Nothing is asked for here.
+    // No metrics, so nothing is checked.
     assert_eq!(post(&server, PATH, "alice", &body(&[(MISSING, "")])).await.0, 202);
     server.stop().await;
 }
@@ -175,7 +176,7 @@ async fn requests_that_make_the_same_metrics_all_succeed() {
     server.stop().await;
 }
 
-/// An ended resource stays ended, whatever arrives for it.
+/// Measures do not revive an ended resource.
 #[tokio::test]
 async fn measures_do_not_revive_an_ended_resource() {
     let server = server().await;

@@ -1,5 +1,5 @@
-//! `GET /debug/flamegraph` on its socket: limits, one at a time, the end of the client. In one test: a process has one
-//! sampler.
+//! `GET /debug/flamegraph` over HTTP: limits, mutual exclusion, disconnected clients. In one test, since a
+//! process has only one sampler.
 
 mod support;
 
@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// What the samples are to show.
+/// The function that the samples must show.
 #[inline(never)]
 fn burn_for_the_profile(stop: &AtomicBool) -> u64 {
     let mut number = 1_u64;
@@ -49,7 +49,7 @@ async fn a_profile_shows_what_runs_and_there_is_one_at_a_time() {
     let burner = thread::Builder::new().name("burner <&>".to_owned());
     let burner = burner.spawn(move || burn_for_the_profile(&stopped)).expect("a thread");
 
-    // Two that begin together: whoever comes second is told so, and the first is not disturbed.
+    // Two concurrent requests: one is refused, the other succeeds.
     let path = "/debug/flamegraph?seconds=2&frequency=500";
     let (first, second) = timeout(SOON, async {
         tokio::join!(server.ask(Request::new("GET", path)), server.ask(Request::new("GET", path)))
@@ -64,7 +64,7 @@ async fn a_profile_shows_what_runs_and_there_is_one_at_a_time() {
     assert!(profile.body.contains("burn_for_the_profile"), "the function");
     assert!(!profile.body.contains("perf_signal_handler"), "not the sampler itself");
 
-    // A client that goes away ends its profile.
+    // A disconnected client stops its profile.
     let mut connection = server.connect().await;
     connection.send(&Request::new("GET", "/debug/flamegraph?seconds=60").to_bytes()).await;
     sleep(Duration::from_millis(500)).await;

@@ -1,4 +1,4 @@
-//! Resources over HTTP: their versions and conditional requests, their history page by page, the bodies of answers.
+//! Resources over HTTP: versions and conditional requests, pagination of the history, response bodies.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::{Answer, Request, Server};
 const TYPE: &str = r#"{"name": "inst", "attributes": {
     "name": {"type": "string"}, "size": {"type": "number", "required": false, "min": 1}}}"#;
 
-/// What an id of the administrator's becomes.
+/// The UUID of the administrator's resource with the id used here.
 const ID: &str = "775832c9-5ea8-5a32-a960-d0c077215071";
 
 /// sha1(ID + "2026-11-21T12:34:56.789012+00:00")
@@ -80,7 +80,7 @@ async fn conditions_decide_what_is_done() {
     ] {
         assert_eq!(ask("GET", name, value, None).await, read, "{name}: {value}");
     }
-    // Conditions come before the body, and what they refuse changes nothing.
+    // Preconditions are checked before the body; a failed one changes nothing.
     assert_eq!(ask("PATCH", "If-Match", other, Some("[]")).await, precondition_failed);
     assert_eq!(ask("PATCH", "If-None-Match", TAG, Some(r#"{"size": 5}"#)).await, precondition_failed);
     assert_eq!(ask("DELETE", "If-Match", other, None).await, precondition_failed);
@@ -110,7 +110,7 @@ async fn a_change_that_changes_nothing_makes_no_revision() {
     let with_metric = r#"{"metrics": {"m": {"archive_policy_name": "p"}}, "size": 2}"#;
     assert_eq!(patch(with_metric).await, (200, true));
     assert_eq!(revisions().await, 1);
-    // An end before the start, and none: nothing takes the end of a resource away.
+    // An end before the start, and null: an end cannot be removed.
     for refused in
         [r#"{"ended_at": 5}"#, r#"{"ended_at": null}"#, r#"{"started_at": "2031-01-01"}"#, r#"{"size": 0}"#]
     {

@@ -1,4 +1,4 @@
-//! Which route serves a path, and what is said of paths and methods that none serves.
+//! Routing of paths, and the errors for paths and methods without a route.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! The scanner and the slow parser agree: whatever the scanner takes, the slow parser takes, with the same bits.
+//! The scanner and the slow parser agree: the slow parser accepts whatever the scanner accepts, with equal
+//! bits.
 
 use gnudi_api::measures::{
     named::{self, Named},
@@ -14,14 +15,14 @@ fn bits(measures: &[Measure]) -> Vec<(i64, u64)> {
     measures.iter().map(|measure| (measure.timestamp.0, measure.value.to_bits())).collect()
 }
 
-/// What the slow parser makes of a list that the scanner has taken; true where it has.
+/// Compares the slow parser's result for a list that the scanner accepts; returns whether it does.
 fn list_agrees(body: &[u8]) -> Result<bool, TestCaseError> {
     let mut fast = Vec::new();
     match scan::list(body, MEASURES_MAX, &mut fast) {
         Scan::Irregular => return Ok(false),
         Scan::TooMany => {
             let error = slow::list(body, Timestamp(0), MEASURES_MAX, &mut Vec::new());
-            // A body that breaks off behind the limit is refused for that, and as no JSON by the slow parser.
+            // The scanner stops at the limit; the slow parser may find a syntax error after it.
             prop_assert!(error.is_err());
             return Ok(true);
         }
@@ -43,7 +44,7 @@ fn batch_agrees(body: &[u8]) -> Result<bool, TestCaseError> {
     keys.sort_unstable();
     keys.dedup();
     if keys.len() < fast_parts.len() {
-        // Of duplicates the last counts; `read_batch` sees to that for both.
+        // Of duplicates the last counts; `read_batch` handles that for both parsers.
         return Ok(false);
     }
     let (mut slow_parts, mut slow) = (Vec::new(), Vec::new());
@@ -95,7 +96,7 @@ fn timestamp() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A measure with its fields in either order, and space wherever it may be.
+/// A measure with its fields in either order, and white space wherever allowed.
 fn measure() -> impl Strategy<Value = String> {
     (timestamp(), number(), any::<bool>(), prop::collection::vec(space(), 9)).prop_map(
         |(timestamp, value, swap, space)| {
@@ -110,12 +111,12 @@ fn measure() -> impl Strategy<Value = String> {
     )
 }
 
-/// Measures, most of them laid out as the first.
+/// Measures, most of them with the first one's layout.
 fn list() -> impl Strategy<Value = String> {
     let repeated =
         (measure(), prop::collection::vec((0..60_u32, -99..99_i32), 0..12)).prop_map(|(first, rest)| {
             let mut measures = vec![first.clone()];
-            // The second's digits and the value's are what changes from one measure to the next.
+            // Only digits of the second and the value differ between measures.
             measures.extend(rest.into_iter().map(|(second, value)| {
                 let text = first.replacen(":00\"", &format!(":{second:02}\""), 1);
                 text.replacen("\"value\":0", &format!("\"value\":{value}"), 1)
@@ -126,7 +127,7 @@ fn list() -> impl Strategy<Value = String> {
     prop_oneof![repeated, mixed].prop_map(|measures| format!("[{}]", measures.join(",")))
 }
 
-/// A list of measures, or an object around it, with its keys in any order and now and then twice.
+/// A list of measures, or an object with one; its keys in any order, sometimes repeated.
 fn named_list() -> impl Strategy<Value = String> {
     let keys = prop::collection::vec(
         prop_oneof![
@@ -140,7 +141,7 @@ fn named_list() -> impl Strategy<Value = String> {
     prop_oneof![2 => list(), 1 => keys.prop_map(|keys| format!("{{{}}}", keys.join(" , ")))]
 }
 
-/// Lists by resource and name; few names and ids, so that some come twice.
+/// Lists by resource and name, from few names and ids, so that some repeat.
 fn named() -> impl Strategy<Value = String> {
     let name = prop_oneof![Just("cpu"), Just("é"), Just("a.b"), Just(""), Just("c\\\"d"), Just("x/y")];
     let id = prop_oneof![
@@ -233,7 +234,7 @@ proptest! {
     }
 }
 
-/// The property means something only as long as the scanner takes a good part of what is generated.
+/// The property is meaningful only if the scanner accepts many of the generated bodies.
 #[test]
 fn the_scanner_takes_many_of_these_bodies() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -268,7 +269,7 @@ fn what_comes_twice_is_left_to_the_slow_parser() {
     assert!(!regular(many("m3")));
 }
 
-/// However a resource's id is written, its names are one resource's.
+/// Different spellings of a resource's id are one resource.
 #[test]
 fn lists_of_one_resource_are_joined() {
     let id = "5dfe182a-51d2-4122-b90b-df0f215b736e";

@@ -1,4 +1,4 @@
-//! The server on its socket: connections, limits, the end.
+//! The server over sockets: connections, limits, shutdown.
 
 mod support;
 
@@ -34,7 +34,7 @@ fn with_limits(change: impl FnOnce(&mut HttpLimits)) -> ApiOptions {
     options
 }
 
-/// A metric of the policy `p` (one second, for ever), as the path of its measures.
+/// Creates a metric of the policy `p` (one second, kept forever); returns the path of its measures.
 async fn create_metric(server: &Server) -> String {
     let policy =
         r#"{"name": "p", "definition": [{"granularity": 1}], "aggregation_methods": ["mean", "count"]}"#;
@@ -66,7 +66,7 @@ async fn a_connection_serves_one_request_after_the_other() {
     let refused = connection.ask(Request::new("POST", "/v1/metric").body("{").user(None)).await;
     assert_eq!(refused.status, 401);
     assert_eq!(connection.ask(Request::new("GET", "/v1/archive_policy")).await.status, 200);
-    // Two requests in one piece.
+    // Two pipelined requests.
     let twice = Request::new("GET", "/v1/archive_policy").to_bytes().repeat(2);
     connection.send(&twice).await;
     assert_eq!(connection.answer().await.unwrap().status, 200);
@@ -76,7 +76,7 @@ async fn a_connection_serves_one_request_after_the_other() {
     assert!(is_cut(&mut connection).await);
 }
 
-/// The HTTP library's own date stands still until the clock has caught up.
+/// The HTTP library's own Date would stand still until the clock has caught up.
 #[tokio::test]
 async fn the_date_goes_with_the_clock_also_backwards() {
     static SECONDS: AtomicI64 = AtomicI64::new(1_795_264_496);
@@ -220,7 +220,7 @@ async fn a_body_must_arrive_fast_enough() {
     assert!(is_cut(&mut slow).await);
 }
 
-/// A Keystone that takes requests and answers none.
+/// A Keystone that accepts requests and never answers.
 async fn silent_keystone() -> Validator {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = KeystoneOptions {
@@ -273,7 +273,7 @@ async fn a_client_that_reads_nothing_is_cut() {
     let mut connection = server.connect().await;
     connection.send(&Request::new("GET", &format!("{path}?refresh=true")).to_bytes()).await;
     tokio::time::sleep(Duration::from_secs(4)).await;
-    // What fits the buffers of the sockets is there, and then the end.
+    // What fits into the sockets' buffers arrives, then the connection ends.
     assert!(timeout(SOON, connection.answer()).await.expect("it ends").is_none());
 }
 
@@ -287,7 +287,7 @@ async fn connections_above_the_limit_are_turned_away() {
     let answer = timeout(SOON, third.answer()).await.unwrap().expect("it is told");
     assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
     drop(first);
-    // The place is free once the server has seen the end of the first.
+    // The slot is free once the server has noticed that the first connection closed.
     for _ in 0..100 {
         if server.connect().await.ask(Request::new("GET", "/")).await.status == 200 {
             return;
@@ -311,7 +311,7 @@ async fn large_requests_are_refused() {
     let post = |body: &str| Request::new("POST", &path).body(body).to_bytes();
     let status = async |bytes: Vec<u8>| {
         let mut connection = server.connect().await;
-        // The server may answer and close before all is sent.
+        // The server may answer and close before everything is sent.
         let _ = connection.stream.write_all(&bytes).await;
         timeout(SOON, connection.answer()).await.expect("an answer").map(|answer| answer.status)
     };
@@ -320,7 +320,7 @@ async fn large_requests_are_refused() {
     assert_eq!(status(post(&spaces(3_000_000))).await, Some(413));
     assert_eq!(status(post(&measures(10))).await, Some(202));
     assert_eq!(status(post(&measures(11))).await, Some(413));
-    // Irregular, so that the slow parser counts.
+    // Irregular, to use the slow parser's count.
     assert_eq!(status(post(&measures(11).replacen("value", "v\\u0061lue", 1))).await, Some(413));
     let batch: Vec<String> =
         (0..3).map(|n| format!("\"00000000-0000-4000-8000-00000000000{n}\": []")).collect();
@@ -384,7 +384,7 @@ async fn stopping_finishes_what_has_begun() {
     idle.ask(Request::new("GET", "/")).await;
     busy.send(&request[..request.len() - 1]).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    server.tell_to_stop();
+    server.request_stop();
     assert!(is_cut(&mut idle).await);
     busy.send(&request[request.len() - 1..]).await;
     assert_eq!(busy.answer().await.unwrap().status, 202);
@@ -401,7 +401,7 @@ async fn stopping_does_not_wait_for_ever() {
     timeout(SOON, server.stop()).await.expect("it stops");
 }
 
-/// An incoming store that panics whenever it is used.
+/// An incoming store that panics on every use.
 struct Panics;
 
 impl Incoming for Panics {

@@ -1,4 +1,4 @@
-//! HTTPS: what a client gets that trusts the certificate, or does not; handshakes that never end; renewed certificates.
+//! HTTPS: trusted and untrusted certificates, unfinished handshakes, renewed certificates.
 
 use std::{
     path::{Path, PathBuf},
@@ -29,7 +29,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Files of a server's certificate, signed by a root of its own, made by the `openssl` command.
+/// A server's certificate, signed by its own root; created with `openssl`.
 struct Certificates {
     dir: TempDir,
 }
@@ -49,7 +49,7 @@ impl Certificates {
         self.dir.path().join(name)
     }
 
-    /// A new certificate and key for 127.0.0.1, in place of those before.
+    /// Replaces certificate and key by new ones for 127.0.0.1.
     fn renew(&self) {
         let (root, new) = (self.path("root"), self.path("new"));
         let (root, new) = (root.display(), new.display());
@@ -75,7 +75,7 @@ fn openssl(arguments: &str) {
     assert!(done.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// A server that speaks HTTPS, and where it is.
+/// Starts an HTTPS server; returns its address.
 async fn start(tls: Tls, http_limits: HttpLimits) -> std::net::SocketAddr {
     let engine = Engine::new(
         Arc::new(MemoryIndexer::default()),
@@ -117,7 +117,7 @@ async fn shake(
     connector.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await
 }
 
-/// One request on a connection, and the line of its answer's status.
+/// Sends one request; returns the status line.
 async fn status(stream: &mut TlsStream<TcpStream>) -> String {
     stream.write_all(b"GET /healthcheck HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
     stream.flush().await.unwrap();
@@ -149,7 +149,7 @@ async fn serves_whoever_trusts_the_certificate() {
     assert!(!answer.starts_with(b"HTTP"), "nothing is served without TLS");
 }
 
-/// Larger than what sockets and TLS keep, in both directions.
+/// Larger than the buffers of sockets and TLS, in both directions.
 #[tokio::test]
 async fn a_large_body_comes_whole() {
     let certificates = Certificates::new();

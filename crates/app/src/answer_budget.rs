@@ -1,4 +1,4 @@
-//! The memory of answers that their clients have not read yet, shared by all requests.
+//! A limit on the memory of responses that clients have not read yet, shared by all requests.
 
 use std::sync::{
     Arc,
@@ -9,12 +9,12 @@ use tokio::sync::Notify;
 
 use crate::error::ApiError;
 
-/// How many bytes the rows of all answers take that their clients have not read yet.
+/// Bytes held by the rows of all responses that are not fully read.
 #[derive(Debug)]
 pub struct AnswerBudget {
     held: AtomicUsize,
     bytes_max: usize,
-    /// Some were given back.
+    /// Notified when bytes are released.
     given_back: Notify,
 }
 
@@ -23,20 +23,20 @@ impl AnswerBudget {
         AnswerBudget { held: AtomicUsize::new(0), bytes_max, given_back: Notify::new() }
     }
 
-    /// How many bytes are taken.
+    /// Bytes currently reserved.
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes, whether or not that is too much; false where it is.
+    /// Reserves bytes unconditionally; returns whether the total is still within the limit.
     fn take(&self, bytes: usize) -> bool {
         self.held.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.bytes_max
     }
 
-    /// Takes so many bytes.
+    /// Reserves bytes.
     ///
     /// # Errors
-    /// 503 where that is too much; they are taken all the same.
+    /// 503 if the limit is exceeded; the bytes stay reserved even then.
     pub fn hold(&self, bytes: usize) -> Result<(), ApiError> {
         if self.take(bytes) {
             Ok(())
@@ -45,17 +45,17 @@ impl AnswerBudget {
         }
     }
 
-    /// Gives so many bytes back.
+    /// Releases bytes.
     pub fn give_back(&self, bytes: usize) {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
         self.given_back.notify_waiters();
     }
 
-    /// Takes so many bytes once there is room for them.
+    /// Waits until the bytes fit into the budget, and reserves them.
     pub async fn take_when_free(&self, bytes: usize) {
         loop {
             let mut given_back = std::pin::pin!(self.given_back.notified());
-            // What is given back from here on is noticed.
+            // Subscribe before the check, so that no release is missed.
             given_back.as_mut().enable();
             let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= self.bytes_max);
             if self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
@@ -66,7 +66,7 @@ impl AnswerBudget {
     }
 }
 
-/// A part of the budget; given back when dropped.
+/// A reservation in the budget; released on drop.
 pub struct Share {
     budget: Arc<AnswerBudget>,
     held: usize,
@@ -77,10 +77,10 @@ impl Share {
         Share { budget: budget.clone(), held: 0 }
     }
 
-    /// Takes so many bytes more.
+    /// Reserves more bytes.
     ///
     /// # Errors
-    /// 503 where there are no more.
+    /// 503 if the limit is exceeded.
     pub fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.held += bytes;
         self.budget.hold(bytes)

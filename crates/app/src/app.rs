@@ -1,4 +1,5 @@
-//! The API as a value: a request in, an answer out. `gnudi_server` puts it on sockets; tests call it directly.
+//! The API as a value: takes a request, returns a response. `gnudi_server` binds it to sockets; tests call it
+//! directly.
 
 use std::{io, panic::AssertUnwindSafe, sync::Arc};
 
@@ -34,10 +35,10 @@ use crate::{
     router::{Route, RouteMatch, Router, dispatch, is_version_1},
 };
 
-/// A longer body of somebody who is not known is not read, to be forgotten.
+/// A longer body of an unauthenticated client is not drained.
 const UNKNOWN_DRAINED_BYTES_MAX: u64 = 64 << 10;
 
-/// Everything that answers requests.
+/// Everything needed to answer requests.
 pub struct App {
     engine: Arc<Engine>,
     options: ApiOptions,
@@ -50,15 +51,15 @@ pub struct App {
     pub(crate) known_resources: KnownResources,
     bodies: BodyBudget,
     long_work: LongWork,
-    /// The memory of answers that are not read yet.
+    /// Limits the memory of responses that are not read yet.
     pub answers: Arc<AnswerBudget>,
     clock: fn() -> Timestamp,
     started: Timestamp,
 }
 
 impl App {
-    /// `registry` holds what else `/metrics` shows; `clock` tells the time, which relative timestamps and creation dates
-    /// need; `routes` are those of all APIs.
+    /// `registry` holds the other metrics that `/metrics` shows. `clock` resolves relative timestamps and
+    /// sets creation dates. `routes` are those of all APIs.
     pub fn new(
         engine: Arc<Engine>,
         options: ApiOptions,
@@ -93,7 +94,7 @@ impl App {
         &self.engine
     }
 
-    /// For answers that go on computing after their request.
+    /// For responses that are computed after their handler has returned.
     pub fn shared_engine(&self) -> Arc<Engine> {
         self.engine.clone()
     }
@@ -111,13 +112,13 @@ impl App {
         (self.clock)()
     }
 
-    /// Appends a caller's measures to the log of measures. They are durable once this returns.
+    /// Appends a caller's measures to the log. They are durable once this returns.
     ///
     /// # Errors
-    /// 429 where the caller's project, or the whole backlog, has too many; 503 where they cannot be stored.
+    /// 429 if the caller's project or the whole backlog exceeds its limit; 503 if they cannot be stored.
     pub(crate) async fn append(&self, caller: &Caller, batch: Batch) -> Result<(), ApiError> {
         let measures = batch.measures();
-        // A removal of measures brings none.
+        // A batch that only deletes measures has none to admit.
         if !batch.entries.is_empty() {
             self.quotas.admit_measures(&self.options.quotas, caller, self.now(), measures)?;
             self.engine.append(batch).await?;
@@ -126,9 +127,9 @@ impl App {
         Ok(())
     }
 
-    /// All figures, in Prometheus' text format.
+    /// All metrics in Prometheus' text format.
     pub async fn figures_text(&self) -> String {
-        // The other figures are of most use when a store does not answer.
+        // On an error the other metrics are still shown: they are needed most when a store fails.
         match self.engine.backlog().await {
             Ok(backlog) => {
                 self.figures.backlog_measures.set(backlog.measures as i64);
@@ -137,14 +138,14 @@ impl App {
             Err(error) => tracing::warn!(%error, "the backlog is not known"),
         }
         let mut text = String::new();
-        // Writing to a string fails never.
+        // Writing to a String cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry.lock());
         text
     }
 
-    /// Reads what is left of a refused body, so that the client sees the answer and the connection can go on; where
-    /// the body must not come at all, the connection closes.
-    async fn clear_the_way(
+    /// Drains a refused body, so that the client reads the response and the connection can be reused. A body
+    /// that is too large, unauthenticated and long, or still held back (`Expect`) closes the connection.
+    async fn drain_or_close(
         &self,
         error: &ApiError,
         parts: &Parts,
@@ -209,7 +210,7 @@ impl Application for App {
     async fn answer(&self, request: Request<Incoming>, watch: Option<Arc<Watch>>) -> Response {
         let (mut parts, incoming) = request.into_parts();
         if let Some(watch) = &watch {
-            if self.options.auth_mode.asks_for_peers() {
+            if self.options.auth_mode.needs_peer() {
                 parts.extensions.insert(Peer(watch.peer()));
             }
             if watch.is_secure() {
@@ -228,14 +229,14 @@ impl Application for App {
                 let peer = watch.as_ref().map(|watch| watch.peer());
                 self.audit.note(&error.refused(&parts, route, peer), self.now());
                 let response = refuse(&error, &parts);
-                self.clear_the_way(&error, &parts, &mut body, watch.as_deref(), response).await
+                self.drain_or_close(&error, &parts, &mut body, watch.as_deref(), response).await
             }
         };
         let cors = &self.options.cors;
         if parts.method == Method::OPTIONS || !cors.allowed_origin.is_empty() {
             response = cors.apply(&parts.method, &parts.headers, response);
         }
-        // The server's own stands still while the clock is set back.
+        // hyper's own Date stands still while the clock is set back.
         response.headers_mut().insert(DATE, http_date::header(self.now()));
         self.figures.answered(method_name(&parts.method), route, response.status().as_u16());
         response
@@ -246,7 +247,7 @@ impl Application for App {
     }
 }
 
-/// The label of a method; one that is none of the usual must not make a new time series.
+/// The metric label of a method. Unusual methods share one label, so that clients cannot create time series.
 fn method_name(method: &Method) -> &'static str {
     for known in ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] {
         if method.as_str() == known {

@@ -1,24 +1,24 @@
-//! Vectors that are used again, so that a request allocates none of its own.
+//! A pool of vectors, so that requests do not allocate.
 
 use gnudi_model::Measure;
 use parking_lot::Mutex;
 
-/// How many vectors wait for their next use.
+/// How many vectors the pool keeps.
 const KEPT_MAX: usize = 16;
-/// The longest vector that is kept, in measures.
+/// The largest capacity that the pool keeps, in measures.
 const KEPT_MEASURES_MAX: usize = 64 << 10;
 
-/// Vectors of measures.
+/// A pool of vectors of measures.
 #[derive(Debug, Default)]
 pub struct MeasureBuffers(Mutex<Vec<Vec<Measure>>>);
 
 impl MeasureBuffers {
-    /// An empty vector.
+    /// An empty vector from the pool, or a new one.
     pub fn take(&self) -> Vec<Measure> {
         self.0.lock().pop().unwrap_or_default()
     }
 
-    /// Gives a vector back.
+    /// Returns a vector to the pool.
     pub fn put(&self, mut buffer: Vec<Measure>) {
         if buffer.capacity() <= KEPT_MEASURES_MAX {
             buffer.clear();

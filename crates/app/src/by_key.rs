@@ -1,15 +1,15 @@
-//! Entries by their keys: each key once, in the order in which the keys first came; of several values the last counts.
+//! A map in insertion order; a later value of a key replaces an earlier one.
 
 use std::{collections::HashMap, hash::Hash};
 
-/// Up to so many entries a key is found by comparing; beyond, by hashing, so that time grows with the number of entries.
+/// Up to this many entries, keys are found by a linear search; beyond, by hashing.
 const COMPARED_MAX: usize = 16;
 
-/// Such entries. A key is cloned once there are more than [`COMPARED_MAX`].
+/// A map in insertion order. Keys are cloned once there are more than [`COMPARED_MAX`].
 #[derive(Debug)]
 pub struct ByKey<K, V> {
     entries: Vec<(K, V)>,
-    /// Where each key is; empty as long as keys are compared.
+    /// The index of each key; empty while the search is linear.
     places: HashMap<K, usize>,
 }
 
@@ -28,7 +28,7 @@ impl<K: Clone + Eq + Hash, V> ByKey<K, V> {
         self.entries.is_empty()
     }
 
-    /// Adds an entry, or replaces the value of the one that has the key.
+    /// Inserts an entry, or replaces the value of an existing key.
     pub fn put(&mut self, key: K, value: V) {
         if let Some(place) = self.place(&key) {
             self.entries[place].1 = value;

@@ -1,4 +1,4 @@
-//! A request as its handler gets it: who calls, what the path names, and the questions to the policy, which are recorded.
+//! A request as its handler gets it: caller, path parameters and policy checks. The checks are recorded.
 
 use std::sync::{
     Arc,
@@ -21,20 +21,20 @@ use crate::{app::App, error::ApiError, links::Links, query::Query};
 pub struct Call<'a> {
     pub app: &'a App,
     pub parts: &'a Parts,
-    /// Who calls; nobody on an open route.
+    /// The caller; the default one on an open route.
     pub caller: Caller,
     route: &'static str,
     parameters: &'a [String],
     pub(crate) named: Named,
-    /// How many metrics' series the request reads together.
+    /// How many metrics' series the request reads.
     metrics_read: AtomicU64,
-    /// The rules that the policy was asked for, as bits by their numbers.
-    rules_asked: AtomicU64,
+    /// The rules that were checked, as a bit set.
+    rules_checked: AtomicU64,
 }
 
 const _: () = assert!(Rule::ALL.len() <= u64::BITS as usize);
 
-/// What a request's path names.
+/// What the path refers to.
 #[derive(Default)]
 pub(crate) struct Named {
     pub metric: Option<Arc<Metric>>,
@@ -43,7 +43,8 @@ pub(crate) struct Named {
 }
 
 impl<'a> Call<'a> {
-    /// A call whose path has not been looked up yet. `route` is the route's path, whose parameters have these values.
+    /// A call before its path is looked up. `route` is the route's path, `parameters` the values of its
+    /// parameters.
     pub(crate) fn new(
         app: &'a App,
         parts: &'a Parts,
@@ -51,42 +52,42 @@ impl<'a> Call<'a> {
         route: &'static str,
         parameters: &'a [String],
     ) -> Self {
-        let (named, metrics_read, rules_asked) = Default::default();
-        Call { app, parts, caller, route, parameters, named, metrics_read, rules_asked }
+        let (named, metrics_read, rules_checked) = Default::default();
+        Call { app, parts, caller, route, parameters, named, metrics_read, rules_checked }
     }
 }
 
 impl Call<'_> {
-    /// The value of a parameter of the path, decoded.
+    /// The decoded value of a path parameter.
     pub fn parameter(&self, name: &str) -> &str {
         self.optional_parameter(name).expect("the route has this parameter")
     }
 
-    /// The value of a parameter that not all routes of the handler have.
+    /// The value of a path parameter that only some of the handler's routes have.
     pub fn optional_parameter(&self, name: &str) -> Option<&str> {
         let mut names = self.route.split('/').filter_map(|segment| segment.strip_prefix(':'));
         names.position(|parameter| parameter == name).map(|position| self.parameters[position].as_str())
     }
 
-    /// The metric that the path names.
+    /// The metric in the path.
     pub fn metric(&self) -> &Arc<Metric> {
         self.named.metric.as_ref().expect("the route looks a metric up")
     }
 
-    /// The resource type that the path names.
+    /// The resource type in the path.
     pub fn resource_type(&self) -> &Arc<ResourceType> {
         self.named.resource_type.as_ref().expect("the route looks a resource type up")
     }
 
-    /// The id of the resource that the path names, whether or not there is one.
+    /// The id of the resource in the path; the resource may not exist.
     pub fn resource_id(&self) -> Uuid {
         self.named.resource_id.expect("the route reads a resource's id")
     }
 
-    /// An archive policy by its name.
+    /// Looks up an archive policy by name.
     ///
     /// # Errors
-    /// 404 where there is none.
+    /// 404 if it does not exist.
     pub async fn policy_of(&self, name: &str) -> Result<Arc<ArchivePolicy>, ApiError> {
         let indexer = self.app.engine().indexer();
         if let Some(policy) = indexer.cached_policy(name) {
@@ -96,7 +97,7 @@ impl Call<'_> {
         policy.ok_or_else(|| IndexerError::NoSuchArchivePolicy(name.to_owned()).into())
     }
 
-    /// The address that was asked, without the arguments.
+    /// The request's URL without the query string.
     pub fn url(&self) -> String {
         let path = self.parts.uri.path();
         let path = path.strip_prefix(&self.app.options().path_prefix).unwrap_or(path);
@@ -112,63 +113,63 @@ impl Call<'_> {
         Links::of(self.parts, &options.path_prefix, options.enable_proxy_headers_parsing)
     }
 
-    /// The time in milliseconds, as Prometheus counts it.
+    /// The current time in milliseconds, Prometheus' unit.
     pub fn now_ms(&self) -> i64 {
         self.app.now().0.div_euclid(1_000_000)
     }
 
-    /// Appends the caller's measures to the log of measures. They are durable once this returns.
+    /// Appends the caller's measures to the log. They are durable once this returns.
     pub async fn append(&self, batch: Batch) -> Result<(), ApiError> {
         self.app.append(&self.caller, batch).await
     }
 
-    /// Refuses (429) so many new metrics where the caller's project would have too many.
+    /// Refuses (429) new metrics that would exceed the quota of the caller's project.
     pub async fn admit_metrics(&self, new: usize) -> Result<(), ApiError> {
         let (app, quotas) = (self.app, &self.app.options().quotas);
         let indexer = app.engine().indexer();
         Ok(app.quotas.admit_metrics(quotas, &self.caller, app.now(), new as u64, indexer).await?)
     }
 
-    /// Records that the request reads so many metrics' series, which is a part of its cost.
+    /// Records that the request reads this many metrics' series; they are part of its cost.
     pub fn reads_metrics(&self, count: usize) {
         self.metrics_read.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// How many metrics' series it has read.
+    /// How many metrics' series the request has read.
     pub(crate) fn metrics_read(&self) -> u64 {
         self.metrics_read.load(Ordering::Relaxed)
     }
 
-    /// Whether the policy was asked for one of these rules.
-    pub(crate) fn has_asked(&self, rules: &[Rule]) -> bool {
-        let asked = self.rules_asked.load(Ordering::Relaxed);
-        rules.iter().any(|rule| asked & bit(*rule) != 0)
+    /// Whether any of these rules was checked.
+    pub(crate) fn has_checked(&self, rules: &[Rule]) -> bool {
+        let checked = self.rules_checked.load(Ordering::Relaxed);
+        rules.iter().any(|rule| checked & bit(*rule) != 0)
     }
 
-    /// Records that the request has nothing of which the rule could be asked.
+    /// Marks the rule as checked when there are no items to check it on.
     pub fn has_no_items(&self, rule: Rule) {
         self.record(rule);
     }
 
     fn record(&self, rule: Rule) {
-        self.rules_asked.fetch_or(bit(rule), Ordering::Relaxed);
+        self.rules_checked.fetch_or(bit(rule), Ordering::Relaxed);
     }
 
-    /// Now, as resources know times: whole microseconds.
+    /// The current time in whole microseconds, the precision of resources.
     pub fn resource_now(&self) -> Timestamp {
         let now = self.app.now();
         Timestamp(now.0 - now.0.rem_euclid(1_000))
     }
 
-    /// An id for a metric that is made now.
+    /// An id for a new metric.
     pub fn new_metric_id(&self) -> MetricId {
         MetricId::new(self.app.now(), Uuid::new_v4().as_u128())
     }
 
-    /// The archive policy that the archive policy rules give to a metric of this name.
+    /// The archive policy that the archive policy rules choose for a metric of this name.
     ///
     /// # Errors
-    /// 400 where no rule matches.
+    /// 400 if no rule matches.
     pub async fn archive_policy_for(&self, name: Option<&str>) -> Result<String, ApiError> {
         let found = self.app.engine().indexer().archive_policy_name_for_metric(name.unwrap_or("")).await;
         found.map_err(|error| match error {
@@ -180,7 +181,7 @@ impl Call<'_> {
         })
     }
 
-    /// Whether the caller may do what the rule names.
+    /// Whether the rule allows the caller.
     pub fn allows(&self, rule: Rule, target: Target<'_>) -> bool {
         self.allows_caller(rule, &self.caller, target)
     }
@@ -190,18 +191,18 @@ impl Call<'_> {
         self.app.options().policy.allows(rule, caller, target)
     }
 
-    /// Refuses (403) a caller who may not do what the rule names.
+    /// Refuses (403) a caller whom the rule does not allow.
     pub fn enforce(&self, rule: Rule, target: Target<'_>) -> Result<(), ApiError> {
         if self.allows(rule, target) { Ok(()) } else { Err(ApiError::forbidden_by(rule)) }
     }
 
-    /// [`Call::enforce`] on a route whose caller the handler finds out.
+    /// [`Call::enforce`] on a route whose handler authenticates the caller.
     pub fn enforce_for(&self, rule: Rule, caller: &Caller, target: Target<'_>) -> Result<(), ApiError> {
         if self.allows_caller(rule, caller, target) { Ok(()) } else { Err(ApiError::forbidden_by(rule)) }
     }
 
-    /// [`Call::enforce`] for each of some metrics, which may be none. What their resources are opens nothing, as in Gnocchi; where an operator's
-    /// rule may refuse one for it, it is looked up.
+    /// [`Call::enforce`] for each metric; there may be none. As in Gnocchi, a metric's resource never grants
+    /// access. It is looked up only if an operator's rule may deny access because of it.
     pub async fn enforce_all<'m>(
         &self,
         rule: Rule,
@@ -217,12 +218,12 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Whether what a metric's resource is may turn a yes into a no: never with Gnocchi's rules.
+    /// Whether the rule may deny access because of the metric's resource: never with Gnocchi's rules.
     pub fn may_be_refused_for_resource(&self, rule: Rule) -> bool {
         self.app.options().policy.depends_on_resource(rule, true)
     }
 
-    /// [`Call::enforce`] for a metric, whose resource is looked up where it may matter.
+    /// [`Call::enforce`] for a metric; looks its resource up if the decision depends on it.
     pub async fn enforce_with_resource(&self, rule: Rule, metric: &Metric) -> Result<(), ApiError> {
         let allowed = self.allows(rule, Target::Metric(metric, None));
         if !self.app.options().policy.depends_on_resource(rule, allowed) {
@@ -235,10 +236,10 @@ impl Call<'_> {
         self.enforce(rule, Target::Metric(metric, resource.as_deref()))
     }
 
-    /// The filter that takes what of the resources of a type the caller sees, and of those what another one takes.
+    /// Restricts a filter to the resources of a type that the caller may see.
     ///
     /// # Errors
-    /// 403 where the caller sees none.
+    /// 403 if the caller may see none.
     pub fn seen(
         &self,
         rule: Rule,
@@ -253,33 +254,33 @@ impl Call<'_> {
         }
     }
 
-    /// For which of the metrics the caller passes the rule; `None` for all.
+    /// The metrics for which the rule allows the caller; `None` for all.
     ///
     /// # Errors
-    /// 403 where it is none.
+    /// 403 if there are none.
     pub fn metrics_allowed(&self, rule: Rule) -> Result<Option<MetricScope>, ApiError> {
         self.record(rule);
         let allowed = self.app.options().policy.metrics_allowed(rule, &self.caller);
         allowed.map_err(|_| ApiError::insufficient_privileges(rule))
     }
 
-    /// What of the metrics the caller sees; `None` for all.
+    /// The metrics that the caller may see; `None` for all.
     ///
     /// # Errors
-    /// 403 where it is nothing.
+    /// 403 if there are none.
     pub fn metrics_seen(&self, rule: Rule) -> Result<Option<MetricScope>, ApiError> {
         self.record(rule);
         let seen = self.app.options().policy.metrics_seen(rule, &self.caller);
         seen.map_err(|_| ApiError::insufficient_privileges(rule))
     }
 
-    /// When the metrics were measured last, and what was dropped of them.
+    /// Each metric's last measure and its count of dropped points.
     pub async fn measured(&self, metrics: &[MetricId]) -> Result<Vec<Measured>, ApiError> {
         self.reads_metrics(metrics.len());
         Ok(self.app.engine().measured(metrics).await?)
     }
 
-    /// Refuses (403) a caller who may list metrics whose measures are not to be read.
+    /// Refuses (403) a caller who may list metrics but not read the measures of all of them.
     pub fn reads_what_it_lists(&self) -> Result<(), ApiError> {
         let read = self.metrics_seen(Rule::GetMeasures)?;
         if read.is_none() || read == self.metrics_seen(Rule::ListMetric)? {

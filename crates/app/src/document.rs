@@ -1,8 +1,8 @@
-//! Errors as documents: the JSON, HTML or plain text that Gnocchi's web stack (pecan on `WebOb`) answers with.
+//! Error responses: JSON, HTML or plain text, as Gnocchi's web stack (pecan on `WebOb`) writes them.
 //!
-//! A client gets `{"code": 404, "title": "Not Found", "description": ...}`, unless it names a kind of text in `Accept` or sends
-//! none: then it gets what Gnocchi gives it, plain text in the latter case. (Gnocchi answers HTML to `*/*`, which programs
-//! send that read JSON.)
+//! The default is JSON: `{"code": 404, "title": "Not Found", "description": ...}`. A client whose `Accept`
+//! names a text type gets Gnocchi's format, and one without `Accept` plain text. (Gnocchi answers `*/*` with
+//! HTML; programs that read JSON send it.)
 
 use gnudi_access::Challenge;
 use gnudi_server::acceptable;
@@ -10,25 +10,25 @@ use hyper::StatusCode;
 
 use crate::{error::ApiError, json::Value};
 
-/// How much of a text is shown: a request may be part of it, and be large.
+/// The limit on a text in the response: it may quote a large request.
 const TEXT_CHARACTERS_MAX: usize = 8_192;
 
-/// What of a request shows in an error's document.
+/// The parts of a request that an error's document depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestFacts<'a> {
     pub method: &'a str,
-    /// `None` where the header is absent.
+    /// `None` if the header is absent.
     pub accept: Option<&'a str>,
     pub content_type: &'a str,
 }
 
-/// A content type and the text.
+/// The content type and the text of an error's document.
 pub fn of(error: &ApiError, asked: RequestFacts<'_>) -> (&'static str, String) {
     if let Some(Challenge::Keystone(_)) = error.challenge {
         return ("application/json", unauthenticated().to_json());
     }
     let accept = asked.accept.unwrap_or("");
-    // What programs send that read JSON, as `application/json, text/plain, */*`.
+    // JSON clients send this, for example `application/json, text/plain, */*`.
     let asks_for_json_first = accept.trim_start().to_ascii_lowercase().starts_with("application/json");
     let wants_text =
         accept.is_empty() || (accept.to_ascii_lowercase().contains("text/") && !asks_for_json_first);
@@ -65,7 +65,7 @@ pub fn of(error: &ApiError, asked: RequestFacts<'_>) -> (&'static str, String) {
     }
 }
 
-/// Where keystonemiddleware stands before the API, it says so itself, to everybody in JSON.
+/// keystonemiddleware in front of the API sends this document itself, always as JSON.
 fn unauthenticated() -> Value {
     let error = Value::object([
         ("code", Value::Int(i64::from(StatusCode::UNAUTHORIZED.as_u16()))),
@@ -75,7 +75,7 @@ fn unauthenticated() -> Value {
     Value::object([("error", error)])
 }
 
-/// The title of a status, where that of `WebOb` differs from the registered one.
+/// `WebOb`'s title of a status, where it differs from the registered one.
 fn title(status: StatusCode) -> &'static str {
     match status {
         StatusCode::PAYLOAD_TOO_LARGE => "Request Entity Too Large",
@@ -136,7 +136,7 @@ fn explanation(status: StatusCode) -> &'static str {
     }
 }
 
-/// The detail with no text, of which a request may be part, that is longer than [`TEXT_CHARACTERS_MAX`].
+/// Truncates texts in the detail to [`TEXT_CHARACTERS_MAX`]; they may quote the request.
 fn bounded(detail: &Value) -> Value {
     match detail {
         Value::Str(text) => match text.char_indices().nth(TEXT_CHARACTERS_MAX) {
@@ -151,7 +151,7 @@ fn bounded(detail: &Value) -> Value {
     }
 }
 
-/// Text within HTML, ASCII only.
+/// Escapes a text for HTML, as ASCII.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -168,7 +168,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// HTML as plain text: line breaks stay, tags and comments go.
+/// Converts HTML to plain text: keeps line breaks, removes tags and comments.
 fn strip_tags(html: &str) -> String {
     let text = html.replace('\n', " ").replace('\r', "");
     let mut out = String::with_capacity(text.len());

@@ -1,7 +1,7 @@
-//! The one error of the API: a status and a detail, shown as Gnocchi shows it.
+//! The API's error type: a status and a detail, formatted as Gnocchi formats them.
 //!
-//! `document` turns it into the JSON, HTML or plain text that the client accepts; this file says which error is which
-//! status, and nowhere else does an error of a lower layer become a status.
+//! `document` formats it as JSON, HTML or plain text. All conversions from lower layers' errors to a status
+//! are in this file.
 
 use std::net::IpAddr;
 
@@ -16,13 +16,13 @@ use hyper::{StatusCode, http::request::Parts};
 
 use crate::json::Value;
 
-/// After how many seconds a client that was turned away should come back.
+/// `Retry-After` in seconds, unless an error sets another one.
 pub const RETRY_AFTER_SECONDS: u64 = 1;
 
-/// What a handler comes to.
+/// The result of a handler.
 pub type Answer = Result<Response, ApiError>;
 
-/// A request that was not served.
+/// A failed request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError {
     pub status: StatusCode,
@@ -30,13 +30,13 @@ pub struct ApiError {
     pub detail: Value,
     /// The methods that a 405 names in `Allow`.
     pub allow: Vec<&'static str>,
-    /// After how many seconds a client that is told to come back should.
+    /// `Retry-After` in seconds.
     pub retry_after_seconds: u64,
-    /// The rule that a 403 goes back to, for the log.
+    /// The rule that caused a 403, for the log.
     pub rule: Option<Rule>,
-    /// Who was refused, for the log, where that is known.
+    /// The refused caller, for the log, if known.
     pub caller: Option<Box<Caller>>,
-    /// How a 401 says in `WWW-Authenticate` that callers make themselves known.
+    /// The `WWW-Authenticate` header of a 401.
     pub challenge: Option<Challenge>,
 }
 
@@ -61,17 +61,17 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// A path that names nothing.
+    /// 404 for a path without a route.
     pub fn no_such_path() -> Self {
         ApiError::not_found(Value::Null)
     }
 
-    /// What the caller may not do.
+    /// 403 by this rule.
     pub fn forbidden_by(rule: Rule) -> Self {
         ApiError { rule: Some(rule), ..ApiError::new(StatusCode::FORBIDDEN, "") }
     }
 
-    /// A list of which the caller sees nothing.
+    /// 403 for a listing in which the caller may see nothing.
     pub fn insufficient_privileges(rule: Rule) -> Self {
         ApiError { rule: Some(rule), ..ApiError::new(StatusCode::FORBIDDEN, "Insufficient privileges") }
     }
@@ -88,7 +88,7 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
-    /// A query argument that does not mean what it must.
+    /// 400 for an invalid query argument.
     pub fn argument(name: &str, reason: &str) -> Self {
         ApiError::bad_request(Value::object([
             ("cause", "Argument value error".into()),
@@ -97,12 +97,12 @@ impl ApiError {
         ]))
     }
 
-    /// What only the log tells in full: a fault of the server.
+    /// 500: a fault of the server; details are only in the log.
     pub fn internal() -> Self {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Value::Null)
     }
 
-    /// The same, for the log with whom it is told to, where that is a refusal.
+    /// Adds the caller to a refusal, for the log.
     #[must_use]
     pub fn to(mut self, caller: &Caller) -> Self {
         if matches!(self.status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS) {
@@ -111,7 +111,7 @@ impl ApiError {
         self
     }
 
-    /// What the log says of it.
+    /// The audit log's entry.
     pub fn refused<'a>(
         &'a self,
         parts: &'a Parts,
@@ -126,7 +126,7 @@ impl ApiError {
         RefusedRequest { status, parts, route, peer, caller, rule, reason }
     }
 
-    /// Whether the client should come back, and is told when.
+    /// Whether the client should retry; such a response has `Retry-After`.
     pub fn is_retryable(&self) -> bool {
         matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
     }
@@ -236,7 +236,7 @@ impl From<EngineError> for ApiError {
                 tracing::error!(%error, "stored aggregates are damaged");
                 ApiError::unavailable(error.to_string())
             }
-            // Only workers make it.
+            // Only workers return it.
             EngineError::Panicked(_) => ApiError::unavailable(error.to_string()),
             EngineError::RefreshTimeout(_) | EngineError::Coordination(_) => {
                 ApiError::unavailable(error.to_string())

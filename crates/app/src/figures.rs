@@ -1,4 +1,4 @@
-//! What `/metrics` shows of the API itself.
+//! The API's own metrics at `/metrics`.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -13,17 +13,17 @@ struct RequestLabels {
     status: u16,
 }
 
-/// Counters of the requests.
+/// Counters and gauges.
 #[derive(Debug, Default)]
 pub struct Figures {
     requests: Family<RequestLabels, Counter>,
-    /// Measures that were answered 202.
+    /// Measures acknowledged with 202.
     pub measures: Counter,
-    /// Bodies that the fast scanner handed over to the slow parser.
+    /// Bodies that the fast scanner passed to the slow parser.
     pub irregular_bodies: Counter,
     /// Handlers that panicked.
     pub panics: Counter,
-    /// Set when `/metrics` is asked for.
+    /// Updated when `/metrics` is requested.
     pub backlog_measures: Gauge,
     pub backlog_bytes: Gauge,
 }
@@ -37,7 +37,7 @@ impl Figures {
         api.register("measures", "Measures taken", figures.measures.clone());
         api.register(
             "irregular_bodies",
-            "Bodies of measures that were not of the common shape and took the slow parser",
+            "Bodies of measures that needed the slow parser",
             figures.irregular_bodies.clone(),
         );
         api.register("panics", "Requests that failed by a fault of the program", figures.panics.clone());
@@ -47,7 +47,7 @@ impl Figures {
         figures
     }
 
-    /// Counts an answer.
+    /// Counts a response.
     pub fn answered(&self, method: &'static str, route: &'static str, status: u16) {
         self.requests.get_or_create(&RequestLabels { method, route, status }).inc();
     }

@@ -1,5 +1,5 @@
-//! Dates in headers: written as HTTP wants them, read as Python's `email.utils.parsedate_tz` does, which takes nearly
-//! everything that ever was a date in mail or HTTP.
+//! Dates in headers: written in HTTP's format, read as Python's `email.utils.parsedate_tz` reads them, which
+//! accepts nearly every date format of mail and HTTP.
 
 use std::cell::RefCell;
 
@@ -25,7 +25,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Zones that a date may name, with what they differ from UTC, as hours and minutes.
+/// Named time zones and their offset from UTC, as hours and minutes (`hhmm`).
 const ZONES: [(&str, i64); 14] = [
     ("UT", 0),
     ("UTC", 0),
@@ -43,7 +43,7 @@ const ZONES: [(&str, i64); 14] = [
     ("PDT", -700),
 ];
 
-/// `Sat, 21 Nov 2026 12:02:18 GMT`; what is below a second is cut.
+/// `Sat, 21 Nov 2026 12:02:18 GMT`; fractions of a second are truncated.
 pub fn write(time: Timestamp) -> String {
     let days = time.secs().div_euclid(86_400);
     let second = time.secs().rem_euclid(86_400);
@@ -54,7 +54,7 @@ pub fn write(time: Timestamp) -> String {
     format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
-/// The value of a header `Date`; written anew once a second.
+/// The value of the `Date` header, cached for a second.
 pub fn header(now: Timestamp) -> HeaderValue {
     thread_local! {
         static LAST: RefCell<(i64, HeaderValue)> = const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
@@ -68,7 +68,7 @@ pub fn header(now: Timestamp) -> HeaderValue {
     })
 }
 
-/// Seconds since the epoch of a date, in UTC where it names no zone; `None` where it is none.
+/// Parses a date to seconds since the epoch; without a zone it is UTC. `None` if it is invalid.
 pub fn parse(text: &str) -> Option<i64> {
     let parts = parts(text)?;
     let [mut day, mut month, mut year, mut time, mut zone] =
@@ -88,12 +88,12 @@ pub fn parse(text: &str) -> Option<i64> {
         year @ 69..=99 => year + 1900,
         year => year,
     };
-    // Whoever writes days that no month has means the days behind its end.
+    // A day beyond the month's end counts on into the next month.
     let days = days_from_civil(year, month, 1) + number(day)? - 1;
     Some(days * 86_400 + second_of_day(time)? - offset(zone))
 }
 
-/// Day, month, year, time and zone of a date, in the order in which it has them.
+/// Day, month, year, time and zone, in the order of the text.
 fn parts(text: &str) -> Option<[String; 5]> {
     let mut words: Vec<&str> = text.split_ascii_whitespace().collect();
     let first = *words.first()?;
@@ -130,7 +130,7 @@ fn month_number(name: &str) -> Option<i64> {
     MONTHS.iter().position(is_it).map(|index| index as i64 + 1)
 }
 
-/// Of at most nine digits, so that no sum overflows.
+/// Parses at most nine digits, so that no sum overflows.
 fn number(text: &str) -> Option<i64> {
     (text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
@@ -145,7 +145,7 @@ fn second_of_day(time: &str) -> Option<i64> {
     }
 }
 
-/// Seconds by which a zone is ahead of UTC; 0 where that is unknown.
+/// Seconds by which a zone is ahead of UTC; 0 if unknown.
 fn offset(zone: &str) -> i64 {
     let named = ZONES.iter().find(|(name, _)| zone.eq_ignore_ascii_case(name)).map(|(_, offset)| *offset);
     let (sign, digits) = match zone.strip_prefix('-') {
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// What Python makes of each.
+    /// Python's results.
     #[test]
     fn dates_are_read_in_many_forms() {
         for text in [

@@ -1,9 +1,9 @@
-//! The ground on which APIs stand side by side: a request's way from its route to a handler, and what all handlers need.
+//! The common ground of the APIs: routing, and what all handlers need.
 //!
-//! [`App`] answers requests by the routes that it is made with; a crate of its own has those of each API. `router` finds the
-//! route of a request and asks its guard, [`Call`] is the request as its handler gets it, [`ApiError`] the error of all, `json` and
-//! `python` the texts of requests and answers, `provision` makes what comes into being with its first measure. This crate decides
-//! nothing about storage: it calls [`gnudi_engine::Engine`].
+//! [`App`] answers requests by the routes it is given; each API's routes are in a crate of its own. `router`
+//! finds a request's route and checks its guard, [`Call`] is the request as its handler gets it, [`ApiError`]
+//! the error type, `json` and `python` parse and format texts, `provision` creates metrics and resources with
+//! their first measure. Storage is [`gnudi_engine::Engine`]'s.
 
 mod answer_budget;
 mod app;

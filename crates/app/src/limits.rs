@@ -1,19 +1,19 @@
-//! Every limit of what a request asks, by name. Those of HTTP as such are [`gnudi_server::HttpLimits`].
+//! Limits on the content of requests. Limits of the HTTP layer are [`gnudi_server::HttpLimits`].
 
 use crate::error::ApiError;
 
-/// What a request may ask. Each default is far above what Gnocchi's clients do.
+/// Limits on a request. Each default is far above what Gnocchi's clients need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Arguments of a query string (400).
     pub query_arguments_max: usize,
-    /// Bytes of points in answers that their clients have not read yet, of all requests (503).
+    /// Bytes of points in all responses that clients have not read yet (503).
     pub answers_bytes_max: usize,
     /// Measures of a request (413).
     pub measures_max: usize,
     /// Metrics of a batch, or of a resource in a request (413).
     pub batch_metrics_max: usize,
-    /// Bytes of a compressed body once it is inflated (413).
+    /// Bytes of a body after decompression (413).
     pub inflated_bytes_max: usize,
     /// Resources, and series of their metrics, of an aggregation across metrics (413).
     pub aggregate_references_max: usize,

@@ -1,13 +1,13 @@
-//! Addresses of this API as the client sees it: its `Host`, the path prefix, and what proxies in front report.
+//! The API's URLs as the client sees them: from its `Host`, the path prefix, and proxy headers.
 
 use gnudi_model::python::quote;
 use hyper::{HeaderMap, header::HOST, http::request::Parts};
 
-/// Says of a request that it came over TLS: an extension.
+/// Request extension: the connection uses TLS.
 #[derive(Clone, Copy, Debug)]
 pub struct Secure;
 
-/// The API's address as the client sees it.
+/// The API's base URL as the client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Links {
     scheme: String,
@@ -17,7 +17,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// `proxied`: headers of proxies are trusted (`[api] enable_proxy_headers_parsing`).
+    /// `proxied`: trust proxy headers (`[api] enable_proxy_headers_parsing`).
     pub fn of(parts: &Parts, prefix: &str, proxied: bool) -> Self {
         let headers = &parts.headers;
         let host = parts.uri.authority().map(|authority| authority.as_str().to_owned());
@@ -36,7 +36,7 @@ impl Links {
     fn apply_proxy_headers(&mut self, headers: &HeaderMap) {
         let (mut scheme, mut host) = (None, None);
         if let Some(forwarded) = text(headers, "forwarded") {
-            // RFC 7239; the first proxy is the one that the client spoke to.
+            // RFC 7239: the first element is from the proxy that the client connected to.
             for pair in forwarded.split(',').next().unwrap_or("").split(';') {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
                 match name.trim().to_ascii_lowercase().as_str() {
@@ -60,7 +60,7 @@ impl Links {
         }
     }
 
-    /// The address of a path below the prefix.
+    /// The URL of a path below the prefix.
     pub fn to(&self, path: &str) -> String {
         let default_port = match self.scheme.as_str() {
             "http" => ":80",
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn links_start_with_the_host_that_was_asked() {
+    fn links_start_with_the_requested_host() {
         assert_eq!(link(&[("host", "example.com:8041")], false), "http://example.com:8041/gnocchi/v1/a%20b");
         assert_eq!(link(&[("host", "example.com:80")], false), "http://example.com/gnocchi/v1/a%20b");
         assert_eq!(link(&[], false), "http://localhost/gnocchi/v1/a%20b");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_trusted_only_when_told_to() {
+    fn proxies_are_trusted_only_if_configured() {
         let forwarded =
             [("host", "inner"), ("forwarded", "for=192.0.2.60;Proto=https; host=foobar:443, host=other")];
         assert_eq!(link(&forwarded, true), "https://foobar/gnocchi/v1/a%20b");

@@ -1,4 +1,4 @@
-//! What of the configuration concerns all APIs, and Gnocchi's.
+//! Configuration of all APIs.
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,35 +11,36 @@ use crate::limits::Limits;
 /// The API's options, by the names of `gnocchi.conf`.
 #[derive(Clone, Debug)]
 pub struct ApiOptions {
-    /// `[api] max_limit`: items of a listing's page, at most and by default.
+    /// `[api] max_limit`: the default and maximum page size of a listing.
     pub max_limit: usize,
-    /// `[api] operation_timeout`: how long `refresh` may take.
+    /// `[api] operation_timeout`: the timeout of `refresh`.
     pub operation_timeout: Duration,
     /// `[api] auth_mode`.
     pub auth_mode: AuthMode,
-    /// `[oslo_policy]`: who may do what.
+    /// `[oslo_policy]`: access rules.
     pub policy: Arc<Policy>,
     /// `[api] enable_proxy_headers_parsing`.
     pub enable_proxy_headers_parsing: bool,
-    /// The path under which everything is served: empty, or a slash and a name without a slash at its end.
+    /// The path prefix of all routes: empty, or starting with a slash and without a trailing one.
     pub path_prefix: String,
-    /// Whether the API shows figures at `/metrics`; false where they have an address of their own (`[api] metrics_listen`).
+    /// Whether this API serves `/metrics`; false if metrics have their own address (`[api] metrics_listen`).
     pub shows_figures: bool,
     /// `[archive_policy] default_aggregation_methods`.
     pub default_aggregation_methods: BTreeSet<AggregationMethod>,
-    /// `[api] empty_answers`: whether aggregates over nothing are empty, in place of 404 and 400, where a request does not say.
+    /// `[api] empty_answers`: the request's default: aggregates over nothing are empty instead of 404 or 400.
     pub empty_answers: bool,
     /// `[cors]`.
     pub cors: CorsOptions,
-    /// Of HTTP as such.
+    /// Limits of the HTTP layer.
     pub http_limits: HttpLimits,
     pub limits: Limits,
     /// Limits per project.
     pub quotas: QuotaOptions,
-    /// This program, in which symbols are looked up for a profile, in a process of its own; without it names are
-    /// looked up within this process, which keeps the memory.
+    /// The program that a separate process runs to look up a profile's symbols. Without it this process looks
+    /// them up, and keeps the memory that takes.
     pub symbols_program: Option<PathBuf>,
-    /// Gives back what the calling thread has freed: called after a profile, which takes much once.
+    /// Returns memory freed by the calling thread to the system; called after a profile, which allocates a
+    /// lot once.
     pub release_memory: fn(),
 }
 

@@ -1,4 +1,4 @@
-//! The query string: `name=value` pairs, decoded, in their order.
+//! The query string: decoded `name=value` pairs, in order.
 
 use gnudi_model::python::unquote_plus;
 
@@ -8,7 +8,7 @@ use crate::{error::ApiError, json::Value};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query(Vec<(String, String)>);
 
-/// One argument; Gnocchi sees one that is given several times as a list.
+/// An argument; one given several times is a list, as in Gnocchi.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument<'a> {
     One(&'a str),
@@ -16,7 +16,8 @@ pub enum Argument<'a> {
 }
 
 impl Query {
-    /// Decodes `a=1&b=2`; what is not UTF-8 becomes replacement characters, which no argument takes for good.
+    /// Decodes `a=1&b=2`. Invalid UTF-8 becomes replacement characters, which fail the argument's own
+    /// validation.
     pub fn parse(text: Option<&str>) -> Self {
         let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let decoded = pairs.map(|pair| {
@@ -36,15 +37,15 @@ impl Query {
         }
     }
 
-    /// All values of an argument, in their order.
+    /// All values of an argument, in order.
     pub fn values<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// An argument that makes no sense as a list.
+    /// An argument that may be given only once.
     ///
     /// # Errors
-    /// What `otherwise` makes of a list.
+    /// `otherwise` if it is given several times.
     pub fn single(&self, name: &str, otherwise: impl FnOnce() -> ApiError) -> Result<Option<&str>, ApiError> {
         match self.get(name) {
             None => Ok(None),
@@ -53,10 +54,10 @@ impl Query {
         }
     }
 
-    /// A switch; `default` where it is absent.
+    /// A boolean argument; `default` if absent.
     ///
     /// # Errors
-    /// 400 where it is neither true nor false.
+    /// 400 if it is not a boolean.
     pub fn flag(&self, name: &str, default: bool) -> Result<bool, ApiError> {
         match self.get(name) {
             None => Ok(default),
@@ -65,7 +66,7 @@ impl Query {
         }
     }
 
-    /// The names, each once, in the order of their first appearance.
+    /// The distinct names, in the order of their first appearance.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in &self.0 {
@@ -77,10 +78,10 @@ impl Query {
     }
 }
 
-/// True or false, as oslo.utils takes it from the text of the switch `name`.
+/// Parses the boolean argument `name` as oslo.utils does.
 ///
 /// # Errors
-/// 400 where it is neither.
+/// 400 if it is not a boolean.
 pub fn flag(name: &str, text: &str) -> Result<bool, ApiError> {
     match text.trim().to_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "y" | "yes" => Ok(true),

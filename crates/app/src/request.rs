@@ -1,4 +1,4 @@
-//! What handlers share: reading a JSON body.
+//! Reading request bodies: content types and JSON.
 
 use bytes::Bytes;
 use gnudi_server::RequestBody;
@@ -9,7 +9,7 @@ use crate::{
     json::{self, ParseError, Value},
 };
 
-/// Refuses (415) a body that does not say that it is of the media type.
+/// Refuses (415) a body whose Content-Type is another.
 pub fn expect(parts: &Parts, media_type: &str) -> Result<(), ApiError> {
     let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
     let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
@@ -20,29 +20,29 @@ pub fn expect(parts: &Parts, media_type: &str) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""))
 }
 
-/// Whether a body says that it is a form.
+/// Whether the Content-Type is that of a form.
 pub fn is_form(parts: &Parts) -> bool {
     expect(parts, "application/x-www-form-urlencoded").is_ok()
 }
 
-/// Refuses (415) a body that does not say that it is JSON.
+/// Refuses (415) a body whose Content-Type is not JSON.
 pub fn expect_json(parts: &Parts) -> Result<(), ApiError> {
     expect(parts, "application/json")
 }
 
-/// The body of a request that says it is JSON.
+/// The body of a request whose Content-Type is JSON.
 ///
 /// # Errors
-/// 415 where it says otherwise, and what [`RequestBody::read`] refuses.
+/// 415 for another Content-Type, and those of [`RequestBody::read`].
 pub async fn json_bytes(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Bytes, ApiError> {
     expect_json(parts)?;
     Ok(body.read().await?)
 }
 
-/// The document in the body of a request.
+/// Parses the body as JSON.
 ///
 /// # Errors
-/// 400 where it is no JSON, and those of [`json_bytes`].
+/// 400 for invalid JSON, and those of [`json_bytes`].
 pub async fn json(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Value, ApiError> {
     let text = json_bytes(parts, body).await?;
     Ok(body.long_work.run(text.len(), || json::parse(&text)).await?)

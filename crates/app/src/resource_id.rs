@@ -1,4 +1,4 @@
-//! Ids of resources: a UUID, or any text that makes one together with its creator.
+//! Ids of resources: a UUID, or any text, which is hashed with its creator to one.
 
 use uuid::Uuid;
 
@@ -9,18 +9,18 @@ use crate::{
     schema::{Checked, Invalid, string},
 };
 
-/// Gnocchi's namespace; it must stay, since ids that it made are stored by other systems.
+/// Gnocchi's namespace. Never change it: other systems store ids derived from it.
 const NAMESPACE: Uuid = Uuid::from_u128(0x0a7a_15ff_aa13_4ac2_897c_9bdf_30ce_175b);
 
-/// The longest id.
+/// The maximum length of an id.
 pub const CHARACTERS_MAX: usize = 289;
 
-/// The id that a value of a request means.
+/// The resource id that a JSON value denotes.
 pub fn check(value: &Value, creator: &str) -> Checked<Uuid> {
     of_text(&string(value)?, creator)
 }
 
-/// The id that a text means.
+/// The resource id that a text denotes.
 pub fn of_text(text: &str, creator: &str) -> Checked<Uuid> {
     if text.contains('/') {
         return Err(Invalid::new("'/' is not supported in resource id"));

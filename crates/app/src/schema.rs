@@ -1,7 +1,7 @@
-//! Checks documents, and words what is wrong with them as voluptuous does: `expected str for dictionary value @ data['name']`.
+//! Validates documents, with voluptuous' error texts: `expected str for dictionary value @ data['name']`.
 //!
-//! A check is a function of a value; [`entries`] opens an object, whose keys the caller takes in the document's order,
-//! so that the first fault is the one that Gnocchi tells.
+//! A check is a function of a value. [`entries`] opens an object; the caller checks its keys in the
+//! document's order, so that the first error is the one that Gnocchi reports.
 
 use gnudi_model::{STORED_CHARACTERS_MAX, Timespan, is_storable};
 
@@ -11,14 +11,14 @@ use crate::{
     python,
 };
 
-/// One step from a document to a part of it.
+/// One step on the path to a value in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Key(String),
     Index(usize),
 }
 
-/// What is wrong with a document, and where.
+/// A validation error and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     message: String,
@@ -33,40 +33,40 @@ impl Invalid {
         Invalid { message: message.into(), path: Vec::new(), of_dictionary: false }
     }
 
-    /// A key that the object must not have.
+    /// An unknown key.
     pub fn extra_key(key: &str) -> Self {
         Invalid::at_key("extra keys not allowed", key)
     }
 
-    /// A key whose form is wrong.
+    /// A key of the wrong form.
     pub fn bad_key(key: &str) -> Self {
         Invalid::at_key("not a valid value", key)
     }
 
-    /// A fault of a key itself, not of its value.
+    /// An error of the key itself, not of its value.
     pub fn at_key(message: impl Into<String>, key: &str) -> Self {
         Invalid { path: vec![Step::Key(key.to_owned())], ..Invalid::new(message) }
     }
 
-    /// The same fault, seen from the object whose key holds the value.
+    /// The same error, with the value's key prepended to its path.
     pub fn in_key(mut self, key: &str) -> Self {
         self.of_dictionary |= self.path.is_empty();
         self.path.insert(0, Step::Key(key.to_owned()));
         self
     }
 
-    /// The same fault, seen from the list that holds the value.
+    /// The same error, with the value's index prepended to its path.
     pub fn in_index(mut self, index: usize) -> Self {
         self.path.insert(0, Step::Index(index));
         self
     }
 
-    /// How many steps the place of the fault is away.
+    /// The length of the error's path.
     pub fn depth(&self) -> usize {
         self.path.len()
     }
 
-    /// The text of the fault and of its place.
+    /// The error's text, with its place.
     pub fn reason(&self) -> String {
         let mut text = self.message.clone();
         if self.of_dictionary {
@@ -107,7 +107,7 @@ pub fn entries(value: &Value) -> Checked<&[(String, Value)]> {
     }
 }
 
-/// The one entry of an object that has at least `min` of them, and at most one.
+/// The entry of an object that has at least `min`, and at most one.
 pub fn one_entry(value: &Value, min: usize) -> Checked<Option<&(String, Value)>> {
     let length = match value {
         Value::Object(entries) => entries.len(),
@@ -124,7 +124,7 @@ pub fn one_entry(value: &Value, min: usize) -> Checked<Option<&(String, Value)>>
     Ok(entries(value)?.first())
 }
 
-/// A key that must be there.
+/// A required key.
 pub fn required<T>(value: Option<T>, key: &str) -> Checked<T> {
     value.ok_or_else(|| Invalid {
         path: vec![Step::Key(key.to_owned())],
@@ -151,7 +151,7 @@ pub fn string_up_to(max: usize) -> impl Fn(&Value) -> Checked<String> {
     }
 }
 
-/// An integer of at least `min`, or what Python's `int()` makes one of.
+/// An integer of at least `min`, or a value that Python's `int()` converts to one.
 pub fn integer_from(min: u64) -> impl Fn(&Value) -> Checked<u64> {
     move |value| {
         let number = python::int(value).ok_or_else(|| Invalid::new("expected int"))?;
@@ -162,22 +162,22 @@ pub fn integer_from(min: u64) -> impl Fn(&Value) -> Checked<u64> {
     }
 }
 
-/// Whether a text can be stored as a name, by every database.
+/// Whether every database can store the text as a name.
 ///
 /// # Errors
-/// 400 where it is too long or holds a NUL.
+/// 400 if it is too long or contains a NUL.
 pub fn storable(text: &str) -> Result<(), ApiError> {
     if !is_storable(text) {
-        let reason = format!("A name has at most {STORED_CHARACTERS_MAX} characters, and no NUL among them");
+        let reason = format!("A name may have at most {STORED_CHARACTERS_MAX} characters and no NUL");
         return Err(ApiError::bad_request(reason));
     }
     Ok(())
 }
 
-/// Whether a text can be the name that a path ends in.
+/// Whether the text can be the last segment of a path.
 ///
 /// # Errors
-/// 400 where it is empty, and those of [`storable`].
+/// 400 if it is empty, and those of [`storable`].
 pub fn addressable(text: &str) -> Result<(), ApiError> {
     if text.is_empty() {
         return Err(ApiError::bad_request("A name cannot be empty"));
@@ -185,8 +185,7 @@ pub fn addressable(text: &str) -> Result<(), ApiError> {
     storable(text)
 }
 
-/// A list, each item of which passes the check. Of several faults, one that lies within an item is told before those of
-/// items as such.
+/// Checks each item of a list. An error inside an item is reported before errors of items themselves.
 pub fn list<T>(value: &Value, check: impl Fn(&Value) -> Checked<T>) -> Checked<Vec<T>> {
     let Value::Array(items) = value else {
         return Err(Invalid::new("expected a list"));
@@ -205,7 +204,7 @@ pub fn list<T>(value: &Value, check: impl Fn(&Value) -> Checked<T>) -> Checked<V
     fault.map_or(Ok(checked), Err)
 }
 
-/// A span of time: seconds, or words ("5 minutes").
+/// A timespan: seconds, or a text ("5 minutes").
 pub fn timespan(value: &Value) -> Checked<Timespan> {
     python::timespan(value).map_err(Invalid::new)
 }
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_fault_is_told() {
+    fn an_error_contains_its_place() {
         let value = crate::json::parse(br#"{"definition": [{"points": 1}, {"points": "x"}]}"#).unwrap();
         let check = |value: &Value| -> Checked<()> {
             for (key, value) in entries(value)? {

@@ -1,16 +1,17 @@
-//! Names that come from elsewhere and may be longer than a name can be.
+//! Shortens external names that exceed the maximum length of a name.
 
 use uuid::Uuid;
 
 use gnudi_model::STORED_CHARACTERS_MAX;
 
-/// Tells names apart that begin alike; it must stay, since names that it made are stored.
+/// Keeps shortened names distinct. Never change it: names derived from it are stored.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f3d_2c08_51b7_4b8e_9a04_d0a4_5f1e_7c93);
 
-/// Characters of a UUID in its plain form.
+/// Characters of a UUID in hyphenated form.
 const UUID_CHARACTERS: usize = 36;
 
-/// The text, if it can be stored as a name; else its beginning, a tilde and a UUID made of the whole.
+/// The text, if it can be stored as a name; otherwise its beginning, a tilde and a UUID hashed from the
+/// whole.
 pub fn shortened(text: String) -> String {
     if text.len() <= STORED_CHARACTERS_MAX || text.chars().count() <= STORED_CHARACTERS_MAX {
         return text;

@@ -1,7 +1,7 @@
-//! Arrow IPC streams (`application/vnd.apache.arrow.stream`): measures read from them, and series and lists written as them.
+//! Arrow IPC streams (`application/vnd.apache.arrow.stream`): reads measures, writes series and lists.
 //!
-//! [`read`] parses untrusted streams; [`write`] makes tables of series, and [`write::Table`]s
-//! of anything else, piece by piece. Pure functions of bytes: who may do what, and what the names mean, is the API's.
+//! [`read`] parses untrusted streams. [`write`] encodes series, and [`write::Table`]s of anything else, piece
+//! by piece. Pure functions of bytes: access checks and the meaning of names are the API's.
 
 pub mod read;
 pub mod write;
@@ -9,18 +9,18 @@ pub mod write;
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.apache.arrow.stream";
 
-/// How the buffers of a stream are compressed.
+/// The compression of a stream's buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     #[default]
     None,
-    /// Frames of LZ4.
+    /// LZ4 frames.
     Lz4,
     Zstd,
 }
 
 impl Compression {
-    /// By the name that a request has for it.
+    /// Parses the name used in requests.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "none" => Some(Compression::None),

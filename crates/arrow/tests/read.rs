@@ -1,4 +1,4 @@
-//! Streams that arrow-ipc has written are read; streams that lie are refused, whatever they say.
+//! Reads streams written by arrow-ipc, and refuses invalid ones.
 
 use std::sync::Arc;
 
@@ -45,10 +45,10 @@ fn values(count: usize) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values((0..count).map(|row| row as f64 / 3.0)))
 }
 
-/// What is read, by the number of each metric: times and the bits of values.
-type Told = Vec<(u128, Vec<(i64, u64)>)>;
+/// The parsed points by metric: times and the bits of values.
+type MetricPoints = Vec<(u128, Vec<(i64, u64)>)>;
 
-fn read(stream: &[u8]) -> Result<Told, ReadError> {
+fn read(stream: &[u8]) -> Result<MetricPoints, ReadError> {
     let mut out = vec![];
     let parts = metric_measures(stream, &LIMITS, &mut out)?;
     let points = |measures: &[Measure]| {
@@ -74,7 +74,8 @@ fn every_form_of_ids_means_the_same() {
         Arc::new(binary),
     ];
     let bits = |row: i64| (row, (row as f64 / 3.0).to_bits());
-    let expected: Told = vec![(7, vec![bits(0), bits(1), bits(3)]), (9, vec![bits(2)]), (8, vec![bits(4)])];
+    let expected: MetricPoints =
+        vec![(7, vec![bits(0), bits(1), bits(3)]), (9, vec![bits(2)]), (8, vec![bits(4)])];
     for form in forms {
         for compression in [None, Some(CompressionType::LZ4_FRAME), Some(CompressionType::ZSTD)] {
             let columns = [("value", values(5)), ("metric_id", form.clone()), ("timestamp", times(5))];
@@ -160,7 +161,7 @@ fn what_is_no_measure_is_refused_by_name() {
         assert!(found.contains(expected), "{found}");
     }
     assert!(text(&read(b"").unwrap_err()).contains("does not begin with a schema"));
-    assert!(text(&read(b"ARROW1\0\0").unwrap_err()).contains("a stream is wanted"));
+    assert!(text(&read(b"ARROW1\0\0").unwrap_err()).contains("not a stream"));
     assert!(text(&read(b"{\"a\": 1}").unwrap_err()).contains("No message begins at byte 0"));
 }
 
@@ -177,7 +178,7 @@ fn limits_hold() {
     let columns = [("metric_id", one), ("timestamp", times(5_000)), ("value", values(5_000))];
     assert!(read(&stream(&columns, 2, None)).is_ok());
     assert_eq!(refused(&stream(&columns, 3, None)), "There are more than 10000 measures");
-    // A text of two megabytes, of which a few kilobytes are sent.
+    // A text of 2 MiB that compresses to a few kilobytes.
     let bomb: ArrayRef = Arc::new(StringArray::from(vec!["0".repeat(2 << 20)]));
     for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
         let columns = [("metric_id", bomb.clone()), ("timestamp", times(1)), ("value", values(1))];
@@ -222,7 +223,7 @@ fn resources_are_those_that_their_texts_mean() {
     );
 }
 
-/// A stream of each layout, for damage.
+/// A valid stream of each layout, to be damaged.
 fn samples() -> Vec<Vec<u8>> {
     let texts = ids(&[1, 2, 1, 3]);
     let dictionary = texts.iter().map(String::as_str).collect::<DictionaryArray<Int32Type>>();
@@ -247,7 +248,7 @@ fn samples() -> Vec<Vec<u8>> {
     samples
 }
 
-/// The end of a stream may be missing: it is as good as the connection's.
+/// Only the end-of-stream marker may be missing: the end of the body is as good.
 #[test]
 fn what_is_cut_short_is_refused() {
     for sample in samples() {
@@ -255,7 +256,8 @@ fn what_is_cut_short_is_refused() {
         for end in 0..sample.len() {
             match read(&sample[..end]) {
                 Ok(told) => {
-                    let rows = |told: &Told| told.iter().map(|(_, points)| points.len()).sum::<usize>();
+                    let rows =
+                        |told: &MetricPoints| told.iter().map(|(_, points)| points.len()).sum::<usize>();
                     assert!(rows(&told) <= rows(&whole) && rows(&told) % 4 == 0, "{end} of {}", sample.len());
                 }
                 Err(ReadError::Malformed(text)) => assert!(!text.is_empty()),
@@ -268,7 +270,7 @@ fn what_is_cut_short_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
-    /// No damage makes it panic, or gives more than the limits allow.
+    /// Damaged input never causes a panic or exceeds the limits.
     #[test]
     fn what_is_damaged_is_read_or_refused(
         sample in 0..12_usize,
@@ -290,7 +292,7 @@ proptest! {
         prop_assert!(read(&bytes).is_err());
     }
 
-    /// Rows in any order and cutting are what a list for each metric is.
+    /// Rows in any order and batches give the same result as a list per metric.
     #[test]
     fn rows_are_sorted_by_metric(rows in prop::collection::vec((0..5_u128, 0..1_000_i64, any::<f64>()), 1..60)) {
         let texts = rows.iter().map(|(metric, ..)| id(*metric).to_string());
@@ -299,7 +301,7 @@ proptest! {
             ("timestamp", Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.1)))),
             ("value", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.2)))),
         ];
-        let mut expected: Told = Vec::new();
+        let mut expected: MetricPoints = Vec::new();
         for (metric, time, value) in &rows {
             let point = (*time, value.to_bits());
             match expected.iter_mut().find(|(known, _)| known == metric) {

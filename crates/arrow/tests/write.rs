@@ -1,4 +1,4 @@
-//! What is written is read by arrow-ipc as what it was.
+//! arrow-ipc reads the written tables back.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use proptest::prelude::*;
 const COMPRESSIONS: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
 
 /// A series: key, granularity, times and values.
-type Told = (Option<String>, Option<f64>, Vec<(i64, f64)>);
+type SeriesPoints = (Option<String>, Option<f64>, Vec<(i64, f64)>);
 
-fn set(series: &[Told]) -> SeriesSet {
+fn set(series: &[SeriesPoints]) -> SeriesSet {
     let mut set = SeriesSet::new(["key".to_owned()]);
     for (key, granularity, points) in series {
         let times = points.iter().map(|(time, _)| Timestamp(*time)).collect();
@@ -47,7 +47,7 @@ fn numbers(array: &ArrayRef) -> Vec<Option<f64>> {
     array.as_any().downcast_ref::<Float64Array>().unwrap().iter().collect()
 }
 
-/// A batch that has no column of granularities, with one of nulls.
+/// Adds a granularity column of nulls to a batch without one.
 fn with_granularity(batch: &RecordBatch) -> RecordBatch {
     assert!(batch.column_by_name("granularity").is_none());
     let nulls: ArrayRef = Arc::new(Float64Array::new_null(batch.num_rows()));
@@ -73,7 +73,7 @@ fn rows(batches: &[RecordBatch]) -> Vec<(Option<String>, Option<u64>, i64, u64)>
     rows
 }
 
-fn series() -> impl Strategy<Value = Vec<Told>> {
+fn series() -> impl Strategy<Value = Vec<SeriesPoints>> {
     let points = prop::collection::btree_map(0..50_i64, any::<f64>(), 0..20);
     let key = prop::option::of(prop::sample::select(vec!["a".to_owned(), "b".to_owned(), "é/c".to_owned()]));
     let granularity = prop::option::of(prop::sample::select(vec![60.0, 3600.0]));
@@ -150,9 +150,10 @@ fn long_series_are_cut_and_short_ones_gathered() {
 
 #[test]
 fn what_is_too_wide_is_refused() {
-    let series: Vec<Told> = (0..10_001).map(|key| (Some(key.to_string()), None, vec![])).collect();
+    let series: Vec<SeriesPoints> = (0..10_001).map(|key| (Some(key.to_string()), None, vec![])).collect();
     assert_eq!(Wide::new(set(&series), Compression::None).unwrap_err(), TooWide::Columns);
-    let series: Vec<Told> = (0..9_000).map(|key| (Some(key.to_string()), None, vec![(key, 0.0)])).collect();
+    let series: Vec<SeriesPoints> =
+        (0..9_000).map(|key| (Some(key.to_string()), None, vec![(key, 0.0)])).collect();
     assert_eq!(Wide::new(set(&series), Compression::None).unwrap_err(), TooWide::Cells);
 }
 

@@ -1,8 +1,8 @@
-//! The page for browsers as files in the binary: `ui/` built by `make`, each file with its compressed forms.
+//! The web page, embedded in the binary: `ui/` built by `make`, each file with its compressed forms.
 //!
-//! It knows nothing of HTTP: `api` serves them.
+//! Independent of HTTP: `api` serves the files.
 
-/// A file of the page. Its name holds a hash of its content, so that a name's content never changes.
+/// A file of the page. Its name contains a hash of its content, so it can be cached forever.
 #[derive(Clone, Copy, Debug)]
 pub struct File {
     pub name: &'static str,
@@ -12,7 +12,7 @@ pub struct File {
 }
 
 impl File {
-    /// As `Content-Type` says it.
+    /// The value of `Content-Type`.
     pub fn content_type(&self) -> &'static str {
         match self.name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("js") => "text/javascript; charset=utf-8",
@@ -26,10 +26,10 @@ impl File {
 
 include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// Where [`INDEX`] wants what the server has to say to the page: a JSON text, escaped for an attribute.
+/// The placeholder in [`INDEX`] for the server's settings: JSON, escaped for an attribute.
 pub const SETTINGS: &str = "@SETTINGS@";
 
-/// The file of that name.
+/// The file with this name.
 pub fn file(name: &str) -> Option<&'static File> {
     FILES.iter().find(|file| file.name == name)
 }

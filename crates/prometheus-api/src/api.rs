@@ -1,4 +1,4 @@
-//! What Prometheus' API keeps between requests, and what of the configuration concerns it.
+//! The state of Prometheus' API between requests, and its configuration.
 
 use std::sync::Arc;
 
@@ -12,14 +12,16 @@ use crate::{
 /// The options of Prometheus' API.
 #[derive(Clone, Debug)]
 pub struct PrometheusOptions {
-    /// `[api] prometheus_labels`: which labels of Prometheus' series are part of the names of metrics.
+    /// `[api] prometheus_labels`: which labels are part of metrics' names.
     pub labels: PrometheusLabels,
-    /// `[api] prometheus_archive_policy`: of metrics that `/api/v1/write` and OTLP make; `None` has the rules say.
+    /// `[api] prometheus_archive_policy`: for metrics created by `/api/v1/write` and OTLP; with `None` the
+    /// archive policy rules choose.
     pub archive_policy: Option<String>,
-    /// `[api] prometheus_ceilometer_names`: whether series of Ceilometer are also found by the names that its exporters for Prometheus
-    /// give them.
+    /// `[api] prometheus_ceilometer_names`: whether Ceilometer's series are also found by the names that its
+    /// Prometheus exporters give them.
     pub ceilometer_names: bool,
-    /// `[api] prometheus_delayed_name_removal`: whether names are dropped at the end of an evaluation only.
+    /// `[api] prometheus_delayed_name_removal`: whether metric names are dropped only at the end of an
+    /// evaluation.
     pub delayed_name_removal: bool,
 }
 
@@ -38,10 +40,10 @@ impl Default for PrometheusOptions {
 #[derive(Debug)]
 pub struct PrometheusApi {
     pub(crate) options: PrometheusOptions,
-    /// The series by their labels.
+    /// Finds series by labels.
     pub(crate) catalogue: Catalogue,
     pub(crate) known_series: KnownSeries,
-    /// What writers said of their metrics.
+    /// Metadata sent by writers.
     pub(crate) metadata: MetadataStore,
     pub(crate) exemplars: ExemplarStore,
 }

@@ -1,4 +1,4 @@
-//! The parameters of Prometheus' API: of the address and of a form, in Prometheus' forms and with its errors.
+//! The parameters of Prometheus' API, from the query string and a form, with Prometheus' formats and errors.
 
 use gnudi_app::{ApiError, query::Query, request};
 use gnudi_prometheus::times::{parse_duration, parse_time};
@@ -8,7 +8,7 @@ use hyper::Method;
 
 use crate::{call::Call, failure::Failure};
 
-/// What a request was given. A form's parameters come before those of the address.
+/// The parameters of a request. A form's come before those of the query string.
 #[derive(Debug)]
 pub struct Arguments {
     form: Query,
@@ -32,13 +32,13 @@ impl Arguments {
         Ok(Arguments { form: Query::parse(Some(form)), address })
     }
 
-    /// A parameter; the first where it is given several times, "" where it is not given.
+    /// The first value of a parameter; "" if absent.
     pub fn get(&self, name: &str) -> &str {
         let mut values = self.form.values(name).chain(self.address.values(name));
         values.next().unwrap_or("")
     }
 
-    /// A time in milliseconds, `None` where it is not given.
+    /// A time in milliseconds; `None` if absent.
     pub fn time(&self, name: &str) -> Result<Option<i64>, Failure> {
         let parse = |text: &str| {
             parse_time(text).map_err(|reason| format!("invalid time value for '{name}': {reason}"))
@@ -46,12 +46,12 @@ impl Arguments {
         self.parsed(name, parse)
     }
 
-    /// A time in milliseconds that must be given.
+    /// A required time in milliseconds.
     pub fn required_time(&self, name: &str) -> Result<i64, Failure> {
         parse_time(self.get(name)).map_err(|reason| Failure::parameter(name, reason))
     }
 
-    /// A duration in nanoseconds, `None` where it is not given.
+    /// A duration in nanoseconds; `None` if absent.
     pub fn duration(&self, name: &str) -> Result<Option<i64>, Failure> {
         self.parsed(name, parse_duration)
     }
@@ -73,7 +73,7 @@ impl Arguments {
         }
     }
 
-    /// How many items of an answer are wanted; `None` for all.
+    /// The limit on the response's items; `None` for all.
     pub fn limit(&self) -> Result<Option<usize>, Failure> {
         let limit = self.number("limit")?;
         match limit {
@@ -85,13 +85,13 @@ impl Arguments {
         }
     }
 
-    /// A whole number.
+    /// An integer.
     pub fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
         let syntax = |text: &str| format!("strconv.Atoi: parsing {text:?}: invalid syntax");
         self.parsed(name, |text| text.parse().map_err(|_| syntax(text)))
     }
 
-    /// The sets of matchers of `match[]`.
+    /// The matcher sets of `match[]`.
     pub fn matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
         self.parsed_matchers().map_err(Failure::bad_data)
     }
@@ -109,7 +109,7 @@ impl Arguments {
         texts.map(parse).collect()
     }
 
-    /// The sets of matchers of `match[]`, one at least.
+    /// The matcher sets of `match[]`, at least one.
     pub fn required_matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
         let sets = self.parsed_matchers().map_err(|text| Failure::parameter("match[]", text))?;
         if sets.is_empty() { Err(Failure::bad_data("no match[] parameter provided")) } else { Ok(sets) }

@@ -1,10 +1,10 @@
-//! A request to Prometheus' API as its handlers get it.
+//! A request to Prometheus' API, as its handlers get it.
 
 use std::ops::Deref;
 
 use crate::api::PrometheusApi;
 
-/// The request, and what the API keeps between requests.
+/// The request, and the API's state.
 pub struct Call<'a> {
     call: &'a gnudi_app::Call<'a>,
     pub api: &'a PrometheusApi,

@@ -1,8 +1,8 @@
-//! The catalogue of series: which metrics have which labels, kept in memory for all requests. `following` keeps it right, `reading`
-//! asks the index for what it needs.
+//! The catalogue: an in-memory index of all series by labels. `following` keeps it up to date, `reading`
+//! reads from the metadata index.
 //!
-//! It is loaded at the first request, which may take seconds where there are millions of metrics; requests that come meanwhile wait for
-//! the same load.
+//! It is loaded at the first request, which may take seconds with millions of metrics; concurrent requests
+//! wait for the same load.
 
 mod following;
 mod reading;
@@ -25,11 +25,11 @@ use tokio::sync::Mutex;
 
 use following::Following;
 
-/// Why series cannot be found.
+/// Why a selection failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CatalogueError {
-    /// More than a query may find.
-    #[error("more than {0} series fulfil the matchers")]
+    /// More series match than a query may select.
+    #[error("more than {0} series match")]
     TooManySeries(usize),
     #[error(transparent)]
     Index(#[from] IndexerError),
@@ -42,11 +42,11 @@ pub struct Catalogue {
     ceilometer_names: bool,
 }
 
-/// What requests and the task that follows have in common.
+/// Shared by requests and the task that follows the index.
 struct Shared {
     engine: Arc<Engine>,
     series: RwLock<Index>,
-    /// `None` until the first request. Whoever has it brings the catalogue up to date.
+    /// `None` until the first request. The lock's holder updates the catalogue.
     following: Mutex<Option<Following>>,
 }
 
@@ -57,14 +57,14 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Catalogue {
-    /// `ceilometer_names`: whether metrics are also found by the names that Ceilometer's exporters would give them.
+    /// `ceilometer_names`: also match the names that Ceilometer's exporters would give the metrics.
     pub fn new(engine: Arc<Engine>, ceilometer_names: bool) -> Self {
         let shared = Shared { engine, series: RwLock::default(), following: Mutex::new(None) };
         Catalogue { shared: Arc::new(shared), ceilometer_names }
     }
 
-    /// The series that fulfil all matchers and that the caller sees (`None`: all there are), in no order. Series of several writers
-    /// that have the same labels get a label `metric_id`.
+    /// The series that match all matchers and that the caller may see (`None`: all), unordered. Series of
+    /// different writers with equal labels get a label `metric_id`.
     pub async fn select(
         &self,
         matchers: &[Matcher],
@@ -80,11 +80,12 @@ impl Catalogue {
             found.append(&mut more.map_err(|_| CatalogueError::TooManySeries(series_max))?);
         }
         drop(series);
-        tell_apart(&mut found);
+        disambiguate(&mut found);
         Ok(found)
     }
 
-    /// The names of the labels of series that fulfil all matchers of one of the sets, sorted. `sets` empty: of all series.
+    /// The sorted label names of the series that match any of the matcher sets; of all series if `sets` is
+    /// empty.
     pub async fn label_names(
         &self,
         sets: &[&[Matcher]],
@@ -95,7 +96,7 @@ impl Catalogue {
         Ok(listed(self.shared.series.read().label_names(&sets, &|owner| sees(seen, owner))))
     }
 
-    /// As [`Catalogue::label_names`], the values of one label.
+    /// Like [`Catalogue::label_names`], for the values of one label.
     pub async fn label_values(
         &self,
         label: &str,
@@ -109,7 +110,7 @@ impl Catalogue {
         let conditions: Vec<_> = sets.iter().flat_map(|matchers| self.conditions(matchers)).collect();
         let mut found = values(&conditions);
         if label == METRIC_NAME && sets.is_empty() && self.ceilometer_names {
-            // Clients look here whether there is a metric before they ask for it.
+            // Clients check here whether a metric exists before they query it.
             let of_resources =
                 Matcher::new(MatchKind::NotEqual, RESOURCE_ID, "").expect("it has no expression");
             let own = values(&[vec![Condition::Matcher(&of_resources)]]);
@@ -118,13 +119,13 @@ impl Catalogue {
         Ok(listed(found))
     }
 
-    /// Counts what the caller sees; the first `limit` of each list.
+    /// Counts the series that the caller may see; at most `limit` entries per list.
     pub async fn census(&self, seen: Option<&MetricScope>, limit: usize) -> Result<Census, CatalogueError> {
         self.follow().await?;
         Ok(self.shared.series.read().census(&|owner| sees(seen, owner), limit))
     }
 
-    /// What series must fulfil: the matchers, or the same with another name.
+    /// The conditions: the matchers, or the same with another name.
     fn conditions<'m>(&self, matchers: &'m [Matcher]) -> Vec<Vec<Condition<'m>>> {
         let plain: Vec<_> = matchers.iter().map(Condition::Matcher).collect();
         let is_exported = |matcher: &Matcher| {
@@ -149,8 +150,8 @@ fn listed(texts: BTreeSet<Arc<str>>) -> Vec<Arc<str>> {
     texts.into_iter().collect()
 }
 
-/// Gives series with the same labels another one, by which they differ.
-fn tell_apart(found: &mut [FoundSeries]) {
+/// Adds a distinguishing label to series with equal labels.
+fn disambiguate(found: &mut [FoundSeries]) {
     let mut counts: HashMap<&Labels, u32> = HashMap::with_capacity(found.len());
     for series in &*found {
         *counts.entry(&series.labels).or_default() += 1;

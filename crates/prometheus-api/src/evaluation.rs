@@ -1,4 +1,4 @@
-//! A query from its text to its value: parsed, its series read, evaluated beside the threads that serve requests, within its time.
+//! Runs a query: parses it, reads its series, and evaluates it off the request threads, within its timeout.
 
 use std::{
     sync::{
@@ -16,33 +16,33 @@ use gnudi_promql::{
 
 use crate::{call::Call, failure::Failure, selected};
 
-/// How long a query may take, whatever its parameter says. Prometheus' default.
+/// The maximum and default query timeout. Prometheus' default.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// How far instant vectors look back. Prometheus' default.
+/// The default lookback of instant vectors. Prometheus' default.
 pub const LOOKBACK_MS: i64 = 300_000;
 
-/// What is asked.
+/// A query with its parameters.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct QueryParameters<'a> {
     pub query: &'a str,
     pub times: QueryTimes,
-    /// Nanoseconds; `None`: as long as any query may take.
+    /// Nanoseconds; `None` for the default.
     pub timeout: Option<i64>,
-    /// Nanoseconds; `None`: as far as usual.
+    /// Nanoseconds; `None` for the default.
     pub lookback: Option<i64>,
-    /// How many series the answer may have.
+    /// The maximum number of series in the response.
     pub limit: Option<usize>,
 }
 
-/// A query's value, and what it took.
+/// A query's result and statistics.
 #[derive(Debug)]
 pub struct Evaluated {
     pub result: QueryResult,
     pub stats: Stats,
 }
 
-/// What a query took.
+/// The time that a query took.
 #[derive(Clone, Copy, Debug)]
 pub struct Stats {
     reading: Duration,
@@ -51,7 +51,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// In Prometheus' form.
+    /// In Prometheus' format.
     pub fn write(&self) -> Vec<u8> {
         let (reading, evaluating) = (self.reading.as_secs_f64(), self.evaluating.as_secs_f64());
         let total = reading + evaluating;
@@ -66,38 +66,38 @@ impl Stats {
     }
 }
 
-/// Tells an evaluation that nobody waits for it any more.
-struct Waiting(Arc<AtomicBool>);
+/// Cancels the evaluation on drop, when the client is gone.
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for Waiting {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Evaluates a query over the series that the caller sees.
+/// Evaluates a query over the series that the caller may see.
 pub async fn evaluate(
     call: &Call<'_>,
-    question: &Question<'_>,
+    parameters: &QueryParameters<'_>,
     seen: Option<&MetricScope>,
 ) -> Result<Evaluated, Failure> {
-    let timeout = question.timeout.map_or(TIMEOUT, |timeout| Duration::from_nanos(timeout.max(0) as u64));
+    let timeout = parameters.timeout.map_or(TIMEOUT, |timeout| Duration::from_nanos(timeout.max(0) as u64));
     let timeout = timeout.min(TIMEOUT);
     let deadline = Instant::now() + timeout;
-    let work = evaluate_until(call, question, seen, deadline);
+    let work = evaluate_until(call, parameters, seen, deadline);
     tokio::time::timeout_at(deadline.into(), work).await.map_err(|_| Failure::timeout())?
 }
 
 async fn evaluate_until(
     call: &Call<'_>,
-    question: &Question<'_>,
+    parameters: &QueryParameters<'_>,
     seen: Option<&MetricScope>,
     deadline: Instant,
 ) -> Result<Evaluated, Failure> {
     let started = Instant::now();
     let limits = Limits::default();
-    let lookback_ms = question.lookback.map_or(LOOKBACK_MS, |lookback| (lookback / 1_000_000).max(1));
-    let plan = parse(question.query, question.times, &limits)?;
+    let lookback_ms = parameters.lookback.map_or(LOOKBACK_MS, |lookback| (lookback / 1_000_000).max(1));
+    let plan = parse(parameters.query, parameters.times, &limits)?;
     let selections = plan.selections(lookback_ms);
     let selected = if is_possible(&plan) {
         selected::select(call, &selections, lookback_ms, &limits, seen).await?
@@ -106,7 +106,7 @@ async fn evaluate_until(
     };
     let reading = started.elapsed();
     let is_canceled = Arc::new(AtomicBool::new(false));
-    let _waiting = Waiting(is_canceled.clone());
+    let _cancel = CancelOnDrop(is_canceled.clone());
     let delayed_name_removal = call.api.options.delayed_name_removal;
     let work = move || {
         let interrupt = || {
@@ -128,19 +128,19 @@ async fn evaluate_until(
         Evaluation { plan: &plan, series: &selected.series, options }.run()
     };
     let mut result = call.app.engine().compute(work).await?;
-    if let Some(limit) = question.limit {
+    if let Some(limit) = parameters.limit {
         truncate(&mut result, limit);
     }
     let stats = Stats { reading, evaluating: started.elapsed().saturating_sub(reading), usage: result.usage };
     Ok(Evaluated { result, stats })
 }
 
-/// Range queries have values at each step, so they are numbers or instant vectors.
+/// Whether the result's type is valid: range queries return numbers or instant vectors.
 fn is_possible(plan: &Plan) -> bool {
     plan.times().is_instant() || matches!(plan.kind(), ValueKind::Scalar | ValueKind::Vector)
 }
 
-/// What the answer says where it has not all series.
+/// The warning in a truncated response.
 pub const TRUNCATED: &str = "results truncated due to limit";
 
 fn truncate(result: &mut QueryResult, limit: usize) {
@@ -162,7 +162,7 @@ fn truncate(result: &mut QueryResult, limit: usize) {
     }
 }
 
-/// How many samples a value has.
+/// The number of samples in a value.
 pub fn samples_of(value: &Value) -> usize {
     match value {
         Value::Scalar { .. } | Value::String { .. } => 1,
@@ -179,7 +179,7 @@ pub struct Newest {
     pub value: f64,
 }
 
-/// The newest samples of the series that fulfil all matchers of any of the sets, as far as instant vectors look back.
+/// The newest samples, within the lookback, of the series that match any of the matcher sets.
 pub async fn newest(
     call: &Call<'_>,
     sets: &[Vec<Matcher>],

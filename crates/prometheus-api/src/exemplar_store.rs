@@ -1,23 +1,23 @@
-//! Exemplars of series, in memory: the newest ones of all writers, as Prometheus keeps them.
+//! Exemplars of series, in memory: the newest ones of all writers, as in Prometheus.
 //!
-//! A process has those that it took itself, and none after a restart: they are examples.
+//! Each process has only those it received, and none after a restart.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use gnudi_promql::Labels;
 use parking_lot::RwLock;
 
-/// Bytes of all exemplars.
+/// The maximum size of all exemplars.
 const BYTES_MAX: usize = 16 << 20;
-/// What an exemplar takes besides its texts, about.
+/// The approximate size of an exemplar without its texts.
 const ENTRY_BYTES: usize = 160;
-/// Characters of an exemplar's labels, names and values: the bound of `OpenMetrics`.
+/// The maximum length of an exemplar's labels, names and values: `OpenMetrics`' limit.
 const LABELS_CHARACTERS_MAX: usize = 128;
 
-/// An exemplar with its series.
+/// An exemplar and its series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredExemplar {
-    /// Who wrote it.
+    /// The writer.
     pub creator: Arc<str>,
     pub series: Labels,
     pub labels: Labels,
@@ -28,7 +28,7 @@ pub struct StoredExemplar {
 #[derive(Debug, Default)]
 pub struct ExemplarStore(RwLock<Ring>);
 
-/// The oldest first, in the order in which they came.
+/// In order of arrival, oldest first.
 #[derive(Debug, Default)]
 struct Ring {
     exemplars: VecDeque<StoredExemplar>,
@@ -36,9 +36,9 @@ struct Ring {
 }
 
 impl ExemplarStore {
-    /// Keeps an exemplar, and lets the oldest go where there is no room. One that was there already counts as kept.
+    /// Stores an exemplar; drops the oldest ones for lack of room. A duplicate counts as stored.
     ///
-    /// Says whether it is kept: not where its labels are longer than an exemplar's may be.
+    /// Returns whether it is stored: false if its labels are too long.
     pub fn put(&self, exemplar: StoredExemplar) -> bool {
         if !are_short(exemplar.labels.iter()) || bytes(&exemplar) > BYTES_MAX {
             return false;
@@ -57,13 +57,13 @@ impl ExemplarStore {
         true
     }
 
-    /// Those for which it holds, in the order in which they came.
+    /// The exemplars for which `is_wanted` is true, in order of arrival.
     pub fn find(&self, is_wanted: impl Fn(&StoredExemplar) -> bool) -> Vec<StoredExemplar> {
         self.0.read().exemplars.iter().filter(|exemplar| is_wanted(exemplar)).cloned().collect()
     }
 }
 
-/// Whether labels are no longer than an exemplar's may be. Texts of any length are not looked at to their end.
+/// Whether the labels are within an exemplar's limit. Stops counting at the limit.
 pub fn are_short<'a>(mut labels: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
     let mut characters_left = LABELS_CHARACTERS_MAX;
     let mut is_within = |text: &str| {
@@ -74,7 +74,7 @@ pub fn are_short<'a>(mut labels: impl Iterator<Item = (&'a str, &'a str)>) -> bo
     labels.all(|(name, value)| is_within(name) && is_within(value))
 }
 
-/// NaN is the same as NaN.
+/// NaN equals NaN.
 fn is_same(one: &StoredExemplar, other: &StoredExemplar) -> bool {
     let key = |exemplar: &StoredExemplar| (exemplar.time_ms, exemplar.value.to_bits());
     key(one) == key(other)

@@ -1,4 +1,4 @@
-//! A request to Prometheus' API that was not served: Prometheus' status, type of error and text.
+//! Errors of Prometheus' API, with Prometheus' status, error type and text.
 
 use gnudi_app::{ApiError, json::Value};
 use gnudi_engine::CrossMeasuresError;
@@ -9,16 +9,16 @@ use hyper::StatusCode;
 
 use crate::catalogue::CatalogueError;
 
-/// Why a request is not served.
+/// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub status: StatusCode,
-    /// The `errorType` of the document.
+    /// `errorType` in the response.
     pub error_type: &'static str,
     pub text: String,
 }
 
-/// What Prometheus answers where a client has given up.
+/// Prometheus' status for a query canceled by the client.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Failure {
@@ -26,22 +26,22 @@ impl Failure {
         Failure { status, error_type, text: text.into() }
     }
 
-    /// What the request asks makes no sense.
+    /// An invalid request.
     pub fn bad_data(text: impl Into<String>) -> Self {
         Failure::new(StatusCode::BAD_REQUEST, "bad_data", text)
     }
 
-    /// A parameter that does not mean what it must.
+    /// An invalid parameter.
     pub fn parameter(name: &str, reason: impl std::fmt::Display) -> Self {
         Failure::bad_data(format!("invalid parameter {name:?}: {reason}"))
     }
 
-    /// What was asked for meets a limit, or cannot be computed.
+    /// An exceeded limit, or a query that cannot be computed.
     pub fn execution(text: impl Into<String>) -> Self {
         Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "execution", text)
     }
 
-    /// The time for the request is over.
+    /// The query's timeout has expired.
     pub fn timeout() -> Self {
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", "query timed out in query execution")
     }

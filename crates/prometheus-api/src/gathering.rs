@@ -1,7 +1,7 @@
-//! The samples of a request on their way to metrics.
+//! Collects the samples of a write request by metric.
 //!
-//! Series that are known go straight to their metric; for the others a metric is found by its name, or made, once the whole request has
-//! been read. A series that cannot be stored is told, and the others are stored.
+//! Known series map to their metric directly. For the others metrics are found by name or created, once the
+//! whole request has been read. A series that cannot be stored is reported; the others are stored.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,39 +33,39 @@ use crate::{
     place,
 };
 
-/// So many faults of a request are told in full.
-const FAULTS_TOLD_MAX: usize = 10;
-/// Characters of a series in the text of a fault.
+/// How many errors of a request are reported in full.
+const FAULTS_REPORTED_MAX: usize = 10;
+/// The maximum length of a series in an error text.
 const SERIES_CHARACTERS_MAX: usize = 200;
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub struct Stored {
     pub samples: u64,
     pub exemplars: u64,
-    /// Why the rest is not stored; empty where all is.
+    /// Why the rest is not stored; empty if all is stored.
     pub faults: String,
-    /// How many reasons there were.
+    /// The number of errors.
     pub faults_len: usize,
 }
 
-/// A series that is not known yet, and where it will be.
-struct Newcomer {
+/// A series that is not in `known_series` yet, and where it is stored.
+struct UnknownSeries {
     key: SeriesKey,
     resource: Uuid,
     metric_name: String,
 }
 
-/// The series of a request, as far as they have been read.
+/// The series of a request read so far.
 pub struct Gathering<'c> {
     call: &'c Call<'c>,
-    /// Whether series may be known: not where a metric's resource decides who may post to it.
-    is_quick: bool,
+    /// Whether `known_series` may be used: not if access depends on a metric's resource.
+    uses_known_series: bool,
     points: Vec<Measure>,
-    /// Which of the points are a metric's.
+    /// The ranges of `points` that belong to each metric.
     known: Vec<(MetricId, Range<usize>)>,
     parcels: Parcels,
-    newcomers: Vec<Newcomer>,
+    unknown_series: Vec<UnknownSeries>,
     exemplars: Vec<StoredExemplar>,
     samples: u64,
     faults: Vec<String>,
@@ -76,11 +76,11 @@ impl<'c> Gathering<'c> {
     pub fn new(call: &'c Call<'c>) -> Self {
         Gathering {
             call,
-            is_quick: !call.may_be_refused_for_resource(Rule::PostMeasures),
+            uses_known_series: !call.may_be_refused_for_resource(Rule::PostMeasures),
             points: Vec::new(),
             known: Vec::new(),
             parcels: Parcels::default(),
-            newcomers: Vec::new(),
+            unknown_series: Vec::new(),
             exemplars: Vec::new(),
             samples: 0,
             faults: Vec::new(),
@@ -88,8 +88,8 @@ impl<'c> Gathering<'c> {
         }
     }
 
-    /// Adds the samples of a series. `key` are bytes that only its labels have in requests of this form; `labels` and `metadata`
-    /// are asked for where they are needed.
+    /// Adds the samples of a series. `key` are bytes that identify its labels among requests of this form;
+    /// `labels` and `metadata` are called only if needed.
     pub fn add<'a>(
         &mut self,
         (form, key): (u8, &[u8]),
@@ -114,14 +114,14 @@ impl<'c> Gathering<'c> {
                     Err(error) => self.fault(|| format!("{error}: metadata of {}", notation(&labels))),
                 }
                 self.add_points(samples, || notation(&labels));
-                self.add_newcomer(key, &checked, start);
+                self.add_unknown_series(key, &checked, start);
             }
         }
     }
 
-    /// The metric of a known series that the caller may post to.
+    /// The metric of a known series, if the caller may post to it.
     fn known_metric(&self, key: SeriesKey) -> Option<MetricId> {
-        let id = self.is_quick.then(|| self.call.api.known_series.get(key))??;
+        let id = self.uses_known_series.then(|| self.call.api.known_series.get(key))??;
         let metric = self.call.app.engine().indexer().cached_metric(id)?;
         self.call.allows(Rule::PostMeasures, Target::Metric(&metric, None)).then_some(id)
     }
@@ -137,8 +137,8 @@ impl<'c> Gathering<'c> {
         self.samples += (self.points.len() - before) as u64;
     }
 
-    /// Moves the points behind `start` to the parcel of their series.
-    fn add_newcomer(&mut self, key: SeriesKey, labels: &[(&str, &str)], start: usize) {
+    /// Moves the points from `start` on to the parcel of their series.
+    fn add_unknown_series(&mut self, key: SeriesKey, labels: &[(&str, &str)], start: usize) {
         let creator = &self.call.caller.user;
         let points = self.points.drain(start..);
         if points.len() == 0 {
@@ -147,7 +147,7 @@ impl<'c> Gathering<'c> {
         let (measures, resource, metric_name) =
             place::place(&mut self.parcels, labels, Labels::Exact, creator).expect("the labels are checked");
         measures.extend(points);
-        self.newcomers.push(Newcomer { key, resource, metric_name });
+        self.unknown_series.push(UnknownSeries { key, resource, metric_name });
     }
 
     fn describe(&self, labels: &[(&str, &str)], metadata: Metadata<'_>) {
@@ -155,7 +155,7 @@ impl<'c> Gathering<'c> {
         self.call.api.metadata.put(&self.call.caller.user, metadata.family(name), metadata);
     }
 
-    /// Adds exemplars of a series whose samples have been added. Those that are not sound are left out, and their request is taken.
+    /// Adds exemplars of a series whose samples have been added. Invalid ones are ignored.
     pub fn add_exemplars<'a>(
         &mut self,
         labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
@@ -167,7 +167,7 @@ impl<'c> Gathering<'c> {
         let Some(series) = labels().ok().filter(|labels| labels::check(labels).is_ok()) else { return };
         let series = gnudi_promql::Labels::new(series);
         let creator: Arc<str> = self.call.caller.user.as_str().into();
-        // What is too long is not even copied: many may refer to one long text.
+        // Check the length before copying: many exemplars may refer to one long text.
         let short = exemplars.flatten().filter(|exemplar| are_short(exemplar.labels.iter().copied()));
         self.exemplars.extend(short.map(|exemplar| StoredExemplar {
             creator: creator.clone(),
@@ -178,7 +178,7 @@ impl<'c> Gathering<'c> {
         }));
     }
 
-    /// Records why something of a series is not stored.
+    /// Records why a series is not stored.
     pub fn refuse<'a>(
         &mut self,
         why: &str,
@@ -189,17 +189,17 @@ impl<'c> Gathering<'c> {
 
     fn fault(&mut self, text: impl FnOnce() -> String) {
         self.faults_len += 1;
-        if self.faults.len() < FAULTS_TOLD_MAX {
+        if self.faults.len() < FAULTS_REPORTED_MAX {
             self.faults.push(text());
         }
     }
 
-    /// Stores all that has been added.
+    /// Stores everything added so far.
     ///
     /// # Errors
-    /// Those of [`provision::find_or_make`] and of the log of measures; then nothing is stored.
+    /// Those of [`provision::find_or_make`] and of the log of measures; nothing is stored then.
     pub async fn store(mut self) -> Result<Stored, ApiError> {
-        self.leave_out_unknown_ends().await?;
+        self.drop_unknown_ends().await?;
         let options = &self.call.api.options;
         let resource_type = place::resource_type();
         let to = Destination {
@@ -219,21 +219,21 @@ impl<'c> Gathering<'c> {
                 }
             }
             let known =
-                |one: &Newcomer| Some((one.key, *ids.get(&(one.resource, one.metric_name.as_str()))?));
-            self.call.api.known_series.insert(self.newcomers.iter().filter_map(known));
+                |one: &UnknownSeries| Some((one.key, *ids.get(&(one.resource, one.metric_name.as_str()))?));
+            self.call.api.known_series.insert(self.unknown_series.iter().filter_map(known));
         }
         if self.known.is_empty() {
             self.call.has_no_items(Rule::PostMeasures);
         }
-        let faults = self.told_faults();
+        let faults = self.reported_faults();
         self.call.append(batch(&self.points, self.known)).await?;
         let kept = self.exemplars.into_iter().map(|exemplar| self.call.api.exemplars.put(exemplar));
         let exemplars = kept.filter(|is_kept| *is_kept).count() as u64;
         Ok(Stored { samples: self.samples, exemplars, faults, faults_len: self.faults_len })
     }
 
-    /// The end of a series that nobody knows is no reason to make a metric.
-    async fn leave_out_unknown_ends(&mut self) -> Result<(), ApiError> {
+    /// Drops end markers of unknown series: they do not create metrics.
+    async fn drop_unknown_ends(&mut self) -> Result<(), ApiError> {
         let is_end = |measures: &[Measure]| measures.iter().all(Measure::is_end_marker);
         let ends: Vec<(Uuid, &str)> = self
             .parcels
@@ -257,17 +257,17 @@ impl<'c> Gathering<'c> {
         Ok(())
     }
 
-    fn told_faults(&mut self) -> String {
+    fn reported_faults(&mut self) -> String {
         let mut faults = mem::take(&mut self.faults);
-        let untold = self.faults_len - faults.len();
-        if untold > 0 {
-            faults.push(format!("and {untold} more"));
+        let omitted = self.faults_len - faults.len();
+        if omitted > 0 {
+            faults.push(format!("and {omitted} more"));
         }
         faults.join("\n")
     }
 }
 
-/// A series in the text of a fault.
+/// A series in an error text.
 fn notation<'a>(labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>) -> String {
     let Ok(labels) = labels() else { return "a series".to_owned() };
     let text = names::notation(&labels, |_, _| true).unwrap_or_else(|| {
@@ -280,7 +280,7 @@ fn notation<'a>(labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabe
     }
 }
 
-/// A batch with each metric once, whose points keep their order.
+/// A batch in which each metric occurs once; its points keep their order.
 fn batch(points: &[Measure], mut metrics: Vec<(MetricId, Range<usize>)>) -> Batch {
     metrics.retain(|(_, range)| !range.is_empty());
     metrics.sort_by_key(|(id, _)| *id);

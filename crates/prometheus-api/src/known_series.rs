@@ -1,7 +1,8 @@
-//! Which metric a series is, by its labels as they came: what the hot way in asks instead of names.
+//! A cache from a series' labels, as received, to its metric. The hot write path reads it instead of looking
+//! names up.
 //!
-//! Labels are known by 128 bits of keyed hashes, which nobody outside can aim at. The entry is only an id: whether there is such a metric, and
-//! whether the caller may post to it, is asked each time.
+//! Keys are 128 bits of keyed hashes, so nobody outside can construct collisions. An entry is only an id:
+//! that the metric exists and that the caller may post to it is checked on each use.
 
 use std::{
     collections::HashMap,
@@ -12,10 +13,11 @@ use std::{
 use gnudi_model::MetricId;
 use parking_lot::RwLock;
 
-/// Series of each of two generations: once one is full, the older one is forgotten. About 50 bytes each.
+/// The capacity of each of two generations; when one is full, the older one is dropped. About 50 bytes per
+/// entry.
 const GENERATION_SERIES_MAX: usize = 500_000;
 
-/// What stands for a creator's series of these labels.
+/// Identifies a creator's series by its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesKey(u128);
 
@@ -34,7 +36,7 @@ struct Generations {
 }
 
 impl KnownSeries {
-    /// The key of a creator's series: its labels as bytes, of which each form of request has its own.
+    /// The key of a creator's series. Each form of request has its own encoding of `labels`.
     pub fn key(&self, creator: &str, form: u8, labels: &[u8]) -> SeriesKey {
         let half = |hasher: &RandomState| {
             let mut hasher = hasher.build_hasher();
@@ -69,7 +71,7 @@ impl KnownSeries {
     }
 }
 
-/// Takes a part of the key, which is a hash already.
+/// Uses part of the key, which is a hash already.
 #[derive(Debug, Default)]
 struct KeyHasher(u64);
 

@@ -1,10 +1,10 @@
-//! Prometheus' and OpenTelemetry's HTTP API: the way in, which is remote write and OpenTelemetry's metrics, and the way out.
+//! Prometheus' and OpenTelemetry's HTTP API: remote write and OTLP metrics, queries and remote read.
 //!
-//! `router` lists every route, `routes` has the handlers. `arguments` reads parameters, `catalogue` knows the series, `selected` reads their
-//! samples, `evaluation` answers queries, `failure` says why there is no answer.
+//! `router` lists all routes, `routes` has the handlers. `arguments` parses parameters, `catalogue` finds
+//! series, `selected` reads their samples, `evaluation` runs queries, `failure` is the error type.
 //!
-//! `gnudi_prometheus` reads the messages, `gathering` finds the metrics of their series and hands their samples on, `metadata_store` keeps what
-//! is said of them, `exemplar_store` their exemplars. Whom the metrics belong to, `routes` decides.
+//! `gnudi_prometheus` parses messages; `gathering` collects their samples by metric and stores them;
+//! `metadata_store` and `exemplar_store` keep metadata and exemplars. `routes` checks access.
 
 mod api;
 mod arguments;

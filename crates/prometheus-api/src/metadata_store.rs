@@ -1,18 +1,18 @@
-//! What writers said of their metrics: type, help and unit, in memory.
+//! Metadata of metrics as sent by writers: type, help and unit, in memory.
 //!
-//! Each creator's are kept apart, so that nobody reads what another one wrote. They are told again and again, so a process that was
-//! restarted knows them soon; what does not fit is not kept.
+//! Kept per creator, so that nobody reads another one's. Writers resend metadata periodically, so it is
+//! complete again soon after a restart. Entries beyond the limits are dropped.
 
 use std::collections::{BTreeMap, HashMap};
 
 use gnudi_prometheus::metadata::Metadata;
 use parking_lot::RwLock;
 
-/// Bytes of all entries.
+/// The maximum size of all entries.
 const BYTES_MAX: usize = 16 << 20;
-/// Bytes of one creator's entries.
+/// The maximum size of a creator's entries.
 const CREATOR_BYTES_MAX: usize = 4 << 20;
-/// What an entry takes besides its texts, about.
+/// The approximate size of an entry without its texts.
 const ENTRY_BYTES: usize = 128;
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ struct Metrics {
 }
 
 impl MetadataStore {
-    /// Keeps what a creator says of a metric, in place of what it said before, where there is room for it.
+    /// Stores a creator's metadata of a metric, replacing the former, if there is room.
     pub fn put(&self, creator: &str, name: &str, metadata: Metadata<'_>) {
         if name.is_empty() || metadata.is_empty() || self.has(creator, name, &metadata) {
             return;
@@ -61,7 +61,8 @@ impl MetadataStore {
         entries.by_creator.get(creator).and_then(|metrics| metrics.by_name.get(name)) == Some(metadata)
     }
 
-    /// What creators said of which `is_seen` holds, by the metrics' names; of one metric there may be several.
+    /// The metadata of the creators for which `is_seen` is true, by metric name; a name may occur several
+    /// times.
     pub fn seen(&self, is_seen: impl Fn(&str) -> bool) -> Vec<(String, Metadata<'static>)> {
         let entries = self.0.read();
         let seen = entries.by_creator.iter().filter(|(creator, _)| is_seen(creator));
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!(kept("greedy"), CREATOR_BYTES_MAX / (100_000 + ENTRY_BYTES));
         store.put("other", "up", gauge(""));
         assert_eq!(kept("other"), 1);
-        // What is replaced gives its room back.
+        // Replacing an entry releases its bytes.
         for _ in 0..1000 {
             store.put("other", "up", gauge(&help));
             store.put("other", "up", gauge(""));

@@ -1,4 +1,4 @@
-//! Where a series is stored: a resource of type `prometheus`, and a metric of it.
+//! Where a series is stored: as a metric of a resource of type `prometheus`.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use gnudi_prometheus::{
 
 use uuid::Uuid;
 
-/// Characters of a job or an instance, as an attribute.
+/// The maximum length of a job or instance as an attribute.
 const ATTRIBUTE_CHARACTERS_MAX: u32 = 512;
 
 const NANOSECONDS_PER_MILLISECOND: i64 = 1_000_000;
 
-/// The resource type of what was scraped.
+/// The resource type of scraped targets.
 pub fn resource_type() -> ResourceType {
     let kind = AttributeKind::String { min_length: 1, max_length: ATTRIBUTE_CHARACTERS_MAX };
     let attribute = Attribute { kind, required: true, fill: None };
@@ -29,8 +29,8 @@ pub fn resource_type() -> ResourceType {
     }
 }
 
-/// The measures of a series, to be added to, with the id of its resource and the name of its metric. `None` where the labels name
-/// no metric.
+/// The measures of a series, to append to, with the id of its resource and the name of its metric. `None` if
+/// the labels have no metric name.
 pub fn place<'p>(
     parcels: &'p mut Parcels,
     labels: &[(&str, &str)],
@@ -45,20 +45,20 @@ pub fn place<'p>(
     Some((measures, id, name))
 }
 
-/// What tells the labels of a series where the name of its metric and the attributes of its resource do not: all of them where
-/// job or instance were cut, changed, or are what stands for none; else a name that was cut.
+/// The text that preserves the series' labels if the metric's name and resource do not: all labels if job or
+/// instance were cut, changed, or equal the placeholder for none; otherwise the uncut name, if it was cut.
 fn whole_name(place: &Place<'_>, name: &str, labels: &[(&str, &str)], keep: Labels) -> Option<String> {
-    let is_told = |own: &str, label: &str| {
+    let is_preserved = |own: &str, label: &str| {
         let is_missing = !labels.iter().any(|(name, value)| *name == label && !value.is_empty());
         is_missing || (own != NONE && attribute(own) == AttributeValue::String(own.into()))
     };
-    if keep != Labels::None && !(is_told(place.job, JOB) && is_told(place.instance, INSTANCE)) {
+    if keep != Labels::None && !(is_preserved(place.job, JOB) && is_preserved(place.instance, INSTANCE)) {
         return names::notation(labels, |_, _| true);
     }
     (name != place.metric_name).then(|| place.metric_name.clone())
 }
 
-/// A sample's measure; `None` for a time before the epoch or beyond what is stored.
+/// A sample as a measure; `None` for times before the epoch or out of range.
 pub fn measure(sample: &Sample) -> Option<Measure> {
     let nanoseconds = sample.timestamp_ms.checked_mul(NANOSECONDS_PER_MILLISECOND)?;
     (nanoseconds >= 0).then_some(Measure { timestamp: Timestamp(nanoseconds), value: sample.value })
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_name_does_not_tell_its_whole_name_does() {
+    fn the_whole_name_preserves_what_the_name_loses() {
         let up = ("__name__", "up");
         let long = "x".repeat(300);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Every route of Prometheus' API, with its methods and who may use them, in one table.
+//! The table of all routes of Prometheus' API, with methods and guards.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use gnudi_server::RequestBody;
 
 use crate::{api::PrometheusApi, call::Call};
 
-/// Of samples for series whose metrics may have to be made.
+/// The rules for samples whose metrics may have to be created.
 const WRITE: &[Rule] = &[Rule::PostMeasures, Rule::CreateResource];
 
-/// The API is also found below this path, for clients that know services by their prefixes.
+/// The API is also served under this prefix, for clients that distinguish services by prefix.
 const PREFIX: &str = "/prometheus";
 
-/// What serves an endpoint, with what the API keeps between requests.
+/// A handler with the API's state.
 struct ApiHandler {
     api: Arc<PrometheusApi>,
     serve: for<'a, 'b> fn(&'a PrometheusApi, &'a gnudi_app::Call<'a>, &'a mut RequestBody<'b>) -> Handled<'a>,
@@ -26,7 +26,7 @@ impl Handler for ApiHandler {
     }
 }
 
-/// Prometheus' API, for [`gnudi_app::App`].
+/// The routes of Prometheus' API, for [`gnudi_app::App`].
 pub fn routes(api: PrometheusApi) -> Vec<Route> {
     use Guard::Items;
 
@@ -86,7 +86,7 @@ pub fn routes(api: PrometheusApi) -> Vec<Route> {
             [BARE PUT Items(&[Rule::DeleteMetric]), routes::clean_tombstones];
     };
     let own = own.into_iter().map(|route| Route { also_below: Some(PREFIX), ..route });
-    // Remote write as Gnocchi takes it, at Gnocchi's address.
+    // Gnocchi's remote write, at Gnocchi's path.
     let gnocchis = gnudi_app::routes! {
         by handler;
         "/v1/prometheus/write" Nothing [BARE POST Items(WRITE), routes::write];

@@ -1,7 +1,7 @@
-//! The series that a query selects, with their samples: which metrics, which of their aggregates, and when.
+//! The series that a query selects, with their samples: chooses metrics, aggregates and ranges.
 //!
-//! Two matchers are no labels: `__aggregation__` and `__granularity__` choose what is read of buckets. They are taken away before the
-//! catalogue is asked.
+//! Two matchers are not labels: `__aggregation__` and `__granularity__` choose the aggregates to read. They
+//! are removed before the catalogue is searched.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,14 +21,14 @@ use crate::{call::Call, catalogue::FoundSeries, failure::Failure};
 const AGGREGATION: &str = "__aggregation__";
 const GRANULARITY: &str = "__granularity__";
 
-/// What the matchers that are no labels choose.
+/// The aggregates chosen by those matchers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     pub method: Option<AggregationMethod>,
     pub granularity: Option<Timespan>,
 }
 
-/// The series of selections, and what counts their samples as long as they are held.
+/// The series of selections, and the guards that count their samples against the limit.
 #[derive(Debug, Default)]
 pub struct Selected {
     pub series: Vec<Vec<Series>>,
@@ -36,7 +36,7 @@ pub struct Selected {
 }
 
 impl Selected {
-    /// No series of so many selections.
+    /// Empty results for this many selections.
     pub fn none(selections: usize) -> Self {
         Selected { series: vec![Vec::new(); selections], held: Vec::new() }
     }
@@ -46,7 +46,7 @@ impl Selected {
     }
 }
 
-/// Divides matchers into those of labels and what the others choose.
+/// Splits matchers into label matchers and the choice of aggregates.
 pub fn choice(matchers: &[Matcher]) -> Result<(Vec<Matcher>, Choice), Failure> {
     let mut choice = Choice::default();
     let mut labels = Vec::with_capacity(matchers.len());
@@ -75,7 +75,7 @@ pub fn choice(matchers: &[Matcher]) -> Result<(Vec<Matcher>, Choice), Failure> {
     Ok((labels, choice))
 }
 
-/// Reads what some selections of a query need. The rule has been asked for what is `seen`.
+/// Reads the samples for a query's selections. The caller has checked the rule to compute `seen`.
 pub async fn select(
     call: &Call<'_>,
     selections: &[Selection<'_>],
@@ -98,7 +98,7 @@ pub async fn select(
     Ok(selected)
 }
 
-/// The series that fulfil all matchers, and for whose metric the caller passes a rule.
+/// The matching series for whose metrics the rule allows the caller.
 pub async fn find(
     call: &Call<'_>,
     rule: Rule,
@@ -108,14 +108,14 @@ pub async fn find(
 ) -> Result<Vec<FoundSeries>, Failure> {
     let found = call.api.catalogue.select(matchers, seen, series_max).await?;
     call.reads_metrics(found.len());
-    // What is seen follows from Gnocchi's rules as a whole; an operator's may refuse one metric for what it is.
+    // `seen` is exact for Gnocchi's rules; an operator's rule may deny single metrics.
     if call.app.options().policy.is_overridden(rule) {
         return Ok(permitted(call, rule, found).await?);
     }
     Ok(found)
 }
 
-/// Those of the series for whose metric the caller passes a rule.
+/// The series for whose metrics the rule allows the caller.
 async fn permitted(
     call: &Call<'_>,
     rule: Rule,
@@ -135,7 +135,7 @@ async fn permitted(
     Ok(permitted)
 }
 
-/// The samples of series; those without any are left out.
+/// The samples of series; series without samples are dropped.
 async fn read(
     call: &Call<'_>,
     found: Vec<FoundSeries>,
@@ -167,7 +167,7 @@ async fn read(
     Ok((series.collect(), held))
 }
 
-/// What is read for a selection. How buckets are chosen is described in docs/prometheus.md.
+/// The samples to read for a selection. docs/prometheus.md describes how aggregates are chosen.
 fn sample_query(selection: &Selection<'_>, lookback_ms: i64, choice: Choice) -> SampleQuery {
     let function = selection.function.filter(|_| selection.is_range);
     let values = match (choice.method, function) {

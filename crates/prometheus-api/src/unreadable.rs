@@ -1,14 +1,14 @@
-//! Messages that cannot be read: what of a request is read at most, and which status a fault is.
+//! Limits on messages, and the errors of invalid ones.
 
 use gnudi_app::ApiError;
 use gnudi_prometheus::remote_write::{InflateError, Limits, ReadError};
 
-/// What of a request is read.
+/// The parser's limits.
 pub fn limits(limits: &gnudi_app::Limits) -> Limits {
     Limits { samples_max: limits.measures_max, labels_bytes_max: limits.inflated_bytes_max }
 }
 
-/// A body that cannot be inflated.
+/// The error for a body that cannot be decompressed.
 #[expect(clippy::needless_pass_by_value, reason = "what map_err passes")]
 pub fn body(error: InflateError) -> ApiError {
     match error {
@@ -17,7 +17,7 @@ pub fn body(error: InflateError) -> ApiError {
     }
 }
 
-/// A message that is none, or has too much in it.
+/// The error for an invalid or too large message.
 pub fn message(error: ReadError) -> ApiError {
     let text = format!("Unable to read the body: {error}");
     match error {

@@ -1,4 +1,4 @@
-//! The catalogue of series against one that is loaded anew after each change, of this process and of others.
+//! Compares the catalogue with one that is loaded anew after each change, by this process and by others.
 
 #[path = "../../drivers/tests/engines/database.rs"]
 mod database;
@@ -30,10 +30,10 @@ use uuid::Uuid;
 
 const CACHE: CacheOptions = CacheOptions { metrics_cached_max: 1000, resources_cached_max: 1000 };
 const NOW: Timestamp = Timestamp::from_secs(2_000_000_000);
-/// By then everybody must have seen what was changed, on a busy machine, too.
+/// The time limit for changes to become visible, on a busy machine too.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// A process on an index.
+/// The catalogue of a process that uses this index.
 fn catalogue(indexer: Arc<dyn Indexer>) -> Catalogue {
     let incoming = Arc::new(MemoryIncoming::new(SackCount::DEFAULT, u64::MAX));
     let engine = Engine::new(indexer, incoming, Arc::new(MemoryAggregates::default()), || NOW);
@@ -52,7 +52,7 @@ async fn select(catalogue: &Catalogue, query: &str, seen: Option<&MetricScope>) 
     found
 }
 
-/// All series, also those without a name.
+/// All series, including those without a name.
 async fn everything(catalogue: &Catalogue) -> Vec<String> {
     let mut found = select(catalogue, "{__name__!=\"\"}", None).await;
     found.extend(select(catalogue, "{metric_id!=\"\",__name__=\"\"}", None).await);
@@ -200,12 +200,12 @@ async fn who_sees_what() {
         (sees("p1").await, sees("p2").await),
         (vec!["up".to_owned()], vec!["down".to_owned(), "up".to_owned()])
     );
-    // Whoever sees the series of several writers sees which is which.
+    // A caller who sees several writers' series can tell them apart.
     let id = |number| format!("{{__name__=\"up\", job=\"node\", metric_id=\"{}\"}} low", metric(number));
     assert_eq!(select(&catalogue, "up", None).await, [labelled.to_owned(), id(1), id(2)]);
 }
 
-/// Small numbers at random, the same from the same seed.
+/// A seeded random generator of small numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -221,7 +221,7 @@ impl Dice {
     }
 }
 
-/// One random call; refusals are answers like others.
+/// One random call; it may be refused.
 async fn play(index: &dyn Indexer, dice: &mut Dice, time: i64) {
     let resource = Uuid::from_u128(100 + u128::from(dice.below(5)));
     let id = metric(1 + u128::from(dice.below(12)));
@@ -298,7 +298,7 @@ async fn own_changes_are_seen_at_once() {
     }
 }
 
-/// Another process on a database.
+/// Another process on the same database.
 async fn process(url: &str) -> Arc<CachedIndexer<SqlIndexer>> {
     let index = SqlIndexer::open(DatabaseOptions::from_url(url).unwrap()).await.unwrap();
     let cache = CachedIndexer::new(index, &CACHE);
@@ -317,7 +317,7 @@ async fn changes_of_others_are_seen(kind: Kind) {
     for round in 0..20 {
         for step in 0..8 {
             play(&*indexers[dice.below(2) as usize], &mut dice, round * 100 + step).await;
-            // Also in the middle of changes that were not seen yet.
+            // Also between changes that were not seen yet.
             everything(&catalogues[dice.below(2) as usize]).await;
         }
         let truth = everything(&catalogue(process(&url).await)).await;
@@ -329,7 +329,7 @@ async fn changes_of_others_are_seen(kind: Kind) {
             }
         }
     }
-    // More new ones than the feed names.
+    // More new metrics than the feed lists.
     let new =
         (0..6000).map(|number| NewMetric { name: Some("many".to_owned()), ..new_metric(1 << 64 | number) });
     assert!(indexers[0].create_metrics(new.collect()).await.iter().all(Result::is_ok));

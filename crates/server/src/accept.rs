@@ -1,7 +1,7 @@
-//! The `Accept` header: which of the forms on offer a client takes (RFC 7231, 5.3.2).
+//! Content negotiation: matches the `Accept` header against offered media types (RFC 7231, 5.3.2).
 
-/// The offers that the header accepts, best first; offers of the same quality stay in their order. A header that breaks
-/// the grammar accepts everything, an empty one nothing.
+/// The offers that the header accepts, by descending quality, then in their given order. A malformed header
+/// accepts everything, an empty one nothing.
 pub fn acceptable<'o>(header: &str, offers: &[&'o str]) -> Vec<&'o str> {
     let Some(ranges) = parse(header) else {
         return offers.to_vec();
@@ -48,7 +48,7 @@ impl Range {
     }
 }
 
-/// `None` where the header breaks the grammar.
+/// `None` if the header is malformed.
 fn parse(header: &str) -> Option<Vec<Range>> {
     header.split(',').map(str::trim).filter(|item| !item.is_empty()).map(range).collect()
 }
@@ -66,7 +66,7 @@ fn range(item: &str) -> Option<Range> {
         if name.eq_ignore_ascii_case("q") {
             let quality: f64 = value.parse().ok().filter(|quality| (0.0..=1.0).contains(quality))?;
             range.quality = (quality * 1000.0) as u32;
-            // What follows are extensions of Accept, not parameters of the media type.
+            // The remaining parameters are extensions of Accept, not parameters of the media type.
             break;
         }
         range.has_parameters = true;

@@ -1,4 +1,4 @@
-//! Reads request bodies, within the limits of size, of memory and of time.
+//! Reads request bodies within limits on size, memory and time.
 
 use std::{
     collections::HashMap,
@@ -17,29 +17,29 @@ use parking_lot::Mutex;
 
 use crate::{connection::Watch, limits::HttpLimits, long_work::LongWork, refusal::HttpRefusal};
 
-/// Bytes of a body that needs no list: settings, and queries in forms.
+/// Size limit, in bytes, of bodies that hold no list: settings and form-encoded queries.
 pub const SMALL_BYTES_MAX: usize = 1 << 20;
 
-/// Bodies of more bytes count for their peer.
+/// Bodies of at least this many bytes count against their peer's share of the budget.
 const COUNTED_BYTES_MIN: usize = 64 << 10;
 
-/// One peer, which may be a proxy for many clients, holds at most half of what may be held, so that others have the rest.
+/// A peer may hold at most `1 / PEER_PART` of the budget. It may be a proxy for many clients.
 const PEER_PART: usize = 2;
 
-/// How many bytes of bodies are held at the moment, read or being read, by all requests together and by those of each peer.
+/// Bytes of request bodies in memory: in total, and per peer.
 #[derive(Debug, Default)]
 pub struct BodyBudget {
     held: AtomicUsize,
     of_peers: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// A part of the budget; given back when dropped.
+/// A reservation in the budget; released on drop.
 #[derive(Debug)]
 struct Reserved<'b> {
     budget: &'b BodyBudget,
     peer: Option<IpAddr>,
     bytes: usize,
-    /// Those of them that count for the peer.
+    /// The part of `bytes` that is counted against the peer.
     counted: usize,
 }
 
@@ -61,10 +61,10 @@ impl<'b> Reserved<'b> {
         Reserved { budget, peer, bytes: 0, counted: 0 }
     }
 
-    /// Takes more of the budget of `max` bytes.
+    /// Reserves more bytes, within a budget of `max` bytes.
     ///
     /// # Errors
-    /// 503 where there is no more, or no more for the peer.
+    /// 503 if the budget, or the peer's share of it, is exhausted.
     fn grow(&mut self, bytes: usize, max: usize) -> Result<(), HttpRefusal> {
         self.bytes += bytes;
         let held = self.budget.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -75,7 +75,7 @@ impl<'b> Reserved<'b> {
         Ok(())
     }
 
-    /// Counts what is reserved for the peer; bytes of all its bodies.
+    /// Counts this reservation against the peer; returns the bytes of all the peer's bodies.
     fn count(&mut self) -> usize {
         let Some(peer) = self.peer.filter(|_| self.bytes >= COUNTED_BYTES_MIN) else { return 0 };
         let mut of_peers = self.budget.of_peers.lock();
@@ -86,20 +86,20 @@ impl<'b> Reserved<'b> {
     }
 }
 
-/// A request's body, not read yet. Its connection watches how fast it arrives.
+/// A request's body, not read yet. The connection's [`Watch`] enforces a minimum transfer rate.
 pub struct RequestBody<'a> {
     incoming: Incoming,
     watch: Option<Arc<Watch>>,
     budget: &'a BodyBudget,
     limits: &'a HttpLimits,
-    /// Where a large body is worked on, once it is there.
+    /// Limits concurrent processing of large bodies.
     pub long_work: &'a LongWork,
-    /// What it has of the budget: until the request is answered, since it waits to be worked on as a whole.
+    /// Held until the request is answered: the body stays in memory while it is processed.
     reserved: Option<Reserved<'a>>,
 }
 
 impl<'a> RequestBody<'a> {
-    /// `watch` is told how the body comes in.
+    /// `watch` is notified of each received piece.
     pub fn new(
         incoming: Incoming,
         watch: Option<Arc<Watch>>,
@@ -110,12 +110,12 @@ impl<'a> RequestBody<'a> {
         RequestBody { incoming, watch, budget, limits, long_work, reserved: None }
     }
 
-    /// Whether nothing of it is left to be read.
+    /// Whether the body has been read to its end.
     pub fn is_read(&self) -> bool {
         self.incoming.is_end_stream()
     }
 
-    /// How many bytes are left, where the client has said so.
+    /// The remaining bytes, if the client sent a Content-Length.
     pub fn bytes_left(&self) -> Option<u64> {
         self.incoming.size_hint().exact()
     }
@@ -125,24 +125,24 @@ impl RequestBody<'_> {
     /// The whole body.
     ///
     /// # Errors
-    /// 413 where it is too large, 503 where too many bodies are being read, 400 where the client stops in the middle.
+    /// 413 if it is too large, 503 if the budget is exhausted, 400 if it ends early.
     pub async fn read(&mut self) -> Result<Bytes, HttpRefusal> {
         self.read_at_most(self.limits.body_bytes_max).await
     }
 
-    /// The whole body, where it holds no list: [`RequestBody::read`] with [`SMALL_BYTES_MAX`].
+    /// [`RequestBody::read`] with a limit of [`SMALL_BYTES_MAX`], for bodies that hold no list.
     pub async fn read_small(&mut self) -> Result<Bytes, HttpRefusal> {
         self.read_at_most(self.limits.body_bytes_max.min(SMALL_BYTES_MAX)).await
     }
 
     async fn read_at_most(&mut self, bytes_max: usize) -> Result<Bytes, HttpRefusal> {
-        self.tell(Watch::begin_body);
+        self.notify(Watch::begin_body);
         let body = self.read_frames(bytes_max).await;
-        self.tell(Watch::begin_handling);
+        self.notify(Watch::begin_handling);
         body
     }
 
-    fn tell(&self, what: impl FnOnce(&Watch)) {
+    fn notify(&self, what: impl FnOnce(&Watch)) {
         if let Some(watch) = &self.watch {
             what(watch);
         }
@@ -163,7 +163,7 @@ impl RequestBody<'_> {
         while let Some(frame) = self.incoming.frame().await {
             let frame = frame.map_err(|_| HttpRefusal::bad_request("The body ended early"))?;
             let Ok(data) = frame.into_data() else { continue };
-            self.tell(|watch| watch.received(data.len()));
+            self.notify(|watch| watch.received(data.len()));
             length += data.len();
             if length > bytes_max {
                 return Err(too_large());
@@ -171,7 +171,7 @@ impl RequestBody<'_> {
             if let Some(reserved) = &mut self.reserved {
                 reserved.grow(data.len(), limits.bodies_bytes_max)?;
             }
-            // Most bodies come in one piece, which is used where it lies.
+            // Most bodies arrive in one piece, which is returned without a copy.
             if length == data.len() {
                 first = data;
             } else {
@@ -185,17 +185,17 @@ impl RequestBody<'_> {
         Ok(if joined.is_empty() { first } else { joined.into() })
     }
 
-    /// Reads the rest and forgets it, so that the client gets to read the answer.
+    /// Reads and discards the rest, so that the client receives the response.
     pub async fn drain(&mut self) {
-        self.tell(Watch::begin_body);
+        self.notify(Watch::begin_body);
         let mut left = self.limits.body_bytes_max;
         while let Some(Ok(frame)) = self.incoming.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len);
-            self.tell(|watch| watch.received(length));
+            self.notify(|watch| watch.received(length));
             let Some(rest) = left.checked_sub(length) else { break };
             left = rest;
         }
-        self.tell(Watch::begin_handling);
+        self.notify(Watch::begin_handling);
     }
 }
 

@@ -1,8 +1,8 @@
-//! One connection: what it is doing, since when, and when that is too long.
+//! Timeouts of a connection: its current phase and since when.
 //!
-//! Clocks and timers are not touched on the way of a request: the server's sweeper counts ticks, a connection notes the tick at
-//! which its phase began, and the sweeper ends the connections whose phase has lasted too long. Deadlines are therefore
-//! as coarse as the sweeper's interval, [`TICK`].
+//! The request path touches no clocks and no timers. The server's sweeper counts ticks; a connection stores
+//! the tick at which its phase began; the sweeper aborts connections whose phase has timed out. Deadlines are
+//! therefore only as precise as the sweeper's interval, [`TICK`].
 
 use std::{
     io,
@@ -22,10 +22,10 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::{limits::HttpLimits, stream::Stream};
 
-/// How often the sweeper looks at the connections.
+/// The sweeper's interval.
 pub const TICK: Duration = Duration::from_millis(250);
 
-/// How much of a refused body is thrown away at most.
+/// How many bytes of a refused body are discarded at most.
 const LINGER_BYTES_MAX: usize = 4 << 20;
 
 /// The sweeper's clock: ticks since the server started.
@@ -46,21 +46,21 @@ fn millis(duration: Duration) -> u64 {
     duration.as_millis() as u64
 }
 
-/// What a connection is doing.
+/// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum Phase {
     /// Between requests.
     Idle,
-    /// The line and the headers of a request are arriving; a new connection starts here.
+    /// The request line and headers are arriving. A new connection starts here.
     Head,
     /// A body is arriving.
     Body,
     /// The request is being handled.
     Handling,
-    /// The client does not take what is written.
+    /// The client does not read what is written.
     Blocked,
-    /// All is written, and what the client still sends is thrown away.
+    /// The response is written; remaining input is read and discarded.
     Lingering,
 }
 
@@ -71,7 +71,7 @@ impl Phase {
     }
 }
 
-/// How slow a client may be.
+/// The minimum transfer rates of a client.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     body_grace_ms: u64,
@@ -89,22 +89,22 @@ impl Pace {
     }
 }
 
-/// The phase of a connection, written by the connection and read by the sweeper.
+/// The phase of a connection. The connection writes it, the sweeper reads it.
 #[derive(Debug)]
 pub struct Watch {
     ticks: Arc<Ticks>,
-    /// Who is at the other end, as far as the network tells.
+    /// The address at the other end.
     peer: IpAddr,
-    /// Over TLS.
+    /// Whether the connection uses TLS.
     is_secure: bool,
     pace: Pace,
     /// The phase in the high half, the tick at which it began in the low half.
     phase: AtomicU64,
-    /// While a body arrives: the millisecond of the ticks by which more of it must have come.
+    /// While a body arrives: the deadline for more bytes, in milliseconds of `ticks`.
     body_due_ms: AtomicU64,
-    /// While a client does not take all that is written: the millisecond by which it must have taken more; 0 before.
+    /// While writes block: the deadline for more reads, in milliseconds of `ticks`; 0 if none has blocked.
     read_due_ms: AtomicU64,
-    /// The connection will be closed although the client may still be sending.
+    /// The connection will be closed before the request's body is read.
     closes_early: AtomicBool,
 }
 
@@ -124,7 +124,7 @@ impl Watch {
         watch
     }
 
-    /// The address at the other end; one of IPv4 is never dressed up as IPv6.
+    /// The address at the other end; an IPv4 address is never given in IPv6-mapped form.
     pub fn peer(&self) -> IpAddr {
         self.peer
     }
@@ -144,19 +144,19 @@ impl Watch {
         (Phase::from_code((packed >> 32) as u32), packed as u32)
     }
 
-    /// The request's body is read from now on.
+    /// Starts the phase in which the request's body is read.
     pub fn begin_body(&self) {
         self.body_due_ms.store(self.now_ms() + self.pace.body_grace_ms, Ordering::Relaxed);
         self.enter(Phase::Body);
     }
 
-    /// Some of the body has arrived, which gives the client time for more; never more of it than at the beginning, so that
-    /// one that has sent much at once cannot rest on it.
+    /// Extends the body's deadline in proportion to `bytes`, up to the initial grace period from now: a burst
+    /// earns no more than that.
     pub fn received(&self, bytes: usize) {
         self.extend(&self.body_due_ms, bytes, self.pace.body_grace_ms);
     }
 
-    /// Gives the client the time that so many bytes may take, up to a point so far from now.
+    /// Extends the deadline by the time that `bytes` take at the minimum rate, up to `ms_max` from now.
     fn extend(&self, due_ms: &AtomicU64, bytes: usize, ms_max: u64) {
         let earned_ms = bytes as u64 * 1000 / self.pace.bytes_per_second_min;
         let latest_ms = self.now_ms() + ms_max;
@@ -167,19 +167,19 @@ impl Watch {
         u64::from(self.ticks.now()) * millis(TICK)
     }
 
-    /// The request is being handled, and what it waits for is not its client.
+    /// The request is being handled. This phase has no timeout.
     pub fn begin_handling(&self) {
         self.read_due_ms.store(0, Ordering::Relaxed);
         self.enter(Phase::Handling);
     }
 
-    /// The rest of the body will not be read. A socket that is closed with unread input resets the connection, and the client
-    /// may never see the answer; this one lingers.
+    /// The rest of the body will not be read. Closing a socket with unread input resets the connection, and
+    /// the client may never see the response, so this connection lingers.
     pub fn will_close_early(&self) {
         self.closes_early.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the present phase has lasted too long.
+    /// Whether the current phase has timed out.
     pub fn is_overdue(&self, limits: &HttpLimits) -> bool {
         let (phase, since) = self.phase();
         let elapsed = TICK * self.ticks.now().saturating_sub(since);
@@ -200,7 +200,7 @@ impl Watch {
         }
     }
 
-    /// TLS takes what is written and keeps what the socket does not take, so that only a flush shows that it is blocked.
+    /// The TLS layer buffers what the socket does not take, so only a flush shows that the client blocks.
     fn after_flush(&self, blocked: bool) {
         if blocked || self.phase().0 == Phase::Blocked {
             self.after_write(blocked, 0);
@@ -214,7 +214,7 @@ impl Watch {
             self.read_due_ms.store(self.now_ms() + self.pace.write_timeout_ms, Ordering::Relaxed);
         }
         match (self.phase().0, blocked) {
-            // An interim answer (`100 Continue`), or one that overtakes the rest of the body.
+            // An interim response (`100 Continue`), or a final one sent before the whole body arrived.
             (Phase::Body, _) | (Phase::Blocked, true) => {}
             (_, true) => self.enter(Phase::Blocked),
             (_, false) => self.enter(Phase::Idle),
@@ -222,11 +222,11 @@ impl Watch {
     }
 }
 
-/// A stream that tells the watch what happens on it.
+/// A stream that reports its reads and writes to the watch.
 pub struct Watched {
     stream: TokioIo<Stream>,
     watch: Arc<Watch>,
-    /// How much more input is thrown away, once lingering.
+    /// How much more input may be discarded; `None` until the connection lingers.
     linger_bytes: Option<usize>,
 }
 
@@ -235,7 +235,7 @@ impl Watched {
         Watched { stream: TokioIo::new(stream), watch, linger_bytes: None }
     }
 
-    /// Throws input away until the client has seen the end, or has sent too much; the sweeper ends it in time.
+    /// Discards input until the client closes or the limit is reached; the sweeper enforces the timeout.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.linger_bytes.is_none() {
             self.watch.enter(Phase::Lingering);

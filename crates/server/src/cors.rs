@@ -11,14 +11,14 @@ use hyper::{
 
 use crate::reply::{self, Response};
 
-/// `[cors]`; without an allowed origin nothing is shared.
+/// `[cors]`. Without an allowed origin no CORS headers are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorsOptions {
     /// `*` allows every origin.
     pub allowed_origin: Vec<String>,
     pub allow_credentials: bool,
     pub expose_headers: Vec<String>,
-    /// Seconds; 0 leaves the header out.
+    /// Seconds; 0 omits the header.
     pub max_age: u64,
     pub allow_methods: Vec<String>,
     pub allow_headers: Vec<String>,
@@ -39,7 +39,7 @@ impl Default for CorsOptions {
     }
 }
 
-/// Headers that may always be sent.
+/// Headers that are always allowed.
 const SIMPLE_HEADERS: [&str; 8] = [
     "Accept",
     "Accept-Language",
@@ -52,7 +52,7 @@ const SIMPLE_HEADERS: [&str; 8] = [
 ];
 
 impl CorsOptions {
-    /// Adds to an answer what the browser must see; an `OPTIONS` that no route served is answered here.
+    /// Adds the CORS headers to a response. Answers `OPTIONS` requests that no route served.
     pub fn apply(&self, method: &Method, headers: &HeaderMap, response: Response) -> Response {
         if method == Method::OPTIONS {
             return self.preflight(headers, response);
@@ -104,7 +104,7 @@ impl CorsOptions {
         response
     }
 
-    /// The origin to name in the answer, where the request's is allowed.
+    /// The request's origin, if it is allowed.
     fn origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
         let origin = text(headers, &ORIGIN)?;
         let allowed = |origin: &str| self.allowed_origin.iter().any(|allowed| allowed == origin);

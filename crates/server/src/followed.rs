@@ -1,4 +1,4 @@
-//! Files that are read again when somebody changes them, without a restart: certificates, passwords.
+//! Reloads files when they change, without a restart: certificates, passwords.
 
 use std::{
     fs, io,
@@ -10,13 +10,13 @@ use std::{
 use parking_lot::Mutex;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How often the files are looked at.
+/// The interval between polls of the files.
 const LOOK_DELAY: Duration = Duration::from_secs(5);
 
-/// Changes when a file does; `None` of a file that cannot be looked at.
+/// Modification time, size and inode of a file; `None` if it cannot be read.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
-/// Some files, as they were when they were last read, whatever came of it.
+/// Watched files, with their stamps as of the last load, whether or not it succeeded.
 #[derive(Debug)]
 pub struct Followed {
     paths: Vec<PathBuf>,
@@ -24,24 +24,24 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// To be called before the files are read for the first time, so that no change is missed.
+    /// Call this before the first load, so that no change is missed.
     pub fn new(paths: &[&Path]) -> Self {
         let paths: Vec<PathBuf> = paths.iter().map(|path| (*path).to_owned()).collect();
         let stamps = Mutex::new(stamps(&paths));
         Followed { paths, stamps }
     }
 
-    /// Calls `reload` on SIGHUP and when a file has changed; returns only where no signal handler can be installed.
+    /// Calls `reload` on SIGHUP and when a file changes. Returns only if no signal handler can be installed.
     pub async fn follow(&self, mut reload: impl FnMut()) -> io::Result<()> {
         let mut hangup = signal(SignalKind::hangup())?;
         loop {
-            let told = tokio::select! {
+            let hung_up = tokio::select! {
                 _ = hangup.recv() => true,
                 () = tokio::time::sleep(LOOK_DELAY) => false,
             };
             let now = stamps(&self.paths);
             let has_changed = std::mem::replace(&mut *self.stamps.lock(), now.clone()) != now;
-            if told || has_changed {
+            if hung_up || has_changed {
                 reload();
             }
         }

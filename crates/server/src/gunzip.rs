@@ -1,4 +1,4 @@
-//! Bodies compressed with gzip, with a bound on what comes out.
+//! Decompresses gzip bodies, with a limit on the size of the result.
 
 use std::io::Read;
 
@@ -6,10 +6,10 @@ use flate2::bufread::GzDecoder;
 
 use crate::refusal::HttpRefusal;
 
-/// Inflates a body. Memory is taken as bytes come out, and for no more than the bound.
+/// Decompresses a body. Memory grows with the output, up to the limit.
 ///
 /// # Errors
-/// 413 where more than `bytes_max` come out, 400 where it is not of the format.
+/// 413 if the output exceeds `bytes_max`, 400 if the input is not gzip.
 pub fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, HttpRefusal> {
     let mut inflated = Vec::new();
     let mut reader = GzDecoder::new(body).take(bytes_max as u64 + 1);

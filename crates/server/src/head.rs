@@ -1,4 +1,4 @@
-//! What every request's head must be, whatever it asks for.
+//! Validates the head of every request, before routing.
 
 use hyper::{
     Method, StatusCode, Version,
@@ -8,19 +8,19 @@ use hyper::{
 
 use crate::{limits::HttpLimits, refusal::HttpRefusal};
 
-/// Bytes of a request line that are neither method nor address: two spaces, the version and the line's end.
+/// Bytes of a request line besides method and target: two spaces, the version and the line's end.
 const LINE_BYTES: usize = " ".len() * 2 + "HTTP/1.1\r\n".len();
-/// Bytes of a header that are neither name nor value.
+/// Bytes of a header besides name and value.
 const HEADER_BYTES: usize = ": \r\n".len();
 
-/// Refuses a head that is too long (431), whose address is no path, or that names no host, two, or what is none (400: RFC 9112,
-/// 3.2).
+/// Refuses a head that is too long (431), whose target is no path, or that does not have exactly one valid
+/// Host header (400: RFC 9112, 3.2).
 pub fn check(parts: &Parts, limits: &HttpLimits) -> Result<(), HttpRefusal> {
     if bytes(parts) > limits.header_bytes_max {
         let text = format!("The request's line and headers have more than {} bytes", limits.header_bytes_max);
         return Err(HttpRefusal::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, text));
     }
-    // `GET host`, a form for CONNECT only, would be taken for `GET /` (RFC 9112, 3.2.3).
+    // `GET host` is a form for CONNECT only (RFC 9112, 3.2.3); hyper would treat it as `GET /`.
     if parts.uri.scheme().is_none() && parts.uri.authority().is_some() && parts.method != Method::CONNECT {
         return Err(HttpRefusal::bad_request("The address does not begin with a slash"));
     }
@@ -28,27 +28,27 @@ pub fn check(parts: &Parts, limits: &HttpLimits) -> Result<(), HttpRefusal> {
     match (hosts.next(), hosts.next()) {
         (None, _) if parts.version == Version::HTTP_10 => Ok(()),
         (None, _) => Err(HttpRefusal::bad_request("The header Host is missing")),
-        (Some(_), Some(_)) => Err(HttpRefusal::bad_request("The header Host is there more than once")),
+        (Some(_), Some(_)) => Err(HttpRefusal::bad_request("The header Host occurs more than once")),
         (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
         (Some(_), None) => Err(HttpRefusal::bad_request("The header Host names no host")),
     }
 }
 
-/// As the client sent it, at least: what is between the parts may have been longer.
+/// A lower bound of the bytes that the client sent: it may have sent more whitespace.
 fn bytes(parts: &Parts) -> usize {
     let address = parts.uri.path_and_query().map_or(0, |path| path.as_str().len());
     let headers = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_BYTES);
     parts.method.as_str().len() + address + LINE_BYTES + headers.sum::<usize>()
 }
 
-/// A host with or without a port; nothing, where the address that was asked for has none.
+/// A host with an optional port. Empty is valid: the target URI may have no authority.
 fn is_host(text: &[u8]) -> bool {
     let Ok(authority) = Authority::try_from(text) else { return text.is_empty() };
     let port = authority.as_str().strip_prefix(authority.host());
     port.is_some_and(|port| port.is_empty() || is_port(port))
 }
 
-/// A colon and digits.
+/// Empty, or a colon and digits.
 fn is_port(text: &str) -> bool {
     text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }

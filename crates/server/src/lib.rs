@@ -1,5 +1,5 @@
-//! HTTP: connections within limits, TLS, bodies, compression, CORS. Requests are handled by an [`Application`];
-//! this crate knows nothing of it.
+//! HTTP server: connections within limits, TLS, bodies, compression, CORS. An [`Application`] handles the
+//! requests; this crate knows nothing of it.
 
 mod accept;
 mod body;

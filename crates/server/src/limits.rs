@@ -1,33 +1,33 @@
-//! Every limit of HTTP as such, by name.
+//! Limits of the HTTP server. Limits on the content of requests are the application's.
 
 use std::time::Duration;
 
-/// What a client may do to the server. Each default is far above what Gnocchi's clients do.
+/// Limits on clients. Each default is far above what Gnocchi's clients need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Open connections; above it a new one is answered 503 and closed.
+    /// Open connections; further ones are answered 503 and closed.
     pub connections_max: usize,
-    /// Bytes of a request's line and headers.
+    /// Bytes of a request's line and headers (431).
     pub header_bytes_max: usize,
     /// Headers of a request.
     pub headers_max: usize,
-    /// From the first byte of a request (or the opening of the connection) to the end of its headers.
+    /// From the first byte of a request, or the opening of the connection, to the end of its headers.
     pub header_timeout: Duration,
-    /// How long a connection may rest between requests.
+    /// How long a connection may stay idle between requests.
     pub idle_timeout: Duration,
     /// Bytes of a request's body (413).
     pub body_bytes_max: usize,
-    /// Bytes of all bodies that are being read, or belong to requests that are not answered yet (503).
+    /// Bytes of all bodies in memory: being read, or of requests not answered yet (503).
     pub bodies_bytes_max: usize,
-    /// How long a client may send nothing of a body. One that sends less than `body_bytes_per_second_min` uses this time up.
+    /// How long a body may stall. A client below `body_bytes_per_second_min` uses this time up.
     pub body_grace: Duration,
-    /// The slowest client that is waited for.
+    /// The minimum transfer rate of a client.
     pub body_bytes_per_second_min: u64,
-    /// How long a client may read nothing of an answer. One that reads less than `body_bytes_per_second_min` uses this time up.
+    /// How long a response may stall. A client below `body_bytes_per_second_min` uses this time up.
     pub write_timeout: Duration,
-    /// How long a client may go on sending a body that has been refused.
+    /// How long input is discarded after a body has been refused.
     pub linger_timeout: Duration,
-    /// How long requests in progress may go on when the server stops.
+    /// How long requests in progress may take to finish when the server stops.
     pub drain_timeout: Duration,
 }
 

@@ -1,7 +1,7 @@
-//! Work on the processor whose length the client decides: reading and inflating large bodies.
+//! CPU-bound work whose duration the client decides: parsing and decompressing large bodies.
 //!
-//! What answers requests are a few threads for all connections. Work on much input leaves them to the others meanwhile, and
-//! only some of it runs at a time, so that processors stay for requests that ask for little.
+//! A few threads serve all connections. Long work runs outside of them, and its concurrency is limited, so
+//! that CPUs stay free for short requests.
 
 use std::thread::available_parallelism;
 
@@ -10,10 +10,10 @@ use tokio::{
     sync::Semaphore,
 };
 
-/// Work on less is done at once: it takes a few milliseconds.
+/// Inputs up to this size are processed on the request thread: it takes a few milliseconds.
 pub const SHORT_BYTES_MAX: usize = 256 << 10;
 
-/// Bounds how much of such work runs at a time: half as many as there are processors, and one at least.
+/// Limits the concurrency of long work to half of the CPUs, at least one.
 #[derive(Debug)]
 pub struct LongWork(Semaphore);
 
@@ -25,7 +25,7 @@ impl Default for LongWork {
 }
 
 impl LongWork {
-    /// What the work on so many bytes of input gives.
+    /// Runs the work; beyond [`SHORT_BYTES_MAX`] bytes of input, off the request threads.
     pub async fn run<T>(&self, input_bytes: usize, work: impl FnOnce() -> T) -> T {
         if input_bytes <= SHORT_BYTES_MAX {
             return work();

@@ -1,8 +1,8 @@
-//! Requests that are refused for their form, whatever they ask for.
+//! Requests refused by the HTTP layer, before the application sees them.
 
 use hyper::StatusCode;
 
-/// What a client is answered whose request breaks a rule of HTTP's or a limit of the server's.
+/// The response to a request that violates HTTP or a limit of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRefusal {
     pub status: StatusCode,

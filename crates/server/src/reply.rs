@@ -1,4 +1,4 @@
-//! Answers.
+//! Responses.
 
 use std::{
     io,
@@ -17,15 +17,15 @@ use parking_lot::Mutex;
 
 pub type Response = hyper::Response<ReplyBody>;
 
-/// Pieces that are waited for.
+/// Pieces produced asynchronously.
 type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// What an answer carries: bytes, or pieces made while the client reads them.
+/// A response's body: bytes, or pieces produced while the client reads.
 pub enum ReplyBody {
     Whole(Option<Bytes>),
     Pieces(Box<dyn Iterator<Item = Bytes> + Send + Sync>),
-    /// Pieces that are computed. After an error the connection is closed, so that the client sees that the answer is cut short.
-    /// (The lock makes it `Sync`, and is never taken.)
+    /// Pieces produced asynchronously. After an error the connection is closed, so that the client detects
+    /// the truncation. (The mutex only makes it `Sync`; it is never locked.)
     Computed(Mutex<Pieces>),
 }
 
@@ -81,14 +81,14 @@ impl Body for ReplyBody {
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// No headers, no body.
+/// A response without headers or body.
 pub fn bare(status: StatusCode) -> Response {
     let mut response = Response::new(ReplyBody::empty());
     *response.status_mut() = status;
     response
 }
 
-/// A body of the content type.
+/// A response with this body and content type.
 pub fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<ReplyBody>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
@@ -96,7 +96,7 @@ pub fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<
     response
 }
 
-/// A JSON document.
+/// A response with a JSON document.
 pub fn json(status: StatusCode, document: impl Into<ReplyBody>) -> Response {
     with_body(status, JSON, document)
 }
@@ -106,7 +106,7 @@ pub fn ok(document: impl Into<ReplyBody>) -> Response {
     json(StatusCode::OK, document)
 }
 
-/// 202: taken, and durable.
+/// 202: accepted and durable.
 pub fn accepted() -> Response {
     json(StatusCode::ACCEPTED, ReplyBody::empty())
 }
@@ -116,12 +116,12 @@ pub fn no_content() -> Response {
     bare(StatusCode::NO_CONTENT)
 }
 
-/// 201, with the address of what was made.
+/// 201, with the created resource's URL in `Location`.
 pub fn created(location: &str, document: impl Into<ReplyBody>) -> Response {
     with_header(json(StatusCode::CREATED, document), LOCATION, location)
 }
 
-/// The same answer with a header, where the text can be one.
+/// The same response with one more header, if the text is a valid header value.
 pub fn with_header(mut response: Response, name: HeaderName, text: &str) -> Response {
     if let Ok(value) = HeaderValue::from_str(text) {
         response.headers_mut().insert(name, value);

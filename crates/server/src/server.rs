@@ -1,4 +1,4 @@
-//! The HTTP server: accepts connections, within limits, and serves HTTP/1.1 on them, over TLS where asked, until it is told to stop.
+//! The HTTP server: accepts connections within limits and serves HTTP/1.1 on them, with TLS if configured.
 
 use std::{
     collections::HashMap, convert::Infallible, future::Future, io, net::IpAddr, sync::Arc, time::Duration,
@@ -20,37 +20,37 @@ use crate::{
     tls::Tls,
 };
 
-/// How long to wait where accepting fails for want of file descriptors or memory.
+/// The pause after a failed accept, for lack of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Every how many ticks the connections are looked through.
+/// How many ticks pass between sweeps over the connections.
 const SWEEP_TICKS: u32 = 4;
 
-/// The answer to a connection above the limit.
+/// The response on a connection above the limit.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// What answers the requests of all connections.
+/// Handles the requests of all connections.
 pub trait Application: Send + Sync + 'static {
     fn limits(&self) -> &HttpLimits;
 
-    /// Answers a request; never fails and never panics. `watch` is told how the request proceeds.
+    /// Answers a request; never fails and never panics. It reports the request's phases to `watch`.
     fn answer(
         &self,
         request: Request<Incoming>,
         watch: Option<Arc<Watch>>,
     ) -> impl Future<Output = Response> + Send;
 
-    /// Reads again what is in files when they change, as long as the server runs. Returns at once where there is nothing to
-    /// read again.
+    /// Reloads the application's files when they change, as long as the server runs. Returns at once if there
+    /// are none.
     fn follow(&self) -> impl Future<Output = io::Result<()>> + Send;
 }
 
-/// Where connections come from.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Listener {
     pub socket: TcpListener,
-    /// With it connections speak HTTPS, and nothing else.
+    /// If set, all connections use TLS.
     pub tls: Option<Arc<Tls>>,
 }
 
@@ -67,11 +67,11 @@ struct Connections {
     open: Mutex<HashMap<u64, (Arc<Watch>, AbortHandle)>>,
 }
 
-/// Serves the app until `shutdown` resolves, then lets the requests in progress finish, for at most
-/// `drain_timeout`. A connection that is idle then is closed at once.
+/// Serves the app until `shutdown` resolves. Then closes idle connections at once, and waits up to
+/// `drain_timeout` for requests in progress.
 ///
 /// # Errors
-/// Where the listener has no address. A connection's errors end that connection.
+/// If the listener has no address. An error on a connection ends that connection only.
 pub async fn serve<A: Application>(
     listener: impl Into<Listener>,
     app: Arc<A>,
@@ -110,11 +110,12 @@ pub async fn serve<A: Application>(
                 continue;
             }
         };
-        // One that has ended no longer counts, even where new ones come too fast for the loop to see it.
+        // Connections that have ended must not count, even if new ones arrive faster than the loop reaps
+        // them.
         while tasks.try_join_next().is_some() {}
         if tasks.len() >= app.limits().connections_max {
-            // Fits every socket's buffer; whoever does not read it sees the connection close. Without a handshake, which
-            // would cost more than the answer, TLS can be told nothing.
+            // It fits into any socket buffer. A client that does not read it sees the connection close. With
+            // TLS it would need a handshake, which costs more than the response.
             if tls.is_none() {
                 let _ = stream.try_write(FULL);
             }
@@ -129,7 +130,7 @@ pub async fn serve<A: Application>(
     let drain_timeout = app.limits().drain_timeout;
     let drained = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(drain_timeout, drained).await.is_err() {
-        tracing::warn!(connections = tasks.len(), "connections are cut: they did not finish in time");
+        tracing::warn!(connections = tasks.len(), "connections aborted: they did not finish in time");
         tasks.shutdown().await;
     }
     sweeper.abort();
@@ -143,7 +144,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// A connection that nobody has spoken on yet.
+/// A new connection, before the TLS handshake.
 struct Accepted {
     stream: TcpStream,
     peer: IpAddr,
@@ -152,8 +153,7 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// Makes the TLS handshake, where there is one; the time for it is part of that for the first request's headers. `None`
-    /// where it fails, or where the server stops meanwhile.
+    /// Performs the TLS handshake, if any, within the header timeout. `None` if it fails or the server stops.
     async fn shake_hands(self) -> Option<(Stream, watch::Receiver<bool>)> {
         let Accepted { stream, tls, mut stopping, .. } = self;
         if let Err(error) = stream.set_nodelay(true) {
@@ -186,14 +186,14 @@ fn open<A: Application>(
     let task = {
         let (app, watch, connections) = (app.clone(), watch.clone(), connections.clone());
         async move {
-            // Removes the entry however the task ends.
+            // Removes the entry on drop, however the task ends.
             let _entry = Entry { id, connections };
             if let Some((stream, stopping)) = accepted.shake_hands().await {
                 converse(stream, app, watch, stopping).await;
             }
         }
     };
-    // The entry is there before the task can end and remove it.
+    // Insert the entry under the lock, before the task can end and remove it.
     let mut open = connections.open.lock();
     let abort = tasks.spawn(task);
     open.insert(id, (watch, abort));
@@ -218,7 +218,7 @@ async fn converse<A: Application>(
 ) {
     let limits = app.limits();
     let mut builder = http1::Builder::new();
-    // Not `pipeline_flush`: it holds back an answer while unread input is buffered, and one that closes early is lost.
+    // Not `pipeline_flush`: it delays a response while unread input is buffered; an early close loses it.
     builder
         .header_read_timeout(None)
         .max_headers(limits.headers_max)
@@ -229,13 +229,13 @@ async fn converse<A: Application>(
     });
     let connection = builder.serve_connection(Watched::new(stream, watch.clone()), service);
     let mut connection = std::pin::pin!(connection);
-    let mut told = false;
+    let mut is_stopping = false;
     let result = loop {
         tokio::select! {
             biased;
             result = connection.as_mut() => break result,
-            _ = stopping.wait_for(|stop| *stop), if !told => {
-                told = true;
+            _ = stopping.wait_for(|stop| *stop), if !is_stopping => {
+                is_stopping = true;
                 connection.as_mut().graceful_shutdown();
             }
         }
@@ -245,7 +245,7 @@ async fn converse<A: Application>(
     }
 }
 
-/// Ends connections whose phase has lasted too long.
+/// Aborts connections whose phase has timed out.
 async fn sweep<A: Application>(connections: Arc<Connections>, app: Arc<A>) {
     let mut interval = tokio::time::interval(TICK);
     loop {
@@ -257,7 +257,7 @@ async fn sweep<A: Application>(connections: Arc<Connections>, app: Arc<A>) {
         let open = connections.open.lock();
         for (watch, abort) in open.values() {
             if watch.is_overdue(app.limits()) {
-                tracing::debug!("a connection was cut: it was too slow");
+                tracing::debug!("connection aborted: the client was too slow");
                 abort.abort();
             }
         }

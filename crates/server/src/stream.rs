@@ -1,4 +1,4 @@
-//! What a connection's bytes go through: the socket, or TLS on it.
+//! A connection's byte stream: plain TCP or TLS.
 
 use std::{
     io::{self, IoSlice},
@@ -17,7 +17,7 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// The call on whichever it is.
+/// Calls the method on either variant.
 macro_rules! on {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream.get_mut() {

@@ -1,6 +1,6 @@
-//! HTTPS: the server's certificate and its key, read from PEM files, and read again when they are renewed.
+//! HTTPS: certificate and key in PEM files, reloaded when they change.
 //!
-//! A connection keeps what it began with. What is offered is HTTP/1.1 over TLS 1.2 and 1.3; clients have no certificates.
+//! A connection keeps its certificate. HTTP/1.1 over TLS 1.2 and 1.3, without client certificates.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::followed::Followed;
 
-/// Why there is no HTTPS; names the file.
+/// Why the certificate or key cannot be loaded; names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("{}: {source}", path.display())]
@@ -29,7 +29,7 @@ pub enum TlsError {
     Unusable { certificate: PathBuf, key: PathBuf, source: rustls::Error },
 }
 
-/// The certificate that new connections get.
+/// The certificate for new connections.
 #[derive(Debug)]
 pub struct Tls {
     certificate: PathBuf,
@@ -39,30 +39,30 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads a chain of certificates, the server's first, and its key, both in PEM.
+    /// Loads a certificate chain, the server's own first, and its key, both in PEM.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let followed = Followed::new(&[certificate, key]);
         let config = RwLock::new(read(certificate, key)?);
         Ok(Tls { certificate: certificate.to_owned(), key: key.to_owned(), config, followed })
     }
 
-    /// What makes a connection with the present certificate out of a plain one.
+    /// The acceptor for a new connection, with the current certificate.
     pub fn acceptor(&self) -> TlsAcceptor {
         self.config.read().clone().into()
     }
 
-    /// Reads the files again; where they are of no use, what was read before stays.
+    /// Reloads the files; on an error the current certificate stays in use.
     fn reload(&self) {
         match read(&self.certificate, &self.key) {
             Ok(config) => {
                 *self.config.write() = config;
-                tracing::info!(certificate = %self.certificate.display(), "the certificate was read again");
+                tracing::info!(certificate = %self.certificate.display(), "the certificate was reloaded");
             }
-            Err(error) => tracing::error!(%error, "the certificate stays as it was"),
+            Err(error) => tracing::error!(%error, "cannot reload the certificate; the old one stays in use"),
         }
     }
 
-    /// Reads the files again on SIGHUP and when they change; never returns.
+    /// Reloads the files on SIGHUP and when they change; never returns.
     pub(crate) async fn follow(&self) -> io::Result<()> {
         self.followed.follow(|| self.reload()).await
     }

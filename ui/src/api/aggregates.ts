@@ -1,4 +1,4 @@
-// Queries across metrics: operations over all resources that a filter finds, in groups or not.
+// Queries across metrics: operations over all resources that a filter matches, optionally grouped.
 
 import { type Cost, type Options, post } from "../http/client";
 import { isRecord } from "../http/errors";
@@ -7,7 +7,7 @@ import type { Measure } from "./types";
 
 export interface Query {
   operations: unknown;
-  /** With a type, metrics are meant by name among its resources; without, by id. */
+  /** With a type, metrics are referred to by name among its resources; without, by id. */
   type?: string;
   search?: Record<string, unknown> | string;
   groupBy?: string[];
@@ -19,10 +19,10 @@ export interface Query {
 }
 
 export interface Result {
-  /** Of what: the group's values, the resource, the metric, the aggregate, as far as the answer names them. */
+  /** The path of the series in the response: group values, resource, metric, aggregate. */
   names: string[];
   columns: Columns;
-  /** Seconds, as the points say; 0 where the calendar decides. */
+  /** Seconds; 0 for calendar units. */
   grain: number;
 }
 
@@ -67,7 +67,7 @@ export async function aggregates(query: Query, signal?: AbortSignal): Promise<An
   return { results, cost, points: results.reduce((sum, { columns }) => sum + columns.times.length, 0) };
 }
 
-/** Series lie at the ends of the tree, under the names that lead there. */
+/** Collects the leaves of the response's tree, with the names on their path. */
 function collect(tree: unknown, names: string[], into: Result[]): void {
   if (Array.isArray(tree)) {
     const measures = tree as Measure[];
@@ -78,7 +78,7 @@ function collect(tree: unknown, names: string[], into: Result[]): void {
   }
 }
 
-/** Without a granularity an answer has all of them, one after the other: the finest makes the line. */
+/** Without a granularity the response has all of them, one after the other; the finest makes the line. */
 function byGrain(measures: Measure[]): [number, Measure[]][] {
   const grains = new Map<number, Measure[]>();
   for (const measure of measures) {

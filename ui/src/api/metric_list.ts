@@ -1,12 +1,12 @@
-// What a page of metrics is asked for with.
+// The query arguments for a page of metrics.
 
 import type { Query } from "../http/url";
 
-/** As many as a large screen shows; the next come as they come into sight. */
+/** Enough for a large screen; more are loaded on scrolling. */
 export const PAGE_METRICS = 100;
 
 export interface Search {
-  /** Part of the name. */
+  /** A part of the name. */
   text?: string;
   resource?: string;
   limit?: number;
@@ -20,7 +20,7 @@ export const pageQuery = (search: Search): Query => ({
   name_like: search.text ? `%${likeText(search.text)}%` : null,
 });
 
-/** Words match in their order with anything between them. */
+/** Escapes a LIKE pattern; words match in order, with anything between them. */
 export function likeText(text: string): string {
   return text.trim().replace(/[\\%_]/g, "\\$&").replace(/\s+/g, "%");
 }

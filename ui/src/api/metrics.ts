@@ -1,4 +1,4 @@
-// Metrics: pages of them, and searches among their names.
+// Metrics: pages of them, and searches by name.
 
 import { get } from "../http/client";
 import { type Search, likeText, pageQuery } from "./metric_list";
@@ -8,11 +8,11 @@ export { likeText };
 
 export interface Page {
   metrics: Metric[];
-  /** The last one's id, where there are more. */
+  /** The last metric's id, if there are more. */
   marker: string | null;
 }
 
-/** By name. The server stops at a page of its own length, if that is less than asked for. */
+/** In the order of names. The server's own page limit may be lower than the requested one. */
 export async function listMetrics(search: Search, signal?: AbortSignal): Promise<Page> {
   const { value, headers } = await get<Metric[]>("v1/metric", { query: pageQuery(search), signal, isUrgent: true });
   const hasMore = /rel="?next"?/.test(headers.get("Link") ?? "");

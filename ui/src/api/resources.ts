@@ -13,7 +13,7 @@ export interface ResourcePage {
   marker: string | null;
 }
 
-/** A filter of the search language: as JSON, or as text. */
+/** A filter in the search language: as JSON, or as text. */
 export type Filter = Record<string, unknown> | string;
 
 export async function searchResources(
@@ -46,7 +46,7 @@ export async function getHistory(type: string, id: string, signal?: AbortSignal)
   return (await get<Resource[]>(path, { query: { sort: "revision_start:desc", limit: 200 }, signal })).value;
 }
 
-/** How people call a resource. */
+/** A resource's display name. */
 export function nameOf(resource: Resource): string {
   for (const key of ["display_name", "name", "host_name"]) {
     const value = resource[key];
@@ -60,7 +60,7 @@ let wanted = new Map<string, (resource: Resource | null) => void>();
 const GATHER_MS = 5;
 const IDS_MAX = 100;
 
-/** One resource of any type, with all its attributes: those asked for within a moment are looked up together. */
+/** A resource of any type, with all its attributes. Concurrent look-ups share a request. */
 export function lookUp(id: string): Promise<Resource | null> {
   let found = known.get(id);
   if (!found) {
@@ -84,7 +84,7 @@ async function lookUpAll(): Promise<void> {
       for (const [id, resolve] of part) resolve(byId.get(id) ?? null);
     } catch {
       for (const [id, resolve] of part) {
-        known.delete(id); // Asked for again when somebody looks again.
+        known.delete(id); // Look it up again next time.
         resolve(null);
       }
     }

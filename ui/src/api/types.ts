@@ -1,4 +1,4 @@
-// The documents of the API, as far as the page reads them.
+// The parts of the API's documents that the page uses.
 
 export interface Definition {
   /** As Python prints a timedelta: `0:01:00`, `30 days, 0:00:00`. */
@@ -22,7 +22,7 @@ export interface Metric {
   resource_id?: string | null;
   resource?: Resource | null;
   archive_policy: ArchivePolicy;
-  /** With `late_dropped=true`. */
+  /** Only with `late_dropped=true`. */
   late_dropped?: number | null;
 }
 
@@ -46,17 +46,17 @@ export interface ResourceType {
   attributes: Record<string, { type: string; required?: boolean }>;
 }
 
-/** A time, a granularity in seconds (or a name, of calendar months and years), a value. */
+/** Time, granularity in seconds (or the name of a calendar unit), value. */
 export type Measure = [string, number | string, number | null];
 
-/** How many aggregates of a policy a chart can use, by what it calls itself. */
+/** A granularity of a policy. */
 export interface Grain {
   seconds: number;
-  /** How long it is kept; infinite where the policy names no end. */
+  /** How long it is kept; infinite if the policy sets no limit. */
   spanSeconds: number;
 }
 
-/** Seconds of a timedelta as Python prints it. */
+/** Parses a timedelta as Python prints it, to seconds. */
 export function secondsOf(text: string): number {
   const found = /^(?:(\d+) days?, )?(\d+):(\d+):(\d+(?:\.\d+)?)$/.exec(text);
   if (!found) return Number(text) || 0;
@@ -64,7 +64,7 @@ export function secondsOf(text: string): number {
   return Number(days ?? 0) * 86400 + Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds);
 }
 
-/** A policy's granularities, the finest first. */
+/** A policy's granularities, finest first. */
 export function grainsOf(policy: ArchivePolicy): Grain[] {
   const grains = policy.definition.map(({ granularity, timespan }) => ({
     seconds: secondsOf(granularity),

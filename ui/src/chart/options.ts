@@ -1,11 +1,11 @@
-// How charts look and what they answer to, as uPlot wants it said.
+// uPlot options: a chart's appearance and its reaction to input.
 
 import uPlot from "uplot";
 import { format, isBytes } from "../series/format";
 import { colour } from "../state/theme";
 import type { Line, PlotProps } from "./plot";
 
-/** What a plot must be made anew for. */
+/** A change of any of these needs a new plot. */
 export interface Shape {
   lines: Pick<Line, "label" | "colour" | "role">[];
   unit: string | null;
@@ -13,15 +13,15 @@ export interface Shape {
   isLogarithmic: boolean;
 }
 
-/** All charts have one cursor. */
+/** All charts share one cursor. */
 const CURSOR = "time";
 
 let family = "";
 
-/** A drag of fewer pixels is a click. */
+/** Shorter drags are clicks. */
 const DRAG_MIN_PX = 4;
 
-/** `onDrawn` is called once, when the plot has been drawn for the first time. */
+/** `onDrawn` is called once, after the first drawing. */
 export function optionsOf(shape: Shape, width: number, height: number, props: () => PlotProps, onDrawn: (self: uPlot) => void): uPlot.Options {
   const axis = colour("muted");
   const grid = { stroke: colour("grid"), width: 1 };
@@ -67,8 +67,9 @@ export function optionsOf(shape: Shape, width: number, height: number, props: ()
     },
     hooks: {
       setSelect: [(self) => selected(self, isMarking, props())],
-      setCursor: [(self) => tell(self, props())],
-      // Of thin lines nobody sees how their corners are joined, and round ones take longest; uPlot sets this before it draws the axes.
+      setCursor: [(self) => reportCursor(self, props())],
+      // On thin lines the joins are invisible, and round ones are slowest. uPlot sets the join before it
+      // draws the axes.
       drawAxes: [({ ctx }) => shape.isSmall && (ctx.lineJoin = "bevel")],
       drawClear: [(self) => drawMark(self, props().mark ?? null)],
       ready: [(self) => followWheel(self, props), onDrawn],
@@ -89,7 +90,7 @@ function seriesOf({ label, colour: stroke, role }: Shape["lines"][number], isSma
   };
 }
 
-/** Points without neighbours, which make no line. */
+/** Draws only isolated points, which have no line. */
 const onlyAlone: uPlot.Series.Points.Filter = (self, at, _show, gaps) => {
   const column = self.data[at] as (number | null | undefined)[];
   const [first, last] = (self.series[at] as uPlot.Series).idxs ?? [0, column.length - 1];
@@ -110,7 +111,7 @@ const onlyAlone: uPlot.Series.Points.Filter = (self, at, _show, gaps) => {
   return alone.length ? alone : gaps ? [] : null;
 };
 
-/** The edges of a band stand behind its line, low then high. */
+/** The edges of a band follow its line: low, then high. */
 function bandsOf({ lines }: Shape): uPlot.Band[] {
   const bands: uPlot.Band[] = [];
   lines.forEach(({ role, colour: fill }, at) => {
@@ -124,7 +125,7 @@ export function translucent(hex: string, alpha = 0.17): string {
   return `rgba(${value >> 16}, ${(value >> 8) & 255}, ${value & 255}, ${alpha})`;
 }
 
-/** From nought where nought is near, so that heights can be compared; else close around the line. */
+/** Starts at zero if the values are near it, so that heights can be compared; otherwise fits the line closely. */
 function rangeOfValues(shape: Shape): uPlot.Scale.Range {
   return (_self, min, max) => {
     if (min == null || max == null) return [0, 1];
@@ -138,13 +139,13 @@ function rangeOfValues(shape: Shape): uPlot.Scale.Range {
   };
 }
 
-/** Steps of bytes are powers of two, whatever prefix they are shown with. */
+/** Axis steps for bytes are powers of two. */
 const POWERS = Array.from({ length: 80 }, (_, at) => 2 ** (at - 20));
 
-/** Short units stand at each number, long ones nowhere: the value above the chart has them. */
+/** Axis labels show short units only; the value above the chart shows all. */
 const axisUnit = (unit: string | null): string | null => (unit && (isBytes(unit) || unit.length <= 3) ? unit : null);
 
-/** As few digits as tell the labels from each other. */
+/** As few digits as make the labels distinct. */
 function labelsOf(splits: (number | null)[], unit: string | null): string[] {
   for (let digits = 3; ; digits++) {
     const labels = splits.map((value) => (value == null ? "" : format(value, unit, digits)));
@@ -152,7 +153,7 @@ function labelsOf(splits: (number | null)[], unit: string | null): string[] {
   }
 }
 
-/** Digits have one width; to measure each text costs more than to draw it. */
+/** Digits have a constant width; measuring each text is slower than drawing it. */
 const CHARACTER_WIDTH = 0.6;
 
 function widthOf(values: string[] | null, sizePx: number): number {
@@ -163,7 +164,7 @@ function widthOf(values: string[] | null, sizePx: number): number {
 const two = (number: number): string => String(number).padStart(2, "0");
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/** Hours and minutes, with the day where it begins. */
+/** Hours and minutes; the date where a day begins. */
 function timesOf(_self: uPlot, splits: number[], _axis: number, _space: number, step: number): string[] {
   return splits.map((seconds) => {
     const date = new Date(seconds * 1000);
@@ -184,14 +185,14 @@ function selected(self: uPlot, isMarking: boolean, props: PlotProps): void {
   else props.onZoom?.(chosen);
 }
 
-function tell(self: uPlot, props: PlotProps): void {
+function reportCursor(self: uPlot, props: PlotProps): void {
   if (!props.onCursor) return;
   const at = self.cursor.idx;
   const time = at == null || (self.cursor.left ?? -1) < 0 ? null : (self.data[0][at] ?? null);
   props.onCursor({ time, values: props.lines.map((_, line) => (time === null ? null : nearest(self, line + 1, at as number))) });
 }
 
-/** The line's value at the cursor, or just before: lines with other times have none at this very one. */
+/** The line's last value at or before the cursor: lines with other times have none at exactly this one. */
 function nearest(self: uPlot, series: number, at: number): number | null {
   const column = self.data[series] as (number | null | undefined)[] | undefined;
   for (let back = 0; column && back <= 8 && at - back >= 0; back++) {
@@ -214,7 +215,7 @@ function drawMark(self: uPlot, mark: { from: number; to: number } | null): void 
   self.ctx.restore();
 }
 
-/** With Ctrl, so that the wheel still scrolls the page. */
+/** Zooms with Ctrl only, so that the wheel still scrolls the page. */
 function followWheel(self: uPlot, props: () => PlotProps): void {
   self.over.addEventListener(
     "wheel",

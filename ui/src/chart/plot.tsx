@@ -1,4 +1,4 @@
-// One chart: lines over time on a canvas, by uPlot. It draws what it is given, and tells what the pointer does.
+// A chart: lines over time on a canvas, by uPlot.
 
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -12,13 +12,13 @@ export interface Line {
   label: string;
   colour: string;
   columns: Columns;
-  /** `low` and `high` are the edges of a band around the line before them; `beside` is another time's line. */
+  /** `low` and `high` are the edges of a band around the line before them; `beside` is a line of another time. */
   role: "line" | "low" | "high" | "beside";
 }
 
 export interface Values {
   time: number | null;
-  /** One for each line. */
+  /** One per line. */
   values: (number | null)[];
 }
 
@@ -27,20 +27,20 @@ export interface PlotProps {
   range: Range;
   unit: string | null;
   height: number;
-  /** Where it is known; else it is measured, which makes the browser lay out the page. */
+  /** Measured if absent, which forces a layout of the page. */
   width?: number;
   isSmall?: boolean;
-  /** For those who cannot see it. */
+  /** The accessible name. */
   label: string;
-  /** A window that is marked. */
+  /** The marked window. */
   mark?: Range | null;
-  /** Dragging marks, instead of zooming. */
+  /** Whether dragging marks instead of zooming. */
   isMarking?: boolean;
   isLogarithmic?: boolean;
   onZoom?: (range: Range) => void;
   onMark?: (range: Range) => void;
   onWheel?: (factor: number, at: number) => void;
-  /** What is under the cursor, of this chart or of any other. */
+  /** Called with the values under the cursor, of this chart or another. */
   onCursor?: (values: Values) => void;
 }
 
@@ -68,7 +68,8 @@ export function Plot(props: PlotProps) {
     const parent = box.current;
     if (!parent || shape.lines.length === 0) return;
     const width = Math.round(latest.current.width ?? parent.clientWidth) || 300;
-    // It comes into the page once it is drawn: a canvas in the page has all styles worked out anew for each font that it is given.
+    // Attach it after it is drawn: in the page, the browser recomputes all styles for each font set on the
+    // canvas.
     const show = (self: uPlot) => plot.current === self && parent.appendChild(self.root);
     const made = new uPlot(optionsOf(shape, width, height, () => latest.current, show), data, (_self, begin) => begin());
     made.setScale("x", scaleOf(latest.current.range));

@@ -1,4 +1,4 @@
-// How charts are shown, as the address says it.
+// The chart settings in the address.
 
 import { useMemo } from "preact/hooks";
 import { secondsOfShort } from "../series/range";
@@ -6,13 +6,13 @@ import { momentOf, printMoment, type Range } from "../series/range";
 import { type Changes, useAddress } from "../state/address";
 
 export interface Settings {
-  /** The aggregate; `null` for what suits the metric. */
+  /** The aggregate; `null` for the metric's default. */
   method: string | null;
-  /** Seconds; `null` for what suits the pixels. */
+  /** Seconds; `null` for the default that fits the width. */
   grain: number | null;
-  /** `low,high`, "none", or `null` for what suits the method. */
+  /** `low,high`, "none", or `null` for the method's default. */
   band: string | null;
-  /** The same time so many seconds ago, beside it. */
+  /** Also show the range shifted into the past by this many seconds; 0 for none. */
   besideSeconds: number;
   rate: "auto" | "on" | "off";
   mark: Range | null;

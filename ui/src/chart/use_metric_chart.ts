@@ -1,4 +1,4 @@
-// A metric as lines: its aggregate, the band around it, another day beside it.
+// A metric as lines: its aggregate, the band around it, and the same range in the past.
 
 import { useMemo } from "preact/hooks";
 import { type Metric, grainsOf } from "../api/types";
@@ -24,14 +24,14 @@ export interface MetricChart {
   unit: string | null;
   isRate: boolean;
   summary: Summary | null;
-  /** As stored, of the method. */
+  /** The stored columns of the method. */
   columns: Columns;
   found: Found | null;
   error: string | null;
   isLoading: boolean;
 }
 
-/** Of an aggregate that has a middle, the first band there is; the others have none unless asked for. */
+/** The chosen band; by default the first one for mean, median and last, none for other aggregates. */
 function bandOf(methods: string[], method: string, wished: string | null): Band | null {
   if (wished === "none") return null;
   const bands = bandsOf(methods);
@@ -39,7 +39,7 @@ function bandOf(methods: string[], method: string, wished: string | null): Band 
   return ["mean", "median", "last"].includes(method) ? (bands[0] ?? null) : null;
 }
 
-/** Where more points share a pixel the line itself is as wide as the band. */
+/** Beyond this density the line itself is as wide as the band. */
 const BAND_POINTS_PER_PIXEL_MAX = 1.5;
 
 const NOTHING_YET = { lines: [] as Line[], isRate: false, columns: EMPTY, summary: null };
@@ -71,7 +71,7 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
     const colour = lineColour(colourAt);
     const shown = shownOf(stored, main.grain);
     const lines: Line[] = [{ label: method, colour, columns: shown, role: "line" }];
-    // The band comes later than its line, to a chart that has a place for it.
+    // The band is loaded after its line; the chart already reserves its series.
     if (band && !isRate) {
       lines.push({ label: band.low, colour, columns: withGaps(edges.found?.[band.low] ?? EMPTY, edges.grain), role: "low" });
       lines.push({ label: band.high, colour, columns: withGaps(edges.found?.[band.high] ?? EMPTY, edges.grain), role: "high" });
@@ -96,7 +96,7 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
   };
 }
 
-/** A number of points has not the unit of their values. */
+/** A count does not have the unit of the values. */
 function unitOf(unit: string | null, method: string): string | null {
   return method === "count" || method === "rate:count" ? null : unit;
 }

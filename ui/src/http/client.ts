@@ -1,18 +1,18 @@
-// Requests to the server that the page came from: at most so many at a time, with who asks, and with what they cost.
+// Requests to the server of the page: limited concurrency, authentication, and costs.
 
 import { Cell } from "../state/cell";
 import { GoneError, errorOf, isAborted } from "./errors";
-import { ACCEPT_JSON, early } from "./early";
-import { identity, refused, settings, someone } from "./session";
+import { ACCEPT_JSON, takeEarly } from "./early";
+import { identity, rejectIdentity, settings, waitForIdentity } from "./session";
 import { type Query, urlOf } from "./url";
 
-/** Browsers open six connections to a host; one more would wait there, where it cannot be taken back. */
+/** Browsers open six connections per host. A seventh request would wait in the browser, where it cannot be reordered. */
 const RUNNING_MAX = 6;
 
 export interface Cost {
-  /** Until the first byte of the answer. */
+  /** Until the first byte of the response. */
   waitedMs: number;
-  /** Until its last byte, and the reading of its JSON. */
+  /** Until its last byte, including parsing JSON. */
   readMs: number;
   bytes: number;
 }
@@ -28,19 +28,19 @@ export interface Options {
   /** Sent as JSON. */
   body?: unknown;
   signal?: AbortSignal | undefined;
-  /** Also when others wait: what the user looks at comes before what he may look at next. */
+  /** Goes before waiting requests that are not urgent. */
   isUrgent?: boolean;
 }
 
-/** Since when the server has not answered, in ms; `null` while it does. */
+/** When the server became unreachable, in ms; `null` while it is reachable. */
 export const goneSince = new Cell<number | null>(null);
 
-/** How often it has come back: what failed meanwhile is asked again. */
+/** How often the server has become reachable again: then failed requests are repeated. */
 export const returns = new Cell(0);
 
 const PROBE_PERIOD_MS = 2000;
 
-/** Also where nothing moves by itself the page notices that the server is back. */
+/** Polls until the server is reachable again, even if nothing else sends requests. */
 async function probe(): Promise<void> {
   try {
     await fetch("healthcheck", { credentials: "omit", cache: "no-store" });
@@ -59,7 +59,7 @@ function answered(): void {
 const waiting: { start: () => void; isUrgent: boolean }[] = [];
 let running = 0;
 
-function turn(isUrgent: boolean): Promise<void> {
+function acquireSlot(isUrgent: boolean): Promise<void> {
   if (running < RUNNING_MAX) {
     running += 1;
     return Promise.resolve();
@@ -70,7 +70,7 @@ function turn(isUrgent: boolean): Promise<void> {
   });
 }
 
-function leave(): void {
+function releaseSlot(): void {
   const next = waiting.shift();
   if (next) next.start();
   else running -= 1;
@@ -85,23 +85,23 @@ export async function request<T>(method: string, path: string, options: Options 
 }
 
 export const requestText = (method: string, path: string, options: Options = {}): Promise<Reply<string>> =>
-  asked(method, path, options, ACCEPT_JSON, (answer) => answer.text(), (text) => text.length);
+  requestAs(method, path, options, ACCEPT_JSON, (answer) => answer.text(), (text) => text.length);
 
-/** An answer of one media type, as it comes. */
+/** A response of this media type, as a blob. */
 export const requestBlob = (method: string, path: string, accept: string, options: Options = {}): Promise<Reply<Blob>> =>
-  asked(method, path, options, accept, (answer) => answer.blob(), (blob) => blob.size);
+  requestAs(method, path, options, accept, (answer) => answer.blob(), (blob) => blob.size);
 
-/** An answer in Arrow's format. */
+/** A response as an Arrow stream. */
 export const requestArrow = (method: string, path: string, options: Options = {}): Promise<Reply<ArrayBuffer>> =>
-  asked(method, path, options, "application/vnd.apache.arrow.stream", (answer) => answer.arrayBuffer(), ({ byteLength }) => byteLength);
+  requestAs(method, path, options, "application/vnd.apache.arrow.stream", (answer) => answer.arrayBuffer(), ({ byteLength }) => byteLength);
 
-async function asked<T>(
+async function requestAs<T>(
   method: string, path: string, options: Options, accept: string, read: (answer: Response) => Promise<T>, size: (value: T) => number,
 ): Promise<Reply<T>> {
   const { query, body, signal, isUrgent = false } = options;
   for (;;) {
-    const who = await someone(signal);
-    await turn(isUrgent);
+    const who = await waitForIdentity(signal);
+    await acquireSlot(isUrgent);
     try {
       signal?.throwIfAborted();
       const began = performance.now();
@@ -120,7 +120,7 @@ async function asked<T>(
       const waitedMs = performance.now() - began;
       signal?.throwIfAborted();
       if (answer.status === 401) {
-        refused(who, identity.value ? "Your log-in has ended." : "");
+        rejectIdentity(who, identity.value ? "Your log-in has ended." : "");
         if (settings.auth.mode !== "remoteuser") continue;
       }
       if (!answer.ok) throw errorOf(answer.status, await whole(answer.text()));
@@ -128,14 +128,14 @@ async function asked<T>(
       const readMs = performance.now() - began - waitedMs;
       return { value, headers: answer.headers, cost: { waitedMs, readMs, bytes: size(value) } };
     } finally {
-      leave();
+      releaseSlot();
     }
   }
 }
 
 async function sent(url: string, init: RequestInit): Promise<Response> {
   try {
-    const answer = await (early(url, init) ?? fetch(url, init));
+    const answer = await (takeEarly(url, init) ?? fetch(url, init));
     answered();
     return answer;
   } catch (error) {

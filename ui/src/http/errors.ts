@@ -1,24 +1,24 @@
-// What went wrong, in words for the place where it shows.
+// Errors of requests, with texts for display.
 
 export class HttpError extends Error {
   constructor(
     readonly status: number,
-    /** The server's text. */
+    /** The server's error text. */
     override readonly message: string,
-    /** What the server says beside it, as JSON. */
+    /** The server's further description, as JSON. */
     readonly description: unknown = null,
   ) {
     super(message);
   }
 
-  /** Where in the text that was sent the error is, in characters from 0, if the server says. */
+  /** The error's position in the submitted text, in characters from 0, if the server reports one. */
   get at(): number | null {
     const found = /\(at char (\d+)\)/.exec(this.message);
     return found ? Number(found[1]) : null;
   }
 }
 
-/** No answer at all. */
+/** The server is unreachable. */
 export class GoneError extends Error {
   constructor() {
     super("The server does not answer.");
@@ -29,7 +29,7 @@ export function isAborted(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-/** The error of an answer with its body, which is JSON (`{code, title, description}`) wherever gnudi itself answers. */
+/** Parses an error response; gnudi's own are JSON: `{code, title, description}`. */
 export function errorOf(status: number, body: string): HttpError {
   let description: unknown = null;
   try {
@@ -37,7 +37,7 @@ export function errorOf(status: number, body: string): HttpError {
     description = isRecord(parsed) ? (parsed["description"] ?? parsed["title"] ?? null) : null;
     if (isRecord(parsed) && isRecord(parsed["error"])) description = parsed["error"]["message"];
   } catch {
-    // A proxy's page, for example: its status says enough.
+    // Not JSON, for example a proxy's page: use the status only.
   }
   return new HttpError(status, textOf(description) || titleOf(status), description);
 }

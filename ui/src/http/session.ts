@@ -1,4 +1,4 @@
-// Who the user is: what to send with each request, and when to ask him. Passwords and tokens are in memory only.
+// Authentication of the user. Passwords and tokens are kept in memory only.
 
 import { Cell } from "../state/cell";
 import { GoneError, HttpError, errorOf } from "./errors";
@@ -15,26 +15,26 @@ export interface KeystoneLogin {
   projectDomain: string;
 }
 
-/** Who asks now; `null` until he has logged in. */
+/** The current user; `null` until logged in. */
 export const identity = new Cell<Identity | null>(firstIdentity());
 
-/** Why the user is asked again, if he is: the page stays as it is meanwhile. */
-export const asked = new Cell<string | null>(identity.value ? null : "");
+/** Why the log-in dialog is open; `null` if it is closed. The page stays as it is behind it. */
+export const loginReason = new Cell<string | null>(identity.value ? null : "");
 
 function become(next: Identity): void {
   identity.set(next);
-  asked.set(null);
+  loginReason.set(null);
 }
 
-/** The server refused who asked. Later requests wait until somebody has logged in. */
-export function refused(who: Identity | null, reason: string): void {
-  if (who !== identity.value) return; // Of a request that began before the last log-in.
+/** The server rejected this identity. Later requests wait for a log-in. */
+export function rejectIdentity(who: Identity | null, reason: string): void {
+  if (who !== identity.value) return; // The request began before the last log-in.
   identity.set(null);
-  asked.set(reason);
+  loginReason.set(reason);
 }
 
-/** Waits until somebody has logged in. */
-export function someone(signal?: AbortSignal): Promise<Identity> {
+/** Waits for a log-in. */
+export function waitForIdentity(signal?: AbortSignal): Promise<Identity> {
   if (identity.value) return Promise.resolve(identity.value);
   return new Promise((resolve, reject) => {
     const stop = identity.follow((value) => {
@@ -51,17 +51,17 @@ export function someone(signal?: AbortSignal): Promise<Identity> {
 
 export function logOut(): void {
   identity.set(null);
-  asked.set("");
+  loginReason.set("");
 }
 
-/** Tries the name and password on the server. */
+/** Verifies name and password with the server. */
 export async function logInBasic(user: string, password: string): Promise<void> {
   const next = basic(user, password);
   await probe(next);
   become(next);
 }
 
-/** A token that somebody has got elsewhere, by `openstack token issue`. */
+/** Logs in by an existing token, as from `openstack token issue`. */
 export async function logInToken(token: string): Promise<void> {
   const next = { name: "token", headers: { "X-Auth-Token": token.trim() } };
   await probe(next);

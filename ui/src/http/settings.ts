@@ -1,4 +1,4 @@
-// What the server wrote into the page, and who asks before anybody has logged in.
+// The settings that the server embeds in the page, and the identity before a log-in.
 
 export type Auth =
   | { mode: "basic"; passwords: boolean }
@@ -10,7 +10,7 @@ export interface Settings {
   auth: Auth;
 }
 
-/** What the server wrote into the page. */
+/** Reads the embedded settings. */
 export function settingsOf(page: Document): Settings {
   const text = page.querySelector('meta[name="gnudi"]')?.getAttribute("content") ?? "";
   try {
@@ -27,7 +27,7 @@ export interface Identity {
   headers: Record<string, string>;
 }
 
-/** Without passwords a name is enough, and this one sees everything. */
+/** Without passwords a name suffices; this one may see everything. */
 const FIRST_USER = "admin";
 
 export const firstIdentity = (): Identity | null => {

@@ -1,8 +1,8 @@
-// Addresses of requests.
+// URLs of requests.
 
 export type Query = Record<string, string | number | string[] | null | undefined>;
 
-/** The path of a request below the page's own place, so that any prefix is kept. */
+/** The URL of a path relative to the page, which keeps any path prefix. */
 export function urlOf(path: string, query: Query = {}): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {

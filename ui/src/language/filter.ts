@@ -1,4 +1,4 @@
-// The language of filters, as far as somebody who types it needs help.
+// The filter language, as far as completion and error marking need it.
 
 import type { Mistake } from "./problem";
 
@@ -33,7 +33,7 @@ function kindOf(word: string): Token["kind"] {
 
 const isComparison = (token: Token | undefined): boolean => token?.kind === "operator" && !JOINERS.includes(token.text.toLowerCase()) && !["null", "true", "false"].includes(token.text.toLowerCase());
 
-/** A word before a comparison is an attribute. */
+/** Checks that words before comparisons are attributes, and that brackets and quotes match. */
 export function check(text: string, attributes: string[]): Mistake[] {
   const tokens = tokensOf(text);
   const mistakes: Mistake[] = [];
@@ -56,7 +56,7 @@ export interface Wanted {
   kind: "attribute" | "operator" | "value" | "joiner";
   word: string;
   from: number;
-  /** Of what the value is. */
+  /** The attribute that the value is compared with. */
   attribute?: string;
 }
 

@@ -1,4 +1,4 @@
-// The language of operations, as far as somebody who types it needs help: what is wrong, and what may come next.
+// The language of operations, as far as completion and error marking need it.
 
 import type { Mistake } from "./problem";
 
@@ -29,7 +29,7 @@ export function tokensOf(text: string): Token[] {
   return tokens;
 }
 
-/** What is surely wrong; the rest is the server's to say. */
+/** Finds certain errors; the server reports the rest. */
 export function check(text: string): Mistake[] {
   const tokens = tokensOf(text);
   const mistakes: Mistake[] = [];
@@ -41,7 +41,7 @@ export function check(text: string): Mistake[] {
     if (token.kind === "text" && (token.text.length < 2 || !token.text.endsWith(token.text[0] as string))) {
       mistakes.push({ message: "The quotation mark is not closed", from: token.from, to: token.to });
     }
-    // A list of metrics has parentheses of its own: (metric (ID mean) (ID mean)).
+    // A list of metrics has nested parentheses: (metric (ID mean) (ID mean)).
     const isHead = before?.kind === "(" && token.kind === "word" && !isInMetric(tokens, at);
     if (isHead && !NAMES.has(token.text)) mistakes.push({ message: `There is no operation “${token.text}”`, from: token.from, to: token.to });
   });
@@ -49,7 +49,7 @@ export function check(text: string): Mistake[] {
   return mistakes;
 }
 
-/** The heads of the forms around a place, the innermost last, each with the number of operands before the place. */
+/** The forms around a position, innermost last: their heads, and the number of operands before the position. */
 function around(tokens: Token[]): { head: string; operands: number }[] {
   const stack: { head: string; operands: number }[] = [];
   tokens.forEach((token, at) => {
@@ -71,12 +71,12 @@ const isInMetric = (tokens: Token[], at: number): boolean => around(tokens.slice
 
 export interface Wanted {
   kind: "operation" | "metric" | "method" | "aggregate" | "nothing";
-  /** What is typed of it so far, and where that begins. */
+  /** The incomplete word, and where it begins. */
   word: string;
   from: number;
 }
 
-/** What the word at the place may be. */
+/** What kind of word may stand at the position. */
 export function wantedAt(text: string, place: number): Wanted {
   const tokens = tokensOf(text.slice(0, place));
   const last = tokens[tokens.length - 1];

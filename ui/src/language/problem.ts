@@ -1,13 +1,13 @@
-// A mistake in a text that somebody types: what, and where.
+// A mistake in a text, with its position.
 
 export interface Mistake {
   message: string;
-  /** In characters; `to` is behind the last one. */
+  /** In characters; `to` is exclusive. */
   from: number;
   to: number;
 }
 
-/** Where a server's message points to: at a character that it names, or at a word of the text that it quotes. */
+/** The position in a server's error text: a character that it names, or a word of the text that it quotes. */
 export function mistakeOf(message: string, text: string): Mistake {
   const at = /\(at char (\d+)\)/.exec(message);
   const shown = message.replace(/\s*\(at char \d+\)(, \(line:\d+, col:\d+\))?/, "");
@@ -26,7 +26,7 @@ export function mistakeOf(message: string, text: string): Mistake {
   return { message: shown, from: 0, to: text.length };
 }
 
-/** Words of messages that say nothing about the place. */
+/** Common words of error texts, which are no quotes. */
 const COMMON = new Set(["metric", "the", "has", "not", "and", "for", "operation", "operations", "resource", "type", "attribute", "mean"]);
 
 function wordAt(text: string, word: string): number {

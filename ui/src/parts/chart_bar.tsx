@@ -1,4 +1,4 @@
-// What can be chosen for all charts of a view: aggregate, resolution, band, another time beside it, marking.
+// The settings for all charts of a view: aggregate, resolution, band, comparison with the past, marking.
 
 import type { ComponentChildren } from "preact";
 import { type Metric, grainsOf } from "../api/types";
@@ -11,7 +11,7 @@ interface ChartBarProps {
   metrics: Metric[];
   isMarking: boolean;
   onMarking: (isMarking: boolean) => void;
-  /** The granularity in use, where one stands for all. */
+  /** The granularity in use, if all charts share one. */
   grain?: number;
   children?: ComponentChildren;
 }

@@ -1,4 +1,4 @@
-// What a chart shows, as files and as a command.
+// A chart's data as files, and its request as a shell command.
 
 import { identity, settings } from "../http/session";
 import type { Options } from "../http/client";
@@ -13,7 +13,7 @@ export interface Named {
 
 const time = (seconds: number): string => new Date(Math.round(seconds * 1000)).toISOString();
 
-/** One row for each time, one column for each series. */
+/** A row per time, a column per series. */
 export function csvOf(all: Named[]): string {
   const { times, columns } = joined(all.map((series) => series.columns));
   const rows = [["time", ...all.map(({ label }) => label)].map(quoted)];
@@ -24,7 +24,7 @@ export function csvOf(all: Named[]): string {
   return `${rows.map((row) => row.join(",")).join("\r\n")}\r\n`;
 }
 
-/** A cell that begins like a formula is one to spreadsheets: the apostrophe keeps it a text. */
+/** Quotes a cell. Spreadsheets execute cells that begin like a formula; the apostrophe prevents that. */
 function quoted(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
@@ -46,15 +46,15 @@ export function save(name: string, data: Blob): void {
   window.setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** What the server was asked for what is shown. */
-export interface Asked {
+/** The request for the shown data. */
+export interface RequestLine {
   method: string;
   path: string;
   options?: Options;
 }
 
-/** The request as a command for a shell. It asks for the password, and takes the token from the environment. */
-export function curlOf({ method, path, options = {} }: Asked): string {
+/** The request as a shell command. It prompts for the password, and reads the token from the environment. */
+export function curlOf({ method, path, options = {} }: RequestLine): string {
   const url = new URL(urlOf(path, options.query), document.baseURI).href;
   const words = ["curl", "-sS", ...authWords()];
   if (method !== "GET") words.push("-X", method);

@@ -1,4 +1,4 @@
-// Says that the server does not answer, until it does; the page keeps what it has.
+// A banner while the server is unreachable; the page keeps its content.
 
 import { useCell } from "../state/cell";
 import { goneSince } from "../http/client";

@@ -1,4 +1,4 @@
-// The top of the page: where to go, what to search for, which time is shown, who looks.
+// The header: navigation, search, range of time, user.
 
 import { logOut, identity, settings } from "../http/session";
 import { linkTo, useAddress } from "../state/address";

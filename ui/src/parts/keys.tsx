@@ -1,4 +1,4 @@
-// What the keyboard does everywhere, and the list of it.
+// Keyboard shortcuts of all views, and their help dialog.
 
 import { useEffect, useRef } from "preact/hooks";
 import { settings } from "../http/session";
@@ -28,7 +28,7 @@ export function useKeys(onHelp: () => void): void {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
-      // A dialog that was just closed keeps the focus until the next frame: its keys are the page's again.
+      // A closed dialog keeps the focus until the next frame; its keys already belong to the page.
       if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog[open], [contenteditable]")) return;
       if (event.key === "?") onHelp();
       const found = KEYS.find(([key]) => key === event.key || (key === "+" && event.key === "="));

@@ -1,4 +1,5 @@
-// Several series in one chart, with a legend whose entries can be hidden. Of very many the largest are drawn, and it is said.
+// Several series in one chart, with a legend that hides entries. Of too many, only the largest are drawn, and
+// a note says so.
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import { type Line, Plot, type Values } from "../chart/plot";
@@ -18,7 +19,7 @@ export interface Series {
   grain: number;
 }
 
-/** Lines that a person can still tell apart, with the eye on the pointer. */
+/** The most lines that remain distinguishable. */
 export const LINES_MAX = 40;
 
 interface ManyLinesProps {
@@ -27,7 +28,7 @@ interface ManyLinesProps {
   unit: string | null;
   height: number;
   label: string;
-  /** How many there are, where `series` is a choice of them already. */
+  /** The number of all series, if `series` is a subset. */
   total?: number;
   mark?: Range | null;
   isLogarithmic?: boolean;
@@ -50,7 +51,7 @@ export function ManyLines({ series, range, unit, height, label, total = series.l
     if (!next.delete(key)) next.add(key);
     setHidden(next);
   };
-  const tell = ({ time, values }: Values) => {
+  const showValues = ({ time, values }: Values) => {
     lines.forEach(([key], at) => {
       const place = readout.current?.querySelector(`[data-key="${CSS.escape(key)}"] output`);
       const columns = lines[at]?.[1].columns.values;
@@ -75,7 +76,7 @@ export function ManyLines({ series, range, unit, height, label, total = series.l
         onZoom={show}
         onMark={(window) => change(markChange(window))}
         onWheel={zoom}
-        onCursor={tell}
+        onCursor={showValues}
       />
       <ul class="legend" ref={readout}>
         {chosen.map(({ key, label: name, columns }, at) => (
@@ -103,7 +104,7 @@ function largest(series: Series[]): Series[] {
   return [...series].sort((a, b) => (height.get(b) as number) - (height.get(a) as number)).slice(0, LINES_MAX);
 }
 
-/** The numbers behind a chart, for those who would rather read them, or hear them. */
+/** A chart's values as a table, for screen readers among others. */
 export function Table({ series, unit }: { series: Series[]; unit: string | null }) {
   const ROWS_MAX = 200;
   const shown = series.slice(0, 8);

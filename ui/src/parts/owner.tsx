@@ -1,11 +1,11 @@
-// The resource that a metric belongs to, by the name that people know.
+// The display name of a metric's resource.
 
 import { useEffect, useState } from "preact/hooks";
 import { lookUp, nameOf } from "../api/resources";
 import type { Resource } from "../api/types";
 import { linkTo } from "../state/address";
 
-/** `null` until it is known. */
+/** `null` while loading. */
 function useOwner(id: string | null): Resource | null {
   const [resource, setResource] = useState<Resource | null>(null);
   useEffect(() => {
@@ -18,7 +18,7 @@ function useOwner(id: string | null): Resource | null {
   return resource;
 }
 
-/** As a link. */
+/** With a link. */
 export function Owner({ id }: { id: string | null }) {
   const resource = useOwner(id);
   if (!id) return null;
@@ -26,7 +26,7 @@ export function Owner({ id }: { id: string | null }) {
   return <a class="owner" href={linkTo(["resources", type, id])}>{resource ? nameOf(resource) : id.slice(0, 8)}</a>;
 }
 
-/** Beside what has a link already. */
+/** Without a link, for use inside another one. */
 export function OwnerName({ id }: { id: string }) {
   const resource = useOwner(id);
   return <b class="owner">{resource ? nameOf(resource) : id.slice(0, 8)} · </b>;

@@ -1,4 +1,4 @@
-// What went wrong, at the place where it did.
+// An error message in its context.
 
 export function Problem({ text, onRetry }: { text: string; onRetry?: () => void }) {
   return (

@@ -1,4 +1,4 @@
-// Which time is shown: the last so long, or from one moment to another; and whether it moves on.
+// The menu for the range of time: relative or absolute, live or not.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatTime, localInput } from "../series/format";

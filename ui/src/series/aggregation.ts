@@ -1,6 +1,6 @@
-// Which of a policy's aggregates a chart shows.
+// Chooses the aggregates that a chart shows.
 
-/** What stands for a series if there is no other wish: the first of these that the policy has. */
+/** The default aggregate: the first of these that the policy has. */
 const PREFERRED = ["mean", "last", "max", "sum", "median", "min", "first", "count"];
 
 export function mainMethod(methods: string[], wished: string | null = null): string {
@@ -16,7 +16,7 @@ export interface Band {
 
 const percent = (method: string): number => Number(/^(\d+(?:\.\d+)?)pct$/.exec(method)?.[1] ?? NaN);
 
-/** The bands that stored aggregates make: extremes, then percentiles from the outer to the inner. */
+/** The bands among the stored aggregates: min to max, then percentiles from outer to inner. */
 export function bandsOf(methods: string[]): Band[] {
   const bands: Band[] = [];
   if (methods.includes("min") && methods.includes("max")) bands.push({ low: "min", high: "max", label: "min to max" });

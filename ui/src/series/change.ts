@@ -1,4 +1,4 @@
-// How much a series changed in a window, against the time before it.
+// Scores how much a series changed in a window, compared with the time before.
 
 import type { Columns } from "./columns";
 import type { Range } from "./range";
@@ -9,21 +9,22 @@ export interface Change {
   within: number | null;
 }
 
-/** What a window is compared with: so many times its length, just before it. */
+/** The length of the baseline before the window, in lengths of the window. */
 export const BASELINE_LENGTHS = 4;
 
 export const baselineOf = ({ from, to }: Range): Range => ({ from: from - (to - from) * BASELINE_LENGTHS, to: from });
 
-/** Noise of a series that stays as it is comes to less. */
+/** Changes below this are noise. */
 const SCORE_MIN = 0.3;
 
-/** `null` where nothing can be said: no points at all, or no change. */
+/** `null` without points or without a change. */
 export function changeOf(columns: Columns, mark: Range): Change | null {
   const before = valuesIn(columns, baselineOf(mark));
   const within = valuesIn(columns, mark);
   const [meanBefore, meanWithin] = [mean(before), mean(within)];
   if (meanBefore === null && meanWithin === null) return null;
-  // What begins or ends in the window has changed, but by how much nobody can say: behind large changes, before small ones.
+  // A series that begins or ends in the window has no measurable change: sort it after large changes, before
+  // small ones.
   if (meanBefore === null || meanWithin === null) return { score: 1, before: meanBefore, within: meanWithin };
   const distance = distanceOf(before, within);
   const spread = deviation(before, meanBefore) + 0.05 * Math.abs(meanBefore) + 1e-12;
@@ -45,7 +46,7 @@ const mean = (values: number[]): number | null => (values.length ? values.reduce
 const deviation = (values: number[], middle: number): number =>
   Math.sqrt(values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / values.length);
 
-/** Of Kolmogorov and Smirnov: how far the two distributions are apart at most, from 0 to 1. */
+/** The Kolmogorov-Smirnov distance: the maximum difference of the two distribution functions, from 0 to 1. */
 function distanceOf(one: number[], other: number[]): number {
   const [a, b] = [[...one].sort((x, y) => x - y), [...other].sort((x, y) => x - y)];
   let [i, j, farthest] = [0, 0, 0];

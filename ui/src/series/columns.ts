@@ -1,4 +1,4 @@
-// A series as columns: times in seconds, ascending, and values. `null` is a gap in the line.
+// A series as columns: ascending times in seconds, and values. `null` is a gap in the line.
 
 import type { Measure } from "../api/types";
 
@@ -12,7 +12,7 @@ export const EMPTY: Columns = { times: [], values: [] };
 const known = new Map<string, number>();
 const KNOWN_MAX = 100_000;
 
-/** Seconds of the API's times, which repeat from series to series. */
+/** Parses a time to seconds; cached, since times repeat across series. */
 export function secondsOfTime(text: string): number {
   let seconds = known.get(text);
   if (seconds === undefined) {
@@ -23,7 +23,7 @@ export function secondsOfTime(text: string): number {
   return seconds;
 }
 
-/** The series of an answer mostly have the same times: whose are read already, and as what. */
+/** The last parsed series: those of a response mostly have the same times. */
 let lastRead: { measures: Measure[]; times: number[] } = { measures: [], times: [] };
 
 function hasTimesOf(measures: Measure[], other: Measure[]): boolean {
@@ -45,10 +45,10 @@ export function columnsOf(measures: Measure[]): Columns {
   return { times, values };
 }
 
-/** A step so many times the usual one is a gap. */
+/** A step longer than this many usual ones is a gap. */
 const GAP_STEPS = 2.5;
 
-/** The usual distance of points: the median of the last ones. */
+/** The usual step: the median of the last ones. */
 export function usualStep(times: number[], grain: number): number {
   const steps: number[] = [];
   for (let at = Math.max(1, times.length - 200); at < times.length; at++) steps.push((times[at] as number) - (times[at - 1] as number));
@@ -61,7 +61,7 @@ function hasGap(times: number[], longest: number): boolean {
   return false;
 }
 
-/** The columns with a `null` in each gap. */
+/** Inserts a `null` into each gap. */
 export function withGaps({ times, values }: Columns, grain: number): Columns {
   const longest = usualStep(times, grain) * GAP_STEPS;
   if (!hasGap(times, longest)) return { times, values };
@@ -78,12 +78,12 @@ export function withGaps({ times, values }: Columns, grain: number): Columns {
   return out;
 }
 
-/** Units of what is counted since some start; with no unit a longer proof is asked for. */
+/** Units of counters; without a unit more growth is required. */
 const COUNTED = new Set(["B", "byte", "packet", "request", "ns", "error", "operation", "event"]);
 const GROWTH_MIN = 2;
 const GROWTH_MIN_WITHOUT_UNIT = 20;
 
-/** Whether the series only ever grows, as counters of bytes since the start do, and so is of use as a rate only. */
+/** Whether the series is a counter, such as bytes since start, which is useful only as a rate. */
 export function isCounter({ values }: Columns, unit: string | null): boolean {
   if (unit && !COUNTED.has(unit)) return false;
   let [grown, resets, before] = [0, 0, null as number | null];
@@ -91,7 +91,7 @@ export function isCounter({ values }: Columns, unit: string | null): boolean {
     if (now == null) continue;
     if (before !== null && now > before) grown += 1;
     if (before !== null && now < before) {
-      if (now > before / 10) return false; // A counter that begins anew begins near nought.
+      if (now > before / 10) return false; // A reset counter starts near zero.
       resets += 1;
     }
     before = now;
@@ -99,7 +99,7 @@ export function isCounter({ values }: Columns, unit: string | null): boolean {
   return grown >= (unit ? GROWTH_MIN : GROWTH_MIN_WITHOUT_UNIT) && resets <= grown / 20;
 }
 
-/** The change a second from point to point; `null` where a counter began anew. */
+/** The change per second between points; `null` at a reset. */
 export function rate({ times, values }: Columns): Columns {
   const out: Columns = { times: [], values: [] };
   for (let at = 1; at < times.length; at++) {
@@ -116,7 +116,7 @@ export function shifted({ times, values }: Columns, seconds: number): Columns {
   return { times: times.map((time) => time + seconds), values };
 }
 
-/** New points behind old ones; those of the same time replace them, and what is before `from` goes. */
+/** Appends new points, which replace old ones at the same times; drops those before `from`. */
 export function appended(old: Columns, next: Columns, from: number): Columns {
   const first = next.times[0];
   let keep = old.times.length;
@@ -135,7 +135,7 @@ export interface Joined {
   columns: (number | null | undefined)[][];
 }
 
-/** Several series on all their times; `undefined` where one has no point, which is no gap in its line. */
+/** Several series on the union of their times; `undefined` where one has no point, which is no gap. */
 export function joined(all: Columns[]): Joined {
   const only = all.find(({ times }) => times.length > 0);
   if (only && all.every(({ times }) => times.length === 0 || haveSameTimes(times, only.times))) {

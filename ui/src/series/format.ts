@@ -1,13 +1,13 @@
-// Numbers and times as people read them.
+// Formats numbers and times for display.
 
 const LARGE = ["", "k", "M", "G", "T", "P", "E"];
 const SMALL = ["", "m", "µ", "n"];
 
-/** Units of bytes, in bytes: they are shown by what fits. */
+/** Units of bytes; values are shown with the best-fitting prefix. */
 const BYTES: Record<string, number> = { B: 1, byte: 1, bytes: 1, KB: 1024, KiB: 1024, kB: 1000, MB: 1024 ** 2, MiB: 1024 ** 2, GB: 1024 ** 3, GiB: 1024 ** 3 };
 const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/** Three significant digits are what the eye takes. */
+/** Formats three significant digits by default. */
 function digits(value: number, count = 3): string {
   if (value === 0) return "0";
   const magnitude = Math.floor(Math.log10(Math.abs(value)));
@@ -25,7 +25,7 @@ function scaled(value: number, base: number, names: string[]): [number, string] 
 
 export const isBytes = (unit: string | null): boolean => splitUnit(unit)[0] in BYTES;
 
-/** The value with its unit. */
+/** Formats a value with its unit. */
 export function format(value: number | null | undefined, unit: string | null = null, count = 3): string {
   if (value == null || Number.isNaN(value)) return "–";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
@@ -57,7 +57,7 @@ export const perSecond = (unit: string | null): string => `${unit ?? ""}/s`;
 
 const two = (number: number): string => String(number).padStart(2, "0");
 
-/** Local time, as long as needed: seconds where they matter. */
+/** Formats a local time; shows seconds only if they are not zero. */
 export function formatTime(seconds: number, withDay = true): string {
   const date = new Date(seconds * 1000);
   const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
@@ -65,7 +65,7 @@ export function formatTime(seconds: number, withDay = true): string {
   return withDay ? `${day} ${time}` : time;
 }
 
-/** The value of an `<input type=datetime-local>`. */
+/** Formats a value for `<input type=datetime-local>`. */
 export function localInput(seconds: number): string {
   const date = new Date(seconds * 1000);
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;

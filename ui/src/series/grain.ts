@@ -1,12 +1,12 @@
-// Which of a policy's granularities a chart asks for.
+// Chooses the granularity that a chart requests.
 
 import type { Grain } from "../api/types";
 import type { Range } from "./range";
 
-/** Points that a pixel may stand for: lines are still exact to the eye, and sparse series keep what they have. */
+/** The maximum density: lines still look exact, and sparse series keep all points. */
 const POINTS_PER_PIXEL = 3;
 
-/** The finest that is kept for so long and makes no more points than pixels can show; else the longest kept. */
+/** The finest granularity that is kept for the range and within the density; else the coarsest kept for it; else the one kept longest. */
 export function chooseGrain(grains: Grain[], range: Range, pixels: number, now: number): number {
   const span = range.to - range.from;
   const age = now - range.from;

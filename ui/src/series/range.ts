@@ -1,4 +1,4 @@
-// Ranges of time: the last so long, up to now, or from one moment to another.
+// Ranges of time: relative to now, or absolute.
 
 export interface Range {
   /** Seconds since 1970. */
@@ -6,12 +6,12 @@ export interface Range {
   to: number;
 }
 
-/** How much is shown, as the address says it. */
+/** The range as written in the address. */
 export type Span = { last: number } | Range | "auto";
 
 const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
 
-/** Seconds of `15m`, `1h`, `2d`; `null` for what is none. */
+/** Parses `15m`, `1h`, `2d` to seconds; `null` if invalid. */
 export function secondsOfShort(text: string): number | null {
   const found = /^(\d+(?:\.\d+)?)\s*([smhdw])$/.exec(text.trim());
   return found ? Number(found[1]) * (UNITS[found[2] ?? ""] ?? NaN) : null;
@@ -37,16 +37,16 @@ export function inWords(seconds: number): string {
   return `${Number(seconds.toFixed(3))} seconds`;
 }
 
-/** In the largest unit of which there are two at least, without a fraction. */
+/** Rounded, in the largest unit that gives at least two. */
 export function roughly(seconds: number): string {
   const [length, word] = WORDS.find(([one]) => seconds >= one * 2) ?? [1, "second"];
   return `${Math.round(seconds / length)} ${word}s`;
 }
 
-/** What the menu offers. */
+/** The ranges in the menu. */
 export const LASTS = [300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400, 30 * 86400, 365 * 86400];
 
-/** So many points of the finest granularity are shown at first: minutes where each second is kept, a day where every five minutes are. */
+/** The default range is this many points of the finest granularity: minutes for one second, a day for five minutes. */
 const POINTS_AT_FIRST = 300;
 
 export function lastFor(finestSeconds: number): number {
@@ -62,7 +62,7 @@ export function spanOf(params: URLSearchParams): Span {
   return last ? { last } : "auto";
 }
 
-/** Seconds of ISO 8601 or of a number of seconds. */
+/** Parses ISO 8601, or a number of seconds. */
 export function momentOf(text: string | null): number | null {
   if (!text) return null;
   const number = Number(text);
@@ -70,7 +70,7 @@ export function momentOf(text: string | null): number | null {
   return Number.isFinite(seconds) ? seconds : null;
 }
 
-/** As the address has it: to the millisecond, without what is nought. */
+/** Formats for the address: to the millisecond, without trailing zeros. */
 export function printMoment(seconds: number): string {
   return new Date(Math.round(seconds * 1000)).toISOString().replace(/(:00)?\.000Z$/, "Z");
 }

@@ -1,4 +1,4 @@
-// A metric's points for a chart: fetched for the range, and while live only what has come since.
+// Loads a metric's points for a chart; while live, only new ones.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { measuresOf, type Found } from "../api/measures";
@@ -10,7 +10,7 @@ import type { Range } from "./range";
 
 export interface Loaded {
   found: Found | null;
-  /** Of what `found` is. */
+  /** The granularity of `found`. */
   grain: number;
   error: string | null;
   isLoading: boolean;
@@ -22,19 +22,19 @@ interface Work {
   isBusy: boolean;
 }
 
-/** `isWanted` is false while nobody sees the chart. */
+/** `isWanted` is false while the chart is not visible. */
 export function useColumns(id: string, methods: string[], grain: number, range: Range, isLive: boolean, isWanted = true): Loaded {
   const [loaded, setLoaded] = useState<Loaded>({ found: null, grain, error: null, isLoading: true });
   const work = useRef<Work>({ key: "", found: null, isBusy: false });
   const span = isLive ? `last ${Math.round(range.to - range.from)}` : `${range.from} ${range.to}`;
   const returned = useCell(returns);
   const key = `${id}|${methods.join(",")}|${grain}|${span}`;
-  // Before the browser lays the page out, which takes as long as the answer.
+  // Before the browser's layout, which takes as long as the response.
   useLayoutEffect(() => {
     if (!isWanted || methods.length === 0) return;
     const state = work.current;
     const isSame = isLive && state.key === key;
-    if (isSame && state.isBusy) return; // The next tick asks for what this one would have.
+    if (isSame && state.isBusy) return; // The next tick loads these points, too.
     const isTail = isSame && state.found !== null;
     const own: Work = { key, found: isTail ? state.found : null, isBusy: true };
     work.current = own;
@@ -49,7 +49,7 @@ export function useColumns(id: string, methods: string[], grain: number, range: 
       },
       (error: unknown) => {
         own.isBusy = false;
-        // What was there stays to be seen: the top of the page says that the server is gone.
+        // Keep the old points: the banner already says that the server is unreachable.
         if (error instanceof GoneError && isTail) return;
         if (work.current === own) setLoaded((before) => ({ ...before, error: explain(error), isLoading: false }));
       },
@@ -58,7 +58,7 @@ export function useColumns(id: string, methods: string[], grain: number, range: 
   return loaded;
 }
 
-/** The last bucket may still grow; so may the one before, by points on their way. */
+/** Reload from the second last bucket on: late points may still change it. */
 function tailFrom(found: Found, range: Range, grain: number): number {
   const lasts = Object.values(found).map(({ times }) => times[times.length - 1] ?? range.from);
   return Math.max(range.from - grain, Math.min(...lasts) - grain);

@@ -1,4 +1,4 @@
-// What the page shows is in its address, behind the `#`: a link shows to others what I see, and the browser's own "back" goes back.
+// The page's state is in its address, after the `#`: links reproduce a view, and the browser's history works.
 
 import { Cell, useCell } from "./cell";
 import { type Address, parse, print } from "./hash";
@@ -13,7 +13,7 @@ window.addEventListener("hashchange", () => address.set(parse(location.hash)));
 
 export const useAddress = (): Address => useCell(address);
 
-/** The address with some parameters changed; `null` and empty texts leave one out. */
+/** The address with changed parameters; `null` and empty texts remove one. */
 export function changed(from: Address, changes: Changes, path = from.path): Address {
   const params = new URLSearchParams(from.params);
   for (const [name, value] of Object.entries(changes)) {
@@ -23,7 +23,7 @@ export function changed(from: Address, changes: Changes, path = from.path): Addr
   return { path, params };
 }
 
-/** Goes to an address. What changes with every key or click replaces the entry of the history. */
+/** Navigates to an address. Frequent changes (keys, clicks) replace the history entry. */
 export function go(to: Address, how: "push" | "replace" = "push"): void {
   const text = print(to);
   if (text === print(address.value)) return;
@@ -35,7 +35,7 @@ export function change(changes: Changes, how: "push" | "replace" = "push"): void
   go(changed(address.value, changes), how);
 }
 
-/** What stays when the view changes: the range of time, and what is live. */
+/** The parameters kept when the view changes: the range of time, and whether it is live. */
 const KEPT = ["last", "from", "to", "live"];
 
 /** The address of another view as a link's `href`. */

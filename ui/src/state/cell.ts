@@ -1,4 +1,4 @@
-// A value that components follow: the little state that is not in the address.
+// An observable value, for state that is not in the address.
 
 import { useEffect, useState } from "preact/hooks";
 
@@ -17,14 +17,14 @@ export class Cell<T> {
     for (const follower of [...this.followers]) follower(value);
   }
 
-  /** Calls back with each new value; the answer ends that. */
+  /** Calls back with each new value; returns a function that unsubscribes. */
   follow(follower: (value: T) => void): () => void {
     this.followers.add(follower);
     return () => this.followers.delete(follower);
   }
 }
 
-/** The cell's value; the component is drawn anew when it changes. */
+/** The cell's value; re-renders the component when it changes. */
 export function useCell<T>(cell: Cell<T>): T {
   const [value, setValue] = useState(() => cell.value);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// The part of the address behind the `#`, as text and taken apart.
+// Parses and prints the fragment of the address.
 
 export interface Address {
   /** The segments, decoded: `resource`, a type, an id. */
@@ -20,7 +20,7 @@ function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch {
-    return segment; // Somebody cut the link in the middle of a character.
+    return segment; // A truncated link may end within a character.
   }
 }
 

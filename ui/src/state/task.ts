@@ -1,7 +1,7 @@
-// Work in parts, so that the browser can draw and answer between them.
+// Splits work, so that the browser can draw and handle input in between.
 
-/** The next task of the browser's, without the delay that timers have. */
-export function aTask(): Promise<void> {
+/** Resolves in the browser's next task, without the delay of timers. */
+export function nextTask(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => {

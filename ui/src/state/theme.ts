@@ -1,4 +1,5 @@
-// Light or dark: as the system is, unless the user has chosen. The choice is the only thing that the page stores.
+// Light or dark theme: the system's, unless the user has chosen one. The choice is the only thing that the
+// page stores.
 
 import { Cell } from "./cell";
 
@@ -41,12 +42,12 @@ export function choose(next: Choice): void {
     if (next === "system") localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, next);
   } catch {
-    // Then it holds for this page only.
+    // Storage is forbidden: the choice lasts until the page is closed.
   }
   apply();
 }
 
-/** A colour of the style sheet. Charts ask for many, and the browser works each out anew. */
+/** A colour of the style sheet; cached, since each look-up makes the browser compute styles. */
 export function colour(name: string): string {
   let found = colours.get(name);
   if (found === undefined) {
@@ -58,5 +59,5 @@ export function colour(name: string): string {
 
 export const COLOURS = 10;
 
-/** The colour of the line with that number. */
+/** The colour of a line by its index. */
 export const lineColour = (at: number): string => colour(`line-${(at % COLOURS) + 1}`);

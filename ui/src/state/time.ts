@@ -1,14 +1,14 @@
-// The range of time that all charts show, and the clock that moves it while the page is live.
+// The range of time of all charts, and the clock that moves it while live.
 
 import { Cell } from "./cell";
 import { address, change } from "./address";
 import { goneSince } from "../http/client";
 import { type Range, printMoment, rangeOf, secondsOfShort, short, spanOf } from "../series/range";
 
-/** What is shown where the address does not say: set by a view once it knows what the store keeps. */
+/** The default range, if the address has none; set by views from the metrics' granularities. */
 export const autoSeconds = new Cell(900);
 
-/** How often charts look for new points, in ms. */
+/** How often charts load new points, in ms. */
 export const livePeriod = new Cell(2000);
 
 const now = () => Date.now() / 1000;
@@ -42,7 +42,7 @@ autoSeconds.follow(() => {
   if (spanOf(address.value.params) === "auto") update();
 });
 
-/** While the server does not answer it is asked less often. */
+/** The slower period while the server is unreachable. */
 const GONE_PERIOD_MS = 3000;
 
 function tick(): void {
@@ -55,7 +55,7 @@ document.addEventListener("visibilitychange", () => {
   if (isLive.value && !document.hidden) update();
 });
 
-/** Shows one range, from now on without moving. */
+/** Shows a fixed range; stops live mode. */
 export function show({ from, to }: Range): void {
   change({ from: printMoment(from), to: printMoment(to), last: null, live: null });
 }
@@ -67,7 +67,7 @@ export function showLast(seconds: number | null): void {
 const LENGTH_MIN_S = 2;
 const LENGTH_MAX_S = 20 * 365 * 86400;
 
-/** Around the middle, or around `at`. */
+/** Zooms around the middle, or around `at`. */
 export function zoom(factor: number, at?: number): void {
   const { from, to } = range.value;
   const length = Math.min(Math.max((to - from) * factor, LENGTH_MIN_S), LENGTH_MAX_S);
@@ -81,7 +81,7 @@ export function zoom(factor: number, at?: number): void {
   show({ from: start, to: start + length });
 }
 
-/** By so much of what is shown. */
+/** Moves by a fraction of the range. */
 export function pan(part: number): void {
   const { from, to } = range.value;
   const by = (to - from) * part;

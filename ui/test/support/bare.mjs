@@ -1,4 +1,4 @@
-// Charts without a page around them: what the browser and uPlot take for the same lines, from memory.
+// Charts without the page around them, from memory: the baseline of the browser and uPlot for the same lines.
 
 import http from "node:http";
 import { build } from "esbuild";
@@ -17,7 +17,7 @@ for (let number = 0; number < count; number++) {
 }`;
 const HTML = '<!doctype html><html lang="en"><meta charset="utf-8"><title>bare</title><link rel="icon" href="data:,"><body><script type="module" src="bare.js"></script>';
 
-/** A server of a page with as many charts as its address says (`?charts=100`). */
+/** Serves a page with as many charts as its URL says (`?charts=100`). */
 export async function bareCharts() {
   const ui = new URL("../..", import.meta.url).pathname;
   const { outputFiles } = await build({ stdin: { contents: SCRIPT, resolveDir: ui }, bundle: true, minify: true, write: false, format: "esm", logLevel: "error" });

@@ -1,4 +1,4 @@
-// A real browser: Debian's chromium, driven over its own protocol.
+// A real browser: Debian's chromium, driven by its own protocol.
 
 import { accessSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { chromium } from "playwright-core";
 
 const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
-/** Pictures of what the tests saw, for people to look at. */
+/** Screenshots of the tests, for inspection. */
 const PICTURES = new URL("../../../target/page/", import.meta.url).pathname;
 
 function executable() {
@@ -22,10 +22,10 @@ function executable() {
   return found;
 }
 
-/** Root has no other choice than to leave out chromium's own sandbox. */
+/** Chromium's own sandbox does not work as root. */
 export const launch = () => chromium.launch({ executablePath: executable(), args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
 
-/** A page that fails the test on any error, refused script or request to elsewhere. */
+/** A page that fails the test on any error, blocked script or request to another origin. */
 export async function open(browser, url, options = {}) {
   const { width = 1280, height = 800, scheme = "light", mayFail = false, permissions = [], motion = "reduce" } = options;
   const context = await browser.newContext({
@@ -50,7 +50,7 @@ export async function open(browser, url, options = {}) {
   return page;
 }
 
-/** The page as it lies in a folder, in place of the binary's: for work on it, without compiling. */
+/** Serves the page's files from a folder instead of the binary: for work on it without compiling. */
 async function serveFrom(folder, context) {
   const types = { js: "text/javascript", css: "text/css", svg: "image/svg+xml", txt: "text/plain" };
   await context.route(/\/page\/[\w.-]+$/, (route) => {
@@ -76,12 +76,12 @@ export async function picture(page, name) {
   await page.screenshot({ path: join(PICTURES, `${name}.png`) });
 }
 
-/** How many charts on the page have a line drawn. */
+/** The number of charts with a drawn line. */
 export const drawn = (page) =>
   page.evaluate(() => [...document.querySelectorAll(".plot canvas")].filter((canvas) => {
     const { width, height } = canvas;
     const { data } = canvas.getContext("2d").getImageData(0, 0, width, Math.floor(height * 0.75));
-    // Saturated pixels are lines; grid and texts are grey.
+    // Saturated pixels are lines; the grid and texts are grey.
     for (let at = 0; at < data.length; at += 4) {
       const [red, green, blue, alpha] = [data[at], data[at + 1], data[at + 2], data[at + 3]];
       if (alpha > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60) return true;

@@ -1,4 +1,5 @@
-// A small cloud: instances with attributes and revisions, and two days of measures, the same in each run but for their times.
+// A small cloud: instances with attributes and revisions, and two days of measures; the same in each run
+// except for the times.
 
 export const MINUTE = 60;
 const DAY = 86400;
@@ -15,7 +16,7 @@ export const POLICY = {
   aggregation_methods: ["mean", "min", "max", "count", "std", "5pct", "95pct"],
 };
 
-/** Numbers that look like chance, the same each time. */
+/** A seeded pseudo-random generator. */
 function generator(seed) {
   let state = seed;
   return () => {
@@ -24,14 +25,14 @@ function generator(seed) {
   };
 }
 
-/** The value of an instance's cpu at a time: a daily wave, noise, and in one instance an incident an hour ago. */
+/** The CPU usage of an instance at a time: a daily wave, noise, and in one instance an incident an hour ago. */
 function cpu(instance, seconds, now, random) {
   const wave = 30 + 20 * Math.sin((2 * Math.PI * (seconds % DAY)) / DAY + instance);
   const incident = instance === 2 && seconds > now - 3600 && seconds < now - 2400 ? 45 : 0;
   return Math.min(100, Math.max(0, wave + incident + 8 * (random() - 0.5)));
 }
 
-/** `everyS`: seconds from measure to measure. Answers what was made. */
+/** `everyS`: seconds between measures. Returns what was created. */
 export async function fillCloud(server, { instances = 6, days = 2, everyS = MINUTE, now = Math.floor(Date.now() / 1000) } = {}) {
   await server.post("v1/archive_policy", POLICY);
   await server.post("v1/resource_type", {
@@ -70,7 +71,7 @@ export async function fillCloud(server, { instances = 6, days = 2, everyS = MINU
   return made;
 }
 
-/** Waits until nothing waits to be processed. */
+/** Waits until all measures are processed. */
 export async function folded(server) {
   for (;;) {
     const { storage } = await server.get("v1/status?details=false");

@@ -1,4 +1,4 @@
-// As much of Keystone as a log-in and a validation need, on a free port, open to every origin.
+// A minimal Keystone for log-in and validation, on a free port, open to every origin.
 
 import http from "node:http";
 
@@ -9,7 +9,7 @@ export class Keystone {
   constructor() {
     this.tokens = new Map();
     this.issued = 0;
-    /** Of the tokens of people. */
+    /** The lifetime of users' tokens. */
     this.lifetimeMs = 3_600_000;
   }
 
@@ -26,7 +26,7 @@ export class Keystone {
     await new Promise((done) => this.server.close(done));
   }
 
-  /** Of a gnudi that believes this Keystone. */
+  /** The configuration of a gnudi that uses this Keystone. */
   config() {
     return `[api]\nauth_mode = keystone\n[keystone_authtoken]\nauth_type = password\nauth_url = ${this.uri}\nwww_authenticate_uri = ${this.uri}
 username = gnudi\npassword = service\nuser_domain_name = Default\nproject_name = service\nproject_domain_name = Default\n`;

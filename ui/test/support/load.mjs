@@ -1,8 +1,8 @@
-// Modules of the page that know nothing of the browser, for tests without one.
+// Loads modules of the page that do not need a browser.
 
 import { build } from "esbuild";
 
-/** What the module `ui/src/<path>` exports. */
+/** The exports of the module `ui/src/<path>`. */
 export async function load(path) {
   const { outputFiles } = await build({
     entryPoints: [new URL(`../../src/${path}`, import.meta.url).pathname], bundle: true, write: false, format: "esm", target: "node18", logLevel: "error",

@@ -1,14 +1,14 @@
-// Stores with very many metrics, made by a few large requests.
+// Fills stores with very many metrics by a few large requests.
 
 import { POLICY } from "./data.mjs";
 
 const WORDS = ["cpu", "memory", "disk", "network", "vcpus", "ephemeral", "perf", "power"];
 const VERBS = ["usage", "util", "read.bytes", "write.bytes", "incoming.packets", "outgoing.packets", "latency", "errors"];
 
-/** Names of metrics of one resource: as different as a cloud's are. */
+/** The names of a resource's metrics, as varied as in a cloud. */
 const namesOf = (resource, count) => Array.from({ length: count }, (_, at) => `${WORDS[at % 8]}.${VERBS[(at >> 3) % 8]}.${resource % 50}.${at}`);
 
-/** `count` metrics of `count / each` resources. */
+/** Creates `count` metrics of `count / each` resources. */
 export async function fillMany(server, count, each = 200) {
   await server.post("v1/archive_policy", POLICY);
   const resources = Array.from({ length: count / each }, (_, at) => at);
@@ -22,7 +22,7 @@ export async function fillMany(server, count, each = 200) {
   }
 }
 
-/** So many metrics with so many points each, a minute apart, up to now; answers their ids. */
+/** Creates metrics with points one minute apart, up to now; returns their ids. */
 export async function fillCharts(server, metrics, points) {
   await server.post("v1/archive_policy", POLICY);
   const now = Math.floor(Date.now() / 60_000) * 60;

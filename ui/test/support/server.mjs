@@ -1,4 +1,4 @@
-// Servers under test: `gnudi serve` on a free port of the loopback, with requests to it.
+// Servers under test: `gnudi serve` on a free loopback port, and requests to it.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ const START_TIMEOUT_MS = 30_000;
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export class Server {
-  /** `hasHost`: collects this machine's own figures. */
+  /** `hasHost`: collects this machine's own metrics. */
   constructor({ prefix = "", config = "", hasHost = false } = {}) {
     this.folder = mkdtempSync(join(tmpdir(), "gnudi-page-"));
     this.prefix = prefix;
@@ -40,7 +40,7 @@ export class Server {
     }
   }
 
-  /** Ends it; `start` has it serve its data again, at the same address. */
+  /** Stops it; `start` serves its data again, at the same address. */
   async stop() {
     if (this.process.exitCode !== null) return;
     const ended = new Promise((done) => this.process.once("exit", done));

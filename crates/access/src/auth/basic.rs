@@ -1,5 +1,5 @@
-//! Basic authentication as Gnocchi's: the user's name counts, the password does not, unless there is a file of passwords;
-//! `admin` is the administrator.
+//! Basic authentication as in Gnocchi: only the user's name counts, unless there is a password file. `admin`
+//! is the administrator.
 
 use std::net::IpAddr;
 
@@ -16,12 +16,12 @@ use crate::{
     policy::Caller,
 };
 
-/// What a caller is told who names nobody.
+/// The error for a request without valid credentials.
 const NOBODY: &str = "Authentication is required: send a name and a password by HTTP's basic scheme";
-/// Not which of the two: who guesses must not learn which names there are.
+/// Does not say which of the two is wrong, so that nobody can probe for names.
 const WRONG: &str = "The name or the password is wrong";
 
-/// `peer`: who sent the headers, where that is known.
+/// `peer`: the client's address, if known.
 pub(super) async fn caller(
     headers: &HeaderMap,
     passwords: Option<&Passwords>,
@@ -41,13 +41,13 @@ fn refuse(detail: &'static str) -> AccessError {
     AccessError::Unknown { detail, challenge: Some(Challenge::Basic) }
 }
 
-/// Name and password that the headers carry; `None` also where nobody can have such a name.
+/// The name and password in the headers; `None` also for a name that cannot be stored.
 pub(super) fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     let found = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()).and_then(parse);
     found.filter(|(user, _)| is_storable(user))
 }
 
-/// Name and password of `Basic base64(name:password)`.
+/// Parses `Basic base64(name:password)`.
 fn parse(header: &str) -> Option<(String, Vec<u8>)> {
     let (scheme, credentials) = header.trim().split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -65,7 +65,7 @@ fn parse(header: &str) -> Option<(String, Vec<u8>)> {
     Some((String::from_utf8(decoded).ok()?, password))
 }
 
-/// RFC 4648, with padding; bits behind the last byte do not matter, as for Python.
+/// RFC 4648 with padding; like Python, ignores trailing bits of the last character.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
 
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_name_is_one_that_every_index_can_store() {
-        // 255 times `a`, and one more.
+        // 255 and 256 times `a`.
         let longest = "YWFh".repeat(85);
         assert_eq!(who(&format!("basic {longest}")), Some(("a".repeat(255), false)));
         assert_eq!(who(&format!("basic {longest}YQ==")), None);

@@ -1,6 +1,6 @@
-//! Callers who bring a token of Keystone's, as keystonemiddleware lets them in before Gnocchi.
+//! Authentication by Keystone tokens, as keystonemiddleware does it in front of Gnocchi.
 //!
-//! Headers that say who somebody is (`X-User-Id`, `X-Roles` ...) are never read: only the token counts.
+//! Identity headers (`X-User-Id`, `X-Roles` ...) are never read: only the token counts.
 
 use std::sync::Arc;
 
@@ -18,29 +18,30 @@ use crate::{
 };
 
 const USER_TOKEN: &str = "x-auth-token";
-/// Where a user's token may stand as well.
+/// An alternative header for a user's token.
 const STORAGE_TOKEN: &str = "x-storage-token";
 const SERVICE_TOKEN: &str = "x-service-token";
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// What a path is quoted without, as `WebOb` shows paths to keystonemiddleware.
+/// The characters that `WebOb` leaves unquoted in the paths that keystonemiddleware sees.
 const PATH_SAFE: &str = "/~!$&'()*+,;=:@";
 
-/// `[keystone_authtoken]`, as far as it concerns requests.
+/// The part of `[keystone_authtoken]` that concerns requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeystoneAuthOptions {
-    /// Where clients are sent who bring no valid token.
+    /// The URL in the `WWW-Authenticate` header of a 401.
     pub www_authenticate_uri: String,
-    /// One of these roles makes a token that of a service.
+    /// Any of these roles makes a token a service token.
     pub service_token_roles: Vec<String>,
-    /// Whether a token in `X-Service-Token` needs such a role.
+    /// Whether a token in `X-Service-Token` must have such a role.
     pub service_token_roles_required: bool,
-    /// Of this service, for the access rules of application credentials; where it is unset, none with rules are let in.
+    /// This service's type, for access rules of application credentials. If unset, credentials with rules are
+    /// refused.
     pub service_type: Option<String>,
 }
 
-/// Lets callers in by their tokens.
+/// Authenticates callers by their tokens.
 #[derive(Debug)]
 pub struct KeystoneAuth {
     validator: Validator,
@@ -55,15 +56,15 @@ impl KeystoneAuth {
         KeystoneAuth { validator, options, challenge, own }
     }
 
-    /// Where clients get their tokens.
+    /// The URL where clients get their tokens.
     pub fn www_authenticate_uri(&self) -> &str {
         &self.options.www_authenticate_uri
     }
 
-    /// Whom the token speaks for.
+    /// Authenticates the token's user.
     ///
     /// # Errors
-    /// 401 where there is none, or a void one, or one that may not make this request; 503 where Keystone does not tell.
+    /// 401 if the token is missing, invalid or not allowed this request; 503 if Keystone does not answer.
     pub(super) async fn caller(&self, parts: &Parts, now: Timestamp) -> Result<Caller, AccessError> {
         let headers = &parts.headers;
         let now = now.0.div_euclid(NANOSECONDS);
@@ -78,7 +79,7 @@ impl KeystoneAuth {
             Some(Service::OfRole) => self.validator.validate_passed_on(token, now).await,
             Some(Service::OfAnyRole) | None => self.validator.validate(token, now).await,
         };
-        let identity = found.map_err(|error| away(&error))?.ok_or_else(|| self.refuse())?;
+        let identity = found.map_err(|error| unavailable(&error))?.ok_or_else(|| self.refuse())?;
         let service_type = self.options.service_type.as_deref();
         if service.is_none() && !is_within_rules(&identity, service_type, &parts.method, parts.uri.path()) {
             return Err(self.refuse());
@@ -86,10 +87,11 @@ impl KeystoneAuth {
         Ok(caller_of(&identity))
     }
 
-    /// What a token in `X-Service-Token` is; one that is void, or lacks a role that it needs, refuses the request.
+    /// Validates the token in `X-Service-Token`. An invalid one, or one without a required role, refuses the
+    /// request.
     async fn service(&self, token: &str, now: i64) -> Result<Service, AccessError> {
         let found = self.validator.validate(token, now).await;
-        let identity = found.map_err(|error| away(&error))?.ok_or_else(|| self.refuse())?;
+        let identity = found.map_err(|error| unavailable(&error))?.ok_or_else(|| self.refuse())?;
         if self.options.service_token_roles.iter().any(|role| identity.has_role(role)) {
             Ok(Service::OfRole)
         } else if self.options.service_token_roles_required {
@@ -107,16 +109,16 @@ impl KeystoneAuth {
     }
 }
 
-/// Who has sent a request on.
+/// The kind of a service token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Service {
-    /// A service, whose users' tokens may have ended meanwhile.
+    /// It has a service role: the user's token may have expired in the meantime.
     OfRole,
     OfAnyRole,
 }
 
-/// The validator's log tells what is wrong; callers need not know.
-fn away(_: &KeystoneError) -> AccessError {
+/// Callers get no details; the validator logs them.
+fn unavailable(_: &KeystoneError) -> AccessError {
     AccessError::Unavailable("The Keystone service is temporarily unavailable.")
 }
 
@@ -125,11 +127,12 @@ fn token<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     Some(token)
 }
 
-/// Whether the access rules of an application credential, if there are any, let the request pass.
+/// Whether the access rules of an application credential allow the request; without rules they do.
 fn is_within_rules(identity: &Identity, service_type: Option<&str>, method: &Method, path: &str) -> bool {
     let Some(rules) = &identity.access_rules else { return true };
     let Some(service_type) = service_type else { return false };
-    // An encoded slash is a slash to a rule, but not to the router: let nobody play one off against the other.
+    // Rules treat an encoded slash as a slash, the router does not: refuse it, so that nobody can exploit the
+    // difference.
     if path.to_ascii_lowercase().contains("%2f") {
         return false;
     }

@@ -1,4 +1,4 @@
-//! Authentication: who calls. What the caller may do is `policy`'s question.
+//! Authentication. Authorization is in `policy`.
 
 pub mod basic;
 pub mod keystone;
@@ -17,21 +17,22 @@ pub use own::Own;
 pub use passwords::{Passwords, PasswordsError};
 pub use remoteuser::{RemoteUser, RemoteUserError};
 
-/// The name of the administrator where callers are known by their names alone.
+/// The administrator's name, in modes where the name is all that is known of a caller.
 const ADMIN: &str = "admin";
 
-/// How callers make themselves known (`[api] auth_mode`).
+/// The authentication method (`[api] auth_mode`).
 #[derive(Clone, Debug)]
 pub enum AuthMode {
-    /// HTTP's basic scheme. Without passwords any is right, as in Gnocchi, so that only a loopback address may be served.
+    /// HTTP basic authentication. Without a password file every password is accepted, as in Gnocchi; then
+    /// only a loopback address may be served.
     Basic { passwords: Option<Arc<Passwords>> },
-    /// A header that a proxy writes.
+    /// A header set by a trusted proxy.
     RemoteUser(Arc<RemoteUser>),
-    /// A token of Keystone's.
+    /// A Keystone token.
     Keystone(Arc<KeystoneAuth>),
 }
 
-/// The address at the other end of a request's connection: an extension of the request, where the mode asks for it.
+/// Request extension: the client's address, set if the mode needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
 
@@ -42,8 +43,8 @@ impl Default for AuthMode {
 }
 
 impl AuthMode {
-    /// Whether whoever reaches the port can be anybody: such a mode must not listen on other addresses than loopback,
-    /// unless the operator says so.
+    /// Whether callers can claim any identity. Such a mode may listen on loopback addresses only, unless the
+    /// operator overrides that.
     pub fn trusts_everybody(&self) -> bool {
         match self {
             AuthMode::Basic { passwords } => passwords.is_none(),
@@ -51,21 +52,21 @@ impl AuthMode {
         }
     }
 
-    /// Whether callers must make themselves known before anything else is said of a path, be it that there is no such thing:
-    /// in Gnocchi keystonemiddleware stands before all of version 1, and knows nothing of what lies behind.
+    /// Whether unauthenticated callers get 401 for every path of version 1, even for one that does not exist.
+    /// In Gnocchi keystonemiddleware stands in front of all of version 1.
     pub fn guards_version_1(&self) -> bool {
         matches!(self, AuthMode::Keystone(_))
     }
 
-    /// Whether it matters from where a request comes.
-    pub fn asks_for_peers(&self) -> bool {
+    /// Whether authentication depends on the client's address.
+    pub fn needs_peer(&self) -> bool {
         matches!(self, AuthMode::RemoteUser(_) | AuthMode::Basic { passwords: Some(_) })
     }
 
-    /// The caller of a request that came at `now`.
+    /// Authenticates the caller of a request received at `now`.
     ///
     /// # Errors
-    /// 401 where the headers name none, or with a wrong password; 503 where too many passwords wait to be checked, or
+    /// 401 if there are no credentials or they are wrong; 503 if the queue of password checks is full or
     /// Keystone does not answer.
     pub async fn caller(&self, parts: &Parts, now: Timestamp) -> Result<Caller, AccessError> {
         match self {
@@ -78,7 +79,7 @@ impl AuthMode {
         }
     }
 
-    /// Reads again what is in files when they change, and on SIGHUP. Returns at once where there is nothing to read again.
+    /// Reloads files on SIGHUP and when they change. Returns at once if there are none.
     pub async fn follow(&self) -> io::Result<()> {
         match self {
             AuthMode::Basic { passwords: Some(passwords) } => passwords.follow().await,
@@ -87,7 +88,7 @@ impl AuthMode {
     }
 }
 
-/// The caller of whom nothing is known but a name.
+/// A caller of whom only the name is known.
 fn named(user: String) -> Caller {
     let roles = if user == ADMIN { [ADMIN.to_owned()].into() } else { Caller::default().roles };
     Caller { user, roles, ..Caller::default() }

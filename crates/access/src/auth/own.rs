@@ -1,5 +1,5 @@
-//! The secret of this process: its own collectors call its API with it, as whomever they post for, whatever the mode. It is
-//! never written anywhere.
+//! A secret of this process. Its own collectors use it to call the API as any user, in every authentication
+//! mode. It is never written anywhere.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 use super::{basic, named};
 use crate::policy::Caller;
 
-/// A secret that nobody else knows.
+/// A secret that only this process knows.
 #[derive(Clone)]
 pub struct Own(String);
 
@@ -23,7 +23,7 @@ impl Own {
         Own(secret)
     }
 
-    /// Whether these bytes are the secret; how long that takes does not depend on how much of them is right.
+    /// Compares in constant time.
     pub(super) fn is(&self, password: &[u8]) -> bool {
         let secret = self.0.as_bytes();
         let difference =
@@ -31,7 +31,7 @@ impl Own {
         password.len() == secret.len() && !secret.is_empty() && difference == 0
     }
 
-    /// The caller whom one of this process' own collectors names, with this password, by HTTP's basic scheme.
+    /// The caller named by one of this process' own collectors, by basic authentication with this secret.
     pub fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         let (user, password) = basic::credentials(headers)?;
         self.is(&password).then(|| named(user))

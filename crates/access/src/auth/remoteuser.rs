@@ -1,7 +1,8 @@
-//! A proxy in front that has authenticated the user, and names it in a header. Whoever reaches the port could write that header, so
-//! that it counts only from the addresses of proxies that the operator has named.
+//! Authentication by a proxy in front, which names the user in a header. Clients could forge the header, so
+//! it is trusted only from configured proxy addresses.
 //!
-//! As in Gnocchi the name is all there is, and `admin` is the administrator. Gnocchi gets it from its web server, as `REMOTE_USER`.
+//! As in Gnocchi only the name is known, and `admin` is the administrator. Gnocchi reads `REMOTE_USER` of its
+//! web server.
 
 use std::net::IpAddr;
 
@@ -11,22 +12,22 @@ use hyper::{header::HeaderName, http::request::Parts};
 use super::{Own, Peer, named};
 use crate::{error::AccessError, policy::Caller};
 
-/// What a request is told that names no user. There is no scheme by which its sender could: the proxy does.
+/// The error without a user. It has no challenge: clients authenticate to the proxy.
 const NOBODY: &str =
     "Authentication is required: the request names no user, or does not come from the proxy in front";
 
-/// Why the options of `remoteuser` are refused.
+/// Why the options of `remoteuser` are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteUserError {
     #[error("`{0}` cannot be the name of a header")]
     Header(String),
     #[error("`{0}` is no address and no network, such as 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32")]
     Proxy(String),
-    #[error("there is no proxy: any caller could be anybody")]
+    #[error("no proxy is configured: callers could claim any name")]
     NoProxies,
 }
 
-/// Whom to trust, and which header has the name.
+/// The trusted proxies, and the name of the header.
 #[derive(Clone, Debug)]
 pub struct RemoteUser {
     header: HeaderName,
@@ -35,7 +36,7 @@ pub struct RemoteUser {
 }
 
 impl RemoteUser {
-    /// `header` is the name of the header, `proxies` are addresses and networks.
+    /// `proxies` are addresses and networks.
     pub fn new(header: &str, proxies: &[String], own: Own) -> Result<Self, RemoteUserError> {
         let header = header.parse().map_err(|_| RemoteUserError::Header(header.to_owned()))?;
         if proxies.is_empty() {
@@ -46,10 +47,10 @@ impl RemoteUser {
         Ok(RemoteUser { header, proxies: proxies.iter().map(network).collect::<Result<_, _>>()?, own })
     }
 
-    /// Whom the proxy names.
+    /// The user that the proxy names.
     ///
     /// # Errors
-    /// 401 where another than a proxy asks, or the proxy names nobody, several, or one whose name no index can store.
+    /// 401 if the request is not from a proxy, or does not name exactly one user with a storable name.
     pub(super) fn caller(&self, parts: &Parts) -> Result<Caller, AccessError> {
         let named_by_proxy = || {
             let Peer(peer) = parts.extensions.get()?;
@@ -57,7 +58,7 @@ impl RemoteUser {
                 return None;
             }
             let mut values = parts.headers.get_all(&self.header).iter();
-            // Latin-1, as WSGI has it.
+            // Latin-1, as in WSGI.
             let name: String = values.next()?.as_bytes().iter().map(|byte| char::from(*byte)).collect();
             let is_name = !name.is_empty() && is_storable(&name);
             (is_name && values.next().is_none()).then(|| named(name))
@@ -67,7 +68,7 @@ impl RemoteUser {
     }
 }
 
-/// The addresses that begin with the same bits.
+/// A network: addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     address: IpAddr,

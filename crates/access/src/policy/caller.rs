@@ -1,41 +1,41 @@
-//! Who calls, as authentication found out.
+//! An authenticated caller.
 
 use std::sync::Arc;
 
-/// What is known of a caller.
+/// Attributes of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// What things' creators are compared with: `user_id:project_id` of a token, or a name.
+    /// Compared with creators: `user_id:project_id` of a token, or a name.
     pub user: String,
-    /// Of the caller's token, as are the next two; callers by name have none of them.
+    /// This and the next two are from the token; callers by name have none of them.
     pub user_id: Option<String>,
     /// The project that the token is scoped to.
     pub project_id: Option<String>,
-    /// The domain that the token is scoped to, where that is no project.
+    /// The domain that the token is scoped to, if it is not scoped to a project.
     pub domain_id: Option<String>,
-    /// Names, as Keystone writes them; of callers by name, `admin` has the role of that name.
+    /// Role names, as Keystone writes them. Without a token, `admin` has the role `admin`.
     pub roles: Arc<[String]>,
 }
 
 impl Caller {
-    /// Whether the caller has a token: then lists show what belongs to its project. Callers by name have no projects, and
-    /// lists show them everybody's things, as Gnocchi's do.
+    /// Whether the caller has a token. Listings then show only its project's items. Callers by name have no
+    /// project; listings show them all items, as in Gnocchi.
     pub fn has_token(&self) -> bool {
         self.user_id.is_some()
     }
 
-    /// Whether the caller has the role, whatever its case.
+    /// Whether the caller has the role; ignores case.
     pub fn has_role(&self, role: &str) -> bool {
         self.roles.iter().any(|own| same_role(own, role))
     }
 
-    /// Whom limits are counted for: the project, or the user where there is none.
+    /// The key for quotas: the project, or the user without one.
     pub fn project(&self) -> &str {
         self.project_id.as_deref().unwrap_or(&self.user)
     }
 
-    /// Whether a value under this name is the text. A name that the caller's kind has not has no value, not even none: a
-    /// token without project owns nothing.
+    /// Whether the caller's attribute equals the text. An attribute that the caller lacks equals nothing, not
+    /// even `None`: a token without a project owns nothing.
     pub(super) fn has(&self, field: &[String], text: &str) -> bool {
         let [name] = field else { return false };
         let own = match name.as_str() {

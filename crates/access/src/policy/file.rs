@@ -1,6 +1,6 @@
-//! An operator's files of rules: YAML (or JSON, which is YAML) of rules by name, as `oslopolicy-sample-generator` writes them.
+//! Policy files: rules by name, in YAML or JSON, as `oslopolicy-sample-generator` writes them.
 //!
-//! A later file has the last word on a rule. Whatever is wrong names the file, the line and the rule.
+//! Later files override earlier ones. Every error names the file, the line and the rule.
 
 use std::{
     fmt,
@@ -20,13 +20,13 @@ use super::{
 };
 use crate::file::{self, FileError};
 
-/// How large a file may be.
+/// The maximum size of a file.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where rules are written.
+/// Where rules are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyFiles {
-    /// In the order in which they are read.
+    /// In reading order.
     pub files: Vec<PathBuf>,
     /// `[oslo_policy] policy_default_rule`.
     pub default_rule: String,
@@ -38,7 +38,7 @@ impl Default for PolicyFiles {
     }
 }
 
-/// Why files of rules are refused.
+/// Why policy files are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     #[error(transparent)]
@@ -49,7 +49,7 @@ pub enum PolicyError {
     Default { rule: String, problem: String },
 }
 
-/// A rule of a file.
+/// A rule in a file.
 struct Written {
     path: PathBuf,
     line: u64,
@@ -58,10 +58,10 @@ struct Written {
 }
 
 impl Policy {
-    /// Gnocchi's rules with those of the files in their place; and what of the files deserves a warning.
+    /// Gnocchi's default rules, overridden by those of the files; and warnings about the files.
     ///
     /// # Errors
-    /// What cannot be read, and what the language refuses.
+    /// Unreadable files and invalid rules.
     pub fn load(files: &PolicyFiles) -> Result<(Self, Vec<String>), PolicyError> {
         let mut written: Vec<Written> = Vec::new();
         for path in &files.files {
@@ -86,7 +86,7 @@ impl Policy {
     }
 }
 
-/// Rules that nobody asks, and references to rules that are not there.
+/// Warns of rules without effect, and of references to undefined rules.
 fn warnings(policy: &Policy, written: &[Written], default_rule: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let place =
@@ -115,7 +115,7 @@ fn warnings(policy: &Policy, written: &[Written], default_rule: &str) -> Vec<Str
     warnings
 }
 
-/// Whether names differ in case, spaces, colons and underscores only.
+/// Whether the names are equal except for case and punctuation.
 fn same_letters(one: &str, other: &str) -> bool {
     let letters =
         |text: &str| text.to_lowercase().replace(|character: char| !character.is_alphanumeric(), "");
@@ -135,10 +135,10 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Written>, PolicyError> {
     rules.map_or(Vec::new(), |rules| rules.0).into_iter().map(written).collect()
 }
 
-/// The rules of a file, in its order.
+/// The rules of a file, in order.
 struct Rules(Vec<(Spanned<String>, WrittenRule)>);
 
-/// What stands behind a rule's name; what is no rule is refused by whoever knows its name and line.
+/// A rule's value; an invalid one is refused later, with its name and line.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WrittenRule {
@@ -148,7 +148,7 @@ enum WrittenRule {
     Wrong(IgnoredAny),
 }
 
-/// What stands in the outer list.
+/// An item of the outer list.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Item {
@@ -170,7 +170,7 @@ impl WrittenRule {
 }
 
 impl Item {
-    /// Empty items of the outer list do not count.
+    /// The item's checks; empty items are ignored.
     fn checks(self) -> Vec<String> {
         match self {
             Item::Check(text) if text.is_empty() => Vec::new(),
@@ -257,7 +257,7 @@ mod tests {
                 "creator: rule:admin_or_creator\nadmin_or_creator: rule:creator\n",
                 "line 1, rule \"creator\": rules refer",
             ),
-            ("a: http://here/\n", "asks another server"),
+            ("a: http://here/\n", "calls an external server"),
             ("- a\n", "/0.yaml: "),
             ("a: b: c\n", "/0.yaml: "),
             ("a: \"@\"\na: \"!\"\n", "/0.yaml: "),

@@ -1,7 +1,7 @@
-//! Who may do what: one question, [`Policy::allows`], asked before every handler.
+//! Authorization: [`Policy::allows`] is checked before every handler.
 //!
-//! The rules are Gnocchi's, by its names and with its defaults ([`Rule`]); an operator's files override them one by one
-//! (`file`), in oslo.policy's language (`language`). What of a list a caller sees is `scope`'s.
+//! Rules have Gnocchi's names and defaults ([`Rule`]). An operator's files override single rules (`file`), in
+//! oslo.policy's language (`language`). `scope` decides which items of a listing a caller sees.
 
 mod caller;
 mod file;
@@ -22,19 +22,19 @@ pub use target::Target;
 #[derive(Clone, Debug)]
 pub struct Policy {
     program: Program,
-    /// By the number of the rule.
+    /// By the rule's discriminant.
     rules: Vec<Compiled>,
 }
 
-/// What is known of a rule beforehand.
+/// Properties of a rule, computed at load time.
 #[derive(Clone, Copy, Debug)]
 struct Compiled {
-    /// Its number in the program.
+    /// Its index in the program.
     number: usize,
     is_overridden: bool,
-    /// Whether it asks for the resource of a metric.
-    asks_for_resource: bool,
-    /// Whether knowing more of the thing may turn a yes into a no.
+    /// Whether it depends on a metric's resource.
+    uses_resource: bool,
+    /// Whether more facts may turn allow into deny.
     has_negation: bool,
 }
 
@@ -44,11 +44,11 @@ impl Default for Policy {
     }
 }
 
-/// The rule that stands for those that are referred to and not there.
+/// The rule that replaces undefined ones.
 pub const DEFAULT_RULE: &str = "default";
 
 impl Policy {
-    /// Gnocchi's defaults, with these in their place where they have their names.
+    /// Gnocchi's defaults, with these overrides.
     ///
     /// # Errors
     /// Rules that [`language::compile`] refuses.
@@ -56,7 +56,7 @@ impl Policy {
         let kept = rule::defaults()
             .filter(|(name, _)| overrides.iter().all(|(overridden, _)| overridden != name))
             .map(|(name, text)| (name.to_owned(), Source::Text(text.to_owned())));
-        // Those of files come first, so that what is wrong is told of them.
+        // Overrides come first, so that errors are attributed to them.
         let sources: Vec<(String, Source)> = overrides.iter().cloned().chain(kept).collect();
         let program = language::compile(&sources, default_rule)?;
         let compiled = |rule: &Rule| {
@@ -64,7 +64,7 @@ impl Policy {
             Compiled {
                 number,
                 is_overridden: overrides.iter().any(|(name, _)| name == rule.name()),
-                asks_for_resource: program.asks_for(number, |name| name.starts_with("resource.")),
+                uses_resource: program.uses_attribute(number, |name| name.starts_with("resource.")),
                 has_negation: program.has_negation(number),
             }
         };
@@ -72,20 +72,21 @@ impl Policy {
         Ok(Policy { program, rules })
     }
 
-    /// Whether the caller may do to the thing what the rule names. Takes no memory, with Gnocchi's defaults.
+    /// Whether the rule allows the caller on the target. Does not allocate with Gnocchi's defaults.
     pub fn allows(&self, rule: Rule, caller: &Caller, target: Target<'_>) -> bool {
         self.program.allows(self.compiled(rule).number, &Question { caller, target })
     }
 
-    /// Whether an operator's file has the rule.
+    /// Whether an operator's file overrides the rule.
     pub fn is_overridden(&self, rule: Rule) -> bool {
         self.compiled(rule).is_overridden
     }
 
-    /// Whether the answer for a metric may be another once its resource is known, after it was this without.
+    /// Whether the result for a metric may change once its resource is known; `answer` is the result without
+    /// it.
     pub fn depends_on_resource(&self, rule: Rule, answer: bool) -> bool {
         let compiled = self.compiled(rule);
-        compiled.asks_for_resource && (!answer || compiled.has_negation)
+        compiled.uses_resource && (!answer || compiled.has_negation)
     }
 
     fn compiled(&self, rule: Rule) -> &Compiled {
@@ -106,8 +107,8 @@ mod tests {
         }
     }
 
-    /// Every rule for every kind of caller, on a thing created by `u1:p1`: for a metric its resource belongs to `p2`, for a
-    /// resource it itself belongs to `p3`.
+    /// Every rule for every kind of caller, on a target created by `u1:p1`. A metric's resource belongs to
+    /// `p2`, a resource itself to `p3`.
     #[test]
     fn rules_are_gnocchis_defaults() {
         let target = Target::Given(&[
@@ -217,7 +218,7 @@ mod tests {
         assert!(!may(caller("foo")));
         assert!(!may(caller("")));
         assert!(!Policy::default().allows(Rule::PostMeasures, &caller(""), Target::Nothing));
-        // A token without a project owns nothing that has none.
+        // A token without a project owns nothing, not even items without a project.
         let unscoped = Caller { project_id: None, ..member("u", "") };
         assert!(!may(unscoped.clone()));
         let free = Target::Given(&[("project_id", None)]);
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metrics_resource_is_asked_for_only_where_it_may_matter() {
+    fn a_metrics_resource_is_looked_up_only_if_it_may_matter() {
         let policy = Policy::default();
         assert!(policy.depends_on_resource(Rule::GetMeasures, false));
         assert!(!policy.depends_on_resource(Rule::GetMeasures, true));

@@ -1,8 +1,8 @@
-//! The rules by name: those that requests are checked against, and those that they are made of.
+//! The rules by name: those checked by requests, and those referred to by others.
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $rule:ident $name:literal $default:ident;)*) => {
-        /// What is asked for, by the names of Gnocchi's policy file.
+        /// The rules checked by requests, by the names of Gnocchi's policy file.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Rule {
             $($(#[$doc])* $rule,)*
@@ -12,7 +12,7 @@ macro_rules! rules {
             /// In the order of the variants.
             pub const ALL: [Rule; [$($name),*].len()] = [$(Rule::$rule),*];
 
-            /// What a policy file calls it.
+            /// The rule's name in a policy file.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Rule::$rule => $name,)*
@@ -70,18 +70,18 @@ rules! {
     UpdateResourceType "update resource type" SERVICE;
     DeleteResourceType "delete resource type" ADMIN;
     ListResourceType "list resource type" ANYBODY;
-    /// gnudi's own: another archive policy for a metric.
+    /// gnudi's own: changes a metric's archive policy.
     UpdateMetric "update metric" CREATOR;
-    /// gnudi's own: what stacks its processes run.
+    /// gnudi's own: samples the stacks of the process.
     GetProfile "get profile" ADMIN;
-    /// gnudi's own, of a resource, as are the two that follow.
+    /// gnudi's own, on a resource, as are the next two.
     GetAnnotation "get annotation" SERVICE_OR_CREATOR_OR_RESOURCE_OWNER;
     CreateAnnotation "create annotation" SERVICE_OR_CREATOR_OR_RESOURCE_OWNER;
-    /// Of an annotation, whose creator is who wrote it.
+    /// On an annotation; its creator is its author.
     DeleteAnnotation "delete annotation" CREATOR;
 }
 
-/// Rules that others are made of.
+/// Rules that others refer to.
 const PARTS: [(&str, &str); 6] = [
     ("context_is_admin", ADMIN),
     ("admin_or_creator", "role:admin or user:%(creator)s or project_id:%(created_by_project_id)s"),

@@ -1,32 +1,33 @@
-//! What of a list a caller sees: everything, or what belongs to the caller's project.
+//! Which items of a listing a caller sees: all, or those of its project.
 //!
-//! As Gnocchi does: who passes the rule for nothing in particular sees all; who passes it for a thing that the project owns, or
-//! has created, sees those. Callers by name see all, unless an operator's file has the rule.
+//! As in Gnocchi: a caller whom the rule allows without a target sees all items. One whom it allows on a
+//! target owned or created by its project sees those. Callers by name see all items, unless an operator's
+//! file overrides the rule.
 
 use gnudi_indexer::{Comparison, Creators, Filter, FilterValue, MetricScope};
 
 use super::{Caller, Policy, Rule, Target};
 
-/// Whose things are shown: those for which one of these holds.
+/// Restricts a listing to items for which any of these holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Who has created the thing.
+    /// The item's creator.
     creators: Option<Creators>,
-    /// The project that the thing, or a metric's resource, belongs to.
+    /// The project that the item, or a metric's resource, belongs to.
     owner: Option<String>,
-    /// Who has created a metric's resource.
+    /// The creator of a metric's resource.
     resource_creators: Option<Creators>,
 }
 
-/// The caller sees nothing of the list.
+/// The caller may see no items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forbidden;
 
 impl Policy {
-    /// What a caller sees of the resources of a type.
+    /// The resources of a type that a caller may see.
     ///
     /// # Errors
-    /// Where it is nothing.
+    /// If there can be none.
     pub fn resources_seen(
         &self,
         rule: Rule,
@@ -53,18 +54,19 @@ impl Policy {
         scope.checked()
     }
 
-    /// What a caller sees of the metrics.
+    /// The metrics that a caller may see.
     ///
     /// # Errors
-    /// Where it is nothing.
+    /// If there can be none.
     pub fn metrics_seen(&self, rule: Rule, caller: &Caller) -> Result<Option<MetricScope>, Forbidden> {
         if self.sees_all(rule, caller, &[]) { Ok(None) } else { self.metrics_allowed(rule, caller) }
     }
 
-    /// For which of the metrics a caller passes the rule, whoever it is: also callers by name, who see all in lists.
+    /// The metrics for which the rule allows the caller. Unlike in listings, callers by name are restricted
+    /// too.
     ///
     /// # Errors
-    /// Where it is none.
+    /// If there can be none.
     pub fn metrics_allowed(&self, rule: Rule, caller: &Caller) -> Result<Option<MetricScope>, Forbidden> {
         if self.allows(rule, caller, Target::Given(&[])) {
             return Ok(None);
@@ -99,7 +101,7 @@ impl Scope {
         if self == Scope::default() { Err(Forbidden) } else { Ok(Some(self)) }
     }
 
-    /// The filter that takes what is shown, and of that what another one takes.
+    /// Adds this restriction to a filter.
     pub fn narrow(self, filter: Option<Filter>) -> Filter {
         let mut any = Vec::new();
         if let Some(project) = self.owner {

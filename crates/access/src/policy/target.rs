@@ -1,4 +1,4 @@
-//! What a rule is asked about, and what of it rules can name.
+//! Targets of rules, and the attributes that rules can refer to.
 
 use std::borrow::Cow;
 
@@ -8,21 +8,21 @@ use gnudi_model::{
 
 use super::{Caller, language::Facts};
 
-/// A thing, whose parts are looked at only where a rule names them.
+/// The target of a rule. Its attributes are read only if a rule refers to them.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Target<'a> {
     #[default]
     Nothing,
-    /// The metric's resource is given where it was looked up.
+    /// The metric's resource is given if it was looked up.
     Metric(&'a Metric, Option<&'a Resource>),
     Resource(&'a Resource),
     ArchivePolicy(&'a ArchivePolicy),
     ArchivePolicyRule(&'a ArchivePolicyRule),
-    /// What a request gives of a thing that is not there yet: names and values; `None` is Python's `None`.
+    /// Attributes of an object that does not exist yet, from the request; `None` is Python's `None`.
     Given(&'a [(&'a str, Option<&'a str>)]),
 }
 
-/// A caller and a thing.
+/// A caller and a target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question<'a> {
     pub caller: &'a Caller,
@@ -104,7 +104,7 @@ fn of_resource<'a>(resource: &'a Resource, name: &str) -> Option<Cow<'a, str>> {
     })
 }
 
-/// The user and the project of a creator; a name has no project, which is the empty text.
+/// The user and the project of a creator. A name has no project, which is the empty text.
 fn created_by(creator: &str) -> (&str, &str) {
     creator.split_once(':').unwrap_or((creator, ""))
 }

@@ -1,11 +1,11 @@
-//! A bucket that fills steadily and is emptied by use. Who finds something in it may take more than there is, and waits
-//! afterwards until the debt is paid: so that a request need not know beforehand what it takes, and none is too large for ever.
+//! A token bucket that may go into debt. A request is admitted while the balance is positive and charged
+//! afterwards, so its cost need not be known beforehand; later requests wait until the debt is paid.
 
 use std::time::Duration;
 
 use gnudi_model::Timestamp;
 
-/// How many seconds' worth a bucket holds: so much may come at once.
+/// The capacity of a bucket in seconds of its rate: the maximum burst.
 pub const BURST_SECONDS: f64 = 10.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,20 +19,20 @@ impl Bucket {
         Bucket { balance: per_second as f64 * BURST_SECONDS, at: now }
     }
 
-    /// Whether there is something to take.
+    /// Refills the bucket and checks that it is not empty.
     ///
     /// # Errors
-    /// How long to wait until there is.
+    /// How long to wait.
     pub fn admit(&mut self, per_second: u64, now: Timestamp) -> Result<(), Duration> {
         let rate = per_second as f64;
-        // A clock that is set back gives nothing, and takes nothing.
+        // Setting the clock back neither adds nor removes tokens.
         let elapsed = now.0.saturating_sub(self.at.0).max(0) as f64 / 1e9;
         self.balance = (self.balance + elapsed * rate).min(rate * BURST_SECONDS);
         self.at = now;
         if self.balance > 0.0 {
             return Ok(());
         }
-        // Until there is a whole one.
+        // Until the balance is one.
         Err(Duration::try_from_secs_f64((1.0 - self.balance) / rate).unwrap_or(Duration::MAX))
     }
 
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However requests come, what is let in over a time is at most the bucket, what the time brings, and one request.
+        /// Over any time, at most the capacity, the refill and one request are admitted.
         #[test]
         fn a_rate_is_kept(
             per_second in 1..1000_u64,
@@ -66,7 +66,7 @@ mod tests {
                         largest = largest.max(f64::from(amount));
                     }
                     Err(wait) => {
-                        // Who comes back when told is let in.
+                        // A client that retries after the wait is admitted.
                         let later = now + i64::try_from(wait.as_nanos()).unwrap() + 1000;
                         prop_assert!(bucket.clone().admit(per_second, Timestamp(later)).is_ok());
                     }

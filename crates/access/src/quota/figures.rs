@@ -1,4 +1,4 @@
-//! What `/metrics` shows of projects: those that have cost most, and the others together.
+//! Metrics per project: the most expensive projects by name, the others in sum.
 
 use std::{fmt, sync::Arc};
 
@@ -10,20 +10,20 @@ use prometheus_client::{
 
 use super::{Limit, OTHERS, Quotas, Totals};
 
-/// How many projects are shown by their names.
+/// How many projects are shown by name.
 const PROJECTS_SHOWN_MAX: usize = 100;
-/// What the rest is shown as.
+/// The label of all others.
 const REST: &str = "other";
 
-/// Reads what projects have done each time it is asked for.
+/// A collector that reads the totals at each scrape.
 #[derive(Debug)]
 pub struct QuotaFigures(pub Arc<Quotas>);
 
-/// What a figure shows of a project.
+/// Reads one metric's value.
 type Reading = fn(&Totals) -> f64;
 
 impl QuotaFigures {
-    /// The projects that have cost most, the most expensive first, and what is left.
+    /// The most expensive projects in descending order, then the sum of the others.
     fn shown(&self) -> Vec<(String, Totals)> {
         let mut all: Vec<(String, Totals)> =
             self.0.projects.lock().iter().map(|(name, usage)| (name.clone(), usage.totals)).collect();
@@ -63,7 +63,7 @@ impl Collector for QuotaFigures {
         }
         let single: [(&str, &str, Reading); 3] = [
             ("requests", "Requests of a project", |totals| totals.requests as f64),
-            ("request_cost", "What the requests of a project have cost", |totals| totals.cost),
+            ("request_cost", "Cost of a project's requests", |totals| totals.cost),
             ("measures", "Measures that a project has posted", |totals| totals.measures as f64),
         ];
         for (name, help, value) in single {
@@ -73,7 +73,7 @@ impl Collector for QuotaFigures {
                 counter(&mut family, &[("project", project)], value(totals))?;
             }
         }
-        let help = "Requests refused since a project had used its share up";
+        let help = "Requests refused because the project exceeded a limit";
         let mut family =
             encoder.encode_descriptor("gnudi_project_refused", help, None, MetricType::Counter)?;
         for (project, totals) in &shown {

@@ -1,5 +1,6 @@
-//! The file of limits of single projects: `id: {metrics_max: .., measures_per_second: .., request_cost_per_second: ..}`; what is
-//! not given is as for all, `null` is without limit.
+//! The file of per-project limits, as
+//! `id: {metrics_max: .., measures_per_second: .., request_cost_per_second: ..}`.
+//! A missing limit is the general one; `null` means no limit.
 
 use std::{collections::HashMap, path::Path};
 
@@ -8,10 +9,10 @@ use serde::{Deserialize, Deserializer};
 use super::ProjectLimits;
 use crate::file::{self, FileError};
 
-/// How large the file may be.
+/// The maximum size of the file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// What the file says of one project.
+/// A project's limits.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProjectEntry {
@@ -23,7 +24,7 @@ struct ProjectEntry {
     request_cost_per_second: Limit,
 }
 
-/// What the file says of one limit.
+/// A limit in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Limit {
     #[default]
@@ -49,13 +50,13 @@ impl Limit {
     }
 }
 
-/// Limits of single projects.
+/// Per-project limits.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides(HashMap<String, ProjectEntry>);
 
 impl Overrides {
     /// # Errors
-    /// What cannot be read, with its line.
+    /// Errors of reading and parsing, with the line.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         let malformed = |problem| FileError::Malformed { path: path.to_owned(), problem };
         Overrides::parse(&file::read(path, FILE_BYTES_MAX)?).map_err(malformed)
@@ -76,7 +77,7 @@ impl Overrides {
         Ok(Overrides(projects))
     }
 
-    /// The limits of each project of the file, where others have these.
+    /// The limits by project; missing ones are taken from `others`.
     pub fn over(self, others: ProjectLimits) -> HashMap<String, ProjectLimits> {
         let limits = |given: ProjectEntry| ProjectLimits {
             metrics_max: given.metrics_max.or(others.metrics_max),

@@ -1,9 +1,9 @@
-//! Limits per project: metrics, measures a second, and the cost of requests a second. Nobody is limited unless the operator
-//! says so.
+//! Limits per project: metrics, measures per second, and cost of requests per second. There are none by
+//! default.
 //!
-//! Rates are counted in this process, by buckets that are read with the time as an argument ([`bucket`]); the number of
-//! metrics is the index's, remembered for a while, so that no request that posts measures asks the index. A project is that
-//! of the caller's token, or the caller's name.
+//! Rates are limited per process by token buckets ([`bucket`]), with the clock as an argument. The number of
+//! metrics comes from the index and is cached, so posting measures does not query the index. The project is
+//! that of the caller's token, or the caller's name.
 
 mod bucket;
 mod figures;
@@ -21,28 +21,28 @@ pub use file::Overrides;
 
 use crate::{error::AccessError, policy::Caller};
 
-/// How many projects are counted apart; more share one count.
+/// How many projects have their own usage; further ones share one.
 const PROJECTS_MAX: usize = 10_000;
-/// How long a number of metrics is cached, apart from those that this process makes.
+/// How long a count of metrics is cached. New metrics of this process are added to it.
 const COUNT_AGE_MAX: Duration = Duration::from_secs(30);
-/// How long it is cached once it refuses somebody, who may have deleted some.
+/// How long a cached count may refuse requests; the project may have deleted metrics since.
 const COUNT_AGE_MAX_REFUSED: Duration = Duration::from_secs(1);
-/// When a project that has too many metrics should ask again.
+/// `Retry-After` when a project has too many metrics.
 const METRICS_RETRY_AFTER_SECONDS: u64 = 30;
-/// What a request costs, and how much more of each makes one more.
+/// The cost of a request, and how many metrics and bytes add one more.
 const REQUEST_COST: f64 = 1.0;
 const METRICS_PER_COST: f64 = 100.0;
 const BYTES_PER_COST: f64 = 65_536.0;
 
-/// What a project may do; `None` is without limit.
+/// Limits of a project; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProjectLimits {
     /// `[api] project_metrics_max`: active metrics that the project has created.
     pub metrics_max: Option<u64>,
     /// `[api] project_measures_per_second`.
     pub measures_per_second: Option<u64>,
-    /// `[api] project_request_cost_per_second`: a request costs 1, each 100 metrics that it reads across 1, each 64 KiB that it is
-    /// answered 1.
+    /// `[api] project_request_cost_per_second`: a request costs 1, plus 1 per 100 metrics read and 1 per 64
+    /// KiB of response.
     pub request_cost_per_second: Option<u64>,
 }
 
@@ -50,14 +50,14 @@ pub struct ProjectLimits {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaOptions {
     pub limits: ProjectLimits,
-    /// Of single projects, in place of those.
+    /// Per-project limits, which replace the general ones.
     pub projects: HashMap<String, ProjectLimits>,
-    /// `[api] project_figures`: whether projects are counted for `/metrics` where none is limited.
+    /// `[api] project_figures`: whether to count usage for `/metrics` even without limits.
     pub figures: bool,
 }
 
 impl QuotaOptions {
-    /// Whether projects are counted at all.
+    /// Whether usage is counted at all.
     fn counts(&self) -> bool {
         self.figures || self.limits != ProjectLimits::default() || !self.projects.is_empty()
     }
@@ -67,20 +67,20 @@ impl QuotaOptions {
     }
 }
 
-/// What projects have done.
+/// The usage of all projects.
 #[derive(Debug, Default)]
 pub struct Quotas {
     projects: Mutex<HashMap<String, Usage>>,
 }
 
-/// What a project has done.
+/// The usage of a project.
 #[derive(Clone, Debug, Default)]
 struct Usage {
     measures: Option<Bucket>,
     cost: Option<Bucket>,
-    /// How many metrics it has, and when they were counted.
+    /// Its number of metrics, and when they were counted.
     metrics: Option<(u64, Timestamp)>,
-    /// Since the start.
+    /// Since the process started.
     totals: Totals,
     used_at: Timestamp,
 }
@@ -112,7 +112,7 @@ impl Limit {
     }
 }
 
-/// Whom those share who are one project too many.
+/// The key of the shared usage.
 const OTHERS: &str = "";
 
 impl Quotas {
@@ -120,7 +120,7 @@ impl Quotas {
         let mut projects = self.projects.lock();
         if !projects.contains_key(project) {
             if projects.len() >= PROJECTS_MAX {
-                // Whoever has been quiet for so long has full buckets anyhow.
+                // The buckets of idle projects are full again, so nothing is lost.
                 let is_quiet =
                     |usage: &Usage| now.0.saturating_sub(usage.used_at.0) > QUIET.as_nanos() as i64;
                 projects.retain(|name, usage| name == OTHERS || !is_quiet(usage));
@@ -135,7 +135,7 @@ impl Quotas {
         work(usage)
     }
 
-    /// Lets a request begin, or refuses it (429).
+    /// Admits a request, or refuses it (429).
     pub fn admit_request(
         &self,
         options: &QuotaOptions,
@@ -155,7 +155,7 @@ impl Quotas {
         })
     }
 
-    /// Takes what a request has cost: it may leave the project in debt.
+    /// Charges a request's cost; the project may go into debt.
     pub fn charge_request(
         &self,
         options: &QuotaOptions,
@@ -177,7 +177,7 @@ impl Quotas {
         });
     }
 
-    /// Lets measures in, or refuses them (429).
+    /// Admits measures, or refuses them (429).
     pub fn admit_measures(
         &self,
         options: &QuotaOptions,
@@ -208,8 +208,8 @@ impl Quotas {
         })
     }
 
-    /// Lets a project have so many metrics more, or refuses them (429). The index is asked only where what is remembered is too
-    /// old.
+    /// Admits new metrics of a project, or refuses them (429). Queries the index only if the cached count is
+    /// too old.
     pub async fn admit_metrics(
         &self,
         options: &QuotaOptions,
@@ -247,7 +247,7 @@ impl Quotas {
     }
 }
 
-/// How long a project may be quiet before it can be forgotten.
+/// How long a project must be idle before it can be dropped.
 const QUIET: Duration = Duration::from_mins(1);
 
 async fn count(caller: &Caller, indexer: &dyn Indexer) -> Result<u64, IndexerError> {
@@ -305,7 +305,7 @@ mod tests {
         let admit = |user: &str, at: i64, measures: u64| {
             quotas.admit_measures(&options, &named(user), second(at), measures).map_err(retry_after_seconds)
         };
-        // Ten seconds' worth at once, and a debt of 20 more.
+        // A burst of ten seconds, and 20 more as debt.
         assert_eq!(admit("a", 0, 120), Ok(()));
         assert_eq!(admit("a", 0, 1), Err(3));
         assert_eq!(admit("b", 0, 1), Ok(()), "others have a count of their own");
@@ -326,7 +326,7 @@ mod tests {
             quotas.charge_request(&options, &caller, second(0), 0, 0);
         }
         assert_eq!(admit(0), Ok(()));
-        // 1 for itself, 2 for the metrics, 3 for the answer: five more than there were.
+        // 1 for itself, 2 for the metrics, 3 for the response: five more than allowed.
         quotas.charge_request(&options, &caller, second(0), 200, 3 << 16);
         assert_eq!(admit(0), Err(6));
         assert_eq!(admit(6), Ok(()));
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(admit(0, 1).await, Err(30), "what was let in is counted at once");
         assert!(indexer.delete_metrics(&[metric(1).id]).await.iter().all(Result::is_ok));
         assert_eq!(admit(1, 1).await, Err(30), "not asked again within a second");
-        // The one that was let in has not come: of two, one is left.
+        // The admitted metric was never created: one of two is left.
         assert_eq!(admit(3, 2).await, Ok(()));
         assert_eq!(admit(3, 1).await, Err(30));
         assert_eq!(admit(40, 2).await, Ok(()), "a count is cached for a while only");
@@ -374,7 +374,7 @@ mod tests {
             let _ = quotas.admit_measures(&options, &named(&format!("p{project}")), second(0), 1);
         }
         assert_eq!(quotas.projects.lock().len(), PROJECTS_MAX + 1);
-        // Later, those that have been quiet make room.
+        // Later, idle projects make room.
         quotas.admit_measures(&options, &named("new"), second(3600), 1).unwrap();
         assert!(quotas.projects.lock().len() <= 2);
     }

@@ -1,4 +1,4 @@
-//! Lists of metrics and resources as tables, a row each.
+//! Listings of metrics and resources as tables, one row per item.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,7 +16,7 @@ fn creator(creator: &str) -> (&str, &str) {
     creator.split_once(':').unwrap_or((creator, ""))
 }
 
-/// Metrics, with the names of their policies and the ids of their resources.
+/// Metrics, with their policies' names and their resources' ids.
 pub fn metrics(metrics: &[Arc<Metric>], compression: Compression) -> Vec<u8> {
     let mut table = Table::default();
     let mut column = |name: &str, of: &dyn Fn(&Metric) -> Option<String>| {
@@ -34,7 +34,7 @@ pub fn metrics(metrics: &[Arc<Metric>], compression: Compression) -> Vec<u8> {
     table.into_stream(compression)
 }
 
-/// Resources, with the fields that `attrs` names, or all.
+/// Resources, with the fields named in `attrs`, or all.
 pub fn resources(resources: &[Arc<Resource>], attrs: &[&str], compression: Compression) -> Vec<u8> {
     let mut table = Table::default();
     let mut column = |name: &str, cells: Cells| {
@@ -71,7 +71,7 @@ pub fn resources(resources: &[Arc<Resource>], attrs: &[&str], compression: Compr
     table.into_stream(compression)
 }
 
-/// The attributes that any of them has, in the order of their first mention.
+/// The union of the resources' attribute names, in order of first appearance.
 fn attribute_names(resources: &[Arc<Resource>]) -> Vec<&str> {
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut names = Vec::new();
@@ -84,7 +84,7 @@ fn attribute_names(resources: &[Arc<Resource>]) -> Vec<&str> {
     names
 }
 
-/// An attribute of all of them. Of different types it has different kinds: then they are texts.
+/// One attribute of all resources. If its kind differs between types, the values are converted to texts.
 fn attributes(resources: &[Arc<Resource>], name: &str) -> Cells {
     let values = || resources.iter().map(|resource| resource.attributes.get(name));
     let present = || values().flatten().filter(|value| !matches!(value, AttributeValue::Null));

@@ -1,4 +1,4 @@
-//! Measures that arrive as a stream, as the routes of batches take them.
+//! Reads measures from Arrow IPC streams, for the batch routes.
 
 use std::{borrow::Cow, panic::AssertUnwindSafe};
 
@@ -21,10 +21,10 @@ fn limits_of(limits: &Limits) -> ReadLimits {
     }
 }
 
-/// The measures of a batch by id; both vectors are filled anew, and name each metric once.
+/// Reads a batch of measures by metric id. Clears both vectors first; each metric occurs once.
 ///
 /// # Errors
-/// 400 where the body is no such stream, 413 where it has more than the limits allow.
+/// 400 if the body is invalid, 413 if it exceeds the limits.
 pub fn batch(
     input: &[u8],
     limits: &Limits,
@@ -37,7 +37,8 @@ pub fn batch(
     Ok(())
 }
 
-/// The measures of a batch by resource and name; `out` is filled anew. Ids that are no UUIDs are `creator`'s.
+/// Reads a batch of measures by resource and name. Clears `out` first. Ids that are no UUIDs are hashed with
+/// `creator`.
 ///
 /// # Errors
 /// As [`batch`].
@@ -66,7 +67,7 @@ pub fn named(
     })
 }
 
-/// The last resort: what panics on a stranger's bytes is their fault to the stranger, and ours in the log.
+/// Turns a panic on untrusted input into 400, and logs it as a bug.
 fn guarded<T>(read: impl FnOnce() -> Result<T, ApiError>) -> Result<T, ApiError> {
     std::panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         tracing::error!("reading an Arrow stream panicked");

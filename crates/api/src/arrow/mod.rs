@@ -1,7 +1,7 @@
-//! The transport beside JSON: who asks for it, and what of a request or an answer it is.
+//! Arrow IPC streams as an alternative to JSON: content negotiation, requests and responses.
 //!
-//! A body says that it is an Arrow IPC stream in `Content-Type`, and a client that takes one as the answer in `Accept`. Errors are
-//! JSON all the same. The bytes are `gnudi_arrow`'s.
+//! A request declares a stream in `Content-Type`, a client asks for one in `Accept`. Errors are always JSON.
+//! `gnudi_arrow` encodes and decodes the streams.
 
 pub(crate) mod list;
 pub(crate) mod measures;
@@ -15,26 +15,26 @@ use hyper::{
     http::request::Parts,
 };
 
-/// What answers may be, the usual one first.
+/// The media types on offer, the default first.
 pub const OFFERS: [&str; 2] = ["application/json", MEDIA_TYPE];
 
-/// Whether the answer is to be a stream. JSON is where both are as good.
+/// Whether the client prefers a stream; JSON wins a tie.
 pub fn is_wanted(parts: &Parts) -> bool {
     let accept = parts.headers.get(ACCEPT).map_or("", |accept| accept.to_str().unwrap_or_default());
     accept.to_ascii_lowercase().contains("arrow") && acceptable(accept, &OFFERS).first() == Some(&MEDIA_TYPE)
 }
 
-/// Whether the body says that it is a stream.
+/// Whether the body is declared as a stream.
 pub fn is_sent(parts: &Parts) -> bool {
     let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
     let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
     media.trim_ascii().eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())
 }
 
-/// How the answer is to be compressed: the argument `compression`.
+/// The compression of the response: the argument `compression`.
 ///
 /// # Errors
-/// 400 where it is no name of a compression.
+/// 400 for an unknown compression.
 pub fn compression(query: &Query) -> Result<Compression, ApiError> {
     let refuse = || ApiError::argument("compression", "Must be 'none', 'lz4' or 'zstd'");
     let name = query.single("compression", refuse)?.unwrap_or("none");
@@ -46,7 +46,7 @@ pub fn ok(stream: impl Into<ReplyBody>) -> Response {
     reply::with_body(hyper::StatusCode::OK, HeaderValue::from_static(MEDIA_TYPE), stream)
 }
 
-/// A body that is no stream, or too large a one.
+/// The error for an invalid or too large stream.
 fn unreadable(error: ReadError) -> ApiError {
     match error {
         ReadError::Malformed(text) => ApiError::bad_request(Value::cause_and_reason(

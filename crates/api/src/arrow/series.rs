@@ -1,4 +1,4 @@
-//! Series of points as an answer, in long or wide form.
+//! Responses with series of points, as a long or wide table.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use gnudi_server::Response;
 
 use super::{compression, ok};
 
-/// Answers up to this many points are one piece, with their length.
+/// Up to this many points a response is one piece, with Content-Length.
 const WHOLE_POINTS_MAX: usize = 4_000;
 
 const POINT_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
 
-/// The form of a table.
+/// The shape of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Long,
@@ -31,7 +31,7 @@ impl Form {
     /// The argument `form`.
     ///
     /// # Errors
-    /// 400 where it is none.
+    /// 400 for an unknown form.
     pub fn of(query: &Query) -> Result<Self, ApiError> {
         let refuse = || ApiError::argument("form", "Must be 'long' or 'wide'");
         match query.single("form", refuse)? {
@@ -42,7 +42,7 @@ impl Form {
     }
 }
 
-/// The seconds of a granularity; none of a calendar's unit, which are of many lengths.
+/// The seconds of a granularity; `None` for calendar units, whose length varies.
 pub fn seconds(granularity: Resample) -> Option<f64> {
     match granularity {
         Resample::Span(span) => Some(span.as_secs_f64()),
@@ -50,19 +50,19 @@ pub fn seconds(granularity: Resample) -> Option<f64> {
     }
 }
 
-/// The series of an answer, with what they take of the memory for answers.
+/// The series of a response, and their reservation in the budget of responses.
 pub struct SeriesAnswer {
     set: SeriesSet,
     share: Share,
 }
 
 impl SeriesAnswer {
-    /// Without series yet; `keys` are the names of the columns that tell them apart.
+    /// Without series yet; `keys` are the columns that identify a series.
     pub fn new(budget: &Arc<AnswerBudget>, keys: impl IntoIterator<Item = String>) -> Self {
         SeriesAnswer { set: SeriesSet::new(keys), share: Share::new(budget) }
     }
 
-    /// The same, of one granularity, which the client knows: a table in long form has no column of it.
+    /// For a single granularity, which the client knows: a long table omits its column.
     pub fn of_one_granularity(budget: &Arc<AnswerBudget>) -> Self {
         let mut answer = SeriesAnswer::new(budget, []);
         answer.set.omit_granularity();
@@ -72,7 +72,7 @@ impl SeriesAnswer {
     /// Appends a series.
     ///
     /// # Errors
-    /// 413 where there come to be more than [`POINTS_MAX`] points, 503 where the answers of all requests hold too much.
+    /// 413 beyond [`POINTS_MAX`] points, 503 if the budget of all responses is exhausted.
     pub fn push(
         &mut self,
         keys: &[Option<&str>],
@@ -88,10 +88,10 @@ impl SeriesAnswer {
         Ok(())
     }
 
-    /// The answer, compressed as the query says.
+    /// Encodes the response, with the compression in the query.
     ///
     /// # Errors
-    /// 400 where the query says it wrong, 413 where a wide table would be too large.
+    /// 400 for an unknown compression, 413 if a wide table would be too large.
     pub fn into_response(self, query: &Query, form: Form) -> Result<Response, ApiError> {
         let SeriesAnswer { set, share } = self;
         let compression: Compression = compression(query)?;
@@ -107,7 +107,7 @@ impl SeriesAnswer {
     }
 }
 
-/// Pieces, and the memory that they are made of.
+/// Pieces of a response, with their reservation.
 struct Held<I> {
     pieces: I,
     _share: Share,

@@ -1,7 +1,8 @@
-//! The form of the filter language that is JSON: `{"and": [{"=": {"user_id": "x"}}, {"not": {"in": {"id": ["a", "b"]}}}]}`.
+//! The JSON form of the filter language:
+//! `{"and": [{"=": {"user_id": "x"}}, {"not": {"in": {"id": ["a", "b"]}}}]}`.
 //!
-//! Refuses what Gnocchi's schema refuses, in its words; ids that are no texts, at which Gnocchi fails, too. It recurses
-//! as deep as a document goes, which is bounded where documents are read.
+//! Validates as Gnocchi's schema does, with its error texts; also refuses ids that are no texts, on which
+//! Gnocchi fails. Recursive: the JSON parser limits the depth.
 
 use gnudi_app::{
     json::Value,
@@ -10,13 +11,13 @@ use gnudi_app::{
 };
 use gnudi_indexer::{Comparison, Filter, FilterValue};
 
-/// The connective that negates what follows.
+/// The negation operator.
 pub const NOT: &str = "not";
 
-/// The field whose values are ids of resources.
+/// The field that holds resource ids.
 const ID: &str = "id";
 
-/// What a key of a filter means.
+/// The operators, by their keys.
 enum Operator {
     Compare(Comparison),
     Like,
@@ -45,7 +46,7 @@ impl Operator {
     }
 }
 
-/// The filter that a document means.
+/// Converts a document to a filter.
 pub fn filter(document: &Value, creator: &str) -> Checked<Filter> {
     let Some((key, operand)) = one_entry(document, 0)? else { return Ok(Filter::Empty) };
     let operator = Operator::of(key).ok_or_else(|| Invalid::bad_key(key))?;
@@ -94,7 +95,7 @@ fn is_in(operand: &Value, creator: &str) -> Checked<Filter> {
     Ok(Filter::In { field: field.clone(), values })
 }
 
-/// A field and what it is compared with.
+/// A field and the value to compare it with.
 fn field_of(operand: &Value) -> Checked<(&String, &Value)> {
     let (field, value) = one_entry(operand, 1)?.expect("there is at least one entry");
     Ok((field, value))
@@ -109,7 +110,7 @@ fn scalar(value: &Value) -> Checked<FilterValue> {
         Value::Null => FilterValue::Null,
         Value::Bool(flag) => FilterValue::Bool(*flag),
         Value::Int(number) => FilterValue::Int(*number),
-        // Any field reads an integer of this size as it reads its digits.
+        // Every field converts the digits of such an integer like the integer itself.
         Value::BigInt(digits) => FilterValue::Text(digits.clone()),
         Value::Float(number) => FilterValue::Float(*number),
         Value::Str(text) => FilterValue::Text(text.clone()),
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_gnocchis_words() {
+    fn errors_have_gnocchis_texts() {
         for (text, expected) in [
             ("[]", "expected a dictionary"),
             (r#""a""#, "expected a dictionary"),

@@ -1,7 +1,7 @@
-//! The filter language of searches, in both its forms: a JSON document, and a text for the query string.
+//! The filter language of searches, in its two forms: a JSON document, and a text for the query string.
 //!
-//! A text becomes the document that it stands for, and the document is checked and becomes the [`Filter`] that the index
-//! understands. Which fields there are, and how a value is read for one, the index decides.
+//! A text is parsed to the equivalent document; the document is validated and converted to a [`Filter`]. The
+//! index checks the fields and converts the values.
 
 mod json;
 mod text;
@@ -9,21 +9,22 @@ mod text;
 use gnudi_app::{ApiError, json::Value};
 use gnudi_indexer::Filter;
 
-/// Bytes of a filter's text.
+/// The maximum length of a filter's text.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// The filter that a document means; `{}` is [`Filter::Empty`]. Ids that are no UUIDs are `creator`'s.
+/// Converts a document to a filter; `{}` is [`Filter::Empty`]. Ids that are no UUIDs are hashed with
+/// `creator`.
 ///
 /// # Errors
-/// 400 where it is no filter. How large one may be, the index says, which refuses larger ones.
+/// 400 if it is invalid. The index enforces the size limits.
 pub fn from_json(document: &Value, creator: &str) -> Result<Filter, ApiError> {
     Ok(json::filter(document, creator)?)
 }
 
-/// The filter that a text means, such as `display_name like "web%" and not ended_at = null`.
+/// Parses a text such as `display_name like "web%" and not ended_at = null`.
 ///
 /// # Errors
-/// 400 where it is no filter, or larger than the limits.
+/// 400 if it is invalid or exceeds the limits.
 pub fn from_text(text: &str, creator: &str) -> Result<Filter, ApiError> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(refuse(&format!("it has more than {TEXT_BYTES_MAX} bytes")));

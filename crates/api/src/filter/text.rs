@@ -1,9 +1,10 @@
-//! The form of the filter language that is text: `not (a = 1 or b in ["x", 'y']) and id != 5dfe182a-51d2-4122-b90b-df0f215b736e`.
+//! The text form of the filter language:
+//! `not (a = 1 or b in ["x", 'y']) and id != 5dfe182a-51d2-4122-b90b-df0f215b736e`.
 //!
-//! Reads what Gnocchi's grammar reads, a word for a word: a term is the first kind of thing that its beginning can be, so that
-//! `nullable` is `null` and a rest that nothing takes, `notes = 1` is `not es = 1`, and `==` is no operator. A chain of one
-//! connective comes out in reverse, as Gnocchi has it. Whether the result is a filter, `json` decides. No recursion:
-//! operands and connectives wait on stacks.
+//! Accepts exactly Gnocchi's grammar. A term is the first kind that matches a prefix, so `nullable` is `null`
+//! and an unexpected rest, `notes = 1` is `not es = 1`, and `==` is an error. A chain of one connective is
+//! reversed, as in Gnocchi. `json` validates the result. Operator precedence with explicit stacks, no
+//! recursion.
 
 use std::fmt;
 
@@ -12,13 +13,13 @@ use gnudi_indexer::filter::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX};
 
 use super::json::NOT;
 
-/// What is not understood, and where.
+/// A syntax error and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     message: String,
-    /// What stands there; nothing at the end.
+    /// The text at this position; `None` at the end of the input.
     found: Option<String>,
-    /// In characters from the beginning, from 0.
+    /// The offset in characters, from 0.
     at: usize,
     line: usize,
     column: usize,
@@ -34,7 +35,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The document that a text stands for.
+/// Parses a text to the equivalent document.
 pub fn document(text: &str) -> Result<Value, Fault> {
     let text = expand_tabs(text);
     Reader { text: &text, at: 0 }.document()
@@ -64,26 +65,26 @@ fn expand_tabs(text: &str) -> String {
     out
 }
 
-/// The longest first of those that begin alike, but for `=`, which hides `==`.
+/// In matching order: an operator before its prefixes, except `=`, which hides `==` as in Gnocchi.
 const COMPARISONS: [&str; 18] =
     [">=", "<=", "!=", ">", "<", "=", "==", "eq", "ne", "lt", "gt", "ge", "le", "in", "like", "≠", "≥", "≤"];
 
-/// From the one that binds most to the one that binds least; `not` binds more than all.
+/// By descending precedence; `not` binds tighter than all.
 const CONNECTIVES: [&str; 4] = ["and", "∧", "or", "∨"];
 
-/// How a text ends that opens more parentheses than it closes.
+/// Gnocchi's error for a missing closing parenthesis.
 const UNBALANCED: &str = "Unbalanced parentheses or expression syntax error";
 
-/// What waits for its right side.
+/// An operator that waits for its right operand.
 enum Pending {
     Not,
-    /// A chain: the place among [`CONNECTIVES`], and how many connectives it has.
+    /// A chain: the index in [`CONNECTIVES`], and its number of connectives.
     Chain(usize, usize),
     Parenthesis,
 }
 
 impl Pending {
-    /// Whether it binds more than a connective.
+    /// Whether it binds tighter than a connective.
     fn binds_more_than(&self, connective: usize) -> bool {
         match self {
             Pending::Not => true,
@@ -93,13 +94,13 @@ impl Pending {
     }
 }
 
-/// A part of the filter that is whole, and how deep it nests.
+/// A complete part of the filter, and its depth.
 struct Operand {
     document: Value,
     depth: usize,
 }
 
-/// What has been read and what waits for more.
+/// The parser's stacks.
 #[derive(Default)]
 struct Stacks {
     operands: Vec<Operand>,
@@ -111,7 +112,8 @@ impl Stacks {
         self.operands.pop().expect("each connective has operands on its sides")
     }
 
-    /// Joins what binds more than the connective to operands; `None` where that nests too deep.
+    /// Applies the pending operators that bind tighter than `connective`; `None` if the result nests too
+    /// deep.
     fn reduce(&mut self, connective: usize) -> Option<()> {
         while self.waiting.last().is_some_and(|waiting| waiting.binds_more_than(connective)) {
             let operand = if let Some(Pending::Chain(place, count)) = self.waiting.pop() {
@@ -128,7 +130,8 @@ impl Stacks {
         Some(())
     }
 
-    /// The operands of a chain, the last first. If that is itself a chain of the connective, in parentheses, it is continued.
+    /// Joins the operands of a chain, the last first. A last operand that is itself a chain of this
+    /// connective is merged.
     fn chain(&mut self, connective: &str, count: usize) -> Operand {
         let Operand { document: last, mut depth } = self.pop_operand();
         let mut items = match last {
@@ -190,7 +193,7 @@ impl<'t> Reader<'t> {
         Ok(stacks.pop_operand().document)
     }
 
-    /// A condition, behind any number of `not` and parentheses.
+    /// A condition, after any number of `not` and opening parentheses.
     fn operand(&mut self, stacks: &mut Stacks, open: &mut usize) -> Result<(), Fault> {
         loop {
             if stacks.waiting.len() > FILTER_CONDITIONS_MAX {
@@ -215,7 +218,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `field operator value`. Gnocchi reads fields that are no texts, only to refuse them.
+    /// `field operator value`. Gnocchi's grammar allows fields that are no texts, but its schema refuses
+    /// them.
     fn condition(&mut self) -> Option<Value> {
         let Value::Str(field) = self.term()? else { return None };
         self.skip_space();
@@ -228,7 +232,7 @@ impl<'t> Reader<'t> {
         Some(Value::object([(comparison, Value::Object(vec![(field, value)]))]))
     }
 
-    /// `[term, ...]`; lists within lists are refused in any case.
+    /// `[term, ...]`; nested lists are always refused.
     fn list(&mut self) -> Option<Value> {
         let mut items = Vec::new();
         if !self.symbol("[") {
@@ -248,7 +252,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Anything but a list.
+    /// Any value except a list.
     fn term(&mut self) -> Option<Value> {
         if ["None", "none", "null"].into_iter().any(|word| self.symbol(word)) {
             return Some(Value::Null);
@@ -269,13 +273,13 @@ impl<'t> Reader<'t> {
             return Some(Value::from(self.take(length)));
         }
         if let Some(length) = number_length(self.rest()) {
-            // A colon may stand in it, by a slip of Gnocchi's grammar, which then fails.
+            // Gnocchi's grammar allows a colon here by mistake; its conversion then fails.
             return self.take(length).parse().ok().map(Value::Float);
         }
         self.quoted()
     }
 
-    /// A text in quotes of either kind, on one line; only the escapes of white space mean something.
+    /// A text in single or double quotes, on one line; only the escapes for white space are interpreted.
     fn quoted(&mut self) -> Option<Value> {
         let quote = self.rest().chars().next().filter(|character| matches!(character, '"' | '\''))?;
         let inner = &self.rest()[1..];
@@ -315,7 +319,7 @@ impl<'t> Reader<'t> {
         self.at = self.text.len() - self.rest().trim_start_matches([' ', '\n', '\t', '\r']).len();
     }
 
-    /// Whether the symbol comes next, behind any space; then it is taken.
+    /// Skips white space and consumes the symbol, if it comes next.
     fn symbol(&mut self, symbol: &str) -> bool {
         let start = self.at;
         self.skip_space();
@@ -346,7 +350,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// How long the UUID is at the beginning of the text; each hyphen may be missing, and anything may follow.
+/// The length of a UUID at the start of the text. Hyphens are optional; anything may follow.
 fn uuid_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -362,7 +366,7 @@ fn uuid_length(text: &str) -> Option<usize> {
     Some(at)
 }
 
-/// How long the number is at the beginning of the text: `[+-]?\d+(:?\.\d*)?(:?[eE][+-]?\d+)?`.
+/// The length of a number at the start of the text: `[+-]?\d+(:?\.\d*)?(:?[eE][+-]?\d+)?`.
 fn number_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();

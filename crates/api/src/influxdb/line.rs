@@ -1,42 +1,42 @@
 //! The line protocol: `measurement,tag=value field=1.5,other=2i 1510581804179554816`.
 //!
-//! Names are read as Gnocchi reads them (a quoted one is what its quotes hold), everything else as InfluxDB defines it. A
-//! line that follows neither is an error as a whole; nothing behind a part that is understood is passed over.
+//! Names follow Gnocchi's rules (a quoted name is the content of its quotes), everything else InfluxDB's. An
+//! invalid part makes the whole line an error.
 
 use std::borrow::Cow;
 
 use gnudi_app::ByKey;
 
-/// Bytes of a line's measurement and tags: InfluxDB's own limit.
+/// The maximum length of a line's measurement and tags: InfluxDB's own limit.
 pub const SERIES_BYTES_MAX: usize = 65_535;
 
-/// Why a line cannot be taken; which line it was, the caller knows.
+/// Why a line is refused; the caller adds the line's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineError {
     Unreadable,
-    /// There are more fields than the caller takes.
+    /// It has more fields than the caller allows.
     Fields,
-    /// Measurement and tags have more than [`SERIES_BYTES_MAX`] bytes.
+    /// Its measurement and tags exceed [`SERIES_BYTES_MAX`].
     Series,
 }
 
-/// One line. Texts are unescaped, and borrowed where nothing had to be.
+/// One line. Texts are unescaped, and borrowed if they contain no escapes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line<'a> {
     pub measurement: Cow<'a, str>,
-    /// By key, each once: of several, the last counts.
+    /// Sorted by key; the last value of a duplicate key wins.
     pub tags: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    /// In their order, each name once: of several, the last counts.
+    /// In order of first appearance; the last value of a duplicate name wins.
     pub fields: Vec<(Cow<'a, str>, FieldValue)>,
-    /// In units of the request's precision, if the line has a time.
+    /// In units of the request's precision; `None` if absent.
     pub timestamp: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldValue {
-    /// Also of an integer, and of true (1) and false (0).
+    /// A float, an integer, or true (1) or false (0).
     Number(f64),
-    /// Not kept: it is no measure.
+    /// Ignored: not a number.
     Text,
 }
 
@@ -49,7 +49,7 @@ pub struct Precision {
 impl Precision {
     pub const NANOSECONDS: Precision = Precision { nanoseconds: 1 };
 
-    /// The value of the argument `precision`.
+    /// Parses the argument `precision`.
     pub fn parse(text: &str) -> Option<Self> {
         let nanoseconds = match text {
             "" | "n" | "ns" => 1,
@@ -63,22 +63,22 @@ impl Precision {
         Some(Precision { nanoseconds })
     }
 
-    /// Nanoseconds since the epoch; `None` beyond the range of timestamps.
+    /// Nanoseconds since the epoch; `None` if out of range.
     pub fn to_nanoseconds(self, timestamp: u64) -> Option<i64> {
         timestamp.checked_mul(self.nanoseconds).and_then(|nanoseconds| i64::try_from(nanoseconds).ok())
     }
 }
 
 impl<'a> Line<'a> {
-    /// Bytes of the names of its metrics: each field's with the measurement and all tags.
+    /// The total bytes of its metrics' names: each field's, with the measurement and all tags.
     pub fn name_bytes(&self) -> usize {
         let tags: usize = self.tags.iter().map(|(key, value)| key.len() + value.len() + ",=".len()).sum();
         let fields: usize = self.fields.iter().map(|(field, _)| field.len() + ".".len()).sum();
         fields + self.fields.len() * (self.measurement.len() + tags)
     }
 
-    /// Reads one line, without its line feed; `None` where it holds nothing but a comment or space. Nothing is read beyond
-    /// `fields_max` fields.
+    /// Parses one line without its newline; `None` for a comment or blank line. Fails beyond `fields_max`
+    /// fields.
     pub fn parse(text: &'a str, fields_max: usize) -> Result<Option<Self>, LineError> {
         let text = text.trim_matches([' ', '\t', '\r']);
         if text.is_empty() || text.starts_with('#') {
@@ -117,7 +117,7 @@ impl<'a> Line<'a> {
             None
         } else {
             rest.space()?;
-            // Only digits: no sign, and no fraction.
+            // Digits only: no sign, no fraction.
             let digits = rest.0.bytes().all(|byte| byte.is_ascii_digit());
             Some(rest.0.parse().ok().filter(|_| digits).ok_or(LineError::Unreadable)?)
         };
@@ -125,7 +125,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What of the line is not read yet.
+/// The unparsed rest of a line.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
@@ -137,14 +137,14 @@ impl<'a> Rest<'a> {
         self.take(character).then_some(()).ok_or(LineError::Unreadable)
     }
 
-    /// At least one space.
+    /// One or more spaces.
     fn space(&mut self) -> Result<(), LineError> {
         self.expect(' ')?;
         self.0 = self.0.trim_start_matches(' ');
         Ok(())
     }
 
-    /// A name up to one of `ends` or the end of the line: quoted, or with a backslash before what would end it.
+    /// A name up to one of `ends` or the line's end: quoted, or with those characters escaped by a backslash.
     fn name(&mut self, ends: &str) -> Result<Cow<'a, str>, LineError> {
         if let Some((name, rest)) = quoted(self.0) {
             self.0 = rest;
@@ -167,7 +167,7 @@ impl<'a> Rest<'a> {
         }
         append(&mut name, &text[start..at]);
         self.0 = &text[at..];
-        // No database keeps a text with a NUL.
+        // Databases cannot store NUL in texts.
         if name.is_empty() || name.contains('\0') { Err(LineError::Unreadable) } else { Ok(name) }
     }
 
@@ -191,7 +191,7 @@ fn append<'a>(name: &mut Cow<'a, str>, piece: &'a str) {
     }
 }
 
-/// What stands between quotes at the start of the text, and what is behind; `None` where no quotes open and close.
+/// A leading quoted text and the rest; `None` if there is no pair of quotes.
 pub(super) fn quoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let inner = text.strip_prefix('"')?;
     let mut out: Option<String> = None;
@@ -222,7 +222,7 @@ pub(super) fn quoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
     None
 }
 
-/// A float, an integer (`5i`, `5u`) or a truth value, which counts as 1 or 0.
+/// A float, an integer (`5i`, `5u`), or a boolean as 1 or 0.
 fn number(text: &str) -> Option<f64> {
     match text {
         "t" | "T" | "true" | "True" | "TRUE" => return Some(1.0),
@@ -234,7 +234,7 @@ fn number(text: &str) -> Option<f64> {
         let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         return is_integer.then(|| integer.strip_prefix('+').unwrap_or(integer).parse().ok()).flatten();
     }
-    // Neither `inf` nor `nan`.
+    // Refuses `inf` and `nan`.
     let first = text.bytes().find(|byte| !b"+-".contains(byte))?;
     if !(first.is_ascii_digit() || first == b'.') {
         return None;
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(names(r"a\ b\,c,d\=e=f\ g h\,i=1"), expected("a b,c", "d=e", "f g", "h,i"));
         assert_eq!(names(r"C:\x\\y,k=\\server\n f=1"), expected(r"C:\x\\y", "k", r"\\server\n", "f"));
         assert_eq!(names("a=b,\"k 1\"=\"v,=\\t\\\"\" \"f\"=1"), expected("a=b", "k 1", "v,=\t\"", "f"));
-        // Quotes that do not close are letters.
+        // An unclosed quote is an ordinary character.
         assert_eq!(names("\"a,k=v f=1"), expected("\"a", "k", "v", "f"));
         assert_eq!(names("é,ü=ö ä=1"), expected("é", "ü", "ö", "ä"));
     }

@@ -1,6 +1,6 @@
-//! InfluxDB's way in: its line protocol and the one query that creates a database.
+//! InfluxDB's write API: the line protocol, and the query that creates a database.
 //!
-//! `line` reads lines, `query` the query; what a line is in terms of resources and metrics, `routes::influxdb` decides.
+//! `line` parses lines, `query` the query; `routes::influxdb` maps them to resources and metrics.
 
 pub mod line;
 pub mod query;

@@ -1,4 +1,5 @@
-//! InfluxDB's query language, as far as Gnocchi has it: `CREATE DATABASE name`. What follows the name is not looked at.
+//! The part of InfluxDB's query language that Gnocchi supports: `CREATE DATABASE name`. The rest of the query
+//! is ignored.
 
 use super::line::quoted;
 

@@ -1,4 +1,4 @@
-//! Answers that hold points among other things, made piece by piece while the client reads them.
+//! JSON responses with points, written piece by piece while the client reads.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,13 +10,13 @@ use gnudi_server::ReplyBody;
 
 use super::write::{Column, ROW_BYTES_MAX, Rows};
 
-/// How large a piece of an answer gets.
+/// The size of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Answers up to this many rows are one piece, with their length.
+/// Up to this many rows a response is one piece, with Content-Length.
 const WHOLE_ROWS_MAX: usize = 4_000;
 
-/// What a row takes in memory as long as it is not written.
+/// The memory of a row before it is written.
 const ROW_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
 
 /// A JSON document: texts, and lists of points.
@@ -24,11 +24,11 @@ pub struct Document {
     parts: VecDeque<DocumentPart>,
     rows: usize,
     budget: Arc<AnswerBudget>,
-    /// Its part of the budget.
+    /// The bytes reserved in the budget.
     held: usize,
-    /// Bytes of that part for rows that are still to come.
+    /// The part of the reservation for rows that are not appended yet.
     room: usize,
-    /// It cannot be refused any more.
+    /// The response has begun, so errors cannot be reported any more.
     is_late: bool,
 }
 
@@ -49,7 +49,7 @@ impl Document {
         Document { parts: VecDeque::new(), rows: 0, budget, held: 0, room: 0, is_late: false }
     }
 
-    /// One that has room for so many bytes of rows, once there is, and is never refused more.
+    /// Waits for a reservation of `bytes` for its rows. It may exceed the budget later without an error.
     pub(super) async fn with_room(budget: &Arc<AnswerBudget>, bytes: usize) -> Self {
         budget.take_when_free(bytes).await;
         let mut document = Document::new(budget);
@@ -57,32 +57,32 @@ impl Document {
         document
     }
 
-    /// No rows are to come any more.
+    /// Releases the reservation for rows that never came.
     pub(super) fn fill_room(&mut self) {
         let room = std::mem::take(&mut self.room);
         self.give_back(room);
     }
 
-    /// Takes a part of the budget for what is not rows.
+    /// Reserves bytes for anything but rows.
     ///
     /// # Errors
-    /// 503 where there is no more.
+    /// 503 if the budget is exhausted.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.held += bytes;
         self.budget.hold(bytes)
     }
 
-    /// Its part of the budget.
+    /// The bytes reserved in the budget.
     pub(super) fn bytes_of_budget(&self) -> usize {
         self.held
     }
 
-    /// Rows that have been appended, of it or of what was appended to it.
+    /// The number of rows appended, including those of appended documents.
     pub(super) fn row_count(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of memory that it takes.
+    /// The bytes of memory in use.
     pub(super) fn bytes(&self) -> usize {
         let text = |part: &DocumentPart| match part {
             DocumentPart::Text(text) => text.len(),
@@ -109,21 +109,21 @@ impl Document {
         value.write_json(self.last_text());
     }
 
-    /// Appends what `write` does.
+    /// Appends the output of `write`.
     pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(self.last_text());
     }
 
-    /// Appends a list of the points of all columns.
+    /// Appends a list of all columns' points.
     ///
     /// # Errors
-    /// 413 where the document comes to hold more than [`POINTS_MAX`] of them, 503 where the answers of all requests hold too
-    /// much.
+    /// 413 if the document then has more than [`POINTS_MAX`] points, 503 if the budget of all responses is
+    /// exhausted.
     pub fn rows(&mut self, columns: Vec<Column>) -> Result<(), ApiError> {
         self.append_rows(Rows::new(columns))
     }
 
-    /// [`Document::rows`] of columns that were put together already.
+    /// [`Document::rows`] for prepared rows.
     pub fn append_rows(&mut self, rows: Rows) -> Result<(), ApiError> {
         self.rows += rows.len();
         if self.rows > POINTS_MAX {
@@ -170,7 +170,7 @@ impl Document {
         self.piece(usize::MAX).into()
     }
 
-    /// About so many bytes more; none at the end.
+    /// The next piece of about `bytes`; empty at the end.
     fn piece(&mut self, bytes: usize) -> Vec<u8> {
         let mut piece = Vec::with_capacity(bytes.min(PIECE_BYTES) + ROW_BYTES_MAX);
         while piece.len() < bytes {
@@ -232,7 +232,7 @@ mod tests {
         let mut second = Document::new(&budget);
         assert_eq!(second.rows(rows(6_000)).unwrap_err().status.as_u16(), 503);
         drop(second);
-        // The first list has been read when the second one begins.
+        // The first list is fully read before the second one begins.
         while first.parts.len() > 1 {
             assert!(first.next().is_some());
         }

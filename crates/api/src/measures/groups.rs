@@ -1,8 +1,9 @@
-//! Answers in groups, a part of the document for each, of which only so much is held as a client reads.
+//! Responses in groups, with limited memory.
 //!
-//! All groups are computed before the answer begins: what is wrong with a later one is the request's status. The first ones are
-//! held, up to [`HELD_BYTES_MAX`]; each of the others is computed again once the client has read so far. So a short answer is
-//! computed once, a long one up to twice, and no answer holds more than this and one group.
+//! All groups are computed before the response begins, since an error in any of them decides the status. The
+//! first ones are kept, up to [`HELD_BYTES_MAX`]; the others are computed again when the client gets there.
+//! So a short response is computed once, a long one up to twice, and the memory is bounded by this limit and
+//! one group.
 
 use std::{future::ready, io, sync::Arc, time::Duration};
 
@@ -13,33 +14,33 @@ use gnudi_server::ReplyBody;
 
 use super::document::Document;
 
-/// Bytes of the groups of an answer that are held as they were computed first: a million points.
+/// The maximum size of the groups kept from the first computation: a million points.
 const HELD_BYTES_MAX: usize = 16 << 20;
 
-/// How long a group waits for other answers to be read. A client that does not read is cut after the same time.
+/// How long a group waits for the budget. Clients that do not read are disconnected after the same time.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What a group's part of the answer is made of.
+/// A group's part of the response.
 pub(crate) trait GroupPart: Send + Sync + 'static {
-    /// Computes the group and appends its part. Called twice, it computes twice.
+    /// Computes the group and appends its part; computes again on each call.
     fn write(
         &self,
         engine: &Engine,
         document: &mut Document,
     ) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// How many series it reads.
+    /// The number of series that it reads.
     fn series(&self) -> usize;
 }
 
-/// About what a series takes in memory that is still to be read.
+/// The approximate memory of a series that is not read yet.
 const SERIES_BYTES: usize = 512;
 
-/// A group that is computed again.
+/// A group to be computed again.
 struct Later<G> {
     group: G,
     separator: &'static str,
-    /// Of the budget, that its points need.
+    /// The budget that its points need.
     bytes: usize,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct Groups<G> {
     held_bytes: usize,
     held_bytes_max: usize,
     later: Vec<Later<G>>,
-    /// What comes behind them; it has the part of the budget that they take until then.
+    /// The closing bracket; also holds the reservation for `later`.
     end: Document,
     room_wait_max: Duration,
     rows: usize,
@@ -90,11 +91,11 @@ impl<G: GroupPart> Groups<G> {
         self.is_empty
     }
 
-    /// Computes a group, and appends it.
+    /// Computes and appends a group.
     ///
     /// # Errors
-    /// Those of the group; 413 where all groups come to hold more than [`POINTS_MAX`] points, 503 where the answers of all
-    /// requests hold too much.
+    /// Those of the group; 413 if all groups have more than [`POINTS_MAX`] points, 503 if the budget of all
+    /// responses is exhausted.
     pub async fn add(&mut self, group: G) -> Result<(), ApiError> {
         let separator = if self.is_empty { "" } else { ", " };
         self.is_empty = false;
@@ -132,10 +133,10 @@ impl<G: GroupPart> Groups<G> {
     }
 }
 
-/// A group's part once more.
+/// Computes a group again.
 ///
 /// # Errors
-/// Where that is not possible any more: the answer has begun, so that its connection is closed in the middle of it.
+/// Any failure: the status is already sent, so the connection is closed in the middle of the response.
 async fn compute<G: GroupPart>(
     later: Later<G>,
     engine: Arc<Engine>,
@@ -143,11 +144,12 @@ async fn compute<G: GroupPart>(
     room_wait_max: Duration,
 ) -> io::Result<Document> {
     let cut_short = |reason: String| {
-        tracing::warn!(reason, "an answer was cut short: a group of it could not be computed again");
+        tracing::warn!(reason, "a response was truncated: a group could not be computed again");
         io::Error::other(reason)
     };
     let room = tokio::time::timeout(room_wait_max, Document::with_room(&budget, later.bytes));
-    let mut document = room.await.map_err(|_| cut_short("other answers are not read".to_owned()))?;
+    let mut document =
+        room.await.map_err(|_| cut_short("timeout: clients do not read other large responses".to_owned()))?;
     document.text(later.separator);
     match later.group.write(&engine, &mut document).await {
         Ok(()) => {
@@ -175,7 +177,7 @@ mod tests {
 
     const ROW_BYTES: usize = 16;
 
-    /// A group of so many points, which may fail when it is computed again.
+    /// A group with this number of points, which may fail on the second computation.
     struct Points {
         rows: usize,
         computed: Arc<AtomicUsize>,
@@ -205,7 +207,7 @@ mod tests {
         Arc::new(Engine::new(Arc::new(MemoryIndexer::default()), incoming, store, || Timestamp::EPOCH))
     }
 
-    /// The body of groups of so many points, of which some are held, and how often each was computed.
+    /// The body of groups with these numbers of points, and how often each was computed.
     async fn groups(
         budget: &Arc<AnswerBudget>,
         held_bytes_max: usize,
@@ -275,7 +277,7 @@ mod tests {
         let budget = Arc::new(AnswerBudget::new(1_000 * ROW_BYTES));
         let (mut body, _) = groups(&budget, 0, &[600, 600], false).await;
         let mut other = Document::with_room(&budget, 500 * ROW_BYTES).await;
-        // The bracket.
+        // The opening bracket.
         body.frame().await.unwrap().unwrap();
         assert!(body.frame().now_or_never().is_none());
         other.fill_room();

@@ -1,6 +1,7 @@
-//! Measures as they come in and go out over HTTP.
+//! Measures over HTTP: parsing requests and writing responses.
 //!
-//! `scan` reads the common bodies fast, `slow` all others exactly as Gnocchi would; `write` prints what is read back.
+//! `scan` parses the common bodies fast; `slow` parses all others exactly as Gnocchi does; `write` formats
+//! points.
 
 pub(crate) mod document;
 pub(crate) mod groups;
@@ -17,7 +18,7 @@ use gnudi_model::{Measure, Timestamp};
 
 use scan::{MetricMeasures, Scan};
 
-/// Which parser read a body.
+/// The parser that read a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBy {
     Scanner,
@@ -25,7 +26,7 @@ pub enum ReadBy {
 }
 
 impl ReadBy {
-    /// Counts bodies of the slow parser.
+    /// Counts bodies that needed the slow parser.
     pub fn count(self, figures: &Figures) {
         if self == ReadBy::SlowParser {
             figures.irregular_bodies.inc();
@@ -33,7 +34,7 @@ impl ReadBy {
     }
 }
 
-/// The measures of a list, by whichever parser can; `out` is filled anew.
+/// Parses a list of measures, by the scanner if possible. Clears `out` first.
 ///
 /// # Errors
 /// As [`slow::list`].
@@ -55,7 +56,8 @@ pub fn read_list(
     }
 }
 
-/// The measures of a batch, by whichever parser can; both vectors are filled anew, and name each metric once.
+/// Parses a batch of measures, by the scanner if possible. Clears both vectors first; each metric occurs
+/// once.
 ///
 /// # Errors
 /// As [`slow::batch`].
@@ -87,7 +89,7 @@ pub(crate) fn too_many(measures_max: usize) -> ApiError {
     ApiError::too_large(format!("There are more than {measures_max} measures"))
 }
 
-/// Of several lists for one metric, Python's dictionary keeps the last, in the place of the first.
+/// Of several lists for one metric, keeps the last in the place of the first, as a Python dictionary does.
 fn keep_last_of_duplicates(metrics: &mut Vec<MetricMeasures>) {
     let mut places = HashMap::with_capacity(metrics.len());
     let mut kept: Vec<MetricMeasures> = Vec::with_capacity(metrics.len());

@@ -1,19 +1,19 @@
-//! Reads JSON numbers as `f64`, correctly rounded: the common ones by words of digits and one division, the others by
-//! fast-float2.
+//! Parses JSON numbers to correctly rounded `f64`: common ones by eight-digit words and one division, others
+//! by fast-float2.
 //!
-//! Accepts exactly RFC 8259's grammar; what else Gnocchi's parser takes (`1.`, `01`, `NaN`) is for the slow path.
+//! Accepts exactly RFC 8259's grammar. Gnocchi's extensions (`1.`, `01`, `NaN`) are for the slow path.
 
-/// 10^0 to 10^16, which doubles hold exactly.
+/// 10^0 to 10^16, which are exact doubles.
 const POWERS: [f64; 17] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16];
 
-/// So many digits cannot overflow a `u64`.
+/// This many digits always fit a `u64`.
 const DIGITS_MAX: usize = 19;
 
-/// An integer of more digits than this may not fit a Python float, which is an error there and infinity here.
+/// Longer integers may not fit a Python float: an error there, infinity here.
 const INTEGER_DIGITS_MAX: usize = 300;
 
-/// How far [`read_usual`] looks: a sign, four words of digits around a point, and what follows.
+/// The bytes that [`read_usual`] reads: a sign, four words of digits around a point, and what follows.
 const WINDOW: usize = 40;
 
 /// 10^0 to 10^16, as integers.
@@ -27,17 +27,17 @@ const INTEGER_POWERS: [u64; 17] = {
     powers
 };
 
-/// Integers up to here are doubles.
+/// All integers up to this are exact doubles.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// The number at `start` and the index behind it; `None` where there is no plain JSON number.
+/// Parses the number at `start`; returns its end too. `None` if there is no JSON number.
 #[inline]
 pub fn read(input: &[u8], start: usize) -> Option<(f64, usize)> {
     read_usual(input, start).or_else(|| read_any(input, start))
 }
 
-/// Numbers whose digits make an exact double, which nearly all do, without a branch on how many digits there are; `None`
-/// for all others, and close to the end of the input.
+/// The fast path, for digits that fit an exact double; its branches do not depend on the number of digits.
+/// `None` for all others, and near the end of the input.
 #[inline]
 fn read_usual(input: &[u8], start: usize) -> Option<(f64, usize)> {
     let window: &[u8; WINDOW] = input.get(start..)?.first_chunk()?;
@@ -59,17 +59,17 @@ fn read_usual(input: &[u8], start: usize) -> Option<(f64, usize)> {
             return None;
         }
         end += 1 + fraction_digits;
-        // Both operands are exact, so that the quotient is rounded once (Clinger 1990).
+        // Both operands are exact, so the quotient is correctly rounded (Clinger 1990).
         magnitude = mantissa as f64 / POWERS[fraction_digits];
     } else if whole == 0 {
-        // A Python integer has no negative zero.
+        // Python's integer zero has no sign.
         return (window[end] | 0x20 != b'e').then_some((0.0, start + end));
     }
     let value = if negative { -magnitude } else { magnitude };
     (window[end] | 0x20 != b'e').then_some((value, start + end))
 }
 
-/// The digits at `at` as a number, and how many they are; `None` where they are more than sixteen.
+/// The value and number of the digits at `at`; `None` beyond sixteen.
 #[inline]
 fn leading_digits(window: &[u8; WINDOW], at: usize) -> Option<(u64, usize)> {
     let (first, count) = digits_of_word(window, at)?;
@@ -83,20 +83,20 @@ fn leading_digits(window: &[u8; WINDOW], at: usize) -> Option<(u64, usize)> {
     Some((first * INTEGER_POWERS[count] + second, 8 + count))
 }
 
-/// The digits in front of any other byte, of the eight bytes at `at`.
+/// The value and number of the leading digits in the eight bytes at `at`.
 #[inline]
 fn digits_of_word(window: &[u8; WINDOW], at: usize) -> Option<(u64, usize)> {
     let word = u64::from_le_bytes(*window.get(at..)?.first_chunk()?);
     let digits = word ^ 0x3030_3030_3030_3030;
-    // The lowest byte that is no digit is marked for certain; a carry may mark some above it.
+    // The lowest byte that is no digit is always marked; carries may mark bytes above it.
     let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
     let count = others.trailing_zeros() as usize / 8;
-    // The digits move to the end of the word, and zeros come before them.
+    // Shift the digits to the end of the word, filling up with zeros.
     let number = if count == 0 { 0 } else { number_of_eight(digits << (64 - 8 * count)) };
     Some((number, count))
 }
 
-/// Any number: its end by the grammar, its value by fast-float2.
+/// Parses any number: its end by the grammar, its value by fast-float2.
 #[inline(never)]
 fn read_any(input: &[u8], start: usize) -> Option<(f64, usize)> {
     let mut at = start + usize::from(input.get(start) == Some(&b'-'));
@@ -140,7 +140,7 @@ fn is_digit_at(input: &[u8], at: usize) -> bool {
     input.get(at).is_some_and(u8::is_ascii_digit)
 }
 
-/// The number that eight bytes with the values of digits make, the first in the lowest.
+/// The number formed by eight digit values, the first in the lowest byte.
 #[inline]
 fn number_of_eight(digits: u64) -> u64 {
     let pairs = (digits * 10) + (digits >> 8);
@@ -220,7 +220,7 @@ mod tests {
             prop_assume!(value.is_finite());
             for text in [format!("{value:?}"), format!("{value:e}"), format!("{value:.3}"), format!("{value:.0}.0")] {
                 let expected: f64 = text.parse().unwrap();
-                // Once at the end of the input, once with as much behind it as is ever looked at.
+                // Once at the end of the input, once followed by the whole window.
                 for input in [text.clone(), format!("{text}{:50}", "}")] {
                     match read(input.as_bytes(), 0) {
                         Some((read, end)) => prop_assert_eq!((read.to_bits(), end), (expected.to_bits(), text.len())),

@@ -1,12 +1,13 @@
-//! The scanner of the hot request: `[{"timestamp": "2015-01-01T12:00:00", "value": 4.2}, ...]` and its batch form.
+//! The fast parser of measures: `[{"timestamp": "2015-01-01T12:00:00", "value": 4.2}, ...]` and batches.
 //!
-//! It takes the regular bodies that clients send: two keys in either order, timestamps that are all plain ISO strings or
-//! all numbers, values that are JSON numbers. Whatever else it meets (escapes, other keys, literals, dates outside 1970
-//! to 2261, errors) it answers [`Scan::Irregular`] for the whole body, and `slow` decides. Where both take a
-//! body, they agree on every bit: a property test and a fuzz target hold them to that.
+//! It accepts the regular bodies that clients send: two keys in either order, timestamps that are all plain
+//! ISO strings or all numbers, values that are JSON numbers. On anything else (escapes, other keys, literals,
+//! dates outside 1970 to 2261, errors) it returns [`Scan::Irregular`] for the whole body, and `slow` parses
+//! it. Where both accept a body, their results are equal to the bit; a property test and a fuzz target verify
+//! that.
 //!
-//! What makes it fast: the text around the values is learnt from one measure and compared by whole words in
-//! the next, the date is converted once per distinct date, and digits are read eight at a time.
+//! Techniques: the text around the values is learnt from one measure and compared by whole words in the next;
+//! a date is converted once while it repeats; digits are parsed eight at a time.
 
 use std::ops::Range;
 
@@ -18,32 +19,32 @@ use uuid::Uuid;
 
 use super::number;
 
-/// What the scanner made of a body.
+/// The result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
     /// All measures were read.
     Regular,
-    /// Not a body for this scanner; what it has pushed so far means nothing.
+    /// The body is irregular; ignore the measures appended so far.
     Irregular,
-    /// There are more measures than the limit allows.
+    /// The body has more measures than allowed.
     TooMany,
 }
 
-/// One metric's part of a batch: its measures are `range` of the measures read.
+/// One metric of a batch; its measures are `range` of the parsed measures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricMeasures {
     pub metric: MetricId,
     pub range: Range<usize>,
 }
 
-/// Reads a list of measures; appends at most `measures_max` of them to `out`.
+/// Parses a list of measures; appends at most `measures_max` of them to `out`.
 pub fn list(input: &[u8], measures_max: usize, out: &mut Vec<Measure>) -> Scan {
     let mut scanner = Scanner::new(input, measures_max);
     let done = scanner.measures(out).and_then(|()| scanner.end());
     scanner.outcome(done)
 }
 
-/// Reads an object of lists of measures by metric id; appends to both vectors.
+/// Parses an object of lists by metric id; appends to both vectors.
 pub fn batch(
     input: &[u8],
     measures_max: usize,
@@ -64,11 +65,11 @@ const SPACE: [bool; 256] = {
     table
 };
 
-/// Text of up to 32 bytes, compared as one or two words of 16 bytes, which overlap.
+/// A text of up to 32 bytes, compared as one or two overlapping words of 16 bytes.
 #[derive(Clone, Copy)]
 struct Pattern {
     head: u128,
-    /// Which bytes of the first word count.
+    /// The bytes of the first word to compare.
     mask: u128,
     tail: u128,
     length: usize,
@@ -79,7 +80,7 @@ const WORD: usize = size_of::<u128>();
 impl Pattern {
     const NEVER: Pattern = Pattern { head: 1, mask: 0, tail: 0, length: 0 };
 
-    /// A pattern of the text, or one that never matches where the text is too long.
+    /// A pattern of the text; it never matches if the text is empty or too long.
     fn new(text: &[u8]) -> Self {
         if text.is_empty() || text.len() > 2 * WORD {
             return Pattern::NEVER;
@@ -107,8 +108,8 @@ fn word(input: &[u8], at: usize) -> Option<u128> {
     input.get(at..)?.first_chunk().map(|word| u128::from_le_bytes(*word))
 }
 
-/// What stood around the values of the measure before: between its end and the first value, between the values, and
-/// behind the second value. Quotes of timestamps belong to the patterns.
+/// The text around the previous measure's values: before the first, between them, and after the second. It
+/// includes the timestamp's quotes.
 #[derive(Clone, Copy)]
 struct Layout {
     before: Pattern,
@@ -117,7 +118,7 @@ struct Layout {
     timestamp_first: bool,
 }
 
-/// How a list writes its timestamps; Gnocchi goes by the first one.
+/// The timestamps' form in a list; as in Gnocchi, the first one decides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Iso,
@@ -166,7 +167,7 @@ impl<'a> Scanner<'a> {
         (self.at == self.input.len()).then_some(())
     }
 
-    /// An object: `entry` reads each value, and is told its key.
+    /// Parses an object; calls `entry` with each key, to parse its value.
     pub(super) fn object(&mut self, mut entry: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
         self.expect(b'{')?;
         if self.peek()? == b'}' {
@@ -214,7 +215,7 @@ impl<'a> Scanner<'a> {
             self.at += 1;
             return Some(());
         }
-        // The first measure has no comma before it, and thus no layout to learn.
+        // The first measure has no comma before it, so it has no layout to repeat.
         let mut lead = None;
         let mut form = None;
         loop {
@@ -223,7 +224,7 @@ impl<'a> Scanner<'a> {
                 return None;
             }
             self.push(measure, out)?;
-            // As long as the text around the values stays the same, only the values are read.
+            // While the text around the values repeats, only the values are parsed.
             match measure_form {
                 Form::Iso => self.repeat(&layout, out, Self::iso)?,
                 Form::Seconds => self.repeat(&layout, out, Self::seconds)?,
@@ -250,7 +251,7 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// Reads measures laid out as `layout` says, and stops in front of the first that is not; `None` at the limit.
+    /// Parses measures with this layout, up to the first that differs; `None` at the limit.
     #[inline]
     fn repeat(
         &mut self,
@@ -291,7 +292,7 @@ impl<'a> Scanner<'a> {
         Some(measure)
     }
 
-    /// Reads one measure by the grammar, and learns its layout; `lead` is where the measure before it ended.
+    /// Parses one measure by the grammar and learns its layout; `lead` is the end of the previous measure.
     #[cold]
     fn measure(&mut self, lead: Option<usize>) -> Option<(Measure, Form, Layout)> {
         self.expect(b'{')?;
@@ -315,7 +316,7 @@ impl<'a> Scanner<'a> {
         Some((Measure { timestamp, value: value.number }, form, layout))
     }
 
-    /// A key and its colon: true for `timestamp`, false for `value`.
+    /// Parses a key and its colon: true for `timestamp`, false for `value`.
     fn key(&mut self) -> Option<bool> {
         self.expect(b'"')?;
         let rest = &self.input[self.at..];
@@ -357,16 +358,16 @@ impl<'a> Scanner<'a> {
         Some(value)
     }
 
-    /// Seconds since the epoch, through a float as Gnocchi takes them.
+    /// Seconds since the epoch, converted through a float as in Gnocchi.
     #[inline]
     fn seconds(&mut self) -> Option<Timestamp> {
         let nanoseconds = self.value()? * 1e9;
-        // The largest double below 2^63; NaN is not in the range either.
+        // The upper bound is the largest double below 2^63; NaN is not in the range.
         (0.0..9_223_372_036_854_774_784.0).contains(&nanoseconds).then_some(Timestamp(nanoseconds as i64))
     }
 
-    /// `YYYY-MM-DDTHH:MM:SS`, a space for the `T`, with an optional fraction of up to nine digits and an optional
-    /// zone of zero. Stops behind it, where the closing quote must be.
+    /// `YYYY-MM-DDTHH:MM:SS`, with `T` or a space, an optional fraction of up to nine digits, and an optional
+    /// zero offset. Stops before the closing quote.
     #[inline]
     fn iso(&mut self) -> Option<Timestamp> {
         let text: &[u8; 19] = self.input.get(self.at..)?.first_chunk()?;
@@ -387,7 +388,7 @@ impl<'a> Scanner<'a> {
         Some(Timestamp(nanoseconds))
     }
 
-    /// The fraction, in nanoseconds, and a zone of zero.
+    /// The fraction in nanoseconds, and the zero offset.
     fn iso_tail(&mut self) -> Option<i64> {
         let mut fraction = 0;
         if self.input.get(self.at) == Some(&b'.') {
@@ -418,14 +419,15 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// A field's value, and where it stands without quotes. A timestamp's nanoseconds travel as the bits of the number.
+/// A field's value and its start, without quotes. A timestamp's nanoseconds are stored as the bits of the
+/// float.
 struct Field {
     start: usize,
     number: f64,
     end: usize,
 }
 
-/// Midnight of `YYYY-MM-DD`, in nanoseconds since the epoch; only years whose every instant has a place.
+/// Midnight of `YYYY-MM-DD`, in nanoseconds since the epoch; `None` for years not fully within the range.
 fn date_ns(text: &[u8; 10]) -> Option<i64> {
     let digits = |range: Range<usize>| {
         text[range].iter().try_fold(0_i64, |number, byte| {
@@ -446,7 +448,7 @@ fn date_ns(text: &[u8; 10]) -> Option<i64> {
 #[inline]
 fn second_of_day(text: [u8; 8]) -> Option<i64> {
     let digits = u64::from_le_bytes(text) ^ u64::from_le_bytes(*b"00:00:00");
-    // Every byte is a digit's value now, and zero where a colon must be.
+    // Now each byte is a digit's value, or zero in place of a colon.
     let too_large = digits.wrapping_add(u64::from_le_bytes([118, 118, 127, 118, 118, 127, 118, 118]));
     if (too_large | digits) & 0x8080_8080_8080_8080 != 0 {
         return None;
@@ -529,7 +531,7 @@ mod tests {
             r#"[{"timestamp": "2015-01-01T12:00:00, "value": 2}]"#,
         ] {
             assert_eq!(measures(text), None, "{text}");
-            // With room behind it, whole words are compared up to its end.
+            // With bytes after it, whole words are compared up to its end.
             assert_eq!(measures(&format!("{text:200}")), None, "{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! Reads any body of measures, by the rules of Gnocchi's `MeasuresListSchema`: what the scanner leaves.
+//! Parses any body of measures, by the rules of Gnocchi's `MeasuresListSchema`.
 
 use gnudi_app::{
     ApiError,
@@ -10,10 +10,10 @@ use gnudi_model::{Measure, MetricId, Timestamp, python::parse_uuid};
 
 use super::scan::MetricMeasures;
 
-/// The measures of a list; appends to `out`.
+/// Parses a list of measures; appends to `out`.
 ///
 /// # Errors
-/// 400 where the body is no JSON or holds no measures, 413 where it has more than `measures_max`.
+/// 400 for invalid JSON or measures, 413 beyond `measures_max`.
 pub fn list(
     input: &[u8],
     now: Timestamp,
@@ -27,7 +27,7 @@ pub fn list(
     Ok(measures(&document, now, out)?)
 }
 
-/// The measures of an object of lists by metric; appends to both vectors.
+/// Parses an object of lists by metric id; appends to both vectors.
 ///
 /// # Errors
 /// As [`list`].
@@ -56,7 +56,7 @@ pub fn batch(
     Ok(())
 }
 
-/// How many measures a list has, whatever they are.
+/// The number of items in a list, valid or not.
 pub(super) fn count(list: &Value) -> usize {
     match list {
         Value::Array(items) => items.len(),
@@ -64,12 +64,12 @@ pub(super) fn count(list: &Value) -> usize {
     }
 }
 
-/// The measures of a list; appends to `out` where all of them are.
+/// Converts a list of measures; appends to `out` only if all are valid.
 pub(super) fn measures(list: &Value, now: Timestamp, out: &mut Vec<Measure>) -> Checked<()> {
     let malformed = || Invalid::new("unexpected measures format");
     let items: &[Value] = match list {
         Value::Array(items) => items,
-        // Python finds nothing to iterate over in these, and everything to dislike in fuller ones.
+        // Python iterates over these without an error if they are empty.
         Value::Object(entries) if entries.is_empty() => &[],
         Value::Str(text) if text.is_empty() => &[],
         _ => return Err(malformed()),
@@ -80,7 +80,7 @@ pub(super) fn measures(list: &Value, now: Timestamp, out: &mut Vec<Measure>) -> 
     let times = match python::timestamps(times.into_iter(), now) {
         Ok(times) => times,
         Err(NotTimestamps::Type) => return Err(malformed()),
-        // Gnocchi takes these for times, and would come to the values.
+        // Gnocchi accepts these as times, so an error in a value comes first.
         Err(NotTimestamps::NoTime) => {
             values(items)?;
             return Err(unexpected(NotTimestamps::NoTime));

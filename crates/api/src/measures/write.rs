@@ -1,7 +1,7 @@
-//! Prints points as `[["2013-01-01T12:00:00+00:00", 60.0, 4.2], ...]`, byte for byte as Gnocchi does.
+//! Writes points as `[["2013-01-01T12:00:00+00:00", 60.0, 4.2], ...]`, byte for byte as Gnocchi does.
 //!
-//! A row's text is built from a template that already holds the date and the granularity: from one point to the next only
-//! the digits of the time change, and the value is printed behind it.
+//! A row is built from a template with the date and the granularity: from one point to the next only the
+//! digits of the time change, and the value is appended.
 
 use std::sync::Arc;
 
@@ -11,47 +11,47 @@ use gnudi_model::Timestamp;
 use gnudi_series::resample::Resample;
 use parking_lot::Mutex;
 
-/// How large a piece of an answer gets.
+/// The size of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The longest row up to its value: the granularity is a float, or a quoted letter.
+/// The longest row without its value: the granularity is a float, or a quoted letter.
 const TEMPLATE_BYTES: usize = 72;
 
-/// The longest row: also the value, and a bracket.
+/// The longest row, with its value and bracket.
 pub(super) const ROW_BYTES_MAX: usize = TEMPLATE_BYTES + float::ROOM_BYTES;
 
-/// One aggregation's points, oldest first, with the text of the granularity column.
+/// The points of one aggregation, oldest first, with the text of the granularity column.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// As JSON: `60.0`, or `"W"` for a calendar's weeks.
+    /// As JSON: `60.0`, or `"W"` for calendar weeks.
     pub granularity: String,
     pub timestamps: Arc<Vec<Timestamp>>,
     pub values: Vec<f64>,
-    /// Digits of a second's fraction in times.
+    /// Decimals of the seconds.
     fraction_digits: usize,
 }
 
 impl Column {
-    /// Of aggregates: times are cut to the second, as Gnocchi cuts them.
+    /// For aggregates: times are truncated to seconds, as in Gnocchi.
     pub fn new(granularity: String, timestamps: Arc<Vec<Timestamp>>, values: Vec<f64>) -> Self {
         Column { granularity, timestamps, values, fraction_digits: 0 }
     }
 
-    /// Of raw points: times are shown whole.
+    /// For raw points: times are written in full.
     pub fn of_raw_points(granularity: String, timestamps: Vec<Timestamp>, values: Vec<f64>) -> Self {
         let fraction_digits = fraction_digits(&timestamps);
         Column { granularity, timestamps: Arc::new(timestamps), values, fraction_digits }
     }
 }
 
-/// How many digits of a second's fraction show all of these times as they are: 0, 3, 6 or 9.
+/// The number of decimals that represents all times exactly: 0, 3, 6 or 9.
 fn fraction_digits(timestamps: &[Timestamp]) -> usize {
     const UNITS: [(i64, usize); 3] = [(1_000_000_000, 0), (1_000_000, 3), (1_000, 6)];
     let fits = |unit: i64| timestamps.iter().all(|time| time.0 % unit == 0);
     UNITS.into_iter().find(|(unit, _)| fits(*unit)).map_or(9, |(_, digits)| digits)
 }
 
-/// The granularity column of points, as JSON.
+/// The granularity column, as JSON.
 pub fn granularity(granularity: Resample) -> String {
     let span = match granularity {
         Resample::Calendar(calendar) => return format!("\"{}\"", calendar.letter()),
@@ -62,7 +62,7 @@ pub fn granularity(granularity: Resample) -> String {
     String::from_utf8(text).expect("floats are ASCII")
 }
 
-/// The points of all columns, one behind the other, as pieces of one JSON list.
+/// The points of all columns, concatenated to one JSON list, written in pieces.
 pub struct Rows {
     columns: Vec<Column>,
     column: usize,
@@ -70,11 +70,11 @@ pub struct Rows {
     progress: Progress,
 }
 
-/// How far the list's text has come.
+/// The progress of writing the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Before,
-    /// The bracket stands, but no row.
+    /// The opening bracket is written, but no row.
     Opened,
     InRows,
     Closed,
@@ -85,7 +85,7 @@ impl Rows {
         Rows { columns, column: 0, row: 0, progress: Progress::Before }
     }
 
-    /// How many rows there are in all.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.columns.iter().map(|column| column.timestamps.len()).sum()
     }
@@ -94,7 +94,8 @@ impl Rows {
         self.len() == 0
     }
 
-    /// Appends rows until `out` holds about `bytes`, at least one where any is left; true while there is more.
+    /// Appends rows until `out` holds about `bytes`, at least one if any are left; returns whether there are
+    /// more.
     pub fn write(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let mut end = out.len();
         let more = self.put(bytes, out, &mut end);
@@ -102,7 +103,7 @@ impl Rows {
         more
     }
 
-    /// As [`Rows::write`], behind the first `end` bytes of `out`, over what it has there.
+    /// [`Rows::write`] at offset `end`, overwriting what `out` has there.
     fn put(&mut self, bytes: usize, out: &mut Vec<u8>, end: &mut usize) -> bool {
         if self.progress == Progress::Before {
             put_byte(b'[', out, end);
@@ -157,13 +158,13 @@ impl Iterator for Rows {
     }
 }
 
-/// Memory of pieces that were sent, for the next ones: filled with zeros once, and not for each.
+/// A pool of buffers of sent pieces: they are zeroed once, not for each piece.
 static PIECES: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// How many wait for their next use: 4 MiB.
+/// How many buffers the pool keeps: 4 MiB.
 const PIECES_KEPT_MAX: usize = 64;
 
-/// A piece of an answer; its memory is given back when it is dropped.
+/// A piece of a response; its buffer returns to the pool on drop.
 struct Piece {
     bytes: Vec<u8>,
     length: usize,
@@ -172,7 +173,7 @@ struct Piece {
 impl Piece {
     fn take() -> Self {
         let kept = PIECES.lock().pop();
-        // What a piece may get long is there from the start: it stays as it is.
+        // Allocated at full length, so that it never grows.
         let bytes = kept.unwrap_or_else(|| vec![0; PIECE_BYTES + 2 * ROW_BYTES_MAX]);
         Piece { bytes, length: 0 }
     }
@@ -193,18 +194,18 @@ impl Drop for Piece {
     }
 }
 
-/// Where the date, the time and the dot before a second's fraction stand in the template.
+/// Offsets in the template: the date, the time, and the fraction's dot.
 const DATE_AT: usize = 4;
 const TIME_AT: usize = 15;
 const FRACTION_AT: usize = 23;
 
-/// A row up to its value: `, ["1970-01-01T00:00:00+00:00", 60.0, `.
+/// A row without its value: `, ["1970-01-01T00:00:00+00:00", 60.0, `.
 struct Template {
     text: [u8; TEMPLATE_BYTES],
     length: usize,
-    /// The second at which the day of the date begins.
+    /// The second at which the template's day begins.
     day: i64,
-    /// Digits of a second's fraction: 0, 3, 6 or 9.
+    /// Decimals of the seconds: 0, 3, 6 or 9.
     fraction_digits: usize,
 }
 
@@ -217,7 +218,7 @@ impl Template {
         Template { text, length: row.len(), day: 0, fraction_digits }
     }
 
-    /// Puts the row of a time at the start of `row`, up to its value.
+    /// Writes the row of a time to the start of `row`, without its value.
     #[inline]
     fn put(&mut self, timestamp: Timestamp, row: &mut [u8; ROW_BYTES_MAX]) {
         let second = timestamp.secs();
@@ -232,8 +233,8 @@ impl Template {
         let [hour_tens, hour_ones] = DIGITS[hour as usize];
         let [minute_tens, minute_ones] = DIGITS[minute as usize];
         let [second_tens, second_ones] = DIGITS[second as usize];
-        // The time goes into the row and not into the template: reading back at once what was just written in other
-        // pieces stalls the processor.
+        // Write the time to the row, not to the template: reading back bytes just written at another width
+        // stalls the CPU's store forwarding.
         row[..TEMPLATE_BYTES].copy_from_slice(&self.text);
         row[TIME_AT..TIME_AT + 8].copy_from_slice(&[
             hour_tens,
@@ -263,7 +264,7 @@ impl Template {
     }
 }
 
-/// Puts rows behind the first `up_to` bytes of `out` until these are `bytes`, and at least one; how many they are.
+/// Writes rows to `out` at offset `up_to`, until it holds `bytes`, at least one; returns the number of rows.
 fn put_rows(
     timestamps: &[Timestamp],
     values: &[f64],
@@ -281,7 +282,7 @@ fn put_rows(
         if end >= bytes && written > 0 {
             break;
         }
-        // Rows are put in place whole, with constant lengths, and the next begins where the text ends.
+        // Rows are copied at full, constant length; the next one begins at the end of the text.
         if out.len() < end + ROW_BYTES_MAX {
             let room = bytes.min(PIECE_BYTES).max(end - start);
             out.resize(end + room + 2 * ROW_BYTES_MAX, 0);
@@ -295,7 +296,7 @@ fn put_rows(
         written += 1;
     }
     if first {
-        // No comma stands in front of the list's first row.
+        // The list's first row has no comma before it.
         out.copy_within(start + 2..end, start);
         end -= 2;
     }

@@ -1,7 +1,8 @@
 //! The OpenAPI 3.1 document of the API, which `/v1/openapi.json` serves.
 //!
-//! It is written by hand: `base.json` has what is common, `paths/` one file per section of the router, whose routes and
-//! methods a test holds it to. Nothing here reads it: handlers have their own checks, with Gnocchi's words.
+//! Written by hand: `base.json` has the common parts, `paths/` one file per section of the router; a test
+//! compares their routes and methods. The document is not used for validation: handlers have their own
+//! checks, with Gnocchi's error texts.
 
 use std::sync::LazyLock;
 
@@ -26,7 +27,7 @@ const PATHS: [&str; 13] = [
     include_str!("paths/prometheus_api.json"),
 ];
 
-/// Where `base.json` wants the version of this program.
+/// The placeholder of the program's version in `base.json`.
 const VERSION: &str = "@VERSION@";
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
@@ -70,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// Also those of the API beside Gnocchi's: the document describes both.
+    /// The routes of both APIs: the document describes both.
     fn all_routes() -> Vec<Route> {
         let engine = Engine::new(
             Arc::new(MemoryIndexer::default()),
@@ -84,7 +85,7 @@ mod tests {
         routes
     }
 
-    /// The keys of a path that are no methods.
+    /// The keys of a path that are not methods.
     const NO_METHODS: [&str; 1] = ["parameters"];
 
     fn keys(value: &Value) -> Vec<&str> {
@@ -108,7 +109,7 @@ mod tests {
                 }
             }
         }
-        // What answers any method is described by GET.
+        // Routes for any method are described as GET.
         let served: BTreeSet<String> = Router::new(all_routes())
             .endpoints()
             .map(|(method, path)| format!("{} {path}", if method == "*" { "GET" } else { method }))

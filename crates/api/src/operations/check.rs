@@ -1,9 +1,9 @@
-//! Checks a list of operations, and words what is wrong with it as Gnocchi does.
+//! Validates a list of operations, with Gnocchi's error texts.
 //!
-//! Gnocchi has voluptuous try one schema after the other. Of their faults voluptuous tells the one that lies deepest in
-//! the document, and of several such the first; only the lists of names in a metric node tell where in them the fault is,
-//! and the first schema is that of the metric node. So what is told is a fault in a metric node's names, if the operators
-//! around it are right, and otherwise the metric schema's word on the outermost list.
+//! In Gnocchi, voluptuous tries several schemas in order. Of their errors it reports the deepest in the
+//! document, and among equals the first. Only the lists of names in a metric node report a position, and the
+//! metric node's schema is the first. So the reported error is one in a metric node's names, if the operators
+//! around it are valid, and otherwise that of the metric schema on the outermost list.
 
 use gnudi_app::{
     json::Value,
@@ -15,7 +15,7 @@ use gnudi_series::{
     resample::Resample,
 };
 
-/// A list of an operator and its operands, or a metric node.
+/// Validates a metric node, or a list of an operator and its operands.
 pub fn operation(document: &Value) -> Checked<Operation> {
     let fault = match metric(document) {
         Ok(metrics) => return Ok(Operation::Metric(metrics)),
@@ -58,7 +58,7 @@ fn metric(document: &Value) -> Checked<Metrics> {
         _ => Err(index),
     };
     let names = names.iter().enumerate().map(named).collect::<Result<_, usize>>();
-    // The exception that Gnocchi's schema raises has no text.
+    // The exception in Gnocchi's schema has no text.
     names.map(Metrics::Many).map_err(|index| Invalid::new("None").in_index(index))
 }
 
@@ -71,7 +71,7 @@ fn metric_name(items: &[Value]) -> Option<MetricName> {
     }
 }
 
-/// The name of the class that Python has for such a value.
+/// The name of the value's class in Python.
 fn class_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "NoneType",
@@ -84,7 +84,8 @@ fn class_of(value: &Value) -> &'static str {
     }
 }
 
-/// An operator with its operands; where they are wrong, the fault of the first that is, if it has one to tell.
+/// An operator and its operands. The error is that of the first invalid operand, if it has a position to
+/// report.
 fn operator(items: &[Value]) -> Result<Operation, Option<Invalid>> {
     let [Value::Str(name), arguments @ ..] = items else { return Err(None) };
     match (name.parse().map_err(|_| None)?, arguments) {
@@ -110,7 +111,7 @@ fn operator(items: &[Value]) -> Result<Operation, Option<Invalid>> {
         (Operator::Binary(operator), [left, right]) => {
             Ok(Operation::Binary { operator, left: operand(left)?, right: operand(right)? })
         }
-        // Another number of operands.
+        // A wrong number of operands.
         (
             Operator::Clip
             | Operator::Aggregate
@@ -128,7 +129,7 @@ fn reaggregation(value: &Value) -> Result<Reaggregation, Option<Invalid>> {
     name.parse().map_err(|_| None)
 }
 
-/// Operations, or what Python's `float()` makes a number of.
+/// An operation, or a value that Python's `float()` converts.
 fn operand(value: &Value) -> Result<Box<Operation>, Option<Invalid>> {
     let operand = operation(value);
     operand
@@ -142,15 +143,15 @@ mod tests {
     use super::*;
     use gnudi_app::json;
 
-    fn said(text: &str) -> String {
+    fn error_text(text: &str) -> String {
         let document = json::parse(text.as_bytes()).unwrap();
         operation(&document)
             .map_or_else(|invalid| invalid.in_key("operations").reason(), |operation| operation.to_string())
     }
 
-    /// What voluptuous says to Gnocchi's schemas.
+    /// The errors of voluptuous on Gnocchi's schemas.
     #[test]
-    fn faults_are_told_as_gnocchi_tells_them() {
+    fn errors_have_gnocchis_texts() {
         let on = |message: &str| format!("{message} for dictionary value @ data['operations']");
         for (text, expected) in [
             ("[]", "Operation must not be empty"),
@@ -174,7 +175,7 @@ mod tests {
             (r#"[["a"], 1]"#, "'['a']' operation invalid"),
             ("[1, 2]", "'1' operation invalid"),
         ] {
-            assert_eq!(said(text), on(expected), "{text}");
+            assert_eq!(error_text(text), on(expected), "{text}");
         }
         for (text, index) in [
             (r#"["metric", "a"]"#, 0),
@@ -184,7 +185,7 @@ mod tests {
             (r#"["clip", 1, ["neg", ["metric", ["a", "b"], ["c", "d"], ["e"]]], 2]"#, 2),
             (r#"["rolling", "mean", "2", ["metric", ["a"]]]"#, 0),
         ] {
-            assert_eq!(said(text), format!("None @ data['operations'][{index}]"), "{text}");
+            assert_eq!(error_text(text), format!("None @ data['operations'][{index}]"), "{text}");
         }
     }
 
@@ -202,7 +203,7 @@ mod tests {
                 "['resample', 'mean', np.timedelta64(300000000000,'ns'), 1.0]",
             ),
         ] {
-            assert_eq!(said(text), expected, "{text}");
+            assert_eq!(error_text(text), expected, "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The operations of a request to `/v1/aggregates`, in both their forms: a JSON list, and a text.
+//! The operations in a request to `/v1/aggregates`, in two forms: a JSON list, and a text.
 //!
-//! A text becomes the list that it stands for, and the list is checked and becomes the [`Operation`] that is evaluated.
-//! Whether there are metrics of the names in it, and whether they have the aggregations, others find out.
+//! A text is parsed to the equivalent list; the list is validated and converted to an [`Operation`]. Whether
+//! the metrics and aggregations in it exist is checked elsewhere.
 
 mod check;
 mod text;
@@ -12,19 +12,19 @@ use gnudi_series::{
     resample::Resample,
 };
 
-/// Bytes of a text of operations.
+/// The maximum length of a text.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Why there are no operations.
+/// Why operations are refused.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
-    /// A text that cannot be read, or operations beyond a limit: nothing else of the request is looked at.
+    /// A syntax error in a text, or an exceeded limit; it takes precedence over other errors in the request.
     Unreadable(ApiError),
-    /// A list that is not made as it must be, seen from itself.
+    /// An invalid list; the position is relative to it.
     Invalid(Invalid),
 }
 
-/// The operations that a part of a request's body means. Their size has been checked.
+/// Parses and validates the operations, and checks their size.
 pub fn read(document: &Value) -> Result<Operation, Refusal> {
     let operation = match document {
         Value::Str(text) => check::operation(&list(text).map_err(Refusal::Unreadable)?),
@@ -49,7 +49,7 @@ fn refuse(reason: &str, detail: String) -> ApiError {
     ApiError::bad_request(Value::cause_and_reason("Invalid operations", reason, detail))
 }
 
-/// The operations as a list in JSON: numbers are floats, and spans are seconds.
+/// The operations as a JSON list: numbers are floats, timespans are seconds.
 pub fn shown(operation: &Operation) -> Value {
     let list = |name: String, arguments: Vec<Value>| {
         let mut items = vec![Value::Str(name)];
@@ -136,7 +136,7 @@ mod tests {
         assert!(refused(&long.into()).contains("1048576 bytes"));
     }
 
-    /// Pieces of texts of operations, so that many of their sequences mean something.
+    /// Fragments of texts, of which many sequences are valid.
     const PIECES: [&str; 24] = [
         "(",
         "(",
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// A tree of operations as a text.
+    /// A random tree of operations, as a text.
     fn tree_text(depth: u32) -> impl Strategy<Value = String> {
         let leaf = prop::sample::select(&["(metric a mean)", "(metric (a mean) (b max))", "2", "-1e3"][..]);
         leaf.prop_map(str::to_owned).prop_recursive(depth, 32, 3, |inner| {

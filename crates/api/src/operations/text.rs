@@ -1,20 +1,21 @@
-//! Reads the text form of operations, `(+ (metric cpu.util mean) 2)`, into the lists that the JSON form has.
+//! Parses the text form of operations, `(+ (metric cpu.util mean) 2)`, to nested lists as in the JSON form.
 //!
-//! Atoms are texts, whatever they look like. A quoted atom keeps its quotes, and may hold blanks and parentheses. What
-//! follows the first list is not looked at, as in Gnocchi, whose grammar is the `nestedExpr` of the package pyparsing.
+//! Atoms are texts, even if they look like numbers. A quoted atom keeps its quotes and may contain blanks and
+//! parentheses. Text after the first list is ignored, as in Gnocchi, whose grammar is pyparsing's
+//! `nestedExpr`.
 
 use gnudi_app::json::{Value, repr_str};
 
-/// How deep lists may nest: as deep as a tree of operations, and the lists of names in a metric node.
+/// The maximum nesting: that of operations, plus the lists of names in a metric node.
 pub const DEPTH_MAX: usize = gnudi_series::operations::DEPTH_MAX + 1;
 
-/// A tab moves on to the next multiple of so many characters before anything is read.
+/// Tabs are expanded to multiples of this many characters before parsing.
 const TAB_COLUMNS: usize = 8;
 
-/// How many characters of a word an error shows.
+/// How many characters of a word an error quotes.
 const SHOWN_MAX: usize = 16;
 
-/// Why a text is no list.
+/// A syntax error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// In pyparsing's words.
@@ -24,10 +25,10 @@ pub enum Fault {
     Depth,
 }
 
-/// The first list of the text.
+/// Parses the first list in the text.
 ///
 /// # Errors
-/// Where the text does not begin with a list, or ends within it; and where lists nest deeper than [`DEPTH_MAX`].
+/// If the text does not begin with a list, or ends within it, or nests deeper than [`DEPTH_MAX`].
 pub fn list(text: &str) -> Result<Value, Fault> {
     let characters = without_tabs(text);
     let mut reader = Reader { characters: &characters, at: 0 };
@@ -61,7 +62,7 @@ pub fn list(text: &str) -> Result<Value, Fault> {
     }
 }
 
-/// The characters of a text, as Python's `expandtabs` leaves them.
+/// The text's characters after Python's `expandtabs`.
 fn without_tabs(text: &str) -> Vec<char> {
     let mut characters = Vec::with_capacity(text.len());
     let mut column = 0;
@@ -147,10 +148,10 @@ impl Reader<'_> {
     }
 }
 
-/// How many characters the quoted text has that these begin with, its quotes included.
+/// The length of the leading quoted text, in characters, with its quotes.
 ///
-/// Within, a doubled quote and a backslash with what follows it stand for themselves; a line ends in the last quote's
-/// place only behind a backslash.
+/// Inside, a doubled quote or a backslash and its next character do not end it. A newline before the closing
+/// quote is allowed only after a backslash.
 fn quoted(characters: &[char]) -> Option<usize> {
     let quote = *characters.first().filter(|first| matches!(first, '"' | '\''))?;
     let is_hex = |at: usize| characters.get(at).is_some_and(char::is_ascii_hexdigit);
@@ -183,11 +184,11 @@ fn quoted(characters: &[char]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> String {
+    fn error_text(text: &str) -> String {
         list(text).map_or_else(|fault| fault.to_string(), |value| value.repr())
     }
 
-    /// What pyparsing 3.3 says.
+    /// The errors of pyparsing 3.3.
     #[test]
     fn lists_are_read_as_pyparsing_reads_them() {
         for (text, expected) in [
@@ -222,7 +223,7 @@ mod tests {
             ("(a '\\\n' b)", "['a', \"'\\\\\\n'\", 'b']"),
             ("(a '\\", "Expected ')', found end of text  (at char 5), (line:1, col:6)"),
         ] {
-            assert_eq!(said(text), expected, "{text:?}");
+            assert_eq!(error_text(text), expected, "{text:?}");
         }
     }
 

@@ -1,38 +1,38 @@
-//! A function as a flame graph names it: by its name and the source that it is written in, since the names of inlined functions
-//! come without their module.
+//! A function in a flame graph: its name and source file. The file tells functions apart, since names of
+//! inlined functions lack their module.
 
 use std::path::Path;
 
-/// Longer names, which types within types make, are cut.
+/// Longer names (of nested generic types) are truncated.
 const NAME_CHARS_MAX: usize = 400;
 
-/// A function, or at the bottom of the graph a thread.
+/// A function, or a thread at the bottom of the graph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Function {
-    /// `name (crate/src/file.rs)` where the file is known.
+    /// `name (crate/src/file.rs)`, if the file is known.
     pub name: String,
-    /// Whether the compiler has made it part of its caller.
+    /// Whether the compiler inlined it into its caller.
     pub is_inlined: bool,
     pub origin: Origin,
 }
 
-/// Whose code a function is.
+/// Where a function's code comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// No function.
+    /// Not a function.
     Thread,
-    /// gnudi's.
+    /// gnudi.
     Own,
-    /// The standard library's.
+    /// The standard library.
     Standard,
-    /// Other crates', with the C in them.
+    /// Another crate, including its C code.
     Dependency,
-    /// Unknown: mostly the C library's.
+    /// Unknown: mostly the C library.
     Unknown,
 }
 
 impl Function {
-    /// `file`: where the function is written, as the debug information has it.
+    /// `file`: the source file, from the debug information.
     pub fn new(name: &str, file: Option<&Path>, is_inlined: bool) -> Self {
         let (origin, file) = file.map_or((Origin::Unknown, None), |file| source(&file.to_string_lossy()));
         let name = shortened(name);
@@ -45,7 +45,7 @@ impl Function {
     }
 }
 
-/// Whose a file is, and its path without what is before the name of its crate.
+/// The origin of a file, and its path from the crate's name on.
 fn source(path: &str) -> (Origin, Option<String>) {
     // `/registry/src/<index>/<crate>/...`
     if let Some((_, path)) = path.split_once("/registry/src/") {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_tells_whose_a_function_is() {
+    fn a_file_determines_the_origin() {
         let of = |path: &str| {
             let function = Function::new("f", Some(Path::new(path)), true);
             (function.origin, function.name)

@@ -1,7 +1,7 @@
-//! Where this process spends its processor time: [`take`] samples all its threads for a while and draws what it saw.
+//! A CPU profiler: [`take`] samples all threads of this process for a while and draws a flame graph.
 //!
-//! The kernel interrupts whichever thread runs, each time that the process has used another part of a second of processor
-//! time; the stack of that moment is one sample. What waits (for the disk, a lock, a request) is not sampled.
+//! The kernel sends a signal to the running thread at fixed intervals of the process' CPU time; the stack at
+//! that moment is one sample. Time spent waiting (for the disk, a lock, a request) is not sampled.
 
 mod function;
 mod processor_time;
@@ -26,33 +26,33 @@ use tokio::sync::oneshot;
 use sampler::Sampler;
 use stacks::Stacks;
 
-/// How long a profile may take, and takes where nothing is said.
+/// The maximum and default duration of a profile.
 pub const SECONDS_MAX: u16 = 60;
 pub const SECONDS_DEFAULT: u16 = 10;
 
-/// Samples a second of processor time. The default is no divisor of what timers beat at, so that work done by the clock is
-/// neither always nor never seen.
+/// Samples per second of CPU time. The default is no divisor of common timer frequencies, so that periodic
+/// work is neither always nor never sampled.
 pub const FREQUENCY_HZ_MAX: u16 = 1000;
 pub const FREQUENCY_HZ_DEFAULT: u16 = 99;
 
-/// Libraries in whose code no stack is read: they may be in the middle of what reading a stack needs.
+/// No stack is read while code of these libraries runs: it may hold state that reading a stack needs.
 const LIBRARIES_NOT_READ: [&str; 3] = ["libgcc", "ld-linux", "vdso"];
 
-/// The thread that starts the sampler, and looks names up.
+/// The thread that runs the sampler and resolves symbols.
 const THREAD: &str = "profiler";
 
-/// How to sample.
+/// Sampling options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProfileOptions {
     pub duration: Duration,
-    /// Samples a second of processor time; the kernel's own clock is the limit, often 250.
+    /// Samples per second of CPU time, limited by the kernel's timer frequency, often 250.
     pub frequency_hz: u16,
 }
 
-/// Why there is no profile.
+/// Why a profile failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// There is one clock of processor time in a process, and so one profile at a time.
+    /// A process has one CPU-time timer, so only one profile can run at a time.
     #[error("A profile is being taken already: try again when it is done")]
     Busy,
     /// The sampler failed.
@@ -60,20 +60,20 @@ pub enum ProfileError {
     Failed(String),
 }
 
-/// Samples for as long as the options say, and answers the flame graph as SVG. Dropped before its end, it stops to sample.
-/// `program` looks the names up: see [`symbols`]. `release_memory` is called at the end.
+/// Samples for the given duration and returns the flame graph as SVG. Sampling stops if the future is
+/// dropped. `program` resolves the symbols: see [`symbols`]. `release_memory` is called at the end.
 ///
-/// Memory: 8 bytes for each function of each sample, until it is drawn.
+/// Memory: 8 bytes per function and sample, until the graph is drawn.
 pub async fn take(
     options: ProfileOptions,
     program: Option<PathBuf>,
     release_memory: fn(),
 ) -> Result<String, ProfileError> {
     let turn = Turn::take().ok_or(ProfileError::Busy)?;
-    // Dropped with this future, when the client has gone away.
+    // Dropped with this future when the client disconnects.
     let (_client, client_gone) = channel();
     let (answer, answered) = oneshot::channel();
-    // A thread for it alone: none that serves others should fill megabytes and read files.
+    // A thread of its own: the work takes megabytes and reads files.
     let sampling = thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
         let drawn = sample(options, program.as_deref(), &client_gone);
         release_memory();
@@ -81,10 +81,10 @@ pub async fn take(
         let _ = answer.send(drawn);
     });
     sampling.map_err(|error| ProfileError::Failed(error.to_string()))?;
-    answered.await.unwrap_or_else(|_| Err(ProfileError::Failed("the sampler has panicked".to_owned())))
+    answered.await.unwrap_or_else(|_| Err(ProfileError::Failed("the sampler panicked".to_owned())))
 }
 
-/// Samples, until the time is over or nobody wants it any more, and draws; nothing in the latter case.
+/// Samples until the time is over or the client is gone, and draws; returns an empty text in the latter case.
 fn sample(
     options: ProfileOptions,
     program: Option<&Path>,
@@ -109,7 +109,7 @@ fn sample(
     Ok(svg::draw(&stacks, options, used))
 }
 
-/// The right to take the one profile there can be; given back when dropped.
+/// The right to run the only profile; released on drop.
 struct Turn;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);

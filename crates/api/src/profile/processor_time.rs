@@ -1,18 +1,18 @@
-//! How much processor time this process has used, which tells how much of it the samples have seen.
+//! The CPU time that this process has used, to compare with the number of samples.
 
 use std::{fs, time::Duration};
 
 /// `/proc` counts in hundredths of a second on every Linux (`USER_HZ`).
 const TICK: Duration = Duration::from_millis(10);
 
-/// Since the start of the process; `None` where the kernel does not tell.
+/// Since the start of the process; `None` if `/proc` cannot be read.
 pub fn used() -> Option<Duration> {
     read(&fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// Of the text of `/proc/<pid>/stat`.
+/// Parses `/proc/<pid>/stat`.
 fn read(text: &str) -> Option<Duration> {
-    // The name of the program stands in parentheses and may hold anything; the third field follows it.
+    // The program's name is in parentheses and may contain anything; the third field follows it.
     let (_, fields) = text.rsplit_once(") ")?;
     let mut ticks = fields.split(' ').skip(14 - 3).map(str::parse::<u32>);
     Some(TICK * (ticks.next()?.ok()? + ticks.next()?.ok()?))

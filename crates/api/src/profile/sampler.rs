@@ -1,11 +1,11 @@
-//! Takes stacks of all threads of this process, one each time that it has used another part of a second of processor time.
+//! Samples the stacks of all threads of this process at fixed intervals of its CPU time.
 //!
-//! The kernel's clock of processor time (`ITIMER_PROF`) interrupts whichever thread runs with a signal, whose handler reads the stack
-//! into memory that was set aside before. A handler may do next to nothing: it allocates nothing and waits for nobody. Where
-//! another one is at work, or memory is used up, its sample is lost.
+//! A CPU-time timer (`ITIMER_PROF`) sends a signal to the running thread; the handler writes the thread's
+//! stack to a preallocated buffer. The handler must be async-signal-safe: it neither allocates nor blocks. A
+//! sample is dropped if another handler is running, or the buffer is full.
 //!
-//! pprof does the same, and keeps 250 MB of tables for ever; here memory is in proportion to the samples, and goes with the
-//! profile. The address of each sample is kept, so that inlined functions are told apart.
+//! pprof works the same way, but keeps 250 MB of tables for good. Here memory is proportional to the samples
+//! and freed with the profile. Each sample's address is kept, which tells inlined functions apart.
 
 #![expect(unsafe_code, reason = "a signal handler, and the stack it finds; each block says why it holds")]
 
@@ -22,50 +22,50 @@ use std::{
 
 use super::stacks::Sample;
 
-/// Functions of a stack, at most; what called them is left out.
+/// The maximum depth of a sampled stack; outer callers are dropped.
 const DEPTH_MAX: usize = 128;
-/// What the kernel keeps of a thread's name, with the zero at its end.
+/// The kernel's limit on a thread's name, with the terminating zero.
 const THREAD_NAME_BYTES: usize = 16;
-/// Words in front of the addresses of a sample: how many there are, and the thread's name.
+/// The header of a sample in words: the number of addresses, and the thread's name.
 const HEADER_WORDS: usize = 1 + THREAD_NAME_BYTES / WORD_BYTES;
 const WORD_BYTES: usize = mem::size_of::<usize>();
-/// Set aside for each sample that is expected, on average.
+/// Preallocated words per expected sample, on average.
 const SAMPLE_WORDS: usize = 64;
-/// For the samples of a profile, at most.
+/// The maximum size of the buffer.
 const BUFFER_BYTES_MAX: usize = 64 << 20;
 
-/// Samples that were taken, and where none may be.
+/// The samples, and the code to exclude.
 struct Recording {
     words: Vec<usize>,
     used: usize,
-    /// Addresses of code in which no stack is read.
+    /// Address ranges of code in which no stack is read.
     excluded: Vec<Range<usize>>,
 }
 
-/// What handlers write to; nothing while no profile is taken.
+/// Written by the handlers; the recording is `None` while no profile runs.
 struct Shared {
     is_in_use: AtomicBool,
     recording: UnsafeCell<Option<Recording>>,
 }
 
-// SAFETY: the recording is touched by the one who has set `is_in_use`, and nobody else, until it is reset.
+// SAFETY: only the one who has set `is_in_use` accesses the recording, until resetting it.
 unsafe impl Sync for Shared {}
 
 static SHARED: Shared = Shared { is_in_use: AtomicBool::new(false), recording: UnsafeCell::new(None) };
 
 impl Shared {
-    /// Does something with the recording, unless somebody else does: a handler must not wait.
+    /// Accesses the recording, unless it is in use: a handler must not block.
     fn try_with<T>(&self, work: impl FnOnce(&mut Option<Recording>) -> T) -> Option<T> {
         if self.is_in_use.swap(true, Ordering::Acquire) {
             return None;
         }
-        // SAFETY: this call has set `is_in_use`, so nobody else has a reference.
+        // SAFETY: this call has set `is_in_use`, so there is no other reference.
         let done = work(unsafe { &mut *self.recording.get() });
         self.is_in_use.store(false, Ordering::Release);
         Some(done)
     }
 
-    /// As [`Shared::try_with`], for who may wait.
+    /// [`Shared::try_with`] for callers that may block.
     fn with<T>(&self, mut work: impl FnMut(&mut Option<Recording>) -> T) -> T {
         loop {
             if let Some(done) = self.try_with(&mut work) {
@@ -76,21 +76,21 @@ impl Shared {
     }
 }
 
-/// Samples while it exists. There must be one at a time.
+/// Samples while it exists. Only one may exist at a time.
 #[derive(Debug)]
 pub struct Sampler(());
 
 impl Sampler {
-    /// Begins, for so long. `libraries`: in whose code no stack is read, by parts of their names.
+    /// Starts sampling. `duration` sizes the buffer; `libraries` are parts of names of libraries to exclude.
     ///
     /// # Errors
-    /// Where the kernel refuses the signal or the clock.
+    /// If the kernel refuses the signal handler or the timer.
     pub fn start(frequency_hz: u16, duration: Duration, libraries: &[&str]) -> io::Result<Self> {
         let excluded = code_of(libraries, &fs::read_to_string("/proc/self/maps")?);
-        // The unwinder is loaded at its first use, which a handler could not do.
+        // Load the unwinder now: its first use allocates, which a handler must not do.
         backtrace::trace(|_| true);
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        // One more second: the caller may be late.
+        // One more second, in case the caller stops late.
         let seconds = usize::try_from(duration.as_secs()).unwrap_or(usize::MAX).saturating_add(1);
         let expected = usize::from(frequency_hz).saturating_mul(seconds).saturating_mul(processors);
         let words = expected.saturating_mul(SAMPLE_WORDS).min(BUFFER_BYTES_MAX / WORD_BYTES);
@@ -103,10 +103,10 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Ends, and gives what was sampled.
+    /// Stops, and returns the samples.
     pub fn stop(self) -> Vec<Sample> {
         let recording = end();
-        // Nothing is left to end.
+        // Already ended: skip the drop.
         mem::forget(self);
         recording.map_or_else(Vec::new, |recording| samples(&recording.words[..recording.used]))
     }
@@ -118,9 +118,9 @@ impl Drop for Sampler {
     }
 }
 
-/// Ends the profile, if there is one.
+/// Stops the profile, if one runs.
 fn end() -> Option<Recording> {
-    // Both cannot fail, since they have succeeded before. A signal that is on its way then is ignored.
+    // Both succeeded before, so they cannot fail. A pending signal is ignored.
     let _ = set_clock(0);
     let _ = set_handler(libc::SIG_IGN);
     SHARED.with(Option::take)
@@ -139,14 +139,14 @@ fn set_handler(handler: usize) -> io::Result<()> {
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-    // SAFETY: the handler has the signature that SA_SIGINFO asks for, or is SIG_IGN.
+    // SAFETY: the handler has the signature that SA_SIGINFO requires, or is SIG_IGN.
     let done = unsafe { libc::sigaction(libc::SIGPROF, &raw const action, ptr::null_mut()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The signal's handler.
+/// The signal handler.
 extern "C" fn take_sample(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the thread's own errno, which the interrupted code may be about to read.
+    // SAFETY: the thread's own errno, saved because the interrupted code may read it next.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel passes the interrupted thread's context.
     let interrupted = unsafe { interrupted_at(context) };
@@ -159,13 +159,13 @@ extern "C" fn take_sample(_: c_int, _: *mut libc::siginfo_t, context: *mut c_voi
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// The address of the instruction at which a thread was interrupted.
+/// The instruction address at which the thread was interrupted.
 ///
 /// # Safety
-/// `context` is what the kernel passes to a handler.
+/// `context` is the handler's third argument.
 unsafe fn interrupted_at(context: *mut c_void) -> Option<usize> {
     let context: *const libc::ucontext_t = context.cast();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     let registers = unsafe { &(*context).uc_mcontext };
     #[cfg(target_arch = "x86_64")]
     let address = Some(registers.gregs[libc::REG_RIP as usize] as usize);
@@ -177,7 +177,7 @@ unsafe fn interrupted_at(context: *mut c_void) -> Option<usize> {
 }
 
 impl Recording {
-    /// Adds the stack of this thread, which was interrupted there.
+    /// Adds the stack of this thread, from the interrupted address on.
     fn add(&mut self, interrupted: Option<usize>) {
         if interrupted.is_some_and(|address| self.excluded.iter().any(|range| range.contains(&address))) {
             return;
@@ -189,12 +189,12 @@ impl Recording {
         let mut end = first;
         let mut is_interrupted = interrupted.is_none();
         let words = &mut self.words;
-        // SAFETY: no other thread of this process reads a stack by this function while `SHARED` is in use; those that read one by
-        // others do not change what this one reads.
+        // SAFETY: this function does not run concurrently with itself while `SHARED` is in use. Threads that
+        // unwind by other means do not modify what it reads.
         unsafe {
             backtrace::trace_unsynchronized(|frame| {
                 let address = frame.ip() as usize;
-                // Above are this handler and the kernel's call of it.
+                // The innermost frames are this handler and the kernel's signal trampoline.
                 is_interrupted |= Some(address) == interrupted;
                 if is_interrupted {
                     words[end] = address;
@@ -234,7 +234,7 @@ fn samples(mut words: &[usize]) -> Vec<Sample> {
     samples
 }
 
-/// Where the code of libraries is, of the text of `/proc/<pid>/maps`.
+/// Parses `/proc/<pid>/maps` for the executable ranges of libraries.
 fn code_of(libraries: &[&str], maps: &str) -> Vec<Range<usize>> {
     let lines = maps.lines().filter(|line| {
         let mut fields = line.split_ascii_whitespace();
@@ -270,7 +270,7 @@ mod tests {
             Recording { words: vec![0; 3 * (HEADER_WORDS + DEPTH_MAX)], used: 0, excluded: Vec::new() };
         let here = what_was_recorded_is_read_back as fn() as usize;
         recording.add(Some(here));
-        // No frame has this address: it is all that is known.
+        // No frame has this address, so the sample consists of it alone.
         let used = recording.used;
         recording.add(None);
         recording.excluded.push(here..here + 1);

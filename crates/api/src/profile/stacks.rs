@@ -1,4 +1,4 @@
-//! Sampled stacks, joined into one tree from the threads down to the innermost functions.
+//! Sampled stacks, merged to one tree from the threads down to the innermost functions.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,33 @@ use super::{
     symbols::Symbols,
 };
 
-/// Below this function of the standard library a thread does its work; it and what leads to it is left out.
+/// The standard library's function that calls a thread's code. It and its callers are left out.
 const START_OF_WORK: &str = "__rust_begin_short_backtrace";
 
-/// All samples of a profile.
+/// All samples of a profile, merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
     root: Node,
 }
 
-/// A function, as it was called by one chain of callers.
+/// A function below one chain of callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Samples in the function or in what it calls.
+    /// Samples in the function and its callees.
     pub samples: usize,
     pub children: BTreeMap<Function, Node>,
 }
 
-/// A stack of a thread, as it was seen once.
+/// One sample: a thread's stack.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub thread: String,
-    /// Where in the code each of its functions is, the innermost first.
+    /// The addresses of its functions, innermost first.
     pub addresses: Vec<usize>,
 }
 
 impl Stacks {
-    /// Adds a stack; addresses without symbols are left out.
+    /// Adds a stack; addresses without symbols are skipped.
     pub fn add(&mut self, sample: &Sample, symbols: &Symbols) {
         let functions = sample.addresses.iter().filter_map(|address| symbols.get(address)).flatten();
         self.add_functions(&sample.thread, functions.cloned().collect(), 1);
@@ -55,14 +55,14 @@ impl Stacks {
         }
     }
 
-    /// What all threads have in common: nothing but their samples.
+    /// The root: parent of all threads, with the total of samples.
     pub fn root(&self) -> &Node {
         &self.root
     }
 }
 
 impl Node {
-    /// How many functions call each other at most, this one not counted, where those of fewer samples do not count.
+    /// The depth below this node, ignoring nodes with fewer samples.
     pub fn depth(&self, samples_min: usize) -> usize {
         let seen = self.children.values().filter(|child| child.samples >= samples_min);
         seen.map(|child| child.depth(samples_min) + 1).max().unwrap_or(0)
@@ -73,8 +73,8 @@ impl Node {
 pub mod tests {
     use super::*;
 
-    /// Of lines such as `thread;outer;inner 3`; a name in parentheses is an inlined function, one with `std::` before it is of
-    /// the standard library.
+    /// Parses lines such as `thread;outer;inner 3`. A name in parentheses is an inlined function, one with
+    /// the prefix `std::` is of the standard library.
     pub fn stacks(lines: &[&str]) -> Stacks {
         let mut stacks = Stacks::default();
         for line in lines {
@@ -94,7 +94,7 @@ pub mod tests {
         Function { name, is_inlined: inlined.is_some(), origin }
     }
 
-    /// The child by its name, as [`stacks`] reads it.
+    /// The child of this name, in the notation of [`stacks`].
     fn child<'a>(node: &'a Node, name: &str) -> &'a Node {
         let found = node.children.get(&function(name)).or_else(|| node.children.get(&Function::thread(name)));
         found.unwrap_or_else(|| panic!("{name} in {node:?}"))

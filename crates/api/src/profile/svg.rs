@@ -1,6 +1,7 @@
-//! Draws a flame graph: a bar for each function, as wide as its share of the samples, on top of the function that called it.
+//! Draws a flame graph: each function is a bar on top of its caller, as wide as its share of the samples.
 //!
-//! The picture stands for itself: no fonts, styles or scripts from elsewhere. It works without its script, which only zooms.
+//! The file is self-contained: no external fonts, styles or scripts. The script only zooms; the graph works
+//! without it.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -10,29 +11,29 @@ use super::{
     stacks::{Node, Stacks},
 };
 
-/// Of the whole picture, in pixels.
+/// Sizes in pixels.
 const WIDTH: f64 = 1400.0;
 const BAR_HEIGHT: f64 = 17.0;
 const CHARACTER_WIDTH: f64 = 6.6;
 const HEADER_HEIGHT: f64 = 64.0;
 const MARGIN_BELOW: f64 = 8.0;
 
-/// Narrower bars, which nobody could see, are left out; those that zooming makes wide enough are there.
+/// Narrower bars are left out; the rest includes some that become visible by zooming.
 const SHARE_MIN: f64 = 0.0005;
 
-/// The least room for a name, in characters.
+/// Bars narrower than this many characters have no name.
 const NAME_CHARS_MIN: usize = 3;
 
 const ZOOM: &str = include_str!("zoom.js");
 
-/// The flame graph of a profile, as a whole SVG file. `used`: the processor time that the process had meanwhile.
+/// A profile's flame graph as an SVG file. `used`: the CPU time used during the profile.
 pub fn draw(stacks: &Stacks, options: ProfileOptions, used: Option<Duration>) -> String {
     let root = stacks.root();
     let samples_min = ((root.samples as f64 * SHARE_MIN).ceil() as usize).max(1);
     let rows = root.depth(samples_min) + 1;
     let height = HEADER_HEIGHT + rows as f64 * BAR_HEIGHT + MARGIN_BELOW;
     let mut out = String::new();
-    // Writing to a string fails never.
+    // Writing to a String cannot fail.
     let _ = write_head(&mut out, root.samples, height, options, used);
     if root.samples > 0 {
         let base = height - MARGIN_BELOW - BAR_HEIGHT;
@@ -69,30 +70,30 @@ fn write_head(
         r#"<text x="8" y="20" font-size="15">gnudi: {used}{seconds} s, by thread and function</text>"#
     )?;
     let seen = match samples {
-        0 => "No samples: nothing used the processor. Ask again while there is work.".to_owned(),
+        0 => "No samples: nothing used the CPU. Retry while the server is busy.".to_owned(),
         samples => format!(
-            "{samples} samples; up to {} a second of processor time were asked for. Point at a bar for its name, click to zoom, click on the lowest to come back.",
+            "{samples} samples; up to {} per second of CPU time. Point at a bar for its name, click to zoom, click on the lowest to come back.",
             options.frequency_hz
         ),
     };
     writeln!(out, r#"<text x="8" y="38">{seen}</text>"#)?;
     writeln!(
         out,
-        r#"<text x="8" y="53">Orange is gnudi, blue other crates, yellow the standard library, violet the C library. Pale functions are parts of the one below: which had the time is an estimate.</text>"#
+        r#"<text x="8" y="53">Orange is gnudi, blue other crates, yellow the standard library, violet the C library. Pale functions are inlined into the one below: their share is an estimate.</text>"#
     )
 }
 
-/// The bars, as they are written.
+/// The state of drawing.
 struct Drawing<'a> {
     out: &'a mut String,
     total: usize,
     samples_min: usize,
-    /// The upper edge of the lowest bar.
+    /// The top edge of the lowest row.
     base: f64,
 }
 
 impl Drawing<'_> {
-    /// The bar of a function and those above it, from the sample number `start` on.
+    /// Draws a function's bar and those above it; `start` is its first sample.
     fn bar(&mut self, function: &Function, node: &Node, start: usize, row: usize) -> std::fmt::Result {
         let scale = WIDTH / self.total as f64;
         let (x, y) = (start as f64 * scale, self.base - row as f64 * BAR_HEIGHT);
@@ -122,7 +123,7 @@ impl Drawing<'_> {
     }
 }
 
-/// As much of a name as a bar has room for.
+/// The part of a name that fits into a bar.
 fn fitted(name: &str, width: f64) -> String {
     let room = ((width - 6.0) / CHARACTER_WIDTH).max(0.0) as usize;
     if name.chars().count() <= room {
@@ -134,7 +135,7 @@ fn fitted(name: &str, width: f64) -> String {
     name.chars().take(room - 2).chain("..".chars()).collect()
 }
 
-/// For the text of an element; what XML has no place for, escaped or not, becomes a replacement character.
+/// Escapes a text for XML; characters that XML forbids become replacement characters.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -150,7 +151,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Each origin has a hue, of which a name always takes the same shade; inlined functions are paler.
+/// The hue is the origin's, the shade a hash of the name; inlined functions are paler.
 fn colour(function: &Function) -> String {
     let bytes = function.name.bytes();
     let shade = bytes.fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte))) % 16;
@@ -172,7 +173,7 @@ mod tests {
     const OPTIONS: ProfileOptions = ProfileOptions { duration: Duration::from_secs(10), frequency_hz: 99 };
     const USED: Option<Duration> = Some(Duration::from_millis(1250));
 
-    /// The numbers of a bar: start, samples, x, y, width.
+    /// A bar's start, samples, x, y and width.
     fn bar(svg: &str, name: &str) -> [f64; 5] {
         let title = format!("<title>{name}\n");
         let line = svg.split("<g ").find(|group| group.contains(&title)).unwrap_or_else(|| panic!("{name}"));

@@ -1,8 +1,8 @@
-//! Which functions stand at addresses of this process.
+//! Resolves addresses of this process to functions.
 //!
-//! The debug information in which they are looked up takes 300 MB, most of which the allocator would keep. So another process
-//! looks them up: the same program, which maps the same files, and ends. It is told places in files, since each process has the
-//! files at addresses of its own.
+//! The debug information takes 300 MB, most of which the allocator would keep. So a short-lived child process
+//! resolves them: the same program, which maps the same files. Each process maps files at different
+//! addresses, so the request has offsets in files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -16,83 +16,84 @@ use std::{
 
 use super::{ProfileError, function::Function};
 
-/// The command line's word for [`look_up`].
+/// The subcommand that runs [`look_up`].
 pub const SUBCOMMAND: &str = "symbols";
 
-/// Between the functions of an answer, and between a function's name and its file.
+/// Separators between functions in a response, and between a function's name and its file.
 const FUNCTION_END: char = '\u{1e}';
 const NAME_END: char = '\u{1f}';
 
-/// The functions at an address, the innermost first: all but the last are inlined into it.
+/// The functions at an address, innermost first; all but the last are inlined.
 pub type Symbols = HashMap<usize, Vec<Function>>;
 
-/// The functions at these addresses, looked up by `program`, which is this one; without it, within this process.
+/// Resolves the addresses in a child process of `program`, which must be this program; without it, in this
+/// process.
 ///
 /// # Errors
-/// Where the other process cannot be started, or fails.
+/// If the child process cannot be started, or fails.
 pub fn of(addresses: &BTreeSet<usize>, program: Option<&Path>) -> Result<Symbols, ProfileError> {
     let Some(program) = program else {
         let found = addresses.iter().map(|address| (*address, functions(&resolve(*address)))).collect();
-        // The mapped debug information would stay for ever.
+        // Otherwise the debug information stays mapped.
         backtrace::clear_symbol_cache();
         return Ok(found);
     };
     if addresses.is_empty() {
         return Ok(Symbols::new());
     }
-    let failed = |error: io::Error| ProfileError::Failed(format!("looking names up: {error}"));
+    let failed = |error: io::Error| ProfileError::Failed(format!("cannot resolve symbols: {error}"));
     let maps = Maps::of_this_process().map_err(failed)?;
-    let mut question = String::new();
-    let mut asked = Vec::with_capacity(addresses.len());
+    let mut request = String::new();
+    let mut requested = Vec::with_capacity(addresses.len());
     for address in addresses {
         if let Some((path, offset)) = maps.place(*address) {
-            // Writing to a string fails never.
-            let _ = writeln!(question, "{offset:x} {path}");
-            asked.push(*address);
+            // Writing to a String cannot fail.
+            let _ = writeln!(request, "{offset:x} {path}");
+            requested.push(*address);
         }
     }
-    let answer = ask(program, &question).map_err(failed)?;
-    let lines: Vec<&str> = answer.lines().collect();
-    if lines.len() != asked.len() {
-        return Err(ProfileError::Failed("looking names up: the answer is cut short".to_owned()));
+    let response = send(program, &request).map_err(failed)?;
+    let lines: Vec<&str> = response.lines().collect();
+    if lines.len() != requested.len() {
+        return Err(ProfileError::Failed("cannot resolve symbols: the response is truncated".to_owned()));
     }
-    Ok(asked.into_iter().zip(lines).map(|(address, line)| (address, functions(&read(line)))).collect())
+    Ok(requested.into_iter().zip(lines).map(|(address, line)| (address, functions(&read(line)))).collect())
 }
 
-/// What the other process answers.
-fn ask(program: &Path, question: &str) -> io::Result<String> {
+/// Sends the request to the child process and returns its response.
+fn send(program: &Path, request: &str) -> io::Result<String> {
     let mut child = Command::new(program)
         .arg(SUBCOMMAND)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    // It reads all before it writes.
+    // The child reads all input before it writes.
     let mut stdin = child.stdin.take().expect("it is a pipe");
-    let written = stdin.write_all(question.as_bytes());
+    let written = stdin.write_all(request.as_bytes());
     drop(stdin);
     let output = child.wait_with_output()?;
     written?;
     if !output.status.success() {
-        return Err(io::Error::other(format!("the process for it ended with {}", output.status)));
+        return Err(io::Error::other(format!("the child process ended with {}", output.status)));
     }
     String::from_utf8(output.stdout).map_err(io::Error::other)
 }
 
-/// The other process: reads a line for each place, an offset and a file, and answers a line for each.
+/// The child process: reads lines of an offset and a file, writes a line of functions for each.
 ///
 /// # Errors
-/// Where reading or writing fails.
+/// If reading or writing fails.
 pub fn look_up(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
-    let mut question = String::new();
-    input.read_to_string(&mut question)?;
+    let mut request = String::new();
+    input.read_to_string(&mut request)?;
     let maps = Maps::of_this_process()?;
-    for line in question.lines() {
+    for line in request.lines() {
         let (offset, path) = line.split_once(' ').unwrap_or((line, ""));
         let offset = usize::from_str_radix(offset, 16).map_err(io::Error::other)?;
         let found = match maps.base(path) {
             Some(base) => resolve(base.wrapping_add(offset)),
-            // A library that was loaded later.
+            // A library loaded later.
             None => vec![Symbol { name: "Unknown".to_owned(), file: Some(path.into()) }],
         };
         let written = found.iter().map(Symbol::write).collect::<Vec<_>>();
@@ -101,7 +102,7 @@ pub fn look_up(mut input: impl BufRead, mut output: impl Write) -> io::Result<()
     output.flush()
 }
 
-/// A function as debug information names it.
+/// A function in the debug information.
 #[derive(Debug, PartialEq, Eq)]
 struct Symbol {
     name: String,
@@ -125,7 +126,7 @@ fn read(line: &str) -> Vec<Symbol> {
     line.split(FUNCTION_END).filter(|text| !text.is_empty()).map(Symbol::read).collect()
 }
 
-/// The innermost first; none where nothing is known.
+/// The functions at an address, innermost first; empty if unknown.
 fn resolve(address: usize) -> Vec<Symbol> {
     let mut symbols = Vec::new();
     backtrace::resolve(ptr::with_exposed_provenance_mut(address), |symbol| {
@@ -142,11 +143,11 @@ fn functions(symbols: &[Symbol]) -> Vec<Function> {
     symbols.iter().enumerate().map(function).collect()
 }
 
-/// Which files a process has at which addresses.
+/// The memory mappings of a process.
 struct Maps {
-    /// The end of each range by its start, and whose it is.
+    /// By start address: the end, and the file.
     ranges: BTreeMap<usize, (usize, String)>,
-    /// The first address of each file.
+    /// Each file's first address.
     bases: HashMap<String, usize>,
 }
 
@@ -155,7 +156,7 @@ impl Maps {
         Ok(Maps::read(&fs::read_to_string("/proc/self/maps")?))
     }
 
-    /// Of the text of `/proc/<pid>/maps`.
+    /// Parses `/proc/<pid>/maps`.
     fn read(text: &str) -> Self {
         let (mut ranges, mut bases) = (BTreeMap::new(), HashMap::new());
         for line in text.lines() {
@@ -176,7 +177,7 @@ impl Maps {
         self.bases.get(path).copied()
     }
 
-    /// The file that is mapped there, and how far behind its first address.
+    /// The file mapped at an address, and the offset from its first address.
     fn place(&self, address: usize) -> Option<(&str, usize)> {
         let (_, (end, path)) = self.ranges.range(..=address).next_back()?;
         let base = self.base(path)?;
@@ -218,9 +219,9 @@ mod tests {
         let address = an_address_is_a_place_in_a_file as fn() as usize + 1;
         let maps = Maps::of_this_process().unwrap();
         let (path, offset) = maps.place(address).unwrap();
-        let question = format!("{offset:x} {path}\n10 /lib/libnothing.so.3\n");
+        let request = format!("{offset:x} {path}\n10 /lib/libnothing.so.3\n");
         let mut answer = Vec::new();
-        look_up(question.as_bytes(), &mut answer).unwrap();
+        look_up(request.as_bytes(), &mut answer).unwrap();
         let answer = String::from_utf8(answer).unwrap();
         let lines: Vec<Vec<Symbol>> = answer.lines().map(read).collect();
         assert_eq!(lines.len(), 2, "{answer}");

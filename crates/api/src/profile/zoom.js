@@ -1,4 +1,4 @@
-// A click on a function gives it the whole width; its callers stay below it. A click on the lowest bar shows all again.
+// A click on a function zooms to it, above its callers. A click on the lowest bar shows everything again.
 (function () {
   var frames = Array.prototype.slice.call(document.querySelectorAll("g[data-s]"));
   var width = +document.documentElement.dataset.width, samples = +document.documentElement.dataset.samples;

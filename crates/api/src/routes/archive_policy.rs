@@ -15,16 +15,16 @@ use uuid::Uuid;
 
 use super::prelude::*;
 
-/// Granularities of a policy: each costs every metric its own aggregates.
+/// The maximum number of granularities in a policy: every metric stores aggregates for each.
 const ITEMS_MAX: usize = 100;
 
-/// What Gnocchi's database holds, and far more than there can be.
+/// The limit of Gnocchi's database, far beyond any useful value.
 const BACK_WINDOW_MAX: u64 = i32::MAX as u64;
 
-/// What a request says about a policy, or in its place about a metric.
+/// A policy in a request, or the definition of a single metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyFields {
-    /// Empty where it is a metric's.
+    /// Empty for a metric's definition.
     name: String,
     back_window: u64,
     aggregation_methods: Option<Vec<String>>,
@@ -33,7 +33,7 @@ pub(crate) struct PolicyFields {
     recomputes_late: Option<bool>,
 }
 
-/// The parts of an item that a request gives, before they are completed.
+/// An item in a request, before it is completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PolicyItemFields {
     granularity: Option<Timespan>,
@@ -41,7 +41,7 @@ struct PolicyItemFields {
     timespan: Option<Timespan>,
 }
 
-/// A list of at least one item.
+/// Parses a definition: at least one item.
 fn definition_of(value: &Value) -> Checked<Vec<PolicyItemFields>> {
     let items = list_of(value, item)?;
     if items.is_empty() {
@@ -53,7 +53,7 @@ fn definition_of(value: &Value) -> Checked<Vec<PolicyItemFields>> {
     Ok(items)
 }
 
-/// How many of the coarsest buckets stay open.
+/// Parses the back window: how many of the coarsest buckets stay open.
 fn back_window_of(value: &Value) -> Checked<u64> {
     let blocks = integer_from(0)(value)?;
     if blocks > BACK_WINDOW_MAX {
@@ -62,7 +62,7 @@ fn back_window_of(value: &Value) -> Checked<u64> {
     Ok(blocks)
 }
 
-/// For how long raw points are kept.
+/// Parses how long raw points are kept.
 fn raw_timespan_of(value: &Value) -> Checked<Timespan> {
     let mut timespan = None;
     for (key, value) in entries(value)? {
@@ -78,7 +78,7 @@ fn raw_timespan_of(value: &Value) -> Checked<Timespan> {
     }
 }
 
-/// Whether late measures count: `recompute`, or `drop`.
+/// Parses whether late measures are added: `recompute` or `drop`.
 fn recomputes_late_of(value: &Value) -> Checked<bool> {
     match string(value)?.as_str() {
         RECOMPUTE => Ok(true),
@@ -87,10 +87,10 @@ fn recomputes_late_of(value: &Value) -> Checked<bool> {
     }
 }
 
-/// Raw points take late measures as they are: there is no way to have them dropped.
+/// Refuses `drop` with raw points: a policy with raw points always adds late measures.
 fn check_drop(raw_timespan: Option<Timespan>, recomputes_late: Option<bool>) -> Result<(), ApiError> {
     if raw_timespan.is_some() && recomputes_late == Some(false) {
-        return Err(ApiError::bad_request("late measures are not dropped where raw points are kept"));
+        return Err(ApiError::bad_request("late measures cannot be dropped while raw points are kept"));
     }
     Ok(())
 }
@@ -109,15 +109,15 @@ fn item(value: &Value) -> Checked<PolicyItemFields> {
     Ok(given)
 }
 
-/// Whole items of the given parts.
+/// Completes the items.
 fn complete(items: &[PolicyItemFields]) -> Result<Vec<ArchivePolicyItem>, InvalidPolicy> {
     items.iter().map(|item| ArchivePolicyItem::new(item.granularity, item.points, item.timespan)).collect()
 }
 
-/// What a policy does with late measures, in requests and answers.
+/// The value of `late`, in requests and responses.
 const RECOMPUTE: &str = "recompute";
 
-/// A policy as the API shows it.
+/// A policy in a response.
 pub fn shown(policy: &ArchivePolicy) -> Value {
     let item = |item: &ArchivePolicyItem| {
         Value::object([
@@ -133,7 +133,7 @@ pub fn shown(policy: &ArchivePolicy) -> Value {
         ("definition", Value::Array(policy.definition.iter().map(item).collect())),
         ("aggregation_methods", methods.into()),
     ]);
-    // Gnocchi's policies have no such fields.
+    // Extensions: Gnocchi's policies have no such fields.
     if let (Some(timespan), Value::Object(fields)) = (policy.raw_timespan, &mut shown) {
         let raw = Value::object([("timespan", timespan.to_python_text().into())]);
         fields.push(("raw".to_owned(), raw));
@@ -144,7 +144,7 @@ pub fn shown(policy: &ArchivePolicy) -> Value {
     shown
 }
 
-/// The policy that the path names, to which the caller may do what the rule names.
+/// The policy in the path, after checking the rule on it.
 async fn find(call: &Call<'_>, rule: Rule) -> Result<Arc<ArchivePolicy>, ApiError> {
     refuse_definition(call.parameter("name"))?;
     let policy = call.policy_of(call.parameter("name")).await?;
@@ -157,7 +157,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let given = new_policy(&request::json(call.parts, body).await?, true)?;
     addressable(&given.name)?;
     if ArchivePolicy::is_definition_name(&given.name) {
-        return Err(ApiError::bad_request("names of definitions are for metrics that have one of their own"));
+        return Err(ApiError::bad_request("names of this form are reserved for definitions of metrics"));
     }
     let policy = completed(call, given)?;
     call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
@@ -186,10 +186,10 @@ fn resolved(call: &Call<'_>, entries: &[String]) -> Result<BTreeSet<AggregationM
     ArchivePolicy::resolve_methods(entries, &call.app.options().default_aggregation_methods)
 }
 
-/// The policy that stands for a definition which a metric is given, made where there is none. Equal ones share it.
+/// The policy for a metric's own definition; created if missing. Equal definitions share one.
 ///
 /// # Errors
-/// 403 where the caller may not create archive policies.
+/// 403 if the caller may not create archive policies.
 pub(crate) async fn of_definition(
     call: &Call<'_>,
     given: PolicyFields,
@@ -201,7 +201,7 @@ pub(crate) async fn of_definition(
     let indexer = call.app.engine().indexer();
     if indexer.archive_policy(&policy.name).await?.is_none() {
         match indexer.create_archive_policy(policy.clone()).await {
-            // Somebody else was first.
+            // A concurrent request has created it.
             Err(IndexerError::ArchivePolicyAlreadyExists(_)) => {}
             created => created?,
         }
@@ -209,10 +209,10 @@ pub(crate) async fn of_definition(
     Ok(Arc::new(policy))
 }
 
-/// A policy that a request names for metrics.
+/// The policy that a request names for metrics.
 ///
 /// # Errors
-/// 400 where there is none, or where it stands for a definition.
+/// 400 if it does not exist, or belongs to a metric's own definition.
 pub(crate) async fn given(call: &Call<'_>, name: &str) -> Result<Arc<ArchivePolicy>, ApiError> {
     refuse_definition(name).map_err(|error| ApiError::bad_request(error.to_string()))?;
     call.policy_of(name).await.map_err(|error| match error.status {
@@ -225,12 +225,12 @@ fn no_such(name: &str) -> IndexerError {
     IndexerError::NoSuchArchivePolicy(name.to_owned())
 }
 
-/// A policy that stands for a definition is nobody's to name.
+/// Refuses the name of a policy that belongs to a metric's own definition.
 pub(crate) fn refuse_definition(name: &str) -> Result<(), IndexerError> {
     if ArchivePolicy::is_definition_name(name) { Err(no_such(name)) } else { Ok(()) }
 }
 
-/// The fields of a policy; with a name, unless it is a metric's.
+/// Parses a policy; `has_name` is false for a metric's own definition.
 pub(crate) fn new_policy(body: &Value, has_name: bool) -> Checked<PolicyFields> {
     let (mut name, mut back_window, mut methods, mut definition) = (None, 0, None, None);
     let (mut raw_timespan, mut recomputes_late) = (None, None);
@@ -256,7 +256,7 @@ pub(crate) fn new_policy(body: &Value, has_name: bool) -> Checked<PolicyFields> 
     })
 }
 
-/// A method, `*`, or a method with a sign.
+/// Parses a method, `*`, or a method with a sign.
 fn method(value: &Value) -> Checked<String> {
     let known = |text: &String| {
         text == "*" || text.strip_prefix(['-', '+']).unwrap_or(text).parse::<AggregationMethod>().is_ok()
@@ -266,8 +266,8 @@ fn method(value: &Value) -> Checked<String> {
 
 /// `PATCH /v1/archive_policy/{name}`
 ///
-/// New points for the granularities there are, a new back window, for how long raw points are kept, what becomes of late measures, and other
-/// methods.
+/// Changes the points of existing granularities, the back window, how long raw points are kept, the treatment
+/// of late measures, and the methods.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let before = find(call, Rule::UpdateArchivePolicy).await?;
     let change = change(&request::json(call.parts, body).await?)?;
@@ -289,7 +289,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     Ok(reply::ok(&shown))
 }
 
-/// What a request changes, before it is completed.
+/// The changes in a request, before they are completed.
 struct ChangeFields {
     definition: Vec<PolicyItemFields>,
     back_window: Option<u64>,
@@ -298,7 +298,7 @@ struct ChangeFields {
     aggregation_methods: Option<Vec<String>>,
 }
 
-/// Adds to a shown policy or metric what becomes of the aggregations where `new` takes the place of `old`.
+/// Adds to a policy or metric in a response how each aggregation is converted when `new` replaces `old`.
 pub(crate) fn add_conversion(shown: &mut Value, old: &ArchivePolicy, new: &ArchivePolicy) {
     let aggregation = |(granularity, method, origin): (Timespan, AggregationMethod, Origin)| {
         let origin = match origin {

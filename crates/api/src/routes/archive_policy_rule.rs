@@ -6,7 +6,7 @@ use gnudi_model::ArchivePolicyRule;
 
 use super::{archive_policy::refuse_definition, prelude::*};
 
-/// A rule as the API shows it.
+/// A rule in a response.
 fn shown(rule: &ArchivePolicyRule) -> Value {
     Value::object([
         ("name", rule.name.as_str().into()),
@@ -15,13 +15,13 @@ fn shown(rule: &ArchivePolicyRule) -> Value {
     ])
 }
 
-/// The rule that the path names.
+/// The rule in the path.
 async fn find(call: &Call<'_>) -> Result<ArchivePolicyRule, ApiError> {
     let rule = call.app.engine().indexer().archive_policy_rule(call.parameter("name")).await?;
     rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(call.parameter("name").to_owned()).into())
 }
 
-/// `GET /v1/archive_policy_rule`: in the order in which they are tried.
+/// `GET /v1/archive_policy_rule`: in matching order.
 pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let rules = call.app.engine().indexer().archive_policy_rules().await?;
     Ok(reply::ok(&Value::Array(rules.iter().map(shown).collect())))
@@ -72,7 +72,7 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(reply::ok(&shown(&rule)))
 }
 
-/// `PATCH /v1/archive_policy_rule/{name}` renames the rule; nothing else of it changes.
+/// `PATCH /v1/archive_policy_rule/{name}`: renames the rule.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let rule = find(call).await?;
     let new_name = new_name(&request::json(call.parts, body).await?)?;

@@ -4,7 +4,7 @@ use gnudi_model::AggregationMethod;
 
 use crate::routes::prelude::*;
 
-/// The aggregation methods that policies may name.
+/// The aggregation methods available to policies.
 pub async fn show(_: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let methods: Vec<String> = AggregationMethod::all().map(|method| method.to_string()).collect();
     Ok(reply::ok(&Value::object([("aggregation_methods", methods.into())])))

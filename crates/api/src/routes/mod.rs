@@ -1,5 +1,5 @@
-//! The handlers, by noun: a file, or a folder whose larger verbs have files of their own. `router` says which serves what, and
-//! for whom.
+//! The handlers, by noun: a file each, or a folder with files for larger verbs. `router` maps routes to them,
+//! with their guards.
 
 pub mod aggregates;
 pub mod aggregation;
@@ -17,7 +17,7 @@ pub mod root;
 pub mod search;
 pub mod status;
 
-/// What most handlers need.
+/// Common imports of handlers.
 mod prelude {
     pub(crate) use gnudi_access::{Rule, Target};
     pub(crate) use gnudi_app::{Answer, ApiError, Call, json::Value, request};

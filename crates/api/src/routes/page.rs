@@ -1,6 +1,6 @@
-//! The page for browsers: `/` for those who ask for HTML, and the files that it refers to.
+//! The web page: `/` for clients that accept HTML, and its files.
 //!
-//! What is in the page is `gnudi_page`'s. It talks to this server like any other client.
+//! `gnudi_page` holds the files. The page uses this API like any other client.
 
 use gnudi_access::AuthMode;
 use gnudi_page::File;
@@ -16,12 +16,12 @@ use hyper::{
 
 use crate::routes::prelude::*;
 
-/// The page is asked for anew each time, with its tag, so that a new gnudi shows its own.
+/// The page is revalidated on each load, so that an update of gnudi takes effect at once.
 const PAGE_CACHE_CONTROL: &str = "no-cache";
-/// A file's name holds a hash of its content.
+/// A file's name contains a hash of its content.
 const FILE_CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
 
-/// Whether the client would rather have HTML than JSON.
+/// Whether the client prefers HTML to JSON.
 pub(super) fn is_wanted(parts: &Parts) -> bool {
     let accept = parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let reads = matches!(parts.method, Method::GET | Method::HEAD);
@@ -31,7 +31,7 @@ pub(super) fn is_wanted(parts: &Parts) -> bool {
         })
 }
 
-/// `/`, as HTML; without the slash at its end, a redirection to it, since all addresses in the page are relative.
+/// `/` as HTML. Without the trailing slash, a redirect to it: the page's URLs are relative.
 pub(super) fn index(call: &Call<'_>) -> Response {
     if !call.parts.uri.path().ends_with('/') {
         let to_slash = reply::with_header(reply::bare(StatusCode::FOUND), LOCATION, &call.links().to("/"));
@@ -77,7 +77,7 @@ pub async fn file(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(guarded(answer))
 }
 
-/// The file in the smallest form that the client takes.
+/// The file in the best encoding that the client accepts.
 fn body(file: &'static File, parts: &Parts) -> Response {
     let (encoding, bytes) = match encoding(parts) {
         Some("br") => (Some("br"), file.brotli),
@@ -91,7 +91,7 @@ fn body(file: &'static File, parts: &Parts) -> Response {
     }
 }
 
-/// The best of the encodings on offer that the client names; one that it refuses (`q=0`) is not.
+/// The best offered encoding that the client names, without refusing it (`q=0`).
 fn encoding(parts: &Parts) -> Option<&'static str> {
     let header = parts.headers.get(ACCEPT_ENCODING)?.to_str().ok()?;
     let takes = |encoding: &str| {
@@ -109,7 +109,7 @@ fn has_tag(parts: &Parts, tag: &str) -> bool {
     header.is_some_and(|header| header.split(',').any(|known| known.trim().trim_start_matches("W/") == tag))
 }
 
-/// What the page must know before it can ask for anything: how callers make themselves known.
+/// The page's settings: how to authenticate.
 fn settings(auth_mode: &AuthMode) -> Value {
     let auth = match auth_mode {
         AuthMode::Basic { passwords } => {
@@ -123,12 +123,13 @@ fn settings(auth_mode: &AuthMode) -> Value {
     Value::object([("version", env!("CARGO_PKG_VERSION").into()), ("auth", auth)])
 }
 
-/// For an attribute in double quotes.
+/// Escapes a text for an attribute in double quotes.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The page runs its own files only, and talks to this server only; with Keystone also to it, for tokens.
+/// The page may load only its own files and connect only to this server; with Keystone also to Keystone, for
+/// tokens.
 fn security_policy(auth_mode: &AuthMode) -> String {
     let keystone = match auth_mode {
         AuthMode::Keystone(keystone) => origin(keystone.www_authenticate_uri()),
@@ -141,7 +142,7 @@ fn security_policy(auth_mode: &AuthMode) -> String {
     )
 }
 
-/// Scheme and host of an address; `None` where it has another form than a policy may name.
+/// The origin (scheme and host) of a URL; `None` if a security policy may not contain it.
 fn origin(address: &str) -> Option<&str> {
     let host_at = address.find("://")? + 3;
     let end = address[host_at..].find('/').map_or(address.len(), |slash| host_at + slash);
@@ -150,7 +151,7 @@ fn origin(address: &str) -> Option<&str> {
     (origin.len() > host_at && origin.bytes().all(is_plain)).then_some(origin)
 }
 
-/// What holds for all parts of the page: nobody else may embed them, and they are what they say they are.
+/// Security headers of all files: no framing, no content sniffing.
 fn guarded(answer: Response) -> Response {
     let answer = reply::with_header(answer, X_CONTENT_TYPE_OPTIONS, "nosniff");
     let answer = reply::with_header(answer, REFERRER_POLICY, "no-referrer");

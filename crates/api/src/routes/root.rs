@@ -1,4 +1,4 @@
-//! `/`, `/v1/`, `/v1/openapi.json`, `/healthcheck` and `/metrics`: what needs no authentication.
+//! `/`, `/v1/`, `/v1/openapi.json`, `/healthcheck` and `/metrics`: the routes without authentication.
 
 use gnudi_model::Fault;
 use gnudi_server::acceptable;
@@ -10,10 +10,10 @@ use hyper::{
 use super::page;
 use crate::{openapi, routes::prelude::*};
 
-/// The version of Gnocchi whose API this is: clients look for 4.2.0 or later, below 5.
+/// The emulated version of Gnocchi: clients check for 4.2.0 or later, below 5.
 pub const GNOCCHI_VERSION: &str = "4.7.1";
 
-/// What `/v1/` names.
+/// The links of `/v1/`.
 const SECTIONS: [&str; 12] = [
     "aggregates",
     "aggregation",
@@ -29,7 +29,7 @@ const SECTIONS: [&str; 12] = [
     "status",
 ];
 
-/// `/`: the page for a client that would rather have HTML than JSON, as browsers say; the versions for any other.
+/// `/`: the web page for clients that prefer HTML to JSON, as browsers do; the versions for others.
 pub async fn versions(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     if page::is_wanted(call.parts) {
         return Ok(page::index(call));
@@ -51,7 +51,7 @@ pub async fn versions(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     ))
 }
 
-/// `/v1/`; without the slash, a redirection to it.
+/// `/v1/`; without the trailing slash, a redirect to it.
 pub async fn index(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let links = call.links();
     let path = call.parts.uri.path();
@@ -73,7 +73,7 @@ pub async fn openapi_document(_: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(reply::ok(openapi::text().to_vec()))
 }
 
-/// `/healthcheck`, as oslo.middleware answers it: 503 with the reasons where a part of this process does not do its work any more.
+/// `/healthcheck`, in oslo.middleware's format: 503 with the reasons if a part of this process has failed.
 pub async fn healthcheck(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let reasons: Vec<String> = call.app.engine().faults().iter().map(Fault::to_string).collect();
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -106,7 +106,7 @@ fn reasons_as_html(reasons: &[String]) -> String {
     format!("<HTML>\n<HEAD><TITLE>Healthcheck Status</TITLE></HEAD>\n<BODY>\n{lines}</BODY>\n</HTML>")
 }
 
-/// `/metrics`, for Prometheus.
+/// `/metrics` in Prometheus' text format.
 pub async fn figures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     if !call.app.options().shows_figures {
         return Err(ApiError::no_such_path());

@@ -6,11 +6,11 @@ use hyper::StatusCode;
 
 use crate::routes::prelude::*;
 
-/// The backlog; with `details`, by metric.
+/// The backlog; with `details`, per metric.
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let details = match call.optional_parameter("details") {
         None => call.query().flag("details", true)?,
-        // Pecan takes a segment for the argument.
+        // Pecan accepts a path segment as the argument.
         Some(text) => flag("details", text)?,
     };
     let status = call.app.engine().status(details).await?;
@@ -31,13 +31,13 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     ))
 }
 
-/// All processes with workers, and what those of this process have done; Gnocchi's answer where it cannot know is null.
+/// The processes with workers, and the statistics of this process. `null` is Gnocchi's value for unknown.
 async fn metricd(engine: &Engine) -> Value {
     let processors = match engine.processors().await {
         Ok(names) if names.is_empty() => Value::Null,
         Ok(names) => Value::Array(names.into_iter().map(Value::from).collect()),
         Err(error) => {
-            tracing::debug!(%error, "who processes is not known");
+            tracing::debug!(%error, "the list of processors is not available");
             Value::Null
         }
     };

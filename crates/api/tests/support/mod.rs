@@ -1,4 +1,4 @@
-//! A server on memory drivers, and a client that sends exactly what a test says.
+//! A server with in-memory drivers, and an HTTP client without any logic of its own.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::{net::SocketAddr, sync::Arc};
@@ -22,7 +22,7 @@ use tokio::{
 /// 2026-11-21T12:34:56.789012345Z.
 pub const NOW: Timestamp = Timestamp(1_795_264_496_789_012_345);
 
-/// An engine that holds nothing yet.
+/// An empty engine.
 pub fn engine(backlog_bytes_max: u64) -> Engine {
     Engine::new(
         Arc::new(MemoryIndexer::default()),
@@ -40,7 +40,7 @@ pub fn app(engine: Arc<Engine>, options: ApiOptions, clock: fn() -> Timestamp) -
     App::new(engine, options, Registry::default(), clock, routes)
 }
 
-/// A running server; it stops when told to, or with the test's runtime.
+/// A running server; stops on request, or with the test's runtime.
 pub struct Server {
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -71,13 +71,13 @@ impl Server {
         Server { address, stop: Some(stop), task }
     }
 
-    /// Tells the server to stop, and waits until it has.
+    /// Stops the server and waits for it.
     pub async fn stop(mut self) {
-        self.tell_to_stop();
+        self.request_stop();
         self.task.await.expect("it does not panic").expect("it had an address");
     }
 
-    pub fn tell_to_stop(&mut self) {
+    pub fn request_stop(&mut self) {
         let _ = self.stop.take().map(|stop| stop.send(()));
     }
 
@@ -92,14 +92,14 @@ impl Server {
     }
 }
 
-/// A request, by default of the administrator and with JSON both ways.
+/// A request; the default is the administrator's, with JSON both ways.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub method: &'a str,
     pub path: &'a str,
     pub body: Option<&'a str>,
     pub user: Option<&'a str>,
-    /// Instead of the usual headers of the same name.
+    /// Override the default headers of the same name.
     pub headers: &'a [(&'a str, &'a str)],
 }
 
@@ -142,13 +142,13 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A connection that stays open.
+/// A persistent connection.
 pub struct Connection {
     pub stream: TcpStream,
     read: Vec<u8>,
 }
 
-/// A response: names of headers are in lower case.
+/// A response; header names are in lower case.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
@@ -176,7 +176,7 @@ impl Connection {
         self.stream.write_all(bytes).await.expect("the server reads");
     }
 
-    /// The next response; `None` where the connection ends first.
+    /// The next response; `None` if the connection ends first.
     pub async fn answer(&mut self) -> Option<Answer> {
         self.answer_to("GET").await
     }
@@ -237,14 +237,14 @@ impl Connection {
     }
 
     async fn more(&mut self) -> Option<()> {
-        // Not an array: it would be in the future of every caller.
+        // On the heap: an array would be part of every caller's future.
         let mut buffer = vec![0; 64 << 10];
         let length = self.stream.read(&mut buffer).await.ok()?;
         self.read.extend_from_slice(&buffer[..length]);
         (length > 0).then_some(())
     }
 
-    /// Whether the server ends the connection without another byte.
+    /// Whether the server closes the connection without another byte.
     pub async fn is_closed(&mut self) -> bool {
         self.read.is_empty() && self.more().await.is_none()
     }

@@ -1,10 +1,11 @@
-//! Floats as Python's `repr` prints them, and with it every number that Gnocchi's API shows.
+//! Formats floats as Python's `repr` does. All numbers in Gnocchi's API are written this way.
 //!
-//! The shortest digits that read back as the same double come from zmij; its layout is Python's too between 1e-4 and 1e16.
-//! Outside, Python writes exponents of at least two digits (`1e-05`, `1.5e+16`); `NaN` and `Infinity` as in JSON.
+//! zmij finds the shortest digits that read back as the same double; its layout equals Python's between 1e-4
+//! and 1e16. Outside, Python writes exponents of at least two digits (`1e-05`, `1.5e+16`). `NaN` and
+//! `Infinity` are as in JSON.
 //!
-//! Most series have values of few decimals, each as many as the one before. For these a [`Printer`] needs no search for
-//! the shortest digits: a decimal of up to 15 digits is the only such one that reads as its double.
+//! Fast path: most series have few decimals, and as many in each value. A [`Printer`] tries the last value's
+//! number of decimals first: if a decimal of up to 15 digits reads back as the double, it is the shortest.
 
 /// Within this range of magnitudes, zmij and Python use the same fixed notation.
 const FIXED: std::ops::Range<f64> = 1e-4..1e16;
@@ -12,7 +13,7 @@ const FIXED: std::ops::Range<f64> = 1e-4..1e16;
 /// The longest text of a float: `-2.2250738585072014e-308`.
 pub const TEXT_BYTES_MAX: usize = 24;
 
-/// Room for a text, and for what is written behind it and does not count.
+/// Buffer size: writes behind the text's end are allowed.
 pub const ROOM_BYTES: usize = 32;
 
 /// Appends `value` as JSON text.
@@ -22,7 +23,7 @@ pub fn write(value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(&text[..length]);
 }
 
-/// Prints one value after the other, and expects each to have as many decimals as the one before.
+/// Prints values; tries the previous value's number of decimals first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Printer {
     /// 1 to `DECIMALS_MAX`; 0 where the last value had more.
@@ -32,12 +33,12 @@ pub struct Printer {
 const DECIMALS_MAX: usize = 8;
 const POWERS: [f64; DECIMALS_MAX + 1] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
 
-/// Digits that no two doubles share.
+/// Decimals of up to this many digits map to distinct doubles.
 const SURE_DIGITS: usize = 15;
 const SURE_END: f64 = 1e15;
 
 impl Printer {
-    /// Puts `value` as JSON text at the start of `out`; how long it is.
+    /// Writes `value` as JSON text to the start of `out`; returns its length.
     #[inline]
     pub fn put(&mut self, value: f64, out: &mut [u8; ROOM_BYTES]) -> usize {
         let magnitude = value.abs();
@@ -52,7 +53,7 @@ impl Printer {
             let scaled = magnitude * power + 0.5;
             if scaled < SURE_END {
                 let digits = scaled as i64;
-                // Both are exact, so that the quotient is the double that the decimal reads as.
+                // Both operands are exact, so the quotient is the double that the decimal reads as.
                 if digits as f64 / power == magnitude {
                     return put_decimal(value.is_sign_negative(), digits as u64, self.decimals, out);
                 }
@@ -73,12 +74,12 @@ impl Printer {
     }
 }
 
-/// Puts `digits / 10^decimals` without the zeros at its end, but with one decimal at least; there are at most 16 digits.
+/// Writes `digits / 10^decimals` without trailing zeros, but with at least one decimal; at most 16 digits.
 #[inline]
 fn put_decimal(negative: bool, digits: u64, decimals: usize, out: &mut [u8; ROOM_BYTES]) -> usize {
     let high = eight_digits((digits / 100_000_000) as u32);
     let low = eight_digits((digits % 100_000_000) as u32);
-    // One digit a byte, the first in the lowest.
+    // One digit per byte, the first in the lowest byte.
     let all = u128::from(high) | u128::from(low) << 64;
     let leading_zeros = all.trailing_zeros() as usize / 8;
     let whole_start = leading_zeros.min(15 - decimals);
@@ -96,7 +97,7 @@ fn put_decimal(negative: bool, digits: u64, decimals: usize, out: &mut [u8; ROOM
     at + 1 + fraction_digits
 }
 
-/// The eight decimal digits of a number below 10^8, one a byte, the first in the lowest.
+/// The eight decimal digits of a number below 10^8, one per byte, the first in the lowest byte.
 #[inline]
 fn eight_digits(number: u32) -> u64 {
     let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
@@ -124,7 +125,7 @@ fn write_unusual(value: f64, out: &mut Vec<u8>) {
     }
     let mut buffer = zmij::Buffer::new();
     let text = buffer.format_finite(value.abs()).as_bytes();
-    // Whatever notation the digits came in: `0.d1d2...dn * 10^point`.
+    // Normalizes either notation to `0.d1d2...dn * 10^point`.
     let (mantissa, exponent) = match text.iter().position(|byte| *byte == b'e') {
         Some(at) => (&text[..at], exponent(&text[at + 1..])),
         None => (text, 0),

@@ -1,8 +1,8 @@
-//! JSON as Gnocchi reads and writes it.
+//! JSON in Gnocchi's dialect.
 //!
-//! Not `serde_json`, because the dialect shows: its parser (ujson) takes `NaN`, `1.` and `01`, keeps integers of any size
-//! and tells errors in its own words, which clients see; its printer is Python's, with `, ` and `: ` between items,
-//! ASCII only, and floats as `repr` writes them.
+//! Not `serde_json`, because the dialect is visible to clients. Gnocchi's parser (ujson) accepts `NaN`, `1.`
+//! and `01`, keeps integers of any size and has its own error texts. Its printer is Python's: `, ` and `: `
+//! between items, ASCII only, and floats formatted by `repr`.
 
 pub mod float;
 mod parse;
@@ -15,7 +15,7 @@ pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse};
 pub use print::write_string;
 pub use repr::repr_str;
 
-/// A JSON document. Integers that no `i64` holds keep their digits.
+/// A JSON document. Integers beyond `i64` keep their digits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,
@@ -26,7 +26,7 @@ pub enum Value {
     Float(f64),
     Str(String),
     Array(Vec<Value>),
-    /// In the order of the document; keys are distinct.
+    /// In the order of the document; keys are unique.
     Object(Vec<(String, Value)>),
 }
 
@@ -38,17 +38,17 @@ impl Value {
         }
     }
 
-    /// An object of these entries.
+    /// An object with these entries.
     pub fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
         Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
     }
 
-    /// What an error tells: its cause, and what it is about.
+    /// An error's detail: `cause` and `detail`.
     pub fn cause(cause: &str, detail: impl Into<Value>) -> Value {
         Value::object([("cause", cause.into()), ("detail", detail.into())])
     }
 
-    /// The same with a reason.
+    /// An error's detail: `cause`, `reason` and `detail`.
     pub fn cause_and_reason(cause: &str, reason: impl Into<Value>, detail: impl Into<Value>) -> Value {
         Value::object([("cause", cause.into()), ("reason", reason.into()), ("detail", detail.into())])
     }

@@ -1,16 +1,17 @@
-//! Reads JSON as ujson 6 does: its liberties (`1.`, `01`, `NaN`, `Infinity`, control characters in strings) and its
-//! words for errors. Stricter only where it errs: a bare `-` is no zero, and a lone surrogate is refused.
+//! Parses JSON as ujson 6 does, with its extensions (`1.`, `01`, `NaN`, `Infinity`, control characters in
+//! strings) and its error texts. Stricter only on ujson's bugs: a bare `-` is not zero, and a lone surrogate
+//! is an error.
 
 use super::Value;
 use crate::by_key::ByKey;
 
-/// How deep arrays and objects may nest.
+/// The maximum nesting depth of arrays and objects.
 pub const DEPTH_MAX: usize = 64;
 
-/// How many values a document may hold: a small one takes 32 bytes of memory for each two bytes of text.
+/// The maximum number of values in a document: a small value takes 32 bytes of memory for two bytes of text.
 pub const VALUES_MAX: usize = 2_000_000;
 
-/// Why a body is not JSON, in ujson's words.
+/// A syntax error, in ujson's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
@@ -21,7 +22,7 @@ fn error<T>(text: impl Into<String>) -> Result<T> {
     Err(ParseError(text.into()))
 }
 
-/// The document that is the whole input.
+/// Parses the whole input as one document.
 pub fn parse(input: &[u8]) -> Result<Value> {
     let mut parser = Parser { input, at: 0, depth: 0, values: 0 };
     let value = parser.value()?;
@@ -131,7 +132,7 @@ impl Parser<'_> {
             if self.next() != Some(b':') {
                 return error("No ':' found when decoding object value");
             }
-            // Of duplicate keys, the last value counts, in the place of the first.
+            // The last value of a duplicate key wins, in the place of the first.
             entries.put(key, self.value()?);
             self.skip_space();
             match self.next() {
@@ -270,7 +271,7 @@ impl Parser<'_> {
 mod tests {
     use super::*;
 
-    fn said(input: &[u8]) -> String {
+    fn error_text(input: &[u8]) -> String {
         match parse(input) {
             Ok(value) => format!("{value:?}"),
             Err(error) => error.to_string(),
@@ -301,12 +302,12 @@ mod tests {
                 "Object([(\"a\", Int(2)), (\"b\", Array([Bool(true), Bool(false), Null]))])",
             ),
         ] {
-            assert_eq!(said(text.as_bytes()), expected, "{text}");
+            assert_eq!(error_text(text.as_bytes()), expected, "{text}");
         }
     }
 
     #[test]
-    fn says_what_ujson_says() {
+    fn errors_have_ujsons_texts() {
         for (text, expected) in [
             ("", "Expected object or value"),
             ("  ", "Expected object or value"),
@@ -340,20 +341,20 @@ mod tests {
             ("{\"a\" 1}", "No ':' found when decoding object value"),
             ("{1:2}", "Key name of object must be 'string' when decoding 'object'"),
         ] {
-            assert_eq!(said(text.as_bytes()), expected, "{text}");
+            assert_eq!(error_text(text.as_bytes()), expected, "{text}");
         }
-        assert_eq!(said(b"\"\xff\""), "Invalid UTF-8 sequence length when decoding 'string'");
+        assert_eq!(error_text(b"\"\xff\""), "Invalid UTF-8 sequence length when decoding 'string'");
     }
 
     #[test]
     fn nests_only_so_deep() {
         let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(parse(nested(DEPTH_MAX).as_bytes()).is_ok());
-        assert_eq!(said(nested(DEPTH_MAX + 1).as_bytes()), "Reached object decoding depth limit");
+        assert_eq!(error_text(nested(DEPTH_MAX + 1).as_bytes()), "Reached object decoding depth limit");
         let wide = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
         assert!(parse(wide(VALUES_MAX).as_bytes()).is_ok());
-        assert_eq!(said(wide(VALUES_MAX + 1).as_bytes()), "More than 2000000 values");
-        assert_eq!(said("[".repeat(1_000_000).as_bytes()), "Reached object decoding depth limit");
+        assert_eq!(error_text(wide(VALUES_MAX + 1).as_bytes()), "More than 2000000 values");
+        assert_eq!(error_text("[".repeat(1_000_000).as_bytes()), "Reached object decoding depth limit");
     }
 
     #[test]

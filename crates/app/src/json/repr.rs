@@ -1,4 +1,4 @@
-//! Values as Python's `repr` shows them: error texts quote them so.
+//! Formats values as Python's `repr` does, for error texts that quote them.
 
 pub use gnudi_model::python::repr_str;
 

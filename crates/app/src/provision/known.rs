@@ -1,7 +1,7 @@
-//! Which resources have been seen, and of which type: what the hot way in asks instead of the index.
+//! A cache of resources and their types. The hot write path reads it instead of the index.
 //!
-//! A resource keeps its type for life. One that is deleted takes its metrics with it, which the index's cache forgets, so
-//! that a stale entry here finds none of them and leads to the index.
+//! A resource's type never changes. Deleting a resource deletes its metrics, which invalidates them in the
+//! index's cache, so a stale entry here finds no metrics and falls back to the index.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use gnudi_model::Text;
 use parking_lot::RwLock;
 use uuid::Uuid;
 
-/// Beyond it all are forgotten, and found again as they are asked for.
+/// When the cache is full it is cleared.
 const RESOURCES_MAX: usize = 200_000;
 
 #[derive(Debug, Default)]
 pub struct KnownResources(RwLock<HashMap<Uuid, Text>>);
 
 impl KnownResources {
-    /// Whether the resource is known to be of the type.
+    /// Whether the cache has the resource with this type.
     pub fn is(&self, id: Uuid, resource_type: &str) -> bool {
         self.0.read().get(&id).is_some_and(|known| known.as_str() == resource_type)
     }
@@ -26,7 +26,7 @@ impl KnownResources {
         if known.len() >= RESOURCES_MAX {
             known.clear();
         }
-        // Few types, many resources: the text is shared with another one that has it.
+        // There are few types and many resources, so entries share the type's text.
         let shared = known.values().next().filter(|text| text.as_str() == resource_type).cloned();
         known.insert(id, shared.unwrap_or_else(|| Text::from(resource_type)));
     }

@@ -1,9 +1,9 @@
-//! Measures for resources and metrics that come into being with their first measure: what clients of
-//! `InfluxDB` and Prometheus send.
+//! Measures whose resources and metrics are created with their first measure: the write APIs of `InfluxDB`
+//! and Prometheus.
 //!
-//! [`deliver`] finds the metrics, in memory where all of them are known, makes what is missing by the rules of archive policies
-//! unless the destination has one, and hands the measures to the engine. It changes nothing before it has seen that all of the request may be carried out.
-//! Requests that make the same things at the same time all succeed.
+//! [`deliver`] finds the metrics, in memory if all are cached; creates missing ones, with the destination's
+//! archive policy or that of the archive policy rules; and passes the measures to the engine. All checks come
+//! before the first change. Concurrent requests that create the same things all succeed.
 
 mod known;
 mod parcel;
@@ -23,21 +23,22 @@ pub use parcel::{Parcel, Parcels};
 
 use crate::{call::Call, error::ApiError, json::Value};
 
-/// How often a request looks again after another one was faster.
+/// How many times creation is retried after losing a race with another request.
 const ATTEMPTS_MAX: usize = 16;
 
-/// Where measures go to.
+/// Where measures go.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination<'a> {
     /// The type of the resources.
     pub resource_type: &'a str,
-    /// What the type is to be where it is missing; `None` refuses the request (404).
+    /// The type to create if it is missing; with `None` the request is refused (404).
     pub type_to_create: Option<&'a ResourceType>,
-    /// The archive policy of metrics that have to be made; without it, or where there is no such policy, the rules say.
+    /// The archive policy of new metrics; without it, or if it does not exist, the archive policy rules
+    /// choose.
     pub archive_policy: Option<&'a str>,
 }
 
-/// Takes the measures of a request: all of them, or none.
+/// Stores the measures of a request: all or none.
 ///
 /// # Errors
 /// Those of [`find_or_make`].
@@ -56,11 +57,11 @@ pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) ->
     call.append(batch).await
 }
 
-/// The metrics of each parcel, in its order, to which the caller may post.
+/// The metrics of each parcel, in its order; the caller may post to all of them.
 ///
 /// # Errors
-/// 400 where no rule gives a metric its archive policy, 403 where the caller may not do this to a resource or a metric, 404
-/// where the type is missing, 409 where a resource is of another type, 413 where there are too many metrics.
+/// 400 if no rule matches a metric, 403 if the policy denies a resource or metric, 404 if the type is
+/// missing, 409 if a resource has another type, 413 if there are too many metrics.
 pub async fn find_or_make(
     call: &Call<'_>,
     to: Destination<'_>,
@@ -75,7 +76,7 @@ pub async fn find_or_make(
     }
 }
 
-/// The metrics of a parcel, in its order, if all of them are in memory and the caller may post to them.
+/// The metrics of a parcel, in its order, if all are cached and the caller may post to them.
 fn known_metrics(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Option<Vec<Arc<Metric>>> {
     if !call.app.known_resources.is(parcel.id, resource_type)
         || call.may_be_refused_for_resource(Rule::PostMeasures)
@@ -91,7 +92,7 @@ fn known_metrics(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Optio
     parcel.names().map(metric).collect()
 }
 
-/// What has to be done for a parcel, once all that can refuse it has been asked.
+/// What a parcel needs, after all checks have passed.
 enum Step {
     Nothing(Vec<Arc<Metric>>),
     Create(Vec<(String, MetricsChange)>),
@@ -134,10 +135,10 @@ async fn make(
     Err(ApiError::unavailable("Other requests keep changing the same resources"))
 }
 
-/// What a parcel needs; looks, and changes nothing.
+/// Decides what a parcel needs, without changing anything.
 async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<Step, ApiError> {
     let resource_type = to.resource_type;
-    // Of whatever type it is; the type itself may be made only now.
+    // Look it up with any type; its own type may not exist yet.
     let Some(resource) = call.app.engine().indexer().resource(GENERIC, parcel.id).await? else {
         let given = [
             ("resource_type", Some(resource_type)),
@@ -162,7 +163,7 @@ async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<S
     })
 }
 
-/// Metrics to be made, with their archive policies.
+/// The metrics to create, with their archive policies.
 async fn new_metrics(
     call: &Call<'_>,
     to: Destination<'_>,
@@ -188,7 +189,8 @@ async fn new_metrics(
     Ok(metrics)
 }
 
-/// Makes what is missing; a parcel for which another request was faster stays without its metrics, to be looked at again.
+/// Creates what is missing. A parcel that lost a race with another request gets no metrics and is tried
+/// again.
 async fn carry_out(
     call: &Call<'_>,
     resource_type: &str,
@@ -255,14 +257,14 @@ fn new_resource(
     }
 }
 
-/// The metrics of a parcel out of its resource; `None` where it must be looked at again.
+/// The metrics of a parcel from its resource; `None` if the parcel must be tried again.
 fn metrics_of(
     parcel: &Parcel,
     made: Result<Arc<Resource>, IndexerError>,
 ) -> Result<Option<Vec<Arc<Metric>>>, ApiError> {
     match made {
         Ok(resource) => Ok(resource.metrics_named(parcel.names()).into_iter().collect()),
-        // Somebody else has made, or deleted, the same just now.
+        // A concurrent request has created or deleted the same thing.
         Err(
             IndexerError::ResourceAlreadyExists(_)
             | IndexerError::NamedMetricAlreadyExists(_)

@@ -1,4 +1,4 @@
-//! The measures of a request, by resource and by metric's name.
+//! The measures of a request, grouped by resource and metric name.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use crate::{json::Value, resource_id, shortened::shortened};
 pub struct Parcel {
     pub id: Uuid,
     pub original_resource_id: String,
-    /// Of the resource, where it has to be made.
+    /// The resource's attributes, if it is created.
     pub attributes: BTreeMap<Text, AttributeValue>,
     metrics: Vec<ParcelMetric>,
     places: HashMap<String, usize>,
@@ -27,12 +27,13 @@ struct ParcelMetric {
 }
 
 impl Parcel {
-    /// The measures of a metric, to be added to.
+    /// The measures of a metric, to append to.
     pub fn metric(&mut self, name: String) -> &mut Vec<Measure> {
         self.metric_of_series(name, || None)
     }
 
-    /// The same; `whole_name` is asked for what the name does not say, where the metric is new here.
+    /// Like [`Parcel::metric`]. `whole_name` is called for a metric that is new here; see
+    /// [`Parcel::whole_names`].
     pub fn metric_of_series(
         &mut self,
         name: String,
@@ -51,7 +52,7 @@ impl Parcel {
         self.metrics.iter().map(|metric| metric.name.as_str())
     }
 
-    /// What is kept beside each name, in the order of the names.
+    /// The whole name of each metric whose name was cut, in the order of the names.
     pub fn whole_names(&self) -> impl Iterator<Item = Option<&str>> {
         self.metrics.iter().map(|metric| metric.whole_name.as_deref())
     }
@@ -71,8 +72,8 @@ pub struct Parcels {
 }
 
 impl Parcels {
-    /// The parcel of the resource that a name means for its creator. A name that is too long for an id is cut; slashes, which
-    /// no id may have, become `_`. `attributes` are asked for where the parcel is new.
+    /// The parcel of a resource, by name and creator. A name that is too long for an id is shortened;
+    /// slashes, which ids may not contain, become `_`. `attributes` is called if the parcel is new.
     pub fn resource(
         &mut self,
         name: &str,
@@ -85,7 +86,7 @@ impl Parcels {
         let original_resource_id = shortened(name.replace('/', "_"));
         let id = resource_id::check(&Value::from(original_resource_id.as_str()), creator)
             .expect("it is short enough and has no slash");
-        // Two names may be one UUID.
+        // Two names may map to the same UUID.
         let place = *self.places.entry(id).or_insert_with(|| {
             let attributes = attributes();
             self.all.push(Parcel { id, original_resource_id, attributes, ..Parcel::default() });
@@ -95,7 +96,8 @@ impl Parcels {
         &mut self.all[place]
     }
 
-    /// Keeps the metrics for which `is_wanted` holds, by resource and name. Nothing is added after this.
+    /// Keeps the metrics for which `is_wanted` returns true, by resource and name. Nothing may be added
+    /// afterwards.
     pub fn retain(&mut self, is_wanted: impl Fn(Uuid, &str, &[Measure]) -> bool) {
         for parcel in &mut self.all {
             let id = parcel.id;
@@ -112,7 +114,7 @@ impl Parcels {
         &self.all[index]
     }
 
-    /// How many metrics there are in all parcels.
+    /// The number of metrics in all parcels.
     pub fn metrics(&self) -> usize {
         self.all.iter().map(|parcel| parcel.metrics.len()).sum()
     }

@@ -1,4 +1,4 @@
-//! What Python's built-ins make of a JSON value, since Gnocchi's API is defined by them: `float()`, `int()`, and its own
+//! Python's conversions of JSON values, which define Gnocchi's API: `float()`, `int()`, and Gnocchi's
 //! `to_timespan` and `to_timestamps`.
 
 mod number;

@@ -17,7 +17,7 @@ pub fn float(value: &Value) -> Option<f64> {
     }
 }
 
-/// `int(value)`; `None` where Python raises or the number has more digits than an `i128`.
+/// `int(value)`; `None` if Python raises or the number does not fit an `i128`.
 pub fn int(value: &Value) -> Option<i128> {
     match value {
         Value::Bool(flag) => Some(i128::from(*flag)),

@@ -1,14 +1,14 @@
-//! Gnocchi's `to_timespan`: seconds, or words as the package pytimeparse reads them.
+//! Gnocchi's `to_timespan`: seconds, or a text in the format of the package pytimeparse.
 
 use gnudi_model::Timespan;
 
 use super::float;
 use crate::json::Value;
 
-/// A positive span.
+/// A positive timespan.
 ///
 /// # Errors
-/// Gnocchi's text where it is none.
+/// Gnocchi's error text if it is invalid.
 pub fn timespan(value: &Value) -> Result<Timespan, &'static str> {
     let span = match (float(value), value) {
         (_, Value::Null) => return Err("Invalid timespan"),

@@ -1,7 +1,7 @@
-//! Gnocchi's `to_timestamps`: seconds since the epoch, ISO dates as numpy reads them, or spans relative to now. The
-//! first item decides which it is.
+//! Gnocchi's `to_timestamps`: seconds since the epoch, ISO dates as numpy parses them, or spans relative to
+//! now. The first item decides the form of all.
 //!
-//! Where Gnocchi stores what is no time (`nan`, `NaT`, a number that overflows) this refuses it.
+//! Gnocchi stores values that are no time (`nan`, `NaT`, an overflowing number); this refuses them.
 
 pub use gnudi_model::python::NotTimestamps;
 use gnudi_model::{
@@ -21,8 +21,8 @@ enum Form {
     Relative,
 }
 
-/// The times that the values mean. Of several faults, the one is told that Gnocchi comes across first: it converts all
-/// values before it looks at where they lie.
+/// Converts the values to timestamps. Of several errors, returns Gnocchi's first: it converts all values
+/// before it checks their range.
 pub fn timestamps<'v>(
     values: impl ExactSizeIterator<Item = &'v Value> + Clone,
     now: Timestamp,
@@ -35,7 +35,7 @@ pub fn timestamps<'v>(
         Value::Str(_) => Form::Relative,
         _ => Form::Seconds,
     };
-    // Numpy looks at the shape of a list before it looks at its items.
+    // Numpy checks the shape of a list before its items.
     if !matches!(form, Form::Relative) && values.clone().any(|value| matches!(value, Value::Array(_))) {
         return Err(NotTimestamps::Value);
     }
@@ -57,7 +57,7 @@ pub fn timestamps<'v>(
     fault.map_or(Ok(times), Err)
 }
 
-/// The time that a query argument means.
+/// Converts a query argument to a timestamp.
 pub fn timestamp(text: &str, now: Timestamp) -> Result<Timestamp> {
     timestamps([Value::from(text)].iter(), now).map(|times| times[0])
 }
@@ -74,12 +74,12 @@ fn seconds(value: &Value) -> Result<i64> {
 
 fn date_item(value: &Value, now: Timestamp) -> Result<i64> {
     match value {
-        // What does not parse is no error of type here, as the first item has parsed.
+        // The first item is a date, so a malformed one is an error of value, not of type.
         Value::Str(text) => nanoseconds_of_date(text, now).map_err(|error| match error {
             NotTimestamps::Type => NotTimestamps::Value,
             other => other,
         }),
-        // Numpy takes integers among dates as nanoseconds.
+        // In a list of dates numpy reads integers as nanoseconds.
         Value::Int(nanoseconds) => Ok(*nanoseconds),
         Value::Bool(flag) => Ok(i64::from(*flag)),
         Value::Null => Err(NotTimestamps::NoTime),

@@ -1,4 +1,4 @@
-//! A request's way to its handler: what its path names is looked up, then the guard is asked.
+//! Runs a request: looks up what its path refers to, checks the guard, calls the handler.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     resource_id,
 };
 
-/// Asks the guard, then the handler. `caller` is who calls, where that is known already.
+/// Checks quotas and the guard, then calls the handler. `caller` is set if already authenticated.
 pub async fn dispatch(
     app: &App,
     found: &RouteMatch<'_>,
@@ -53,7 +53,7 @@ pub async fn dispatch(
     answered.map_err(|error| error.to(&call.caller))
 }
 
-/// The handler's answer, once the path has been looked up and the guard has been asked.
+/// Looks up the path, checks the guard and calls the handler.
 async fn answer(
     call: &mut Call<'_>,
     found: &RouteMatch<'_>,
@@ -71,7 +71,7 @@ async fn answer(
     }
     let answer = endpoint.handler.handle(call, body).await?;
     if let Guard::Items(rules) = endpoint.guard {
-        debug_assert!(call.has_asked(rules), "{}: the handler asked for none of {rules:?}", found.route);
+        debug_assert!(call.has_checked(rules), "{}: the handler checked none of {rules:?}", found.route);
     }
     Ok(answer)
 }
@@ -132,10 +132,10 @@ async fn find_named_metric(
     })
 }
 
-/// Refuses a client whose `Accept` header has none of the offered media types; JSON is always offered.
+/// Refuses (406) a client whose `Accept` header matches no offered media type; JSON is always offered.
 fn negotiate(parts: &Parts, offers: &[&str]) -> Result<(), ApiError> {
     let accept = parts.headers.get(ACCEPT).map_or("", |accept| accept.to_str().unwrap_or("*/*"));
-    // JSON with parameters is no offer, but pecan lets it pass where it stands first.
+    // JSON with parameters matches no offer, but pecan accepts it in first place.
     let with_parameters = |rest: &str| !rest.trim_start().starts_with(['q', 'Q']);
     if matches!(accept, "" | "*/*" | "application/json")
         || !acceptable(accept, offers).is_empty()
@@ -146,7 +146,7 @@ fn negotiate(parts: &Parts, offers: &[&str]) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, Value::Null))
 }
 
-/// The metric of an id in any form that Python's `uuid.UUID` takes.
+/// Looks up a metric; the id may have any form that Python's `uuid.UUID` accepts.
 async fn find_metric(app: &App, text: &str) -> Result<Arc<Metric>, ApiError> {
     let unknown = || ApiError::not_found(format!("Metric {text} does not exist"));
     let id = parse_uuid(text).ok_or_else(unknown)?;

@@ -1,6 +1,6 @@
-//! Finds the endpoint of a request.
+//! Finds a request's endpoint.
 //!
-//! A path is found as pecan finds it: empty segments do not count, so that a trailing slash makes no difference.
+//! As in pecan, empty segments of a path are ignored, so a trailing slash makes no difference.
 
 use std::borrow::Cow;
 
@@ -10,42 +10,42 @@ use hyper::{Method, http::request::Parts};
 use super::{ANY_METHOD, Endpoint, Lookup, Route};
 use crate::error::ApiError;
 
-/// The routes, ready to be searched.
+/// All routes, as a search tree.
 pub struct Router {
     paths: matchit::Router<usize>,
     routes: Vec<Route>,
 }
 
-/// The endpoint that serves a request.
+/// A request's endpoint.
 pub struct RouteMatch<'r> {
-    /// Where none does, what the client is answered, once the thing that the path names is there.
+    /// An error if no endpoint matches; it is returned after the path's object has been found.
     pub endpoint: Result<&'r Endpoint, ApiError>,
     pub(super) lookup: Lookup,
-    /// The path of the route, with its parameters' names in place of their values.
+    /// The route's path, with parameter names.
     pub route: &'static str,
-    /// The values of the path's parameters, decoded, in its order.
+    /// The decoded values of the path's parameters, in order.
     pub parameters: Vec<String>,
 }
 
 impl RouteMatch<'_> {
-    /// Whether the route is one of version 1 of the API.
+    /// Whether the route belongs to version 1 of the API.
     pub fn is_version_1(&self) -> bool {
         is_below_version_1(self.route)
     }
 }
 
-/// Segments below these are looked for in vain among the routes themselves, not below one.
+/// An unknown segment directly below these is a path without a route, not a segment too many.
 const ROOTS: [&str; 2] = ["/", "/v1"];
 
-/// Where a segment too many is read as the argument `start`, which here comes in the query only.
+/// Gnocchi reads a segment too many here as the argument `start`. Here `start` is a query argument only.
 const AGGREGATES: &str = "/v1/aggregates";
 
-/// The end of the paths of a metric's measures.
+/// The suffix of the paths of a metric's measures.
 const MEASURES: &str = "/measures";
 
 impl Router {
     /// # Panics
-    /// Where two routes match the same path.
+    /// If two routes match the same path.
     pub fn new(routes: Vec<Route>) -> Self {
         let mut paths = matchit::Router::new();
         for (index, route) in routes.iter().enumerate() {
@@ -65,10 +65,10 @@ impl Router {
         })
     }
 
-    /// The endpoint of a request.
+    /// Finds the endpoint of a request.
     ///
     /// # Errors
-    /// 404 where the path leads nowhere near a route; 405 for `CONNECT`, as this is no proxy.
+    /// 404 if neither the path nor a prefix of it matches a route; 405 for `CONNECT`: this is no proxy.
     pub fn find(&self, parts: &Parts, prefix: &str) -> Result<RouteMatch<'_>, ApiError> {
         if parts.method == Method::CONNECT {
             return Err(ApiError::method_not_allowed(Vec::new()));
@@ -76,7 +76,7 @@ impl Router {
         let path = parts.uri.path();
         let path = match path.strip_prefix(prefix) {
             Some(path) if path.is_empty() || path.starts_with('/') => path,
-            // What watches the server itself need not know the prefix.
+            // Probes and scrapers of the server itself need not know the prefix.
             _ if matches!(path, "/healthcheck" | "/metrics") => path,
             _ => return Err(ApiError::no_such_path()),
         };
@@ -92,7 +92,8 @@ impl Router {
         Ok(RouteMatch { endpoint, lookup: route.lookup, route: route.path, parameters })
     }
 
-    /// The route of the path, or the one that it would be below of; with its parameters.
+    /// The route, parameters and whether the match is exact; without an exact match the longest matching
+    /// prefix.
     fn nearest(&self, path: &str) -> Result<(usize, Vec<String>, bool), ApiError> {
         let mut part = path;
         loop {
@@ -112,20 +113,20 @@ impl Router {
         Err(ApiError::no_such_path())
     }
 
-    /// What pecan says where a route has not this method, or not this segment below it: a segment too many is an argument too
-    /// many of the method, if there is one.
+    /// Pecan's error for a method that the route lacks, or for a segment too many below it. Pecan passes such
+    /// a segment to the method, if there is one, as an argument.
     fn refusal(&self, route: &Route, method: &Method, exact: bool) -> ApiError {
         if route.endpoints.is_empty() && route.path.contains(':') {
             return ApiError::not_found("");
         }
-        // Measures are an action of the metric there, and otherwise a segment too many.
+        // In Gnocchi `measures` is an action of the metric's controller, and otherwise a segment too many.
         let metric = route
             .path
             .strip_suffix(MEASURES)
             .and_then(|path| self.routes.iter().find(|route| route.path == path));
         let (controller, exact) = metric.map_or((route, exact), |metric| (metric, false));
         let is_metric = matches!(controller.lookup, Lookup::Metric | Lookup::NamedMetric);
-        // Gnocchi's metrics have no PATCH, and no refusal of theirs names it.
+        // Gnocchi's metrics have no PATCH, so `Allow` omits it.
         let is_gnocchis = |endpoint: &&Endpoint| !is_metric || endpoint.method != Method::PATCH;
         let endpoints = || controller.endpoints.iter().filter(is_gnocchis);
         let has_method = endpoints().any(|endpoint| endpoint.method == *method);
@@ -141,7 +142,7 @@ impl Router {
     }
 }
 
-/// A route in the form of the matching library, which writes `{id}` for `:id`.
+/// A route's path in matchit's syntax: `{id}` for `:id`.
 fn pattern(path: &str) -> String {
     let segments = path.split('/').map(|segment| match segment.strip_prefix(':') {
         Some(parameter) => format!("{{{parameter}}}"),
@@ -157,18 +158,18 @@ fn method_text(method: &Method) -> &'static str {
         .unwrap_or("")
 }
 
-/// Whether a path leads to version 1 of the API, in the form in which routes are looked up; also where it has no such form.
+/// Whether a path, normalized, belongs to version 1 of the API; also if it cannot be normalized.
 pub(crate) fn is_version_1(path: &str, prefix: &str) -> bool {
     let path = path.strip_prefix(prefix).unwrap_or(path);
     normal(path).is_none_or(|path| is_below_version_1(&path))
 }
 
-/// Of a path in the form in which routes are looked up.
+/// Takes a normalized path.
 fn is_below_version_1(path: &str) -> bool {
     path.strip_prefix("/v1").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The path, decoded, without empty segments; `None` where it is not UTF-8.
+/// The decoded path without empty segments; `None` if it is not UTF-8.
 fn normal(path: &str) -> Option<Cow<'_, str>> {
     let decoded = if path.contains('%') {
         Cow::Owned(String::from_utf8(unquote(path)).ok()?)

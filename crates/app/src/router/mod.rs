@@ -1,6 +1,8 @@
-//! Routes: paths with their methods, who may use them and what serves them. Each API has a table of its own, made by [`routes!`].
+//! Routes: paths with their methods, guards and handlers. Each API has a table of its own, made by
+//! [`routes!`].
 //!
-//! `find` looks a path up in the tables, `dispatch` finds what the path names, asks the guard and calls the handler.
+//! `find` matches a path against the tables; `dispatch` looks up what the path refers to, checks the guard
+//! and calls the handler.
 //!
 //! [`routes!`]: crate::routes!
 
@@ -18,7 +20,7 @@ pub use dispatch::dispatch;
 pub(crate) use find::is_version_1;
 pub use find::{RouteMatch, Router};
 
-/// What a path names, which is looked up before anything else is looked at, the method included, as Gnocchi does.
+/// What a path refers to. As in Gnocchi, it is looked up first, even before the method is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     Nothing,
@@ -28,29 +30,30 @@ pub enum Lookup {
     Metric,
     /// By `:type`.
     ResourceType,
-    /// A resource type by `:type`, and what id `:id` means for the caller; the resource itself is the handler's to find.
+    /// A resource type by `:type`, and the caller's resource id of `:id`. The handler looks the resource
+    /// itself up.
     ResourceId,
     /// As [`Lookup::ResourceId`], and the resource's metric by `:name`.
     NamedMetric,
 }
 
-/// What stands before a handler.
+/// The access check before a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Nothing: anybody may ask.
+    /// None: anybody may call.
     Open,
-    /// A caller who passes the rule.
+    /// The rule must allow the caller.
     Caller(Rule),
-    /// Any caller; the handler asks one of the rules for each item, or the answer shows only what its caller may see. Debug builds
-    /// assert that an answer comes of a handler that has asked.
+    /// Any caller. The handler checks one of the rules for each item, or restricts its response to what the
+    /// caller may see. Debug builds assert that a successful handler has checked one.
     Items(&'static [Rule]),
-    /// Anybody, until there is something to do: then the handler finds out who calls, and asks the rule.
+    /// Anybody; before it changes anything, the handler authenticates the caller and checks the rule.
     Deferred(Rule),
-    /// A caller who passes the rule for the metric that was looked up.
+    /// The rule must allow the caller on the metric in the path.
     Metric(Rule),
 }
 
-/// An answer that is being made.
+/// A handler's future.
 pub type Handled<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
 /// What serves the requests of an endpoint.
@@ -58,7 +61,7 @@ pub trait Handler: Send + Sync {
     fn handle<'a>(&'a self, call: &'a Call<'a>, body: &'a mut RequestBody<'_>) -> Handled<'a>;
 }
 
-/// A handler that keeps nothing between requests.
+/// A stateless handler.
 pub type HandlerFn = for<'a, 'b> fn(&'a Call<'a>, &'a mut RequestBody<'b>) -> Handled<'a>;
 
 impl Handler for HandlerFn {
@@ -71,13 +74,13 @@ impl Handler for HandlerFn {
 pub struct Endpoint {
     method: Method,
     guard: Guard,
-    /// What it may answer, the usual first; a client that takes none of it is refused (406). Empty: that is not looked at.
+    /// The offered media types, the default first; others are refused (406). Empty: skip content negotiation.
     offers: &'static [&'static str],
     handler: Box<dyn Handler>,
 }
 
 impl Endpoint {
-    /// `method` is a token of HTTP's, or [`ANY_METHOD`].
+    /// `method` is an HTTP method or [`ANY_METHOD`].
     pub fn new(
         method: &str,
         guard: Guard,
@@ -89,23 +92,23 @@ impl Endpoint {
     }
 }
 
-/// A path, what it names, and its methods. A route's name in `/metrics` is its path.
+/// A path, its lookup and its endpoints. The path is the route's label in `/metrics`.
 pub struct Route {
     pub path: &'static str,
     pub lookup: Lookup,
     pub endpoints: Vec<Endpoint>,
-    /// A second path's beginning: the route is also found below it. It is one route all the same, with the same guards.
+    /// A second prefix under which the route is also found, with the same guards.
     pub also_below: Option<&'static str>,
 }
 
-/// The method of what answers whatever the method is, as pecan's index pages do.
+/// Matches every method, as pecan's index pages do.
 const ANY_METHOD: &str = "*";
 
-/// What most endpoints offer.
+/// The offers of most endpoints.
 pub const JSON: [&str; 1] = ["application/json"];
 
-/// A table of [`Route`](crate::Route)s: a path, what it names, and its endpoints. `by` names the macro that makes a boxed
-/// [`Handler`](crate::Handler) of a handler's path.
+/// A table of [`Route`](crate::Route)s: path, lookup and endpoints. `by` names the macro that turns a
+/// handler's path into a boxed [`Handler`](crate::Handler).
 #[macro_export]
 macro_rules! routes {
     (by $by:ident; $($path:literal $lookup:ident $([$($endpoint:tt)*])*;)*) => {
@@ -118,7 +121,7 @@ macro_rules! routes {
     };
 }
 
-/// An endpoint of the table that [`routes!`](crate::routes!) makes.
+/// An endpoint in a table of [`routes!`](crate::routes!).
 #[macro_export]
 macro_rules! endpoint {
     ($by:ident ANY $guard:expr, $handler:path) => {
@@ -137,7 +140,7 @@ macro_rules! endpoint {
     };
 }
 
-/// A boxed [`Handler`](crate::Handler) of a function of a call and its body.
+/// A boxed [`Handler`](crate::Handler) from a function of a call and its body.
 #[macro_export]
 macro_rules! handler {
     ($handler:path) => {{

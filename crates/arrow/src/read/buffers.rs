@@ -1,4 +1,4 @@
-//! The buffers of a record batch: where they lie in its body, checked, and inflated where they are compressed.
+//! The buffers of a record batch: bounds-checked, and decompressed if necessary.
 
 use std::{borrow::Cow, io::Read};
 
@@ -8,10 +8,10 @@ use lz4_flex::frame::FrameDecoder;
 use super::{ReadError, Result};
 use crate::Compression;
 
-/// What a compressed buffer's length says where it is not compressed.
+/// The length of a buffer that is not compressed.
 const STORED: i64 = -1;
 
-/// How many bytes of a request's buffers may still be inflated.
+/// The remaining limit on a request's decompressed buffers.
 #[derive(Debug)]
 pub struct Inflate {
     bytes_max: usize,
@@ -23,7 +23,7 @@ impl Inflate {
         Inflate { bytes_max, left: bytes_max }
     }
 
-    /// A buffer as it was before it was compressed.
+    /// Decompresses a buffer.
     fn buffer<'s>(&mut self, codec: Compression, bytes: &'s [u8]) -> Result<Cow<'s, [u8]>> {
         if codec == Compression::None || bytes.is_empty() {
             return Ok(Cow::Borrowed(bytes));
@@ -47,20 +47,20 @@ impl Inflate {
         };
         let inflated = inflated.filter(|inflated| inflated.len() == length);
         inflated.map(Cow::Owned).ok_or_else(|| {
-            let text = format!("A buffer does not inflate to the {length} bytes that it says");
+            let text = format!("A buffer does not inflate to its declared {length} bytes");
             ReadError::Malformed(text)
         })
     }
 }
 
-/// `None` where it is no such frame. Grows with what comes out, not with what was promised.
+/// `None` if the frame is invalid. Memory grows with the output, not with the declared length.
 fn lz4(packed: &[u8], length: usize) -> Option<Vec<u8>> {
     let mut inflated = Vec::new();
     FrameDecoder::new(packed).take(length as u64 + 1).read_to_end(&mut inflated).ok()?;
     Some(inflated)
 }
 
-/// What the compressed buffers of a batch say that they inflate to, all together.
+/// The sum of the declared decompressed sizes of a batch's buffers.
 pub fn inflated_bytes(batch: &RecordBatch<'_>, body: &[u8]) -> usize {
     if batch.compression().is_none() {
         return 0;
@@ -73,12 +73,12 @@ pub fn inflated_bytes(batch: &RecordBatch<'_>, body: &[u8]) -> usize {
     batch.buffers().into_iter().flatten().filter_map(length).fold(0, usize::saturating_add)
 }
 
-/// The rows that a batch says that it has.
+/// The declared number of rows of a batch.
 pub fn row_count(batch: &RecordBatch<'_>) -> Result<usize> {
     usize::try_from(batch.length()).map_err(|_| ReadError::malformed("A record batch has a negative length"))
 }
 
-/// The buffers of one batch, in the order of its columns.
+/// The buffers of a batch, in column order.
 pub struct Buffers<'s, 'b> {
     body: &'s [u8],
     nodes: flatbuffers::VectorIter<'b, FieldNode>,
@@ -90,14 +90,14 @@ pub struct Buffers<'s, 'b> {
 
 impl<'s, 'b> Buffers<'s, 'b> {
     pub fn of(batch: &RecordBatch<'b>, rows: usize, body: &'s [u8]) -> Result<Self> {
-        let missing = || ReadError::malformed("A record batch says nothing of its buffers");
+        let missing = || ReadError::malformed("A record batch has no list of its buffers");
         let codec = match batch.compression().map(|compression| compression.codec()) {
             None => Compression::None,
             Some(CompressionType::LZ4_FRAME) => Compression::Lz4,
             Some(CompressionType::ZSTD) => Compression::Zstd,
             Some(_) => {
                 return Err(ReadError::malformed(
-                    "A record batch is compressed in a way that is not known: use lz4 or zstd",
+                    "A record batch has an unsupported compression: use lz4 or zstd",
                 ));
             }
         };
@@ -111,7 +111,7 @@ impl<'s, 'b> Buffers<'s, 'b> {
         })
     }
 
-    /// Begins a column; its nulls.
+    /// Begins the next column; returns its null bitmap.
     pub fn column(&mut self, inflate: &mut Inflate, name: &str) -> Result<Nulls<'s>> {
         let node = self.nodes.next();
         let node = node.ok_or_else(|| ReadError::Malformed(format!("Column '{name}' has no node")))?;
@@ -158,7 +158,7 @@ impl<'s, 'b> Buffers<'s, 'b> {
         inflate.buffer(self.codec, bytes)
     }
 
-    /// The next buffer, which has so many bytes for each of so many rows.
+    /// The next buffer, with `width` bytes for each of `count` items.
     pub fn fixed(
         &mut self,
         inflate: &mut Inflate,
@@ -178,11 +178,11 @@ impl<'s, 'b> Buffers<'s, 'b> {
         })
     }
 
-    /// How many buffers the next column of views has besides the views.
+    /// The number of data buffers of the next view column.
     pub fn variadic_count(&mut self, name: &str) -> Result<usize> {
         let count = self.variadic.as_mut().and_then(Iterator::next);
         let count = count.and_then(|count| usize::try_from(count).ok());
-        // What there is bounds it, whatever it says.
+        // Bounded by the number of buffers in the message, whatever it declares.
         count.filter(|count| *count <= self.places.len()).ok_or_else(|| {
             ReadError::Malformed(format!("Column '{name}' does not say how many buffers its texts have"))
         })
@@ -193,7 +193,7 @@ pub fn too_short(name: &str) -> ReadError {
     ReadError::Malformed(format!("A buffer of column '{name}' is shorter than its rows"))
 }
 
-/// Which rows of a column are null.
+/// The null bitmap of a column.
 #[derive(Debug)]
 pub struct Nulls<'s>(Option<Cow<'s, [u8]>>);
 
@@ -203,7 +203,7 @@ impl Nulls<'_> {
         self.0.as_ref().is_some_and(|bits| bits[row / 8] >> (row % 8) & 1 == 0)
     }
 
-    /// The first of so many rows that is null.
+    /// The first null among the first `rows` rows.
     pub fn first(&self, rows: usize) -> Option<usize> {
         let bits = self.0.as_ref()?;
         let whole = bits[..rows / 8].iter().position(|byte| *byte != 0xff).unwrap_or(rows / 8);

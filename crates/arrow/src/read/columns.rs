@@ -1,4 +1,4 @@
-//! The columns of a record batch, as they are asked for row by row; and the dictionaries that some of them lie in.
+//! The columns of a record batch, read row by row, and their dictionaries.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ use super::{
     schema::{Column, Layout, Number, Role},
 };
 
-/// A value of a dictionary that has not been asked for yet.
+/// A dictionary value that no row has referred to yet.
 const UNKNOWN: u32 = u32::MAX;
-/// One that is null; and such a row.
+/// A null value or row.
 const NULL: u32 = u32::MAX - 1;
 
-/// Ids or names as they lie there.
+/// Ids or names in their Arrow layout.
 enum Keys<'s> {
-    /// Offsets of 32 or 64 bits, one more than there are rows, and what lies between them.
+    /// Offsets of 32 or 64 bits, one more than rows, and the data between them.
     Offsets {
         width: usize,
         offsets: Cow<'s, [u8]>,
@@ -32,7 +32,7 @@ enum Keys<'s> {
     Uuids(Cow<'s, [u8]>),
 }
 
-/// A text of up to this many bytes lies in its view.
+/// Texts of up to this many bytes are inline in their view.
 const VIEW_INLINE_BYTES_MAX: usize = 12;
 
 impl<'s> Keys<'s> {
@@ -44,7 +44,7 @@ impl<'s> Keys<'s> {
         inflate: &mut Inflate,
     ) -> Result<Self> {
         let offsets = |width: usize, buffers: &mut Buffers<'s, '_>, inflate: &mut Inflate| {
-            // No rows may have no offsets.
+            // Without rows the offsets may be missing.
             let count = if rows == 0 { 0 } else { rows.checked_add(1).ok_or_else(|| too_short(name))? };
             let offsets = buffers.fixed(inflate, name, count, width)?;
             let data = buffers.next(inflate, name)?;
@@ -64,7 +64,7 @@ impl<'s> Keys<'s> {
         }
     }
 
-    /// The bytes of a row; `None` where they lie outside of their buffer.
+    /// The bytes of a row; `None` if they exceed their buffer.
     #[inline]
     fn bytes(&self, row: usize) -> Option<&[u8]> {
         match self {
@@ -107,18 +107,19 @@ impl<'s> Keys<'s> {
     }
 }
 
-/// A part of a dictionary: what one message brought.
+/// The values that one message added to a dictionary.
 struct Part<'s> {
-    /// The number of its first value.
+    /// The index of its first value.
     from: usize,
     nulls: Nulls<'s>,
     keys: Keys<'s>,
 }
 
-/// The values of a dictionary, each looked at when a row first refers to it: a client's may have many that none does.
+/// A dictionary. A value is resolved when a row first refers to it: a client's dictionary may have many
+/// unused values.
 struct Dictionary<'s> {
     id: i64,
-    /// Which columns it is of, as the schema has them.
+    /// The column that uses it.
     role: Role,
     layout: Layout,
     parts: Vec<Part<'s>>,
@@ -145,7 +146,7 @@ impl Dictionary<'_> {
     }
 }
 
-/// The dictionaries of a stream, one for each column that has one: columns of different roles have different codes.
+/// The dictionaries of a stream, one per column that has one: different columns have different codes.
 pub struct Dictionaries<'s>(Vec<Dictionary<'s>>);
 
 impl<'s> Dictionaries<'s> {
@@ -163,7 +164,7 @@ impl<'s> Dictionaries<'s> {
         Dictionaries(schema.iter().filter_map(dictionary).collect())
     }
 
-    /// Takes the values of a message, behind those that are there or in their place.
+    /// Adds the values of a message (a delta), or replaces the dictionary.
     pub fn read(&mut self, batch: &DictionaryBatch<'_>, body: &'s [u8], inflate: &mut Inflate) -> Result<()> {
         let id = batch.id();
         let is_delta = batch.isDelta();
@@ -181,7 +182,7 @@ impl<'s> Dictionaries<'s> {
                 dictionary.parts.clear();
                 dictionary.codes.clear();
             }
-            // Each row takes bytes of a buffer, so that they are no more than those.
+            // Each row takes bytes of a buffer, so `rows` is bounded by the message's size.
             let from = dictionary.codes.len();
             if rows > 0 {
                 dictionary.parts.push(Part { from, nulls, keys });
@@ -192,14 +193,14 @@ impl<'s> Dictionaries<'s> {
     }
 }
 
-/// Numbers as they lie there.
+/// Numbers in their Arrow layout.
 pub struct Numbers<'s> {
     pub number: Number,
     pub bytes: Cow<'s, [u8]>,
 }
 
 impl Numbers<'_> {
-    /// A row's number, where it is an index.
+    /// The value of a row as an index.
     fn index(&self, row: usize) -> Option<usize> {
         let bytes = &self.bytes[row * self.number.width()..];
         match self.number {
@@ -216,10 +217,10 @@ impl Numbers<'_> {
     }
 }
 
-/// What a column's rows are.
+/// The data of a column.
 enum Data<'s> {
     Keys(Keys<'s>),
-    /// Numbers of values of the dictionary in this place.
+    /// Indices into the dictionary of this position.
     Indices {
         indices: Numbers<'s>,
         dictionary: usize,
@@ -237,7 +238,7 @@ struct Read<'s> {
     data: Data<'s>,
 }
 
-/// The columns of one record batch.
+/// The columns of a record batch.
 pub struct Columns<'s, 'd> {
     pub rows: usize,
     read: Vec<Read<'s>>,
@@ -288,7 +289,7 @@ impl<'s, 'd> Columns<'s, 'd> {
         self.read.iter().find(|column| column.role == role).expect("the schema has it")
     }
 
-    /// The codes of all rows of a column of ids or names.
+    /// The codes of all rows of an id or name column.
     pub fn codes(&mut self, role: Role, distinct: &mut dyn Distinct) -> Result<Codes> {
         let column = self.read.iter().find(|column| column.role == role).expect("the schema has it");
         let mut codes = Vec::with_capacity(self.rows);
@@ -300,7 +301,7 @@ impl<'s, 'd> Columns<'s, 'd> {
                         codes.push(NULL);
                         continue;
                     }
-                    // The rows of a metric mostly stand together.
+                    // Consecutive rows mostly have the same metric.
                     let code = match (keys.bytes(row), last) {
                         (Some(bytes), Some((before, code))) if bytes == before => code,
                         _ => keys.code(row, distinct)?,
@@ -325,7 +326,7 @@ impl<'s, 'd> Columns<'s, 'd> {
         Ok(Codes { name: role.name(), codes })
     }
 
-    /// The times, none of them null: nanoseconds of their unit, and eight bytes for each.
+    /// The times: nanoseconds per unit, and eight bytes each. Refuses nulls.
     pub fn times(&self) -> Result<(i64, &[u8])> {
         let column = self.find(Role::Timestamp);
         self.refuse_nulls(column)?;
@@ -335,7 +336,7 @@ impl<'s, 'd> Columns<'s, 'd> {
         }
     }
 
-    /// The values, none of them null.
+    /// The values. Refuses nulls.
     pub fn values(&self) -> Result<&Numbers<'s>> {
         let column = self.find(Role::Value);
         self.refuse_nulls(column)?;
@@ -354,20 +355,20 @@ fn null(name: &str, row: usize) -> ReadError {
     ReadError::Malformed(format!("Column '{name}' is null in row {row} of its record batch"))
 }
 
-/// The codes of a column's rows.
+/// The codes of a column.
 pub struct Codes {
     name: &'static str,
     codes: Vec<u32>,
 }
 
 impl Codes {
-    /// A row's code.
+    /// The code of a row.
     #[inline]
     pub fn at(&self, row: usize) -> Result<u32> {
         self.at_or_null(row).ok_or_else(|| null(self.name, row))
     }
 
-    /// A row's code; `None` where it is null.
+    /// The code of a row; `None` if it is null.
     #[inline]
     pub fn at_or_null(&self, row: usize) -> Option<u32> {
         Some(self.codes[row]).filter(|code| *code != NULL)

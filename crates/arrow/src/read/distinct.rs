@@ -1,4 +1,4 @@
-//! The different values of a column of ids or names, each with a code: the number of those that came before it.
+//! The distinct values of an id or name column; a value's code is its index in order of first appearance.
 
 use std::collections::HashMap;
 
@@ -6,15 +6,15 @@ use uuid::Uuid;
 
 use super::{NamedResource, ReadError, Result};
 
-/// Takes a value and says its code.
+/// Assigns codes to values.
 pub trait Distinct {
-    /// The column's name, for messages.
+    /// The column's name, for error texts.
     fn name(&self) -> &'static str;
 
-    /// The code of a text.
+    /// The code of a text value.
     fn text(&mut self, text: &str) -> Result<u32>;
 
-    /// The code of an id in binary.
+    /// The code of a binary id.
     fn id(&mut self, id: Uuid) -> Result<u32>;
 }
 
@@ -22,14 +22,14 @@ fn too_many(max: usize) -> ReadError {
     ReadError::TooLarge(format!("There are more than {max} metrics"))
 }
 
-/// Ids, which may be written in several ways.
+/// Ids; one id may have several spellings.
 pub struct Ids<F> {
     name: &'static str,
     max: usize,
     id_of: F,
     codes: HashMap<Uuid, u32>,
     known: Vec<Uuid>,
-    /// What the first row had of each; none where it had it in binary.
+    /// The spelling in the first row; `None` if it was binary.
     texts: Vec<Option<String>>,
 }
 
@@ -84,7 +84,7 @@ impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Distinct for Ids<F> {
     }
 }
 
-/// Texts.
+/// Names.
 pub struct Names {
     name: &'static str,
     max: usize,
@@ -121,7 +121,7 @@ impl Distinct for Names {
     }
 
     fn id(&mut self, id: Uuid) -> Result<u32> {
-        // The schema has refused it.
+        // Unreachable: the schema refuses binary names.
         self.text(&id.to_string())
     }
 }

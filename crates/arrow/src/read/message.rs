@@ -1,4 +1,4 @@
-//! The messages of a stream: their frames, and their headers as verified flatbuffers. What is in a body is not looked at.
+//! The messages of a stream: framing, and headers as verified flatbuffers. Bodies are not parsed here.
 
 use arrow_ipc::{
     DictionaryBatch, Message as IpcMessage, MessageHeader, MetadataVersion, RecordBatch, Schema,
@@ -10,32 +10,32 @@ use super::{ReadError, Result};
 
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// How a file of Arrow's (not a stream) begins.
+/// The magic bytes of an Arrow file (not a stream).
 const FILE_MAGIC: &[u8] = b"ARROW1";
 
-/// Tables within tables of a header. A flat column has three.
+/// The maximum nesting of tables in a header. A flat column has three.
 const DEPTH_MAX: usize = 16;
 
-/// How large a header may be once what it refers to more than once is counted each time, in multiples of its size: writers
-/// share a few bytes, and one who means harm everything.
+/// The limit on a header's apparent size (shared objects counted at each reference), as a multiple of its
+/// real size. Writers share a few bytes; an attack shares everything.
 const APPARENT_FACTOR_MAX: usize = 8;
 
-/// The same, of small headers.
+/// The minimum of that limit, for small headers.
 const APPARENT_BYTES_MIN: usize = 4 << 10;
 
-/// What a message is.
+/// The type of a message.
 pub enum Header<'s> {
     Dictionary(DictionaryBatch<'s>),
     Rows(RecordBatch<'s>),
 }
 
-/// A message behind the schema.
+/// A message after the schema.
 pub struct Message<'s> {
     pub header: Header<'s>,
     pub body: &'s [u8],
 }
 
-/// The messages of a stream, one after the other.
+/// An iterator over the messages of a stream.
 pub struct Messages<'s> {
     stream: &'s [u8],
     at: usize,
@@ -50,17 +50,17 @@ impl<'s> Messages<'s> {
         Messages { stream, at: 0 }
     }
 
-    /// The schema, which is the first message.
+    /// Reads the schema, the first message.
     pub fn schema(&mut self) -> Result<Schema<'s>> {
         if self.stream.starts_with(FILE_MAGIC) {
-            let text = "This is an Arrow file, and a stream is wanted: write it with `pyarrow.ipc.new_stream`, or as IPC stream";
+            let text = "This is an Arrow file, not a stream: write it with `pyarrow.ipc.new_stream`, or as IPC stream";
             return Err(ReadError::malformed(text));
         }
         let schema = self.raw()?.and_then(|(message, _)| message.header_as_schema());
         schema.ok_or_else(|| ReadError::malformed("The stream does not begin with a schema"))
     }
 
-    /// The next message; `None` at the end of the stream.
+    /// Reads the next message; `None` at the end of the stream.
     pub fn next(&mut self) -> Result<Option<Message<'s>>> {
         let at = self.at;
         let Some((message, body)) = self.raw()? else { return Ok(None) };
@@ -106,14 +106,14 @@ impl<'s> Messages<'s> {
             ignore_missing_null_terminator: false,
         };
         let message = root_as_message_with_opts(&options, metadata).map_err(|error| {
-            // Its trace goes over many lines.
+            // The error has a trace of many lines.
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default().to_owned();
             ReadError::Malformed(format!("The header of the message at byte {at} is damaged: {first}"))
         })?;
         if !matches!(message.version(), MetadataVersion::V4 | MetadataVersion::V5) {
             return Err(ReadError::Malformed(format!(
-                "The message at byte {at} has a version of Arrow's format that is not known: write V5"
+                "The message at byte {at} has an unsupported version of Arrow's format: write V5"
             )));
         }
         let body_length = usize::try_from(message.bodyLength()).map_err(|_| {

@@ -1,9 +1,9 @@
-//! Measures of many metrics, read from an Arrow IPC stream: each row names a metric, a time and a value.
+//! Reads measures of many metrics from an Arrow IPC stream: each row has a metric, a time and a value.
 //!
-//! The bytes are a stranger's. Message headers are verified as flatbuffers within limits of their own size, every buffer's
-//! place and length is checked against the message's body before it is looked at, and nothing is allocated on the word of a
-//! length. (arrow-ipc's own reader slices buffers by the offsets that the stream gives, and panics where they lie.) Only
-//! flat columns are taken; all others are refused by name.
+//! The input is untrusted. Message headers are verified as flatbuffers, with limits proportional to their
+//! size; each buffer's offset and length is checked against the message's body; no allocation trusts a
+//! declared length. (arrow-ipc's own reader slices buffers by the declared offsets, and panics on invalid
+//! ones.) Only flat columns are supported; all others are errors.
 
 mod buffers;
 mod columns;
@@ -22,13 +22,13 @@ use distinct::{Ids, Names};
 use rows::Rows;
 use schema::{ARCHIVE_POLICY_NAME, Column, METRIC, METRIC_ID, RESOURCE_ID, Role, UNIT};
 
-/// Why a stream was not read; nothing was taken from it.
+/// Why a stream is refused, as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It is not what it must be; says what and where.
+    /// It is invalid; says what and where.
     #[error("{0}")]
     Malformed(String),
-    /// It has more than a limit allows; says which.
+    /// It exceeds a limit; says which.
     #[error("{0}")]
     TooLarge(String),
 }
@@ -41,29 +41,29 @@ impl ReadError {
 
 type Result<T> = std::result::Result<T, ReadError>;
 
-/// What a stream may have.
+/// Limits on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Rows, each of which is a measure.
+    /// Rows; each is a measure.
     pub measures_max: usize,
-    /// Different metrics, resources or names.
+    /// Distinct metrics, resources or names.
     pub metrics_max: usize,
-    /// Bytes of compressed buffers once they are inflated, all together.
+    /// Total bytes of compressed buffers after decompression.
     pub inflated_bytes_max: usize,
 }
 
-/// A metric's measures: `range` of the measures read, in the order of its rows.
+/// A metric; its measures are `range` of the parsed measures, in row order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricPart {
     pub metric: MetricId,
     pub range: Range<usize>,
 }
 
-/// Reads measures by the ids of their metrics: `metric_id`, `timestamp` and `value`. `out` is filled anew; the parts are in
-/// the order of the first row of each metric.
+/// Reads measures by metric id, from the columns `metric_id`, `timestamp` and `value`. Clears `out` first.
+/// Metrics are in the order of their first rows.
 ///
 /// # Errors
-/// Where the stream is not what it must be, or has more than the limits allow.
+/// If the stream is invalid, or exceeds the limits.
 pub fn metric_measures(
     stream: &[u8],
     limits: &ReadLimits,
@@ -80,8 +80,8 @@ pub fn metric_measures(
     Ok(parts.map(|((code, _), range)| MetricPart { metric: MetricId(metrics.id(code)), range }).collect())
 }
 
-/// How many bytes reading a stream goes over: its own, and those that its compressed buffers say that they inflate to. What is wrong
-/// with it is [`metric_measures`]' to say.
+/// The bytes that reading a stream processes: its own, and the declared sizes of its compressed buffers.
+/// Ignores errors; [`metric_measures`] reports them.
 pub fn work_bytes(stream: &[u8]) -> usize {
     let mut messages = message::Messages::new(stream);
     let mut bytes = stream.len();
@@ -100,40 +100,40 @@ pub fn work_bytes(stream: &[u8]) -> usize {
     bytes
 }
 
-/// A resource whose metrics a stream names.
+/// A resource in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedResource {
     pub id: Uuid,
-    /// The id as the first row has it.
+    /// The id's spelling in the first row.
     pub original_id: String,
 }
 
-/// A metric of a resource, and its measures: `range` of the measures read, in the order of its rows.
+/// A metric of a resource; its measures are `range` of the parsed measures, in row order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPart {
-    /// The place of its resource among [`NamedParts::resources`].
+    /// The resource's index in [`NamedParts::resources`].
     pub resource: usize,
     pub name: String,
-    /// How a metric that is missing is to be made: what the first of its rows says that says anything.
+    /// For creating a missing metric: the first non-null value in its rows; `unit` likewise.
     pub archive_policy_name: Option<String>,
     pub unit: Option<String>,
     pub range: Range<usize>,
 }
 
-/// What a stream has, without its measures; each resource and name once.
+/// The names in a stream, without the measures; each resource and name occurs once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedParts {
-    /// In the order of the rows.
+    /// In order of first appearance.
     pub resources: Vec<NamedResource>,
-    /// Those of the first resource first.
+    /// In the order of `resources`.
     pub metrics: Vec<NamedPart>,
 }
 
-/// Reads measures by resource and by the metric's name: `resource_id`, `metric`, `timestamp` and `value`; also
-/// `archive_policy_name` and `unit`, both optional. `id_of` says what id a text means. `out` is filled anew.
+/// Reads measures by resource and metric name, from the columns `resource_id`, `metric`, `timestamp` and
+/// `value`, and the optional `archive_policy_name` and `unit`. `id_of` parses a text id. Clears `out` first.
 ///
 /// # Errors
-/// As [`metric_measures`], and where `id_of` refuses a text, with its reason.
+/// As [`metric_measures`], and the reason if `id_of` refuses a text.
 pub fn named_measures(
     stream: &[u8],
     limits: &ReadLimits,
@@ -177,7 +177,7 @@ pub fn named_measures(
     Ok(NamedParts { resources: resources.into_named(), metrics })
 }
 
-/// Calls `each` with the columns of every record batch. `keys` are the roles of columns that the stream has besides times and
+/// Calls `each` with the columns of every record batch. `keys` are the stream's columns besides times and
 /// values.
 fn each_batch<'s>(
     stream: &'s [u8],

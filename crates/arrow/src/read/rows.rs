@@ -1,4 +1,4 @@
-//! Rows as measures, and the measures of each metric next to each other.
+//! Collects rows as measures, and groups the measures by metric.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -10,19 +10,19 @@ use super::{
     schema::{Number, TIMESTAMP, VALUE},
 };
 
-/// What a row's metric is called: by one code, or by two.
+/// Identifies a row's metric: by one code, or by two.
 pub type Key = (u32, u32);
 
-/// The largest integer up to which every other one is a float64, too.
+/// All integers up to this are exact doubles.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// Rows of one metric that stand together, from one measure on to the next run's.
+/// Consecutive rows of one metric, from one measure to the next run's first.
 struct Run {
     metric: u32,
     from: u32,
 }
 
-/// How many notes a metric has: texts that its rows may say, of which the first counts.
+/// The number of notes per metric: optional texts of its rows, of which the first one counts.
 const NOTES: usize = 2;
 pub type Notes = [Option<u32>; NOTES];
 
@@ -36,7 +36,7 @@ pub struct Rows<'o> {
 }
 
 impl<'o> Rows<'o> {
-    /// `out` is filled anew.
+    /// Clears `out` first.
     pub fn new(limits: &ReadLimits, out: &'o mut Vec<Measure>) -> Self {
         out.clear();
         Rows {
@@ -49,12 +49,12 @@ impl<'o> Rows<'o> {
         }
     }
 
-    /// How many rows there are by now.
+    /// The number of rows so far.
     pub fn count(&self) -> usize {
         self.out.len()
     }
 
-    /// Appends the rows of a record batch, whose metrics `key` says.
+    /// Appends the rows of a record batch; `key` maps a row to its metric.
     pub fn append(&mut self, columns: &Columns<'_, '_>, key: impl Fn(usize) -> Result<Key>) -> Result<()> {
         let from = self.out.len();
         self.append_measures(columns)?;
@@ -129,7 +129,7 @@ impl<'o> Rows<'o> {
         Ok(())
     }
 
-    /// Notes, of rows from one on, what `code` says of the first one of their metric that it says anything of.
+    /// Stores each metric's first note, among the rows from `from` on; `code` maps a row to its note.
     pub fn note_first(&mut self, from: usize, note: usize, code: impl Fn(usize) -> Option<u32>) {
         let first_run = self.runs.partition_point(|run| (run.from as usize) <= from).saturating_sub(1);
         for (index, run) in self.runs.iter().enumerate().skip(first_run) {
@@ -141,7 +141,7 @@ impl<'o> Rows<'o> {
         }
     }
 
-    /// The notes of all metrics, in their order.
+    /// The notes, in the order of the metrics.
     pub fn take_notes(&mut self) -> Vec<Notes> {
         std::mem::take(&mut self.notes)
     }
@@ -178,7 +178,7 @@ impl<'o> Rows<'o> {
     }
 }
 
-/// Refuses integers that no float64 is.
+/// Refuses integers that are not exact doubles.
 fn refuse_inexact(bytes: &[u8], magnitude: impl Fn([u8; 8]) -> u64) -> Result<()> {
     let (values, _) = bytes.as_chunks::<8>();
     match values.iter().position(|bytes| magnitude(*bytes) > EXACT_MAX) {

@@ -1,4 +1,4 @@
-//! The schema: which columns a stream has, and of which types.
+//! The schema: validates the columns and their types.
 
 use arrow_ipc::{DictionaryKind, Endianness, Field, Int, Precision, Schema, TimeUnit, Type};
 
@@ -12,7 +12,7 @@ pub const UNIT: &str = "unit";
 pub const TIMESTAMP: &str = "timestamp";
 pub const VALUE: &str = "value";
 
-/// What a column is for.
+/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     MetricId,
@@ -41,7 +41,7 @@ impl Role {
         matches!(self, Role::ArchivePolicyName | Role::Unit)
     }
 
-    /// The types that it takes, for messages.
+    /// The accepted types, for error texts.
     fn types(self) -> &'static str {
         match self {
             Role::MetricId | Role::ResourceId => "utf8, large_utf8, utf8_view or fixed_size_binary(16)",
@@ -52,7 +52,7 @@ impl Role {
     }
 }
 
-/// A number's width and sign.
+/// A numeric type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     I8,
@@ -82,7 +82,7 @@ impl Number {
         })
     }
 
-    /// Bytes of each.
+    /// Bytes per number.
     pub fn width(self) -> usize {
         match self {
             Number::I8 | Number::U8 => 1,
@@ -93,39 +93,40 @@ impl Number {
     }
 }
 
-/// How a column lies in memory.
+/// The memory layout of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Texts with offsets of 32 bits.
+    /// Texts with 32-bit offsets.
     Utf8,
-    /// Texts with offsets of 64 bits.
+    /// Texts with 64-bit offsets.
     LargeUtf8,
-    /// Texts with views.
+    /// Texts as views.
     Utf8View,
-    /// UUIDs.
+    /// UUIDs as 16 bytes.
     Uuid,
-    /// Times; nanoseconds of the unit.
+    /// Times; holds the nanoseconds per unit.
     Time(i64),
     Number(Number),
 }
 
-/// A dictionary that a column's values lie in.
+/// The dictionary of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dictionary {
     pub id: i64,
     pub index: Number,
 }
 
-/// A column.
+/// A column of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     pub role: Role,
-    /// Of the values, wherever they lie.
+    /// The layout of the values, in the column or its dictionary.
     pub layout: Layout,
     pub dictionary: Option<Dictionary>,
 }
 
-/// The columns in their order. `keys` are the roles that there must be besides time and value, if they are not optional.
+/// The columns in order. `keys` are the columns besides time and value; those that are not optional are
+/// required.
 pub fn read(schema: &Schema<'_>, keys: &[Role]) -> Result<Vec<Column>> {
     if schema.endianness() != Endianness::Little {
         return Err(ReadError::malformed("The stream is big-endian: write it little-endian"));
@@ -137,7 +138,7 @@ pub fn read(schema: &Schema<'_>, keys: &[Role]) -> Result<Vec<Column>> {
         let role = roles().find(|role| role.name() == name).ok_or_else(|| {
             let known: Vec<&str> = roles().map(Role::name).collect();
             let name: String = name.chars().take(100).collect();
-            ReadError::Malformed(format!("There is a column '{name}': only {} are taken", known.join(", ")))
+            ReadError::Malformed(format!("Unknown column '{name}': the columns are {}", known.join(", ")))
         })?;
         if columns.iter().any(|column| column.role == role) {
             return Err(ReadError::Malformed(format!("There are two columns '{name}'")));
@@ -159,11 +160,9 @@ pub fn read(schema: &Schema<'_>, keys: &[Role]) -> Result<Vec<Column>> {
 fn column(field: &Field<'_>, role: Role) -> Result<Column> {
     let refuse = || {
         let kind = match field.type_type().variant_name() {
-            Some("Int") if role == Role::Timestamp => {
-                "an integer, whose unit nobody knows (cast it to a timestamp)"
-            }
+            Some("Int") if role == Role::Timestamp => "an integer without a unit (cast it to a timestamp)",
             Some(kind) => kind,
-            None => "of a type that is not known",
+            None => "of an unknown type",
         };
         ReadError::Malformed(format!("Column '{}' is {kind}: it must be {}", role.name(), role.types()))
     };
@@ -198,7 +197,7 @@ fn column(field: &Field<'_>, role: Role) -> Result<Column> {
     Ok(Column { role, layout, dictionary })
 }
 
-/// `None` where it is of no type that anything is taken of.
+/// `None` for types that no column accepts.
 fn layout(field: &Field<'_>) -> Option<Layout> {
     Some(match field.type_type() {
         Type::Utf8 => Layout::Utf8,

@@ -1,4 +1,5 @@
-//! Messages: the schema, dictionaries and record batches. Buffers go out where they lie; nothing is copied unless it is compressed.
+//! Messages: schema, dictionaries and record batches. Buffers are written without a copy, unless they are
+//! compressed.
 
 use std::{collections::VecDeque, io::Write};
 
@@ -14,17 +15,17 @@ use lz4_flex::frame::FrameEncoder;
 
 use crate::Compression;
 
-/// Buffers begin at multiples of so many bytes.
+/// The alignment of buffers.
 const ALIGNMENT: usize = 8;
 
 const PADDING: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
-/// The end of a stream.
+/// The end-of-stream marker.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// A length that says that a buffer is not compressed.
+/// The length of a buffer that is not compressed.
 const STORED: i64 = -1;
 
 const ZSTD_LEVEL: i32 = 1;
@@ -33,7 +34,7 @@ const ZSTD_LEVEL: i32 = 1;
 #[derive(Clone, Debug)]
 pub struct ColumnBuffers {
     pub nulls: usize,
-    /// The first is the bitmap of what is not null; it is empty where nothing is.
+    /// The first is the validity bitmap; it is empty without nulls.
     pub buffers: Vec<Bytes>,
 }
 
@@ -44,7 +45,7 @@ impl ColumnBuffers {
     }
 }
 
-/// The messages of a stream that have not been taken yet.
+/// The encoded messages, as pieces that are not taken yet.
 #[derive(Debug, Default)]
 pub struct Frames {
     compression: Compression,
@@ -52,7 +53,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Begins a stream.
+    /// Begins a stream with its schema.
     pub fn new(schema: &Schema, compression: Compression) -> Self {
         let mut frames = Frames { compression, pieces: VecDeque::new() };
         frames.pieces.push_back(schema_message(schema).into());
@@ -67,14 +68,14 @@ impl Frames {
         self.pieces.push_back(Bytes::from_static(&END));
     }
 
-    /// Appends a record batch of so many rows.
+    /// Appends a record batch.
     pub fn batch(&mut self, rows: usize, columns: Vec<ColumnBuffers>) {
         self.message(rows, columns, |builder, batch| {
             (MessageHeader::RecordBatch, batch.as_union_value(), builder)
         });
     }
 
-    /// Appends the values of a dictionary: texts.
+    /// Appends a dictionary of texts.
     pub fn dictionary<'t>(&mut self, id: i64, texts: impl ExactSizeIterator<Item = &'t str>) {
         let rows = texts.len();
         let mut offsets = Vec::with_capacity((rows + 1) * 4);
@@ -151,7 +152,7 @@ impl Frames {
     }
 }
 
-/// A header with its length in front, padded.
+/// A header with its length prefix, padded.
 fn framed(header: &[u8]) -> Vec<u8> {
     let length = header.len().next_multiple_of(ALIGNMENT);
     let mut out = Vec::with_capacity(8 + length);
@@ -167,7 +168,7 @@ fn schema_message(schema: &Schema) -> Vec<u8> {
     writer.get_ref().clone()
 }
 
-/// Appends a buffer; how many bytes that takes.
+/// Appends a buffer; returns its padded length.
 fn append(compression: Compression, buffer: Bytes, body: &mut Vec<Bytes>) -> usize {
     if buffer.is_empty() {
         return 0;
@@ -188,7 +189,7 @@ fn append(compression: Compression, buffer: Bytes, body: &mut Vec<Bytes>) -> usi
     length
 }
 
-/// `None` where that makes it no shorter.
+/// `None` if compression does not make it shorter.
 fn compress(compression: Compression, buffer: &[u8]) -> Option<Vec<u8>> {
     let mut packed = (buffer.len() as i64).to_le_bytes().to_vec();
     match compression {

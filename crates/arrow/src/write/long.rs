@@ -1,8 +1,8 @@
-//! A row for each point: the keys of its series, which lie in dictionaries, its time, its granularity unless that is left out, and
-//! its value.
+//! The long form: a row per point, with its series' keys (dictionary-encoded), its time, its granularity
+//! unless omitted, and its value.
 //!
-//! Long series go out where they lie, a record batch for each [`BATCH_ROWS`] points; short ones are gathered, since a client
-//! has work with each batch.
+//! Long series are written without a copy, as record batches of [`BATCH_ROWS`] points. Short ones are
+//! combined to larger batches, since each batch costs the client some work.
 
 use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
@@ -13,21 +13,21 @@ use super::{
 };
 use crate::Compression;
 
-/// Rows of a record batch at most: 1.5 MiB without keys.
+/// The maximum number of rows per record batch: 1.5 MiB without keys.
 const BATCH_ROWS: usize = 64 << 10;
 
-/// What is left of a series is a batch of its own where it has so many rows.
+/// The rest of a series becomes a batch of its own from this many rows on.
 const ALONE_ROWS_MIN: usize = 8 << 10;
 
-/// A stream of rows; its pieces.
+/// A stream of rows, as an iterator over its pieces.
 #[derive(Debug)]
 pub struct Long {
     set: SeriesSet,
-    /// The row of the first series that comes next.
+    /// The next row of the first series.
     row: usize,
     frames: Frames,
     is_over: bool,
-    /// The column of the granularity that was written last, as long as a batch gets.
+    /// A cached granularity column, as long as the longest batch so far.
     granularity: Option<(Option<u64>, ColumnBuffers)>,
 }
 
@@ -46,7 +46,7 @@ impl Long {
         Long { set, row: 0, frames, is_over: false, granularity: None }
     }
 
-    /// Appends the next batch; false where there is none.
+    /// Appends the next batch; returns false at the end.
     fn batch(&mut self) -> bool {
         while self.set.series.front().is_some_and(|series| series.len() == self.row) {
             self.pop();
@@ -66,7 +66,7 @@ impl Long {
         self.row = 0;
     }
 
-    /// Appends rows of the first series, where they lie.
+    /// Appends rows of the first series without a copy.
     fn slice(&mut self, rows: usize) {
         let series = &self.set.series[0];
         let range = self.row * POINT_BYTES..(self.row + rows) * POINT_BYTES;
@@ -83,7 +83,7 @@ impl Long {
         self.row += rows;
     }
 
-    /// The column of one granularity.
+    /// A column with a constant granularity.
     fn granularity(&mut self, granularity: Option<f64>, rows: usize) -> ColumnBuffers {
         let bits = granularity.map(f64::to_bits);
         if self.granularity.as_ref().is_none_or(|(known, _)| *known != bits) {
@@ -99,7 +99,7 @@ impl Long {
         column
     }
 
-    /// Appends the rows of short series.
+    /// Appends a batch of several short series.
     fn gather(&mut self) {
         let mut parts: Vec<(Series, usize)> = Vec::new();
         let mut rows = 0;
@@ -136,7 +136,7 @@ impl Long {
     }
 }
 
-/// Runs of the same value: what it is, and how many rows.
+/// A key column from runs: key and number of rows.
 fn key_column(rows: usize, runs: impl Iterator<Item = (Option<u32>, usize)> + Clone) -> ColumnBuffers {
     let mut data = Vec::with_capacity(rows * 4);
     for (key, count) in runs.clone() {
@@ -156,7 +156,7 @@ pub(super) fn granularity_column(runs: impl Iterator<Item = (Option<f64>, usize)
     ColumnBuffers { nulls, buffers: vec![bits, bytes_of_floats(data)] }
 }
 
-/// How many rows are null, and the bitmap of those that are not; empty where none is.
+/// The number of nulls, and the validity bitmap; the bitmap is empty without nulls.
 pub(super) fn bitmap(runs: impl Iterator<Item = (bool, usize)> + Clone) -> (usize, Bytes) {
     let nulls = runs.clone().filter(|(is_there, _)| !is_there).map(|(_, count)| count).sum();
     if nulls == 0 {

@@ -1,5 +1,5 @@
-//! Tables as Arrow IPC streams: the points of series, in long or wide form, piece by piece as a client reads them; and
-//! lists, which are short.
+//! Writes tables as Arrow IPC streams: series of points in long or wide form, piece by piece while the client
+//! reads; and lists, as a whole.
 
 mod frame;
 mod long;

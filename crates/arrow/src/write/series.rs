@@ -1,4 +1,4 @@
-//! Series of points with the keys that tell them apart, to be written as a table.
+//! Series of points with the keys that identify them, to be written as a table.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,9 +22,9 @@ pub(super) const POINT_BYTES: usize = 8;
 /// Points, oldest first.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// In seconds; `None` for a calendar's units, which differ in length, and for points that are in no bucket.
+    /// In seconds; `None` for calendar units, whose length varies, and for raw points.
     granularity: Option<f64>,
-    /// The number of what it has in each column of keys; `None` for nothing.
+    /// For each key column the index of its text; `None` for null.
     pub(super) keys: Vec<Option<u32>>,
     /// Nanoseconds since 1970, eight bytes each.
     pub(super) timestamps: Bytes,
@@ -48,45 +48,45 @@ impl Series {
     }
 }
 
-/// A column whose rows say which series they are of.
+/// A column that identifies a row's series.
 #[derive(Clone, Debug)]
 pub(super) struct KeyColumn {
     pub name: String,
-    /// Each once.
+    /// The distinct texts.
     pub texts: Vec<String>,
     numbers: HashMap<String, u32>,
 }
 
-/// Some series, and the columns of keys that tell them apart.
+/// Series with a common set of key columns.
 #[derive(Debug, Default)]
 pub struct SeriesSet {
     pub(super) keys: Vec<KeyColumn>,
     pub(super) series: VecDeque<Series>,
     points: usize,
-    /// A table in long form has no column of granularities.
+    /// Whether the long form omits the granularity column.
     pub(super) omits_granularity: bool,
-    /// Times that the series before had, and what was made of them: those of several are often the same.
+    /// The times of the last series and their encoding: several series often share their times.
     last_times: Option<(Arc<Vec<Timestamp>>, Bytes)>,
 }
 
 impl SeriesSet {
-    /// One whose series have so many keys, which have these names.
+    /// An empty set with these key columns.
     pub fn new(keys: impl IntoIterator<Item = String>) -> Self {
         let column = |name| KeyColumn { name, texts: Vec::new(), numbers: HashMap::new() };
         SeriesSet { keys: keys.into_iter().map(column).collect(), ..SeriesSet::default() }
     }
 
-    /// Leaves the column of granularities out of a table in long form: who reads it knows the one there is.
+    /// Omits the granularity column in the long form: the reader knows the only granularity.
     pub fn omit_granularity(&mut self) {
         self.omits_granularity = true;
     }
 
-    /// Points of all series together.
+    /// The total number of points.
     pub fn points(&self) -> usize {
         self.points
     }
 
-    /// Appends a series; `None` stands for a key that it has not. There are as many values as times.
+    /// Appends a series; `None` is a null key. There must be as many values as times.
     pub fn push(
         &mut self,
         keys: &[Option<&str>],
@@ -128,7 +128,7 @@ impl SeriesSet {
         }
     }
 
-    /// What a series is called in one word: its keys, with slashes between.
+    /// The series' name: its keys joined by slashes.
     pub(super) fn name(&self, series: &Series) -> String {
         let key = |(column, number): (&KeyColumn, &Option<u32>)| {
             number.map_or(String::new(), |number| column.texts[number as usize].clone())
@@ -138,13 +138,13 @@ impl SeriesSet {
     }
 }
 
-/// In place: the vector is the same memory.
+/// Without a copy: reuses the vector's memory.
 fn bytes_of_times(times: Vec<Timestamp>) -> Bytes {
     let times: Vec<i64> = times.into_iter().map(|time| time.0).collect();
     Bytes::from_owner(Buffer::from_vec(times))
 }
 
-/// In place.
+/// Without a copy.
 pub(super) fn bytes_of_floats(values: Vec<f64>) -> Bytes {
     Bytes::from_owner(Buffer::from_vec(values))
 }

@@ -1,4 +1,4 @@
-//! Lists as tables: of a page of things, made whole.
+//! Lists as tables, written as a whole.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub enum Cells {
     Times(Vec<Option<Timestamp>>),
     Numbers(Vec<Option<f64>>),
     Flags(Vec<Option<bool>>),
-    /// Texts by text.
+    /// Maps from text to text.
     Maps(Vec<Vec<(String, String)>>),
 }
 
@@ -51,7 +51,7 @@ impl Cells {
     }
 }
 
-/// Columns of the same length.
+/// Columns of equal length.
 #[derive(Debug, Default)]
 pub struct Table(Vec<(String, Cells)>);
 
@@ -61,7 +61,7 @@ impl Table {
         self.0.push((name.into(), cells));
     }
 
-    /// The whole stream.
+    /// Encodes the stream.
     pub fn into_stream(self, compression: Compression) -> Vec<u8> {
         let arrays: Vec<(String, ArrayRef)> =
             self.0.into_iter().map(|(name, cells)| (name, cells.array())).collect();

@@ -1,4 +1,4 @@
-//! A row for each time of each granularity, and a column for each series, which is null where the series has no point.
+//! The wide form: a row per granularity and time, and a column per series; null without a point.
 
 use std::collections::HashMap;
 
@@ -12,21 +12,21 @@ use super::{
 };
 use crate::Compression;
 
-/// Series that a table has columns for at most.
+/// The maximum number of series columns.
 const COLUMNS_MAX: usize = 10_000;
 
-/// Rows times columns of a table at most: 512 MiB.
+/// The maximum number of cells (rows times columns): 512 MiB.
 const CELLS_MAX: usize = 1 << 26;
 
-/// Rows times columns of a record batch, about.
+/// The approximate number of cells per record batch.
 const BATCH_CELLS: usize = 128 << 10;
 
-/// What is too large for a wide table.
+/// The series are too large for a wide table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooWide {
-    #[error("The table would have more than {COLUMNS_MAX} columns: ask for its long form")]
+    #[error("The table would have more than {COLUMNS_MAX} columns: request the long form")]
     Columns,
-    #[error("The table would have more than {CELLS_MAX} cells: ask for its long form, or for less")]
+    #[error("The table would have more than {CELLS_MAX} cells: request the long form, or fewer points")]
     Cells,
 }
 
@@ -35,11 +35,11 @@ pub enum TooWide {
 struct Part {
     granularity: Option<f64>,
     times: Vec<i64>,
-    /// Of each column: its series of this granularity, and the first row of it that is not written yet.
+    /// For each column, its series of this granularity and the next row of it.
     series: Vec<Option<(Series, usize)>>,
 }
 
-/// A stream of rows; its pieces.
+/// A stream of rows, as an iterator over its pieces.
 #[derive(Debug)]
 pub struct Wide {
     parts: std::vec::IntoIter<Part>,
@@ -52,7 +52,7 @@ pub struct Wide {
 
 impl Wide {
     /// # Errors
-    /// Where it would be too large.
+    /// If it would be too large.
     pub fn new(mut set: SeriesSet, compression: Compression) -> Result<Self, TooWide> {
         let mut places: HashMap<Vec<Option<u32>>, usize> = HashMap::new();
         let mut names = Vec::new();
@@ -73,7 +73,7 @@ impl Wide {
             });
             let columns = &mut parts[part].series;
             columns.resize_with(columns.len().max(column + 1), || None);
-            // One that is asked for twice is the same.
+            // A duplicate column is the same series.
             columns[column].get_or_insert((series, 0));
         }
         let mut cells = 0_usize;
@@ -92,7 +92,7 @@ impl Wide {
         Ok(Wide { parts, part: None, row: 0, columns: names.len(), frames, is_over: false })
     }
 
-    /// Appends the next batch; false where there is none.
+    /// Appends the next batch; returns false at the end.
     fn batch(&mut self) -> bool {
         loop {
             if let Some(part) = &mut self.part
@@ -117,7 +117,7 @@ impl Wide {
     }
 }
 
-/// All times of the series, each once, in order.
+/// The sorted union of the series' times.
 fn union<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<i64> {
     let mut union: Vec<i64> = Vec::new();
     let mut last: Option<&Bytes> = None;
@@ -129,7 +129,7 @@ fn union<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<i64> {
         }
         last = Some(times);
         union.extend((0..series.len()).map(|row| series.time(row)));
-        // What is the same is thrown away from time to time, so that it does not pile up.
+        // Deduplicate from time to time, to bound the memory.
         if union.len() > 2 * sorted_to {
             union.sort_unstable();
             union.dedup();
@@ -141,7 +141,7 @@ fn union<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<i64> {
     union
 }
 
-/// What a series has at these times.
+/// The values of a series at these times.
 fn cells(series: &mut Option<(Series, usize)>, times: &[i64]) -> ColumnBuffers {
     let mut values = vec![0.0; times.len()];
     let mut there = vec![false; times.len()];
@@ -152,7 +152,7 @@ fn cells(series: &mut Option<(Series, usize)>, times: &[i64]) -> ColumnBuffers {
                 values[index] = f64::from_le_bytes(bits.try_into().expect("eight bytes"));
                 there[index] = true;
                 *row += 1;
-                // A series with one time twice: the first counts.
+                // Of two points at one time the first counts.
                 while *row < series.len() && series.time(*row) <= *time {
                     *row += 1;
                 }

@@ -1,16 +1,16 @@
-//! How the catalogue follows the index.
+//! Keeps the catalogue up to date with the index.
 //!
-//! 1. Changes are noted after they are committed, and the index is asked only after changes were taken: whatever was read last of a
-//!    metric is not older than the last change that was taken.
-//! 2. One task at a time takes changes and applies them. A request goes on only after everything was applied that had been noted when
-//!    it came. So it finds what this process had answered before.
-//! 3. The subscription is older than the load. What changes while metrics are listed is looked at again.
-//! 4. Each change names what to look at, never what it is now: changes may come twice, late and in any order.
-//! 5. What was taken and could not be applied is given back; a load that failed is begun again.
+//! 1. Changes are logged after they are committed, and the index is read only after changes were taken from
+//!    the log: the last read of a metric is never older than the last change taken.
+//! 2. One task at a time takes and applies changes. A request waits until all changes logged before it are
+//!    applied, so it sees everything that this process has acknowledged.
+//! 3. The subscription precedes the load, so changes during the load are applied after it.
+//! 4. A change names the objects to read, never their new state: it may come twice, late and in any order.
+//! 5. Changes that could not be applied are returned to the log; a failed load is repeated.
 //!
-//! Example. At 0.0 s a request subscribes and lists. At 0.5 s another process deletes metric m, which was listed at 0.3 s; at 0.6 s the
-//! feed of the index tells it. At 0.9 s the list has come to its end, and the request takes the change, asks for m, and finds none: m is
-//! removed. Only now it selects.
+//! Example. At 0.0 s a request subscribes and starts the load. At 0.5 s another process deletes metric m,
+//! which was loaded at 0.3 s; at 0.6 s the change arrives through the index. At 0.9 s the load ends. The
+//! request takes the change, looks m up, finds none and removes it. Only then it selects.
 
 use std::collections::HashSet;
 
@@ -23,16 +23,16 @@ use super::{
     reading::{self, Pages},
 };
 
-/// How many metrics are read, and put into the catalogue, at once.
+/// The batch size for loading metrics into the catalogue.
 const METRICS_AT_ONCE: usize = 10_000;
-/// As many resources, which come with all of their metrics.
+/// The same for resources, each with all its metrics.
 const RESOURCES_AT_ONCE: usize = 100;
 
-/// Where the changes come from; `None` where nobody notes them, so that each request must look at everything.
+/// The subscription to the change log; `None` without a log, so that each request must reload everything.
 pub(super) struct Following(Option<Subscription>);
 
 impl Catalogue {
-    /// Returns when the catalogue has all that was noted before.
+    /// Returns once all changes logged before are applied.
     pub(super) async fn follow(&self) -> Result<(), IndexerError> {
         if let Ok(following) = self.shared.following.try_lock()
             && let Some(Following(Some(subscription))) = &*following
@@ -40,7 +40,8 @@ impl Catalogue {
         {
             return Ok(());
         }
-        // Goes on where the request does not: others wait for it, and the next one would begin again.
+        // A task of its own survives the request: others wait for its result, and the next one would have to
+        // start over.
         let shared = self.shared.clone();
         let task = tokio::spawn(async move { shared.catch_up().await });
         match task.await {
@@ -60,7 +61,7 @@ impl Shared {
             self.load().await?;
             *following = Some(next);
         }
-        // After a load: what has changed meanwhile.
+        // After a load: changes made during it.
         let Some(Following(Some(subscription))) = &*following else { return Ok(()) };
         let changes = subscription.take();
         let applied = self.apply(&changes).await;
@@ -93,7 +94,7 @@ impl Shared {
         let resources: HashSet<Uuid> = resources.iter().copied().collect();
         let resources: Vec<Uuid> = resources.into_iter().collect();
         for ids in resources.chunks(RESOURCES_AT_ONCE) {
-            // Metrics that a resource lost are told by themselves.
+            // A metric that left its resource has a change of its own.
             let read = reading::of_resources(self.engine.indexer(), ids).await?;
             self.series.write().put(&read.series());
         }
@@ -111,7 +112,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks at all metrics, and forgets those that are not there any more.
+    /// Loads all metrics, and removes those that no longer exist.
     async fn load(&self) -> Result<(), IndexerError> {
         let start = std::time::Instant::now();
         let mut listed: HashSet<MetricId> = HashSet::new();
@@ -129,7 +130,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks at those metrics that the catalogue has not: there are too many new ones to name.
+    /// Loads the metrics that the catalogue lacks: there are too many new ones to list in the log.
     async fn load_unknown(&self) -> Result<(), IndexerError> {
         let mut pages = Pages::new(METRICS_AT_ONCE);
         while let Some(mut page) = pages.next(self.engine.indexer()).await? {

@@ -1,4 +1,4 @@
-//! Reads metrics with all that their labels are made of.
+//! Reads metrics with everything that determines their labels.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,10 +15,10 @@ use gnudi_prometheus::{
 };
 use uuid::Uuid;
 
-/// How many resources are asked for at once.
+/// The batch size for reading resources.
 const RESOURCES_AT_ONCE: usize = 1000;
 
-/// Metrics, with what their labels are made of.
+/// Metrics, with everything that determines their labels.
 #[derive(Default)]
 pub(super) struct Read {
     metrics: Vec<Arc<Metric>>,
@@ -27,7 +27,8 @@ pub(super) struct Read {
 }
 
 impl Read {
-    /// Those whose resource was there. It is gone for others, or they are: that is told by itself.
+    /// The series of metrics whose resource exists. Another change reports a missing resource or its metrics'
+    /// deletion.
     pub(super) fn series(&self) -> Vec<NewSeries<'_>> {
         self.metrics.iter().filter_map(|metric| self.one(metric)).collect()
     }
@@ -63,7 +64,7 @@ impl Read {
     }
 }
 
-/// Reads what belongs to metrics.
+/// Reads the resources and whole names of metrics.
 pub(super) async fn of_metrics(index: &dyn Indexer, metrics: Vec<Arc<Metric>>) -> Result<Read, IndexerError> {
     let ids: HashSet<Uuid> = metrics.iter().filter_map(|metric| metric.resource_id).collect();
     let ids: Vec<Uuid> = ids.into_iter().collect();
@@ -99,7 +100,7 @@ async fn resources_of(
     }
     let values = ids.iter().copied().map(FilterValue::Uuid).collect();
     let filter = Some(Filter::In { field: "id".to_owned(), values });
-    // No time is relative.
+    // The filter contains no relative times, so any time will do.
     let all = ResourceListing::of(GENERIC, Timestamp::EPOCH);
     index.list_resources(&ResourceListing { filter, details: true, metric_names, ..all }).await
 }
@@ -107,7 +108,7 @@ async fn resources_of(
 /// All metrics, page by page.
 pub(super) struct Pages {
     limit: usize,
-    /// The metrics of the page before, by id; `None` after the last page.
+    /// The ids of the previous page; `None` after the last page.
     before: Option<Vec<MetricId>>,
 }
 
@@ -124,7 +125,8 @@ impl Pages {
         let page = loop {
             let page = Page { marker: before.last().copied(), ..Page::first(self.limit) };
             match index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await {
-                // The last one was deleted meanwhile: behind the one before it some are listed again. Without any, all are.
+                // The marker's metric was deleted: use the one before it, which lists some metrics again;
+                // without any, all.
                 Err(IndexerError::InvalidPagination(_)) if !before.is_empty() => drop(before.pop()),
                 page => break page?,
             }

@@ -15,15 +15,15 @@ use crate::{
     selected::{choice, find},
 };
 
-/// `POST` and `PUT /api/v1/admin/tsdb/delete_series`: of the series that the caller may delete. Without times whole metrics, otherwise their
-/// measures between both times, which are included.
+/// `POST` and `PUT /api/v1/admin/tsdb/delete_series`: deletes the series that the caller may delete. Without
+/// times whole metrics, otherwise their measures from `start` to `end`, inclusive.
 pub async fn delete_series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_allowed(Rule::DeleteMetric)?;
     let deleted = delete(call, body, seen.as_ref()).await;
     Ok(deleted.map_or_else(|failure| failure.response(), |()| reply::no_content()))
 }
 
-/// `POST` and `PUT /api/v1/admin/tsdb/clean_tombstones`: what was deleted is removed without being asked for.
+/// `POST` and `PUT /api/v1/admin/tsdb/clean_tombstones`: does nothing, deleted data is removed automatically.
 pub async fn clean_tombstones(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     call.has_no_items(Rule::DeleteMetric);
     Ok(reply::no_content())
@@ -51,7 +51,7 @@ async fn delete(
         for metrics in metrics.chunks(METRICS_AT_ONCE) {
             for deleted in call.app.engine().indexer().delete_metrics(metrics).await {
                 match deleted {
-                    // Somebody else was faster.
+                    // A concurrent request has deleted it.
                     Ok(()) | Err(IndexerError::NoSuchMetric(_)) => {}
                     Err(error) => return Err(ApiError::from(error).into()),
                 }

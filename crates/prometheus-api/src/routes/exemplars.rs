@@ -1,4 +1,4 @@
-//! `/api/v1/query_exemplars`: the exemplars of the series that a query reads.
+//! `/api/v1/query_exemplars`: the exemplars of a query's series.
 
 use gnudi_indexer::MetricScope;
 use gnudi_prometheus::{

@@ -22,19 +22,19 @@ use crate::{
 
 const INSTANCE: &str = "instance";
 
-/// What becomes of names that were no names before Prometheus 3.
+/// How to escape names that were invalid before Prometheus 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Escaping {
-    /// They are quoted.
+    /// Quotes them.
     None,
-    /// As `U__`.
+    /// `U__` escaping.
     Values,
-    /// Other characters become underscores.
+    /// Replaces invalid characters by underscores.
     Underscores,
 }
 
 impl Escaping {
-    /// What the client says that it takes.
+    /// The escaping that the client accepts.
     fn of(accept: &str) -> Escaping {
         if accept.contains("escaping=allow-utf-8") {
             Escaping::None
@@ -105,7 +105,7 @@ fn text(samples: &[Newest], escaping: Escaping) -> Vec<u8> {
         let is_quoted = shown.starts_with('"');
         let mut labels: Vec<String> = if is_quoted { vec![shown.clone()] } else { Vec::new() };
         if sample.labels.get(INSTANCE).is_empty() {
-            // What is scraped with `honor_labels` keeps that it has none.
+            // With `honor_labels` the scraper keeps the absence of the label.
             labels.push(format!("{INSTANCE}=\"\""));
         }
         let others = sample.labels.iter().filter(|(label, _)| *label != METRIC_NAME);

@@ -30,7 +30,7 @@ pub async fn label_values(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer
     super::answer(listed(call, body, Some(&name), seen.as_ref()).await)
 }
 
-/// The names of labels, or the values of one.
+/// Label names, or the values of a label.
 async fn listed(
     call: &Call<'_>,
     body: &mut RequestBody<'_>,
@@ -63,7 +63,7 @@ async fn listed(
     Ok(success(&data, warnings, &[]))
 }
 
-/// The same where an operator's rule decides on each metric.
+/// The same if an operator's rule must be checked per metric.
 async fn of_permitted(
     call: &Call<'_>,
     name: Option<&str>,

@@ -1,4 +1,4 @@
-//! `/api/v1/format_query` and `/api/v1/parse_query`: what of a query can be said without its series.
+//! `/api/v1/format_query` and `/api/v1/parse_query`: the syntax of a query.
 
 use gnudi_prometheus::answer::{success, write_text};
 use gnudi_promql::{Limits, format, syntax_tree};

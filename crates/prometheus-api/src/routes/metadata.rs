@@ -1,4 +1,4 @@
-//! `/api/v1/metadata`: of each metric's name what is known of it: what its writers said, or else its unit.
+//! `/api/v1/metadata`: per metric name, the metadata sent by writers, or else the metric's unit.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use gnudi_promql::{METRIC_NAME, Matcher};
 
 use crate::{arguments::Arguments, failure::Failure, routes::prelude::*};
 
-/// Metrics of an answer whose request names no limit.
+/// The default limit on metrics in a response.
 const METRICS_MAX: usize = 10_000;
 
-/// The label that Gnocchi's metrics have of their units.
+/// The label for the unit of Gnocchi's metrics.
 const UNIT: &str = "unit";
 
 /// `GET /api/v1/metadata`
@@ -47,7 +47,7 @@ async fn listed(
             listed.entry(name).or_default().push(metadata);
         }
     }
-    // Series of one histogram or summary are no metrics of their own.
+    // The series of a histogram or summary are covered by its own entry.
     let is_part = |name: &str| MetricKind::families(name).any(|family| listed.contains_key(family));
     let others: Vec<_> = names.into_iter().filter(|name| !is_part(name)).take(limit).collect();
     for name in others {

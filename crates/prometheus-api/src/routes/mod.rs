@@ -1,4 +1,5 @@
-//! What Prometheus' clients ask. `write` and its like take samples; the others answer as Prometheus' HTTP API does.
+//! The handlers of Prometheus' API. `write` and its variants store samples; the others are Prometheus' HTTP
+//! API.
 
 mod delete_series;
 mod exemplars;
@@ -35,18 +36,18 @@ use gnudi_indexer::MetricScope;
 
 use prelude::*;
 
-/// The answer of a handler that fails as Prometheus does.
+/// The response of a handler with Prometheus' errors.
 #[expect(clippy::unnecessary_wraps, reason = "handlers return it")]
 fn answer(answered: Result<Vec<u8>, Failure>) -> Answer {
     Ok(answered.map_or_else(|failure| failure.response(), reply::ok))
 }
 
-/// Whether a caller sees what a creator said of its own series.
+/// Whether a caller may see what a creator wrote.
 fn sees_creator(seen: Option<&MetricScope>, creator: &str) -> bool {
     seen.is_none_or(|scope| scope.includes(creator, None, Some(creator)))
 }
 
-/// What most handlers need.
+/// Common imports of handlers.
 mod prelude {
     pub(crate) use gnudi_access::Rule;
     pub(crate) use gnudi_app::{Answer, ApiError, json::Value};

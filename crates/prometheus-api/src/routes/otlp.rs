@@ -12,10 +12,11 @@ use hyper::{
 
 use crate::{gathering::Gathering, routes::prelude::*, unreadable::limits};
 
-/// What tells the keys of these series from those of remote writes.
+/// Distinguishes these series' keys from those of remote write.
 const FORM: u8 = 2;
 
-/// Takes metrics: 200 means that those data points are durable which the answer does not count as rejected.
+/// Stores metrics. 200 means that all data points are durable except those that the response counts as
+/// rejected.
 pub async fn metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let unsupported = || ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "");
     let encoding = encoding(&call.parts.headers).ok_or_else(unsupported)?;
@@ -29,7 +30,7 @@ pub async fn metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
             gather(call, encoding, &input)
         }
     };
-    // How much comes out of a compressed body shows only when it is there.
+    // The decompressed size is not known beforehand, so assume the limit.
     let input_bytes = if is_compressed { bytes_max } else { input.len() };
     let gathered = body.long_work.run(input_bytes, work).await;
     drop(input);
@@ -93,7 +94,7 @@ fn answer(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
     reply::with_body(status, HeaderValue::from_static(encoding.content_type()), body)
 }
 
-/// A message that is none, or has too much in it.
+/// The error for an invalid or too large message.
 fn refused(error: &OtlpError) -> ApiError {
     let text = format!("Unable to read the body: {error}");
     if error.is_too_large() { ApiError::too_large(text) } else { ApiError::bad_request(text) }
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_encoding_is_told_by_headers() {
+    fn headers_determine_the_encoding() {
         let headers = |name: HeaderName, text: &'static str| {
             HeaderMap::from_iter([(name, HeaderValue::from_static(text))])
         };

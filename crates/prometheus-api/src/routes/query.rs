@@ -7,15 +7,15 @@ use gnudi_server::ReplyBody;
 
 use crate::{
     arguments::Arguments,
-    evaluation::{self, Question},
+    evaluation::{self, QueryParameters},
     failure::Failure,
     routes::prelude::*,
 };
 
-/// A range query has at most so many steps.
+/// The maximum number of steps in a range query.
 const STEPS_MAX: i64 = 11_000;
 
-/// Answers of fewer samples are one piece, with their length.
+/// Responses with fewer samples are one piece, with Content-Length.
 const WHOLE_SAMPLES_MAX: usize = 20_000;
 
 /// `GET` and `POST /api/v1/query`
@@ -63,7 +63,7 @@ async fn range(
                     resolution (?step=XX)";
         return Err(Failure::bad_data(text));
     }
-    // Times are whole milliseconds.
+    // Times have a precision of milliseconds.
     let step_ms = (step / 1_000_000).max(1);
     respond(call, &arguments, QueryTimes { start_ms, end_ms, step_ms }, limit, seen).await
 }
@@ -77,8 +77,8 @@ async fn respond(
 ) -> Result<Response, Failure> {
     let timeout = arguments.duration("timeout")?;
     let lookback = arguments.lookback()?;
-    let question = Question { query: arguments.get("query"), times, timeout, lookback, limit };
-    let evaluated = evaluation::evaluate(call, &question, seen.as_ref()).await?;
+    let parameters = QueryParameters { query: arguments.get("query"), times, timeout, lookback, limit };
+    let evaluated = evaluation::evaluate(call, &parameters, seen.as_ref()).await?;
     let stats = (!arguments.get("stats").is_empty()).then(|| evaluated.stats.write());
     let samples = evaluation::samples_of(&evaluated.result.value);
     let mut pieces = QueryPieces::new(evaluated.result, stats.as_deref());

@@ -1,4 +1,4 @@
-//! `POST /api/v1/read`: remote read, answered with samples or with a stream of chunks.
+//! `POST /api/v1/read`: remote read, as samples or as a stream of chunks.
 
 use gnudi_app::Share;
 use gnudi_indexer::MetricScope;
@@ -18,10 +18,10 @@ use hyper::{
 
 use crate::{evaluation::LOOKBACK_MS, failure::Failure, routes::prelude::*, selected, unreadable};
 
-/// Samples of an answer that is one message.
+/// The maximum number of samples in a response that is not streamed.
 const MESSAGE_SAMPLES_MAX: usize = 5_000_000;
 
-/// What a sample takes in memory.
+/// The memory of a sample.
 const SAMPLE_BYTES: usize = size_of::<i64>() + size_of::<f64>();
 
 /// `POST /api/v1/read`
@@ -93,7 +93,7 @@ async fn answered(
     })
 }
 
-/// The frames of each series, made as the client reads them.
+/// The frames of each series, encoded while the client reads.
 fn frames(results: Vec<Vec<Series>>, share: Share) -> impl Iterator<Item = bytes::Bytes> + Send + Sync {
     let results = results.into_iter().enumerate();
     let mut series =

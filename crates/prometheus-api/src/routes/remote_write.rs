@@ -1,4 +1,4 @@
-//! `POST /api/v1/write`: remote write, versions 1.0 and 2.0, answered as Prometheus answers.
+//! `POST /api/v1/write`: remote write 1.0 and 2.0, with Prometheus' responses.
 
 use gnudi_prometheus::remote_write::{inflate, inflated_bytes, labels::LABELS_MAX, v1, v2};
 use hyper::{
@@ -20,15 +20,15 @@ const HISTOGRAMS_WRITTEN: HeaderName =
     HeaderName::from_static("x-prometheus-remote-write-histograms-written");
 const EXEMPLARS_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-exemplars-written");
 
-/// By the names of their messages.
+/// The versions of the protocol, by message name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// Takes the samples of a remote write. 204 means that all are durable; 400 that those are which the text does not name, and that
-/// sending the request again will not help.
+/// Stores the samples of a remote write. 204 means that all are durable. 400 means that all are durable
+/// except those named in the text, and that a retry will not help.
 pub async fn remote_write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let version =
         version(&call.parts.headers).ok_or_else(|| ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""))?;
@@ -50,7 +50,7 @@ pub async fn remote_write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer
     }
 }
 
-/// The version of a request; `None` for what is no remote write.
+/// The protocol version of a request; `None` if it is no remote write.
 fn version(headers: &HeaderMap) -> Option<Version> {
     let text = |name| headers.get(name).map_or(Some(""), |header: &HeaderValue| header.to_str().ok());
     if !matches!(text(CONTENT_ENCODING)?, "" | "snappy") {
@@ -96,7 +96,7 @@ fn gather<'c>(call: &'c Call<'c>, version: Version, body: &[u8]) -> Result<Gathe
     Ok(gathering)
 }
 
-/// Version 1 has no figures in its answers: a sender would take them for those of version 2.
+/// Responses to version 1 have no statistics headers: senders would treat them as version 2.
 fn answer(version: Version, stored: &Stored) -> Response {
     let mut response = if stored.faults.is_empty() {
         reply::no_content()
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_told_by_the_content_type() {
+    fn the_content_type_determines_the_version() {
         let of = |content_type: &'static str, encoding: &'static str| {
             let mut headers = HeaderMap::new();
             for (name, text) in [(CONTENT_TYPE, content_type), (CONTENT_ENCODING, encoding)] {

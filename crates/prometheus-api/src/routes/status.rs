@@ -1,4 +1,4 @@
-//! `/api/v1/status/...`, and what a server says that neither scrapes nor alerts.
+//! `/api/v1/status/...`, and constant responses for rules and alerts, which gnudi does not have.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use gnudi_prometheus::answer::{success, write_list, write_text};
 
 use crate::{arguments::Arguments, failure::Failure, routes::prelude::*};
 
-/// The version of Prometheus whose API this is: clients go by it.
+/// The emulated version of Prometheus: clients check it.
 const PROMETHEUS_VERSION: &str = "3.5.0";
 
-/// Entries of each list of `tsdb`, unless the request says otherwise.
+/// The default and maximum length of the lists in `tsdb`.
 const CENSUS_DEFAULT: usize = 10;
 const CENSUS_MAX: i64 = 10_000;
 
-/// An answer that is the same for every caller.
+/// A response that is the same for every caller.
 #[expect(clippy::unnecessary_wraps, reason = "handlers return it")]
 fn fixed(call: &Call<'_>, data: &str) -> Answer {
     call.has_no_items(Rule::ListMetric);
     Ok(reply::ok(success(data.as_bytes(), &[], &[])))
 }
 
-/// `GET /api/v1/status/buildinfo`: no `features`, by which Grafana would take it for another server.
+/// `GET /api/v1/status/buildinfo`. Without `features`, by which Grafana would detect another server.
 pub async fn build_info(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let data = format!(
         "{{\"version\":\"{PROMETHEUS_VERSION}\",\"revision\":\"gnudi-{}\",\"branch\":\"\",\"buildUser\":\"\",\
@@ -45,27 +45,27 @@ pub async fn runtime_info(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     fixed(call, &data)
 }
 
-/// `GET /api/v1/status/flags`: none.
+/// `GET /api/v1/status/flags`: empty.
 pub async fn flags(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     fixed(call, "{}")
 }
 
-/// `GET /api/v1/status/config`: none.
+/// `GET /api/v1/status/config`: empty.
 pub async fn config(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     fixed(call, "{\"yaml\":\"\"}")
 }
 
-/// `GET /api/v1/rules`: there are none.
+/// `GET /api/v1/rules`: empty.
 pub async fn rules(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     fixed(call, "{\"groups\":[]}")
 }
 
-/// `GET /api/v1/alerts`: there are none.
+/// `GET /api/v1/alerts`: empty.
 pub async fn alerts(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     fixed(call, "{\"alerts\":[]}")
 }
 
-/// `GET /api/v1/status/tsdb`: how many series the caller sees, and where they are many.
+/// `GET /api/v1/status/tsdb`: cardinality statistics of the series that the caller may see.
 pub async fn tsdb(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_seen(Rule::ListMetric)?;
     super::answer(census(call, body, seen.as_ref()).await)
@@ -104,7 +104,7 @@ async fn census(
     Ok(success(&data, &[], &[]))
 }
 
-/// A name and how many there are of it.
+/// A name and its count.
 type Counted = (Arc<str>, u64);
 
 fn write_counted(counted: &[Counted], data: &mut Vec<u8>) {

@@ -1,4 +1,5 @@
-//! `GET /api/v1/targets`: gnudi scrapes nothing; targets are those of the servers that write to it, by their series `up`.
+//! `GET /api/v1/targets`: gnudi scrapes nothing; the targets are those of its writers, found by their `up`
+//! series.
 
 use std::collections::HashMap;
 
@@ -9,12 +10,12 @@ use gnudi_promql::{Labels, METRIC_NAME, QueryTimes, Value as QueryValue};
 
 use crate::{
     arguments::Arguments,
-    evaluation::{self, Question},
+    evaluation::{self, QueryParameters},
     failure::Failure,
     routes::prelude::*,
 };
 
-/// A target that was scraped within the lookback.
+/// A target scraped within the lookback.
 struct Target {
     labels: Labels,
     is_up: bool,
@@ -47,7 +48,7 @@ async fn active(call: &Call<'_>, seen: Option<&MetricScope>) -> Result<Vec<Targe
     let scraped: HashMap<Labels, f64> = now(call, "timestamp(up)", seen).await?.into_iter().collect();
     let mut targets: Vec<Target> = Vec::new();
     for (labels, value) in now(call, "up", seen).await? {
-        // A sample that came between both queries.
+        // The sample arrived between the two queries.
         let Some(seconds) = scraped.get(&labels) else { continue };
         targets.push(Target { labels, is_up: value == 1.0, scraped: Timestamp((seconds * 1e9) as i64) });
     }
@@ -55,15 +56,16 @@ async fn active(call: &Call<'_>, seen: Option<&MetricScope>) -> Result<Vec<Targe
     Ok(targets)
 }
 
-/// The values of an instant vector now, by the labels without the name.
+/// The current values of an instant vector, by labels without the name.
 async fn now(
     call: &Call<'_>,
     query: &str,
     seen: Option<&MetricScope>,
 ) -> Result<Vec<(Labels, f64)>, Failure> {
     let times = QueryTimes::instant(call.now_ms());
-    let question = Question { query, times, timeout: None, lookback: None, limit: None };
-    let QueryValue::Vector(samples) = evaluation::evaluate(call, &question, seen).await?.result.value else {
+    let parameters = QueryParameters { query, times, timeout: None, lookback: None, limit: None };
+    let QueryValue::Vector(samples) = evaluation::evaluate(call, &parameters, seen).await?.result.value
+    else {
         unreachable!("both queries give instant vectors");
     };
     let named = |labels: &Labels| Labels::new(labels.iter().filter(|(name, _)| *name != METRIC_NAME));

@@ -1,4 +1,4 @@
-//! `POST /v1/prometheus/write`: remote write as Gnocchi takes it.
+//! `POST /v1/prometheus/write`: Gnocchi's remote write.
 
 use gnudi_app::provision::{self, Destination, Parcels};
 use gnudi_model::Measure;
@@ -14,10 +14,10 @@ use crate::{
     unreadable::{self, limits},
 };
 
-/// The parameter of the content type that tells the second version of the protocol.
+/// The content type's parameter in version 2 of the protocol.
 const VERSION_2: &str = "io.prometheus.write.v2.Request";
 
-/// Takes the samples of a remote write (1.0): all of them, or none. 202 means that they are durable.
+/// Stores the samples of a remote write (1.0), all or none. 202 means that they are durable.
 pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let content_type = call.parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
     if String::from_utf8_lossy(content_type).contains(VERSION_2) {
@@ -34,7 +34,7 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     };
     let mut parcels = body.long_work.run(inflated_bytes, read).await?;
     drop(input);
-    // The end of a series that is not known is no reason to make a metric.
+    // End markers of unknown series do not create metrics.
     let is_known =
         |resource, name: &str| call.app.engine().indexer().cached_named_metric(resource, name).is_some();
     parcels.retain(|resource, name, measures| {
@@ -60,7 +60,7 @@ fn parcels(request: &WriteRequest<'_>, keep: Labels, creator: &str) -> Result<Pa
         if !labels.iter().any(|(label, value)| *label == "__name__" && !value.is_empty()) {
             return Err(name_is_missing());
         }
-        // Also the markers of a series' end, which policies with raw points keep.
+        // Including stale markers, which policies with raw points keep.
         let measures: Vec<Measure> = request
             .samples(series)
             .iter()

@@ -1,4 +1,4 @@
-// The search box: results appear with each key, and the keyboard goes through them.
+// The search box: results on each key press, with keyboard navigation.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { explain, isAborted } from "../../http/errors";
@@ -9,12 +9,12 @@ import { OwnerName } from "../owner";
 
 interface Results {
   hits: Hit[];
-  /** For which text. */
+  /** The text that was searched for. */
   text: string;
   error: string | null;
 }
 
-/** Preact's types allow the role with a `<datalist>` only. */
+/** Preact's types allow this role only with a `<datalist>`. */
 const COMBOBOX = { type: "search", role: "combobox" };
 
 const NONE: Results = { hits: [], text: "", error: null };
@@ -31,7 +31,7 @@ export function SearchBox() {
   const input = useRef<HTMLInputElement>(null);
   const query = params.get("q") ?? "";
 
-  // A link or the browser's "back" changes what is searched for; on other views the text stays as it was typed.
+  // A link or "back" changes the search in the address; on other views the text stays as typed.
   useEffect(() => {
     if (isOnGrid && query !== text.trim()) setText(query);
   }, [query, isOnGrid]);

@@ -1,4 +1,4 @@
-// What a search finds: metrics by name or id, resources by name, id or attribute, and resource types.
+// Searches metrics by name or id, resources by name, id or attribute, and resource types.
 
 import { getMetric, isId, likeText, listMetrics } from "../../api/metrics";
 import { getResource, listTypes, nameOf, searchResources } from "../../api/resources";
@@ -12,14 +12,14 @@ export interface Hit {
   title: string;
   note: string;
   href: string;
-  /** Of a metric: shown by its name. */
+  /** A metric's resource; shown by name. */
   resource?: string | null;
 }
 
 const METRICS_MAX = 8;
 const RESOURCES_MAX = 6;
 const TYPES_MAX = 4;
-/** Types whose attributes are looked through. */
+/** How many types' attributes are searched. */
 const TYPES_SEARCHED_MAX = 20;
 
 let types: Promise<ResourceType[]> | null = null;
@@ -32,12 +32,12 @@ function typesOnce(): Promise<ResourceType[]> {
   return types;
 }
 
-/** `tell` is called with each part as it comes, in the order in which it shows. */
-export async function find(text: string, signal: AbortSignal, tell: (hits: Hit[]) => void): Promise<void> {
+/** Calls `report` with all hits so far, in display order, whenever some arrive. */
+export async function find(text: string, signal: AbortSignal, report: (hits: Hit[]) => void): Promise<void> {
   const parts: Hit[][] = [[], [], []];
   const put = (at: number) => (hits: Hit[]) => {
     parts[at] = hits;
-    if (!signal.aborted) tell(parts.flat());
+    if (!signal.aborted) report(parts.flat());
   };
   const none = (error: unknown): Hit[] => {
     if (isAborted(error)) throw error;
@@ -76,7 +76,7 @@ function metricHit(metric: Metric): Hit {
   };
 }
 
-/** By the name that it was given, by its project and user, and by each text that its type says of it. */
+/** By original id, project, user, and all text attributes of the type. */
 async function resources(text: string, signal: AbortSignal): Promise<Hit[]> {
   if (isId(text)) return [];
   const pattern = `%${likeText(text)}%`;

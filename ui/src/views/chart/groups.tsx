@@ -1,4 +1,4 @@
-// The same metric of all resources of the type, a line for each value of an attribute.
+// The same metric of all resources of the type, one line per value of an attribute.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Query, type Result, aggregates, requestOf } from "../../api/aggregates";
@@ -8,7 +8,7 @@ import type { Settings } from "../../chart/settings";
 import { explain, isAborted } from "../../http/errors";
 import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
-import { TakeAway } from "../../parts/take_away";
+import { ExportButtons } from "../../parts/export_buttons";
 import { rate } from "../../series/columns";
 import { perSecond } from "../../series/format";
 import { chooseGrain } from "../../series/grain";
@@ -19,7 +19,7 @@ import { isLive, range as shownRange } from "../../state/time";
 
 const GENERAL = ["original_resource_id", "project_id", "user_id", "creator"];
 
-/** The resource's type and what its resources can be grouped by. */
+/** The metric's resource, and the attributes of its type to group by. */
 function useOwner(metric: Metric): { resource: Resource; attributes: string[] } | null {
   const [owner, setOwner] = useState<{ resource: Resource; attributes: string[] } | null>(null);
   useEffect(() => {
@@ -31,7 +31,7 @@ function useOwner(metric: Metric): { resource: Resource; attributes: string[] } 
       const own = types.find(({ name }) => name === resource.type);
       if (isThere) setOwner({ resource, attributes: [...Object.keys(own?.attributes ?? {}).sort(), ...GENERAL] });
     };
-    find().catch(() => undefined); // Without them there is nothing to group by, which the menu then says.
+    find().catch(() => undefined); // Without attributes the menu says that there is nothing to group by.
     return () => void (isThere = false);
   }, [metric.id]);
   return owner;
@@ -64,7 +64,7 @@ interface GroupsProps {
   isRate: boolean;
 }
 
-/** Groups are all computed anew each time: not more often than this while live. */
+/** The minimum period while live: each update recomputes all groups. */
 const LIVE_PERIOD_MIN_S = 5;
 
 export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
@@ -98,7 +98,7 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
     [found, isRate],
   );
   const unit = isRate ? perSecond(metric.unit) : metric.unit;
-  const asked = () => ({ method: "POST", ...requestOf(queryOf(how, range, grain)) });
+  const request = () => ({ method: "POST", ...requestOf(queryOf(how, range, grain)) });
   return (
     <section class="groups" aria-label={`By ${by}`}>
       <h2>{metric.name} by {by}</h2>
@@ -106,7 +106,7 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
       {found && (
         <>
           <ManyLines series={series} total={found.total} range={range} unit={unit} height={280} label={`${metric.name ?? ""} by ${by}`} mark={settings.mark} />
-          <TakeAway name={`${metric.name ?? metric.id} by ${by}`} series={() => series} asked={asked} />
+          <ExportButtons name={`${metric.name ?? metric.id} by ${by}`} series={() => series} request={request} />
         </>
       )}
       {!found && !error && <p class="note">Asking…</p>}
@@ -123,12 +123,12 @@ interface How {
   coarse: number;
 }
 
-/** The longest granularity that still has a point in the range. */
+/** The coarsest granularity that has a point in the range. */
 function coarsest(grains: number[], { from, to }: Range, grain: number): number {
   return grains.filter((seconds) => seconds >= grain && seconds <= to - from).pop() ?? grain;
 }
 
-/** Wildcards in a metric's name would find its neighbours, too. */
+/** Escapes wildcards in a metric's name, which would match other metrics. */
 const nameOnly = (name: string): string => name.replace(/[*?[]/g, "[$&]");
 
 function queryOf(how: How, range: Range, grain: number, search: Record<string, unknown> = {}): Query {
@@ -144,7 +144,7 @@ function queryOf(how: How, range: Range, grain: number, search: Record<string, u
   };
 }
 
-/** Groups may be many: first all with few points, then the largest with all of theirs. */
+/** There may be many groups: first loads all with few points, then the largest with all points. */
 async function fetchGroups(how: How, range: Range, signal: AbortSignal): Promise<Found> {
   const first = await aggregates(queryOf(how, range, how.coarse), signal);
   if (how.coarse === how.grain) return { series: seriesOf(first.results), total: first.results.length };

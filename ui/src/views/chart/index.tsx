@@ -1,4 +1,4 @@
-// One metric, or a few below each other, as large charts.
+// One metric or a few, as large charts.
 
 import { useEffect, useState } from "preact/hooks";
 import { getMetric } from "../../api/metrics";
@@ -8,7 +8,7 @@ import { explain, isAborted } from "../../http/errors";
 import { ChartBar } from "../../parts/chart_bar";
 import { Problem } from "../../parts/problem";
 import { linkTo, useAddress } from "../../state/address";
-import { suitRange } from "../../state/suit";
+import { setDefaultRange } from "../../state/default_range";
 import { LargeChart } from "./large";
 
 interface Loaded {
@@ -25,7 +25,7 @@ function useMetrics(ids: string[]): Loaded {
     const fetched = ids.map((id) => getMetric(id, controller.signal));
     void Promise.allSettled(fetched).then((results) => {
       if (controller.signal.aborted) return;
-      suitRange(results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])));
+      setDefaultRange(results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])));
       setLoaded({
         metrics: results.flatMap((result) => (result.status === "fulfilled" ? [withOwner(result.value)] : [])),
         errors: results.flatMap((result) => (result.status === "rejected" && !isAborted(result.reason) ? [explain(result.reason)] : [])),
@@ -37,7 +37,7 @@ function useMetrics(ids: string[]): Loaded {
   return loaded;
 }
 
-/** A single metric's document has its resource, where a listing's has the id alone. */
+/** A single metric's document contains its resource, a listing's only the id. */
 const withOwner = (metric: Metric): Metric => ({ ...metric, resource_id: metric.resource_id ?? metric.resource?.id ?? null });
 
 export function Chart() {

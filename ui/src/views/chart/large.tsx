@@ -1,4 +1,4 @@
-// A large chart of one metric: its lines, what they are, their figures, and what one can do with them.
+// A large chart of one metric: lines, legend, statistics and actions.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Metric } from "../../api/types";
@@ -7,8 +7,8 @@ import { type Settings, markChange } from "../../chart/settings";
 import { type MetricChart, useMetricChart } from "../../chart/use_metric_chart";
 import { type Series, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
-import { TakeAway } from "../../parts/take_away";
-import type { Asked } from "../../parts/download";
+import { ExportButtons } from "../../parts/export_buttons";
+import type { RequestLine } from "../../parts/download";
 import { format, formatTime } from "../../series/format";
 import { inWords, printMoment } from "../../series/range";
 import { change, linkTo, useAddress } from "../../state/address";
@@ -78,7 +78,7 @@ export function LargeChart({ metric, settings, isMarking, colourAt, onGrain }: L
         <p class="lead"><a href={linkTo(["metrics"], { ...markChange(settings.mark) })}>Which metrics changed most in the marked window?</a></p>
       )}
       <div class="actions">
-        <TakeAway name={name} series={() => namedOf(chart, name)} asked={() => askedFor(metric, chart)} />
+        <ExportButtons name={name} series={() => namedOf(chart, name)} request={() => requestFor(metric, chart)} />
         <button type="button" aria-pressed={settings.isLogarithmic} class={settings.isLogarithmic ? "on" : ""} onClick={() => change({ scale: settings.isLogarithmic ? null : "log" })}>Log scale</button>
         <button type="button" aria-expanded={isTable} class={isTable ? "on" : ""} onClick={() => setTable(!isTable)}>Table</button>
         <span class="spring" />
@@ -119,7 +119,7 @@ const tableOf = (chart: MetricChart): Series[] =>
 
 const namedOf = (chart: MetricChart, name: string) => chart.lines.map((line) => ({ label: `${name} ${line.label}`, columns: line.columns }));
 
-const askedFor = (metric: Metric, { method, grain, range }: MetricChart): Asked => ({
+const requestFor = (metric: Metric, { method, grain, range }: MetricChart): RequestLine => ({
   method: "GET",
   path: `v1/metric/${metric.id}/measures`,
   options: { query: { aggregation: method, granularity: grain, start: printMoment(range.from), stop: printMoment(range.to) } },

@@ -1,4 +1,4 @@
-// Who are you? Asked when the server wants to know, over the page as it stands: nothing that was typed is lost.
+// The log-in dialog. It opens over the page when the server requires it; typed text is kept.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { explain } from "../../http/errors";
@@ -19,7 +19,7 @@ export function Login({ reason }: { reason: string }) {
 
 const iconUrl = (): string => document.querySelector<HTMLLinkElement>('link[rel="icon"]')?.href ?? "";
 
-/** A form that says what went wrong and keeps what was typed. */
+/** The state of a form: shows errors and keeps its input. */
 function useAttempt(attempt: () => Promise<void>) {
   const [error, setError] = useState("");
   const [isBusy, setBusy] = useState(false);

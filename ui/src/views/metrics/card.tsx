@@ -1,4 +1,4 @@
-// A small chart of one metric, with its name and its last value, or that under the cursor.
+// A small chart of one metric, with its name and its value: the last, or the one under the cursor.
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Metric } from "../../api/types";
@@ -22,7 +22,7 @@ export interface CardProps {
   settings: Settings;
   pixels: number;
   isMarking?: boolean;
-  /** Beside the name, if there is more to say. */
+  /** An additional text beside the name. */
   note?: string | null;
 }
 
@@ -42,7 +42,7 @@ export function Card({ metric, settings, pixels, isMarking = false, note }: Card
     <article class={`card${chart.isLoading && !chart.found ? " loading" : ""}`} data-metric={metric.id}>
       <header>
         <h3>
-          <a href={linkTo(["chart"], { m: metric.id, ...kept(settings) })} title={name}>
+          <a href={linkTo(["chart"], { m: metric.id, ...chartParams(settings) })} title={name}>
             <bdi><span class="common">{common}</span>{name.slice(common.length)}</bdi>
           </a>
         </h3>
@@ -79,8 +79,8 @@ export function Card({ metric, settings, pixels, isMarking = false, note }: Card
   );
 }
 
-/** What stays when a small chart is made large. */
-export function kept({ method, band, besideSeconds, rate, mark }: Settings) {
+/** The parameters passed on from a small chart to the large one. */
+export function chartParams({ method, band, besideSeconds, rate, mark }: Settings) {
   return {
     agg: method,
     band,

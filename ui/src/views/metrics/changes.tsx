@@ -1,4 +1,5 @@
-// Which metrics changed most in the marked window: all that the search finds are compared with the time before it.
+// Ranks metrics by their change in the marked window: compares all that the search finds with the time
+// before.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Page, listMetrics } from "../../api/metrics";
@@ -15,12 +16,12 @@ import { chooseGrain } from "../../series/grain";
 import { type Range, roughly } from "../../series/range";
 import { Grid } from "./grid";
 
-/** Metrics that are compared at most: those behind them must be searched for. */
+/** The maximum number of metrics to compare; the search must exclude the others. */
 const COMPARED_MAX = 5000;
 const PAGE_METRICS = 1000;
-/** Shown at most. */
+/** The maximum number of metrics to show. */
 const SHOWN_MAX = 60;
-/** Points of a series that the comparison looks at, in pixels of a chart that would have as many. */
+/** The resolution of the comparison, as the width of a chart in pixels. */
 const PIXELS = 120;
 
 interface Ranked {
@@ -39,7 +40,7 @@ interface State {
 interface ChangesProps {
   mark: Range;
   settings: Settings;
-  /** Those to compare; or those with the text in their names. */
+  /** The metrics to compare; otherwise those with `text` in their names. */
   metrics?: Metric[];
   text?: string;
 }
@@ -72,7 +73,7 @@ function useRanking(mark: Range, text: string, given: Metric[] | undefined, meth
     const controller = new AbortController();
     const ranked: Ranked[] = [];
     let compared = 0;
-    const tell = (isDone: boolean, error: string | null = null) => {
+    const report = (isDone: boolean, error: string | null = null) => {
       if (controller.signal.aborted) return;
       ranked.sort((a, b) => b.change.score - a.change.score);
       setState({ ranked: [...ranked], compared, isDone, error });
@@ -85,12 +86,12 @@ function useRanking(mark: Range, text: string, given: Metric[] | undefined, meth
         controller.signal.throwIfAborted();
         compared += page.metrics.length;
         marker = page.marker;
-        tell(marker === null || compared >= COMPARED_MAX);
+        report(marker === null || compared >= COMPARED_MAX);
       } while (marker !== null && compared < COMPARED_MAX);
     };
     setState({ ranked: [], compared: 0, isDone: false, error: null });
     work().catch((error: unknown) => {
-      if (!isAborted(error)) tell(true, explain(error));
+      if (!isAborted(error)) report(true, explain(error));
     });
     return () => controller.abort();
   }, [mark.from, mark.to, text, method, given]);

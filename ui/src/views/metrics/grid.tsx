@@ -1,24 +1,24 @@
-// The grid of small charts: only those rows are there that are on the screen, so that it holds any number.
+// A virtual grid of small charts: only visible rows are rendered, so it can hold any number.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Metric } from "../../api/types";
 import type { Settings } from "../../chart/settings";
 import { formatCount } from "../../series/format";
-import { steady } from "../../state/steady";
-import { aTask } from "../../state/task";
+import { memo } from "../../state/memo";
+import { nextTask } from "../../state/task";
 import { CARD_HEIGHT, Card } from "./card";
 import { type Row, rowsOf, sectionsOf } from "./groups";
 
 const CARD_WIDTH_MIN = 292;
 const GAP = 12;
 const HEADING_HEIGHT = 44;
-/** Rows beyond the edges of the screen, in pixels, so that a scroll finds them drawn. */
+/** Rows within this distance of the screen are rendered in advance. */
 const AHEAD_PX = 300;
 
-/** So many cards ask for their points before the others are there. */
+/** How many cards load their points before the others are rendered. */
 const CARDS_FIRST = 8;
 
-const SteadyCard = steady(Card);
+const MemoCard = memo(Card);
 
 const heightOf = (row: Row): number => (row.kind === "heading" ? HEADING_HEIGHT : CARD_HEIGHT + GAP);
 
@@ -28,7 +28,7 @@ interface GridProps {
   isMarking: boolean;
   hasSections?: boolean;
   noteOf?: (metric: Metric) => string | null;
-  /** The end has come into sight. */
+  /** Called when the end becomes visible. */
   onEnd?: () => void;
 }
 
@@ -68,7 +68,7 @@ export function Grid({ metrics, settings, isMarking, hasSections = true, noteOf,
     };
   }, []);
 
-  // On whole pixels: a canvas between them is blurred, and takes longer to show.
+  // On whole pixels: a canvas between pixels is blurred, and slower to draw.
   const leftOf = (column: number) => Math.round((column * (width + GAP)) / columns);
   const widthOf = (column: number) => leftOf(column + 1) - GAP - leftOf(column);
   const isSeen = (at: number) => {
@@ -86,7 +86,7 @@ export function Grid({ metrics, settings, isMarking, hasSections = true, noteOf,
   useLayoutEffect(() => {
     if (!isMore) return;
     let isThere = true;
-    void aTask().then(() => isThere && setCardsMax(Infinity));
+    void nextTask().then(() => isThere && setCardsMax(Infinity));
     return () => void (isThere = false);
   }, [isMore]);
 
@@ -121,7 +121,7 @@ export function Grid({ metrics, settings, isMarking, hasSections = true, noteOf,
             class="cell"
             style={{ width: `${widthOf(column)}px`, transform: `translate(${leftOf(column)}px, ${top}px)` }}
           >
-            <SteadyCard metric={metric} settings={settings} pixels={widthOf(column)} isMarking={isMarking} note={noteOf?.(metric) ?? null} />
+            <MemoCard metric={metric} settings={settings} pixels={widthOf(column)} isMarking={isMarking} note={noteOf?.(metric) ?? null} />
           </div>
         ));
       })}

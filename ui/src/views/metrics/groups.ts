@@ -1,4 +1,4 @@
-// Metrics in sections: those whose names begin alike stand together.
+// Groups metrics into sections by the beginning of their names.
 
 import type { Metric } from "../../api/types";
 
@@ -7,7 +7,7 @@ export interface Section {
   metrics: Metric[];
 }
 
-/** Sections have a name of so many parts, and at least so many metrics. */
+/** The number of name parts in a section's name. */
 const PARTS = 2;
 
 export function sectionsOf(metrics: Metric[]): Section[] {
@@ -21,7 +21,7 @@ export function sectionsOf(metrics: Metric[]): Section[] {
   return [...sections].map(([name, members]) => ({ name, metrics: members }));
 }
 
-/** `hardware.cpu` of `hardware.cpu.load.1min`; the first part of a name that has two. */
+/** `hardware.cpu` of `hardware.cpu.load.1min`; of a name with two parts the first. */
 export function prefixOf(name: string): string {
   const parts = name.split(/[.@{]/);
   return parts.slice(0, Math.min(PARTS, Math.max(1, parts.length - 1))).join(".") || "without a name";
@@ -29,7 +29,7 @@ export function prefixOf(name: string): string {
 
 export type Row = { kind: "heading"; section: Section } | { kind: "cards"; metrics: Metric[] };
 
-/** What stands in each row of a grid with so many columns. */
+/** The rows of a grid with this many columns. */
 export function rowsOf(sections: Section[], columns: number, isFolded: (name: string) => boolean): Row[] {
   const rows: Row[] = [];
   for (const section of sections) {

@@ -1,4 +1,4 @@
-// The first view: all metrics as small charts, or those that the search finds.
+// The start view: all metrics as small charts, or those that the search finds.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Page, listMetrics } from "../../api/metrics";
@@ -12,7 +12,7 @@ import { linkTo, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
 import { returns } from "../../http/client";
 import { identity } from "../../http/session";
-import { suitRange } from "../../state/suit";
+import { setDefaultRange } from "../../state/default_range";
 import { Changes } from "./changes";
 import { Grid } from "./grid";
 
@@ -26,7 +26,7 @@ interface Listing {
 
 const BEGIN: Listing = { text: "", metrics: [], marker: null, error: null, isLoading: true };
 
-/** The metrics whose names have the text, and more of them when asked for. */
+/** The metrics whose names contain the text; `more` loads the next page. */
 export function useListing(text: string, resource?: string): Listing & { more: () => void } {
   const [listing, setListing] = useState<Listing>(BEGIN);
   const who = useCell(identity);
@@ -40,7 +40,7 @@ export function useListing(text: string, resource?: string): Listing & { more: (
     listMetrics({ text, marker, ...(resource && { resource }) }, controller.signal).then(
       (page: Page) => {
         running.current = null;
-        if (!marker) suitRange(page.metrics);
+        if (!marker) setDefaultRange(page.metrics);
         setListing((before) => ({
           text,
           metrics: marker ? before.metrics.concat(page.metrics) : page.metrics,
@@ -54,7 +54,7 @@ export function useListing(text: string, resource?: string): Listing & { more: (
       },
     );
   };
-  // Before the browser lays the page out, which takes as long as the answer.
+  // Before the browser's layout, which takes as long as the response.
   useLayoutEffect(() => {
     fetchPage(null);
     return () => running.current?.abort();

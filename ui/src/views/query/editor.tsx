@@ -1,4 +1,4 @@
-// A text that is typed with help: mistakes are marked at their place, and what may come next is offered.
+// A text editor with completion, which marks mistakes at their position.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Mistake } from "../../language/problem";
@@ -23,7 +23,7 @@ interface EditorProps {
   mistakes: Mistake[];
   onValue: (value: string) => void;
   onRun: () => void;
-  /** What may stand at the place; asked with each key. */
+  /** The completions at a position; called on each key press. */
   offersAt: (value: string, place: number) => Promise<Offers>;
 }
 
@@ -37,18 +37,18 @@ export function Editor(props: EditorProps) {
   const [chosen, setChosen] = useState(0);
   const [place, setPlace] = useState({ left: 0, top: 0 });
   const cursor = useRef<number | null>(null);
-  const asked = useRef(0);
+  const requests = useRef(0);
 
   const look = async () => {
     const at = input.current?.selectionStart ?? 0;
-    const mine = ++asked.current;
+    const mine = ++requests.current;
     try {
       const next = await props.offersAt(input.current?.value ?? "", at);
-      if (mine !== asked.current || document.activeElement !== input.current) return;
+      if (mine !== requests.current || document.activeElement !== input.current) return;
       setChosen(0);
       setOffers(fitting(next));
     } catch {
-      setOffers(null); // Completion is help only: the server says what is wrong once it is asked.
+      setOffers(null); // Completion is optional: the server reports errors when the query runs.
     }
   };
   const take = ({ text }: Offer) => {
@@ -56,7 +56,7 @@ export function Editor(props: EditorProps) {
     const { from, word } = offers;
     const next = `${value.slice(0, from)}${text}${value.slice(from + word.length)}`;
     cursor.current = from + text.length;
-    asked.current += 1;
+    requests.current += 1;
     setOffers(null);
     onValue(next);
     input.current.focus();
@@ -138,20 +138,20 @@ export function Editor(props: EditorProps) {
   );
 }
 
-/** The offers that the word fits, but for the word itself. */
+/** The offers that contain the word, except the word itself. */
 function fitting(offers: Offers): Offers | null {
   const word = offers.word.toLowerCase();
   const all = offers.all.filter(({ text }) => text !== offers.word && text.toLowerCase().includes(word));
   return all.length ? { ...offers, all: all.slice(0, OFFERED_MAX) } : null;
 }
 
-/** What of the offers still fits once more of the word is typed: new ones take a request, and a key may come before its response. */
+/** The offers that still fit a longer word, until the response with new ones arrives. */
 function continued(offers: Offers, value: string, place: number): Offers | null {
   const word = value.slice(offers.from, place);
   return word.startsWith(offers.word) && !/[\s()]/.test(word) ? fitting({ ...offers, word }) : null;
 }
 
-/** The text with its mistakes marked, and the place where something is offered. */
+/** The text with its mistakes marked, and a marker at the completion's position. */
 function marked(text: string, mistakes: Mistake[], offered: number) {
   const cuts = new Set([0, text.length, ...mistakes.flatMap(({ from, to }) => [from, to]), ...(offered >= 0 ? [offered] : [])]);
   const places = [...cuts].filter((at) => at >= 0 && at <= text.length).sort((a, b) => a - b);

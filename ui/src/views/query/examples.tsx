@@ -1,4 +1,4 @@
-// What one can ask: examples of this store's own metrics, to begin with.
+// Example queries on the store's own metrics.
 
 import { useEffect, useState } from "preact/hooks";
 import { listMetrics } from "../../api/metrics";

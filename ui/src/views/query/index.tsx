@@ -1,4 +1,4 @@
-// Operations over many metrics, typed with help, and their result with what it cost.
+// Operations over many metrics: an editor, the result and its cost.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Answer, type Query as Request, aggregates, requestOf } from "../../api/aggregates";
@@ -10,7 +10,7 @@ import * as operationLanguage from "../../language/operations";
 import { type Mistake, mistakeOf } from "../../language/problem";
 import { ManyLines, type Series, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
-import { TakeAway } from "../../parts/take_away";
+import { ExportButtons } from "../../parts/export_buttons";
 import { formatBytes, formatCount } from "../../series/format";
 import { change, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
@@ -40,7 +40,7 @@ export function Query() {
   const key = FIELDS.map(([, name]) => params.get(name)).join("|");
   const own = useRef(key);
   useEffect(() => {
-    // A link, or the browser's "back": not what was typed here.
+    // The address was changed by a link or "back", not by this editor.
     if (own.current !== key) {
       setDraft(draftOf(params));
       setRuns((count) => count + 1);
@@ -105,7 +105,7 @@ export function Query() {
   );
 }
 
-/** The draft's fields, with their names in the address. */
+/** The draft's fields, and their parameters in the address. */
 const FIELDS: [keyof Draft, string][] = [["operations", "op"], ["filter", "filter"], ["type", "type"], ["by", "by"], ["fill", "fill"], ["grain", "gran"]];
 
 function draftOf(params: URLSearchParams): Draft {
@@ -117,7 +117,7 @@ const textOf = (draft: Draft): string => FIELDS.map(([field]) => draft[field]).j
 interface Outcome {
   answer: Answer | null;
   error: unknown;
-  /** The draft that it is of. */
+  /** The draft of this outcome. */
   ran: string;
   tookMs: number;
   isRunning: boolean;
@@ -125,7 +125,7 @@ interface Outcome {
 
 const LIVE_PERIOD_MIN_S = 5;
 
-/** Runs the draft when asked to, and again as time goes on. */
+/** Runs the draft on request, and again while live. */
 function useOutcome(draft: Draft, runs: number): Outcome {
   const [outcome, setOutcome] = useState<Outcome>({ answer: null, error: null, ran: "", tookMs: 0, isRunning: false });
   const range = useCell(shownRange);
@@ -188,7 +188,7 @@ function Shown({ answer, tookMs, draft }: { answer: Answer; tookMs: number; draf
       </p>
       {points === 0 ? <p class="empty">No points in this time.</p> : <ManyLines series={series} range={range} unit={null} height={320} label="Result" />}
       <div class="actions">
-        <TakeAway name="query" series={() => series} asked={() => ({ method: "POST", ...requestOf(requestFor(draft, range)) })} />
+        <ExportButtons name="query" series={() => series} request={() => ({ method: "POST", ...requestOf(requestFor(draft, range)) })} />
         <button type="button" aria-expanded={isTable} class={isTable ? "on" : ""} onClick={() => setTable(!isTable)}>Table</button>
       </div>
       {isTable && <Table series={series} unit={null} />}

@@ -1,4 +1,4 @@
-// What completion knows: operations and aggregates by heart, metrics and attributes from the server.
+// Completions: operations and aggregates are built in, metrics and attributes come from the server.
 
 import { listMetrics } from "../../api/metrics";
 import { searchResources } from "../../api/resources";
@@ -32,7 +32,7 @@ async function metricOffers(word: string, from: number, hasType: boolean): Promi
   return { from, word, all: [...names].map((name) => ({ text: name })) };
 }
 
-/** The aggregates of the policies of the metrics that the text names. */
+/** The aggregates in the policies of the metrics named in the text. */
 async function methodsOf(text: string): Promise<string[]> {
   const words = operations.tokensOf(text).filter(({ kind }) => kind === "word").map((token) => token.text);
   const at = words.lastIndexOf("metric");

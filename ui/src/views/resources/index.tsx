@@ -1,4 +1,4 @@
-// Resources: all of a type, or one with its attributes, its revisions and its metrics.
+// Resources: a list by type, or one with its attributes, revisions and metrics.
 
 import { useAddress } from "../../state/address";
 import { ResourceList } from "./list";

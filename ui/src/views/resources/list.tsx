@@ -1,4 +1,4 @@
-// The resources of a type, those that a filter finds, a page at a time.
+// The resources of a type that match a filter, page by page.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { listTypes, nameOf, searchResources } from "../../api/resources";
@@ -94,7 +94,7 @@ function useResources(type: string, filter: string): Listing & { more: () => voi
       (page) =>
         setListing((before) => ({ resources: marker ? before.resources.concat(page.resources) : page.resources, marker: page.marker, error: null, isLoading: false })),
       (error: unknown) => {
-        // What was found before stays on the page.
+        // Keep the former list.
         if (!isAborted(error)) setListing((before) => ({ ...before, error, isLoading: false }));
       },
     );

@@ -1,4 +1,4 @@
-// One resource: what it is, what it was, and what is measured of it.
+// One resource: its attributes, revisions and metrics.
 
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../../http/client";
@@ -11,7 +11,7 @@ import { Problem } from "../../parts/problem";
 import { formatCount, formatTime } from "../../series/format";
 import { linkTo } from "../../state/address";
 import { show } from "../../state/time";
-import { suitRange } from "../../state/suit";
+import { setDefaultRange } from "../../state/default_range";
 import { Changes } from "../metrics/changes";
 import { Grid } from "../metrics/grid";
 import { type Revision, revisionsOf } from "./revisions";
@@ -23,7 +23,7 @@ interface Loaded {
   errors: string[];
 }
 
-/** Not attributes of the thing, but of the record. */
+/** The fields that are not attributes of the type. */
 const OWN = new Set(["metrics", "id", "type", "original_resource_id", "revision_start", "revision_end", "started_at", "ended_at"]);
 
 function useResource(type: string, id: string): Loaded {
@@ -38,7 +38,7 @@ function useResource(type: string, id: string): Loaded {
     const path = `v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}/metric`;
     getResource(type, id, signal).then((resource) => put({ resource }), fail);
     getHistory(type, id, signal).then((history) => put({ history }), fail);
-    get<Metric[]>(path, { signal, isUrgent: true }).then(({ value }) => (suitRange(value), value)).then((value) => put({ metrics: value.sort((a, b) => (a.name ?? "").localeCompare(b.name ?? "")) }), fail);
+    get<Metric[]>(path, { signal, isUrgent: true }).then(({ value }) => (setDefaultRange(value), value)).then((value) => put({ metrics: value.sort((a, b) => (a.name ?? "").localeCompare(b.name ?? "")) }), fail);
     return () => controller.abort();
   }, [type, id]);
   return loaded;

@@ -1,18 +1,18 @@
-// What changed from revision to revision.
+// The changes between revisions.
 
 import type { Resource } from "../../api/types";
 
 export interface Revision {
   /** Seconds. */
   from: number;
-  /** `null` for the one that holds now. */
+  /** `null` for the current one. */
   to: number | null;
   changes: { name: string; before: unknown; after: unknown }[];
 }
 
 const IGNORED = new Set(["revision_start", "revision_end", "metrics"]);
 
-/** The newest first, as they come. */
+/** Newest first, like the history. */
 export function revisionsOf(history: Resource[]): Revision[] {
   const ordered = [...history].sort((a, b) => Date.parse(b.revision_start) - Date.parse(a.revision_start));
   return ordered.map((revision, at) => {

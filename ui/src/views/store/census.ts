@@ -1,4 +1,4 @@
-// Counts what there is by looking at every metric and resource: by policy, by type, and which metrics are silent.
+// Counts metrics by policy and resources by type, and finds silent metrics, by listing all of them.
 
 import { type Options, type Reply, get } from "../../http/client";
 import { listMetrics } from "../../api/metrics";
@@ -8,7 +8,7 @@ import { mainMethod } from "../../series/aggregation";
 
 export interface Silent {
   metric: Metric;
-  /** Seconds; `null` where there was nothing in all the time that was looked at. */
+  /** Seconds; `null` without a point in the searched time. */
   last: number | null;
 }
 
@@ -18,22 +18,22 @@ export interface Census {
   byType: Record<string, number>;
   silent: Silent[];
   isDone: boolean;
-  /** There are more, which nobody has asked for yet. */
+  /** Not all are counted. */
   isCut: boolean;
 }
 
 const PAGE = 1000;
-/** So many are looked at without being asked for. */
-export const UNASKED_MAX = 3000;
-/** A metric is silent that has had no point for so long, or for so many points of its finest granularity. */
+/** The number counted by default. */
+export const COUNTED_DEFAULT = 3000;
+/** A metric is silent without a point for this long, or for this many points of its finest granularity. */
 const SILENT_S = 3600;
 const SILENT_POINTS = 10;
 const LOOKED_AT_S = 86400;
 
-export async function takeCensus(most: number, signal: AbortSignal, tell: (census: Census) => void): Promise<void> {
+export async function takeCensus(most: number, signal: AbortSignal, report: (census: Census) => void): Promise<void> {
   const census: Census = { metrics: 0, byPolicy: {}, byType: {}, silent: [], isDone: false, isCut: false };
   const count = (counts: Record<string, number>, name: string) => (counts[name] = (counts[name] ?? 0) + 1);
-  const say = () => !signal.aborted && tell({ ...census, silent: [...census.silent] });
+  const publish = () => !signal.aborted && report({ ...census, silent: [...census.silent] });
   let marker: string | null = null;
   do {
     const page = await listMetrics({ marker, limit: PAGE }, signal);
@@ -42,13 +42,13 @@ export async function takeCensus(most: number, signal: AbortSignal, tell: (censu
     const found = await Promise.all(page.metrics.map(silence));
     signal.throwIfAborted();
     census.silent.push(...found.filter((one) => one !== null));
-    say();
+    publish();
     marker = page.marker;
   } while (marker !== null && census.metrics < most);
   census.isCut = marker !== null;
   await countTypes(census, most, signal, count);
   census.isDone = true;
-  say();
+  publish();
 }
 
 async function countTypes(census: Census, most: number, signal: AbortSignal, count: (counts: Record<string, number>, name: string) => void): Promise<void> {
@@ -77,6 +77,6 @@ async function silence(metric: Metric): Promise<Silent | null> {
     const limit = Math.max(SILENT_S, (grains[0]?.seconds ?? 0) * SILENT_POINTS);
     return last === null || last + grain < now - limit ? { metric, last } : null;
   } catch {
-    return null; // Deleted meanwhile, or not to be read by who looks.
+    return null; // Deleted meanwhile, or not readable by the user.
   }
 }

@@ -1,4 +1,4 @@
-// What the store holds: policies and types by their size, metrics that get no points any more, and those whose points come too late.
+// The store's contents: policies and types by size, silent metrics, and metrics with late points.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -10,14 +10,14 @@ import { formatCount, formatTime } from "../../series/format";
 import { inWords } from "../../series/range";
 import { linkTo } from "../../state/address";
 import { Owner } from "../../parts/owner";
-import { type Census, UNASKED_MAX, takeCensus } from "./census";
+import { type Census, COUNTED_DEFAULT, takeCensus } from "./census";
 import { Late } from "./late";
 
 const SILENT_SHOWN_MAX = 100;
 
-/** `workers` and `requests` stand beside what there is. */
+/** `workers` and `requests` are shown beside the contents. */
 export function Contents({ workers, requests }: { workers: ComponentChildren; requests: ComponentChildren }) {
-  const [most, setMost] = useState(UNASKED_MAX);
+  const [most, setMost] = useState(COUNTED_DEFAULT);
   const [census, setCensus] = useState<Census | null>(null);
   const [policies, setPolicies] = useState<ArchivePolicy[]>([]);
   const [error, setError] = useState("");

@@ -1,4 +1,4 @@
-// The server's own figures, as `/metrics` writes them.
+// Parses the server's `/metrics`.
 
 export interface Sample {
   name: string;
@@ -22,7 +22,7 @@ function labelsOf(text: string): Record<string, string> {
   return Object.fromEntries(pairs.map(([, name, value]) => [name, (value ?? "").replace(/\\(.)/g, "$1")]));
 }
 
-/** The sum of all samples of the name, whatever their labels; `null` where there is none. */
+/** The sum of all samples of the name, over all labels; `null` without samples. */
 export function sumOf(samples: Sample[], name: string, isWanted: (sample: Sample) => boolean = () => true): number | null {
   const own = samples.filter((sample) => sample.name === name && isWanted(sample));
   return own.length ? own.reduce((sum, { value }) => sum + value, 0) : null;

@@ -1,4 +1,4 @@
-// What the page of the store shows of the server's figures, followed for as long as the page is open.
+// The server's metrics on the store view, polled while it is open.
 
 import { requestText, get, goneSince } from "../../http/client";
 import { Cell } from "../../state/cell";
@@ -10,10 +10,10 @@ export interface Figure {
   name: string;
   title: string;
   unit: string;
-  /** Of a counter the change a second is shown. */
+  /** Whether to show a counter's rate per second. */
   isRate: boolean;
   read: (samples: Sample[]) => number | null;
-  /** Said beside the title. */
+  /** A note beside the title. */
   note?: string;
 }
 
@@ -69,7 +69,7 @@ let before: { at: number; samples: Sample[] } | null = null;
 let timer = 0;
 let users = 0;
 
-/** Asks again and again while a view shows it. */
+/** Polls while a view uses it. */
 export function follow(): () => void {
   users += 1;
   if (users === 1) void round();
@@ -81,9 +81,9 @@ export function follow(): () => void {
 
 async function round(): Promise<void> {
   const errors: Record<string, string> = {};
-  const tried = async <T>(name: string, asked: Promise<T>): Promise<T | null> => {
+  const tried = async <T>(name: string, promise: Promise<T>): Promise<T | null> => {
     try {
-      return await asked;
+      return await promise;
     } catch (error) {
       errors[name] = explain(error);
       return null;

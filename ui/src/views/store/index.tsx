@@ -1,4 +1,4 @@
-// The store itself: how it is, what it does, who works, and what it holds.
+// The store view: health, activity, workers and contents.
 
 import { useEffect, useMemo } from "preact/hooks";
 import { Plot } from "../../chart/plot";
@@ -12,7 +12,7 @@ import { Requests } from "./requests";
 import { type Cluster, FIGURES, type Figure, type Followed, follow, followed } from "./figures";
 import { sumOf } from "./exposition";
 
-/** Figures are remembered since the page was opened; at first a shorter time fills the charts. */
+/** The charts show the time since the page was opened, within these limits. */
 const SHOWN_MIN_S = 120;
 const SHOWN_MAX_S = 1800;
 
@@ -48,7 +48,7 @@ function Health({ now }: { now: Followed }) {
   );
 }
 
-/** What an operator would want to be woken for. */
+/** Problems that an operator should act on. */
 function problemsOf({ samples, cluster }: Followed): string[] {
   const problems: string[] = [];
   const is = (name: string) => (sumOf(samples, name) ?? 0) > 0;

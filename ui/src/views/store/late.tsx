@@ -1,4 +1,4 @@
-// Metrics of which measures were dropped because they were late, those that lost most first.
+// Metrics with dropped late measures, the most affected first.
 
 import { useEffect, useState } from "preact/hooks";
 import { type Metric } from "../../api/types";

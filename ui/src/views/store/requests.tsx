@@ -1,4 +1,4 @@
-// What is asked of this process, by route and answer.
+// Requests to this process, by route and status.
 
 import type { Sample } from "./exposition";
 

@@ -1,5 +1,5 @@
-//! A file of users and the hashes of their passwords: a line `user:hash` each, as `htpasswd` has it. Empty lines and those that
-//! begin with `#` are remarks.
+//! The password file: one `user:hash` per line, in the format of `htpasswd`. Empty lines and lines that begin
+//! with `#` are comments.
 
 use std::{
     collections::HashMap,
@@ -11,13 +11,13 @@ use std::{
 
 use super::hash::Hash;
 
-/// Characters of a user's name.
+/// The maximum length of a user's name.
 const NAME_CHARACTERS_MAX: usize = 255;
 
-/// Only its owner reads the file.
+/// The file's mode: only its owner may read it.
 const MODE: u32 = 0o600;
 
-/// Why a file of passwords is refused.
+/// Why a password file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PasswordsError {
     #[error("{path}: {error}")]
@@ -30,7 +30,7 @@ pub enum PasswordsError {
     Name(&'static str),
 }
 
-/// Reads a file's hashes, by user.
+/// Reads the hashes by user.
 pub(super) fn read(path: &Path) -> Result<HashMap<String, Hash>, PasswordsError> {
     parse(path, &read_text(path)?)
 }
@@ -53,12 +53,12 @@ fn parse(path: &Path, text: &str) -> Result<HashMap<String, Hash>, PasswordsErro
             continue;
         }
         let (user, hash) =
-            line.split_once(':').ok_or_else(|| refuse("there is no colon behind the user's name"))?;
+            line.split_once(':').ok_or_else(|| refuse("there is no colon after the user's name"))?;
         if user.is_empty() {
             return Err(refuse("the user's name is empty"));
         }
         if hashes.insert(user.to_owned(), Hash::parse(hash).map_err(refuse)?).is_some() {
-            return Err(refuse("the user is there twice"));
+            return Err(refuse("the user occurs twice"));
         }
     }
     Ok(hashes)
@@ -69,12 +69,12 @@ fn is_remark(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Whether a line of a file is the user's.
+/// Whether a line is the user's entry.
 fn is_of(line: &str, user: &str) -> bool {
     !is_remark(line) && line.trim().split_once(':').is_some_and(|(name, _)| name == user)
 }
 
-/// Refuses names that a line of the file cannot begin with, and that HTTP's basic authentication cannot carry.
+/// Refuses names that do not fit the file's format or HTTP basic authentication.
 pub fn check_name(user: &str) -> Result<(), PasswordsError> {
     let refuse = |problem| Err(PasswordsError::Name(problem));
     if user.is_empty() {
@@ -92,7 +92,7 @@ pub fn check_name(user: &str) -> Result<(), PasswordsError> {
     Ok(())
 }
 
-/// A file that is being changed. Who changes it at the same time waits until this is dropped.
+/// A password file open for changes; locked until dropped.
 pub struct PasswordFile {
     path: PathBuf,
     text: String,
@@ -100,9 +100,9 @@ pub struct PasswordFile {
 }
 
 impl PasswordFile {
-    /// Opens a file, or begins one where there is none. A file that a server would refuse is refused.
+    /// Opens or creates a file. A file that the server would refuse is refused.
     pub fn open(path: &Path) -> Result<Self, PasswordsError> {
-        // A link stays one: what it leads to is replaced.
+        // Resolve symlinks, so that the target is replaced and the link stays.
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
@@ -120,7 +120,7 @@ impl PasswordFile {
         Ok(PasswordFile { path, text, _lock: lock })
     }
 
-    /// Gives a user a hash: in place of the old one, else at the end.
+    /// Sets a user's hash: replaces the old one, or appends an entry.
     pub fn set(&mut self, user: &str, hash: &str) {
         let entry = format!("{user}:{hash}");
         let mut is_there = false;
@@ -136,10 +136,10 @@ impl PasswordFile {
         self.text = lines.join("\n") + "\n";
     }
 
-    /// Takes a user out.
+    /// Removes a user.
     ///
     /// # Errors
-    /// Where the user is not there.
+    /// If the user does not exist.
     pub fn remove(&mut self, user: &str) -> Result<(), PasswordsError> {
         let kept: Vec<&str> = self.text.lines().filter(|line| !is_of(line, user)).collect();
         if kept.len() == self.text.lines().count() {
@@ -150,11 +150,11 @@ impl PasswordFile {
         Ok(())
     }
 
-    /// Puts the changed file in the old one's place, in one step, for its owner's eyes only. The owner stays who it was.
+    /// Replaces the file atomically, with mode 0600 and the same owner.
     pub fn save(self) -> Result<(), PasswordsError> {
         let directory = directory(&self.path);
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        // Nobody else has it: the directory is locked.
+        // The directory is locked, so the name is free.
         let temporary = directory.join(format!(".{name}.new"));
         let written = || -> io::Result<()> {
             match fs::remove_file(&temporary) {
@@ -174,7 +174,7 @@ impl PasswordFile {
             File::open(directory)?.sync_all()
         };
         written().map_err(|error| {
-            // What is not there needs no removal; what stays is written over by the next.
+            // Ignore errors: the file may not exist, and a leftover is overwritten next time.
             let _ = fs::remove_file(&temporary);
             unreadable(&self.path, error)
         })
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(refusal("admin:secret").0, 1);
         assert_eq!(refusal("admin:$2y$05$short").0, 1);
         let line = format!("admin:{HASH}");
-        assert_eq!(refusal(&format!("{line}\n{line}")), (2, "the user is there twice"));
+        assert_eq!(refusal(&format!("{line}\n{line}")), (2, "the user occurs twice"));
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! The hash of one password: argon2id, which is written, and bcrypt, which is read too, since `htpasswd -B` writes it.
+//! Password hashes: argon2id, which is written, and bcrypt, which is only read (`htpasswd -B` writes it).
 
 use argon2::{Algorithm, Argon2, Params, PasswordHash, PasswordHasher, PasswordVerifier, Version};
 
-/// KiB of memory, passes and lanes of the hashes that are written: the least that OWASP's password storage cheat sheet
-/// recommends, so that a server which others share can afford a check.
+/// Memory (KiB), passes and lanes of new hashes: the minimum of OWASP's password storage cheat sheet, so that
+/// a check is affordable on a shared server.
 const MEMORY_KIB: u32 = 19 << 10;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
-/// The most that a hash in a file may ask for: a gibibyte, and seconds of a processor.
+/// The highest costs accepted in a file: 1 GiB of memory, and seconds of CPU time.
 const MEMORY_KIB_MAX: u32 = 1 << 20;
 const WORK_KIB_MAX: u64 = 8 << 20;
 const BCRYPT_COST_MAX: u32 = 16;
@@ -16,11 +16,10 @@ const BCRYPT_COST_MAX: u32 = 16;
 /// Bytes of random salt.
 pub const SALT_BYTES: usize = 16;
 
-const NO_HASH: &str =
-    "this is no hash of a password, neither argon2id's nor bcrypt's: `gnudi passwd` makes one";
+const NO_HASH: &str = "this is not a password hash of argon2id or bcrypt: `gnudi passwd` creates one";
 const TOO_COSTLY: &str = "the password's hash would take too much memory or time to check";
 
-/// What tells whether a password is the right one. Debug output shows its kind only.
+/// A password hash. Debug output shows its kind only.
 pub enum Hash {
     Argon2id(Box<PasswordHash>),
     Bcrypt(String),
@@ -36,7 +35,7 @@ impl std::fmt::Debug for Hash {
 }
 
 impl Hash {
-    /// Makes a hash. `salt` is random.
+    /// Hashes a password. `salt` must be random.
     pub fn of(password: &[u8], salt: &[u8; SALT_BYTES]) -> String {
         let params = Params::new(MEMORY_KIB, PASSES, LANES, None).expect("they are within argon2's limits");
         let hasher = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
@@ -44,7 +43,7 @@ impl Hash {
         hash.expect("no header and no terminal has a password of 4 GiB").to_string()
     }
 
-    /// Reads `$argon2id$v=19$m=...` or `$2y$...`.
+    /// Parses `$argon2id$v=19$m=...` or `$2y$...`.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if ["$2a$", "$2b$", "$2x$", "$2y$"].iter().any(|start| text.starts_with(start)) {
             let parts: bcrypt::HashParts = text.parse().map_err(|_| NO_HASH)?;
@@ -65,7 +64,7 @@ impl Hash {
         Ok(Hash::Argon2id(Box::new(hash)))
     }
 
-    /// Whether the password is the one that was hashed. Takes long, and as long for a wrong one.
+    /// Verifies a password. Slow on purpose; takes the same time for a wrong one.
     pub fn is_of(&self, password: &[u8]) -> bool {
         match self {
             Hash::Argon2id(hash) => Argon2::default().verify_password(password, &**hash).is_ok(),
@@ -92,7 +91,7 @@ mod tests {
         assert!(hash.is_of(b"secret") && !hash.is_of(b"secret "));
     }
 
-    /// A known answer of the reference implementation (github.com/P-H-C/phc-winner-argon2, src/test.c).
+    /// A test vector of the reference implementation (github.com/P-H-C/phc-winner-argon2, src/test.c).
     #[test]
     fn hashes_of_other_programs_are_read() {
         let text = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";

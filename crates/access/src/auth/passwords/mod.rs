@@ -1,7 +1,7 @@
-//! Users and their passwords, from a file that is read again when it changes.
+//! Users and passwords, from a file that is reloaded when it changes.
 //!
-//! A check takes tens of milliseconds on purpose, so credentials that were right once are remembered, by a keyed hash of
-//! their own, until the file changes.
+//! A check takes tens of milliseconds on purpose. Valid credentials are therefore cached, as a keyed hash,
+//! until the file changes.
 
 mod file;
 mod hash;
@@ -20,7 +20,7 @@ use std::{
 use gnudi_server::Followed;
 use parking_lot::RwLock;
 
-use self::queue::{Asker, CheckQueue, network};
+use self::queue::{CheckOrigin, CheckQueue, network};
 pub use self::{
     file::{PasswordFile, PasswordsError, check_name},
     hash::{Hash, SALT_BYTES},
@@ -28,10 +28,10 @@ pub use self::{
 };
 use super::Own;
 
-/// How many credentials are remembered; beyond that all are forgotten, and checked again.
+/// How many credentials are cached; when the cache is full it is cleared.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// Who may call, with which password.
+/// Verifies users' passwords.
 #[derive(Debug)]
 pub struct Passwords {
     path: PathBuf,
@@ -39,22 +39,22 @@ pub struct Passwords {
     users: RwLock<Arc<Users>>,
     own: Own,
     checks: CheckQueue,
-    /// Of addresses.
+    /// Hashes addresses and names for the queue.
     keys: RandomState,
 }
 
-/// What a file said, and who was found right by it.
+/// The content of the file, and a cache of credentials that it accepts.
 #[derive(Debug)]
 struct Users {
     hashes: HashMap<String, Arc<Hash>>,
-    /// What the passwords of users are compared with who are not there, so that they take as long as others.
+    /// Hashes to check passwords of unknown users against, so that they take as long as those of known users.
     decoys: Vec<Arc<Hash>>,
     known: RwLock<HashSet<u128>>,
     keys: [RandomState; 2],
 }
 
 impl Passwords {
-    /// Reads the file.
+    /// Loads the file.
     pub fn load(path: &Path, own: Own) -> Result<Self, PasswordsError> {
         let followed = Followed::new(&[path]);
         let users = Users::new(file::read(path)?);
@@ -68,23 +68,23 @@ impl Passwords {
         })
     }
 
-    /// Reads the file again; where it is of no use, what was read before stays.
+    /// Reloads the file; on an error the current users stay.
     fn reload(&self) {
         match file::read(&self.path) {
             Ok(hashes) => {
                 *self.users.write() = Arc::new(Users::new(hashes));
-                tracing::info!(file = %self.path.display(), "the passwords were read again");
+                tracing::info!(file = %self.path.display(), "the passwords were reloaded");
             }
-            Err(error) => tracing::error!(%error, "the passwords stay as they were"),
+            Err(error) => tracing::error!(%error, "cannot reload the passwords; the old ones stay in use"),
         }
     }
 
-    /// Reads the file again on SIGHUP and when it changes; never returns.
+    /// Reloads the file on SIGHUP and when it changes; never returns.
     pub(super) async fn follow(&self) -> io::Result<()> {
         self.followed.follow(|| self.reload()).await
     }
 
-    /// Whether the password is the user's. `peer` is who asks, where that is known.
+    /// Whether the password is the user's. `peer` is the client's address, if known.
     pub async fn accept(&self, user: &str, password: &[u8], peer: Option<IpAddr>) -> Result<bool, Busy> {
         let users = self.users.read().clone();
         let credentials = users.fingerprint(user, password);
@@ -92,19 +92,19 @@ impl Passwords {
             return Ok(true);
         }
         let address = network(peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into()));
-        let asker = Asker { address: self.keys.hash_one(address), name: self.keys.hash_one(user) };
-        let turn = self.checks.enter(asker, Instant::now())?.await.map_err(|_| Busy)?;
-        // Of several requests with the same credentials only the first is checked.
+        let origin = CheckOrigin { address: self.keys.hash_one(address), name: self.keys.hash_one(user) };
+        let turn = self.checks.enter(origin, Instant::now())?.await.map_err(|_| Busy)?;
+        // Of several concurrent requests with the same credentials only the first computes the hash.
         if users.known.read().contains(&credentials) {
             return Ok(true);
         }
         let (hash, is_there) = users.hash(user);
         let (password, checks) = (password.to_vec(), self.checks.clone());
         let checked = tokio::task::spawn_blocking(move || {
-            // A check counts as long as it runs, whether or not the caller still waits.
+            // The check holds its turn until it ends, even if the caller has disconnected.
             let is_right = hash.is_of(&password) && is_there;
             if !is_right {
-                checks.failed(asker, Instant::now());
+                checks.failed(origin, Instant::now());
             }
             drop(turn);
             is_right
@@ -130,8 +130,8 @@ impl Users {
         Users { hashes, decoys, known: RwLock::default(), keys }
     }
 
-    /// The user's hash, or that of another where there is no such user: always the same one for the same name, so that
-    /// neither how long a check takes nor that this varies tells whether there is one.
+    /// The user's hash, or a decoy for an unknown user. A name always gets the same decoy, so that neither
+    /// the time of a check nor its variation reveals whether the user exists.
     fn hash(&self, user: &str) -> (Arc<Hash>, bool) {
         let decoy = self.fingerprint(user, b"") % self.decoys.len() as u128;
         match self.hashes.get(user) {
@@ -148,7 +148,7 @@ impl Users {
         known.insert(credentials);
     }
 
-    /// A number that nobody outside of this process can find credentials for.
+    /// A keyed hash, from which nobody outside this process can derive credentials.
     fn fingerprint(&self, user: &str, password: &[u8]) -> u128 {
         let [high, low] = [0, 1].map(|key: usize| u128::from(self.keys[key].hash_one((user, password))));
         high << 64 | low
@@ -180,7 +180,7 @@ mod tests {
         let argon2 = Hash::of(b"secret too", &[1; SALT_BYTES]);
         let text = format!("# users\nadmin:{}\n\njd:{}\nada:{argon2}\n", hash("secret"), hash(""));
         let (passwords, _file) = passwords(&text);
-        // Twice: at first by the hash, then from memory.
+        // Twice: first by the hash, then from the cache.
         for _ in 0..2 {
             assert!(accepts(&passwords, "admin", "secret").await);
             assert!(accepts(&passwords, "jd", "").await);
@@ -218,7 +218,7 @@ mod tests {
     async fn guesses_wait_in_a_short_queue_and_others_do_not_wait_behind_them() {
         let (passwords, _file) = passwords(&format!("admin:{}\njd:{}\n", hash("secret"), hash("jd")));
         assert!(accepts(&passwords, "admin", "secret").await);
-        let running = Asker { address: 0, name: 0 };
+        let running = CheckOrigin { address: 0, name: 0 };
         let held = passwords.checks.enter(running, Instant::now()).unwrap().await.unwrap();
         let guesser = Some("192.0.2.1".parse().unwrap());
         let mut guesses: Vec<_> =

@@ -1,7 +1,7 @@
-//! Whose password is checked next: one that has guessed wrong lately comes after all others, and nobody has more than a
-//! share of the places in which checks wait.
+//! The queue of password checks. Clients with recent failures are served last, and no address or name may
+//! take more than a share of the queue.
 //!
-//! Addresses and names are known by keyed hashes alone. Pure: the clock is the caller's.
+//! Addresses and names are stored as keyed hashes only. Pure: the clock is an argument.
 
 use std::{
     collections::HashMap,
@@ -13,36 +13,36 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// How many passwords are checked against their hash at once, so that guesses leave processors and memory for others.
+/// How many checks run concurrently: guesses must not take all CPUs and memory.
 const CHECKS_MAX: usize = 1;
 
-/// How many requests may wait for such a check; more are turned away.
+/// How many checks may wait; further ones are refused.
 pub const WAITING_MAX: usize = 64;
 
-/// How many of them may be of one address, and how many of one name.
+/// The maximum number of waiting checks per address, and per name.
 pub const SHARE_MAX: usize = WAITING_MAX / 2;
 
-/// A failure counts against its address and its name for so long after the last one.
+/// How long failures count, from the last one on.
 const FAILURES_LIFETIME: Duration = Duration::from_mins(1);
 
-/// How many addresses and names with failures are remembered; beyond that all are forgotten.
+/// How many addresses and names with failures are kept; when the table is full it is cleared.
 const FAILURES_MAX: usize = 20_000;
 
-/// A network of IPv6 that one customer has, at least.
+/// The smallest IPv6 network that one customer has.
 const IPV6_PREFIX_BITS: u32 = 64;
 
-/// Too many passwords wait to be checked.
+/// The queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
-/// Who wants a password checked. Both are hashes.
+/// The origin of a check: hashes of its address and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct CheckOrigin {
     pub address: u64,
     pub name: u64,
 }
 
-/// What stands for an address: those that one customer has are one.
+/// The network of an address that counts as one client.
 pub fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -53,14 +53,14 @@ pub fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The queue of checks. Clones are of the same queue.
+/// The queue. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct CheckQueue(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     running: usize,
-    /// In the order in which they came.
+    /// In order of arrival.
     waiting: Vec<PendingCheck>,
     addresses: Failures,
     names: Failures,
@@ -68,17 +68,18 @@ struct State {
 
 #[derive(Debug)]
 struct PendingCheck {
-    asker: Asker,
+    origin: CheckOrigin,
     turn: oneshot::Sender<Turn>,
 }
 
-/// Whose turn it is: with its end comes the next.
+/// The right to run a check; on drop it passes to the next.
 #[derive(Debug)]
 pub struct Turn(CheckQueue);
 
 impl CheckQueue {
-    /// Gets in line; what is answered yields the turn, or ends without one where others displace who waits.
-    pub fn enter(&self, asker: Asker, now: Instant) -> Result<oneshot::Receiver<Turn>, Busy> {
+    /// Queues a check. The receiver yields the turn, or an error if a client with fewer failures displaces
+    /// it.
+    pub fn enter(&self, origin: CheckOrigin, now: Instant) -> Result<oneshot::Receiver<Turn>, Busy> {
         let (turn, receiver) = oneshot::channel();
         let mut state = self.0.lock();
         if state.running < CHECKS_MAX {
@@ -88,44 +89,44 @@ impl CheckQueue {
             return Ok(receiver);
         }
         state.waiting.retain(|waiting| !waiting.turn.is_closed());
-        let count = |is_of: &dyn Fn(&Asker) -> bool| {
-            state.waiting.iter().filter(|waiting| is_of(&waiting.asker)).count()
+        let count = |is_of: &dyn Fn(&CheckOrigin) -> bool| {
+            state.waiting.iter().filter(|waiting| is_of(&waiting.origin)).count()
         };
-        if count(&|other| other.address == asker.address) >= SHARE_MAX
-            || count(&|other| other.name == asker.name) >= SHARE_MAX
+        if count(&|other| other.address == origin.address) >= SHARE_MAX
+            || count(&|other| other.name == origin.name) >= SHARE_MAX
         {
             return Err(Busy);
         }
         if state.waiting.len() >= WAITING_MAX {
-            let ranks = state.waiting.iter().map(|waiting| state.rank(&waiting.asker, now));
+            let ranks = state.waiting.iter().map(|waiting| state.rank(&waiting.origin, now));
             let worst = ranks.enumerate().max_by_key(|(place, rank)| (*rank, *place));
-            let (place, _) = worst.filter(|(_, rank)| state.rank(&asker, now) < *rank).ok_or(Busy)?;
+            let (place, _) = worst.filter(|(_, rank)| state.rank(&origin, now) < *rank).ok_or(Busy)?;
             state.waiting.remove(place);
         }
-        state.waiting.push(PendingCheck { asker, turn });
+        state.waiting.push(PendingCheck { origin, turn });
         assert!(state.waiting.len() <= WAITING_MAX, "the queue is bounded");
         Ok(receiver)
     }
 
-    /// The password was wrong.
-    pub fn failed(&self, asker: Asker, now: Instant) {
+    /// Records a wrong password.
+    pub fn failed(&self, origin: CheckOrigin, now: Instant) {
         let mut state = self.0.lock();
-        state.addresses.add(asker.address, now);
-        state.names.add(asker.name, now);
+        state.addresses.add(origin.address, now);
+        state.names.add(origin.name, now);
     }
 
-    /// Hands the turn to who has failed least, and of these to who came first.
+    /// Passes the turn to the check with the fewest recent failures, the oldest of them first.
     fn next(&self, now: Instant) {
         let next = {
             let mut state = self.0.lock();
-            let ranks = state.waiting.iter().map(|waiting| state.rank(&waiting.asker, now));
+            let ranks = state.waiting.iter().map(|waiting| state.rank(&waiting.origin, now));
             let Some((place, _)) = ranks.enumerate().min_by_key(|(place, rank)| (*rank, *place)) else {
                 state.running -= 1;
                 return;
             };
             state.waiting.remove(place)
         };
-        // Where nobody waits for it any more, the turn ends at once, and hands itself on.
+        // If the receiver is gone, the returned turn is dropped, which passes it on.
         let _ = next.turn.send(Turn(self.clone()));
     }
 
@@ -142,13 +143,13 @@ impl Drop for Turn {
 }
 
 impl State {
-    /// Recent failures of the address, and of the name: fewer are better.
-    fn rank(&self, asker: &Asker, now: Instant) -> (u32, u32) {
-        (self.addresses.count(asker.address, now), self.names.count(asker.name, now))
+    /// Recent failures of the address and of the name; lower ranks are served first.
+    fn rank(&self, origin: &CheckOrigin, now: Instant) -> (u32, u32) {
+        (self.addresses.count(origin.address, now), self.names.count(origin.name, now))
     }
 }
 
-/// How often each has failed, and when last.
+/// The number of failures and the time of the last one, by key.
 #[derive(Debug, Default)]
 struct Failures(HashMap<u64, (u32, Instant)>);
 
@@ -177,20 +178,20 @@ fn is_recent(last: Instant, now: Instant) -> bool {
 mod tests {
     use super::*;
 
-    fn asker(address: u64, name: u64) -> Asker {
-        Asker { address, name }
+    fn origin(address: u64, name: u64) -> CheckOrigin {
+        CheckOrigin { address, name }
     }
 
     #[test]
     fn who_has_failed_comes_after_all_others() {
         let (queue, now) = (CheckQueue::default(), Instant::now());
-        let running = queue.enter(asker(1, 1), now).unwrap().try_recv().unwrap();
-        let mut guess = queue.enter(asker(1, 1), now).unwrap();
-        let mut same_name = queue.enter(asker(2, 1), now).unwrap();
-        let mut gone = queue.enter(asker(3, 3), now).unwrap();
+        let running = queue.enter(origin(1, 1), now).unwrap().try_recv().unwrap();
+        let mut guess = queue.enter(origin(1, 1), now).unwrap();
+        let mut same_name = queue.enter(origin(2, 1), now).unwrap();
+        let mut gone = queue.enter(origin(3, 3), now).unwrap();
         gone.close();
-        let mut other = queue.enter(asker(3, 3), now).unwrap();
-        queue.failed(asker(1, 1), now);
+        let mut other = queue.enter(origin(3, 3), now).unwrap();
+        queue.failed(origin(1, 1), now);
         drop(running);
         let turn = other.try_recv().unwrap();
         assert!(same_name.try_recv().is_err());
@@ -204,16 +205,16 @@ mod tests {
     #[test]
     fn nobody_has_more_than_a_share_and_newcomers_displace_who_has_failed() {
         let (queue, now) = (CheckQueue::default(), Instant::now());
-        let running = queue.enter(asker(0, 0), now).unwrap().try_recv().unwrap();
+        let running = queue.enter(origin(0, 0), now).unwrap().try_recv().unwrap();
         let share = SHARE_MAX as u64;
-        let mut guesses: Vec<_> = (0..share).map(|name| queue.enter(asker(1, name), now).unwrap()).collect();
-        assert_eq!(queue.enter(asker(1, 100), now).err(), Some(Busy));
-        guesses.extend((0..share).map(|address| queue.enter(asker(2 + address, 1_000), now).unwrap()));
-        assert_eq!(queue.enter(asker(100, 1_000), now).err(), Some(Busy));
+        let mut guesses: Vec<_> = (0..share).map(|name| queue.enter(origin(1, name), now).unwrap()).collect();
+        assert_eq!(queue.enter(origin(1, 100), now).err(), Some(Busy));
+        guesses.extend((0..share).map(|address| queue.enter(origin(2 + address, 1_000), now).unwrap()));
+        assert_eq!(queue.enter(origin(100, 1_000), now).err(), Some(Busy));
         assert_eq!(queue.waiting(), WAITING_MAX);
-        assert_eq!(queue.enter(asker(100, 100), now).err(), Some(Busy), "all are alike yet");
-        queue.failed(asker(1, 1_000), now);
-        let mut other = queue.enter(asker(100, 100), now).unwrap();
+        assert_eq!(queue.enter(origin(100, 100), now).err(), Some(Busy), "all are alike yet");
+        queue.failed(origin(1, 1_000), now);
+        let mut other = queue.enter(origin(100, 100), now).unwrap();
         drop(running);
         assert!(other.try_recv().is_ok());
         let is_displaced = |guess: &mut oneshot::Receiver<Turn>| {

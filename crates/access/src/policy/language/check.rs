@@ -1,39 +1,39 @@
-//! One check, `kind:match`: what the caller has, compared with what the thing has.
+//! One check, `kind:match`: compares an attribute of the caller with a text or an attribute of the target.
 
 use gnudi_model::python::{int_of_text, text_of_float};
 
 use super::{Facts, template::Template};
 
-/// What is looked at in a check.
+/// A check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// `role:`: the caller has the role, whatever its case.
+    /// `role:`: the caller has the role; ignores case.
     Role(Template),
-    /// `rule:`: another rule allows.
+    /// `rule:`: another rule allows it.
     Rule(String),
-    /// A value of the caller's is the text.
+    /// An attribute of the caller equals the text.
     Caller { field: CallerField, text: Template },
-    /// A value that the rule itself has is the text.
+    /// A literal in the rule equals the text.
     Literal { value: Literal, text: Template },
 }
 
-/// What of the caller is compared: names from the outermost to the innermost, as `a.b` gives them.
+/// The path of a caller's attribute, outermost name first: `a.b`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerField(pub Vec<String>);
 
-/// A Python literal, as Python prints it.
+/// A Python literal, formatted as Python prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Literal(pub String);
 
 impl Check {
-    /// Reads what is neither `@` nor `!`.
+    /// Parses a check other than `@` and `!`.
     pub fn read(text: &str) -> Result<Self, String> {
         let Some((kind, right)) = text.split_once(':') else {
             return Err(format!("`{text}` is no check: it has no colon"));
         };
         if matches!(kind, "http" | "https") {
             return Err(format!(
-                "`{kind}:` asks another server for each request, which gnudi does not do: write what it would answer as a rule"
+                "`{kind}:` calls an external server for each request, which gnudi does not support: write an equivalent rule"
             ));
         }
         if kind == "rule" {
@@ -49,7 +49,7 @@ impl Check {
         })
     }
 
-    /// Whether the check holds; `None` for `rule:`, which is not answered here.
+    /// Evaluates the check; `None` for `rule:`, which the program evaluates.
     pub fn holds(&self, facts: &impl Facts) -> Option<bool> {
         Some(match self {
             Check::Rule(_) => return None,
@@ -59,7 +59,7 @@ impl Check {
         })
     }
 
-    /// The names that the check asks the thing for.
+    /// The target's attributes that the check uses.
     pub fn attributes(&self) -> Box<dyn Iterator<Item = &str> + '_> {
         match self {
             Check::Rule(_) => Box::new(std::iter::empty()),
@@ -71,7 +71,8 @@ impl Check {
 }
 
 impl Literal {
-    /// `None` for what is a name of the caller's; an error for literals that nobody compares with: lists, bytes, escapes.
+    /// Parses a literal; `None` if it is an attribute's name. Literals that no attribute can equal are
+    /// errors: lists, bytes, escapes.
     fn read(kind: &str) -> Result<Option<Self>, String> {
         let refuse = || {
             Err(format!(

@@ -1,11 +1,11 @@
-//! The language of policies, as oslo.policy has it: rules by name, made of checks of a caller and of what is asked for.
+//! oslo.policy's language: named rules of checks on a caller and a target.
 //!
-//! [`compile`] reads texts into one flat program, which [`Program::allows`] runs: without recursion but for `rule:`, whose
-//! depth is limited, and each rule at most once for each question, so that an answer takes time linear in the size of the
-//! rules. What a rule is asked about is [`Facts`]; what callers and things are is not known here.
+//! [`compile`] compiles texts to one flat program, which [`Program::allows`] runs. Only `rule:` recurses, to
+//! a limited depth, and each rule is evaluated at most once per query, so a query takes time linear in the
+//! size of the rules. Callers and targets are abstract: [`Facts`].
 //!
-//! Where oslo.policy writes a line into the log and denies, or fails at the first question, a text is refused here: what is
-//! not understood, `http:` (which would ask another server), cycles of `rule:`.
+//! oslo.policy logs an invalid rule and denies, or fails at the first query. Here invalid rules, `http:`
+//! checks (calls to an external server) and cycles of `rule:` are refused at compile time.
 
 mod check;
 mod parse;
@@ -14,9 +14,9 @@ mod template;
 
 pub use program::{Facts, Program, Refused, Source, compile};
 
-/// How long the text of a rule may be.
+/// The maximum length of a rule.
 pub const TEXT_BYTES_MAX: usize = 16_384;
-/// How deep parentheses, `not`s and chains of `rule:` may go.
+/// The maximum nesting of parentheses, `not`s and chains of `rule:`.
 pub const DEPTH_MAX: usize = 64;
-/// How many rules there may be.
+/// The maximum number of rules.
 pub const RULES_MAX: usize = 512;

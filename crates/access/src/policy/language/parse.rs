@@ -1,11 +1,11 @@
-//! A rule's text, or its old form of lists, as a tree.
+//! Parses a rule, from its text or the old list form, to a tree.
 //!
-//! `not` binds closer than `and`, and that closer than `or`; the words may be in any case. A check stands between white
-//! space, less the parentheses before and behind it.
+//! Precedence from high to low: `not`, `and`, `or`; keywords ignore case. A check ends at white space;
+//! parentheses at its start and end are not part of it.
 
 use super::{DEPTH_MAX, TEXT_BYTES_MAX, check::Check};
 
-/// A rule as it was read.
+/// A parsed rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
     Allow,
@@ -28,7 +28,7 @@ enum Token<'t> {
     Check(&'t str),
 }
 
-/// Reads a text; an empty one allows everything.
+/// Parses a text; an empty one allows everything.
 pub fn text(text: &str) -> Result<Expression, String> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(format!("a rule has at most {TEXT_BYTES_MAX} bytes"));
@@ -46,7 +46,7 @@ pub fn text(text: &str) -> Result<Expression, String> {
     }
 }
 
-/// Reads the old form: lists of checks that all hold, of which one must.
+/// Parses the old form: an `or` over lists, each an `and` over checks.
 pub fn lists(lists: &[Vec<String>]) -> Result<Expression, String> {
     if lists.is_empty() {
         return Ok(Expression::Allow);
@@ -71,7 +71,7 @@ fn check(text: &str) -> Result<Expression, String> {
     }
 }
 
-/// White space as Python's regular expressions have it.
+/// White space as in Python's regular expressions.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\x1c'..='\x1f').contains(&character)
 }
@@ -231,7 +231,7 @@ mod tests {
         ] {
             assert_eq!(text(read), Err(expected.to_owned()), "{read}");
         }
-        assert!(text("http://example.org/%(id)s").unwrap_err().contains("asks another server"));
+        assert!(text("http://example.org/%(id)s").unwrap_err().contains("calls an external server"));
         let deep = |levels: usize| format!("{}rule:a{}", "(".repeat(levels), ")".repeat(levels));
         assert!(text(&deep(DEPTH_MAX - 1)).is_ok());
         assert!(text(&deep(DEPTH_MAX)).unwrap_err().contains("levels"));

@@ -1,4 +1,4 @@
-//! Rules as one flat list of steps.
+//! Rules compiled to one flat list of steps.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -8,21 +8,21 @@ use super::{
     parse::{self, Expression},
 };
 
-/// What rules are asked about: who calls, and the thing.
+/// The inputs of a query: caller and target.
 pub trait Facts {
-    /// Whether the caller has the role, whatever its case.
+    /// Whether the caller has the role; ignores case.
     fn has_role(&self, role: &str) -> bool;
-    /// Whether a value that the caller has in this field is the text.
+    /// Whether the caller's attribute equals the text.
     fn caller_has(&self, field: &[String], text: &str) -> bool;
-    /// What the thing has under this name, as Python prints it; `None` where it has nothing of the name.
+    /// The target's attribute of this name, as Python prints it; `None` if it has none.
     fn target(&self, name: &str) -> Option<Cow<'_, str>>;
 }
 
-/// A rule as somebody wrote it.
+/// The source of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Text(String),
-    /// Lists of checks that all hold, of which one must.
+    /// An `or` over lists, each an `and` over checks.
     Lists(Vec<Vec<String>>),
 }
 
@@ -36,33 +36,33 @@ pub struct Refused {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// The answer so far is this.
+    /// Sets the result.
     Is(bool),
-    /// The answer so far is the check's.
+    /// Sets the result to the check's.
     Check(usize),
-    /// The answer so far is the rule's.
+    /// Sets the result to the rule's.
     Rule(usize),
     Not,
-    /// Goes on at another step if the answer so far is this.
+    /// Jumps if the result is `if_is`.
     Skip {
         if_is: bool,
         to: usize,
     },
 }
 
-/// Rules, ready to be asked.
+/// Compiled rules.
 #[derive(Clone, Debug)]
 pub struct Program {
     steps: Vec<Step>,
     checks: Vec<Check>,
-    /// Where each rule's steps are.
+    /// The range of each rule's steps.
     rules: Vec<std::ops::Range<usize>>,
     names: HashMap<String, usize>,
-    /// Names that rules refer to and nobody defined, each with a rule that does.
+    /// Undefined names, each with a rule that refers to it.
     undefined: Vec<(String, String)>,
 }
 
-/// What is known of the rules while one is asked: two bits each.
+/// Results of rules within one query, two bits per rule.
 struct KnownRules([u64; RULES_MAX / 32]);
 
 impl KnownRules {
@@ -78,11 +78,11 @@ impl KnownRules {
     }
 }
 
-/// Compiles rules by name. `default` names the rule that stands for those that are referred to and not there; where it is
-/// not there itself, they deny.
+/// Compiles rules by name. References to undefined rules use the rule `default`; if that is undefined too,
+/// they deny.
 ///
 /// # Errors
-/// What cannot be read; cycles, and chains that are too long; too many rules.
+/// Invalid rules; cycles, and chains that are too long; too many rules.
 pub fn compile(sources: &[(String, Source)], default: &str) -> Result<Program, Refused> {
     let refuse = |name: &str, problem: String| Refused { name: name.to_owned(), problem };
     let names: HashMap<String, usize> =
@@ -116,10 +116,10 @@ pub fn compile(sources: &[(String, Source)], default: &str) -> Result<Program, R
     Ok(program)
 }
 
-/// How many rules stand below each other at most, from this one on.
+/// The length of the longest chain of references from this rule on.
 ///
 /// # Errors
-/// A chain that ends where it was before, or that is too long.
+/// The chain, if it is a cycle or too long.
 fn height(
     rule: usize,
     calls: &[Vec<usize>],
@@ -160,17 +160,17 @@ fn chain_text(chain: &[usize], sources: &[(String, Source)]) -> String {
 }
 
 impl Program {
-    /// The number of a rule.
+    /// The index of a rule.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.names.get(name).copied()
     }
 
-    /// Names that rules refer to and nobody defined, each with a rule that does.
+    /// Undefined names, each with a rule that refers to it.
     pub fn undefined(&self) -> &[(String, String)] {
         &self.undefined
     }
 
-    /// Whether a rule refers to the one of this name.
+    /// Whether any rule refers to this one.
     pub fn is_referred_to(&self, name: &str) -> bool {
         self.find(name).is_some_and(|rule| self.steps.contains(&Step::Rule(rule)))
     }
@@ -204,15 +204,15 @@ impl Program {
         answer
     }
 
-    /// What the rule, and those that it refers to, ask the thing for.
-    pub fn asks_for(&self, rule: usize, wanted: impl Fn(&str) -> bool) -> bool {
+    /// Whether the rule, or one it refers to, uses a target's attribute for which `wanted` is true.
+    pub fn uses_attribute(&self, rule: usize, wanted: impl Fn(&str) -> bool) -> bool {
         self.reaches(rule, |step| match step {
             Step::Check(check) => self.checks[*check].attributes().any(&wanted),
             _ => false,
         })
     }
 
-    /// Whether knowing more of the thing may turn a yes into a no.
+    /// Whether the rule, or one it refers to, has a `not`: only then may more facts turn allow into deny.
     pub fn has_negation(&self, rule: usize) -> bool {
         self.reaches(rule, |step| matches!(step, Step::Not))
     }
@@ -260,7 +260,7 @@ impl Program {
         }
     }
 
-    /// Each but the last is followed by a step that ends the row, once the answer is known.
+    /// After each expression but the last, adds a jump to the end, taken once the result is decided.
     fn push_joined(&mut self, inner: &[Expression], ends: bool, name: &str, default: &str) {
         let mut skips = Vec::with_capacity(inner.len());
         for (index, expression) in inner.iter().enumerate() {
@@ -283,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    /// Callers with one role and one project, things with one attribute; counts the questions.
+    /// Callers with one role and one project, targets with one attribute; counts the queries.
     struct TestFacts<'a> {
         role: &'a str,
         project: &'a str,
@@ -306,7 +306,7 @@ mod tests {
         }
     }
 
-    fn asked<'a>(role: &'a str, project: &'a str, owner: Option<&'a str>) -> TestFacts<'a> {
+    fn test_facts<'a>(role: &'a str, project: &'a str, owner: Option<&'a str>) -> TestFacts<'a> {
         TestFacts { role, project, owner, questions: Cell::default() }
     }
 
@@ -324,7 +324,8 @@ mod tests {
     fn rules_mean_what_they_say() {
         let owned = |text| [("r", text), ("own", "project:%(owner)s"), ("admin", "role:admin")];
         for (text, expected) in [
-            // An administrator of another project, a member of the owner's, another's member, and of a thing without owner.
+            // The columns: another project's admin, a member of the owner's project, of another's, and a
+            // target without owner.
             ("rule:admin or rule:own", [true, true, false, false]),
             ("rule:admin and not rule:own", [true, false, false, false]),
             ("not (rule:admin or rule:own)", [false, false, true, true]),
@@ -337,10 +338,10 @@ mod tests {
             ("role:%(owner)s", [false; 4]),
         ] {
             let facts = [
-                asked("admin", "p", Some("o")),
-                asked("member", "o", Some("o")),
-                asked("member", "p", Some("o")),
-                asked("member", "p", None),
+                test_facts("admin", "p", Some("o")),
+                test_facts("member", "o", Some("o")),
+                test_facts("member", "p", Some("o")),
+                test_facts("member", "p", None),
             ];
             assert_eq!(facts.map(|facts| allows(&owned(text), &facts)), expected, "{text}");
         }
@@ -349,8 +350,8 @@ mod tests {
     #[test]
     fn the_default_stands_for_rules_that_are_not_there() {
         let rules = [("r", "rule:missing"), ("default", "role:admin")];
-        assert!(allows(&rules, &asked("admin", "", None)));
-        assert!(!allows(&rules, &asked("member", "", None)));
+        assert!(allows(&rules, &test_facts("admin", "", None)));
+        assert!(!allows(&rules, &test_facts("member", "", None)));
         let undefined = compiled(&rules).unwrap();
         assert_eq!(undefined.undefined(), [("missing".to_owned(), "r".to_owned())]);
     }
@@ -372,7 +373,7 @@ mod tests {
             sources.push((name(length - 1), Source::Text("@".to_owned())));
             sources
         };
-        assert!(compile(&chain(DEPTH_MAX), "").unwrap().allows(0, &asked("", "", None)));
+        assert!(compile(&chain(DEPTH_MAX), "").unwrap().allows(0, &test_facts("", "", None)));
         let mut backwards = chain(DEPTH_MAX + 1);
         assert!(compile(&backwards, "").unwrap_err().problem.contains("deep"));
         backwards.reverse();
@@ -380,9 +381,9 @@ mod tests {
         assert!(compile(&chain(RULES_MAX + 1), "").unwrap_err().problem.contains("more than 512 rules"));
     }
 
-    /// Without what is remembered, this would take two to the power of 60 steps.
+    /// Without the cache of results this would take 2^60 steps.
     #[test]
-    fn a_rule_is_asked_once_for_each_question() {
+    fn a_rule_is_evaluated_once_per_query() {
         let mut sources: Vec<_> = (0..60)
             .map(|index| {
                 let below = format!("rule:r{0} or rule:r{0}", index + 1);
@@ -391,17 +392,17 @@ mod tests {
             .collect();
         sources.push(("r60".to_owned(), Source::Text("role:x".to_owned())));
         let program = compile(&sources, "").unwrap();
-        let facts = asked("member", "", None);
+        let facts = test_facts("member", "", None);
         assert!(!program.allows(0, &facts));
         assert_eq!(facts.questions.get(), 1);
     }
 
     #[test]
-    fn what_rules_ask_for_is_known_before() {
+    fn used_attributes_are_known_at_compile_time() {
         let program =
             compiled(&[("a", "role:x or rule:b"), ("b", "x:%(resource.id)s"), ("c", "not role:x")]).unwrap();
         let of_resource = |name: &str| name.starts_with("resource.");
-        assert!(program.asks_for(0, of_resource) && !program.asks_for(2, of_resource));
+        assert!(program.uses_attribute(0, of_resource) && !program.uses_attribute(2, of_resource));
         assert!(!program.has_negation(0) && program.has_negation(2));
     }
 }

@@ -1,20 +1,20 @@
-//! What stands to the right of a check's colon: a text in which `%(name)s` stands for what the thing has there.
+//! The right side of a check: a text in which `%(name)s` is replaced by the target's attribute.
 
 use super::Facts;
 
-/// A text with places to fill in.
+/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    /// What the thing has under this name.
+    /// The target's attribute of this name.
     Attribute(String),
 }
 
 impl Template {
-    /// Reads what Python's `%` takes with a dictionary; of its conversions `%(name)s` and `%%` only.
+    /// Parses a format string of Python's `%` operator; only `%(name)s` and `%%`.
     pub fn read(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut plain = String::new();
@@ -43,7 +43,7 @@ impl Template {
         Ok(Template(pieces))
     }
 
-    /// The names that are filled in.
+    /// The names of the placeholders.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Attribute(name) => Some(name.as_str()),
@@ -51,8 +51,8 @@ impl Template {
         })
     }
 
-    /// Hands over the text, filled in; `false` where the thing lacks one of the names. The common forms, one text or one
-    /// name, take no memory.
+    /// Calls `test` with the formatted text; `false` if the target lacks an attribute. A single text or name
+    /// needs no allocation.
     pub fn with(&self, facts: &impl Facts, test: impl FnOnce(&str) -> bool) -> bool {
         match &self.0[..] {
             [] => test(""),
@@ -75,7 +75,7 @@ impl Template {
     }
 }
 
-/// The name in `(name)s`, whose parentheses may be nested, and what follows.
+/// Parses `(name)s`, with nested parentheses, to the name and the rest.
 fn name_in(text: &str) -> Option<(&str, &str)> {
     let inner = text.strip_prefix('(')?;
     let mut open = 1;

@@ -1,7 +1,8 @@
-//! Measures by resource and by the metric's name: `{"<resource>": {"<metric>": [...]}}`, where a list may also be
-//! `{"archive_policy_name": "low", "unit": "s", "measures": [...]}`, which says how to make a metric that is missing.
+//! Measures by resource and metric name: `{"<resource>": {"<metric>": [...]}}`. A list may also be
+//! `{"archive_policy_name": "low", "unit": "s", "measures": [...]}`, with the definition for a missing
+//! metric.
 //!
-//! As with lists: `scan` reads the common bodies, `slow` all others. What is made of the names is the route's.
+//! As with lists, `scan` parses the common bodies, `slow` all others. The routes resolve the names.
 
 mod scan;
 mod slow;
@@ -17,27 +18,27 @@ pub use slow::slow;
 
 use super::{ReadBy, scan::Scan, too_many};
 
-/// What a body has, without its measures; each resource and name once.
+/// The names in a body, without the measures; each resource and name occurs once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named<'a> {
-    /// In the order of the body.
+    /// In body order.
     pub resources: Vec<NamedResource<'a>>,
-    /// Those of the first resource first.
+    /// In the order of `resources`.
     pub metrics: Vec<NamedMetric<'a>>,
 }
 
-/// A resource whose metrics a body names.
+/// A resource in a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedResource<'a> {
     pub id: Uuid,
-    /// The id as the body has it.
+    /// The id as written in the body.
     pub original_id: Cow<'a, str>,
 }
 
-/// A metric that a body names, and its measures: `range` of the measures read.
+/// A metric in a body; its measures are `range` of the parsed measures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedMetric<'a> {
-    /// The place of its resource among [`Named::resources`].
+    /// The resource's index in [`Named::resources`].
     pub resource: usize,
     pub name: Cow<'a, str>,
     pub archive_policy_name: Option<Cow<'a, str>>,
@@ -45,7 +46,8 @@ pub struct NamedMetric<'a> {
     pub range: Range<usize>,
 }
 
-/// The named measures of a body, by whichever parser can; `out` is filled anew. Ids that are no UUIDs are `creator`'s.
+/// Parses a body, by the scanner if possible. Clears `out` first. Ids that are no UUIDs are hashed with
+/// `creator`.
 ///
 /// # Errors
 /// As [`slow`].

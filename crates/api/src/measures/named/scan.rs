@@ -1,4 +1,4 @@
-//! The scanner of named measures. Strings with escapes, repeated keys and whatever else is not common are left to `slow`.
+//! The scanner of named measures. Escapes, repeated keys and other uncommon input are left to `slow`.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::{Named, NamedMetric, NamedResource};
 use crate::measures::scan::{Scan, Scanner};
 
-/// Up to this many names of one resource are compared one by one.
+/// Up to this many names of a resource are compared linearly.
 const LINEAR_NAMES_MAX: usize = 16;
 
-/// Reads an object of objects of lists of measures; appends at most `measures_max` of them to `out`.
+/// Parses an object of objects of lists; appends at most `measures_max` measures to `out`.
 pub fn scan<'a>(
     input: &'a [u8],
     creator: &str,
@@ -53,7 +53,7 @@ fn resources<'a>(
     })
 }
 
-/// `{"archive_policy_name": ..., "unit": ..., "measures": [...]}` in any order, each at most once.
+/// `{"archive_policy_name": ..., "unit": ..., "measures": [...]}` in any order, each key at most once.
 fn definition<'a>(
     scanner: &mut Scanner<'a>,
     resource: usize,
@@ -85,7 +85,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// Whether no resource occurs twice, and no name of one.
+/// Whether each resource occurs once, and each name once per resource.
 fn are_distinct(named: &Named<'_>) -> bool {
     let mut ids: HashSet<Uuid> = HashSet::with_capacity(named.resources.len());
     named.resources.iter().all(|resource| ids.insert(resource.id))

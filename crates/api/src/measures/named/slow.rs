@@ -1,4 +1,4 @@
-//! Reads any body of named measures, by the rules of Gnocchi's schema.
+//! Parses any body of named measures, by the rules of Gnocchi's schema.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -19,11 +19,11 @@ use crate::measures::{
 
 const MEASURES: &str = "measures";
 
-/// The named measures of a body; appends to `out`. Of several lists for one name of a resource, which may be written in
-/// several ways, the last counts.
+/// Parses a body; appends to `out`. Of several lists for one name of a resource, whose id may have several
+/// spellings, the last wins.
 ///
 /// # Errors
-/// 400 where the body is no JSON or holds no such measures, 413 where it has more than `measures_max`.
+/// 400 for invalid JSON or measures, 413 beyond `measures_max`.
 pub fn slow<'a>(
     input: &[u8],
     creator: &str,
@@ -39,7 +39,7 @@ pub fn slow<'a>(
     for (key, metrics) in entries(&document)? {
         reader.resource(key, metrics, out)?;
     }
-    // Those of a resource that comes up again stand behind others.
+    // Metrics of a repeated resource were appended at the end.
     reader.named.metrics.sort_by_key(|metric| metric.resource);
     Ok(reader.named)
 }
@@ -58,13 +58,13 @@ struct Reader<'a, 'c> {
     creator: &'c str,
     now: Timestamp,
     named: Named<'a>,
-    /// The place of each resource.
+    /// The index of each resource.
     resources: HashMap<Uuid, usize>,
-    /// The place of each metric, by its resource's place and its name.
+    /// The index of each metric, by its resource's index and its name.
     metrics: HashMap<(usize, String), usize>,
 }
 
-/// What stands for the list of measures of a name.
+/// The object in place of a list of measures.
 #[derive(Default)]
 struct Definition {
     archive_policy_name: Option<String>,
@@ -103,7 +103,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A list of measures, or an object that holds one.
+/// Parses a list of measures, or an object with one.
 fn definition(value: &Value, now: Timestamp, out: &mut Vec<Measure>) -> Checked<Definition> {
     let mut given = Definition::default();
     let Value::Object(entries) = value else {

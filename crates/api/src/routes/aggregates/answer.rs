@@ -1,5 +1,5 @@
-//! What the operations come to, as JSON: `{"aggregated": [...]}` where they made one series of all, otherwise the points of
-//! each series under its metric, `{"<id>": {"mean": [...]}}`, or under its resource and its metric's name.
+//! The results of operations as JSON: `{"aggregated": [...]}` if all series were aggregated to one; otherwise
+//! the points of each series by metric, `{"<id>": {"mean": [...]}}`, or by resource and metric name.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -15,7 +15,7 @@ use crate::measures::{
     write::{self, Column},
 };
 
-/// Appends `{"measures": ...}`, with what `more` appends behind the measures.
+/// Appends `{"measures": ...}`, followed by the output of `more`.
 ///
 /// # Errors
 /// Those of [`Document::rows`].
@@ -26,7 +26,7 @@ pub(super) fn write(
     more: impl FnOnce(&mut Document),
 ) -> Result<(), ApiError> {
     document.text("{\"measures\": ");
-    // The operations are the same at every granularity.
+    // The operations are the same for all granularities, so the first one decides.
     if measures.first().is_some_and(|first| first.aggregated) {
         document.text("{\"aggregated\": ");
         document.rows(aggregated(measures))?;
@@ -39,7 +39,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The one series that all were made, at each granularity.
+/// The points of the aggregated series, granularity by granularity.
 pub(crate) fn aggregated(measures: Vec<CrossMeasures>) -> Vec<Column> {
     let granularities = measures.into_iter().flat_map(|measures| {
         let granularity = measures.granularity;
@@ -52,10 +52,10 @@ fn column(granularity: Resample, series: CrossSeries) -> Column {
     Column::new(write::granularity(granularity), series.timestamps, series.values)
 }
 
-/// The series that stand under one path of keys, one behind the other.
+/// A path of keys and the columns below it.
 type Series = (Vec<String>, Vec<Column>);
 
-/// Every path once, and those that begin with the same key next to each other, in the order of their first mention.
+/// Merges series with the same path, and groups paths by common prefixes, in order of first appearance.
 fn series(references: &[Reference], measures: Vec<CrossMeasures>) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::with_capacity(references.len());
     let mut places: HashMap<Vec<String>, usize> = HashMap::with_capacity(references.len());
@@ -88,7 +88,7 @@ fn series(references: &[Reference], measures: Vec<CrossMeasures>) -> Vec<Series>
     sorted.into_iter().map(|(_, series)| series).collect()
 }
 
-/// Objects within objects.
+/// Writes the paths as nested objects.
 fn write_series(document: &mut Document, series: Vec<Series>) -> Result<(), ApiError> {
     let mut open: Vec<String> = Vec::new();
     document.text("{");
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn series_stand_under_their_metrics() {
-        // A metric's series stand together, and one that is named twice is shown twice.
+        // A metric's series are grouped; a duplicate reference is shown twice.
         let references =
             [reference(1, "mean"), reference(2, "mean"), reference(1, "max"), reference(2, "mean")];
         let both =

@@ -9,10 +9,10 @@ use gnudi_app::{
 use gnudi_model::{Timespan, Timestamp};
 use gnudi_series::cross::Fill;
 
-/// What share of their points series must have in common, in percent, where nothing else is asked for.
+/// The default of `needed_overlap`: the percentage of points that series must have in common.
 const NEEDED_OVERLAP: f64 = 100.0;
 
-/// What of the series is asked for, and how gaps are filled.
+/// The arguments: the range, the granularity, and how to treat gaps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Arguments {
     pub start: Option<Timestamp>,
@@ -20,14 +20,14 @@ pub(crate) struct Arguments {
     pub granularity: Option<Timespan>,
     needed_overlap: Option<f64>,
     pub fill: Option<Fill>,
-    /// Whether the answer is empty where there is nothing, in place of 404 or 400.
+    /// Whether an empty result is a response, instead of 404 or 400.
     pub may_be_empty: bool,
 }
 
 impl Arguments {
     /// # Errors
-    /// 400 where an argument does not mean what it must; of several the first in Gnocchi's order, `empty`, which is not Gnocchi's, last.
-    /// `empty_answers` is what counts without it.
+    /// 400 for an invalid argument; of several, the first in Gnocchi's order. `empty`, an extension, comes
+    /// last. `empty_answers` is its default.
     pub fn of(query: &Query, now: Timestamp, empty_answers: bool) -> Result<Self, ApiError> {
         let needed_overlap = read(query, "needed_overlap", "Must be a number", python::float_of_text)?;
         let time = |name| {
@@ -45,7 +45,7 @@ impl Arguments {
         Ok(Arguments { start, stop, granularity, needed_overlap, fill, may_be_empty })
     }
 
-    /// Without an overlap or a way to fill, gaps are left out.
+    /// If neither an overlap nor a fill is given, drops gaps.
     pub fn or_drop_gaps(mut self) -> Self {
         if self.needed_overlap.is_none() && self.fill.is_none() {
             self.fill = Some(Fill::DropNa);
@@ -53,7 +53,7 @@ impl Arguments {
         self
     }
 
-    /// The same of another time.
+    /// The same arguments for another range.
     pub fn between(self, start: Option<Timestamp>, stop: Option<Timestamp>) -> Self {
         Arguments { start, stop, ..self }
     }
@@ -62,13 +62,13 @@ impl Arguments {
         self.needed_overlap.unwrap_or(NEEDED_OVERLAP)
     }
 
-    /// The granularities that are asked for.
+    /// The requested granularities.
     pub fn granularities(&self) -> Option<Vec<Timespan>> {
         self.granularity.map(|granularity| vec![granularity])
     }
 }
 
-/// An argument that `of` makes something of.
+/// Parses an optional argument with `of`.
 fn read<T>(
     query: &Query,
     name: &str,
@@ -79,7 +79,7 @@ fn read<T>(
     query.single(name, refuse)?.map(|text| of(text).ok_or_else(refuse)).transpose()
 }
 
-/// A span of time.
+/// Parses a timespan.
 fn timespan(argument: &Argument<'_>) -> Result<Timespan, &'static str> {
     match argument {
         Argument::One(text) => python::timespan(&Value::from(*text)),
@@ -87,7 +87,7 @@ fn timespan(argument: &Argument<'_>) -> Result<Timespan, &'static str> {
     }
 }
 
-/// What resources are grouped by: each field once, by name.
+/// The fields to group by: sorted and distinct.
 pub(crate) fn groupby(query: &Query) -> Vec<String> {
     let mut fields: Vec<String> = match query.get("groupby") {
         None | Some(Argument::One("")) => Vec::new(),

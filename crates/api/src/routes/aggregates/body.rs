@@ -1,8 +1,8 @@
-//! The body of a request: operations, and which resources' metrics they name.
+//! The body of a request: operations, and the search for resources whose metrics they refer to.
 //!
-//! Gnocchi has voluptuous try two schemas: one for metrics by id, which has the operations alone, and one with all keys.
-//! The fault that is told is the first schema's, unless the second's lies deeper. A resource type that is not there and a
-//! search that cannot be read end the second at once.
+//! In Gnocchi, voluptuous tries two schemas: one for metrics by id, with only the operations, and one with
+//! all keys. It reports the first schema's error, unless the second's is deeper. An unknown resource type or
+//! an invalid search fails the second schema immediately.
 
 use std::sync::Arc;
 
@@ -16,26 +16,26 @@ use crate::{
     routes::prelude::*,
 };
 
-/// What is asked for.
+/// A parsed body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Body {
     pub operations: Arc<Operation>,
-    /// Whose metrics the operations name; `None`: they name metrics by id.
+    /// The resources whose metrics are referred to by name; `None`: metrics are referred to by id.
     pub resources: Option<Search>,
 }
 
-/// Which resources.
+/// A search for resources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
     pub resource_type: String,
-    /// `None` takes all.
+    /// `None` matches all.
     pub filter: Option<Filter>,
 }
 
-/// Reads a body.
+/// Parses a body.
 ///
 /// # Errors
-/// 400 where it is not what it must be.
+/// 400 if it is invalid.
 pub async fn read(call: &Call<'_>, body: &Value) -> Result<Body, ApiError> {
     let entries = entries(body)?;
     let (operations, fault) = operations_alone(entries)?;
@@ -65,7 +65,7 @@ pub async fn read(call: &Call<'_>, body: &Value) -> Result<Body, ApiError> {
     Ok(Body { operations, resources: Some(Search { resource_type, filter }) })
 }
 
-/// The operations, where they are right, and the first fault of the schema that has nothing else.
+/// Parses the body by the schema with only the operations: the operations, if valid, and the first error.
 fn operations_alone(entries: &[(String, Value)]) -> Result<(Option<Operation>, Option<Invalid>), ApiError> {
     let (mut operations, mut fault) = (None, None);
     for (key, value) in entries {

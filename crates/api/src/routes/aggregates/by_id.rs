@@ -1,4 +1,4 @@
-//! Operations that name metrics by their ids.
+//! Operations on metrics by id.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -56,7 +56,7 @@ pub(super) async fn answer(
     Ok(document)
 }
 
-/// The same as a table.
+/// [`answer`] as a table.
 pub(super) async fn table(
     call: &Call<'_>,
     operations: &Arc<Operation>,
@@ -116,7 +116,7 @@ fn invalid_references(names: &[&MetricName]) -> ApiError {
     ))
 }
 
-/// The metrics, each once, by id, with all that is known of them.
+/// The distinct metrics in order of their ids, with all their fields.
 async fn metrics_shown(
     call: &Call<'_>,
     policies: &mut Policies,

@@ -1,4 +1,4 @@
-//! Operations that name metrics within resources, over all resources that a search finds or over groups of them.
+//! Operations on metrics by name, over all resources that a search finds, or over groups of them.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -25,23 +25,23 @@ use crate::{
     routes::{prelude::*, resource::write},
 };
 
-/// What of resources' metrics is asked for.
+/// A query over the metrics of resources.
 pub(super) struct ResourcesQuery<'a> {
     pub operations: &'a Arc<Operation>,
     pub search: &'a Search,
     pub arguments: Arguments,
     /// Sorted.
     pub groupby: &'a [String],
-    /// Whether resources of all types are grouped by attributes of any.
+    /// Whether resources of all types may be grouped by any type's attributes.
     pub across_types: bool,
-    /// Within these groups.
+    /// Subdivides the groups by time.
     pub by_time: Option<ByTime>,
-    /// Whether the answer shows the resources.
+    /// Whether the response includes the resources.
     pub details: bool,
 }
 
 impl ResourcesQuery<'_> {
-    /// What a search says that finds no metric: all the names, sorted.
+    /// The error of a search without metrics: lists all names, sorted.
     pub fn no_metrics(&self) -> ApiError {
         let mut names: Vec<&str> =
             self.operations.metric_names().iter().map(|name| name.name.as_str()).collect();
@@ -50,7 +50,7 @@ impl ResourcesQuery<'_> {
         ApiError::not_found(format!("Metric {} does not exist", Value::from(names).repr()))
     }
 
-    /// The resources that the search finds, as they are, with as many of their metrics as the answer needs.
+    /// The current resources that the search finds, with the metrics that the response needs.
     pub fn wanted(&self, names: &Names<'_>) -> Wanted<'_> {
         let metric_names = if self.details { None } else { names.to_look_for() };
         let Search { resource_type, filter } = self.search;
@@ -58,7 +58,7 @@ impl ResourcesQuery<'_> {
         Wanted { resource_type, filter: filter.clone(), history: false, metric_names, omits_attributes }
     }
 
-    /// What resources are grouped by.
+    /// The fields that resources are grouped by.
     pub async fn fields(&self, call: &Call<'_>) -> Result<Fields<'_>, ApiError> {
         if self.across_types {
             return Fields::across_types(call, &self.search.resource_type, self.groupby).await;
@@ -66,7 +66,7 @@ impl ResourcesQuery<'_> {
         Ok(Fields::of_type(self.groupby))
     }
 
-    /// What the operations come to where the search finds no metric.
+    /// The result if the search finds no metric.
     fn without_metrics(&self) -> Result<Vec<CrossMeasures>, ApiError> {
         if self.arguments.may_be_empty {
             Ok(vec![CrossMeasures::without_series(self.operations)])
@@ -76,7 +76,7 @@ impl ResourcesQuery<'_> {
     }
 }
 
-/// Over all resources at once.
+/// Runs the query over all resources at once.
 pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document, ApiError> {
     let (references, measures) = compute_all(call, asked).await?;
     let mut document = Document::new(&call.app.answers);
@@ -84,7 +84,7 @@ pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<D
     Ok(document)
 }
 
-/// The same as a table.
+/// [`all`] as a table.
 pub(super) async fn table_of_all(
     call: &Call<'_>,
     asked: &ResourcesQuery<'_>,
@@ -113,7 +113,7 @@ async fn compute_all(
     Ok((references, measures))
 }
 
-/// Over each group of resources that have the same in the fields they are grouped by.
+/// Runs the query over each group of resources with equal values in the `groupby` fields.
 pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<ReplyBody, ApiError> {
     let (fields, resources) = ResourceGroups::resources(call, asked).await?;
     let mut found = ResourceGroups::of(call, asked, &fields, &resources)?;
@@ -127,7 +127,7 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Resu
     Ok(groups.into_body())
 }
 
-/// The same as a table. Its points are held until they are read, up to the limit of all answers: the names of the groups come first.
+/// [`grouped`] as a table. Its dictionary of groups comes first, so all points are held until they are read.
 pub(super) async fn table_of_groups(
     call: &Call<'_>,
     asked: &ResourcesQuery<'_>,
@@ -147,7 +147,7 @@ pub(super) async fn table_of_groups(
     table.ok_or_else(|| asked.no_metrics())
 }
 
-/// The groups that have metrics, one after the other.
+/// An iterator over the groups that have metrics.
 struct ResourceGroups<'a> {
     call: &'a Call<'a>,
     asked: &'a ResourcesQuery<'a>,
@@ -200,7 +200,7 @@ impl<'a> ResourceGroups<'a> {
     }
 }
 
-/// Resources that have the same in the fields they are grouped by.
+/// The resources with equal values in the `groupby` fields.
 struct ResourceGroup {
     key: Value,
     by_time: Option<ByTime>,
@@ -244,7 +244,7 @@ fn write_measures(
     })
 }
 
-/// Appends the resources that the series belong to, each once.
+/// Appends the distinct resources of the series.
 fn write_resources<'r>(document: &mut Document, resources: impl Iterator<Item = &'r Arc<Resource>>) {
     let mut seen = HashSet::new();
     document.text(", \"references\": [");
@@ -258,12 +258,12 @@ fn write_resources<'r>(document: &mut Document, resources: impl Iterator<Item = 
     document.text("]");
 }
 
-/// The points of all groups together, which are held until they are read.
+/// The points of all groups of a table.
 #[derive(Default)]
 pub(super) struct Total(usize);
 
 impl Total {
-    /// Refuses (413) more than one group may have.
+    /// Refuses (413) more points than one group may have.
     pub fn add(&mut self, measures: &[CrossMeasures]) -> Result<(), ApiError> {
         let columns = measures.iter().flat_map(|measures| &measures.columns);
         self.0 += columns.map(|column| column.values.len()).sum::<usize>();
@@ -274,20 +274,20 @@ impl Total {
     }
 }
 
-/// Which resources are read for an aggregation.
+/// Which resources to list for an aggregation.
 pub(crate) struct Wanted<'a> {
     pub resource_type: &'a str,
     pub filter: Option<Filter>,
-    /// Whether earlier revisions are read beside the resources as they are.
+    /// Whether to include former revisions.
     pub history: bool,
-    /// The metrics that are read with them; `None` for all.
+    /// The metrics to load with them; `None` for all.
     pub metric_names: Option<Vec<String>>,
-    /// Whether nobody looks at their attributes, unless they are grouped by them.
+    /// Whether to omit attributes; those in `sorts` are still compared.
     pub omits_attributes: bool,
 }
 
-/// The resources, in the order of `sorts`; with `details` the attributes of their own types. Where they are more than [`check_count`]
-/// allows, one more than those.
+/// Lists the resources in the order of `sorts`; with `details`, with the attributes of their own types. Lists
+/// one more than [`check_count`] allows.
 pub(super) async fn list(
     call: &Call<'_>,
     wanted: Wanted<'_>,
@@ -296,7 +296,7 @@ pub(super) async fn list(
 ) -> Result<Vec<Arc<Resource>>, IndexerError> {
     let sort = |text: &String| {
         let (field, direction) = text.split_once(':').unwrap_or((text, ""));
-        // Groups of what is absent come last, as PostgreSQL has them.
+        // Nulls come last, as in PostgreSQL.
         let direction = match direction {
             "" => SortDirection::AscendingNullsLast,
             other => other.parse()?,

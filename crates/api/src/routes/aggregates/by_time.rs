@@ -1,8 +1,8 @@
-//! Groups by the time of the week: `groupby=time:weekday`, `groupby=time:hour`, with `utc_offset` and `reaggregation`. Not
-//! Gnocchi's.
+//! Groups by time of the week: `groupby=time:weekday`, `groupby=time:hour`, with `utc_offset` and
+//! `reaggregation`. An extension of Gnocchi's API.
 //!
-//! The operations are computed first. Then each bucket belongs to the weekday and the hour that it begins in, by UTC or at an
-//! offset from it; with `reaggregation` all buckets of a series that belong together become one.
+//! The operations are computed first. Each bucket then belongs to the weekday and hour in which it begins, in
+//! UTC or at an offset. `reaggregation` aggregates the buckets of a series that belong to the same group.
 
 use gnudi_app::query::Query;
 use gnudi_series::{
@@ -14,12 +14,12 @@ use crate::{measures::document::Document, routes::prelude::*};
 
 const WEEKDAY: &str = "time:weekday";
 const HOUR: &str = "time:hour";
-/// No zone is further from UTC.
+/// The largest offset of any time zone.
 const OFFSET_SECONDS_MAX: i64 = 14 * 3_600;
-/// Series of all groups that one answer is split into.
+/// The maximum number of series of all groups in a response.
 const SERIES_MAX: usize = 1_000_000;
 
-/// The groups by time that a request asks for.
+/// The requested groups by time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ByTime {
     clock: Clock,
@@ -27,10 +27,10 @@ pub(super) struct ByTime {
 }
 
 impl ByTime {
-    /// Takes the times out of the fields to group by; `None` where there are none.
+    /// Removes the time fields from `fields`; `None` if there are none.
     ///
     /// # Errors
-    /// 400 for another time, and for an offset or a method that there is not.
+    /// 400 for an unknown time field, offset or method.
     pub fn take(fields: &mut Vec<String>, query: &Query) -> Result<Option<Self>, ApiError> {
         let (times, others): (Vec<String>, Vec<String>) =
             fields.drain(..).partition(|field| field.starts_with("time:"));
@@ -59,18 +59,18 @@ impl ByTime {
         Ok(Some(ByTime { clock, statistic: method.transpose()? }))
     }
 
-    /// Refuses (413) more series than an answer is split into.
+    /// Refuses (413) too many series.
     pub fn check(&self, series: usize) -> Result<(), ApiError> {
         if series.saturating_mul(self.clock.times_max()) > SERIES_MAX {
             return Err(ApiError::too_large(format!(
-                "There are more than {SERIES_MAX} series, by their times: aggregate them, or ask for fewer metrics"
+                "There are more than {SERIES_MAX} series by time: aggregate them, or request fewer metrics"
             )));
         }
         Ok(())
     }
 
-    /// Appends a group for each time that has points, or one of no time where there are none. `key` is what the group has in
-    /// common beside the time; `write` appends its measures.
+    /// Appends a group for each time that has points; if there are none, one group without a time. `key` has
+    /// the group's other fields; `write` appends its measures.
     pub fn write(
         &self,
         document: &mut Document,
@@ -106,7 +106,8 @@ impl ByTime {
     }
 }
 
-/// Seconds ahead of UTC: `+02:00`, `-0330`, `Z`. A plus in a query is a blank.
+/// Parses an offset to seconds ahead of UTC: `+02:00`, `-0330`, `Z`. A plus in a query string decodes to a
+/// blank.
 fn offset(text: &str) -> Option<i64> {
     if text == "Z" {
         return Some(0);

@@ -21,13 +21,13 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
     let mut groupby = groupby(&query);
     let by_time = ByTime::take(&mut groupby, &query)?;
     if by_time.is_some() && use_history {
-        return Err(ApiError::argument("use_history", "Groups by time are of resources as they are now"));
+        return Err(ApiError::argument("use_history", "Cannot be combined with groups by time"));
     }
     let is_table = arrow::is_wanted(call.parts);
     if is_table {
         check_table(&query, details)?;
         if by_time.is_some() {
-            return Err(ApiError::argument("groupby", "Groups by time are not to be had as a table"));
+            return Err(ApiError::argument("groupby", "Tables do not support groups by time"));
         }
     }
     let mut body = body::read(call, &request::json(call.parts, request_body).await?).await?;
@@ -75,10 +75,10 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
     Ok(reply::ok(answer))
 }
 
-/// Refuses (400) what a table cannot be, before anything is read for it.
+/// Refuses (400) what tables do not support, before anything is read.
 fn check_table(query: &Query, details: bool) -> Result<(), ApiError> {
     if details {
-        return Err(ApiError::argument("details", "A table has no place for details: ask for JSON"));
+        return Err(ApiError::argument("details", "Tables do not support details: request JSON"));
     }
     Form::of(query)?;
     arrow::compression(query).map(drop)

@@ -1,5 +1,5 @@
-//! Resources in groups by what they have in fields: those of their type, or (`across_types`, not Gnocchi's), for resources of all
-//! types, attributes that any type has. A resource whose type lacks the attribute has null there.
+//! Groups resources by fields of their type, or (`across_types`, an extension), for resources of all types,
+//! by any type's attributes. A resource whose type lacks an attribute has null there.
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
@@ -12,26 +12,26 @@ use crate::{
     routes::{prelude::*, resource::field},
 };
 
-/// What resources of all types have. Others are attributes.
+/// The fields that resources of all types have; others are attributes.
 const OF_ALL_TYPES: [&str; 5] = ["id", "creator", "user_id", "project_id", "type"];
 
-/// What resources are grouped by.
+/// The fields to group by.
 pub(crate) struct Fields<'f> {
     names: &'f [String],
-    /// Attributes that not every resource of the listing has.
+    /// Those that not all listed resources have.
     of_some_types: BTreeSet<String>,
 }
 
-/// What the resources of a group have in the fields that they are grouped by, and the resources.
+/// The values of a group's fields, and its resources.
 pub(super) type Group<'r> = (Value, &'r [Arc<Resource>]);
 
 impl<'f> Fields<'f> {
-    /// Those of the resource type alone.
+    /// Fields of the resource type.
     pub fn of_type(names: &'f [String]) -> Self {
         Fields { names, of_some_types: BTreeSet::new() }
     }
 
-    /// Those of the resource type; of resources of all types also attributes of any.
+    /// Fields of the resource type; for the generic type also attributes of any other type.
     pub async fn across_types(
         call: &Call<'_>,
         resource_type: &str,
@@ -48,7 +48,7 @@ impl<'f> Fields<'f> {
         Ok(fields)
     }
 
-    /// The resources, those of a group next to each other; as [`list`].
+    /// Lists the resources like [`list`], those of a group in a row.
     pub async fn list(
         &self,
         call: &Call<'_>,
@@ -66,10 +66,10 @@ impl<'f> Fields<'f> {
         Ok(keyed.into_iter().map(|(_, resource)| resource).collect())
     }
 
-    /// Resources that stand next to each other and have the same in all fields, with what they have there.
+    /// Groups consecutive resources with equal values in all fields.
     ///
     /// # Errors
-    /// 400 where they have no such field.
+    /// 400 if they lack a field.
     pub fn group_by<'r>(&self, resources: &'r [Arc<Resource>]) -> Result<Vec<Group<'r>>, ApiError> {
         let mut groups = Vec::new();
         let mut from = 0;
@@ -88,10 +88,10 @@ impl<'f> Fields<'f> {
         Ok(groups)
     }
 
-    /// What a resource has in the fields, as an object.
+    /// The values of a resource's fields, as an object.
     ///
     /// # Errors
-    /// 400 where it has no such field.
+    /// 400 if it lacks a field.
     pub fn group_of(&self, resource: &Resource) -> Result<Value, IndexerError> {
         let entry = |name: &String| {
             let absent = || self.of_some_types.contains(name).then_some(Value::Null);
@@ -102,8 +102,8 @@ impl<'f> Fields<'f> {
     }
 }
 
-/// The order of groups, field by field. An attribute may be a number of one type and a text of another: numbers come first, and
-/// what is absent last, as in listings.
+/// The order of groups, field by field. An attribute may be a number in one type and a text in another:
+/// numbers come first, null last, as in listings.
 fn order(a: &Value, b: &Value) -> Ordering {
     let (Value::Object(a), Value::Object(b)) = (a, b) else { unreachable!("a group is an object") };
     let fields = a.iter().zip(b).map(|((_, a), (_, b))| order_of_values(a, b));

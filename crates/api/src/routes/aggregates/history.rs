@@ -1,10 +1,10 @@
-//! Groups of resources as they were over time (`use_history`): each revision of a resource counts in the group that it
-//! belonged to, for as long as it did.
+//! Groups over the history of resources (`use_history`): each revision of a resource counts in its own group,
+//! while it was current.
 //!
-//! The operations are computed on each revision's metrics between its ends. A bucket that a revision ends or begins in
-//! counts with the share of it that the revision lasts; where two revisions of a group follow each other within a bucket,
-//! their shares are added. What Gnocchi makes of several resources in one group holds here, too: of those whose part of the
-//! time begins at the same moment, the first stands for all.
+//! The operations are computed on each revision's metrics, between its start and end. A bucket that a
+//! revision covers only in part is weighted with the covered share; shares of successive revisions of a group
+//! in one bucket are added. As in Gnocchi, of several revisions in a group that start at the same time within
+//! the range, only the first counts.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -31,17 +31,17 @@ use crate::{
     routes::{prelude::*, resource},
 };
 
-/// A resource as it was in a part of the time that is asked for.
+/// A revision of a resource, clipped to the requested range.
 #[derive(Clone, Debug, PartialEq)]
 struct Revision {
     resource: Arc<Resource>,
-    /// `None`: since the first of its measures.
+    /// `None`: from its first measure.
     start: Option<Timestamp>,
-    /// `None`: until the last of its measures.
+    /// `None`: to its last measure.
     stop: Option<Timestamp>,
 }
 
-/// The revisions that have the same in the fields which resources are grouped by.
+/// The revisions with equal values in the `groupby` fields.
 #[derive(Debug)]
 struct Group {
     key: Value,
@@ -77,14 +77,14 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Resu
     if written == 0 && !asked.arguments.may_be_empty { Err(asked.no_metrics()) } else { Ok(document) }
 }
 
-/// The same as a table.
+/// [`grouped`] as a table.
 pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<TableAnswer, ApiError> {
     let groups = find(call, asked).await?;
     let mut reader = Reader::of(call, asked)?;
     let mut table = None;
     for group in &groups {
         let (mut points, _) = reader.points(group).await?;
-        // Those of a granularity are one series, whichever revision they are of.
+        // The points of a granularity are one series, across all revisions.
         points.sort_by(|a, b| {
             let width = |point: &Point| seconds(point.granularity).unwrap_or_default();
             width(b).total_cmp(&width(a)).then(a.time.cmp(&b.time))
@@ -113,7 +113,7 @@ async fn find(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Group>,
     groups(&fields, resources, &asked.arguments)
 }
 
-/// Only revisions that lie in the time that is asked for, if it has both ends.
+/// Restricts the filter to revisions within the requested range, if it has both ends.
 fn with_period(filter: Option<Filter>, arguments: &Arguments) -> Option<Filter> {
     let (Some(start), Some(stop)) = (arguments.start, arguments.stop) else { return filter };
     let compare =
@@ -133,7 +133,7 @@ fn with_period(filter: Option<Filter>, arguments: &Arguments) -> Option<Filter> 
     Some(Filter::And(period))
 }
 
-/// The revisions by group, each cut to the time that is asked for.
+/// The revisions by group, clipped to the requested range.
 fn groups(
     fields: &Fields<'_>,
     mut resources: Vec<Arc<Resource>>,
@@ -166,7 +166,7 @@ fn groups(
     Ok(groups)
 }
 
-/// The texts that groups are sorted by: Python's of the values, empty for those that are false in Python.
+/// The sort key of a group: Python's text of each value, empty for falsy values.
 fn order_of(key: &Value) -> Vec<String> {
     let Value::Object(entries) = key else { unreachable!("a group is an object") };
     let text = |(_, value): &(String, Value)| match value {
@@ -178,7 +178,7 @@ fn order_of(key: &Value) -> Vec<String> {
     entries.iter().map(text).collect()
 }
 
-/// The first revision that is listed also stands for the time before it.
+/// Clips a revision to the requested range. A resource's first revision also covers the time before it.
 fn cut(resource: Arc<Resource>, is_first: bool, arguments: &Arguments) -> Revision {
     let start = match arguments.start {
         start if is_first => start,
@@ -192,8 +192,7 @@ fn cut(resource: Arc<Resource>, is_first: bool, arguments: &Arguments) -> Revisi
     Revision { resource, start, stop }
 }
 
-/// Puts revisions in the order of their starts, and of those with the same start makes one, the first, that lasts as long as
-/// the last of them.
+/// Sorts revisions by start. Of those with the same start keeps the first, with the end of the last.
 fn join(revisions: &mut Vec<Revision>) {
     revisions.sort_by(|a, b| match (a.start, b.start) {
         (None, None) => Ordering::Equal,
@@ -210,12 +209,12 @@ fn join(revisions: &mut Vec<Revision>) {
     });
 }
 
-/// Whether it ends before it begins: it lies outside of the time that is asked for.
+/// Whether it ends before it starts: it lies outside the requested range.
 fn is_over(revision: &Revision) -> bool {
     matches!((revision.start, revision.stop), (Some(start), Some(stop)) if stop < start)
 }
 
-/// A bucket's value.
+/// The value of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
     time: Timestamp,
@@ -237,7 +236,7 @@ impl<'a> Reader<'a> {
         Ok(Reader { call, asked, names, policies: Policies::default(), total: Total::default() })
     }
 
-    /// A group's points, and the last of its revisions that has metrics.
+    /// A group's points, and its last revision with metrics.
     async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Revision>), ApiError> {
         let (mut points, mut last) = (Vec::new(), None);
         for revision in &group.revisions {
@@ -261,7 +260,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds what a revision's series were made; series that were not made one have no part in the answer.
+/// Adds the points of a revision's aggregated series; series that were not aggregated are skipped.
 fn add_points(revision: &Revision, measures: CrossMeasures, points: &mut Vec<Point>) {
     let granularity = measures.granularity;
     let (Resample::Span(span), true) = (granularity, measures.aggregated) else { return };
@@ -274,14 +273,14 @@ fn add_points(revision: &Revision, measures: CrossMeasures, points: &mut Vec<Poi
     }
 }
 
-/// The share of a bucket that a revision lasts.
+/// The share of a bucket that a revision covers.
 fn share(revision: &Revision, from: Timestamp, to: Timestamp) -> f64 {
     let start = revision.start.map_or(from, |start| start.max(from));
     let stop = revision.stop.map_or(to, |stop| stop.min(to));
     (stop.0 - start.0) as f64 / (to.0 - from.0) as f64
 }
 
-/// Makes one point of several of the same bucket that follow each other.
+/// Merges consecutive points of the same bucket.
 fn add_up(points: &mut Vec<Point>) {
     points.dedup_by(|point, kept| {
         let same = (point.time, point.granularity) == (kept.time, kept.granularity);
@@ -292,9 +291,9 @@ fn add_up(points: &mut Vec<Point>) {
     });
 }
 
-/// Appends the resource, with the part of the time that was looked at as Gnocchi tells it.
+/// Appends the resource, with the range formatted as Gnocchi does.
 fn write_reference(revision: &Revision, arguments: &Arguments, out: &mut Vec<u8>) {
-    // Times of the request are cut to seconds, those of revisions are not.
+    // Times from the request are truncated to seconds, those of revisions are not.
     let text = |time: Option<Timestamp>, asked: Option<Timestamp>| match (time, asked) {
         (Some(time), None) => Value::from(time.to_iso_micros()),
         (time, _) => time.map(Timestamp::to_iso).into(),
@@ -328,7 +327,7 @@ mod tests {
     use super::*;
     use gnudi_app::query::Query;
 
-    /// A resource from second `from` to second `to`, of a flavor.
+    /// A resource that existed from one second to another, with a flavor.
     type Lived = (&'static str, i64, Option<i64>, Option<&'static str>);
 
     fn resource(&(id, from, to, flavor): &Lived) -> Arc<Resource> {
@@ -355,11 +354,11 @@ mod tests {
         arguments.between(start.map(Timestamp::from_secs), stop.map(Timestamp::from_secs))
     }
 
-    /// A group, and its points: second, width of the bucket, value.
-    type Told = (String, Vec<(i64, i64, f64)>);
+    /// A group's key, and its points: second, width of the bucket, value.
+    type GroupPoints = (String, Vec<(i64, i64, f64)>);
 
-    /// What comes of metrics with a 10.0 in each bucket of ten minutes.
-    fn told(lived: &[Lived], start: Option<i64>, stop: Option<i64>, widths: &[i64]) -> Vec<Told> {
+    /// The points computed from metrics with the value 10.0 in each bucket of ten minutes.
+    fn points_of(lived: &[Lived], start: Option<i64>, stop: Option<i64>, widths: &[i64]) -> Vec<GroupPoints> {
         let resources = lived.iter().map(resource).collect();
         let groups =
             groups(&Fields::of_type(&["flavor".to_owned()]), resources, &arguments(start, stop)).unwrap();
@@ -375,7 +374,7 @@ mod tests {
                 columns: vec![CrossSeries { timestamps: Arc::new(timestamps), values }],
             }
         };
-        let told = groups.iter().map(|group| {
+        let computed = groups.iter().map(|group| {
             let mut points = Vec::new();
             for revision in &group.revisions {
                 for width in widths {
@@ -389,20 +388,20 @@ mod tests {
             };
             (group.key.get("flavor").unwrap().repr(), points.iter().map(point).collect())
         });
-        told.filter(|(_, points): &Told| !points.is_empty()).collect()
+        computed.filter(|(_, points): &GroupPoints| !points.is_empty()).collect()
     }
 
     fn expect(lived: &[Lived], start: Option<i64>, stop: Option<i64>, expected: &[(&str, &[(i64, f64)])]) {
-        let expected: Vec<Told> = expected
+        let expected: Vec<GroupPoints> = expected
             .iter()
             .map(|(flavor, points)| {
                 ((*flavor).to_owned(), points.iter().map(|(time, value)| (*time, 60, *value)).collect())
             })
             .collect();
-        assert_eq!(told(lived, start, stop, &[60]), expected, "{lived:?} {start:?} {stop:?}");
+        assert_eq!(points_of(lived, start, stop, &[60]), expected, "{lived:?} {start:?} {stop:?}");
     }
 
-    /// What Gnocchi's own code says to the same revisions.
+    /// Expected results are from Gnocchi's own code.
     #[test]
     fn revisions_count_for_as_long_as_they_last() {
         let (small, large) = (Some("s"), Some("l"));
@@ -427,7 +426,7 @@ mod tests {
         );
     }
 
-    /// As Gnocchi has it: `b` begins with `a` and so has no part; later it has, beside `a`.
+    /// As in Gnocchi: `b` starts with `a` and is ignored; later it counts beside `a`.
     #[test]
     fn of_resources_that_begin_together_one_counts() {
         let (small, large) = (Some("s"), Some("l"));
@@ -474,21 +473,21 @@ mod tests {
         let moved = [("a", 30, Some(90), Some("s")), ("a", 90, None, Some("l"))];
         expect(&moved, Some(100), Some(180), &[("'l'", &[(60, 10.0 * (20.0 / 60.0)), (120, 10.0)])]);
         expect(&moved, None, Some(80), &[("'s'", &[(0, 10.0), (60, 10.0 * (20.0 / 60.0))])]);
-        // Without a start resources have no common beginning.
+        // Without a start the resources do not start at the same time.
         let two = [("a", 30, None, Some("s")), ("b", 40, None, Some("s"))];
         expect(&two, None, Some(120), &[("'s'", &[(0, 10.0), (60, 10.0), (0, 10.0), (60, 10.0)])]);
     }
 
-    /// Gnocchi adds values of different granularities here.
+    /// Unlike Gnocchi, which adds values of different granularities.
     #[test]
     fn only_buckets_of_one_granularity_are_added_up() {
         let one = [("a", 0, None, Some("s"))];
         let points = vec![(0, 120, 10.0), (0, 60, 10.0), (60, 60, 10.0)];
-        assert_eq!(told(&one, Some(0), Some(120), &[120, 60]), [("'s'".to_owned(), points)]);
+        assert_eq!(points_of(&one, Some(0), Some(120), &[120, 60]), [("'s'".to_owned(), points)]);
     }
 
     #[test]
-    fn the_period_is_asked_of_the_index() {
+    fn the_period_is_part_of_the_filter() {
         let filter = Filter::Compare {
             comparison: Comparison::Equal,
             field: "flavor".to_owned(),

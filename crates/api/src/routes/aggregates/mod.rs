@@ -1,4 +1,4 @@
-//! `/v1/aggregates`: operations on the series of many metrics, which are named by their ids, or by their names within the
+//! `/v1/aggregates`: operations on the series of many metrics, referred to by id, or by name within the
 //! resources that a search finds.
 
 mod answer;

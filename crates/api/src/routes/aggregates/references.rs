@@ -1,4 +1,4 @@
-//! What operations refer to: metrics with one of their aggregations, and where in the answer their points stand.
+//! The series that operations refer to: metrics with an aggregation, and their place in the response.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,18 +12,18 @@ use gnudi_series::{
 use super::Arguments;
 use crate::routes::prelude::*;
 
-/// A metric and one of its aggregations.
+/// A metric and an aggregation.
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
     pub metric: Arc<Metric>,
-    /// Whose metric it is, where it was found as a resource's.
+    /// The metric's resource, if it was found through it.
     pub resource: Option<Arc<Resource>>,
-    /// What the operations call it.
+    /// Its name in the operations.
     pub name: MetricName,
 }
 
 impl Reference {
-    /// The keys in the answer under which its points stand.
+    /// The path of keys to its points in the response.
     pub fn path(&self) -> Vec<String> {
         let metric = match &self.resource {
             None => return vec![self.metric.id.to_string(), self.name.aggregation.clone()],
@@ -33,7 +33,7 @@ impl Reference {
         resource.chain([metric, self.name.aggregation.clone()]).collect()
     }
 
-    /// What error texts call it.
+    /// Its name in error texts.
     fn shown_name(&self) -> String {
         match (&self.resource, &self.metric.name) {
             (Some(_), Some(name)) => name.to_string(),
@@ -42,21 +42,21 @@ impl Reference {
     }
 }
 
-/// Names with wildcards of a request: each is compared with the name of each metric.
+/// The maximum number of names with wildcards: each is matched against each metric.
 const PATTERNS_MAX: usize = 100;
-/// Bytes of such a name. Names of metrics have 255 characters at most.
+/// The maximum length of a pattern. Names of metrics have at most 255 characters.
 const PATTERN_BYTES_MAX: usize = 4_096;
 
-/// Names that the index is asked for; of more it gives all metrics.
+/// Up to this many names are passed to the index; beyond, it returns all metrics.
 const LOOKED_FOR_MAX: usize = 16;
 
-/// The names in operations, to be looked for among the metrics of many resources.
+/// The names in operations, for matching with the metrics of many resources.
 #[derive(Debug)]
 pub(super) struct Names<'n> {
     all: Vec<&'n MetricName>,
-    /// Where in `all` each name is that stands for itself.
+    /// The indexes in `all` of names without wildcards.
     exact: HashMap<&'n str, Vec<usize>>,
-    /// Where in `all` the others are.
+    /// Names with wildcards, with their index in `all`.
     patterns: Vec<(usize, Pattern)>,
 }
 
@@ -81,13 +81,13 @@ impl<'n> Names<'n> {
         Ok(names)
     }
 
-    /// The names of the metrics, where each is told by its name and they are few.
+    /// The names to query the index for; `None` if there are wildcards or too many names.
     pub fn to_look_for(&self) -> Option<Vec<String>> {
-        let are_told = self.patterns.is_empty() && self.exact.len() <= LOOKED_FOR_MAX;
-        are_told.then(|| self.exact.keys().copied().map(str::to_owned).collect())
+        let are_exact = self.patterns.is_empty() && self.exact.len() <= LOOKED_FOR_MAX;
+        are_exact.then(|| self.exact.keys().copied().map(str::to_owned).collect())
     }
 
-    /// The metrics of a resource that the names match, name by name.
+    /// The metrics of a resource that match, in order of the names.
     fn references<'a>(&'a self, resource: &'a Arc<Resource>) -> impl Iterator<Item = Reference> + 'a {
         let mut found: Vec<(usize, usize)> = Vec::new();
         for (place, metric) in resource.metrics.iter().enumerate() {
@@ -109,7 +109,7 @@ fn too_large(detail: String) -> ApiError {
     ApiError::bad_request(Value::cause_and_reason("Invalid operations", "Operations are too large", detail))
 }
 
-/// The metrics of resources that the names match, resource by resource; refused where they are too many.
+/// The metrics that match, resource by resource; refuses (413) too many.
 pub(super) fn of_resources(
     call: &Call<'_>,
     resources: &[Arc<Resource>],
@@ -134,10 +134,10 @@ pub(crate) fn check_count(call: &Call<'_>, count: usize) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Nodes of operations that a request evaluates, for all of its groups: so many for each of 200,000 take seconds.
+/// The maximum of operation nodes times groups in a request: this many take seconds.
 const NODES_EVALUATED_MAX: usize = 20_000_000;
 
-/// Refuses (413) operations that are too large for so many groups.
+/// Refuses (413) operations that are too large for this number of groups.
 pub(super) fn check_groups(operations: &Operation, groups: usize) -> Result<(), ApiError> {
     if groups.saturating_mul(operations.nodes()) > NODES_EVALUATED_MAX {
         return Err(ApiError::too_large(format!(
@@ -147,7 +147,7 @@ pub(super) fn check_groups(operations: &Operation, groups: usize) -> Result<(), 
     Ok(())
 }
 
-/// The archive policies of metrics, each looked up once.
+/// A cache of the metrics' archive policies.
 #[derive(Default)]
 pub(crate) struct Policies(HashMap<Text, Arc<ArchivePolicy>>);
 
@@ -163,7 +163,7 @@ impl Policies {
     }
 }
 
-/// Computes the operations on the references' series.
+/// Computes the operations.
 pub(super) async fn measures(
     call: &Call<'_>,
     policies: &mut Policies,
@@ -175,7 +175,7 @@ pub(super) async fn measures(
     Ok(call.app.engine().cross_measures(query).await?)
 }
 
-/// The query for the operations on the references' series.
+/// The engine's query for the operations.
 pub(super) async fn query(
     call: &Call<'_>,
     policies: &mut Policies,
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Comparing each with each would take 10^10 steps.
+    /// A nested loop would take 10^10 steps.
     #[test]
     fn many_names_and_many_metrics_cost_their_sum() {
         let names: Vec<String> = (0..100_000).map(|number| format!("n{number}")).collect();

@@ -1,5 +1,5 @@
-//! What the operations come to, as a table: the points of each series with the keys that it has in the JSON answer, and with what the
-//! resources of its group have in common.
+//! The results of operations as a table: the points of each series, with its keys in the JSON response and
+//! the values of its group's fields.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::arrow::series::{Form, SeriesAnswer, seconds};
 const METRIC_KEYS: [&str; 2] = ["metric_id", "aggregation"];
 const RESOURCE_KEYS: [&str; 3] = ["resource_id", "metric", "aggregation"];
 
-/// Before the name of a field that resources are grouped by.
+/// The prefix of `groupby` columns.
 const GROUP_PREFIX: &str = "group_";
 
-/// What tells a table's series apart.
+/// The key columns of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keys {
-    /// There is one, or one of each group.
+    /// None: there is one series, or one per group.
     None,
     Metric,
     Resource,
 }
 
 impl Keys {
-    /// The keys of what the operations came to.
+    /// The key columns for the results.
     pub fn of(references: &[Reference], measures: &[CrossMeasures]) -> Self {
-        // The operations are the same at every granularity.
+        // The operations are the same for all granularities, so the first one decides.
         match references.first() {
             _ if measures.first().is_none_or(|first| first.aggregated) => Keys::None,
             Some(Reference { resource: Some(_), .. }) => Keys::Resource,
@@ -46,18 +46,18 @@ impl Keys {
     }
 }
 
-/// A table that is being put together, group by group or of all at once.
+/// A table that is being built, group by group or at once.
 pub(super) struct TableAnswer(SeriesAnswer);
 
 impl TableAnswer {
-    /// `fields` are those that resources are grouped by.
+    /// `fields` are the `groupby` fields.
     pub fn new(app: &App, fields: &[String], keys: Keys) -> Self {
         let fields = fields.iter().map(|field| format!("{GROUP_PREFIX}{field}"));
         let keys = keys.names().iter().map(|name| (*name).to_owned());
         TableAnswer(SeriesAnswer::new(&app.answers, fields.chain(keys)))
     }
 
-    /// Appends the series of a group; `group` is what its resources have in common, an object, or null.
+    /// Appends the series of a group; `group` has the values of its fields, as an object, or null.
     ///
     /// # Errors
     /// Those of [`SeriesAnswer::push`].
@@ -81,7 +81,7 @@ impl TableAnswer {
         Ok(())
     }
 
-    /// Appends the one series of a group.
+    /// Appends a group's only series.
     pub fn push_one(
         &mut self,
         group: &Value,
@@ -101,7 +101,7 @@ impl TableAnswer {
     }
 }
 
-/// What a group has in each of its fields.
+/// The values of a group's fields.
 fn texts(group: &Value) -> Vec<Option<String>> {
     let Value::Object(entries) = group else { return Vec::new() };
     let text = |(_, value): &(String, Value)| match value {

@@ -1,4 +1,4 @@
-//! One aggregation of several metrics, aggregated again across them.
+//! One aggregation of several metrics, re-aggregated across them.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::{
     },
 };
 
-/// What is asked of the metrics.
+/// The query's arguments.
 pub(super) struct AcrossQuery<'q> {
     query: &'q Query,
     arguments: Arguments,
     aggregation: String,
-    /// As `aggregation`, where nothing else is asked for.
+    /// Defaults to `aggregation`.
     reaggregation: String,
 }
 
@@ -47,21 +47,21 @@ impl<'q> AcrossQuery<'q> {
 /// A metric with its policy.
 type Known = (Arc<Metric>, Arc<ArchivePolicy>);
 
-/// What to read for an answer.
+/// What to read for a response.
 pub(super) enum Reading {
     Nothing,
-    /// Of one metric, as it is stored.
+    /// One metric's aggregates, as stored.
     Stored {
         metric: MetricId,
         policy: Arc<ArchivePolicy>,
         query: MeasuresQuery,
     },
-    /// Of several, made one series.
+    /// Several metrics, aggregated to one series.
     Across(CrossMeasuresQuery),
 }
 
 impl Reading {
-    /// How many series it reads.
+    /// The number of series that it reads.
     pub fn series(&self) -> usize {
         match self {
             Reading::Nothing => 0,
@@ -88,7 +88,7 @@ impl Reading {
     }
 }
 
-/// What is to be read of the metrics, once the caller may.
+/// Checks access to the metrics, and decides what to read.
 pub(super) async fn reading(
     call: &Call<'_>,
     asked: &AcrossQuery<'_>,
@@ -139,7 +139,7 @@ fn check_common_granularity(known: &[Known], aggregation: &str) -> Result<(), Ap
     Err(CrossError::unaggregable(&names, "No granularity match").into())
 }
 
-/// What operations and error texts call a metric's aggregation.
+/// The name of a metric's aggregation in operations and error texts.
 fn name_of(metric: &Metric, aggregation: &str) -> MetricName {
     MetricName { name: metric.id.to_string(), aggregation: aggregation.to_owned() }
 }
@@ -152,12 +152,12 @@ fn no_aggregation(metric: &Metric, aggregation: &str, granularity: Timespan) -> 
     ))
 }
 
-/// The method, if the policy keeps it.
+/// The method, if the policy has it.
 fn method_of(aggregation: &str, policy: &ArchivePolicy) -> Option<AggregationMethod> {
     aggregation.parse().ok().filter(|method| policy.aggregation_methods.contains(method))
 }
 
-/// One metric.
+/// Reads one metric.
 fn stored(
     asked: &AcrossQuery<'_>,
     metric: &Metric,
@@ -176,7 +176,7 @@ fn stored(
     Ok(Reading::Stored { metric: metric.id, policy: policy.clone(), query })
 }
 
-/// Several metrics, made one series.
+/// Reads several metrics as one series.
 fn across(asked: &AcrossQuery<'_>, known: &[Known], resample: Option<Resample>) -> Result<Reading, ApiError> {
     for (metric, policy) in known {
         if method_of(&asked.aggregation, policy).is_none() {
@@ -208,7 +208,7 @@ fn across(asked: &AcrossQuery<'_>, known: &[Known], resample: Option<Resample>) 
     Ok(Reading::Across(query))
 }
 
-/// What `/v1/aggregates` would be asked: aggregate all, which are resampled before if that is wanted.
+/// The equivalent operations for `/v1/aggregates`: aggregate all, after an optional resampling.
 fn operations(
     asked: &AcrossQuery<'_>,
     references: &[CrossReference],

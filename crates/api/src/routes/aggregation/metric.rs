@@ -1,4 +1,4 @@
-//! `/v1/aggregation/metric`: metrics by their ids, in the query (`GET`) or in the body (`POST`).
+//! `/v1/aggregation/metric`: metrics by id, in the query string (`GET`) or the body (`POST`).
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,4 +1,5 @@
-//! `/v1/aggregation`, which `/v1/aggregates` succeeds: one aggregation of many metrics, aggregated across them.
+//! `/v1/aggregation`, superseded by `/v1/aggregates`: one aggregation of many metrics, re-aggregated across
+//! them.
 
 mod across;
 mod metric;

@@ -1,7 +1,7 @@
-//! `POST /v1/aggregation/resource/{type}/metric/{name}`: the metrics of that name of all resources that a search finds, or of
-//! groups of them.
+//! `POST /v1/aggregation/resource/{type}/metric/{name}`: the metrics of one name, of all resources that a
+//! search finds, or of groups of them.
 //!
-//! Gnocchi looks at the first `max_limit` resources only; here all count.
+//! Gnocchi reads only the first `max_limit` resources; here all are read.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     Ok(reply::ok(groups.into_body()))
 }
 
-/// The metrics of resources that have the same in the fields they are grouped by.
+/// The metrics of the resources with equal values in the `groupby` fields.
 struct MetricsGroup {
     key: Value,
     reading: Reading,
@@ -75,7 +75,7 @@ impl GroupPart for MetricsGroup {
     }
 }
 
-/// The metrics of the path's name, of those resources that have one.
+/// The metrics with the path's name, of those resources that have one.
 fn metrics(call: &Call<'_>, resources: &[Arc<Resource>]) -> Vec<Arc<Metric>> {
     let name = call.parameter("name");
     resources.iter().filter_map(|resource| resource.metric(name).cloned()).collect()

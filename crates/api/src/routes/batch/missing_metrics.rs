@@ -1,4 +1,4 @@
-//! Metrics of resources that are made because measures arrive for them.
+//! Creates missing metrics of resources when measures arrive for them.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// The refusal of names that no metric has.
+/// The error for unknown metrics.
 pub fn unknown(named: &Named<'_>, found: &[Option<Arc<Metric>>]) -> ApiError {
     let missing = named.metrics.iter().zip(found).filter(|(_, found)| found.is_none());
     let mut names: Vec<String> = missing
@@ -28,12 +28,12 @@ pub fn unknown(named: &Named<'_>, found: &[Option<Arc<Metric>>]) -> ApiError {
     ApiError::bad_request(format!("Unknown metrics: {}", names.join(", ")))
 }
 
-/// Makes the metrics that were not found; all metrics, one for each name. Changes nothing before it has seen that all of them
-/// may be made.
+/// Creates the missing metrics; returns all metrics, one per name. Changes nothing before all checks have
+/// passed.
 ///
 /// # Errors
-/// 400 where a name is none, has no archive policy or belongs to no resource; 403 where the caller may not post to one of
-/// the others.
+/// 400 for an invalid name, a metric without an archive policy, or an unknown resource; 403 if the caller may
+/// not post to one of the existing metrics.
 pub async fn create(
     call: &Call<'_>,
     named: &Named<'_>,
@@ -62,7 +62,7 @@ pub async fn create(
     if !gone.is_empty() {
         return Err(unknown_resources(named.resources.iter().filter(|resource| gone.contains(&resource.id))));
     }
-    // Another request has made these just now.
+    // A concurrent request has created these.
     let keys: Vec<(Uuid, &str)> = again.iter().map(|index| key(named, *index)).collect();
     for (index, metric) in again.into_iter().zip(indexer.named_metrics(&keys).await?) {
         found[index] = metric;
@@ -78,8 +78,8 @@ fn key<'n>(named: &'n Named<'_>, index: usize) -> (Uuid, &'n str) {
     (named.resources[metric.resource].id, &metric.name)
 }
 
-/// What the missing metrics are to be. Asks in the order of the body, and of a resource that there is not for the first one
-/// only, as Gnocchi does.
+/// The definitions of the missing metrics. As in Gnocchi, checks in body order, and of an unknown resource
+/// only the first metric.
 async fn definitions(
     call: &Call<'_>,
     named: &Named<'_>,
@@ -113,7 +113,7 @@ async fn definitions(
         });
     }
     if unknown.is_empty() {
-        // Gnocchi lets everybody add metrics to everybody's resources here, though nowhere else.
+        // Stricter than Gnocchi, where anybody may add metrics to any resource here, and only here.
         known
             .values()
             .try_for_each(|resource| call.enforce(Rule::UpdateResource, Target::Resource(resource)))?;
@@ -122,7 +122,7 @@ async fn definitions(
     Err(unknown_resources(unknown.into_iter().map(|resource| &named.resources[resource])))
 }
 
-/// Those resources with missing metrics that there are.
+/// The existing resources with missing metrics.
 async fn known_resources(
     call: &Call<'_>,
     named: &Named<'_>,
@@ -141,7 +141,7 @@ async fn definition_of(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<Defi
     definition::complete(call, given).await
 }
 
-/// Refuses (400) an archive policy that there is not; `known` are those that are known already.
+/// Refuses (400) an unknown archive policy; `known` caches existing ones.
 async fn check_policy(call: &Call<'_>, name: &str, known: &mut HashSet<String>) -> Result<(), ApiError> {
     let indexer = call.app.engine().indexer();
     if known.contains(name) || indexer.cached_policy(name).is_some() {
@@ -155,7 +155,7 @@ async fn check_policy(call: &Call<'_>, name: &str, known: &mut HashSet<String>) 
     Ok(())
 }
 
-/// The refusal of resources that there are not; Ceilometer makes them, and tries again.
+/// The error for unknown resources; Ceilometer creates them and retries.
 fn unknown_resources<'n>(resources: impl Iterator<Item = &'n NamedResource<'n>>) -> ApiError {
     let resource = |resource: &NamedResource<'_>| {
         Value::object([

@@ -14,7 +14,7 @@ use gnudi_series::points;
 use super::prelude::*;
 use crate::{arrow, measures};
 
-/// Appends the measures that were parsed, a range of `read` for each metric, and returns the buffer `read` to its pool.
+/// Appends the parsed measures (`read`, one range per metric), and returns the buffer to its pool.
 async fn append(
     call: &Call<'_>,
     read: Vec<Measure>,
@@ -32,7 +32,7 @@ async fn append(
     Ok(reply::accepted())
 }
 
-/// `POST /v1/batch/metrics/measures`: takes measures of several metrics: all of them, or none.
+/// `POST /v1/batch/metrics/measures`: stores measures of several metrics, all or none.
 pub async fn post_metrics_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let is_arrow = arrow::is_sent(call.parts);
     let input = if is_arrow { body.read().await? } else { request::json_bytes(call.parts, body).await? };

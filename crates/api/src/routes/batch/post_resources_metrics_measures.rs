@@ -12,8 +12,8 @@ use crate::{
     routes::prelude::*,
 };
 
-/// Takes measures of metrics by their resources and names: all of them, or none. With `create_metrics`, metrics that are
-/// missing are made, once nothing is left that could refuse the request.
+/// Stores measures by resource and metric name, all or none. With `create_metrics`, creates missing metrics
+/// after all checks have passed.
 pub async fn post_resources_metrics_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let is_arrow = arrow::is_sent(call.parts);
     let input = if is_arrow { body.read().await? } else { request::json_bytes(call.parts, body).await? };
@@ -49,7 +49,7 @@ pub async fn post_resources_metrics_measures(call: &Call<'_>, body: &mut Request
     append(call, read, parts).await
 }
 
-/// The metrics, one for each name, where there are such.
+/// The existing metrics, one entry per name.
 async fn find(call: &Call<'_>, named: &Named<'_>) -> Result<Vec<Option<Arc<Metric>>>, ApiError> {
     let indexer = call.app.engine().indexer();
     let key = |index: usize| {

@@ -13,7 +13,7 @@ use crate::{
     routes::prelude::*,
 };
 
-/// A flame graph of the next seconds, once they have passed.
+/// A flame graph of the next seconds.
 pub async fn flamegraph(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let asked = options(&call.query())?;
     let own = call.app.options();
@@ -33,7 +33,7 @@ fn options(query: &Query) -> Result<ProfileOptions, ApiError> {
     })
 }
 
-/// An argument that is a whole number from 1 on.
+/// An optional integer argument from 1 to `max`.
 fn whole(query: &Query, name: &str, max: u16) -> Result<Option<u16>, ApiError> {
     let wrong = || ApiError::argument(name, &format!("Must be a whole number from 1 to {max}"));
     let Some(text) = query.single(name, wrong)? else { return Ok(None) };

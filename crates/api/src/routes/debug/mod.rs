@@ -1,4 +1,4 @@
-//! `/debug/...`: what the server tells about itself to whoever runs it.
+//! `/debug/...`: diagnostics for operators.
 
 mod flamegraph;
 
@@ -6,8 +6,8 @@ pub use flamegraph::flamegraph;
 
 use super::prelude::*;
 
-/// `GET /debug/cluster`: processes, sacks with their owners, and the backlog: what `gnudi status` prints. `metrics=true` has the
-/// metrics counted, too.
+/// `GET /debug/cluster`: processes, sacks with their owners, and the backlog, as printed by `gnudi status`.
+/// `metrics=true` also counts metrics.
 pub async fn cluster(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let engine = call.app.engine();
     let status = if call.query().flag("metrics", false)? {

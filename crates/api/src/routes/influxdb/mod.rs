@@ -1,4 +1,4 @@
-//! `/v1/influxdb`: what clients of InfluxDB 1 call to write. A database is a resource type, a tag names the resource.
+//! `/v1/influxdb`: InfluxDB 1's write API. A database is a resource type; a tag holds the resource's id.
 
 mod query;
 mod write;
@@ -12,7 +12,7 @@ use super::{prelude::*, root::GNOCCHI_VERSION};
 
 const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
 
-/// `GET /v1/influxdb/ping`: 204: the server is there.
+/// `GET /v1/influxdb/ping`: 204.
 pub async fn ping(_: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(reply::with_header(reply::no_content(), VERSION, &format!("Gnocchi {GNOCCHI_VERSION}")))
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/influxdb/query`: `CREATE DATABASE` makes a resource type; there are no other queries.
+//! `POST /v1/influxdb/query`: supports only `CREATE DATABASE`, which creates a resource type.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use hyper::StatusCode;
 
 use crate::{influxdb::query::database_to_create, routes::prelude::*};
 
-/// 204 where the type exists from now on; 501 for any other query. The query is an argument, or in a form.
+/// 204 if the type now exists; 501 for any other query. The query is an argument or in a form body.
 pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let several = || ApiError::argument("q", "Must be given once");
     let arguments = call.query();
@@ -18,7 +18,7 @@ pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     if query.is_none() && !is_form {
         return Ok(reply::no_content());
     }
-    // Nothing is read for somebody who does not say who they are.
+    // Authenticate before reading the body.
     let caller = call.app.options().auth_mode.caller(call.parts, call.app.now()).await?;
     if is_form {
         let form = body.read_small().await?;

@@ -19,18 +19,18 @@ use crate::{
     routes::prelude::*,
 };
 
-/// The resource type where the request names no database.
+/// The default database: the resource type.
 const DEFAULT_DATABASE: &str = "influxdb";
 
-/// The tag that names a line's resource, unless the header says otherwise.
+/// The default tag that holds a line's resource id.
 const DEFAULT_TAG: &str = "host";
 const TAG_HEADER: &str = "x-gnocchi-influxdb-tag-resource-id";
 
-/// Bytes of all metrics' names of a request, each of which repeats its line's tags: more than the longest names that can be
-/// stored have in as many measures as a request may hold.
+/// The maximum total length of a request's metric names, which repeat their line's tags: more than as many
+/// measures as a request may hold need with the longest names that can be stored.
 const NAME_BYTES_MAX: usize = 128 << 20;
 
-/// Takes lines: all of them, or none. A field is a metric of the resource that the tag names, called
+/// Stores all lines or none. A field is a metric of the tag's resource, named
 /// `measurement.field@tag=value,...` with the other tags by name.
 pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let arguments = call.query();
@@ -64,7 +64,7 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     Ok(reply::no_content())
 }
 
-/// Whether the body is compressed, as telegraf's is unless told otherwise.
+/// Whether the body is compressed, as it is by telegraf's default.
 fn is_compressed(call: &Call<'_>) -> Result<bool, ApiError> {
     let encoding = call.parts.headers.get(CONTENT_ENCODING).map_or(&b""[..], |header| header.as_bytes());
     match encoding.to_ascii_lowercase().as_slice() {
@@ -74,8 +74,8 @@ fn is_compressed(call: &Call<'_>) -> Result<bool, ApiError> {
     }
 }
 
-/// What a compressed body says. How long that takes shows only in what comes out: a little of it is tried first. What is inflated
-/// is read in the same turn, so that no more bodies are held inflated than are worked on.
+/// Decompresses and parses a body. The output's size is unknown, so a short prefix decides whether this is
+/// long work. Parsing is part of the same work item, so that decompressed bodies do not queue up in memory.
 async fn inflated_parcels(
     reading: &Reading<'_>,
     compressed: &[u8],
@@ -90,11 +90,11 @@ async fn inflated_parcels(
     }
 }
 
-/// How the lines of a request are read.
+/// How a request's lines are parsed.
 struct Reading<'a> {
     tag: &'a str,
     precision: Precision,
-    /// The time of lines that have none.
+    /// The timestamp of lines without one.
     now: Timestamp,
     creator: &'a str,
     measures_max: usize,
@@ -146,7 +146,7 @@ impl Reading<'_> {
         }
         for (field, value) in &line.fields {
             let FieldValue::Number(value) = *value else { continue };
-            // No metric's name may hold a slash.
+            // Names of metrics may not contain slashes.
             let name = format!("{}.{field}{tags}", line.measurement).replace('/', "_");
             let parcel = parcels.resource(resource, self.creator, BTreeMap::new);
             parcel.metric(shortened(name)).push(Measure { timestamp, value });

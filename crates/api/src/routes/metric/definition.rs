@@ -1,4 +1,4 @@
-//! What a request says about a metric that is to be made, alone or as one of a resource.
+//! Definitions of new metrics in requests, alone or within a resource.
 
 use gnudi_app::{
     resource_id,
@@ -16,25 +16,25 @@ use crate::routes::{
 
 const UNIT_CHARACTERS_MAX: usize = 31;
 
-/// What a request gives.
+/// A parsed definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricFields {
     archive_policy_name: Option<String>,
-    /// In place of a policy's name.
+    /// Instead of a policy's name.
     archive_policy: Option<PolicyFields>,
     resource_id: Option<Uuid>,
     name: Option<String>,
     unit: Option<String>,
 }
 
-/// A metric of a resource: one that there is, or one to make.
+/// A resource's metric: an existing one, or a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenNamed {
     Attach(MetricId),
     Create(MetricFields),
 }
 
-/// What is known about a metric once the rules have been asked and its resource has been found.
+/// A definition after all checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     pub archive_policy_name: String,
@@ -43,7 +43,7 @@ pub struct Definition {
     pub unit: Option<String>,
 }
 
-/// The definition in a document. Where `name` is given, it stands for whatever name the document has.
+/// Parses a definition. `name`, if given, overrides the document's name.
 pub fn check(body: &Value, creator: &str, name: Option<&str>) -> Checked<MetricFields> {
     let mut given = MetricFields { name: name.map(str::to_owned), ..MetricFields::default() };
     for (key, value) in entries(body)? {
@@ -64,13 +64,13 @@ pub fn check(body: &Value, creator: &str, name: Option<&str>) -> Checked<MetricF
     Ok(given)
 }
 
-/// The policy that a change of a metric names, or the definition that it gives.
+/// A metric's new policy: by name, or as a definition.
 pub enum GivenPolicy {
     Name(String),
     Definition(PolicyFields),
 }
 
-/// What `PATCH` takes: another policy.
+/// Parses the body of `PATCH`: another policy.
 pub fn check_change(body: &Value) -> Checked<GivenPolicy> {
     let mut given = None;
     for (key, value) in entries(body)? {
@@ -87,7 +87,7 @@ pub fn check_change(body: &Value) -> Checked<GivenPolicy> {
     required(given, "archive_policy_name")
 }
 
-/// The metrics of a resource in a document, by name.
+/// Parses the metrics of a resource, by name.
 pub fn check_named(body: &Value, creator: &str) -> Checked<Vec<(String, GivenNamed)>> {
     let metric = |(name, value): &(String, Value)| {
         let checked = match value {
@@ -102,9 +102,13 @@ pub fn check_named(body: &Value, creator: &str) -> Checked<Vec<(String, GivenNam
     entries(body)?.iter().map(metric).collect()
 }
 
-/// The fault that Gnocchi tells of a refused document about a resource: that of a metric which is sound by itself, but whose name
-/// has a slash or is matched by no rule, comes before any other.
-pub async fn told_first(call: &Call<'_>, metrics: Option<&Value>, fault: impl Into<ApiError>) -> ApiError {
+/// The error that Gnocchi reports first for an invalid document about a resource: a slash in the name of a
+/// valid metric, or a name without a matching rule, comes before any other.
+pub async fn first_reported_fault(
+    call: &Call<'_>,
+    metrics: Option<&Value>,
+    fault: impl Into<ApiError>,
+) -> ApiError {
     let Some(Value::Object(metrics)) = metrics else { return fault.into() };
     for (name, value) in metrics {
         let Ok(given) = check(value, &call.caller.user, Some(name)) else { continue };
@@ -125,11 +129,11 @@ fn slash_refused() -> ApiError {
     ApiError::bad_request("'/' is not supported in metric name")
 }
 
-/// Asks the rules for an archive policy where none is given, and for the resource where one is.
+/// Chooses the archive policy if none is given, and looks up the resource if one is.
 ///
 /// # Errors
-/// 400 where the name is none or no rule matches it, 404 where the resource is missing, 403 where the caller may not change
-/// it.
+/// 400 for an invalid name or one without a matching rule, 404 for an unknown resource, 403 if the caller may
+/// not change it.
 pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<Definition, ApiError> {
     if given.name.as_ref().is_some_and(|name| name.contains('/')) {
         return Err(slash_refused());
@@ -172,7 +176,7 @@ pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<Definition
 /// [`complete`] for all metrics of a resource.
 ///
 /// # Errors
-/// Those of [`complete`], and 413 where there are too many.
+/// Those of [`complete`], and 413 for too many metrics.
 pub async fn complete_named(
     call: &Call<'_>,
     given: Vec<(String, GivenNamed)>,
@@ -203,8 +207,8 @@ pub async fn complete_named(
     Ok(changes)
 }
 
-/// Refuses (403) a metric that the caller may not write to: who attaches it to a resource may read it from then on, and delete
-/// it. Gnocchi lets everybody attach everybody's metrics.
+/// Refuses (403) a metric that the caller may not write to: attaching it to an own resource gives the right
+/// to read and delete it. In Gnocchi anybody may attach any metric.
 async fn check_attached(call: &Call<'_>, id: MetricId) -> Result<(), ApiError> {
     let found = call.app.engine().indexer().metrics(&[id]).await?;
     call.enforce_all(Rule::PostMeasures, found.iter().flatten()).await

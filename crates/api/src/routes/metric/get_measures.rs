@@ -23,16 +23,16 @@ use crate::{
     routes::prelude::*,
 };
 
-/// Answers up to this many rows in one piece, with their length; longer ones in pieces, as they are read.
+/// Up to this many rows a response is one piece, with Content-Length.
 const WHOLE_ROWS_MAX: usize = 4_000;
 
-/// Asks for raw points instead of an aggregation method.
+/// Requests raw points instead of an aggregation method.
 const RAW: &str = "raw";
 
-/// About the longest row.
+/// An estimate of the longest row.
 const ROW_BYTES: usize = 64;
 
-/// What a query asks for, before the metric's policy is known to have it.
+/// The arguments, before they are checked against the metric's policy.
 struct Wanted<'q> {
     start: Option<Timestamp>,
     stop: Option<Timestamp>,
@@ -80,7 +80,7 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(reply::ok(body_of(call, columns)?))
 }
 
-/// The points as they came, with a granularity of 0; there is nothing to choose among but their time.
+/// The raw points, with a granularity of 0; only their range can be chosen.
 async fn get_raw_points(
     call: &Call<'_>,
     policy: &ArchivePolicy,
@@ -110,7 +110,7 @@ fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody, ApiError>
     let mut rows = Rows::new(columns);
     let count = rows.len();
     if count > WHOLE_ROWS_MAX {
-        // They are held until the client has read them.
+        // The points are held in memory until the client has read them.
         let mut document = Document::new(&call.app.answers);
         document.append_rows(rows)?;
         return Ok(document.into_body());
@@ -136,14 +136,14 @@ fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {
     })
 }
 
-/// A time among the arguments.
+/// A time argument.
 pub(super) fn time(query: &Query, name: &str, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
     let refuse = || ApiError::argument(name, "Must be a datetime or a timestamp");
     let text = query.single(name, refuse)?;
     text.map(|text| python::timestamp(text, now).map_err(|_| refuse())).transpose()
 }
 
-/// What points are to be aggregated to again; only of a granularity that is named.
+/// What to resample to; requires a granularity.
 pub(crate) fn resample(
     query: &Query,
     granularity: Option<&Argument<'_>>,
@@ -171,7 +171,7 @@ fn timespan(argument: &Argument<'_>) -> Result<Timespan, &'static str> {
     }
 }
 
-/// The policy's aggregations that are asked for, the coarsest first.
+/// The requested aggregations of the policy, coarsest first.
 fn aggregations(
     call: &Call<'_>,
     policy: &ArchivePolicy,

@@ -19,7 +19,7 @@ use crate::{
     routes::prelude::*,
 };
 
-/// Shows what belongs to the caller's project; every metric where callers have no projects, as in Gnocchi.
+/// Lists the metrics of the caller's project; for callers without projects all metrics, as in Gnocchi.
 pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let mut filter = filter(&query)
@@ -34,7 +34,7 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
         (super::list_answer(call, &metrics).await?, next)
     } else {
         if let Some(figure) = asked.show.any().filter(|_| arrow::is_wanted(call.parts)) {
-            return Err(ApiError::argument(figure.name(), "Tables do not have it"));
+            return Err(ApiError::argument(figure.name(), "Tables do not support this argument"));
         }
         call.reads_what_it_lists()?;
         let (found, next) = measured::list(call, filter, &pagination, &asked).await?;
@@ -51,7 +51,7 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(reply::with_header(response, LINK, &link))
 }
 
-/// The shown metrics, each with the figures that are asked for.
+/// Adds the requested figures to the metrics.
 fn with_figures(mut shown: Value, asked: &LastMeasures, measured: &[Measured]) -> Value {
     if let Value::Array(metrics) = &mut shown {
         for (metric, measured) in metrics.iter_mut().zip(measured) {
@@ -75,7 +75,7 @@ fn filter(query: &Query) -> Checked<MetricFilter> {
             "project_id" => project = Some(value?),
             "creator" => filter.creator = Some(value?),
             "name" => filter.name = Some(value?),
-            // Of gnudi alone: what the page searches by.
+            // An extension, used by the web page's search.
             "name_like" => {
                 let pattern = Pattern::read(&value?).ok_or_else(|| refuse("not a valid value"))?;
                 filter.name_like = Some(pattern);
@@ -96,7 +96,7 @@ fn filter(query: &Query) -> Checked<MetricFilter> {
             _ => {}
         }
     }
-    // Who filters by user and project means both, as the creator joins them.
+    // Filters by user and project combine to one filter by creator.
     if user.is_some() || project.is_some() {
         filter.creator = Some(format!("{}:{}", user.unwrap_or_default(), project.unwrap_or_default()));
     }

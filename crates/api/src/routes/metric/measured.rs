@@ -1,5 +1,5 @@
-//! Lists of metrics with, by, or for the figures of their measures: `last_measure`, `late_dropped`, `sort` by either, `silent_since` of
-//! `GET /v1/metric`.
+//! Listings of metrics with figures of their measures: `last_measure`, `late_dropped`, `sort` by either, and
+//! `silent_since` of `GET /v1/metric`.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -13,12 +13,12 @@ use crate::{
     routes::prelude::*,
 };
 
-/// Metrics that are listed at once.
+/// The batch size when scanning.
 const METRICS_AT_ONCE: usize = 1_000;
 
 type Found = Vec<(Arc<Metric>, Measured)>;
 
-/// A page, and the metric that the next one begins behind, if there may be one.
+/// A page, and the marker of the next one, if there may be one.
 pub(super) async fn list(
     call: &Call<'_>,
     filter: MetricFilter,
@@ -31,7 +31,7 @@ pub(super) async fn list(
     }
 }
 
-/// Looks through the metrics in the order of the listing until the page is full, or [`SCANNED_MAX`] are looked at.
+/// Scans the metrics in listing order, until the page is full or [`SCANNED_MAX`] were scanned.
 async fn scanned(
     call: &Call<'_>,
     filter: MetricFilter,
@@ -66,7 +66,8 @@ async fn scanned(
     }
 }
 
-/// The first in an order of all of them, at most [`SORTED_MAX`]. Holds one page beside the metrics that it looks at.
+/// The first page of the sorted metrics; refuses more than [`SORTED_MAX`]. Keeps one page and one batch in
+/// memory.
 async fn sorted(
     call: &Call<'_>,
     filter: MetricFilter,
@@ -106,10 +107,10 @@ async fn sorted(
     Ok((first, next))
 }
 
-/// What a metric is sorted by: its figure, then its id.
+/// The sort key: the figure, then the id.
 type Place = (Option<i128>, MetricId);
 
-/// The metric that a page begins behind.
+/// The metric of the page's marker.
 async fn marked(call: &Call<'_>, id: MetricId) -> Result<(Arc<Metric>, Measured), ApiError> {
     let metrics = call.app.engine().indexer().metrics(&[id]).await?.into_iter().flatten().collect();
     let mut found = with_measured(call, metrics).await?;

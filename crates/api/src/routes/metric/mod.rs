@@ -24,14 +24,14 @@ use definition::GivenPolicy;
 use super::{archive_policy, prelude::*, resource};
 use crate::{arrow, last_measure, measures};
 
-/// How an answer shows a metric's resource: by its id, or in full.
+/// How a metric's resource is shown: by id, or in full.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ResourceForm<'a> {
     Id,
     Whole(Option<&'a Resource>),
 }
 
-/// A metric as the API shows it; its policy by name, or in full where it is given.
+/// A metric in a response; its policy in full if given, otherwise by name.
 pub(crate) fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: ResourceForm<'_>) -> Value {
     let (user, project) = metric.creator.split_once(':').unwrap_or((&metric.creator, ""));
     let text = |text: &Option<Text>| Value::from(text.as_ref().map(ToString::to_string));
@@ -53,7 +53,7 @@ pub(crate) fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: R
     ])
 }
 
-/// The answer that lists metrics, as JSON or as a table.
+/// A response with metrics, as JSON or as a table.
 pub(crate) async fn list_answer(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Answer {
     if arrow::is_wanted(call.parts) {
         return Ok(arrow::ok(arrow::list::metrics(metrics, arrow::compression(&call.query())?)));
@@ -61,7 +61,7 @@ pub(crate) async fn list_answer(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Ans
     Ok(reply::ok(&list_shown(call, metrics).await?))
 }
 
-/// A list of metrics, with their policies in full and their resources by id.
+/// A JSON list of metrics, with policies in full and resources by id.
 pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Result<Value, ApiError> {
     let mut policies: HashMap<&str, Option<Arc<ArchivePolicy>>> = HashMap::new();
     for metric in metrics {
@@ -122,12 +122,12 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(reply::ok(&shown))
 }
 
-/// `PATCH /v1/metric/{id}`: gives the metric another archive policy. What is stored is converted by the next pass over it, which this
-/// asks for; the answer says what becomes of each aggregation.
+/// `PATCH /v1/metric/{id}`: changes the metric's archive policy. Requests a pass that converts the stored
+/// aggregates; the response shows the conversion of each aggregation.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let text = body.read().await?;
     if text.is_empty() {
-        // As Gnocchi answers, which has no such route.
+        // As in Gnocchi, which has no such route.
         return Err(ApiError::method_not_allowed(vec!["DELETE", "GET"]));
     }
     request::expect_json(call.parts)?;
@@ -150,14 +150,14 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     Ok(reply::ok(&shown))
 }
 
-/// `DELETE /v1/metric/{id}`: the metric is gone for every reader from now on; the janitor removes its data later.
+/// `DELETE /v1/metric/{id}`: hides the metric at once; the janitor removes its data later.
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let deleted = call.app.engine().indexer().delete_metrics(&[call.metric().id]).await;
     deleted.into_iter().collect::<Result<Vec<()>, _>>()?;
     Ok(reply::no_content())
 }
 
-/// `POST /v1/metric/{id}/measures`: takes measures; 202 means that they are durable.
+/// `POST /v1/metric/{id}/measures`: stores measures; 202 means that they are durable.
 pub async fn post_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let input = request::json_bytes(call.parts, body).await?;
     let app = call.app;
@@ -177,13 +177,13 @@ pub async fn post_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answe
     Ok(reply::accepted())
 }
 
-/// `DELETE /v1/metric/{id}/measures?start=&stop=`: removes the measures of a time, and their aggregates; 202 means that the request is
-/// durable. It is carried out in its order among those that bring measures.
+/// `DELETE /v1/metric/{id}/measures?start=&stop=`: deletes the measures and aggregates of a range; 202 means
+/// that the request is durable. It is applied in order with posts of measures.
 pub async fn delete_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let (query, now) = (call.query(), call.app.now());
     let (start, stop) = (time(&query, "start", now)?, time(&query, "stop", now)?);
     if start.is_none() && stop.is_none() {
-        // As Gnocchi answers, which has no such route; and nobody removes everything by accident.
+        // As in Gnocchi, which has no such route; it also prevents deleting everything by accident.
         return Err(ApiError::not_found(""));
     }
     let span = start.unwrap_or(Timestamp::EPOCH)..stop.unwrap_or(Timestamp::MAX);
@@ -196,7 +196,7 @@ pub async fn delete_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer
     Ok(reply::accepted())
 }
 
-/// What a metric is not aggregated by.
+/// The error for a method that the metric's policy lacks.
 pub(crate) fn no_such_method(metric: &Metric, name: Value) -> ApiError {
     let detail = [("metric", metric.id.to_string().into()), ("aggregation_method", name)];
     ApiError::not_found(Value::cause(

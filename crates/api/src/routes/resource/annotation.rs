@@ -1,6 +1,7 @@
-//! `/v1/resource/{type}/{id}/annotation`: what people write about a resource, each text with the time that it is about.
+//! `/v1/resource/{type}/{id}/annotation`: texts that users attach to a resource at a point in time.
 //!
-//! An extension of Gnocchi's API. Who may read a resource may read its annotations; only the author, or an administrator, may delete one.
+//! An extension. Whoever may read a resource may read its annotations; only the author or an administrator
+//! may delete one.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::{
     routes::prelude::*,
 };
 
-/// Characters of a text.
+/// The maximum length of a text.
 const CHARACTERS_MAX: usize = 4_096;
 
 fn as_json(annotation: &Annotation) -> Value {
@@ -42,7 +43,7 @@ fn created_by(creator: &str) -> (&str, &str) {
     creator.split_once(':').unwrap_or((creator, ""))
 }
 
-/// The annotation that the path names.
+/// The annotation in the path.
 async fn find_annotation(call: &Call<'_>, resource: &Resource) -> Result<Annotation, ApiError> {
     let text = call.parameter("annotation");
     let unknown = || ApiError::not_found(format!("Annotation {text} does not exist"));
@@ -50,7 +51,7 @@ async fn find_annotation(call: &Call<'_>, resource: &Resource) -> Result<Annotat
     call.app.engine().indexer().annotation(resource.id, id).await?.ok_or_else(unknown)
 }
 
-/// `GET /v1/resource/{type}/{id}/annotation`: in the order of their times, a page at a time.
+/// `GET /v1/resource/{type}/{id}/annotation`: pages in order of time.
 pub async fn list_annotations(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let pagination = Pagination::of(&query, call.app.options().max_limit, &[])?;
@@ -113,7 +114,7 @@ fn content(value: &Value) -> Checked<String> {
     if text.is_empty() {
         return Err(Invalid::new("length of value must be at least 1"));
     }
-    // Not every program that reads them takes it.
+    // Some programs cannot read NUL.
     if text.contains('\0') {
         return Err(Invalid::new("not a valid value"));
     }
@@ -131,7 +132,7 @@ pub async fn delete_annotation(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answ
     let resource = find(call, Rule::GetAnnotation).await?;
     let Annotation { id, creator, .. } = find_annotation(call, &resource).await?;
     let (user, project) = created_by(&creator);
-    // Who wrote it, not who made the resource.
+    // The annotation's author, not the resource's creator.
     let target = [
         ("creator", Some(creator.as_str())),
         ("created_by_user_id", Some(user)),
@@ -143,7 +144,7 @@ pub async fn delete_annotation(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answ
     Ok(reply::no_content())
 }
 
-/// Those of a resource, to be shown with its history, where the request asks for them.
+/// A resource's annotations, if the request asks for them with the history.
 pub(super) async fn of_history(
     call: &Call<'_>,
     resource: &Resource,
@@ -156,7 +157,7 @@ pub(super) async fn of_history(
     Ok(Some(call.app.engine().indexer().list_annotations(&all).await?))
 }
 
-/// Revisions of a resource, each with the annotations of its time.
+/// Writes the revisions of a resource, each with the annotations of its time.
 pub(super) fn annotated_bytes(revisions: &[Arc<Resource>], annotations: &[Annotation]) -> Vec<u8> {
     let mut out = Vec::with_capacity(revisions.len() * 640 + 2);
     out.push(b'[');
@@ -178,7 +179,7 @@ fn is_within(revision: &Resource, time: Timestamp) -> bool {
 }
 
 impl Pagination {
-    /// The id behind which the page begins.
+    /// The marker as an id.
     fn id_marker(&self) -> Result<Option<Uuid>, IndexerError> {
         Ok(self.page()?.marker.map(|id| id.0))
     }

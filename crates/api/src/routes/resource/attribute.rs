@@ -1,4 +1,4 @@
-//! Values of the attributes of a resource type, checked as Gnocchi does and worded as voluptuous does.
+//! Validates attribute values as Gnocchi does, with voluptuous' error texts.
 
 use gnudi_app::{
     json::Value,
@@ -10,7 +10,7 @@ use gnudi_model::{
     python::{datetime, parse_uuid},
 };
 
-/// The value of an attribute of this kind. Times may be relative to `now`.
+/// Validates a value of this kind. Times may be relative to `now`.
 pub(crate) fn check(kind: AttributeKind, value: &Value, now: Timestamp) -> Checked<AttributeValue> {
     match kind {
         AttributeKind::String { min_length, max_length } => {
@@ -40,7 +40,7 @@ pub(crate) fn check(kind: AttributeKind, value: &Value, now: Timestamp) -> Check
     }
 }
 
-/// The words are those of the constructor of Python's `uuid.UUID`.
+/// The error texts are those of Python's `uuid.UUID`.
 fn uuid(value: &Value) -> Checked<AttributeValue> {
     let of_type = |name: &str| format!("'{name}' object has no attribute 'replace'");
     let message = match value {
@@ -58,7 +58,7 @@ fn uuid(value: &Value) -> Checked<AttributeValue> {
     Err(Invalid::new(message))
 }
 
-/// A number that a double holds, within the bounds; Python takes a truth value for one.
+/// A number within the bounds; booleans are numbers in Python.
 fn number(value: &Value, min: Option<f64>, max: Option<f64>) -> Checked<f64> {
     let number = real(value).ok_or_else(|| Invalid::new("expected Real"))?;
     if number.is_nan() {
@@ -73,7 +73,7 @@ fn number(value: &Value, min: Option<f64>, max: Option<f64>) -> Checked<f64> {
     Ok(number)
 }
 
-/// What Python calls a real number, as a double.
+/// A real number in Python's sense, as a double.
 pub(crate) fn real(value: &Value) -> Option<f64> {
     match value {
         Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
@@ -84,10 +84,10 @@ pub(crate) fn real(value: &Value) -> Option<f64> {
     }
 }
 
-/// Whole numbers up to here are shown without a point.
+/// Whole numbers up to this are shown without a point.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// A bound as it was most likely given: without a point where it is whole.
+/// A bound as it was most likely written: without a point if it is whole.
 pub(crate) fn bound(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() <= WHOLE_MAX {
         Value::Int(number as i64)

@@ -4,7 +4,7 @@ use gnudi_indexer::NewResource;
 use hyper::{StatusCode, header::LOCATION};
 
 use super::definition::{self, Writer};
-use crate::routes::metric::definition::{complete_named, told_first};
+use crate::routes::metric::definition::{complete_named, first_reported_fault};
 use crate::routes::prelude::*;
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
@@ -14,7 +14,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let checked = definition::check_new(&document, resource_type, Writer { creator, now });
     let (original_resource_id, id, given) = match checked {
         Ok(checked) => checked,
-        Err(fault) => return Err(told_first(call, document.get("metrics"), fault).await),
+        Err(fault) => return Err(first_reported_fault(call, document.get("metrics"), fault).await),
     };
     let metrics = complete_named(call, given.metrics.unwrap_or_default()).await?;
     let id_text = id.to_string();
@@ -25,7 +25,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         ("user_id", given.user_id.as_ref().and_then(Option::as_deref)),
         ("project_id", given.project_id.as_ref().and_then(Option::as_deref)),
     ];
-    // What is not given is not there, other than what is given as null.
+    // An absent field differs from null.
     let is_given = |(name, _): &&(&str, Option<&str>)| match *name {
         "user_id" => given.user_id.is_some(),
         "project_id" => given.project_id.is_some(),

@@ -1,4 +1,4 @@
-//! What a request says about a resource that is to be made or changed.
+//! Resources in requests, to create or change them.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use uuid::Uuid;
 use super::attribute;
 use crate::routes::metric::definition::{GivenNamed, check_named};
 
-/// What a request gives; each field is `None` where it is absent.
+/// The fields of a request; `None` if absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::option_option, reason = "absent, null and a text are three things")]
 pub struct ResourceFields {
-    /// The id as it was written, and what it means.
+    /// The id as written, and the resulting UUID.
     pub id: Option<(String, Uuid)>,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
@@ -27,14 +27,14 @@ pub struct ResourceFields {
     pub metrics: Option<Vec<(String, GivenNamed)>>,
 }
 
-/// Who writes, and when.
+/// The caller and the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
     pub creator: &'a str,
     pub now: Timestamp,
 }
 
-/// A new resource, with an id and all attributes that its type requires.
+/// Parses a new resource, with an id and all attributes that its type requires.
 pub fn check_new(
     body: &Value,
     of: &ResourceType,
@@ -57,7 +57,7 @@ pub fn check_new(
     Ok((text, id, given))
 }
 
-/// Changes of a resource; `None` where there are none at all.
+/// Parses changes of a resource; `None` if the body is empty.
 pub fn check_change(body: &Value, of: &ResourceType, writer: Writer<'_>) -> Checked<Option<ResourceFields>> {
     let entries = entries(body)?;
     let mut given = ResourceFields::default();
@@ -97,7 +97,7 @@ fn id(value: &Value, creator: &str) -> Checked<(String, Uuid)> {
     Ok((text, id))
 }
 
-/// A time as a resource has it.
+/// Parses a time of a resource.
 fn time(value: &Value, now: Timestamp) -> Checked<Timestamp> {
     match python::timestamps([value].into_iter(), now) {
         Ok(times) => Ok(datetime(times[0])),
@@ -105,7 +105,7 @@ fn time(value: &Value, now: Timestamp) -> Checked<Timestamp> {
     }
 }
 
-/// A user or a project.
+/// Parses a user or project.
 fn owner(value: &Value) -> Checked<Option<String>> {
     match value {
         Value::Null => Ok(None),

@@ -1,4 +1,4 @@
-//! Listings of resources: what their queries ask for, and their answers. Searches answer in the same way.
+//! Listings of resources: arguments and responses, also for searches.
 
 use gnudi_app::query::{Argument, Query};
 use gnudi_indexer::{Annotation, Filter, ResourceListing};
@@ -19,19 +19,19 @@ pub(crate) struct Listing {
     pub details: bool,
     pub history: bool,
     pagination: Pagination,
-    /// The fields that are shown; all where it is empty.
+    /// The fields to show; all if empty.
     attrs: Vec<String>,
-    /// Only resources that have been silent since.
+    /// Selects resources that have been silent since this time.
     silent_since: Option<Timestamp>,
-    /// Those of the one resource whose revisions are listed, to be shown with them.
+    /// The annotations of the resource whose history is listed, if requested.
     pub annotations: Option<Vec<Annotation>>,
 }
 
 impl Listing {
-    /// `details`, `history`, `limit`, `marker`, `sort` and `attrs` of a request's query.
+    /// Parses `details`, `history`, `limit`, `marker`, `sort` and `attrs`.
     ///
     /// # Errors
-    /// 400 where one of them does not mean what it must.
+    /// 400 for an invalid argument.
     pub fn of(call: &Call<'_>) -> Result<Self, ApiError> {
         let query = call.query();
         let attrs = match query.get("attrs") {
@@ -43,12 +43,12 @@ impl Listing {
         let pagination = Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?;
         let silent_since = last_measure::silent_since(&query, call.app.now())?;
         if history && silent_since.is_some() {
-            return Err(ApiError::argument("silent_since", "Must not be asked of former revisions"));
+            return Err(ApiError::argument("silent_since", "Cannot be combined with history"));
         }
         Ok(Listing { details, history, pagination, silent_since, attrs, annotations: None, query })
     }
 
-    /// The revisions of one resource, with all fields, whatever `history` and `attrs` say.
+    /// Arguments for one resource's history: ignores `history` and `attrs`, shows all fields.
     pub fn of_history(call: &Call<'_>) -> Result<Self, ApiError> {
         let query = call.query();
         let details = query.flag("details", false)?;
@@ -57,7 +57,7 @@ impl Listing {
         Ok(Listing { details, history: true, pagination, attrs, silent_since, annotations, query })
     }
 
-    /// The page of resources of the type that the filter takes, with a link to the next one.
+    /// The page of resources that match the filter, with a link to the next one.
     pub async fn answer(&self, call: &Call<'_>, resource_type: &str, filter: Option<Filter>) -> Answer {
         let listing = ResourceListing {
             resource_type: resource_type.to_owned(),

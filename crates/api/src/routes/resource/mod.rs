@@ -33,17 +33,17 @@ use uuid::Uuid;
 use super::{
     metric::{
         self,
-        definition::{check_named, complete_named, told_first},
+        definition::{check_named, complete_named, first_reported_fault},
     },
     prelude::*,
     search::filter_of,
 };
 use crate::conditions::{Verdict, Version};
 
-/// The resource that the path names.
+/// The resource in the path.
 ///
 /// # Errors
-/// 404 where there is none of the type, 403 where the caller may not do to it what the rule names.
+/// 404 if there is none of the type, 403 if the rule denies it.
 pub(crate) async fn find(call: &Call<'_>, rule: Rule) -> Result<Arc<Resource>, ApiError> {
     find_of(call, &call.resource_type().name, call.resource_id(), rule).await
 }
@@ -65,7 +65,7 @@ async fn find_of(
     Ok(resource)
 }
 
-/// Those of the resources that there are, whoever may see them; without attributes.
+/// The existing resources, without access checks and attributes.
 pub(crate) async fn by_ids(
     call: &Call<'_>,
     mut ids: Vec<Uuid>,
@@ -91,22 +91,21 @@ pub(crate) async fn by_ids(
     Ok(resources)
 }
 
-/// The answer that shows a resource.
+/// A response with a resource.
 fn answer(status: StatusCode, resource: &Resource) -> Response {
     let mut body = Vec::with_capacity(640);
     shown::write(resource, &[], &mut body);
     reply::json(status, body)
 }
 
-/// The answer that shows a resource and tells its version.
+/// A response with a resource and its version headers.
 fn versioned_answer(status: StatusCode, resource: &Resource) -> Response {
     let mut response = answer(status, resource);
     Version::of(resource).show(&mut response);
     response
 }
 
-/// The refusal of a body that names what there is not, or of values that a resource cannot have: the caller's fault, where
-/// the path's would be 404.
+/// The error for a body that refers to unknown objects or has invalid values: 400, not 404 as for a path.
 fn refusal(error: IndexerError) -> ApiError {
     match error {
         IndexerError::NoSuchMetric(_) | IndexerError::NoSuchArchivePolicy(_) => {
@@ -116,7 +115,7 @@ fn refusal(error: IndexerError) -> ApiError {
     }
 }
 
-/// `GET /v1/resource`: where the resources of each type are.
+/// `GET /v1/resource`: the URLs of the resources of each type.
 pub async fn types(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let base = call.links().to("/v1/resource/");
     let types = call.app.engine().indexer().resource_types().await?;
@@ -126,18 +125,19 @@ pub async fn types(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 
 /// `GET /v1/resource/{type}`
 ///
-/// Shows what belongs to the caller's project; every resource where callers have no projects, as in Gnocchi.
+/// Lists the resources of the caller's project; for callers without projects all resources, as in Gnocchi.
 pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let listing = Listing::of(call)?;
     let filter = call.seen(Rule::ListResource, &call.resource_type().name, None)?;
     listing.answer(call, &call.resource_type().name, filter).await
 }
 
-/// Gnocchi's words, spaces included.
+/// Gnocchi's text, spaces included.
 const NO_FILTER: &str =
     "caution: the query can not be empty, or it will                   delete entire database";
 
-/// `DELETE /v1/resource/{type}`: deletes the resources that a filter takes; it comes in the body or in the query.
+/// `DELETE /v1/resource/{type}`: deletes the resources that match a filter, which is in the body or the query
+/// string.
 pub async fn delete_matching(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let filter = filter_of(call, &call.query(), body).await?;
     let filter = filter.ok_or_else(|| ApiError::bad_request(NO_FILTER))?;
@@ -161,7 +161,7 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 
 /// `DELETE /v1/resource/{type}/{id}`
 ///
-/// The resource is gone with its history and its metrics; the janitor removes their data later.
+/// Hides the resource, its history and its metrics at once; the janitor removes their data later.
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let resource = find(call, Rule::DeleteResource).await?;
     Version::of(&resource).check(call.parts)?;
@@ -170,7 +170,7 @@ pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(reply::no_content())
 }
 
-/// `GET /v1/resource/{type}/{id}/history`: the revisions of a resource, the present one included.
+/// `GET /v1/resource/{type}/{id}/history`: the revisions of a resource, including the current one.
 pub async fn history(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let mut listing = Listing::of_history(call)?;
     let resource = find(call, Rule::GetResource).await?;
@@ -189,13 +189,13 @@ pub async fn list_metrics(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     metric::list_answer(call, &resource.metrics).await
 }
 
-/// `POST /v1/resource/{type}/{id}/metric`: adds metrics to those that the resource has; its revision stays the same.
+/// `POST /v1/resource/{type}/{id}/metric`: adds metrics to the resource, without a new revision.
 pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let resource = find(call, Rule::UpdateResource).await?;
     let document = request::json(call.parts, body).await?;
     let given = match check_named(&document, &call.caller.user) {
         Ok(given) => given,
-        Err(fault) => return Err(told_first(call, Some(&document), fault).await),
+        Err(fault) => return Err(first_reported_fault(call, Some(&document), fault).await),
     };
     let added = complete_named(call, given).await?;
     let names: HashMap<String, usize> =
@@ -212,7 +212,7 @@ pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answ
         IndexerError::NamedMetricAlreadyExists(_) => ApiError::new(StatusCode::CONFLICT, error.to_string()),
         other => refusal(other),
     })?;
-    // What was added comes first: gnocchiclient shows the first as what it has created.
+    // New metrics come first: gnocchiclient shows the first one as the created one.
     let mut metrics = updated.resource.metrics.clone();
     let place = |metric: &Arc<Metric>| metric.name.as_deref().and_then(|name| names.get(name)).copied();
     metrics.sort_by_key(|metric| place(metric).unwrap_or(usize::MAX));

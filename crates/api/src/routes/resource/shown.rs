@@ -1,4 +1,4 @@
-//! Resources as the API shows them, as bytes of an answer or as a document to put into another one.
+//! Resources in responses, written as bytes or as part of another document.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use gnudi_app::json::{Value, float, write_string};
 use gnudi_model::{AttributeValue, Metric, Resource, Timestamp};
 use uuid::Uuid;
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, Debug)]
 enum Shown<'r> {
     Null,
@@ -88,7 +88,7 @@ fn write_id(id: Uuid, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Every field but the metrics, in Gnocchi's order.
+/// Calls `each` for every field but the metrics, in Gnocchi's order.
 fn each_field<'r>(resource: &'r Resource, mut each: impl FnMut(&'r str, Shown<'r>)) {
     let optional_time = |time: Option<Timestamp>| time.map_or(Shown::Null, Shown::Time);
     let (user, project) = resource.creator.split_once(':').unwrap_or((&resource.creator, ""));
@@ -109,24 +109,24 @@ fn each_field<'r>(resource: &'r Resource, mut each: impl FnMut(&'r str, Shown<'r
     each("created_by_project_id", Shown::Text(project));
 }
 
-/// Every field that `attrs` names; all of them where it is empty.
-fn each_asked<'r>(resource: &'r Resource, attrs: &[&str], mut each: impl FnMut(&'r str, Shown<'r>)) {
-    let asked = |name: &str| attrs.is_empty() || attrs.contains(&name);
+/// Calls `each` for every field in `attrs`; for all if it is empty.
+fn each_selected<'r>(resource: &'r Resource, attrs: &[&str], mut each: impl FnMut(&'r str, Shown<'r>)) {
+    let is_selected = |name: &str| attrs.is_empty() || attrs.contains(&name);
     each_field(resource, |name, shown| {
-        if asked(name) {
+        if is_selected(name) {
             each(name, shown);
         }
     });
-    if asked("metrics") {
+    if is_selected("metrics") {
         each("metrics", Shown::Metrics(&resource.metrics));
     }
 }
 
-/// Appends a resource, with the fields that `attrs` names, or all.
+/// Appends a resource with the fields in `attrs`, or all.
 pub(crate) fn write(resource: &Resource, attrs: &[&str], out: &mut Vec<u8>) {
     let mut is_first = true;
     out.push(b'{');
-    each_asked(resource, attrs, |name, shown| {
+    each_selected(resource, attrs, |name, shown| {
         if !is_first {
             out.extend_from_slice(b", ");
         }
@@ -138,7 +138,7 @@ pub(crate) fn write(resource: &Resource, attrs: &[&str], out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// A list of resources as [`write`] shows each.
+/// Writes a list of resources, each like [`write`].
 pub(crate) fn list_bytes(resources: &[Arc<Resource>], attrs: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(resources.len() * 640 + 2);
     out.push(b'[');
@@ -152,7 +152,7 @@ pub(crate) fn list_bytes(resources: &[Arc<Resource>], attrs: &[&str]) -> Vec<u8>
     out
 }
 
-/// What a resource has in a field; `None` where it has no such field.
+/// The value of a field; `None` if there is no such field.
 pub(crate) fn field(resource: &Resource, name: &str) -> Option<Value> {
     let mut found = None;
     each_field(resource, |known, shown| {
@@ -163,7 +163,7 @@ pub(crate) fn field(resource: &Resource, name: &str) -> Option<Value> {
     found
 }
 
-/// A resource as its metrics show it: without metrics, and without the attributes of its type.
+/// A resource within a metric: without metrics and attributes.
 pub(crate) fn shown_in_metric(resource: &Resource) -> Value {
     let mut entries = Vec::with_capacity(12);
     each_field(resource, |name, shown| {

@@ -1,4 +1,4 @@
-//! Resources that have been silent since a time: they have metrics, none of which was measured at that time or later.
+//! Silent resources: they have metrics, none of which has a measure since a time.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 use crate::{last_measure::SCANNED_MAX, routes::prelude::*};
 
-/// Resources that are listed at once.
+/// The batch size when listing resources.
 const RESOURCES_AT_ONCE: usize = 500;
-/// Metrics whose heads are read at once.
+/// The batch size when reading heads.
 const METRICS_AT_ONCE: usize = 1_000;
 
-/// Up to `limit` of the listing, and the one that the next page begins behind, if there may be one: where so many are found, or
-/// [`SCANNED_MAX`] resources or metrics are looked at.
+/// Up to `limit` silent resources of the listing, and the marker of the next page, if there may be one. Stops
+/// after scanning [`SCANNED_MAX`] resources and metrics.
 pub(super) async fn page(
     call: &Call<'_>,
     mut listing: ResourceListing,
@@ -56,7 +56,7 @@ pub(super) async fn page(
     }
 }
 
-/// How many of the first resources have few enough metrics together; one at least.
+/// How many of the first resources fit into a batch of metrics; at least one.
 fn some_of(resources: &[Arc<Resource>]) -> usize {
     let mut metrics = 0;
     let fits = |resource: &&Arc<Resource>| {

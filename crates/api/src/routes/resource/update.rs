@@ -8,12 +8,12 @@ use super::definition::{self, ResourceFields, Writer};
 use crate::{
     conditions::Version,
     routes::{
-        metric::definition::{complete_named, told_first},
+        metric::definition::{complete_named, first_reported_fault},
         prelude::*,
     },
 };
 
-/// Changes what the body gives; the resource as it was becomes a part of its history.
+/// Applies the changes in the body; the former state becomes a revision in the history.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let resource_type = call.resource_type();
     let resource = super::find(call, Rule::UpdateResource).await?;
@@ -24,7 +24,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         definition::check_change(&document, resource_type, Writer { creator: &call.caller.user, now });
     let checked = match checked {
         Ok(checked) => checked,
-        Err(fault) => return Err(told_first(call, document.get("metrics"), fault).await),
+        Err(fault) => return Err(first_reported_fault(call, document.get("metrics"), fault).await),
     };
     let Some(mut given) = checked else {
         return Ok(super::versioned_answer(StatusCode::OK, &resource));
@@ -53,8 +53,8 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     Ok(super::versioned_answer(StatusCode::OK, &updated.map_err(super::refusal)?.resource))
 }
 
-/// Refuses (403) to give a resource to a project in which the caller may create none: where an operator's rules ask for it,
-/// nobody shall come there by a detour. With Gnocchi's rules everybody may.
+/// Refuses (403) moving a resource to a project in which the caller may not create one. Otherwise an
+/// operator's rule on creation could be bypassed. Gnocchi's rules allow it to everybody.
 fn enforce_move(call: &Call<'_>, resource: &Resource, given: &ResourceFields) -> Result<(), ApiError> {
     let own = resource.project_id.as_ref().map(gnudi_model::Text::as_str);
     let Some(project_id) = given.project_id.as_ref().map(Option::as_deref).filter(|given| *given != own)
@@ -73,7 +73,7 @@ fn enforce_move(call: &Call<'_>, resource: &Resource, given: &ResourceFields) ->
     call.enforce(Rule::CreateResource, Target::Given(&target))
 }
 
-/// Whether a resource does not have all these values already; its metrics do not count.
+/// Whether any of these values differs from the resource's; metrics are ignored.
 fn differs(resource: &Resource, given: &ResourceFields) -> bool {
     let text_differs = |given: &Option<Option<String>>, text: Option<&gnudi_model::Text>| {
         given.as_ref().is_some_and(|given| given.as_deref() != text.map(gnudi_model::Text::as_str))

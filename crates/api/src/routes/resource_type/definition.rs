@@ -1,4 +1,4 @@
-//! What a request says about a resource type.
+//! Resource types in requests.
 
 use gnudi_app::{
     ApiError,
@@ -9,14 +9,14 @@ use gnudi_model::{Attribute, AttributeKind, Timestamp};
 
 use crate::routes::resource::{check_attribute, real};
 
-/// The attributes of a type: each resource of it has them all.
+/// The maximum number of attributes: each resource has them all.
 const ATTRIBUTES_MAX: usize = 1_000;
 
 const NAME_CHARACTERS_MAX: usize = 63;
 
 const STRING_CHARACTERS_MAX: i64 = 256;
 
-/// What every resource has anyway.
+/// The fields that every resource has.
 const RESERVED_NAMES: [&str; 15] = [
     "id",
     "type",
@@ -35,15 +35,15 @@ const RESERVED_NAMES: [&str; 15] = [
     "original_resource_id",
 ];
 
-/// What a definition is for.
+/// The purpose of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Create,
-    /// Attributes may say which value resources get that are there already.
+    /// Attributes may have a value to fill in for existing resources.
     Update,
 }
 
-/// The kinds of attributes, in the order in which Gnocchi tries them, with the bounds that they have unless others are given.
+/// The kinds of attributes, in the order in which Gnocchi tries them, with their default bounds.
 const KINDS: [AttributeKind; 5] = [
     AttributeKind::Bool,
     AttributeKind::Datetime,
@@ -52,19 +52,19 @@ const KINDS: [AttributeKind; 5] = [
     AttributeKind::Uuid,
 ];
 
-/// One attribute of a request, whose parts are of the right types.
+/// An attribute in a request; its options have valid types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GivenAttribute {
     kind: AttributeKind,
     required: bool,
-    /// The bounds as they were given; null where there is none.
+    /// The bounds as given; null if absent.
     min: Value,
     max: Value,
-    /// In an update, what resources that are there get; null where it is absent.
+    /// In an update: the value for existing resources; null if absent.
     fill: Option<Value>,
 }
 
-/// The name and the attributes of a type.
+/// Parses a type's name and attributes.
 pub fn check(body: &Value, purpose: Purpose) -> Checked<(String, Vec<(String, GivenAttribute)>)> {
     let (mut name, mut attributes) = (None, Vec::new());
     for (key, value) in entries(body)? {
@@ -90,7 +90,7 @@ fn check_attributes(value: &Value, purpose: Purpose) -> Checked<Vec<(String, Giv
     entries.iter().map(attribute).collect()
 }
 
-/// An attribute of the first kind that it can be of; where there is none, the fault that lies deepest is told.
+/// Parses an attribute as the first kind that fits; if none does, reports the deepest error.
 fn check_attribute_of_any_kind(value: &Value, purpose: Purpose) -> Checked<GivenAttribute> {
     let mut deepest: Option<Invalid> = None;
     for kind in KINDS {
@@ -173,11 +173,11 @@ fn length(value: &Value, min: i64) -> Checked<Value> {
 }
 
 impl GivenAttribute {
-    /// The attribute that is meant. Times to fill in may be relative to `now`.
+    /// Completes the attribute. A time to fill in may be relative to `now`.
     ///
     /// # Errors
-    /// 400, in Gnocchi's words, where the bounds exclude all values, the name cannot be one, or the value to fill in is not of the
-    /// attribute, or missing where resources that are there need one.
+    /// 400, with Gnocchi's error texts, if the bounds exclude all values, the name is invalid, or the value
+    /// to fill in is invalid, or missing although existing resources need one.
     pub fn complete(&self, name: &str, now: Timestamp) -> Result<Attribute, ApiError> {
         let refusal = |text: String| ApiError::bad_request(format!("Invalid input: {text}"));
         if let (Some(min), Some(max)) = (real(&self.min), real(&self.max))
@@ -239,7 +239,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 
-    /// The one attribute of a type.
+    /// The only attribute of a type.
     fn attribute(text: &str, purpose: Purpose) -> Result<Attribute, String> {
         let body = format!(r#"{{"name": "x", "attributes": {{"a": {text}}}}}"#);
         let checked = check(&json::parse(body.as_bytes()).unwrap(), purpose);
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// Answers of a real Gnocchi, but for the numbers that are infinite.
+    /// Responses of a real Gnocchi, except for infinite numbers.
     #[test]
     fn other_attributes_are_refused() {
         let at = |message: &str, key: &str| {

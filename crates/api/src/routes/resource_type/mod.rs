@@ -16,7 +16,7 @@ use gnudi_model::{Attribute, AttributeKind, ResourceType};
 use super::{prelude::*, resource::bound};
 use definition::Purpose;
 
-/// A type as the API shows it. Types come and go at once here, so that their state is always the same.
+/// A type in a response. Its state is constant, since types are created and deleted at once.
 pub(crate) fn shown(of: &ResourceType) -> Value {
     let attributes =
         of.attributes.iter().map(|(name, attribute)| (name.to_string(), shown_attribute(attribute)));
@@ -46,7 +46,7 @@ fn shown_attribute(attribute: &Attribute) -> Value {
     Value::Object(entries)
 }
 
-/// The type that the path names.
+/// The type in the path.
 async fn find(call: &Call<'_>) -> Result<Arc<ResourceType>, ApiError> {
     let name = call.parameter("name");
     let found = call.app.engine().indexer().resource_type(name).await?;

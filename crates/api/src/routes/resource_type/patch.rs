@@ -1,5 +1,5 @@
-//! JSON patches (RFC 6902) of a resource type: `add` and `remove` below `/attributes`. Faults are told in the words of
-//! voluptuous and of Python's `jsonpatch`.
+//! JSON patches (RFC 6902) of a resource type: `add` and `remove` below `/attributes`. Error texts are those
+//! of voluptuous and of Python's `jsonpatch`.
 
 use gnudi_app::{
     ApiError,
@@ -9,10 +9,10 @@ use gnudi_app::{
 
 use super::pointer::{LastStep, Pointer};
 
-/// Operations of a patch.
+/// The maximum number of operations in a patch.
 const OPERATIONS_MAX: usize = 1_000;
 
-/// An operation, whose parts may still be missing.
+/// An operation that may be incomplete.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct PartialOperation {
     op: Option<Op>,
@@ -29,7 +29,7 @@ enum Op {
 /// Applies the patch in `body` to a document.
 ///
 /// # Errors
-/// 400 where it is none, or asks for what is impossible.
+/// 400 if the patch is invalid or cannot be applied.
 pub fn apply(body: &Value, document: &mut Value) -> Result<(), ApiError> {
     let operations = list(body, check)?;
     if operations.len() > OPERATIONS_MAX {
@@ -58,7 +58,7 @@ fn check(value: &Value) -> Checked<PartialOperation> {
     Ok(given)
 }
 
-/// Looks at all operations before it runs the first.
+/// Validates all operations, then applies them.
 fn run(operations: Vec<PartialOperation>, document: &mut Value) -> Result<(), String> {
     let mut checked = Vec::with_capacity(operations.len());
     for given in operations {
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// What Python's jsonpatch makes of each.
+    /// Expected results are those of Python's jsonpatch.
     #[test]
     fn attributes_are_added_and_removed() {
         for (patch, attributes) in [
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// The words of Python's jsonpatch and of voluptuous.
+    /// Error texts of Python's jsonpatch and voluptuous.
     #[test]
     fn what_cannot_be_done_is_refused() {
         for (patch, reason) in [

@@ -1,25 +1,25 @@
-//! JSON pointers (RFC 6901) into a document, with the words of Python's `jsonpointer` for what is wrong with one.
+//! JSON pointers (RFC 6901) into a document, with the error texts of Python's `jsonpointer`.
 
 use gnudi_app::json::Value;
 
-/// The steps from a document to a part of it.
+/// The steps from a document to a value in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer(Vec<String>);
 
-/// The last step of a pointer, at the value that it is to be taken from.
+/// The last step of a pointer, resolved in its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastStep<'p> {
     Key(&'p str),
     Index(usize),
-    /// `-`: behind the last item.
+    /// `-`: after the last item.
     End,
 }
 
 impl Pointer {
-    /// Reads a pointer that is not empty.
+    /// Parses a pointer that is not empty.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The syntax error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut escapes = text.match_indices('~').map(|(index, _)| &text[index..]);
         if let Some(wrong) = escapes.find(|rest| !rest.starts_with("~0") && !rest.starts_with("~1")) {
@@ -30,10 +30,10 @@ impl Pointer {
         Ok(Pointer(steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()))
     }
 
-    /// The value that holds the one that is meant, and the step from there.
+    /// The parent of the value, and the last step.
     ///
     /// # Errors
-    /// What is wrong with the way there.
+    /// If a step cannot be resolved.
     pub fn to_last<'p, 'v>(
         &'p self,
         document: &'v mut Value,

@@ -14,7 +14,7 @@ use crate::routes::prelude::*;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 
-/// Adds and removes attributes, and changes bounds of those that there are.
+/// Adds and removes attributes, and changes bounds of existing ones.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let current = super::find(call).await?;
     call.enforce(Rule::UpdateResourceType, Target::Given(&[("name", Some(&current.name))]))?;
@@ -35,7 +35,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     Ok(reply::ok(&super::shown(&updated)))
 }
 
-/// What makes the type have these attributes.
+/// The change from the current attributes to these.
 fn change(
     call: &Call<'_>,
     current: &ResourceType,

@@ -19,21 +19,21 @@ use crate::{
     routes::prelude::*,
 };
 
-/// Points of the metrics that are searched (413).
+/// The maximum number of points to search (413).
 const POINTS_MAX: usize = 1 << 23;
 
-/// What a search asks for, of any metric.
+/// The arguments of a search.
 struct Wanted {
     start: Option<Timestamp>,
     stop: Option<Timestamp>,
     method: Option<AggregationMethod>,
     method_name: String,
-    /// The coarsest first; `None` for all that a policy has.
+    /// Coarsest first; `None` for all of a policy's.
     granularities: Option<Vec<Timespan>>,
     predicate: Predicate,
 }
 
-/// The measures of some metrics for which a query holds, by metric.
+/// Searches measures by value; returns the matching ones by metric.
 pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let ids = ids(&query)?;
@@ -41,7 +41,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let metrics: Vec<Arc<Metric>> = metrics.into_iter().flatten().collect();
     call.enforce_all(Rule::SearchMetric, &metrics).await?;
     call.reads_metrics(metrics.len());
-    // Beyond a few hundred operators it is refused anyway.
+    // A valid query is small: it has at most a few hundred operators.
     let text = body.read_small().await?;
     if text.is_empty() {
         return Err(ApiError::bad_request("No query specified in body"));
@@ -60,7 +60,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let found = engine.measures_of_many(reads.clone(), wanted.start, wanted.stop, POINTS_MAX).await;
     let found = found.map_err(|error| match error {
         CrossMeasuresError::TooManyPoints => ApiError::too_large(format!(
-            "more than {POINTS_MAX} points would have to be searched: ask for fewer metrics or less time"
+            "more than {POINTS_MAX} points would have to be searched: request fewer metrics or a shorter time"
         )),
         other => other.into(),
     })?;
@@ -70,7 +70,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     Ok(reply::ok(answer.map_err(|_| ApiError::internal())??.into_body()))
 }
 
-/// The measures for which the query holds, as a JSON object by metric.
+/// Writes the matching measures, as a JSON object by metric.
 fn answer(
     mut document: Document,
     reads: &[MetricRead],
@@ -97,7 +97,7 @@ fn answer(
     Ok(document)
 }
 
-/// The ids of `metric_id`, each once.
+/// The distinct ids in `metric_id`.
 fn ids(query: &Query) -> Result<Vec<MetricId>, ApiError> {
     let texts = match query.get("metric_id") {
         None => return Err(ApiError::bad_request("Missing required arguments: metric_id")),
@@ -134,7 +134,7 @@ fn wanted(query: &Query, predicate: Predicate, now: Timestamp) -> Result<Wanted,
     Ok(Wanted { start, stop, method: method_name.parse().ok(), method_name, granularities, predicate })
 }
 
-/// Granularities, the coarsest first, each once.
+/// The distinct granularities, coarsest first.
 fn timespans(texts: &[&str]) -> Result<Vec<Timespan>, ApiError> {
     let timespan = |text: &&str| {
         python::timespan(&Value::from(*text)).map_err(|reason| ApiError::argument("granularity", reason))
@@ -145,7 +145,7 @@ fn timespans(texts: &[&str]) -> Result<Vec<Timespan>, ApiError> {
     Ok(spans)
 }
 
-/// The policy's aggregations that are asked for.
+/// The requested aggregations of the policy.
 fn aggregations(policy: &ArchivePolicy, wanted: &Wanted) -> Result<Vec<Aggregation>, ApiError> {
     let granularities = wanted.granularities.clone().unwrap_or_else(|| {
         let mut all: Vec<Timespan> = policy.definition.iter().map(|item| item.granularity).collect();

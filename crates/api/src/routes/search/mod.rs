@@ -15,7 +15,7 @@ use crate::filter;
 
 /// `POST /v1/search/resource/{type}`
 ///
-/// Lists the resources that a filter takes, or all; it comes in the body or in the query.
+/// Lists the resources that match a filter, or all; the filter is in the body or the query string.
 pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let filter = filter_of(call, &call.query(), body).await?;
     let listing = Listing::of(call)?;
@@ -23,10 +23,10 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     listing.answer(call, &call.resource_type().name, filter).await
 }
 
-/// The filter of a request: the one in the body, else the one in the argument `filter`; `{}` is none.
+/// The filter of a request: in the body, or else in the argument `filter`; `{}` means none.
 ///
 /// # Errors
-/// 415 where the body does not say that it is JSON, 400 where it or the argument is no filter.
+/// 415 if the body is not declared as JSON, 400 if the filter is invalid.
 pub(crate) async fn filter_of(
     call: &Call<'_>,
     query: &Query,

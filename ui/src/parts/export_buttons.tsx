@@ -1,33 +1,33 @@
-// The buttons that take a chart's data along: CSV, JSON, Arrow, and the request as a command.
+// Buttons that export a chart's data: CSV, JSON, Arrow, and the request as a curl command.
 
 import { useState } from "preact/hooks";
 import { requestBlob } from "../http/client";
 import { explain } from "../http/errors";
-import { type Asked, type Named, csvOf, curlOf, jsonOf, save } from "./download";
+import { type Named, type RequestLine, csvOf, curlOf, jsonOf, save } from "./download";
 import { Problem } from "./problem";
 
 const ARROW = "application/vnd.apache.arrow.stream";
 
-/** CSV and JSON have what is shown, Arrow and the command what the server answers. */
-export function TakeAway({ name, series, asked }: { name: string; series: () => Named[]; asked: () => Asked }) {
+/** CSV and JSON contain the shown data, Arrow and the command the server's response. */
+export function ExportButtons({ name, series, request }: { name: string; series: () => Named[]; request: () => RequestLine }) {
   const [problem, setProblem] = useState("");
   const [command, setCommand] = useState("");
   const [isCopied, setCopied] = useState(false);
   const show = async () => {
-    const text = curlOf(asked());
+    const text = curlOf(request());
     setCommand(text);
     setCopied(false);
     try {
       await navigator.clipboard.writeText(text);
       setCopied(true);
     } catch {
-      // Without TLS browsers have no clipboard for pages: the text is there to be marked.
+      // Pages have no clipboard without TLS: the user copies the shown text.
     }
   };
   const saveArrow = async () => {
     setProblem("");
     try {
-      const { method, path, options } = asked();
+      const { method, path, options } = request();
       save(`${name}.arrows`, (await requestBlob(method, path, ARROW, options)).value);
     } catch (error) {
       setProblem(explain(error));

@@ -1,15 +1,15 @@
-// Where the address names no time: as much as the metrics' finest points fill.
+// The default range of time, if the address has none: it depends on the metrics' finest granularity.
 
 import { type Metric, grainsOf } from "../api/types";
 import { lastFor } from "../series/range";
 import { autoSeconds, livePeriod } from "./time";
 
-/** Granularities finer than this move fast enough to be looked at every other second. */
+/** Finer granularities are polled every other second when live. */
 const FAST_GRAIN_S = 10;
 const LOOKED_AT_MAX = 200;
 
-/** To be called before the metrics are shown: else their charts ask for two ranges, one after the other. */
-export function suitRange(metrics: Metric[]): void {
+/** Call this before rendering the metrics: otherwise their charts load two ranges, one after the other. */
+export function setDefaultRange(metrics: Metric[]): void {
   if (metrics.length === 0) return;
   const counts = new Map<number, number>();
   for (const metric of metrics.slice(0, LOOKED_AT_MAX)) {
