@@ -159,9 +159,10 @@ impl Store {
                 Ok(Some(Answer::Full { bytes })) => {
                     IncomingError::BacklogFull { bytes, limit: self.options.backlog_bytes_max }
                 }
-                Ok(None) => {
-                    IncomingError::Unavailable(format!("{} answered something else", self.client.place()))
-                }
+                Ok(None) => IncomingError::Unavailable(format!(
+                    "{} returned an unexpected response",
+                    self.client.place()
+                )),
                 Err(error) => error.into(),
             };
             for part in parts {
