@@ -1,4 +1,4 @@
-//! Removes the measures of a time from a metric: a pass meets the request among the points that wait, in their order.
+//! Removes a metric's measures in a time span: the request is in the backlog, in order with the points.
 
 use gnudi_drivers::{
     aggregates::{Fence, MetricWrite},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Processor {
-    /// What to write of a metric once the measures are removed; `None` where that was done before, or is given up.
+    /// The write that removes the measures; `None` if that is done already, or impossible.
     pub(crate) async fn remove_measures(
         &self,
         fence: Fence,
