@@ -61,7 +61,8 @@ impl Measured {
 impl Engine {
     /// What each metric's head records, in their order, without waiting measures.
     ///
-    /// # Errors If the store does not respond; damaged heads are unknown.
+    /// # Errors
+    /// If the store does not respond; damaged heads are unknown.
     pub async fn measured(&self, metrics: &[MetricId]) -> Result<Vec<Measured>> {
         let mut found = Vec::with_capacity(metrics.len());
         for metrics in metrics.chunks(HEADS_AT_ONCE) {
