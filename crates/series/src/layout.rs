@@ -2,8 +2,7 @@
 
 use gnudi_model::{AggregationMethod, ArchivePolicy, Statistic, Timespan, Timestamp};
 
-/// How many buckets expire at once: Gnocchi stores aggregates in splits of this size and deletes whole
-/// splits.
+/// How many buckets expire at once: Gnocchi deletes whole splits of this size.
 pub const POINTS_PER_SPLIT: i64 = 3600;
 
 /// One granularity, and how long its buckets are kept (`None`: for ever).
