@@ -31,7 +31,7 @@ pub enum ReadError {
     /// Gnocchi's text.
     #[error("Cannot derive aggregates on calendar granularities.")]
     RateOnCalendar,
-    #[error("a span to resample to is positive")]
+    #[error("the span to resample to must be positive")]
     ResampleSpan,
 }
 

@@ -48,7 +48,7 @@ pub enum CrossError {
     #[error(transparent)]
     Operation(#[from] OperationError),
     /// More than [`CELLS_MAX`] (413).
-    #[error("the timeseries have more than {CELLS_MAX} points on their common times: ask for less")]
+    #[error("the timeseries have more than {CELLS_MAX} points on their common times: query fewer metrics or a shorter range")]
     TooManyPoints,
 }
 
