@@ -48,7 +48,9 @@ pub enum CrossError {
     #[error(transparent)]
     Operation(#[from] OperationError),
     /// More than [`CELLS_MAX`] (413).
-    #[error("the timeseries have more than {CELLS_MAX} points on their common times: query fewer metrics or a shorter range")]
+    #[error(
+        "the timeseries have more than {CELLS_MAX} points on their common times: query fewer metrics or a shorter range"
+    )]
     TooManyPoints,
 }
 
