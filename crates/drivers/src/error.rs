@@ -23,7 +23,7 @@ pub enum OpenError {
     )]
     OtherCluster { place: String, found: uuid::Uuid, own: uuid::Uuid },
     /// A move to this place is not complete.
-    #[error("{place} is not complete: `gnudi move` copies aggregates to it; use it once that has said so")]
+    #[error("{place} is not complete: `gnudi move` copies aggregates to it; use it once that has finished")]
     Filling { place: String },
     /// A move away from it has begun its cut-over, or is complete.
     #[error(

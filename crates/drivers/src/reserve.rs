@@ -115,7 +115,10 @@ impl Reserve {
         let bytes = match disk.space(dir) {
             Ok(space) => bytes.min(space.total_bytes / PART_MAX),
             Err(error) => {
-                tracing::warn!("no space is reserved: that of {} is not known: {error}", dir.display());
+                tracing::warn!(
+                    "no space is reserved: the free space of {} is unknown: {error}",
+                    dir.display()
+                );
                 0
             }
         };
@@ -275,8 +278,8 @@ impl Inner {
             }
         } else if self.loans.load(Ordering::Relaxed) == 0 && free >= self.bytes + self.bytes / REGAIN_PART {
             match self.take() {
-                Ok(_) => tracing::info!("{} has room again: measures are taken", self.dir.display()),
-                Err(error) => tracing::debug!("the reserve cannot be taken yet: {error}"),
+                Ok(_) => tracing::info!("{} has space again: measures are accepted", self.dir.display()),
+                Err(error) => tracing::debug!("the reserve cannot be allocated yet: {error}"),
             }
         }
     }
@@ -287,11 +290,11 @@ impl Inner {
             return false;
         }
         if let Err(error) = self.disk.remove(&self.path()) {
-            tracing::error!("the reserve of disk space cannot be given up: {error}");
+            tracing::error!("the reserve of disk space cannot be released: {error}");
             return false;
         }
         self.held.store(false, Ordering::Relaxed);
-        tracing::warn!("the reserve of {} bytes is given up: {}", self.bytes, self.refusal());
+        tracing::warn!("the reserve of {} bytes is released: {}", self.bytes, self.refusal());
         true
     }
 

@@ -168,7 +168,7 @@ impl Processor {
             Err(StoreError::Damaged(reason)) => reason.clone(),
             Err(other) => return Err(other.clone().into()),
         };
-        tracing::error!(%metric, reason, "the metric's head is damaged: going on with a new one");
+        tracing::error!(%metric, reason, "the metric's head is damaged: continuing with a new one");
         Figures::add(&self.figures.damaged, 1);
         Ok(Head::after_loss(self.now()))
     }

@@ -43,7 +43,7 @@ impl Processor {
         match self.try_to_remove(&group, record, head).await {
             Ok(write) => Ok(Some(write)),
             Err(EngineError::Damaged { reason, .. }) => {
-                tracing::error!(%metric, position = record.position.0, reason, "measures cannot be removed: given up");
+                tracing::error!(%metric, position = record.position.0, reason, "measures cannot be removed: the request is dropped");
                 Figures::add(&self.figures.damaged, 1);
                 Ok(None)
             }

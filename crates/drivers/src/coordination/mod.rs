@@ -20,7 +20,7 @@ use gnudi_model::Sack;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session(pub u64);
 
-/// A process that is believed alive.
+/// A process that is considered alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub session: Session,

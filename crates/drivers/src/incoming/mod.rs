@@ -106,7 +106,7 @@ impl Positions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IncomingError {
     /// The backlog has reached its limit: the client should retry later (429).
-    #[error("the backlog is full: {bytes} bytes wait, the limit is {limit}")]
+    #[error("the backlog is full: {bytes} bytes are pending, the limit is {limit}")]
     BacklogFull { bytes: u64, limit: u64 },
     /// No disk space, for now: no part of the batch was kept, and a later append may succeed (503).
     #[error("no space left: {0}")]

@@ -98,7 +98,7 @@ pub(super) fn above_clock() -> Position {
 
 /// The error for a registry that does not respond.
 pub(super) fn unavailable(error: &CoordinationError) -> IncomingError {
-    IncomingError::Unavailable(format!("which log is followed is not known: {error}"))
+    IncomingError::Unavailable(format!("the followed log is unknown: {error}"))
 }
 
 /// The registry, one per cluster.
@@ -108,7 +108,7 @@ pub trait LogRegistry: Send + Sync + 'static {
     async fn newest_log(&self) -> Result<Option<RegisteredLog>, CoordinationError>;
 
     /// Registers a log durably, unless its generation is registered already; [`LogRegistry::newest_log`] then
-    /// tells who was first.
+    /// returns the winner.
     async fn register_log(&self, log: &RegisteredLog) -> Result<(), CoordinationError>;
 
     /// Durably raises a log's figures; none ever decreases. Returns whether the log is still the followed

@@ -151,7 +151,7 @@ impl CephObjects {
         match failure {
             Failure::Other(error) => error,
             Failure::NotFound | Failure::AlreadyExists => {
-                ObjectError::Refused(format!("{}: the pool is not there any more", self.place))
+                ObjectError::Refused(format!("{}: the pool no longer exists", self.place))
             }
         }
     }

@@ -25,7 +25,7 @@ pub const NAME_BYTES_MAX: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// The object exists; nothing was changed.
-    #[error("the object {0} is there already")]
+    #[error("the object {0} exists already")]
     Exists(String),
     /// No space, or the quota is exhausted.
     #[error("no space left: {0}")]
@@ -78,7 +78,7 @@ fn is_name(name: &str) -> bool {
 }
 
 fn check_name(name: &str) -> Result<(), ObjectError> {
-    if is_name(name) { Ok(()) } else { Err(ObjectError::Refused(format!("no name of an object: {name:?}"))) }
+    if is_name(name) { Ok(()) } else { Err(ObjectError::Refused(format!("invalid object name: {name:?}"))) }
 }
 
 /// The value of the HTTP header `Range`; `None` for an empty range. Servers use signed numbers.

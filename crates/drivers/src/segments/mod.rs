@@ -64,7 +64,7 @@ pub struct SegmentOptions {
     pub tear: Tear,
 }
 
-/// What the owner knows of a log before it is opened.
+/// The owner's state of a log, known before it is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnerState {
     /// Written into the headers of a new log; an existing log keeps its own.
@@ -495,7 +495,7 @@ mod tests {
         for number in numbers(&original).unwrap() {
             std::fs::copy(original.join(file_name(number)), copy.join(file_name(number))).unwrap();
         }
-        // The original goes on.
+        // The original continues.
         for _ in 0..3 {
             log.roll(Claim::New).unwrap();
             log.mark().unwrap();

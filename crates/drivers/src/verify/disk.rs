@@ -118,7 +118,7 @@ fn read_past_bad_places(
     match read(piece, offset) {
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
         Err(error) => {
-            tracing::warn!(offset, "unreadable, taken for zeros: {error}");
+            tracing::warn!(offset, "unreadable, treated as zeros: {error}");
             piece.fill(0);
             Ok(length)
         }

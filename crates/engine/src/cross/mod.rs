@@ -61,7 +61,7 @@ pub enum CrossMeasuresError {
     #[error("Aggregation method '{method}' at granularity '{}' for metric {metric} does not exist", granularity.to_python_text())]
     UnknownAggregation { metric: MetricId, method: String, granularity: Timespan },
     /// More than [`POINTS_MAX`] (413).
-    #[error("more than {POINTS_MAX} points would have to be read: ask for fewer metrics or less time")]
+    #[error("more than {POINTS_MAX} points would have to be read: query fewer metrics or a shorter range")]
     TooManyPoints,
     /// The running queries hold too many points in total (503).
     #[error("too many large queries are running")]

@@ -34,15 +34,15 @@ impl Assignment {
     }
 }
 
-/// Units that are leased but no longer wanted. Includes all of another count: after a renumbering nobody
-/// wants those.
+/// Units that are leased but no longer wanted. Includes all of another count: those are never
+/// wanted after a renumbering.
 pub fn surplus(leased: &BTreeSet<Sack>, wanted: &BTreeSet<Sack>) -> Vec<Sack> {
     leased.difference(wanted).copied().collect()
 }
 
 /// Which of the missing units may be acquired: not those that share metrics with another's unit of an older
 /// or newer count. Its owner releases it after learning of the renumbering; the fence would stop it, but
-/// until then it goes on.
+/// until then it continues.
 pub fn free(missing: &[Sack], owned: &[Ownership], own: Session) -> Vec<Sack> {
     let Some(units) = missing.first().map(|sack| sack.count) else { return Vec::new() };
     let (mut exact, mut others) = (HashSet::new(), BTreeMap::<u16, HashSet<u16>>::new());

@@ -69,14 +69,14 @@ impl Membership {
     /// Renews the session if due, or begins one.
     pub async fn keep(&mut self, about: &str) -> Result<Kept, CoordinationError> {
         if self.valid_until().is_some_and(|until| Instant::now() >= until) {
-            tracing::warn!("the lease could not be renewed in time: what was owned is given up");
+            tracing::warn!("the lease could not be renewed in time: all sacks are released");
             self.forget();
         }
         if let Some(Life { session, .. }) = self.life {
             let renewed = Instant::now();
             match self.within(self.coordinator.renew(session, about)).await {
                 Err(CoordinationError::Expired) => {
-                    tracing::warn!("the lease was not renewed in time: what was owned is lost");
+                    tracing::warn!("the lease was not renewed in time: all sacks are lost");
                     self.forget();
                 }
                 answer => {

@@ -279,7 +279,7 @@ impl Owner {
         self.opened.extend(opened);
         if is_closed {
             let error = StoreError::Closed;
-            tracing::error!(%error, "this process stops processing measures; those it accepts wait for other processes");
+            tracing::error!(%error, "this process stops processing measures; other processes must process those it accepts");
             self.is_closed = true;
             return Ok(());
         }

@@ -67,7 +67,7 @@ impl Shared {
         };
         let removed = released.and_then(|paths| paths.iter().try_for_each(|path| self.disk.remove(path)));
         if let Err(error) = removed {
-            tracing::warn!("flushed files of the log are left over until the next start: {error}");
+            tracing::warn!("flushed files of the log stay until the next start: {error}");
         }
         Ok(())
     }

@@ -373,9 +373,7 @@ impl Shared {
             WriteError::NoSpace(error) => StoreError::NoSpace(error.to_string()),
             WriteError::Broken(error) => {
                 let reason = self.poisoned.get_or_init(|| {
-                    tracing::error!(
-                        "writing aggregates failed, none are written any more until a restart: {error}"
-                    );
+                    tracing::error!("writing aggregates failed, none are written until a restart: {error}");
                     error.to_string()
                 });
                 out_of_order(reason)

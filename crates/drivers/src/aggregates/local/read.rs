@@ -231,7 +231,7 @@ impl Shared {
         let mut found = Collected::default();
         if !recent.deleted {
             for run in runs {
-                // A deletion that may be lost counts as none: nobody reads the blocks of a deleted metric.
+                // An uncertain deletion is ignored: the blocks of a deleted metric are never read.
                 if matches!(run.find_deletion(range.metric)?, Some(Found::Tombstone)) {
                     found = Collected::default();
                 }

@@ -3,7 +3,7 @@
 //! A pass over a metric is one frame of the log: a first item that names the metric and its blocks, then an
 //! item for every block, every expired block and the head. So the frame makes all of them visible or none,
 //! and if it is damaged, the metric and what it may have lost are still known. Item payloads start with the
-//! 40 bytes of the key; the tag tells the type.
+//! 40 bytes of the key; the tag is the type.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

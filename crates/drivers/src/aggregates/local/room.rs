@@ -98,7 +98,7 @@ impl Shared {
         }
         match self.merge_for_room() {
             Ok(()) => {}
-            Err(error) => tracing::warn!("no space could be given back by merging, trying again: {error}"),
+            Err(error) => tracing::warn!("merging could not free space, retrying: {error}"),
         }
     }
 
@@ -166,7 +166,7 @@ impl Shared {
             return Ok(Some(self.reserve.lend()));
         }
         let refusal = self.reserve.refusal(io::ErrorKind::StorageFull.into());
-        Err(StoreError::NoSpace(format!("a run takes {bytes} bytes; {refusal}")))
+        Err(StoreError::NoSpace(format!("a run needs {bytes} bytes; {refusal}")))
     }
 
     /// The metrics deleted since the layer being flushed was frozen. Their entries need not be written once

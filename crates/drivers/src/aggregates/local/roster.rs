@@ -1,5 +1,5 @@
-//! The roster: which metrics' writes the log holds, and where. If a part of the log is lost, it tells whose
-//! writes those were, so that no older value is taken for the newest.
+//! The roster: which metrics' writes the log holds, and where. If a part of the log is lost, it lists the
+//! affected metrics, so that no older value is taken for the newest.
 //!
 //! A file beside each segment, `0000002a.roster`; each sync appends a record:
 //!
@@ -110,7 +110,7 @@ impl Roster {
                 Ok(bytes) => {
                     let (listed, end) = parse(*number, &bytes);
                     if end < bytes.len() {
-                        tracing::warn!("{} is not whole behind byte {end}", path.display());
+                        tracing::warn!("{} is damaged after byte {end}", path.display());
                     }
                     expected.0.extend(listed);
                 }
@@ -175,7 +175,7 @@ impl Roster {
         for number in std::mem::replace(&mut self.numbers, kept) {
             let path = self.path(number);
             if let Err(error) = self.disk.remove(&path) {
-                tracing::warn!("{} is left over until the next start: {error}", path.display());
+                tracing::warn!("{} stays until the next start: {error}", path.display());
             }
         }
     }

@@ -13,9 +13,9 @@
 //! The same holds for a writer that was suspended: it may create a version that was removed long ago. It
 //! checks the guard afterwards, finds that it lost the race, and removes that version. A writer whose request
 //! failed does not know whether its version will still be created by the request under way: the next call of
-//! this process for the shard creates that version, if need be without a change, before it goes on.
+//! this process for the shard creates that version, if need be without a change, before it continues.
 //!
-//! `hint` tells where to start the search. It may be outdated, but a hint exists before the first version is
+//! `hint` gives the version to start the search at. It may be outdated, but a hint exists before the first version is
 //! removed.
 //!
 //! [`ObjectAggregatesOptions::retain_ms`]: super::ObjectAggregatesOptions::retain_ms

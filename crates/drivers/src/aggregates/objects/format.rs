@@ -79,7 +79,8 @@ async fn kept_state(requests: &Requests, version: u32) -> Result<StoreState, Sto
         return Ok(if version == VERSION_USED { StoreState::InUse } else { StoreState::Filling });
     };
     let name = String::from_utf8_lossy(&name);
-    let unknown = || StoreError::Io(format!("{} is no state: {name:?}", requests.place(names::STATE)));
+    let unknown =
+        || StoreError::Io(format!("{} is not a valid state: {name:?}", requests.place(names::STATE)));
     StoreState::of_name(&name).ok_or_else(unknown)
 }
 

@@ -90,7 +90,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Removes the first version before the others, because it stands for the era: see `chain`.
+    /// Removes the first version before the others, because it marks the era: see `chain`.
     async fn remove_era(
         &self,
         shard: &Shard,

@@ -12,7 +12,7 @@
 //! kept for a while for readers that still use them (`maintenance`). Indexes and heads are cached in memory,
 //! within a limit (`cache`).
 //!
-//! The index tells the key of a damaged entry, which hides older segments' entries: a head that may not be
+//! The index contains the key of a damaged entry, which hides older segments' entries: a head that may not be
 //! the newest is never served. A manifest's object has two copies of it. If both are damaged and no newer
 //! version follows, the whole shard returns [`StoreError::Damaged`], since its valid segments are unknown;
 //! removing that object returns the shard to the version before.

@@ -94,7 +94,7 @@ impl Change for RaisedFence {
 
 impl Requests {
     pub async fn raise(&self, shard: &Shard, fence: Fence) -> Result<(), StoreError> {
-        // Only the newest version tells whether it was raised already.
+        // Only the newest version shows whether it was raised already.
         self.newest(shard).await?;
         self.commit(shard, &RaisedFence(fence)).await.map(drop)
     }

@@ -101,7 +101,7 @@ impl RedisAggregates {
         if matches!(&value, Value::Array(items) if items.is_empty()) {
             return Err(OpenError::Empty { place });
         }
-        let not_ours = || failed(format!("the key {}:r is not what this program writes", root.name));
+        let not_ours = || failed(format!("the key {}:r has an unknown format", root.name));
         let (found, format, shards, state): (String, u32, u16, String) =
             redis::from_redis_value(value).map_err(|_| not_ours())?;
         if format > layout::FORMAT {

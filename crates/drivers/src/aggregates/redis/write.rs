@@ -142,6 +142,6 @@ fn verdict(fence: Fence, answer: Result<Value, ClientError>) -> Result<(), Store
     if held.is_empty() {
         return Ok(());
     }
-    let held = held.parse().map_err(|_| StoreError::Io(format!("{held} is no token")))?;
+    let held = held.parse().map_err(|_| StoreError::Io(format!("invalid token {held}")))?;
     Err(StoreError::refused(fence, held))
 }

@@ -111,7 +111,7 @@ impl RedisClient {
         lanes: usize,
     ) -> Result<Self, ClientError> {
         if !options.url.unknown.is_empty() {
-            tracing::warn!(options = ?options.url.unknown, "options of redis_url without a meaning are ignored");
+            tracing::warn!(options = ?options.url.unknown, "unknown options of redis_url are ignored");
         }
         let connector = Connector { connect_timeout: options.connect_timeout, scripts };
         let routes = Routes::new(&options.url, lanes);

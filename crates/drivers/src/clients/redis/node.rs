@@ -52,7 +52,7 @@ impl Node {
         if let Some(server) = &mut *self.server.write()
             && server.replicas != replicas
         {
-            tracing::warn!(server = %server.place, from = server.replicas, to = replicas, "the replicas of redis");
+            tracing::warn!(server = %server.place, from = server.replicas, to = replicas, "the number of redis replicas has changed");
             server.replicas = replicas;
         }
     }
@@ -104,7 +104,7 @@ impl Node {
         if connection.server.is_master {
             Ok(connection)
         } else {
-            Err(ClientError::Unavailable(format!("{place} is a replica, which takes no writes")))
+            Err(ClientError::Unavailable(format!("{place} is a replica and read-only")))
         }
     }
 

@@ -91,7 +91,7 @@ impl Routes {
         if asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER) {
             return Ok(());
         }
-        let mut last = ClientError::Unavailable(format!("{url}: no node answers"));
+        let mut last = ClientError::Unavailable(format!("{url}: no node responds"));
         for address in self.candidates(seeds) {
             match connector.slots(url, &address).await {
                 Ok(ranges) if !ranges.is_empty() => {

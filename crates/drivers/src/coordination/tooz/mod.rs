@@ -18,7 +18,7 @@ pub use redis::RedisGroups;
 /// This member's capabilities, as `MessagePack`: `{"weight": 1}`.
 const CAPABILITIES: &[u8] = b"\x81\xa6weight\x01";
 
-/// A member that is believed alive.
+/// A member that is considered alive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupMember {
     pub id: Vec<u8>,

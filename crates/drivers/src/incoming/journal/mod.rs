@@ -202,7 +202,7 @@ impl Journal {
     /// A fault of the journal itself, beyond single failed calls.
     pub fn fault(&self) -> Option<Fault> {
         if let Some(reason) = self.poisoned.get() {
-            return Some(Fault::OutOfOrder(format!("the journal takes no measures: {reason}")));
+            return Some(Fault::OutOfOrder(format!("the journal accepts no measures: {reason}")));
         }
         let ended = self.writer.as_ref().is_some_and(JoinHandle::is_finished);
         ended.then_some(Fault::Ended("the writer of the journal"))

@@ -129,7 +129,7 @@ impl Writer<'_> {
             WriteError::Broken(error) => {
                 let reason = self.poisoned.get_or_init(|| {
                     tracing::error!(
-                        "writing the journal failed, no measures are taken any more until a restart: {error}"
+                        "writing the journal failed, no measures are accepted until a restart: {error}"
                     );
                     error.to_string()
                 });

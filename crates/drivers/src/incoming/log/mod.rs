@@ -303,7 +303,7 @@ impl Incoming for LocalIncoming {
             return Some(Fault::Ended("the writer of the incoming log"));
         }
         let reason = self.shared.poisoned.get()?;
-        Some(Fault::OutOfOrder(format!("the incoming log takes no measures: {reason}")))
+        Some(Fault::OutOfOrder(format!("the incoming log accepts no measures: {reason}")))
     }
 }
 

@@ -225,7 +225,7 @@ fn complete_behind(
 }
 
 /// Repairs the log in `dir`. `forget_trimmed`: apply everything in the log again. `newest_segment`: continue
-/// behind it. `sacks`: the sack count, if nothing else tells it.
+/// behind it. `sacks`: the sack count, if it is unknown otherwise.
 pub(crate) fn repair(
     dir: &Path,
     followed_in: &Path,

@@ -115,7 +115,7 @@ fn fail(shared: &LogState, error: WriteError) -> IncomingError {
         WriteError::Broken(error) => {
             let reason = shared.poisoned.get_or_init(|| {
                 tracing::error!(
-                    "writing the incoming log failed, no measures are taken any more until a restart: {error}"
+                    "writing the incoming log failed, no measures are accepted until a restart: {error}"
                 );
                 error.to_string()
             });

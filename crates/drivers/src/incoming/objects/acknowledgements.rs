@@ -155,7 +155,7 @@ pub async fn run(shared: Arc<LogState>) {
                 }
                 Err(error) => {
                     if delay == RETRY_DELAY_MIN {
-                        tracing::warn!(%error, "acknowledgements cannot be written; trying on");
+                        tracing::warn!(%error, "acknowledgements cannot be written; retrying");
                     }
                     tokio::time::sleep(delay).await;
                     delay = (delay * 2).min(RETRY_DELAY_MAX);

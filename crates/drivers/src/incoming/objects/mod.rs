@@ -270,7 +270,7 @@ impl LogState {
         let name = names::log(number);
         if object.head.is_some_and(|head| head.kind == LogObjectKind::Lost) {
             self.damaged.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(name, "an object of the log is gone, and the measures in it");
+            tracing::error!(name, "an object of the log is missing; its measures are lost");
         }
         let Some(first) = object.damaged.first() else { return };
         self.damaged.fetch_add(1, Ordering::Relaxed);
@@ -297,7 +297,7 @@ impl LogState {
     /// Reports a damaged small object.
     fn report_small(&self, name: &str) {
         self.damaged.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(place = self.objects.place(), name, "damaged object: left out");
+        tracing::error!(place = self.objects.place(), name, "damaged object: skipped");
     }
 
     async fn put_hint(&self, number: u64) -> Result<(), IncomingError> {

@@ -119,7 +119,7 @@ impl LogState {
         if !lost.is_empty() {
             self.damaged.fetch_add(1, Ordering::Relaxed);
             let name = names::log(number);
-            tracing::error!(name, "an object of the log is gone, and the measures in it");
+            tracing::error!(name, "an object of the log is missing; its measures are lost");
         }
         for (sack, waiting) in &lost {
             view.give_up(*sack, waiting);
@@ -219,7 +219,7 @@ pub async fn follow(shared: Arc<LogState>) {
         if let Err(error) = &look
             && is_answering
         {
-            tracing::warn!(%error, "the log cannot be read; trying on");
+            tracing::warn!(%error, "the log cannot be read; retrying");
         }
         is_answering = look.is_ok();
     }

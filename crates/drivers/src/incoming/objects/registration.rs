@@ -262,7 +262,7 @@ impl LogState {
         let reason = format!("{}: {what} lies in place of log {log}", self.objects.place());
         tracing::error!(
             measures = backlog.measures,
-            "{reason}: measures that wait there may be lost; nothing is accepted until this process is started anew"
+            "{reason}: pending measures there may be lost; nothing is accepted until this process restarts"
         );
         registration.give_up(reason);
         Ok(())

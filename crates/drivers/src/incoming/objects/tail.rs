@@ -136,7 +136,7 @@ impl LogState {
                     if bodies.iter().skip(whole).any(Option::is_some) {
                         tracing::error!(
                             from = end,
-                            "objects of a log that was replaced are left out: one before them is gone"
+                            "objects of a replaced log are skipped: one before them is missing"
                         );
                     }
                     continue;

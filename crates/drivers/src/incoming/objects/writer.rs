@@ -194,7 +194,7 @@ impl Writer {
                 return Ok(());
             }
             if doubtful.is_some_and(|doubtful| doubtful <= skipped) {
-                return Err(IncomingError::Unavailable("whether it was written cannot be known".to_owned()));
+                return Err(IncomingError::Unavailable("it is unknown whether it was written".to_owned()));
             }
             // That number was read, and is another writer's.
             doubtful = doubtful.filter(|doubtful| *doubtful >= next);
@@ -205,7 +205,7 @@ impl Writer {
                 Attempt::Failed(error) => return Err(error),
                 Attempt::Unknown(error) => error,
                 Attempt::Written | Attempt::Lost => {
-                    IncomingError::Unavailable("other processes were always first".to_owned())
+                    IncomingError::Unavailable("other processes won every race".to_owned())
                 }
             };
             let is_abandoned = group.iter().all(|request| request.done.is_closed());

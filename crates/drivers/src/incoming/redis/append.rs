@@ -120,7 +120,7 @@ impl Store {
             let Some(taken) = left.count else { return results };
             parts = left.parts;
             if Instant::now() >= deadline {
-                let error = IncomingError::Unavailable("a split of the sacks does not end".to_owned());
+                let error = IncomingError::Unavailable("a split of the sacks does not finish".to_owned());
                 for part in parts {
                     results[part.batch] = Err(error.clone());
                 }

@@ -247,8 +247,7 @@ async fn found(
     Step::Read.add_to(&mut call);
     let value = client.call(LANE, Confirm::Replicas, vec![call]).await.remove(0)?;
     let key = format!("{}:r", tag.name);
-    Root::parse(value)
-        .ok_or_else(|| ClientError::Refused(format!("the key {key} is not what this program writes")))
+    Root::parse(value).ok_or_else(|| ClientError::Refused(format!("the key {key} has an unknown format")))
 }
 
 fn check(root: &Root, options: &RedisIncomingOptions, cluster: Uuid) -> Result<(), OpenError> {

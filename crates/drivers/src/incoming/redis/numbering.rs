@@ -102,7 +102,7 @@ impl Store {
             )));
         }
         if !root.opened && !root.numbering.draining {
-            tracing::error!("{} has lost all that it had taken: it is made anew", self.client.place());
+            tracing::error!("{} has lost all its data: it is created anew", self.client.place());
         }
         self.set_numbering(root.numbering);
         Ok(root)

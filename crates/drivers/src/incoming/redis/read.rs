@@ -55,7 +55,7 @@ impl Store {
     async fn set_aside(&self, sack: Sack, position: Position, payload: &Bytes) {
         tracing::error!(
             %sack, position = position.0, bytes = payload.len(),
-            "an entry of the incoming store is damaged: left out, a copy is in {}:damaged", self.tag_of(sack).name
+            "an entry of the incoming store is damaged: skipped, a copy is in {}:damaged", self.tag_of(sack).name
         );
         let tag = self.tag_of(sack);
         let key = tag.key(":damaged");

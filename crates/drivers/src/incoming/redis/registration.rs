@@ -98,7 +98,7 @@ impl Store {
         if !raised.map_err(|error| unavailable(&error))? && self.replaced.get().is_none() {
             let reason = format!("another log has taken the place of log {log}");
             tracing::error!(
-                "{}: {reason}: nothing is accepted until this process is started anew",
+                "{}: {reason}: nothing is accepted until this process restarts",
                 self.client.place()
             );
             let _ = self.replaced.set(reason);

@@ -150,7 +150,7 @@ impl Account {
                 _ => {}
             }
             let page: Value = serde_json::from_slice(&answer.body).map_err(|error| {
-                ObjectError::Refused(format!("{}: the list is not of Swift: {error}", self.place))
+                ObjectError::Refused(format!("{}: not a Swift listing: {error}", self.place))
             })?;
             let page = page.as_array().cloned().unwrap_or_default();
             let before = names.len();

@@ -2,7 +2,7 @@
 //!
 //! Swift has no exclusive create. A put object is stored under its own name; a created one is stored under
 //! its name followed by `~` and something unique (no name contains `~`), and an [`Arbiter`] decides which of
-//! those the name stands for: first the bytes are written, then the name is claimed, and the loser removes
+//! those the name refers to: first the bytes are written, then the name is claimed, and the loser removes
 //! its bytes. Leftovers of dead processes are removed by a listing, a day later.
 //!
 //! A read tries the object's own name first, and the arbiter only if it is absent; in folders of created
@@ -179,7 +179,7 @@ impl SwiftObjects {
         format!("{}/{name}", self.container)
     }
 
-    /// The raw names that the names stand for.
+    /// The raw names that the names refer to.
     async fn claimed(&self, names: &[String]) -> Result<Vec<Option<String>>, ObjectError> {
         let claims: Vec<String> = names.iter().map(|name| self.claim_name(name)).collect();
         let values = self.decide(self.arbiter.claimed(&claims)).await?;

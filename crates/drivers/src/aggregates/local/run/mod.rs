@@ -185,7 +185,7 @@ impl Run {
         right.then_some(bytes)
     }
 
-    /// Rebuilds the index from the entries. A valid footer tells where they end and the number of marks.
+    /// Rebuilds the index from the entries. A valid footer gives their end and the number of marks.
     /// Without one, all entries were found if the index follows the last of them.
     fn rebuild(&mut self, footer: Option<&Footer>) -> io::Result<()> {
         self.entries_end = footer.map_or(self.bytes, |footer| footer.entries_end);
@@ -279,7 +279,7 @@ impl Run {
         let (start, bytes) = self.read_pages(page, page)?;
         // Gaps are reported by scans.
         let marks = walk(&bytes).any(|piece| matches!(piece, Piece::Entry(_, header) if header.key == key));
-        Ok(marks.then(|| format!("{}, known from before", self.place(start))))
+        Ok(marks.then(|| format!("{}, found earlier", self.place(start))))
     }
 
     fn find(&self, key: &Key) -> Result<Option<Found>, StoreError> {
@@ -441,7 +441,7 @@ impl Run {
                 self.quarantine.report("value", &self.path, offset, &bytes[at..at + header.entry_bytes()]);
                 Found::Damaged(self.place(offset))
             }
-            Kind::Damaged => Found::Damaged(format!("{}, known from before", self.place(start + at as u64))),
+            Kind::Damaged => Found::Damaged(format!("{}, found earlier", self.place(start + at as u64))),
         }
     }
 
