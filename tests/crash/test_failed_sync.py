@@ -60,7 +60,7 @@ def test_the_health_check_tells_of_a_failed_sync(server):
     client.post(measures, [{"timestamp": 2000, "value": 1}]).expect(503)
     client.post(measures, [{"timestamp": 3000, "value": 1}]).expect(503)
     health = client.get("/healthcheck").expect(503).json()
-    assert any("incoming log takes no measures" in reason for reason in health["reasons"])
+    assert any("incoming log accepts no measures" in reason for reason in health["reasons"])
     client.get(measures).expect(200)
     fail.unlink()
     server.stop()

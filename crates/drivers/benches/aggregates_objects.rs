@@ -1,7 +1,9 @@
-//! Passes over 20,000 heads on a store of objects: `cargo bench -p gnudi-drivers --bench aggregates_objects [ENGINE...]`.
+//! Passes over 20,000 heads on an object store: `cargo bench -p gnudi-drivers --bench aggregates_objects
+//! [ENGINE...]`.
 //!
-//! Engines are `memory`, `slow` (memory that takes 2 ms for each request), and on a Ceph that the bench starts `ceph` and `s3`.
-//! Prints for each pass heads per second, read and written, and requests; in the end how much was written to have it.
+//! Engines are `memory`, `slow` (memory with 2 ms per request), `ceph` and `s3`; for the latter two the bench
+//! starts a Ceph. Prints per pass the heads read and written per second, and the requests; at the end the
+//! bytes written in total.
 
 use std::{sync::Arc, time::Duration, time::Instant};
 
@@ -27,7 +29,7 @@ mod server;
 const HEADS: u128 = 20_000;
 const HEAD_BYTES: usize = 550;
 const PASSES: usize = 4;
-/// Sacks that are processed at once.
+/// Sacks processed concurrently.
 const WORKERS: usize = 16;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
-//! Appends to the incoming log from concurrent callers: `cargo bench -p gnudi-drivers --bench incoming [DIR]`.
+//! Concurrent appends to the incoming log: `cargo bench -p gnudi-drivers --bench incoming [DIR]`.
 //!
-//! Prints, for each shape of batch, appends and bytes of frames per second, batches per sync, and CPU per append.
+//! Prints for each batch shape appends and frame bytes per second, batches per sync, and CPU per append.
 
 use std::{path::PathBuf, sync::Arc, time::Duration, time::Instant};
 
@@ -143,7 +143,7 @@ async fn run(shape: &Shape, dir: &std::path::Path) {
     );
 }
 
-/// Reads a backlog back, sack by sack, as the workers do.
+/// Reads a backlog, sack by sack, like workers.
 async fn read_back(metrics_each: u64, appends: u64, dir: &std::path::Path) {
     let options = LocalIncomingOptions { durability: Durability::Os, ..LocalIncomingOptions::default() };
     let log = LocalIncoming::open(dir, &options).unwrap();
@@ -178,7 +178,7 @@ async fn read_back(metrics_each: u64, appends: u64, dir: &std::path::Path) {
     );
 }
 
-/// A worker that reads nothing: acknowledges and trims, so that files are used again.
+/// A worker that reads nothing: acknowledges and trims, so that files are recycled.
 async fn drain(log: Arc<LocalIncoming>) {
     loop {
         tokio::time::sleep(Duration::from_millis(200)).await;

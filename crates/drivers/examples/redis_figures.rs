@@ -1,7 +1,7 @@
-//! What Redis takes and gives as incoming and aggregate store: `cargo run --release -p gnudi-drivers --example redis_figures
-//! -- URL [SECONDS]`, beside `redis-benchmark` on the same server.
+//! Throughput of Redis as incoming and aggregate store: `cargo run --release -p gnudi-drivers --example
+//! redis_figures -- URL [SECONDS]`, to compare with `redis-benchmark` on the same server.
 //!
-//! Writes under prefixes of its own and leaves them there: for a server that is there for this.
+//! Writes under its own prefixes and leaves the keys there: use a dedicated server.
 
 use std::{
     sync::{
@@ -70,7 +70,7 @@ async fn incoming(url: &str) -> Arc<RedisIncoming> {
     RedisIncoming::open(options, CLUSTER).await.unwrap()
 }
 
-/// Names what no earlier run has used.
+/// A name part that no earlier run has used.
 fn unused() -> u128 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos())
 }
@@ -148,7 +148,7 @@ async fn drain(driver: Arc<RedisIncoming>) {
     }
 }
 
-/// What a worker does with 20,000 metrics of 60 points: reads heads of 2 kB, writes them back.
+/// Passes over 20,000 metrics of 60 points: reads heads of 2 kB, and writes them back.
 async fn passes(url: &str) {
     let options = RedisOptions::new(url.parse().expect("a URL of Redis"));
     let prefix = format!("figures-{}", unused());
@@ -163,7 +163,7 @@ async fn passes(url: &str) {
     for round in ["20,000 new heads of 2 kB", "and once more"] {
         let started = Instant::now();
         let mut reading = Duration::ZERO;
-        // As many sacks as shards: what one pass has lies in one of them.
+        // As many sacks as shards: each pass is within one shard.
         for sack in 0..128 {
             let of_sack: Vec<MetricId> = metrics.iter().skip(sack).step_by(128).copied().collect();
             let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! The directory that holds everything the embedded store keeps: made, locked and checked for its format's version.
+//! The embedded store's data directory: created, locked, and its format version checked.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -14,7 +14,7 @@ use crate::{
     reserve,
 };
 
-/// What a data directory's layout is called by its first version.
+/// Version of the data directory's layout.
 pub const FORMAT_VERSION: u32 = 1;
 
 pub(crate) const VERSION_FILE: &str = "format-version";
@@ -22,23 +22,23 @@ const LOCK_FILE: &str = "lock";
 pub(crate) const INCOMING: &str = "incoming";
 pub(crate) const AGGREGATES: &str = "aggregates";
 pub(crate) const INDEX: &str = "indexer.sqlite";
-/// Which index the rest belongs to: written once that index is complete.
+/// The id of the index that the data belongs to: written once that index is complete.
 pub(crate) const INDEX_ID: &str = "index-id";
-/// Where the server that has the directory open is asked; old where nobody has.
+/// URL of the server that has the directory open; outdated if none has.
 const ENDPOINT: &str = "endpoint";
-/// What a backup leaves out: what belongs to a process, and the index, which its database copies.
+/// What a backup leaves out: files of the running process, and the index, which its database copies.
 pub(crate) const NOT_COPIED: &[&str] =
     &[LOCK_FILE, ENDPOINT, reserve::FILE_NAME, INDEX, "indexer.sqlite-wal", "indexer.sqlite-shm"];
 
-/// A data directory that belongs to this process for as long as this lives.
+/// A data directory, locked by this process for as long as this value lives.
 pub struct DataDir {
     path: PathBuf,
     _lock: File,
 }
 
 impl DataDir {
-    /// Opens `path`, creating it where it is missing. Refuses a directory that another process has open, or that a newer
-    /// program wrote.
+    /// Opens `path`, creating it if missing. Refuses a directory that another process has open, or that a
+    /// newer program wrote.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let disk = LocalDisk;
         disk.create_dir(path).map_err(OpenError::io(path))?;
@@ -52,12 +52,12 @@ impl DataDir {
         &self.path
     }
 
-    /// Where the incoming log lies.
+    /// The incoming log's directory.
     pub fn incoming(&self) -> PathBuf {
         self.path.join(INCOMING)
     }
 
-    /// Where the aggregates lie.
+    /// The aggregates' directory.
     pub fn aggregates(&self) -> PathBuf {
         self.path.join(AGGREGATES)
     }
@@ -67,7 +67,7 @@ impl DataDir {
         index_path(&self.path)
     }
 
-    /// Which of the measures' folders have anything in them.
+    /// Which of the folders for measures and aggregates are not empty.
     pub fn parts(&self) -> Result<Vec<&'static str>, OpenError> {
         let mut parts = Vec::new();
         for name in [INCOMING, AGGREGATES] {
@@ -84,7 +84,7 @@ impl DataDir {
         Ok(parts)
     }
 
-    /// Tells other programs under which URL the server is asked that has the directory open.
+    /// Records the URL of the server that has the directory open, for other programs.
     pub fn set_endpoint(&self, url: &str) -> Result<(), OpenError> {
         let path = self.path.join(ENDPOINT);
         replace_file(&LocalDisk, &path, format!("{url}\n").as_bytes()).map_err(OpenError::io(&path))
@@ -95,7 +95,7 @@ impl DataDir {
         read_id(&LocalDisk, &self.path.join(INDEX_ID), "id of an index")
     }
 
-    /// Says durably which index the measures belong to, or that they belong to none.
+    /// Durably records which index the measures belong to, or that they belong to none.
     pub fn set_index_id(&self, id: Option<Uuid>) -> Result<(), OpenError> {
         let path = self.path.join(INDEX_ID);
         let done = match id {
@@ -106,8 +106,8 @@ impl DataDir {
     }
 }
 
-/// Keeps others from opening the data directory at `path`, without changing it, for as long as the file lives. `None` where nobody
-/// has ever opened it, such as a backup.
+/// Locks the data directory at `path` without changing it, until the file is dropped. `None` if it has no
+/// lock file, such as a backup that was never opened.
 pub fn lock_unchanged(path: &Path) -> Result<Option<File>, OpenError> {
     let lock_path = path.join(LOCK_FILE);
     let lock = match File::open(&lock_path) {
@@ -117,20 +117,20 @@ pub fn lock_unchanged(path: &Path) -> Result<Option<File>, OpenError> {
     take(path, lock).map(Some)
 }
 
-/// Keeps others from opening the data directory at `path`, which is there, for as long as the file lives.
+/// Locks the data directory at `path`, which must exist, until the file is dropped.
 pub fn lock(path: &Path) -> Result<File, OpenError> {
     let lock_path = path.join(LOCK_FILE);
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
     take(path, lock.map_err(OpenError::io(&lock_path))?)
 }
 
-/// The URL of the server that has the data directory at `path` open, or had it last; `None` where no server has told.
+/// URL of the server that has the data directory at `path` open, or had it last; `None` if none was recorded.
 pub fn endpoint(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path.join(ENDPOINT)).ok()?;
     Some(text.trim().to_owned()).filter(|url| !url.is_empty())
 }
 
-/// The kernel lets go of it when the process ends, however it ends.
+/// The kernel releases the lock whenever the process ends.
 fn take(path: &Path, lock: File) -> Result<File, OpenError> {
     match lock.try_lock() {
         Ok(()) => Ok(lock),
@@ -139,12 +139,12 @@ fn take(path: &Path, lock: File) -> Result<File, OpenError> {
     }
 }
 
-/// The indexer's database file of the data directory at `path`, which this process need not have open.
+/// The indexer's database file of the data directory at `path`; needs no lock.
 pub fn index_path(path: &Path) -> PathBuf {
     path.join(INDEX)
 }
 
-/// Makes the names on the way to `path` durable: whoever created them may have died before doing so.
+/// Makes the names of all ancestors of `path` durable: their creator may have crashed before doing so.
 fn sync_ancestors(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
     let path = path.canonicalize().map_err(OpenError::io(path))?;
     for ancestor in path.ancestors().skip(1) {

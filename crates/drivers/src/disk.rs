@@ -1,7 +1,7 @@
-//! The file operations of the embedded store behind a small trait, so that tests can fail any of them and cut the
-//! power: what is not synced may be lost, in any order.
+//! The file operations of the embedded store behind a small trait, so that tests can fail any of them and
+//! simulate power loss, in which unsynced data may be lost in any order.
 //!
-//! The rules a [`Disk`] promises are those of a POSIX file system: bytes are durable after `sync_data` of their file,
+//! A [`Disk`] guarantees what a POSIX file system does: bytes are durable after `sync_data` of their file,
 //! names after `sync_dir` of their directory, and nothing before that.
 
 use std::{
@@ -16,15 +16,16 @@ use uuid::Uuid;
 
 use crate::OpenError;
 
-/// Directories and names.
+/// Operations on directories and names.
 pub trait Disk: Send + Sync + 'static {
-    /// The names of the files (not the directories) in a directory, in no order.
+    /// Names of the files (not the directories) in a directory, unordered.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     fn is_dir(&self, dir: &Path) -> bool;
-    /// Creates one directory, for its owner only, in a parent that exists.
+    /// Creates one directory, accessible to its owner only; the parent must exist.
     fn make_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Creates a directory and its parents, and makes their names durable. One that exists is no error; its parent is synced all
-    /// the same, for whoever created it may have died before doing so. So is that of the first parent that exists.
+    /// Creates a directory and its parents, and makes their names durable. If the directory exists, its
+    /// parent is synced anyway, and so is that of the first existing parent: their creator may have crashed
+    /// before doing so.
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
         let parent = parent_of(dir);
         let is_new = !self.is_dir(dir);
@@ -33,7 +34,7 @@ pub trait Disk: Send + Sync + 'static {
                 self.create_dir(parent)?;
             }
             match self.make_dir(dir) {
-                // Somebody else was faster.
+                // Created concurrently.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && self.is_dir(dir) => {}
                 made => made?,
             }
@@ -49,7 +50,7 @@ pub trait Disk: Send + Sync + 'static {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// The space of the file system of a directory. Not every disk knows.
+    /// Space of the file system that holds `dir`. Not every disk supports this.
     fn space(&self, dir: &Path) -> io::Result<Space> {
         Err(io::Error::new(ErrorKind::Unsupported, format!("the space of {} is not known", dir.display())))
     }
@@ -59,7 +60,7 @@ pub trait Disk: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     pub total_bytes: u64,
-    /// For this program; what only root may use is not counted.
+    /// Available to this process; root's reserve is not counted.
     pub free_bytes: u64,
 }
 
@@ -67,20 +68,20 @@ pub struct Space {
 #[allow(clippy::len_without_is_empty)]
 pub trait DiskFile: Send + Sync {
     fn len(&self) -> io::Result<u64>;
-    /// Reads up to `buf.len()` bytes; fewer than one only at the end of the file.
+    /// Reads up to `buf.len()` bytes; 0 only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes the slices one behind the other; may write less than all, as the system call does.
+    /// Writes the slices one behind the other; may write fewer bytes, as the system call does.
     fn write_at(&self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize>;
     fn sync_data(&self) -> io::Result<()>;
     fn truncate(&self, len: u64) -> io::Result<()>;
-    /// Reserves space for the first `len` bytes. Makes a shorter file longer, with zeros.
+    /// Allocates space for the first `len` bytes. Extends a shorter file with zeros.
     fn allocate(&self, len: u64) -> io::Result<()>;
 }
 
-/// How many slices one system call takes (Linux: `UIO_MAXIOV`).
+/// Most slices that one system call accepts (Linux: `UIO_MAXIOV`).
 const SLICES_MAX: usize = 1024;
 
-/// Fills `buf` from `offset`; `UnexpectedEof` where the file is shorter.
+/// Fills `buf` from `offset`; `UnexpectedEof` if the file is shorter.
 pub fn read_exact_at(file: &dyn DiskFile, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !buf.is_empty() {
         match file.read_at(buf, offset) {
@@ -112,18 +113,18 @@ pub fn write_all_at(file: &dyn DiskFile, mut slices: &mut [IoSlice<'_>], mut off
     Ok(())
 }
 
-/// The directory in which the name `path` stands.
+/// The directory that contains the name `path`.
 pub(crate) fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,
-        // The root has no name.
+        // The root has no parent.
         None => path,
     }
 }
 
-/// Whether a directory cannot be synced because it belongs to somebody else, or its file system knows no such thing: then
-/// its names are not this program's.
+/// Whether a directory cannot be synced because another user owns it or its file system does not support it:
+/// then this program did not create its names.
 pub(crate) fn is_foreign(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -142,7 +143,7 @@ pub fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The whole of a small file; `None` where there is none.
+/// The whole of a small file; `None` if it does not exist.
 pub(crate) fn read_if_there(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>, OpenError> {
     match read_file(disk, path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -150,7 +151,7 @@ pub(crate) fn read_if_there(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u
     }
 }
 
-/// The id that is the text of a small file, whose errors call it `what`; `None` where there is no file.
+/// The id in a small text file; errors call it `what`. `None` if there is no file.
 pub(crate) fn read_id(disk: &dyn Disk, path: &Path, what: &str) -> Result<Option<Uuid>, OpenError> {
     let Some(bytes) = read_if_there(disk, path)? else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes);
@@ -161,8 +162,8 @@ pub(crate) fn read_id(disk: &dyn Disk, path: &Path, what: &str) -> Result<Option
     Ok(Some(id))
 }
 
-/// Replaces a small file so that after a crash either the old or the new bytes are there: written under another name,
-/// synced, renamed, directory synced.
+/// Replaces a small file atomically: written under another name, synced, renamed, directory synced. After a
+/// crash either the old or the new bytes are there.
 pub fn replace_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = with_suffix(path, ".tmp");
     let file = disk.create(&temporary)?;
@@ -172,20 +173,20 @@ pub fn replace_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()
     disk.sync_dir(parent_of(path))
 }
 
-/// `path` with `suffix` behind its name.
+/// `path` with `suffix` appended to its name.
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Whether both names belong to one file.
+/// Whether both paths name the same file.
 pub(crate) fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
     let (one, other) = (fs::metadata(one)?, fs::metadata(other)?);
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
-/// Copies a file, durably and as a whole.
+/// Copies a file durably and atomically.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let partial = with_suffix(to, ".tmp");
     fs::copy(from, &partial)?;
@@ -193,7 +194,7 @@ pub(crate) fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(&partial, to)
 }
 
-/// Whether an error says that there is no room: disk, quota or file size limit.
+/// Whether an error means that there is no space: disk, quota or file size limit.
 pub(crate) fn is_no_space(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
@@ -275,8 +276,8 @@ impl DiskFile for LocalFile {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, len) {
-            // A file system without reservation, or one that gives it up at a signal: space is then found, or not, as bytes
-            // are written.
+            // The file system cannot allocate, or was interrupted by a signal: lack of space then shows when
+            // bytes are written.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INTR) => Ok(()),
             answer => Ok(answer?),
         }
@@ -291,12 +292,12 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// The operating system's files, with a list of the changes of names and of the directories synced.
+    /// The operating system's files; records changes of names and synced directories.
     #[derive(Default)]
     pub(crate) struct Recorder(Mutex<Vec<String>>);
 
     impl Recorder {
-        /// What was done since the last call, with paths relative to `root`.
+        /// The operations since the last call, with paths relative to `root`.
         pub(crate) fn take(&self, root: &Path) -> Vec<String> {
             let root = format!("{}", root.display());
             std::mem::take(&mut *self.0.lock()).iter().map(|line| line.replace(&root, "ROOT")).collect()
@@ -357,7 +358,7 @@ pub(crate) mod tests {
         let done = disk.take(root);
         assert_eq!((&done[0], &done[1..]), (&above, &wanted.map(str::to_owned)[..]));
         assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
-        // Whoever created it may have died before the sync.
+        // The creator may have crashed before the sync.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();
         disk.create_dir(&dir).unwrap();
         assert_eq!(disk.take(root), ["sync ROOT/a/b"]);
@@ -371,7 +372,7 @@ pub(crate) mod tests {
         assert_eq!(parent_of(Path::new("/gnudi-data")), Path::new("/"));
         assert_eq!(parent_of(Path::new("/")), Path::new("/"));
         let disk = Recorder::default();
-        // The directory of the crate, in which tests run.
+        // Tests run in the crate's directory.
         disk.create_dir(Path::new("src")).unwrap();
         assert_eq!(disk.take(Path::new("/nowhere")), ["sync ."]);
     }

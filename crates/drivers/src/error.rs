@@ -2,30 +2,30 @@
 
 use std::{io, path::PathBuf};
 
-/// Each names the directory or file that an operator has to look at.
+/// Each names the directory or file that the operator has to check.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process holds the directory's lock.
     #[error("the data directory {} is in use by another process", dir.display())]
     InUse { dir: PathBuf },
-    /// Written by a newer program; opening it could lose what this one does not know.
+    /// Written by a newer program; opening it could lose data that this version does not know.
     #[error("{} has format version {found}, but this program knows versions up to {known} only", path.display())]
     TooNew { path: PathBuf, found: u32, known: u32 },
-    /// Not what the name promises.
+    /// The content is not what the name implies.
     #[error("{}: {reason}", path.display())]
     Invalid { path: PathBuf, reason: String },
-    /// A shared engine does not answer, or refuses; `engine` says which, without its password.
+    /// A shared engine does not respond, or refuses; `engine` is its name without the password.
     #[error("{engine}: {reason}")]
     Engine { engine: String, reason: String },
-    /// The engine's place holds another cluster's data: two configurations name one pool, bucket or prefix.
+    /// The place holds another cluster's data: two configurations name the same pool, bucket or prefix.
     #[error(
         "{place} belongs to another cluster ({found}, this one is {own}): give each its own pool, bucket, database or prefix"
     )]
     OtherCluster { place: String, found: uuid::Uuid, own: uuid::Uuid },
-    /// A move to this place has not ended.
-    #[error("{place} is not complete: `gnudi move` copies aggregates to it; use it once that has said so")]
+    /// A move to this place is not complete.
+    #[error("{place} is not complete: `gnudi move` copies aggregates to it; use it once that has finished")]
     Filling { place: String },
-    /// A move has begun its cut-over, or ended.
+    /// A move away from it has begun its cut-over, or is complete.
     #[error(
         "the aggregates were moved from {place} to another engine, or are being moved: [storage] must name that one"
     )]

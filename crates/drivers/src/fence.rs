@@ -1,14 +1,14 @@
 //! Fences: which lease on a sack may still write.
 //!
-//! Tokens grow from lease to lease, over all sacks. A fence covers the metrics of its sack; where the count of sacks was
-//! doubled meanwhile, it covers those of the halves, too.
+//! Tokens grow with each lease, over all sacks. A fence covers its sack's metrics, also after the sack count
+//! was doubled: then it covers both halves.
 
 use std::num::NonZeroU16;
 
 use gnudi_model::{Sack, SackCount, SackId};
 use parking_lot::RwLock;
 
-/// Who writes: the owner of the sack, by a lease with this token. A store that belongs to one process uses token 0.
+/// The writer: owner of the sack by a lease with this token. A store of a single process uses token 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence {
     pub sack: Sack,
@@ -16,14 +16,15 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Of somebody who owns all sacks of a store that nobody shares.
+    /// The fence of the only owner of an unshared store.
     pub const EVERYTHING: Fence =
         Fence { sack: Sack { count: SackCount(NonZeroU16::MIN), id: SackId(0) }, token: 0 };
 
-    /// Raised, it closes a store to all writers for good: no lease has this token. It fits what coordinators keep of one.
+    /// Closes a store to all writers for good: no lease has this token. Fits coordinators' signed 64-bit
+    /// tokens.
     pub const CLOSING: Fence = Fence { token: i64::MAX as u64, ..Fence::EVERYTHING };
 
-    /// The higher token that some fence among `raised` holds against this one.
+    /// The highest token among `raised` that fences this one off.
     pub fn held_by(self, raised: impl IntoIterator<Item = Fence>) -> Option<u64> {
         raised
             .into_iter()
@@ -33,12 +34,12 @@ impl Fence {
     }
 }
 
-/// The fences of a store that lies in this process.
+/// The fences of a store in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Fences(RwLock<Vec<Fence>>);
 
 impl Fences {
-    /// Refuses with the token that is held.
+    /// Fails with the fencing token.
     pub(crate) fn check(&self, fence: Fence) -> Result<(), u64> {
         fence.held_by(self.0.read().iter().copied()).map_or(Ok(()), Err)
     }

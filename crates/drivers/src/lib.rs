@@ -1,8 +1,9 @@
-//! Drivers: where measures wait (`incoming`), where aggregates lie (`aggregates`), who owns which sack (`coordination`).
+//! Drivers: where measures wait (`incoming`), where aggregates are stored (`aggregates`), who owns which sack
+//! (`coordination`).
 //!
-//! Each folder's `mod.rs` is the trait; each other file or folder is one backend. A driver exists once the suite in
-//! `conformance` passes on it. Drivers move bytes and never decode points. `objects` are stores of named objects (Ceph, S3,
-//! Swift, a shared file system), on which measures and aggregates are laid out in one way for all of them.
+//! Each folder's `mod.rs` is the trait; each other file or folder is one backend. Every driver passes the
+//! suite in `conformance`. Drivers move bytes and never decode points. `objects` are object stores (Ceph, S3,
+//! Swift, a shared file system); measures and aggregates have one layout on all of them.
 
 pub mod aggregates;
 pub mod backup;

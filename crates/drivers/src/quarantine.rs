@@ -1,5 +1,5 @@
-//! Where damaged bytes are set aside: each find is logged with its file and offset, counted, and copied to a file of its
-//! own, for whoever looks into it. Nothing here tries to repair.
+//! Quarantine of damaged bytes: each finding is logged with file and offset, counted, and copied to a file of
+//! its own for inspection. Nothing is repaired here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,24 +15,24 @@ use parking_lot::Mutex;
 
 use crate::disk::{Disk, read_file, replace_file};
 
-/// Beyond it damage is reported and counted, but no longer copied.
+/// Beyond this, damage is reported and counted but no longer copied.
 pub const QUARANTINE_BYTES_MAX: u64 = 256 << 20;
 
 pub struct Quarantine {
     disk: Arc<dyn Disk>,
-    /// Nothing is copied without.
+    /// Without one, nothing is copied.
     dir: Option<PathBuf>,
     found: AtomicU64,
     copied_bytes: Mutex<u64>,
-    /// File and offset of what was reported, so that a place that is read again is not.
+    /// Files and offsets already reported, so that each place is reported once.
     known: Mutex<HashSet<(PathBuf, u64)>>,
-    /// File and offset of what the disk did not give, and since when.
+    /// Files and offsets that the disk failed to read, and since when.
     unreadable: Mutex<HashMap<(PathBuf, u64), Instant>>,
     unreadable_max: Duration,
     observer: Option<Observer>,
 }
 
-/// A damaged place, as an observer is told of it.
+/// A damaged place, as passed to an observer.
 pub struct Report {
     pub what: String,
     pub file: PathBuf,
@@ -42,17 +42,17 @@ pub struct Report {
     pub is_expected: bool,
 }
 
-/// Is told of damaged places in place of the program's log.
+/// Receives damaged places instead of the program's log.
 pub type Observer = Box<dyn Fn(Report) + Send + Sync>;
 
-/// After so long a place that the disk fails to read counts as damaged.
+/// A place that stays unreadable this long counts as damaged.
 pub const UNREADABLE_MAX: Duration = Duration::from_secs(30);
 
-/// How many places are remembered; beyond it some may be reported more than once.
+/// How many places are remembered; beyond that, some may be reported more than once.
 const KNOWN_MAX: usize = 10_000;
 
 impl Quarantine {
-    /// `dir` is made when the first damage is found.
+    /// `dir` is created when the first damage is found.
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
         Self {
             disk,
@@ -66,25 +66,25 @@ impl Quarantine {
         }
     }
 
-    /// As [`Quarantine::new`], but nothing is logged, `observer` is told, and without `dir` nothing is copied. What the disk does
-    /// not give counts as damaged at once.
+    /// Like [`Quarantine::new`], but reports go to `observer` instead of the log, and nothing is copied
+    /// without `dir`. Unreadable places count as damaged at once.
     pub fn observed(disk: Arc<dyn Disk>, dir: Option<PathBuf>, observer: Observer) -> Self {
         let unreadable_max = Duration::ZERO;
         Self { dir, observer: Some(observer), unreadable_max, ..Self::new(disk, PathBuf::new()) }
     }
 
-    /// As [`Quarantine::new`], with another time until what the disk does not give counts as damaged.
+    /// Like [`Quarantine::new`], with another time until unreadable places count as damaged.
     pub fn giving_up_after(self, unreadable_max: Duration) -> Self {
         Self { unreadable_max, ..self }
     }
 
-    /// Finds since the start, for `/metrics`.
+    /// Number of findings since the start, for `/metrics`.
     pub fn found(&self) -> u64 {
         self.found.load(Ordering::Relaxed)
     }
 
-    /// Whether a place that the disk has just failed to read counts as damaged: only after a while, since a device may come back,
-    /// and a value that counts as damaged is made anew.
+    /// Whether a place that the disk has just failed to read counts as damaged. Only after a while: the
+    /// device may recover, and damaged values are recreated.
     pub fn is_given_up(&self, file: &Path, offset: u64) -> bool {
         let mut unreadable = self.unreadable.lock();
         if unreadable.len() >= KNOWN_MAX {
@@ -94,8 +94,8 @@ impl Quarantine {
         since.elapsed() >= self.unreadable_max
     }
 
-    /// Reports `bytes`, found damaged at `offset` of `file`: once, however often they are read. They are copied once,
-    /// also across restarts.
+    /// Reports `bytes`, found damaged at `offset` of `file`: once, however often they are read. They are
+    /// copied once, also across restarts.
     pub fn report(&self, what: &str, file: &Path, offset: u64, bytes: &[u8]) {
         let mut known = self.known.lock();
         if known.len() < KNOWN_MAX && !known.insert((file.to_owned(), offset)) {
@@ -103,22 +103,22 @@ impl Quarantine {
         }
         drop(known);
         self.found.fetch_add(1, Ordering::Relaxed);
-        if !self.tell(what, file, offset, bytes, false) {
+        if !self.notify(what, file, offset, bytes, false) {
             tracing::error!(file = %file.display(), offset, length = bytes.len(), "damaged {what}: set aside");
         }
         self.copy(file, offset, bytes);
     }
 
-    /// Copies `bytes` that a crash explains, but damage would too: no alarm, no count.
+    /// Copies bytes that a crash explains, though damage could look alike: no error in the log, not counted.
     pub fn set_aside(&self, what: &str, file: &Path, offset: u64, bytes: &[u8]) {
-        if !self.tell(what, file, offset, bytes, true) {
+        if !self.notify(what, file, offset, bytes, true) {
             tracing::warn!(file = %file.display(), offset, length = bytes.len(), "{what}, as a crash leaves it: set aside");
         }
         self.copy(file, offset, bytes);
     }
 
-    /// Whether somebody observes.
-    fn tell(&self, what: &str, file: &Path, offset: u64, bytes: &[u8], is_expected: bool) -> bool {
+    /// Returns whether there is an observer.
+    fn notify(&self, what: &str, file: &Path, offset: u64, bytes: &[u8], is_expected: bool) -> bool {
         let Some(observer) = &self.observer else { return false };
         let length = bytes.len() as u64;
         observer(Report { what: what.to_owned(), file: file.to_owned(), offset, length, is_expected });

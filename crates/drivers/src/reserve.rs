@@ -1,9 +1,9 @@
-//! A reserve of disk space for what must go on while the disk is full: deletions, the index's writes, acknowledgements, and
-//! merges that give back more than they take.
+//! A reserve of disk space for what must go on while the disk is full: deletions, the index's writes,
+//! acknowledgements, and merges that free more than they take.
 //!
-//! It is a file, so that nobody else takes the space. When the disk runs full the file is removed, and no space is taken for new
-//! measures until there is room for it again. What a write is for, its owner knows: it asks [`Reserve::is_held`], or
-//! takes from the reserve with [`Reserve::release`].
+//! It is a file, so that no other program takes the space. When the disk runs full the file is removed, and
+//! writes of new measures are refused until there is room for it again. Each writer knows what its write is
+//! for: new data checks [`Reserve::is_held`]; what must succeed uses the space by [`Reserve::release`].
 
 use std::{
     fmt, io,
@@ -23,18 +23,17 @@ use crate::{
     disk::{Disk, is_no_space},
 };
 
-/// Its file in the data directory.
+/// File name in the data directory.
 pub const FILE_NAME: &str = "reserve";
-/// It takes at most this part of the file system.
+/// The reserve takes at most 1/`PART_MAX` of the file system.
 const PART_MAX: u64 = 10;
-/// With less than this part of itself free beside it, the reserve is given up: whoever writes next finds room.
+/// It is released when less than 1/`LOW_PART` of its size is free beside it: the next write finds room.
 const LOW_PART: u64 = 4;
-/// It is taken again when so much of itself stays free beside it, as a part: more than what it was given up at.
+/// It is taken again when 1/`REGAIN_PART` of its size stays free beside it; more than at its release.
 const REGAIN_PART: u64 = 2;
-/// What gives space back in the end takes no more from the reserve than leaves this part of it, for the index and
-/// acknowledgements.
+/// Merges leave 1/`KEPT_PART` of the reserve for the index and acknowledgements.
 const KEPT_PART: u64 = 2;
-/// Space is short while less than so many times the reserve is there, the reserve included.
+/// Space is short while less than this many times the reserve is free, the reserve included.
 const SHORT_TIMES: u64 = 3;
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -42,7 +41,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug, Default)]
 pub struct Reserve(Option<Arc<Watched>>);
 
-/// The reserve with the thread that watches the free space, which ends with it.
+/// The reserve and the thread that watches the free space; dropping it ends the thread.
 #[derive(Debug)]
 struct Watched {
     inner: Arc<Inner>,
@@ -70,11 +69,11 @@ impl Drop for Watched {
 /// Bytes, for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReserveFigures {
-    /// Free on the file system, the reserve not counted.
+    /// Free on the file system, without the reserve.
     pub free_bytes: u64,
-    /// What is reserved now: 0 while it is given up.
+    /// Currently reserved; 0 while released.
     pub held_bytes: u64,
-    /// What is reserved when there is room.
+    /// Configured size, held whenever there is room.
     pub wanted_bytes: u64,
 }
 
@@ -83,15 +82,15 @@ struct Inner {
     dir: PathBuf,
     bytes: u64,
     held: AtomicBool,
-    /// How many loans there are: until they end it is not taken again.
+    /// Number of loans; while there are any, the reserve is not taken again.
     loans: AtomicUsize,
-    /// Held while the file is made or removed.
+    /// Locked while the file is created or removed.
     changing: Mutex<()>,
     is_over: Mutex<bool>,
     over: Condvar,
 }
 
-/// Until it is dropped, the reserve stays given up.
+/// Keeps the reserve released until dropped.
 pub(crate) struct Loan(Option<Arc<Inner>>);
 
 impl Drop for Loan {
@@ -109,14 +108,17 @@ impl fmt::Debug for Inner {
 }
 
 impl Reserve {
-    /// Reserves `bytes`, but no more than a tenth of the file system, in `dir`, which exists. 0 reserves nothing. Where there is
-    /// no room now, it is taken as soon as there is.
+    /// Reserves `bytes`, but at most a tenth of the file system, in `dir`, which must exist. 0 reserves
+    /// nothing. Without room now, it is taken once there is.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, bytes: u64) -> Result<Self, OpenError> {
         let path = dir.join(FILE_NAME);
         let bytes = match disk.space(dir) {
             Ok(space) => bytes.min(space.total_bytes / PART_MAX),
             Err(error) => {
-                tracing::warn!("no space is reserved: that of {} is not known: {error}", dir.display());
+                tracing::warn!(
+                    "no space is reserved: the free space of {} is unknown: {error}",
+                    dir.display()
+                );
                 0
             }
         };
@@ -164,12 +166,12 @@ impl Reserve {
         }
     }
 
-    /// Whether space may be taken for what is new: not while the reserve is given up.
+    /// Whether new data may allocate space: not while the reserve is released.
     pub fn is_held(&self) -> bool {
         self.0.as_ref().is_none_or(|inner| inner.held.load(Ordering::Relaxed))
     }
 
-    /// Gives the reserve up, so that a write that must succeed finds room; false where there is nothing to give up.
+    /// Releases the reserve for a write that must succeed; false if there is nothing to release.
     pub fn release(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| {
             let _changing = inner.changing.lock();
@@ -177,7 +179,7 @@ impl Reserve {
         })
     }
 
-    /// Gives the reserve up for as long as the loan lasts.
+    /// Releases the reserve until the loan is dropped.
     pub(crate) fn lend(&self) -> Loan {
         if let Some(inner) = &self.0 {
             let _changing = inner.changing.lock();
@@ -187,7 +189,7 @@ impl Reserve {
         Loan(self.0.as_ref().map(|watched| Arc::clone(&watched.inner)))
     }
 
-    /// Does what must succeed, once more from the reserve where there is no space for it.
+    /// Runs `work`, which must succeed; if there is no space, releases the reserve and retries once.
     pub(crate) fn with_room<T>(&self, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         match work() {
             Err(error) if is_no_space(&error) && self.release() => work(),
@@ -195,31 +197,31 @@ impl Reserve {
         }
     }
 
-    /// Whether so many bytes can be written and the reserve stays. True where nothing is known.
+    /// Whether `bytes` can be written without the reserve. True if the free space is unknown.
     pub(crate) fn has_room_beside(&self, bytes: u64) -> bool {
         self.is_held() && self.free_bytes().is_none_or(|free| free >= bytes)
     }
 
-    /// Whether so many bytes can be written if the reserve is given up for them, and a part of it is left for others. True where
-    /// nothing is known.
+    /// Whether `bytes` can be written if the reserve is released, leaving part of it for others. True if the
+    /// free space is unknown.
     pub(crate) fn has_room_within(&self, bytes: u64) -> bool {
         let kept = self.0.as_ref().map_or(0, |inner| inner.bytes / KEPT_PART);
         self.room_within().is_none_or(|room| room >= bytes.saturating_add(kept))
     }
 
-    /// What is free, the reserve counted; `None` where nothing is known.
+    /// Free bytes, the reserve included; `None` if unknown.
     fn room_within(&self) -> Option<u64> {
         let inner = self.0.as_ref()?;
         Some(inner.free_bytes()?.saturating_add(inner.held_bytes()))
     }
 
-    /// Whether space is so short that what can be given back is given back.
+    /// Whether space is so short that whatever can be freed should be.
     pub fn is_short(&self) -> bool {
         let Some(inner) = &self.0 else { return false };
         self.room_within().is_some_and(|room| room < SHORT_TIMES * inner.bytes)
     }
 
-    /// `error`, which says that there is no space, with how much there is.
+    /// Replaces a no-space `error` with one that states the free and reserved space.
     pub(crate) fn refusal(&self, error: io::Error) -> io::Error {
         match &self.0 {
             Some(inner) => io::Error::new(io::ErrorKind::StorageFull, inner.refusal()),
@@ -266,7 +268,7 @@ impl Inner {
         )
     }
 
-    /// Gives the reserve up, or takes it again, as the free space demands.
+    /// Releases the reserve or takes it again, depending on the free space.
     fn check(&self) {
         let _changing = self.changing.lock();
         let Some(free) = self.free_bytes() else { return };
@@ -276,27 +278,27 @@ impl Inner {
             }
         } else if self.loans.load(Ordering::Relaxed) == 0 && free >= self.bytes + self.bytes / REGAIN_PART {
             match self.take() {
-                Ok(_) => tracing::info!("{} has room again: measures are taken", self.dir.display()),
-                Err(error) => tracing::debug!("the reserve cannot be taken yet: {error}"),
+                Ok(_) => tracing::info!("{} has space again: measures are accepted", self.dir.display()),
+                Err(error) => tracing::debug!("the reserve cannot be allocated yet: {error}"),
             }
         }
     }
 
-    /// The caller holds `changing`.
+    /// The caller must hold `changing`.
     fn give_up(&self) -> bool {
         if !self.held.load(Ordering::Relaxed) {
             return false;
         }
         if let Err(error) = self.disk.remove(&self.path()) {
-            tracing::error!("the reserve of disk space cannot be given up: {error}");
+            tracing::error!("the reserve of disk space cannot be released: {error}");
             return false;
         }
         self.held.store(false, Ordering::Relaxed);
-        tracing::warn!("the reserve of {} bytes is given up: {}", self.bytes, self.refusal());
+        tracing::warn!("the reserve of {} bytes is released: {}", self.bytes, self.refusal());
         true
     }
 
-    /// Reserves the space; false where the file system cannot do so.
+    /// Allocates the reserve; false if the file system cannot do so.
     fn take(&self) -> io::Result<bool> {
         let path = self.path();
         let file = match self.disk.open(&path) {
@@ -305,7 +307,7 @@ impl Inner {
         };
         let done = file.allocate(self.bytes).and_then(|()| Ok(file.len()? == self.bytes));
         if !matches!(done, Ok(true)) {
-            // Give back what was allocated.
+            // Free what was allocated.
             self.disk.remove(&path).ok();
         }
         self.held.store(matches!(done, Ok(true)), Ordering::Relaxed);
@@ -329,9 +331,9 @@ mod tests {
         let figures = reserve.figures();
         assert_eq!((figures.held_bytes, figures.wanted_bytes), (bytes, bytes));
         assert!(reserve.release());
-        // The watcher takes it again at any moment, for there is room.
+        // The watcher may take it again at any moment, since there is room.
         drop(reserve);
-        // One of another size is replaced; none is removed.
+        // A reserve of another size is replaced; size 0 removes it.
         drop(Reserve::open(Arc::new(LocalDisk), dir.path(), 2 * bytes).unwrap());
         assert_eq!(std::fs::metadata(&file).unwrap().len(), 2 * bytes);
         let none = Reserve::open(Arc::new(LocalDisk), dir.path(), 0).unwrap();

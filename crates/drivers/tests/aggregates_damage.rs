@@ -1,5 +1,5 @@
-//! Damage to the aggregate store's files: reported, set aside, and everything around it readable. An older version
-//! never stands in for a newer one that is lost.
+//! Damage to the aggregate store's files: reported, quarantined, and everything around it readable. An older
+//! version never replaces a lost newer one.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn metric(id: u8) -> MetricId {
     MetricId(Uuid::from_u128(id.into()))
 }
 
-/// `flush_at` bytes of log make a run.
+/// A run is made at `flush_at` bytes of log.
 fn open(disk: &SimDisk, flush_at: u64) -> Arc<LocalAggregates> {
     let options = LocalAggregatesOptions {
         segment_bytes: 1 << 16,
@@ -47,7 +47,7 @@ fn block(id: u8, version: u8) -> BlockKey {
     }
 }
 
-/// Every metric gets a head and a block of 300 bytes: id, version, then bytes that follow from both.
+/// A head and a block of 300 bytes: id, version, then bytes derived from both.
 fn value(id: u8, version: u8) -> Bytes {
     [id, version].into_iter().chain((2..300).map(|at| (at as u8).wrapping_mul(id | 1) ^ version)).collect()
 }
@@ -65,13 +65,13 @@ async fn write(store: &LocalAggregates, version: u8) {
     store.sync().await.unwrap();
 }
 
-/// Waits until the background has nothing to do.
+/// Waits until the background threads are idle.
 async fn settle(store: &LocalAggregates, flushes: u64) {
     until("a flush", async || store.figures().flushes >= flushes).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-/// How many heads and blocks are missing or damaged; all others must be right, and of the newest version.
+/// How many heads and blocks are missing or damaged; asserts that all others have the newest version.
 async fn count_lost(store: &LocalAggregates, versions: u8) -> (usize, usize) {
     let metrics: Vec<MetricId> = (0..METRICS).map(metric).collect();
     let (mut heads_lost, mut blocks_lost) = (0, 0);
@@ -122,7 +122,7 @@ fn flip(disk: &SimDisk, file: &Path, random: &mut Random) -> usize {
     at
 }
 
-/// Flips a bit of a head in the log: of the last of the two copies of its value.
+/// Flips a bit of a head in the log, in the last of the two copies of its value.
 fn flip_head(disk: &SimDisk, head: &Bytes) {
     for file in files(disk, ".log") {
         disk.edit(&file, |bytes| {
@@ -148,7 +148,7 @@ async fn a_flipped_bit_in_the_log_costs_one_value() {
         let files = files(&disk, ".log");
         let at = flip(&disk, &files[random.below(files.len())], &mut random);
         let store = open(&disk, 1 << 20);
-        // The first item of a frame, which names the metric, carries no value of its own.
+        // The first item of a frame, which names the metric, has no value of its own.
         let (heads, blocks) = count_lost(&store, 2).await;
         assert!(heads + blocks <= 1, "round {round}, byte {at}: {heads} heads and {blocks} blocks");
         if heads + blocks > 0 {
@@ -158,7 +158,7 @@ async fn a_flipped_bit_in_the_log_costs_one_value() {
     }
 }
 
-/// Sixteen bytes in a row may lie across the seam of two frames: the head of the one, and the header of the other.
+/// Sixteen consecutive bytes may span two frames: the head of one, and the header of the next.
 #[tokio::test]
 async fn damage_across_a_seam_never_brings_an_old_value_back() {
     const BYTES: usize = 16;
@@ -171,7 +171,7 @@ async fn damage_across_a_seam_never_brings_an_old_value_back() {
     let file = files(&disk, ".log").pop().unwrap();
     let mut whole = Vec::new();
     disk.edit(&file, |bytes| whole.clone_from(bytes));
-    // The head is the last of the two copies of the value, and the last of its frame.
+    // The head is the second copy of the value, and the frame's last item.
     let end_of_head = |id: u8| {
         let wanted = value(id, 2);
         Some(whole.windows(wanted.len()).rposition(|window| *window == wanted[..])? + wanted.len())
@@ -205,7 +205,7 @@ async fn damage_to_the_log_while_running_costs_one_value() {
     assert_eq!(count_lost(&store, 2).await, (0, 0), "writing a head makes it whole again");
 }
 
-/// Two runs: the newer has a newer head of each metric, and another block.
+/// Two runs: the newer one has a newer head of each metric, and another block.
 async fn two_runs(disk: &SimDisk) {
     let store = open(disk, 1000);
     write(&store, 1).await;
@@ -248,7 +248,7 @@ async fn a_damaged_page_costs_what_lies_in_it() {
     let store = open(&disk, 1 << 20);
     let (heads, blocks) = count_lost(&store, 2).await;
     assert!((3..=8).contains(&heads) && (3..=8).contains(&blocks), "{heads} heads and {blocks} blocks");
-    // Those that are lost can be deleted and written again.
+    // Metrics with losses can be deleted and rewritten.
     let store = open(&disk, 1 << 20);
     write(&store, 3).await;
     assert_eq!(count_lost(&store, 3).await.0, 0);
@@ -269,7 +269,7 @@ async fn a_run_without_its_end_is_read_by_its_entries() {
     assert_eq!(store.figures().damaged, 2);
 }
 
-/// Whatever a run has lost, in its entries, its index or its end: a head is the newest or damaged, never an older one.
+/// Whatever part of a run is lost (entries, index, end): a head is the newest or damaged, never an older one.
 #[tokio::test]
 async fn a_run_that_lost_a_stretch_or_its_end_never_brings_an_old_head_back() {
     let mut random = Random::new(4);
@@ -283,7 +283,7 @@ async fn a_run_that_lost_a_stretch_or_its_end_never_brings_an_old_head_back() {
             if round % 2 == 0 {
                 bytes.truncate(at);
             } else {
-                // As long as the index, the filter and the footer together, and longer.
+                // Up to and beyond the size of index, filter and footer together.
                 let end = (at + 512 + random.below(4096)).min(bytes.len());
                 bytes[at..end].fill(0);
             }
@@ -301,7 +301,8 @@ async fn a_run_that_lost_a_stretch_or_its_end_never_brings_an_old_head_back() {
     assert!(stretches > 100 && cuts > 1000, "{stretches} heads lost to stretches, {cuts} to cuts");
 }
 
-/// A stretch of the log that was durable once: the metrics that wrote there are known, and what they wrote is damaged.
+/// A lost part of the log that was durable: the affected metrics are known, and their writes count as
+/// damaged.
 #[tokio::test]
 async fn a_hole_in_the_log_costs_what_was_in_it() {
     let mut random = Random::new(5);
@@ -318,7 +319,7 @@ async fn a_hole_in_the_log_costs_what_was_in_it() {
             let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
             let at = random.below(used);
             let end = (at + 4096).min(bytes.len());
-            // Or all that follows, be it marked as durable by what follows or not.
+            // Or everything behind it, whether later frames prove its sync or not.
             if round % 4 == 0 { bytes.truncate(at) } else { bytes[at..end].fill(0) }
         });
         let store = open(&disk, 1 << 20);
@@ -333,7 +334,7 @@ async fn a_hole_in_the_log_costs_what_was_in_it() {
             (heads, blocks),
             "round {round}: after a restart"
         );
-        // A new head is whole, also after it was read back from the log, with what is older damaged there as well.
+        // A new head is valid, even when recovered from the log beside older damage.
         let store = open(&disk, 1 << 20);
         write(&store, 3).await;
         drop(store);
@@ -348,8 +349,8 @@ async fn a_hole_in_the_log_costs_what_was_in_it() {
     assert!(lost > 200, "the holes hit little: {lost}");
 }
 
-/// The end of a run is gone: the heads that were there count as lost until they are written again, while the runs after it are
-/// merged, and those before it are read.
+/// The end of a run is lost: the heads there count as lost until rewritten, while newer runs are merged and
+/// older ones read.
 #[tokio::test]
 async fn a_cut_run_takes_no_neighbours_along() {
     let disk = SimDisk::default();
@@ -379,7 +380,7 @@ async fn a_cut_run_takes_no_neighbours_along() {
     assert!(disk.paths().contains(&file), "the run stays between the older and the newer");
 }
 
-/// The metrics whose heads are damaged; the others have the version that is wanted.
+/// The metrics with damaged heads; asserts that the others have the expected version.
 async fn lost_heads(store: &LocalAggregates, version: impl Fn(u8) -> u8) -> Vec<u8> {
     let metrics: Vec<MetricId> = (0..METRICS).map(metric).collect();
     let mut lost = Vec::new();
@@ -393,7 +394,7 @@ async fn lost_heads(store: &LocalAggregates, version: impl Fn(u8) -> u8) -> Vec<
     lost
 }
 
-/// A metric that was made after the damage was found has lost nothing there.
+/// A metric created after the damage was found has lost nothing.
 #[tokio::test]
 async fn a_cut_run_says_nothing_of_metrics_made_later() {
     let disk = SimDisk::default();
@@ -445,7 +446,7 @@ async fn a_damaged_head_stays_damaged_through_flush_and_merge() {
     write(&store, 2).await;
     drop(store);
     flip_head(&disk, &value(7, 2));
-    // Opening finds the log too long and flushes it.
+    // Opening finds the log too long, and flushes it.
     let store = open(&disk, 1000);
     settle(&store, 1).await;
     assert_eq!(store.figures().recent_entries, 0);

@@ -1,4 +1,4 @@
-//! Disks that fail or run full under the aggregate store.
+//! Failing and full disks under the aggregate store.
 
 mod support;
 
@@ -78,7 +78,7 @@ async fn a_full_disk_refuses_and_recovers() {
     assert!(!is_there(&*store, next).await);
     store.sync().await.unwrap();
     disk.set_capacity(None);
-    // The flush tries again every second. What fits in front of it may be written before.
+    // The flush retries every second. Writes that fit before may succeed.
     let mut tries = 0;
     for id in [1000].into_iter().chain(2000..2200) {
         while let Err(error) = write(&*store, id).await {
@@ -107,7 +107,7 @@ async fn a_flush_that_fails_is_done_again() {
     ] {
         let flushes = store.figures().flushes;
         disk.fail_named(operation, if operation == Operation::Create { ".run.tmp" } else { ".run" }, error);
-        // Enough for one flush. Where that is slow, writes wait for it, and hear of its failure.
+        // Enough for one flush. While it is slow, writes wait for it, and get its error.
         for id in 0..25 {
             while let Err(refused) = write(&*store, id).await {
                 assert!(!matches!(refused, StoreError::Damaged(_)), "{refused}");
@@ -124,8 +124,8 @@ async fn a_flush_that_fails_is_done_again() {
     assert!(is_there(&*open(&disk), 24).await);
 }
 
-/// The process ends between a run's rename and the sync that makes its name durable; the next one finds the run, and the power
-/// is cut soon after.
+/// The process is killed between a run's rename and the sync of its name; the next one finds the run, and
+/// loses power soon after.
 #[tokio::test]
 async fn a_run_replaces_nothing_before_its_name_is_durable() {
     for seed in 0..30 {
@@ -176,7 +176,7 @@ async fn writers_and_readers_go_on_through_flushes_and_merges() {
     }
     until("a flush", async || store.figures().flushes > 5 && store.figures().merges > 0).await;
     until("merges", async || store.figures().runs < 12).await;
-    // Room for the log twice, the spares, and the 80 heads: what is superseded is gone.
+    // Room for the log twice, the spares, and the 80 heads: superseded values are gone.
     assert!(disk.used() < 2_500_000, "{} bytes", disk.used());
 }
 
@@ -184,7 +184,7 @@ fn open_giving_up(disk: &SimDisk, unreadable_max: Duration) -> Arc<LocalAggregat
     open_with(disk, &LocalAggregatesOptions { unreadable_max, ..options() })
 }
 
-/// Where the bytes of a metric's head lie.
+/// File and offset of a metric's head.
 fn place_of(disk: &SimDisk, id: usize) -> (std::path::PathBuf, u64) {
     let head = large_head(id);
     let mut found = None;
@@ -198,7 +198,7 @@ fn place_of(disk: &SimDisk, id: usize) -> (std::path::PathBuf, u64) {
     found.expect("the head is on the disk")
 }
 
-/// Heads of metrics 1 to 9 but one, whose answer is returned.
+/// Asserts heads of metrics 1 to 9 except one, whose result is returned.
 async fn others_are_there(store: &LocalAggregates, bad: usize) -> Result<Option<bytes::Bytes>, StoreError> {
     let metrics: Vec<MetricId> = (1..10).map(metric).collect();
     let mut heads = store.read_heads(&metrics).await;
@@ -233,7 +233,7 @@ async fn a_bad_sector_of_the_log_costs_one_head_and_no_flush() {
         }
         until("a flush", async || store.figures().flushes > 0).await;
         assert!(matches!(others_are_there(&store, 5).await, Err(StoreError::Damaged(_))));
-        // The metric goes on with a new head.
+        // A new head repairs the metric.
         write(&*store, 5).await.unwrap();
         assert!(is_there(&*store, 5).await);
     }
@@ -255,7 +255,7 @@ async fn a_bad_sector_of_a_run_costs_one_head() {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
-        // Within one piece of the head's own.
+        // In another piece, within the head.
         let bad = (at + 4096) / 4096 * 4096;
         disk.spoil(&path, bad..bad + 1);
         let answer = others_are_there(&store, 5).await;
@@ -269,7 +269,7 @@ async fn a_bad_sector_of_a_run_costs_one_head() {
     }
 }
 
-/// Wherever it is: the header, the entries, the index, the end.
+/// Anywhere: in the header, the entries, the index, the end.
 #[tokio::test]
 async fn a_bad_sector_of_a_run_keeps_no_store_from_opening() {
     for place in [0, 4096, 60_000, u64::MAX - 300, u64::MAX - 10] {

@@ -1,6 +1,6 @@
-//! Random operations on the local aggregate store and on the in-memory one, with reopening and power cuts in between: the
-//! same answers; after a power cut, all that was synced, and of the rest the first so many writes; on a failing disk what
-//! the answers said.
+//! Random operations on the local store and on the in-memory model, with reopening and power cuts: the same
+//! results; after a power cut everything synced, and a prefix of the later writes; on a failing disk what the
+//! results said.
 
 mod support;
 
@@ -55,7 +55,7 @@ fn operation(random: &mut Random) -> Operation {
     }
 }
 
-/// Every block of every metric, large: an old run that the newer ones are not merged with for long.
+/// Large blocks for every metric: an old run that is not merged with newer ones for long.
 fn ballast(random: &mut Random) -> Vec<Operation> {
     let write = |id: usize| {
         let mut blocks = std::collections::BTreeMap::new();
@@ -73,7 +73,7 @@ fn ballast(random: &mut Random) -> Vec<Operation> {
     (0..METRICS).map(write).collect()
 }
 
-/// Applies an operation; false where the store refused a part of it.
+/// Applies an operation; false if the store refused a part of it.
 async fn apply(store: &dyn AggregateStore, operation: &Operation) -> bool {
     match operation {
         Operation::Write(writes) => {
@@ -86,13 +86,13 @@ async fn apply(store: &dyn AggregateStore, operation: &Operation) -> bool {
     }
 }
 
-/// All that a store has of all metrics.
+/// The store's contents for all metrics.
 async fn everything(store: &dyn AggregateStore) -> Everything {
     let ids: Vec<usize> = (0..METRICS).collect();
     aggregate_items::everything(store, &ids).await.unwrap()
 }
 
-/// A call to a store may have been taken in part: one for each item, in order.
+/// A call may be applied in part: splits it into single items, in order.
 fn items(operation: &Operation) -> Vec<Operation> {
     match operation {
         Operation::Write(writes) => {
@@ -125,7 +125,8 @@ async fn same_answers(seed: u64) {
     assert_eq!(store.figures().damaged, 0);
 }
 
-/// After each cut, and each kill, the store must equal the model at some point between the last sync and the last write, and stay there.
+/// After each power cut or kill the store must equal the model at some point between the last sync and the
+/// last write.
 async fn power_cuts(seed: u64, kills: bool) {
     let mut random = Random::new(seed);
     let disk = SimDisk::default();
@@ -165,7 +166,7 @@ async fn power_cuts(seed: u64, kills: bool) {
             apply(&memory, &history[kept]).await;
             kept += 1;
         }
-        // What lies behind is gone for good. A sync makes what is there durable.
+        // Later items are gone for good. A sync makes the present ones durable.
         history.truncate(kept);
         durable = kept;
         assert_eq!(store.figures().damaged, 0, "seed {seed}: a power cut was taken for damage");
@@ -173,8 +174,8 @@ async fn power_cuts(seed: u64, kills: bool) {
     }
 }
 
-/// Applies an operation item by item to the model, as the store answered; returns the items of which it is not known, after
-/// a failure that leaves the disk's content open.
+/// Applies an operation's items to the model as the store answered; returns the items with unknown outcome,
+/// after a failure that leaves the disk's content unknown.
 async fn apply_answered(
     store: &dyn AggregateStore,
     memory: &MemoryAggregates,
@@ -199,7 +200,7 @@ async fn apply_answered(
     unknown
 }
 
-/// Failures instead of power cuts: what was taken is there, what was refused is not.
+/// Failures instead of power cuts: accepted writes exist, refused ones do not.
 async fn failures(seed: u64) {
     let mut random = Random::new(seed);
     let disk = SimDisk::default();
@@ -265,8 +266,8 @@ proptest! {
         run(power_cuts(seed, false));
     }
 
-    /// A process that is killed, perhaps after a sync that lost pages, may leave names and bytes that are not durable, and the
-    /// next one must not rely on them.
+    /// A killed process, perhaps after a sync that lost pages, may leave names and bytes that are not
+    /// durable; the next one must not rely on them.
     #[test]
     fn kills_before_a_power_cut_lose_nothing_synced(seed in any::<u64>()) {
         run(power_cuts(seed, true));

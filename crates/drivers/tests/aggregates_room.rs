@@ -1,4 +1,5 @@
-//! The local stores on a disk that runs full, with a reserve: merges wait, deletions give space back, what must go on goes on.
+//! The local stores on a full disk, with a reserve: merges wait, deletions free space, and what must go on
+//! goes on.
 
 mod support;
 
@@ -25,7 +26,7 @@ use support::{
 
 const DIR: &str = "/data";
 const FLUSH_AT: u64 = 100_000;
-/// How long a condition is waited for: far more than it takes.
+/// Maximum wait for a condition: far more than needed.
 const TRIES_MAX: usize = 12_000;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -55,7 +56,7 @@ async fn a_merge_waits_until_its_output_fits_beside_the_reserve() {
     while !store.figures().merge_waits {
         match write(&*store, next).await {
             Ok(()) => next += 1,
-            // No more than a flush needs, and not enough for merging four runs of its size.
+            // No more than a flush needs, and not enough to merge four runs of its size.
             Err(StoreError::NoSpace(_)) => {
                 capacity += 20_000;
                 disk.set_capacity(Some(capacity));
@@ -77,11 +78,11 @@ async fn a_merge_waits_until_its_output_fits_beside_the_reserve() {
     assert_eq!(store.figures().damaged, 0);
 }
 
-/// Writes heads of new metrics until there is no space, and answers how many were taken.
+/// Writes heads of new metrics until there is no space; returns how many were accepted.
 async fn fill(store: &LocalAggregates, first: usize) -> usize {
     let mut next = first;
     let mut refused = 0;
-    // A flush gives some of the log back: only when it has been refused for long the disk is full.
+    // A flush frees a part of the log: the disk is full only after many refusals in a row.
     while refused < 300 {
         match write(store, next).await {
             Ok(()) => (next, refused) = (next + 1, 0),
@@ -141,7 +142,7 @@ async fn append(log: &LocalIncoming, id: usize) -> Result<(), IncomingError> {
     log.append(batch).await
 }
 
-/// Somebody else fills the disk.
+/// Another program fills the disk.
 #[tokio::test]
 async fn acknowledgements_go_on_while_nothing_new_is_taken() {
     let disk = SimDisk::default();

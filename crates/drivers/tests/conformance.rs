@@ -1,4 +1,4 @@
-//! Every driver through its suite.
+//! Runs every driver's suite.
 
 use std::{
     path::PathBuf,
@@ -25,7 +25,7 @@ use gnudi_drivers::{
     },
 };
 
-/// Makes a directory of its own for each driver of a suite.
+/// Creates a directory for each driver of a suite.
 struct Directories {
     root: tempfile::TempDir,
     made: AtomicUsize,
@@ -79,7 +79,7 @@ async fn memory_aggregates() {
 
 #[tokio::test]
 async fn local_aggregates() {
-    // With room for all, and with so little that nearly every write is flushed and runs are merged.
+    // With room for everything, and with so little that nearly every write is flushed and runs are merged.
     for recent_bytes_max in [1 << 20, 1000] {
         let directories = Directories::new();
         conformance::aggregates(async || {
@@ -94,7 +94,7 @@ async fn local_aggregates() {
     }
 }
 
-/// A directory with a store, in a folder that stays as long as it.
+/// A directory with a store.
 struct OnDisk {
     dir: PathBuf,
     recent_bytes_max: u64,

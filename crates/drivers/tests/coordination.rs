@@ -1,4 +1,4 @@
-//! The rules of coordination, by every driver that needs no engine.
+//! The coordination suite, for every driver that needs no engine.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use gnudi_drivers::{
     incoming::registry::{LogRegistry, MemoryLogRegistry},
 };
 
-/// The clock stands still unless the suite lets time pass.
+/// The clock moves only when the suite lets time pass.
 async fn setup() -> CoordinationSetup {
     let now_ms = Arc::new(AtomicU64::new(0));
     let clock = now_ms.clone();

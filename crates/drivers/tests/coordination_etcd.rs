@@ -1,4 +1,4 @@
-//! The rules of coordination on a real etcd, and what happens when it goes away.
+//! The coordination suite on a real etcd, and its outages.
 
 #[path = "engines/etcd.rs"]
 mod etcd_server;
@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// The first endpoint is one where nobody listens.
+/// Nobody listens at the first endpoint.
 async fn open(engine: &Etcd, cluster: Uuid) -> Result<Arc<EtcdCoordinator>, OpenError> {
     let url = format!("etcd3+http://127.0.0.1:1,{}", engine.address());
     let options = EtcdOptions::parse(&url).unwrap().with_deadline(DEADLINE);
@@ -40,7 +40,7 @@ async fn coordinates_on_etcd() {
         let (one, two) = (open(&engine, cluster).await.unwrap(), open(&engine, cluster).await.unwrap());
         CoordinationSetup {
             processes: vec![one, two],
-            // The least that etcd grants.
+            // The shortest TTL that etcd grants.
             ttl: Duration::from_secs(2),
             pass: Box::new(|time| Box::pin(tokio::time::sleep(time))),
             ends_late_by: Duration::from_secs(2),
@@ -60,7 +60,7 @@ fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, CoordinationError>) {
     assert!(matches!(answer, Err(CoordinationError::Unavailable(why)) if !why.is_empty()), "{answer:?}");
 }
 
-/// What is asked of an etcd that is gone or hangs fails in time, and works again when it is back.
+/// Calls to a dead or hanging etcd fail in time, and succeed again afterwards.
 async fn outages_end(engine: &mut Etcd) {
     let (cluster, ttl) = (Uuid::new_v4(), Duration::from_mins(10));
     let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();

@@ -1,4 +1,4 @@
-//! The rules of coordination on a real Redis, and what happens when it goes away or fails over.
+//! The coordination suite on a real Redis, and its outages and failovers.
 
 #[path = "engines/redis.rs"]
 mod redis_server;
@@ -31,7 +31,7 @@ async fn open(url: &str, cluster: Uuid) -> Result<Arc<RedisCoordinator>, OpenErr
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn coordinates_on_redis() {
     let mut engine = RedisServer::start(&[]);
-    // Clusters on one server do not meet: each is as empty as a new server.
+    // Clusters on one server are isolated: each starts empty.
     coordination(async || {
         let cluster = Uuid::new_v4();
         let (one, two) =
@@ -51,7 +51,8 @@ fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, CoordinationError>) {
     assert!(matches!(answer, Err(CoordinationError::Unavailable(why)) if !why.is_empty()), "{answer:?}");
 }
 
-/// What is asked of a server that is gone or hangs fails in time, and works again when it is back: this one has lost everything.
+/// Calls to a dead or hanging server fail in time, and succeed again afterwards: this one has lost
+/// everything.
 async fn outages_end(engine: &mut RedisServer) {
     let (cluster, ttl) = (Uuid::new_v4(), Duration::from_mins(10));
     let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
@@ -77,7 +78,7 @@ async fn outages_end(engine: &mut RedisServer) {
     joins_again(&one, &sacks, &before).await;
 }
 
-/// All that was there is gone: the session is over, and tokens are higher than those that nobody remembers.
+/// All data is gone: the session has ended, and new tokens are higher than the lost ones.
 async fn joins_again(one: &RedisCoordinator, sacks: &[gnudi_model::Sack], before: &[Option<u64>]) {
     let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
     let after = one.acquire(a, sacks).await.unwrap();

@@ -1,4 +1,4 @@
-//! The rules of coordination on real databases, and what happens when they go away.
+//! The coordination suite on real databases, and their outages.
 
 #[path = "engines/database.rs"]
 mod database;
@@ -34,7 +34,7 @@ async fn open(url: &str) -> Result<Arc<SqlCoordinator>, OpenError> {
     SqlCoordinator::open(&SqlCoordinatorOptions::new(server)).await.map(Arc::new)
 }
 
-/// Several processes on an empty database, which they find at the same time.
+/// Several processes that open an empty database concurrently.
 async fn processes(url: &str) -> Vec<Arc<SqlCoordinator>> {
     join_all((0..2).map(|_| open(url))).await.into_iter().map(Result::unwrap).collect()
 }
@@ -62,7 +62,7 @@ fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, CoordinationError>) {
     assert!(matches!(answer, Err(CoordinationError::Unavailable(why)) if !why.is_empty()), "{answer:?}");
 }
 
-/// What is asked of a database that is gone or hangs fails in time, and works again when it is back.
+/// Calls to a dead or hanging database fail in time, and succeed again afterwards.
 async fn outages_end(engine: &mut Database) {
     let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
     let (one, two) = (open(&engine.admin_url()).await.unwrap(), open(&engine.admin_url()).await.unwrap());
@@ -75,7 +75,7 @@ async fn outages_end(engine: &mut Database) {
     is_unavailable(&two.claim("name", "other").await);
     assert!(matches!(open(&engine.admin_url()).await, Err(OpenError::Engine { .. })));
     engine.process.start_again();
-    // Nothing that was there is lost, and the connections that broke trouble nobody.
+    // Nothing is lost, and broken connections are replaced.
     one.renew(a, "{}").await.unwrap();
     assert_eq!(one.acquire(a, &sacks).await.unwrap(), before);
     assert_eq!(two.claim("name", "other").await.unwrap(), "value");
@@ -96,15 +96,15 @@ async fn outages_end(engine: &mut Database) {
     assert!(after.iter().min() > before.iter().max());
 }
 
-/// A process that falls asleep in the middle of a transaction, while it has everybody wait, is given up on.
+/// A process suspended in the middle of a transaction that blocks others is aborted.
 async fn a_sleeper_holds_nobody_up(engine: &Database) {
     let other = open(&engine.admin_url()).await.unwrap();
     let b = other.join("other", "{}", Duration::from_mins(10)).await.unwrap();
-    // Falls asleep after a few statements: somewhere it has its turn, and the other must wait.
+    // Suspended after a few statements: at some point it holds the token row, and the other must wait.
     for attempt in 0..50 {
         let sleeper = open(&engine.admin_url()).await.unwrap();
         let a = sleeper.join("sleeper", "{}", Duration::from_mins(10)).await.unwrap();
-        // Nobody owns any of these.
+        // All free.
         let sacks: Vec<_> = SackCount::DEFAULT.halved().unwrap().sacks().collect();
         let mut call = sleeper.acquire(a, &sacks);
         for _ in 0..2 + attempt % 5 {

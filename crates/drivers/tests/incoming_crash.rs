@@ -1,5 +1,5 @@
-//! The incoming log across power cuts and failures, at any operation of the disk: what was acknowledged is there exactly
-//! once, what was refused is not, nothing is there by half, and what was once there stays.
+//! The incoming log with power cuts and failures at any disk operation: every acknowledged batch exists
+//! exactly once, no refused one does, none exists in part, and found batches stay.
 
 mod support;
 
@@ -34,13 +34,13 @@ fn options(durability: Durability) -> LocalIncomingOptions {
     }
 }
 
-/// What the test knows of a batch that it sent.
+/// A sent batch.
 #[derive(Clone, Debug, Default)]
 struct Sent {
     entries: Vec<Entry>,
-    /// Acknowledged by the log, or found after a restart: it must be there from now on.
+    /// Acknowledged by the log, or found after a restart: it must exist from then on.
     promised: bool,
-    /// Refused, and not because the log is out of order: it must never be there.
+    /// Refused by a working log: it must never exist.
     refused: bool,
 }
 
@@ -58,12 +58,12 @@ struct Run {
     disk: SimDisk,
     random: Random,
     sent: HashMap<u64, Sent>,
-    /// Sack and batch of the records acknowledged since the last restart.
+    /// Sack and batch of records acknowledged since the last restart.
     acknowledged: Vec<(u16, u64)>,
     next: u64,
 }
 
-/// The records that wait; `None` where the power has gone.
+/// The waiting records; `None` after the power was cut.
 async fn waiting(log: &LocalIncoming, sack: Sack, bytes_max: usize) -> Option<Vec<Record>> {
     match log.pending(sack, Position(0), bytes_max).await {
         Ok(pending) => Some(pending.records),
@@ -88,7 +88,7 @@ impl Run {
         }
     }
 
-    /// A batch with the number `id` in all its entries.
+    /// A batch with the number `id` in all entries.
     fn batch(&mut self) -> (u64, Batch) {
         let id = self.next;
         self.next += 1;
@@ -137,7 +137,7 @@ impl Run {
         }
     }
 
-    /// As a worker: takes some records of some sack, acknowledges them, and perhaps trims.
+    /// Like a worker: reads some records of a sack, acknowledges them, and sometimes trims.
     async fn process(&mut self, log: &LocalIncoming) {
         let id = self.random.below(SACKS.into()) as u16;
         let sack = sack(id);
@@ -146,7 +146,7 @@ impl Run {
         log.acknowledge(sack, last.position).await.unwrap();
         self.acknowledged.extend(records.iter().map(|record| (id, id_of(record))));
         if self.random.one_in(2) {
-            // From here on the records may be gone, whether the call comes to an end or not.
+            // From here on the records may be gone, whether the call returns or not.
             for (_, batch) in self.acknowledged.extract_if(.., |(of, _)| *of == id) {
                 let entries = &mut self.sent.get_mut(&batch).unwrap().entries;
                 entries.iter_mut().filter(|entry| entry.sack == id).for_each(|entry| entry.done = true);
@@ -155,7 +155,7 @@ impl Run {
         }
     }
 
-    /// Compares what is there with what was promised.
+    /// Compares the contents with the expected ones.
     async fn check(&mut self, log: &LocalIncoming) {
         let mut found: HashMap<(u64, u16), usize> = HashMap::new();
         let mut measures = 0;
@@ -172,7 +172,7 @@ impl Run {
             }
         }
         if !self.disk.is_on() {
-            // The power went while this was reading: it proves nothing.
+            // The power was cut while reading: this proves nothing.
             return;
         }
         assert_eq!(log.backlog().await.unwrap().measures, measures);
@@ -215,7 +215,7 @@ async fn run(seed: u64, durability: Durability, kills: bool) {
         if run.kills && run.random.one_in(3) {
             run.disk.lose_pages(run.random.below(10));
         }
-        // The power may go while the log is being opened.
+        // The power may be cut while the log is being opened.
         if let Ok(log) = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options) {
             run.check(&log).await;
             run.work(&log).await;
@@ -231,7 +231,7 @@ async fn run(seed: u64, durability: Durability, kills: bool) {
     log.append(run.batch().1).await.unwrap();
 }
 
-/// Failures instead of power cuts: the process ends and starts again, the disk keeps what was written.
+/// Failures instead of power cuts: the process restarts, the disk keeps what was written.
 async fn run_with_failures(seed: u64) {
     let options = options(Durability::Sync);
     let disk = SimDisk::default();
@@ -275,7 +275,7 @@ proptest! {
         runtime.block_on(run(seed, Durability::Sync, false));
     }
 
-    /// Also where a sync that lost pages came before the kill.
+    /// Also if a sync that lost pages precedes the kill.
     #[test]
     fn kills_before_a_power_cut_lose_nothing_acknowledged(seed in any::<u64>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -288,7 +288,7 @@ proptest! {
         runtime.block_on(run_with_failures(seed));
     }
 
-    /// Without syncs acknowledged batches may go, but none by half, and what was found once stays.
+    /// Without syncs acknowledged batches may be lost, but only whole ones, and found ones stay.
     #[test]
     fn without_syncs_a_power_cut_leaves_whole_batches(seed in any::<u64>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

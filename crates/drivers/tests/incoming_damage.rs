@@ -1,4 +1,4 @@
-//! Damage to the incoming log's files: reported, set aside, and everything around it readable.
+//! Damage to the incoming log's files: reported, quarantined, and everything around it readable.
 
 mod support;
 
@@ -31,12 +31,12 @@ fn sack(id: u16) -> Sack {
 
 fn options() -> LocalIncomingOptions {
     let sack_count = SackCount(SACKS.try_into().unwrap());
-    // Nothing is in memory: what is damaged is met.
+    // Nothing is held in memory, so that damage is read.
     LocalIncomingOptions {
         sack_count,
         segment_bytes: 1 << 16,
         held_bytes_max: 0,
-        // And what cannot be read is so for good.
+        // Unreadable places count as damaged at once.
         unreadable_max: Duration::ZERO,
         ..LocalIncomingOptions::default()
     }
@@ -58,7 +58,7 @@ async fn append(log: &LocalIncoming, id: u32) {
     log.append(batch).await.unwrap();
 }
 
-/// A log of so many batches.
+/// A log with this many batches.
 async fn filled(batches: u32) -> (SimDisk, Arc<LocalIncoming>) {
     let disk = SimDisk::default();
     let log = open(&disk);
@@ -90,7 +90,7 @@ fn quarantined(disk: &SimDisk) -> Vec<PathBuf> {
 
 const FILE: &str = "/data/incoming/00000001.log";
 
-/// Where the bytes of batch `id` start in `FILE`: the first of its two runs of 500 equal bytes.
+/// The offset of batch `id` in `FILE`: the first of its two runs of 500 equal bytes.
 fn find(disk: &SimDisk, id: u32) -> usize {
     let mut at = None;
     disk.edit(Path::new(FILE), |bytes| at = bytes.windows(500).position(|run| run == [id as u8; 500]));
@@ -131,7 +131,7 @@ async fn damage_while_running_is_left_out_and_no_longer_counted() {
         name.to_str().unwrap().contains("00000001.log."),
         "the copy is named by file and offset: {name:?}"
     );
-    // The worker goes on behind it.
+    // The worker continues behind it.
     let newest = log.positions(&[sack(0)]).await.unwrap()[0].newest;
     log.acknowledge(sack(0), newest).await.unwrap();
     assert_eq!(ids(&log, 0).await, [] as [u32; 0]);
@@ -151,7 +151,7 @@ async fn when_all_that_waits_is_damaged_a_read_goes_on_to_what_comes() {
     assert_eq!(log.backlog().await.unwrap().measures, 2, "the other sack's");
 }
 
-/// Any single byte of any segment, in the frames, their headers or the segment's header: at most one batch is hurt.
+/// Any single byte of any segment, in frames or headers: at most one batch is lost.
 #[tokio::test]
 async fn any_damaged_byte_costs_at_most_one_batch() {
     let mut random = Random::new(7);
@@ -164,7 +164,7 @@ async fn any_damaged_byte_costs_at_most_one_batch() {
             .filter(|path| path.extension().is_some_and(|end| end == "log"))
             .collect();
         let file = &files[random.below(files.len())];
-        // The first half: behind it the last file has only reserved space.
+        // The first third: behind it the last file has only allocated space.
         disk.edit(file, |bytes| {
             let at = random.below(bytes.len() / 3);
             bytes[at] ^= 1 << random.below(8);
@@ -175,7 +175,7 @@ async fn any_damaged_byte_costs_at_most_one_batch() {
             assert!(ids.len() >= 89, "{} of 90 batches left", ids.len());
             assert!(ids.is_sorted());
         }
-        // Damage to the space between frames costs nothing; anything else is noticed.
+        // Damage between frames costs nothing; any other is noticed.
         if ids(&log, 0).await.len() + ids(&log, 1).await.len() < 180 {
             assert_eq!(log.figures().damaged, 1);
             assert_eq!(quarantined(&disk).len(), 1);
@@ -216,7 +216,7 @@ async fn a_page_that_cannot_be_read_costs_no_more_than_itself() {
     assert_eq!(log.figures().damaged, 1);
 }
 
-/// A device may come back: until then nothing overtakes the record, and what lies before it is there.
+/// A device may recover: until then nothing overtakes the record, and earlier ones are readable.
 #[tokio::test]
 async fn a_page_that_cannot_be_read_for_a_moment_costs_nothing() {
     let disk = SimDisk::default();

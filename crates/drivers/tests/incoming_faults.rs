@@ -1,4 +1,4 @@
-//! Disks that fail or run full under the incoming log.
+//! Failing and full disks under the incoming log.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn sack(id: u16) -> Sack {
 
 fn options() -> LocalIncomingOptions {
     let sack_count = SackCount(1.try_into().unwrap());
-    // Nothing is in memory: what is damaged is met.
+    // Nothing is held in memory, so that damage is read.
     LocalIncomingOptions {
         sack_count,
         segment_bytes: 1 << 16,
@@ -59,7 +59,7 @@ async fn after_a_failed_sync_nothing_is_taken_any_more() {
     assert_eq!(log.fault(), None);
     assert!(matches!(append(&log, 2, 10).await, Err(IncomingError::Poisoned(_))));
     assert!(matches!(log.fault(), Some(Fault::OutOfOrder(_))));
-    // The disk would work again: nobody tries.
+    // The disk would work again, but the log does not retry.
     assert!(matches!(append(&log, 3, 10).await, Err(IncomingError::Poisoned(_))));
     assert_eq!(ids(&log).await, [1], "what was refused is seen by nobody, what was taken is there");
     assert!(log.figures().poisoned);
@@ -70,8 +70,8 @@ async fn after_a_failed_sync_nothing_is_taken_any_more() {
     append(&log, 4, 10).await.expect("a restart makes a new start");
 }
 
-/// The process ends between the renaming of a file that is to be written again and the sync that makes its old name go; the
-/// next one finds the file, and the power is cut while it opens the log.
+/// The process is killed between the rename of a file for reuse and the sync of its old name; the next one
+/// finds the file, and loses power while it opens the log.
 #[tokio::test]
 async fn a_file_is_not_written_again_before_its_old_name_is_gone() {
     for operations in 1..20 {
@@ -144,7 +144,7 @@ async fn a_log_on_a_full_disk_opens() {
         append(&log, id, 9000).await.unwrap();
     }
     drop(log);
-    // Room for a header, and as much again: closing the last file has given its rest back, but that is taken too.
+    // Room for a header, and as much again; the space freed by closing the last file is taken, too.
     let last = disk
         .paths()
         .into_iter()
@@ -175,7 +175,7 @@ async fn a_write_that_runs_out_of_space_half_way_is_taken_back() {
     let log = open(&disk);
     assert_eq!(ids(&log).await, [1, 3]);
     assert_eq!(log.figures().damaged, 0);
-    // The space that was reserved is gone with the undo: it is reserved anew before the next write.
+    // The undo freed the allocated space: it is allocated again before the next write.
     disk.fail(Operation::Allocate, 0, ErrorKind::StorageFull, true);
     disk.fail_batch_write(ErrorKind::StorageFull);
     assert!(matches!(append(&log, 4, 1000).await, Err(IncomingError::NoSpace(_))));
@@ -224,7 +224,7 @@ async fn files_are_used_again_and_the_log_stays_small() {
     }
     assert!(log.figures().segments <= 3, "{} segments", log.figures().segments);
     assert!(disk.used() < 9 << 16, "{} bytes", disk.used());
-    // The log went through 30 segments, and each trim replaced the checkpoint.
+    // The log used 30 segments, and each trim replaced the checkpoint.
     assert!(disk.created() - 19 < 10, "{} files were made", disk.created());
 }
 

@@ -1,4 +1,4 @@
-//! Random operations on the incoming log and on the in-memory driver, with reopening in between: the same answers.
+//! Random operations on the incoming log and on the in-memory model, with reopening: the same results.
 
 mod support;
 
@@ -20,9 +20,9 @@ const SACKS: u16 = 3;
 enum Operation {
     /// Entries of (metric, measures, bytes).
     Append(Vec<(u8, u32, usize)>),
-    /// Reads up to so many bytes of a sack, and acknowledges what came.
+    /// Reads up to this many bytes of a sack, and acknowledges the records.
     Process(u16, usize),
-    /// Trims all that is acknowledged.
+    /// Trims everything acknowledged.
     Trim,
     Reopen,
 }
@@ -45,7 +45,7 @@ fn open(disk: &SimDisk) -> Arc<LocalIncoming> {
     let options = LocalIncomingOptions {
         sack_count: SackCount(SACKS.try_into().unwrap()),
         segment_bytes: 1 << 16,
-        // Some frames are in memory, and others must be read.
+        // Some frames are held in memory, others must be read.
         held_bytes_max: 8 << 10,
         ..LocalIncomingOptions::default()
     };
@@ -67,12 +67,12 @@ fn show(records: Vec<Record>) -> Vec<Shown> {
     records.into_iter().map(|record| (record.metric, record.measures, record.points)).collect()
 }
 
-/// Both drivers, and the acknowledged position of each sack in each.
+/// Both drivers, and each sack's acknowledged position in each.
 struct Pair {
     disk: SimDisk,
     log: Arc<LocalIncoming>,
     memory: MemoryIncoming,
-    /// What the model must give back after a restart: acknowledged, but not trimmed.
+    /// Records that the model must return after a restart: acknowledged, but not trimmed.
     kept: Vec<Vec<Shown>>,
 }
 
@@ -88,7 +88,7 @@ impl Pair {
                 let records = self.log.pending(id, Position(0), *bytes).await.unwrap().records;
                 let Some(last) = records.last().map(|last| last.position) else { return };
                 self.log.acknowledge(id, last).await.unwrap();
-                // The same records in the model, wherever it cuts its own reads.
+                // The same records in the model, wherever it ends its own reads.
                 let model = self.memory.pending(id, Position(0), usize::MAX).await.unwrap().records;
                 let same = model[records.len() - 1].position;
                 self.memory.acknowledge(id, same).await.unwrap();
@@ -107,9 +107,9 @@ impl Pair {
         }
     }
 
-    /// The log forgets what was acknowledged since the last trim; the model is made anew to match.
+    /// The log forgets acknowledgements since the last trim; the model is rebuilt to match.
     async fn reopen(&mut self) {
-        // Closed first: a log that is still open writes its last frame, and may begin a file for it that the new one begins, too.
+        // Close first: an open log writes its last frame, and may begin a file that the new one begins, too.
         self.log = open(&SimDisk::default());
         self.log = open(&self.disk);
         let memory = MemoryIncoming::new(self.log.numbering().count, u64::MAX);

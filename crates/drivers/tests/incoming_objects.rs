@@ -1,4 +1,4 @@
-//! The log of objects, on objects in memory: the suites, and what happens when the store or a process fails.
+//! The log of objects, on objects in memory: the suites, and failures of the store or a process.
 
 mod support;
 
@@ -66,7 +66,7 @@ async fn a_failed_answer_is_looked_after() {
                 }
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
-            // What has not struck yet strikes now.
+            // Trigger the remaining faults.
             while !objects.is_healed() {
                 let _ = objects.list("incoming/").await;
                 let _ = log.backlog().await;
@@ -105,7 +105,7 @@ async fn a_store_that_is_down_is_unavailable_and_comes_back() {
     assert_eq!(all(&log).await, ["c"]);
 }
 
-/// A process that slept while the log went on, and whose next number was used, trimmed and deleted.
+/// A process was suspended while the log went on, and its next number was used, trimmed and deleted.
 #[tokio::test]
 async fn what_is_written_below_the_mark_is_written_again() {
     let objects = MemoryObjects::default();
@@ -125,7 +125,8 @@ async fn what_is_written_below_the_mark_is_written_again() {
     assert_eq!(all(&*open(&objects, strict(4)).await).await, ["d", "e"]);
 }
 
-/// The number was free when the process asked for it, and the request took long enough for it to be used, trimmed and deleted.
+/// The number was free before the request, which took so long that it was used, trimmed and deleted
+/// meanwhile.
 #[tokio::test]
 async fn a_late_create_below_the_mark_is_not_accepted() {
     for options in [strict, drowsy] {
@@ -137,7 +138,7 @@ async fn a_late_create_below_the_mark_is_not_accepted() {
             async move { slow.append(batch(&[(1, "late")])).await }
         });
         hold.arrival().await;
-        // Since creating waits in this store, what another process wrote meanwhile comes from a second one.
+        // Since this store blocks creates, other processes' objects come from a second one.
         let name = format!("incoming/log/{:020}", 1);
         let others = MemoryObjects::default();
         open(&others, strict(4)).await.append(batch(&[(1, "a")])).await.unwrap();
@@ -146,7 +147,7 @@ async fn a_late_create_below_the_mark_is_not_accepted() {
         assert_eq!(all(&reader).await, ["a"]);
         work_off(&reader).await;
         assert!(!objects.contents().contains_key(&name));
-        // As long as the slow process needs to see that its number was taken, if it looks.
+        // As long as the slow process needs to see that its number was taken, if it polls.
         tokio::time::sleep(Duration::from_millis(100)).await;
         drop(hold);
         let answer = appended.await.unwrap();
@@ -158,7 +159,7 @@ async fn a_late_create_below_the_mark_is_not_accepted() {
     }
 }
 
-/// A reader that slept does not take for the next object what somebody else who slept wrote at its number.
+/// A suspended reader does not accept an object that another suspended process wrote at its next number.
 #[tokio::test]
 async fn what_stands_below_the_mark_is_not_read() {
     let objects = MemoryObjects::default();
@@ -195,7 +196,7 @@ async fn damage_stays_where_it_is() {
     let copy = format!("incoming/quarantine/{:020}", 2);
     let is_copied = async || objects.contents().get(&copy).is_some_and(|copy| *copy == wrong);
     until("a copy of what is damaged", is_copied).await;
-    // All of it, and the next one too.
+    // The whole object, and the next one too.
     objects.put(&name, Bytes::from_static(b"rubbish")).await.unwrap();
     let log = open(&objects, strict(4)).await;
     assert_eq!(all(&log).await, ["a", "c", "a", "c"]);
@@ -214,7 +215,7 @@ async fn a_missing_object_does_not_hold_the_others_up() {
     objects.delete(&[format!("incoming/log/{:020}", 2)]).await.unwrap();
     let log = open(&objects, strict(4)).await;
     let append = async {
-        // Until the time is over nothing is written: others may know that the number was taken.
+        // Nothing is written before the timeout: others may know that the number was taken.
         while let Err(error) = log.append(batch(&[(1, "d")])).await {
             assert!(matches!(error, IncomingError::Unavailable(_)));
         }
@@ -242,7 +243,7 @@ async fn a_log_belongs_to_one_cluster() {
     assert!(matches!(refused.map(|_| ()), Err(OpenError::Invalid { .. })));
 }
 
-/// What is asked of the store by a pass depends neither on the count of metrics nor on that of the sacks.
+/// A pass's number of requests depends neither on the number of metrics nor on that of sacks.
 #[tokio::test]
 async fn trips_do_not_grow_with_metrics_or_sacks() {
     let mut counted = Vec::new();
@@ -275,7 +276,7 @@ async fn trips_do_not_grow_with_metrics_or_sacks() {
         counted.push((appended, passed, trimmed));
     }
     assert!(counted.iter().all(|counts| *counts == counted[0]), "appends, a pass, a trim: {counted:?}");
-    // An object each, the mark twice since nothing is cached here, a hint.
+    // One object each, the mark twice since nothing is cached here, a hint.
     assert!(counted[0].0 <= 10 && counted[0].1 <= 12 && counted[0].2 <= 16, "{counted:?}");
 }
 
@@ -309,12 +310,12 @@ async fn no_writer_starves() {
     assert!(fewest * 3 > *most, "{counts:?}");
 }
 
-/// A store in which two objects of the log are written while this process looks for them: after it has looked for the first one,
-/// and before it looks for the one behind it.
+/// A store in which two objects of the log are written during this process's reads: after the read of the
+/// first one, and before that of the second.
 struct Overtaken {
     objects: MemoryObjects,
     writer: Arc<ObjectIncoming>,
-    /// The first of them.
+    /// The first of the two.
     first: String,
     is_to_come: AtomicBool,
     written: tokio::sync::watch::Sender<bool>,
@@ -369,12 +370,12 @@ async fn an_object_that_is_written_while_it_is_looked_for_is_not_missing() {
     let overtaken = Arc::new(Overtaken {
         objects: objects.clone(),
         writer: Arc::clone(&writer),
-        // Where one object was found, two are looked for.
+        // After one object was found, two are read at once.
         first: format!("incoming/log/{:020}", 2),
         is_to_come: AtomicBool::new(false),
         written: tokio::sync::watch::Sender::new(true),
     });
-    // One that is missing would be waited for until after the test.
+    // A missing object would be waited for until after the test.
     let options = ObjectIncomingOptions { missing_wait: Duration::from_hours(1), ..drowsy(4) };
     let store: Arc<dyn Objects> = overtaken.clone();
     let log = ObjectIncoming::open(store, CLUSTER, Uuid::new_v4(), options).await.unwrap();

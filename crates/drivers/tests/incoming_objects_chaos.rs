@@ -1,7 +1,8 @@
-//! Several processes on one log of objects, with everything at random from a seed: who appends, who works what off, failures of the
-//! store, crashes, restarts, splits and trims. Every acknowledged append is applied exactly once, and in order.
+//! Several processes on one log of objects, randomised from a seed: appends, processing, failures of the
+//! store, crashes, restarts, splits and trims. Every acknowledged append is applied exactly once, and in
+//! order.
 //!
-//! `CHAOS_SEED=4711` runs one seed alone.
+//! `CHAOS_SEED=4711` runs a single seed.
 
 mod support;
 
@@ -36,8 +37,8 @@ const PROCESSES: usize = 3;
 const WRITERS: usize = 5;
 const STEPS: usize = 120;
 
-/// What the aggregates would hold: for each metric what was applied, and up to which position. As a store of aggregates does, it
-/// ignores what a metric has already, so several workers may read the same sack.
+/// The aggregates: for each metric the applied records, and the last position. Ignores records already
+/// applied, so that several workers may read the same sack.
 #[derive(Default)]
 struct Applied(Mutex<HashMap<MetricId, (Position, Vec<String>)>>);
 
@@ -58,14 +59,14 @@ impl Applied {
     }
 }
 
-/// An append: its metrics, and what came of it. A crash leaves it open.
+/// An append: its metrics, and its outcome, unknown after a crash.
 #[derive(Debug)]
 struct Appended {
     metrics: Vec<u128>,
     is_taken: bool,
 }
 
-/// A client that sends one request after the other, whichever process it meets.
+/// A client that sends one request after the other, to any process.
 #[derive(Default)]
 struct Client {
     sent: Vec<Arc<Mutex<Appended>>>,
@@ -111,7 +112,7 @@ impl World {
         Arc::clone(&self.processes[self.random.below(PROCESSES)])
     }
 
-    /// A client sends its next request, if it has its last answer.
+    /// A client sends its next request, if its last one is answered.
     fn append(&mut self) {
         let process = self.process();
         let id = self.random.below(WRITERS);
@@ -137,7 +138,7 @@ impl World {
         }));
     }
 
-    /// Waits until all who wait have their answers.
+    /// Waits until all requests are answered.
     async fn answers(&mut self) {
         for client in &mut self.clients {
             if let Some(task) = client.task.take() {
@@ -157,7 +158,7 @@ impl World {
         let _ = trim(&process).await;
     }
 
-    /// The process ends in the middle of what it does, and another begins.
+    /// A process is killed in the middle of its work, and a new one starts.
     async fn crash(&mut self) {
         let at = self.random.below(PROCESSES);
         self.processes.remove(at);
@@ -212,7 +213,7 @@ impl World {
         }
     }
 
-    /// The store is well again, everything is worked off, and what was applied is compared with what was sent.
+    /// Repairs the store, processes everything, and compares applied with sent records.
     async fn finish(mut self) {
         self.objects.set_delay(Duration::ZERO);
         while !self.objects.is_healed() {
@@ -224,7 +225,7 @@ impl World {
             let _ = objects.delete(&[name.to_owned()]).await;
         }
         self.answers().await;
-        // Requests whose clients have gone may still wait in a process: before one that comes behind them.
+        // Cancelled requests may still be queued in a process: flush them with a later one.
         for (id, process) in self.processes.clone().into_iter().enumerate() {
             self.send(id, process, vec![0]);
         }
@@ -246,14 +247,14 @@ impl World {
             assert_eq!(process.backlog().await.unwrap().measures, 0, "seed {}", self.seed);
             assert_eq!(process.numbering(), last.numbering(), "seed {}", self.seed);
         }
-        // What was read too recently to go is kept for a moment.
+        // Recently read objects are kept for a moment.
         let left =
             || self.objects.contents().into_keys().filter(|name| name.contains("log/")).collect::<Vec<_>>();
         for round in 0.. {
             assert!(round < 400, "seed {}: {:?} stay", self.seed, left());
             tokio::time::sleep(Duration::from_millis(25)).await;
             trim(&last).await.unwrap();
-            // What was created late below the mark is swept by whoever begins, and else once an hour.
+            // Objects created late below the mark are removed when a process starts, otherwise once an hour.
             if round % 50 == 49 {
                 let new = open(&self.objects, self.options.clone()).await;
                 trim(&new).await.unwrap();
@@ -281,7 +282,8 @@ impl World {
                         wanted.extend(std::iter::repeat_n(number, times));
                         continue;
                     }
-                    // What was not answered is there or not, and its client did not wait for it.
+                    // A request without an answer may or may not exist, and its client sent the next one at
+                    // once.
                     let there = found.iter().filter(|found| **found == number).count();
                     assert!(there == 0 || there == times, "seed {}: {there} instead of {times}", self.seed);
                     found.retain(|found| *found != number);
@@ -296,7 +298,7 @@ impl World {
     }
 }
 
-/// Works off a unit, its old sack before the new ones.
+/// Processes a unit, its old sack before the new ones.
 async fn work_off(
     process: &ObjectIncoming,
     unit: u16,

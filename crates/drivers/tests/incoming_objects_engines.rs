@@ -1,4 +1,4 @@
-//! The log of objects on real stores: Ceph, and S3 and Swift of radosgw on a Ceph; and how fast they take measures.
+//! The log of objects on real stores: Ceph, and S3 and Swift of radosgw on a Ceph; and its speed.
 
 use std::{
     sync::Arc,
@@ -37,7 +37,7 @@ async fn open(objects: Arc<dyn Objects>, setup: IncomingSetup) -> Arc<ObjectInco
     ObjectIncoming::open(objects, CLUSTER, Uuid::new_v4(), options).await.unwrap()
 }
 
-/// Each call of `make` gives a new, empty store.
+/// Each call of `make` must give a new, empty store.
 async fn conforms<O: Objects>(make: &impl AsyncFn() -> Arc<O>) {
     conformance::incoming(async |setup| open(make().await, setup).await).await;
     conformance::shared_incoming(async |setup| {
@@ -47,7 +47,8 @@ async fn conforms<O: Objects>(make: &impl AsyncFn() -> Arc<O>) {
     .await;
 }
 
-/// Requests for 500 metrics from several clients at once, beside creating objects of the same size one after the other.
+/// Requests for 500 metrics from several concurrent clients, compared with creating objects of the same size
+/// in sequence.
 async fn speed(objects: Arc<dyn Objects>) {
     const CLIENTS: usize = 8;
     let points = "x".repeat(50);

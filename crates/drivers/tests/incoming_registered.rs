@@ -1,5 +1,6 @@
-//! Logs of objects that aggregates follow: a store that is emptied, replaced by an older copy of itself or by another one, while
-//! everything is stopped and while processes run. Whatever happens, new records lie above all positions that heads may have applied.
+//! Registered logs of objects: a store is emptied, or replaced by an older copy or another store, while
+//! everything is stopped and while processes run. New records always lie above all positions that heads may
+//! have applied.
 
 mod support;
 
@@ -23,7 +24,7 @@ use uuid::Uuid;
 
 type Contents = std::collections::BTreeMap<String, Bytes>;
 
-/// Looks at the log's identity all the time.
+/// Checks the log's identity all the time.
 fn watchful(sacks: u16) -> ObjectIncomingOptions {
     ObjectIncomingOptions { identity_delay: Duration::ZERO, ..strict(sacks) }
 }
@@ -42,7 +43,7 @@ async fn open(objects: &MemoryObjects, registry: &Arc<MemoryLogRegistry>) -> Arc
     open_with(objects, registry, watchful(4)).await
 }
 
-/// Appends a record of metric 1; returns where it lies.
+/// Appends a record of metric 1; returns its position.
 async fn append(log: &ObjectIncoming, text: &str) -> Position {
     log.append(batch(&[(1, text)])).await.unwrap();
     newest(log).await
@@ -53,7 +54,7 @@ async fn newest(log: &ObjectIncoming) -> Position {
     log.positions(&[sack]).await.unwrap()[0].newest
 }
 
-/// Makes the store hold this, and nothing else.
+/// Replaces the store's contents.
 async fn replace(objects: &MemoryObjects, contents: Contents) {
     let names: Vec<String> = objects.contents().into_keys().collect();
     objects.delete(&names).await.unwrap();
@@ -62,7 +63,7 @@ async fn replace(objects: &MemoryObjects, contents: Contents) {
     }
 }
 
-/// Until the registry knows how far the log has come, which it is told from time to time.
+/// Waits until the registry has the log's progress, which is updated from time to time.
 async fn reached(registry: &MemoryLogRegistry, position: Position) {
     let knows = async || registry.logs().last().is_some_and(|log| log.reached >= position);
     until("the position in the registry", knows).await;
@@ -70,7 +71,7 @@ async fn reached(registry: &MemoryLogRegistry, position: Position) {
 
 #[tokio::test]
 async fn positions_go_on_above_those_of_a_log_that_is_lost() {
-    // Each way to lose a log, with the generation that follows.
+    // Each way to lose a log, and the generation that follows.
     for (way, generation) in
         [("nothing", 1), ("emptied", 2), ("an older copy", 2), ("another store", 2), ("no name", 2)]
     {
@@ -114,7 +115,7 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
         assert!(next > position && (generation == 1 || next > first.floor), "{way}: {next:?}, {position:?}");
         let now = registry.logs().last().unwrap().clone();
         assert_eq!((now.generation, now.identity == first.identity), (generation, generation == 1), "{way}");
-        // Trimming passes over the hole; whoever comes later, and knows it from the store alone, too.
+        // Trimming skips the hole; so do later processes that know it from the store alone.
         let mut expected = expected.to_vec();
         expected.push("e");
         assert_eq!(all(&*open(found, &registry).await).await, expected, "{way}");
@@ -130,7 +131,7 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
     }
 }
 
-/// Measures of a log that is lost may lie in heads; so may those that a running process still writes, until it notices.
+/// Heads may have measures of a lost log, and those that a running process writes until it notices.
 #[tokio::test]
 async fn a_process_that_runs_notices_that_its_log_was_replaced() {
     for way in ["emptied", "an older copy", "followed by another"] {
@@ -177,7 +178,7 @@ async fn processes_that_start_at_once_agree_on_the_next_log() {
     assert_eq!(registry.logs().iter().filter(|log| log.generation > 1).count(), 1);
 }
 
-/// An index that was restored from an older backup does not know of the newest log, which the store does.
+/// An index restored from an older backup lacks the newest log, which is in the store.
 #[tokio::test]
 async fn a_registry_that_is_older_than_the_store_learns_from_it() {
     let (objects, registry) = (MemoryObjects::default(), Arc::<MemoryLogRegistry>::default());
@@ -196,7 +197,7 @@ async fn a_registry_that_is_older_than_the_store_learns_from_it() {
     assert_eq!(all(&log).await, ["b", "c"]);
 }
 
-/// A log that was written before there was a registry is adopted; where nothing is left of it, positions begin above the clock.
+/// A log older than the registry is adopted; if nothing is left of it, positions begin above the clock.
 #[tokio::test]
 async fn a_log_that_was_never_registered_is_adopted() {
     let (objects, registry) = (MemoryObjects::default(), Arc::<MemoryLogRegistry>::default());
@@ -213,7 +214,7 @@ async fn a_log_that_was_never_registered_is_adopted() {
     assert!(u128::from(position.0) > since_epoch.as_micros(), "{position:?}");
 }
 
-/// Also one that does not look: the registry tells whoever writes.
+/// Even without identity checks: the registry rejects writes.
 #[tokio::test]
 async fn a_process_that_writes_learns_that_another_log_is_registered() {
     let (objects, registry) = (MemoryObjects::default(), Arc::<MemoryLogRegistry>::default());

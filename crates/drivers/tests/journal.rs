@@ -1,6 +1,6 @@
-//! The journal across power cuts, kills and failures, at any operation of the disk: what was acknowledged is read back exactly once
-//! and in order, what was refused for want of space is not, nothing is there by half, and none of it counts as damage. Damage that is
-//! there is told with its place, and costs the batches that it touches.
+//! The journal with power cuts, kills and failures at any disk operation: acknowledged batches are read
+//! exactly once and in order, batches refused for lack of space are not, none exists in part, and none of
+//! this counts as damage. Real damage is reported with its place, and costs the batches that it touches.
 
 mod support;
 
@@ -51,7 +51,7 @@ fn batch(id: u64, entries: usize, padding: usize) -> Batch {
     batch
 }
 
-/// The numbers of the batches behind a position, where it ends, and how many damaged places there are.
+/// The numbers of the batches after a position, where the journal ends, and the number of damaged places.
 fn read(
     disk: &Arc<dyn Disk>,
     dir: &Path,
@@ -86,7 +86,7 @@ enum Fate {
 struct Run {
     disk: SimDisk,
     random: Random,
-    /// What was sent: how many entries, and what became of it.
+    /// Sent batches: number of entries, and outcome.
     sent: BTreeMap<u64, (usize, Fate)>,
     next: u64,
 }
@@ -140,12 +140,12 @@ impl Run {
             match fate {
                 Fate::Acknowledged => assert!(counts.contains_key(id), "batch {id} is lost"),
                 Fate::Refused => assert!(!counts.contains_key(id), "batch {id} was refused, and is there"),
-                // What is read once stays.
+                // Batches that were read once stay.
                 Fate::Unknown if counts.contains_key(id) => *fate = Fate::Acknowledged,
                 Fate::Unknown => {}
             }
         }
-        // From any place on, the rest.
+        // Reading from any place on gives the rest.
         if let Some(take) = found.len().checked_sub(1) {
             let take = self.random.below(take + 1);
             let mut reader =
@@ -176,7 +176,7 @@ async fn run_with_cuts(seed: u64, kills: bool) {
             run.work(journal).await;
         }
         run.disk.restart(run.random.next());
-        // What is torn is cut by the next start; a reader before that tells no damage, either.
+        // The next start cuts a torn end; a reader before that reports no damage, either.
         if let Some(journal) = open(&run.disk) {
             drop(journal);
             run.check();
@@ -237,7 +237,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 25, ..ProptestConfig::default() })]
 
-    /// Files that are cut at any byte: what is read is the front of what was written, and the rest of other files.
+    /// Files truncated at any byte: gives a prefix of what was written, and all other files.
     #[test]
     fn a_file_that_is_cut_costs_its_end(seed in any::<u64>()) {
         block_on(async {
@@ -270,7 +270,7 @@ proptest! {
             if which + 1 < files.len() && cut < length {
                 assert!(damaged > 0, "cut at {cut} of {length} in file {which} is not told");
             }
-            // The writer goes on behind it.
+            // The writer continues behind it.
             let journal = Journal::open(root.path(), &options()).unwrap();
             journal.append(&batch(9999, 1, 0)).await.unwrap();
             let (again, ..) = read(&disk, root.path(), JournalPosition::default());
@@ -279,7 +279,7 @@ proptest! {
         });
     }
 
-    /// A flipped bit in what was durable is told, and costs one batch.
+    /// A flipped bit in durable bytes is reported, and costs one batch.
     #[test]
     fn damage_costs_what_it_touches(seed in any::<u64>()) {
         block_on(async {
@@ -298,13 +298,13 @@ proptest! {
             bytes[at] ^= 1 << random.below(8);
             std::fs::write(&file, bytes).unwrap();
             let (left, _, damaged) = read(&disk, root.path(), JournalPosition::default());
-            // Padding and marks hold nothing.
+            // Padding and marks hold no batches.
             assert!(left.len() >= 59 && damaged == usize::from(left.len() == 59) || damaged == 1, "{} {damaged}", left.len());
         });
     }
 }
 
-/// A reader follows a writer across files: everything once, in order, and nothing is taken for damage.
+/// A reader follows a writer across files: reads everything once, in order, and reports no damage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_is_read_while_it_is_written() {
     const BATCHES: u64 = 600;

@@ -1,6 +1,6 @@
-//! A sync fails and loses what it should have written, as Linux does: the bytes can be read, and later syncs succeed without
-//! them. Then the process ends, another one relies on what it finds, and the power is cut. And directories: their names are
-//! lost with all that is in them, unless whoever finds them makes them durable.
+//! A sync fails and loses its pages, as on Linux: the bytes stay readable, and later syncs succeed without
+//! them. Then the process ends, another one relies on what it finds, and the power is cut. Likewise
+//! directories: if their names are not durable, they are lost with their contents.
 
 mod support;
 
@@ -24,7 +24,7 @@ use support::{
 };
 
 const DIR: &str = "/new/levels/store";
-/// The operations of a first start, and more.
+/// More than a first start needs.
 const OPERATIONS: u64 = 40;
 
 fn open_log(disk: &SimDisk) -> Result<Arc<LocalIncoming>, OpenError> {
@@ -51,7 +51,7 @@ fn open_store(disk: &SimDisk) -> Result<Arc<LocalAggregates>, OpenError> {
     LocalAggregates::open_on(Arc::new(disk.clone()), Path::new(DIR), &options)
 }
 
-/// The process is killed; what it wrote is there for the next one.
+/// Kills the process; the next one finds what it wrote.
 fn kill<T>(disk: &SimDisk, process: T) {
     disk.kill_after(0);
     drop(process);
@@ -92,7 +92,7 @@ async fn aggregates_keep_what_they_have_found_after_a_sync_that_lost_pages() {
         kill(&disk, store);
         let store = open_store(&disk).unwrap();
         assert!(is_there(&*store, 2).await, "the lost bytes can be read");
-        // Now the log of measures may forget what they were made of.
+        // Now the log of measures may be trimmed.
         store.sync().await.unwrap();
         disk.restart(seed);
         drop(store);
@@ -104,7 +104,7 @@ async fn aggregates_keep_what_they_have_found_after_a_sync_that_lost_pages() {
     }
 }
 
-/// The process is killed at any operation of a first start, in which it makes the directories.
+/// The process is killed at any operation of its first start, which creates the directories.
 #[tokio::test]
 async fn what_lies_in_new_directories_survives_a_kill_and_a_power_cut() {
     let mut kills = 0;

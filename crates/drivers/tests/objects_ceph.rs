@@ -33,7 +33,7 @@ async fn conforms(ceph: &Ceph) {
     .await;
 }
 
-/// Each namespace is a world of its own.
+/// Namespaces are isolated.
 async fn namespaces_are_apart(ceph: &Ceph) {
     let one = CephObjects::open(&ceph.options(), "one").await.unwrap();
     let other = CephObjects::open(&ceph.options(), "other").await.unwrap();
@@ -45,7 +45,7 @@ async fn namespaces_are_apart(ceph: &Ceph) {
     assert_eq!(one.place(), "ceph pool gnocchi, namespace gnudi-one");
 }
 
-/// What cannot be opened is told so that an operator knows what to do.
+/// Errors on opening tell the operator what to do.
 async fn what_is_missing_is_named(ceph: &Ceph) {
     let right = ceph.options();
     let failed = async |options: &CephOptions| {
@@ -69,7 +69,8 @@ async fn what_is_missing_is_named(ceph: &Ceph) {
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
-/// While nobody answers, calls end with their deadline; afterwards all goes on, and what was created is known by reading.
+/// Calls time out while the cluster does not respond; afterwards all works, and created objects are found by
+/// reading.
 async fn stalls_end_with_the_deadline(ceph: &Ceph) {
     let deadline = Duration::from_secs(1);
     let store = CephObjects::open(&CephOptions { deadline, ..ceph.options() }, "stall").await.unwrap();
@@ -92,7 +93,7 @@ async fn stalls_end_with_the_deadline(ceph: &Ceph) {
     let patient = CephObjects::open(&ceph.options(), "stall").await.unwrap();
     assert_eq!(patient.get("before").await.unwrap().unwrap(), "x");
     for name in &names {
-        // What timed out may still arrive, at any moment until then: whoever is second hears of it.
+        // The timed-out request may still take effect at any moment: then the second one fails.
         match patient.create(name, Bytes::from_static(b"again")).await {
             Ok(()) => assert_eq!(patient.get(name).await.unwrap().unwrap(), "again"),
             Err(error) => {
@@ -101,11 +102,11 @@ async fn stalls_end_with_the_deadline(ceph: &Ceph) {
             }
         }
     }
-    // The driver that was there all the time has recovered as well.
+    // The driver that was open all the time has recovered, too.
     assert_eq!(store.get("before").await.unwrap().unwrap(), "x");
 }
 
-/// An OSD that is gone with all that it had: the other has a copy of everything, and takes what comes.
+/// An OSD is lost with its data: the other one has copies of everything, and accepts writes.
 async fn an_osd_is_lost(ceph: &mut Ceph) {
     let deadline = Duration::from_secs(30);
     let store = CephObjects::open(&CephOptions { deadline, ..ceph.options() }, "loss").await.unwrap();
@@ -114,7 +115,7 @@ async fn an_osd_is_lost(ceph: &mut Ceph) {
     for name in &names {
         store.create(name, content(name)).await.unwrap();
     }
-    // With the usual deadline, and nothing on its way when the OSD dies: nobody tells this one.
+    // With the default timeout, and idle when the OSD dies, so that it is not notified.
     let idle = CephObjects::open(&ceph.options(), "loss").await.unwrap();
     assert_eq!(idle.list("").await.unwrap().len(), names.len());
     ceph.lose_osd(1);

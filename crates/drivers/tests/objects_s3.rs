@@ -1,4 +1,4 @@
-//! Objects in S3, on real servers: radosgw on a Ceph, and minio where it is installed.
+//! Objects in S3, on real servers: radosgw on a Ceph, and minio if installed.
 
 use std::{
     sync::{
@@ -44,7 +44,7 @@ async fn conforms(options: &S3Options) {
     .await;
 }
 
-/// Both open the bucket that neither finds.
+/// Both open a bucket that does not exist yet.
 async fn two_open_a_new_bucket(options: &S3Options) {
     let (one, other) = tokio::join!(S3Objects::open(options, "both"), S3Objects::open(options, "both"));
     let (one, other) = (one.unwrap(), other.unwrap());
@@ -54,7 +54,7 @@ async fn two_open_a_new_bucket(options: &S3Options) {
     assert!(place.starts_with("s3 bucket gnocchi-gnudi-both at http://127.0.0.1:"), "{place}");
 }
 
-/// Wrong keys are told in words, and none of them shows the key.
+/// Errors about wrong keys are clear, and contain no key.
 async fn wrong_keys_are_refused(right: &S3Options) {
     let secret = "not-the-secret-at-all";
     let wrong_secret = S3Options { secret_access_key: Some(Secret::new(secret)), ..right.clone() };
@@ -73,8 +73,8 @@ async fn wrong_keys_are_refused(right: &S3Options) {
     assert!(text.contains("s3_secret_access_key"), "{text}");
 }
 
-/// Two drivers create the same names at once, through a network that fails in every way: each name has one creator, who
-/// knows it, and whose bytes lie there.
+/// Two drivers create the same names concurrently over a network with all kinds of failures: each name has
+/// one creator, which knows it, and whose bytes are stored.
 async fn nothing_is_lost_or_claimed_twice(engine: &str) {
     const NAMES: usize = 60;
     let random = Mutex::new(Random::new(7));
@@ -101,7 +101,7 @@ async fn nothing_is_lost_or_claimed_twice(engine: &str) {
     let drivers = [(); 2].map(|()| async { Arc::new(S3Objects::open(&troubled, "proxy").await.unwrap()) });
     let drivers = join_all(drivers).await;
     let direct = S3Objects::open(&options(engine), "proxy").await.unwrap();
-    // Equal bytes: only the creator's id tells whose they are.
+    // Equal bytes: only the creator's id distinguishes them.
     let bytes = |name: &str, creator: usize, equal: bool| {
         Bytes::from(if equal { format!("{name} of anyone") } else { format!("{name} of {creator}") })
     };
@@ -132,7 +132,7 @@ async fn nothing_is_lost_or_claimed_twice(engine: &str) {
     assert!(struck > NAMES / 2, "the proxy did harm only {struck} times");
 }
 
-/// What does not answer in time is unavailable in time.
+/// Calls without a response time out as unavailable.
 async fn deadlines_hold(engine: &str) {
     let http = HttpOptions {
         deadline: Duration::from_secs(1),
@@ -159,7 +159,7 @@ async fn deadlines_hold(engine: &str) {
     assert_eq!(store.get("any").await, Ok(None));
 }
 
-/// A server that knows no condition is found out.
+/// A server that ignores preconditions is detected.
 async fn a_server_without_conditions_is_refused(engine: &str) {
     let proxy = Proxy::start(engine, |_, _| Mood::Agree).await;
     let text = S3Objects::open(&options(&proxy.endpoint()), "both").await.err().unwrap().to_string();
@@ -172,7 +172,7 @@ async fn radosgw_s3() {
     let mut gateway = radosgw::Radosgw::start(ceph.conf());
     let endpoint = gateway.endpoint();
     conforms(&options(&endpoint)).await;
-    // As many write it for radosgw.
+    // As commonly configured for radosgw.
     let in_region = S3Options { region_name: Some("default".to_owned()), ..options(&endpoint) };
     two_open_a_new_bucket(&in_region).await;
     wrong_keys_are_refused(&options(&endpoint)).await;
@@ -202,7 +202,7 @@ async fn minio_s3() {
     nothing_is_lost_or_claimed_twice(&endpoint).await;
 }
 
-/// Its certificate is taken where it is vouched for, and only there.
+/// Its certificate is accepted only if trusted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_over_tls() {
     let Some(minio) = minio::Minio::start_secure() else {

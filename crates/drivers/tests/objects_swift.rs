@@ -1,4 +1,4 @@
-//! Objects in Swift, on a real radosgw, and logins on a Keystone and a Swift of the test.
+//! Objects in Swift, on a real radosgw, and logins on a fake Keystone and Swift.
 
 use std::{
     collections::HashMap,
@@ -41,7 +41,7 @@ use support::{
     random::Random,
 };
 
-/// Counts what the arbiter is asked, and can be down.
+/// Counts requests to the arbiter; can be down.
 #[derive(Default)]
 struct Counted {
     inner: MemoryArbiter,
@@ -85,14 +85,14 @@ async fn open(options: &SwiftOptions, purpose: &str, arbiter: &Arc<Counted>) -> 
 async fn conforms(options: &SwiftOptions) {
     let arbiter = Arc::new(Counted::default());
     conformance::objects(async || {
-        // One arbiter for all containers, as a cluster has it.
+        // One arbiter for all containers, as in a cluster.
         let purpose = fresh_name();
         [open(options, &purpose, &arbiter).await, open(options, &purpose, &arbiter).await]
     })
     .await;
 }
 
-/// Objects that are put need no look-up, and reading many created ones needs one each.
+/// Put objects need no look-up, and created ones need one each.
 async fn look_ups_are_few(options: &SwiftOptions) {
     let arbiter = Arc::new(Counted::default());
     let store = open(options, "few", &arbiter).await;
@@ -113,7 +113,7 @@ async fn look_ups_are_few(options: &SwiftOptions) {
     assert_eq!(asked(0), 10);
 }
 
-/// While the arbiter is down nothing is created, and nothing that was created is taken for absent.
+/// While the arbiter is down nothing is created, and no created object counts as absent.
 async fn the_arbiter_may_be_down(options: &SwiftOptions) {
     let arbiter = Arc::new(Counted::default());
     let store = open(options, "down", &arbiter).await;
@@ -150,7 +150,8 @@ async fn wrong_keys_are_refused(right: &SwiftOptions) {
     }
 }
 
-/// A network that fails in every way: each name has one creator, who knows it or is told that nobody knows.
+/// A network with all kinds of failures: each name has one creator, which knows it or gets an unknown
+/// outcome.
 async fn nothing_is_claimed_twice(gateway: &Radosgw) {
     const NAMES: usize = 40;
     let random = Mutex::new(Random::new(11));
@@ -168,7 +169,7 @@ async fn nothing_is_claimed_twice(gateway: &Radosgw) {
         ..HttpOptions::default()
     };
     let arbiter = Arc::new(Counted::default());
-    // The gateway names the storage by the host that it was asked by: everything goes through the proxy.
+    // The gateway's storage URL has the host of the request: everything goes through the proxy.
     let troubled = SwiftOptions { http, ..options(&format!("{}/auth/1.0", proxy.endpoint())) };
     let drivers = [open(&troubled, "proxy", &arbiter).await, open(&troubled, "proxy", &arbiter).await];
     let direct = open(&options(&gateway.swift_auth()), "proxy", &arbiter).await;
@@ -214,7 +215,7 @@ async fn radosgw_swift() {
     assert_eq!(store.get("a").await.unwrap().unwrap(), "a");
 }
 
-/// A Keystone and a Swift in one, which forget a token after some requests.
+/// A Keystone and a Swift in one; its tokens expire after some requests.
 struct Cloud {
     address: SocketAddr,
     requests_per_token: usize,
@@ -294,6 +295,6 @@ async fn keystone_tokens_are_renewed() {
         store.put(&name, bytes.clone()).await.unwrap();
         assert_eq!(store.get(&name).await.unwrap().unwrap(), bytes);
     }
-    // The container and 24 calls, five to a token.
+    // The container and 24 calls, five per token.
     assert_eq!(cloud.logins.load(Ordering::Relaxed), 5);
 }

@@ -69,7 +69,7 @@ async fn aggregates(url: &str, prefix: &str, shards: u16) -> Arc<RedisAggregates
 }
 
 async fn aggregates_suite(url: &str) {
-    // As many as sacks, one, and a count that has no divisor in common with them.
+    // As many shards as sacks, one, and a count that is coprime to the sacks'.
     for shards in [128, 1, 7] {
         conformance::aggregates(async || aggregates(url, &fresh_name(), shards).await).await;
     }
@@ -81,7 +81,7 @@ async fn aggregates_on_one_server() {
     aggregates_suite(&server.url()).await;
 }
 
-/// Keys of its own on a server.
+/// A unique key prefix on a server.
 struct Prefix {
     url: String,
     prefix: String,
@@ -106,7 +106,7 @@ async fn aggregates_that_are_moved() {
     conformance::movable(async || Prefix { url: server.url(), prefix: fresh_name() }).await;
 }
 
-/// A store on a server of its own keys.
+/// A store with its own key prefix on a server.
 struct OnServer {
     url: String,
     prefix: String,
@@ -171,7 +171,7 @@ async fn registered(url: &str, registry: &Arc<MemoryLogRegistry>) -> Arc<RedisIn
         .unwrap()
 }
 
-/// Where a new record stands.
+/// The position of a new record.
 async fn append(log: &RedisIncoming) -> Position {
     let metric = MetricId(Uuid::from_u128(1));
     let mut batch = Batch::default();
@@ -180,7 +180,7 @@ async fn append(log: &RedisIncoming) -> Position {
     log.positions(&[Sack::of(metric, log.numbering().count)]).await.unwrap()[0].newest
 }
 
-/// A server that was emptied, while it was used and before a start, and one that takes the place of a log in another store.
+/// A server that was emptied, while in use and before a start, and one that replaces a log in another store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn positions_go_on_above_those_of_a_log_that_is_lost() {
     let server = RedisServer::start(&[]);
@@ -201,11 +201,11 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
     assert!(next > last, "{next:?} is not above {last:?}");
     let logs = registry.logs();
     assert_eq!(logs.len(), 2, "{logs:?}");
-    // The same one again.
+    // The same log again.
     drop(log);
     append(&*registered(&server.url(), &registry).await).await;
     assert_eq!(registry.logs().len(), 2);
-    // A log in another store has come further than the clock.
+    // A log in another store is further ahead than the clock.
     let far = Position(logs[1].first.0 + (1 << 50));
     let elsewhere = RegisteredLog { floor: far, ..logs[1].successor(Uuid::new_v4(), "bucket".to_owned()) };
     registry.register_log(&elsewhere).await.unwrap();
@@ -213,9 +213,9 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
     assert!(append(&log).await > far);
     let logs = registry.logs();
     assert_eq!(logs.len(), 4);
-    // Also above the clock by more than a failover adds: what takes its place begins above it.
+    // Above the clock by more than a failover adds: its successor begins above that.
     assert!(append(&log).await < logs[3].floor && logs[3].first < logs[3].floor);
-    // Beyond what scripts can count to.
+    // Beyond the range of the scripts.
     let beyond = registry.logs()[3].successor(Uuid::new_v4(), "bucket".to_owned());
     registry.register_log(&RegisteredLog { floor: Position(1 << 53), ..beyond }).await.unwrap();
     let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };

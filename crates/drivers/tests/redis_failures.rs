@@ -1,4 +1,4 @@
-//! Redis as incoming and as aggregate store, when servers end, hang, take over, or promise too little.
+//! Redis as incoming and as aggregate store, when servers end, hang, fail over, or guarantee too little.
 
 #[path = "engines/redis.rs"]
 mod engine;
@@ -32,7 +32,7 @@ use gnudi_model::{MetricId, Sack, SackCount, SackId, Timespan, Timestamp};
 use uuid::Uuid;
 
 const CLUSTER: Uuid = Uuid::from_u128(0xc1);
-/// What a call may take beyond its deadline on a busy machine.
+/// How much a call may exceed its timeout on a busy machine.
 const SLACK: Duration = Duration::from_secs(2);
 
 fn redis_options(url: &str) -> RedisOptions {
@@ -64,7 +64,7 @@ fn metric(id: u128) -> MetricId {
     MetricId(Uuid::from_u128(id))
 }
 
-/// A batch whose measure counts say which one it is.
+/// A batch whose measure counts identify it.
 fn batch(metrics: &[u128], number: u32) -> Batch {
     let mut batch = Batch::default();
     for id in metrics {
@@ -90,7 +90,7 @@ fn first_sack(driver: &RedisIncoming) -> Sack {
     Sack { count: driver.numbering().count, id: SackId(0) }
 }
 
-/// Repeats until it succeeds.
+/// Retries until it succeeds.
 async fn eventually<T, E: std::fmt::Debug>(what: &str, attempt: impl AsyncFn() -> Result<T, E>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -168,7 +168,7 @@ async fn a_server_that_is_down_is_unavailable_at_once_and_comes_back() {
     let unreachable = RedisIncoming::open(incoming_options(&server.url()), CLUSTER).await.err().unwrap();
     assert!(matches!(&unreachable, OpenError::Engine { engine, .. } if engine.contains("redis 127.0.0.1")));
     server.process.start_again();
-    // It has forgotten all, so the store is made anew.
+    // It has lost everything, so the store is created again.
     eventually("it answers again", async || driver.append(batch(&[0], 2)).await).await;
     let sack = first_sack(&driver);
     assert_eq!(numbers(&driver, sack).await, [2]);
@@ -212,7 +212,7 @@ async fn a_server_that_hangs_is_given_up_after_the_deadline() {
     assert!(numbers.contains(&1) && numbers.contains(&3));
 }
 
-/// Everything that was answered is there after the master was killed, in order, and positions grow.
+/// Every acknowledged batch survives the master's death, in order, and positions grow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_appends_survive_a_failover() {
     let mut sentinels = RedisSentinels::start(&[]);
@@ -272,7 +272,8 @@ async fn acknowledged_appends_survive_a_failover() {
     assert!(matches!(late, Err(StoreError::Fenced { held: 9, .. })), "{late:?}");
 }
 
-/// A server that takes over without the newest entries gives their positions to nobody else, even if its clock is behind.
+/// A server that takes over without the newest entries does not reuse their positions, even if its clock is
+/// behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn positions_grow_where_a_tail_was_lost() {
     let mut server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
@@ -283,7 +284,7 @@ async fn positions_grow_where_a_tail_was_lost() {
     let copy = server.folder().join("copy");
     let copied = std::process::Command::new("cp").arg("-r").arg(&kept).arg(&copy).status().unwrap();
     assert!(copied.success());
-    // As if the clock of the lost server had been far ahead.
+    // As if the lost server's clock had been far ahead.
     let meta = "{gnudi:in:0}:m";
     let ahead = server.ask::<u64>(&["HGET", meta, "last"]) + 300_000_000;
     server.ask::<u64>(&["HSET", meta, "last", &ahead.to_string()]);
@@ -308,7 +309,7 @@ async fn too_few_replicas_is_unavailable() {
         options.redis.replicas_min = replicas_min;
         options
     };
-    // A server without sentinels has none by default; whoever wants one must have it.
+    // Without sentinels no replica is required by default; if one is configured, it must exist.
     RedisIncoming::open(with(None), CLUSTER).await.unwrap().append(batch(&[0], 1)).await.unwrap();
     let error = RedisIncoming::open(with(Some(1)), CLUSTER).await.err().unwrap().to_string();
     assert!(error.contains("0 of 1 replicas"), "{error}");
@@ -348,7 +349,7 @@ async fn another_clusters_place_is_refused() {
         );
         assert!(!error.to_string().contains("hidden"), "{error}");
     }
-    // Beside each other there is room for both.
+    // Two prefixes on one server are possible.
     let prefix = "second".to_owned();
     RedisIncoming::open(RedisIncomingOptions { prefix, ..incoming_options(&url) }, other).await.unwrap();
     let wrong = url.replace("hidden", "guessed");
@@ -356,7 +357,7 @@ async fn another_clusters_place_is_refused() {
     assert!(error.contains("redis 127.0.0.1") && !error.contains("guessed"), "{error}");
 }
 
-/// Reads, folds nothing, writes and acknowledges a sack as a worker does.
+/// A worker's pass over a sack without folding: reads, writes and acknowledges.
 async fn pass(driver: &RedisIncoming, store: &RedisAggregates, sack: Sack, metrics: &[MetricId]) -> u64 {
     let trips = || driver.figures().trips + store.figures().trips;
     let before = trips();
@@ -398,7 +399,7 @@ async fn the_trips_of_a_pass_do_not_grow_with_its_metrics() {
     let sack = first_sack(&driver);
     let mut trips = Vec::new();
     for count in [10, 1000] {
-        // The sack 0 of 4, in 32 of 128 shards.
+        // Sack 0 of 4 covers 32 of 128 shards.
         let ids: Vec<u128> = (0..count).map(|id| 4 * id).collect();
         let before = driver.figures().trips;
         driver.append(batch(&ids, 1)).await.unwrap();
@@ -478,7 +479,7 @@ async fn damage_is_told_and_its_neighbours_stay() {
     assert_eq!(server.ask::<u64>(&["HLEN", "{gnudi:ag:5}:damaged"]), 2);
 }
 
-/// A node of a cluster ends: what lies on the others goes on, and all is there once it is back.
+/// A node of a cluster ends: the others go on, and everything is there once it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_a_cluster_ends_and_comes_back() {
     let mut cluster = RedisCluster::start(&[DURABLE, &["--cluster-require-full-coverage", "no"]].concat());
@@ -519,7 +520,7 @@ async fn slots_of_a_cluster_move() {
         driver.append(batch(&ids, number)).await.unwrap();
         let appending = tokio::spawn({
             let (driver, ids) = (driver.clone(), ids.clone());
-            // What is refused while its keys are on their way is not there; what is taken must be.
+            // Appends refused while their keys move do not exist; accepted ones must.
             async move { driver.append(batch(&ids, 100 + number)).await.is_ok() }
         });
         let writes = ids.iter().map(|id| write(*id, "head")).collect();

@@ -1,5 +1,5 @@
-//! A transfer between two stores, by chance: the source is written meanwhile, the target fails in the middle of writes, and the
-//! command is cut short and begun again. At the end both are equal, whatever came before.
+//! Randomised transfers between two stores: the source is written meanwhile, the target fails in the middle
+//! of writes, and the command is interrupted and repeated. At the end both are equal.
 
 mod support;
 
@@ -38,7 +38,7 @@ fn everything(metric: MetricId, granularity: Timespan) -> BlockRange {
     BlockRange { metric, granularity, from: Timestamp(i64::MIN), to: Timestamp::MAX }
 }
 
-/// The passes of workers: each changes the head, and some of the blocks, also in place.
+/// Workers' passes: each changes the head, and some of the blocks, also in place.
 struct Writer {
     store: Arc<MemoryAggregates>,
     random: Random,
@@ -87,13 +87,13 @@ impl Writer {
     }
 }
 
-/// A target that now and then does not answer, having done some of what it was asked.
+/// A target that fails at times, after executing a part of the call.
 struct Flaky {
     store: Arc<MemoryAggregates>,
     random: Mutex<Random>,
-    /// It fails once in so many calls.
+    /// One call in this many fails.
     rarely: AtomicU64,
-    /// Told of each write, before it is done.
+    /// Runs before each write.
     passes: Option<Arc<tokio::sync::Mutex<Writer>>>,
 }
 
@@ -193,7 +193,7 @@ async fn subjects(writer: &tokio::sync::Mutex<Writer>) -> Vec<MetricId> {
     writer.lock().await.metrics.iter().copied().map(metric).collect()
 }
 
-/// As heads are written here.
+/// As in these tests' heads.
 fn granularities(head: &Bytes) -> Option<Vec<Timespan>> {
     head.starts_with(b"head").then(|| vec![MINUTE])
 }
@@ -245,7 +245,7 @@ async fn both_are_equal_at_the_end() {
     for seed in 1..=10 {
         let world = World::new(seed).await;
         let mut random = Random::new(seed);
-        // Some runs while the source is written, each cut short at some time, of which the last fails nowhere.
+        // Some runs while the source is written, each interrupted at some time; the last has no failures.
         for token in 1..5 {
             let transfer = world.begin(token, 6, true).await;
             for depth in [Depth::Changes, Depth::Everything] {

@@ -1,4 +1,4 @@
-//! What a process says of itself to the others, by way of the coordinator.
+//! What a process publishes about itself through the coordinator.
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -7,44 +7,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Engine, figures::Figures};
 
-/// What a process does.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProcessKind {
-    /// Takes requests, and owns no sacks.
+    /// Serves requests, and owns no sacks.
     Api,
     /// Has workers.
     Metricd,
-    /// Of another version: what it is is not known here.
+    /// Unknown role of another version.
     #[default]
     #[serde(other)]
     Other,
 }
 
-/// As JSON in [`gnudi_drivers::coordination::Member::about`]. What a process of another version leaves out is zero.
+/// JSON in [`gnudi_drivers::coordination::Member::about`]. Fields that another version omits are zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct About {
     pub kind: ProcessKind,
-    /// How many sacks it processes at the same time.
+    /// Sacks processed concurrently.
     pub workers: usize,
     /// Units that it owns and processes.
     pub units: usize,
     pub passes_per_second: f64,
     pub measures_per_second: f64,
-    /// Measures that it has set aside since its start, since folding them panicked.
+    /// Measures set aside since its start because folding them panicked.
     pub measures_set_aside: u64,
-    /// Heads, blocks and records that it found damaged since its start.
+    /// Heads, blocks and records found damaged since its start.
     pub damaged: u64,
-    /// The backlog of the whole cluster, as last seen.
+    /// The whole cluster's backlog, as last seen.
     pub backlog_measures: u64,
     pub backlog_bytes: u64,
-    /// When it joined first, in seconds since the epoch.
+    /// When it first joined, in Unix seconds.
     pub since: i64,
 }
 
 impl About {
-    /// What a member has said; nothing where it does not read as this.
+    /// Parses a member's information; all zero if it is invalid.
     pub fn read(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
@@ -54,7 +54,7 @@ impl About {
     }
 }
 
-/// Watches an engine between two looks.
+/// Computes an engine's rates between two calls.
 #[derive(Debug)]
 pub(crate) struct Observer {
     about: About,
@@ -67,7 +67,7 @@ impl Observer {
         Observer { about: About { kind, workers, since, ..About::default() }, seen: None }
     }
 
-    /// What there is to say now; the rates are since the last look. Asks the store no longer than `limit`.
+    /// The current information; rates are since the last call. Waits for the store at most for `limit`.
     pub(crate) async fn look(&mut self, engine: &Engine, limit: Duration) -> String {
         let now = tokio::time::Instant::now();
         let Figures { passes, measures_folded, .. } = engine.figures();

@@ -1,4 +1,4 @@
-//! Who is there, who owns which sacks and how far they have come, for `gnudi status`.
+//! Members, owners of sacks and their progress, for `gnudi status`.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
@@ -10,23 +10,23 @@ use crate::{About, Engine, Result, about::ProcessKind};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterStatus {
-    /// New measures go to so many sacks.
+    /// The sack count for new measures.
     pub sacks: u16,
-    /// Where a split drains: how far it has come.
+    /// Progress of a split that drains.
     pub split: Option<SplitProgress>,
-    /// By name. Empty where one process has the stores to itself.
+    /// By name. Empty if a single process owns the stores.
     pub processes: Vec<Process>,
-    /// By number. Empty where one process has the stores to itself.
+    /// By number. Empty if a single process owns the stores.
     pub units: Vec<UnitStatus>,
     pub backlog_measures: u64,
     pub backlog_bytes: u64,
-    /// Measures that the processes which are there have set aside since their starts: folding them panicked.
+    /// Measures set aside by the live processes since their starts because folding them panicked.
     #[serde(default)]
     pub measures_set_aside: u64,
     /// Heads, blocks and records that they found damaged.
     #[serde(default)]
     pub damaged: u64,
-    /// How many metrics there are, where that was asked for: the index counts them one by one.
+    /// The number of metrics, if requested: the index counts them one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<u64>,
 }
@@ -35,52 +35,52 @@ pub struct ClusterStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitProgress {
     pub old_sacks: usize,
-    /// How many of them are worked off.
+    /// How many of them are drained.
     pub drained: usize,
 }
 
-/// A member, in its own words.
+/// A member, with its own information.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Process {
     pub name: String,
     #[serde(flatten)]
     pub about: About,
-    /// Units on which it has a lease, as the coordinator knows.
+    /// Number of its leases, according to the coordinator.
     pub leases: usize,
 }
 
-/// A unit of processing: a sack, or while a split drains an old sack with those that take its place.
+/// A unit of processing: a sack, or during a split's drain an old sack with its successors.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UnitStatus {
     pub id: u16,
-    /// The name of its owner.
+    /// Name of the owner.
     pub owner: Option<String>,
     /// Of the lease.
     pub token: u64,
-    /// Whether anything waits in it.
+    /// Whether nothing waits in it, and no pass runs.
     pub idle: bool,
 }
 
 impl ClusterStatus {
-    /// As JSON, one line.
+    /// One line of JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("it has nothing that JSON has not")
     }
 
-    /// What [`ClusterStatus::to_json`] wrote, in this or another version.
+    /// Parses the output of [`ClusterStatus::to_json`], of any version.
     pub fn from_json(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes).map_err(|error| error.to_string())
     }
 }
 
 impl Engine {
-    /// As [`Engine::cluster`], with the number of metrics.
+    /// Like [`Engine::cluster`], with the number of metrics.
     pub async fn cluster_with_metrics(&self) -> Result<ClusterStatus> {
         let status = self.cluster().await?;
         Ok(ClusterStatus { metrics: Some(self.indexer.count_metrics(None).await?), ..status })
     }
 
-    /// The names of all processes that have workers, by name.
+    /// The names of all processes with workers, sorted.
     pub async fn processors(&self) -> Result<Vec<String>> {
         let Some(coordinator) = &self.coordinator else {
             return Ok(self.workers().map(str::to_owned).into_iter().collect());
@@ -90,7 +90,7 @@ impl Engine {
         Ok(with_workers.map(|member| member.name).collect())
     }
 
-    /// Asks the coordinator and the incoming store, in a few calls however many sacks there are.
+    /// Queries the coordinator and the incoming store, in a few calls however many sacks there are.
     pub async fn cluster(&self) -> Result<ClusterStatus> {
         let numbering = self.incoming.numbering();
         let (members, owned) = match &self.coordinator {

@@ -1,9 +1,10 @@
-//! Converts the heads of metrics that have moved to another policy, or whose policy got other methods, before anything is folded into
-//! them.
+//! Converts heads of metrics that moved to another policy, or whose policy got other methods, before anything
+//! is folded into them.
 //!
-//! A head tells by itself that it was made for another layout. The metric's policy is then read from the index past the cache: a pass that
-//! knows an older policy than an earlier pass must not convert the head back. The converted head and its blocks are one write, so a crash
-//! leaves the metric as it was before or after. Metrics are converted one by one, with calls to the store of their own: it is rare.
+//! A head shows that it was made for another layout. The metric's policy is then read from the index,
+//! bypassing the cache: a pass with an older policy than an earlier pass must not convert the head back. The
+//! converted head and its blocks are one write, so a crash leaves the metric as before or after. Metrics are
+//! converted one by one, each with its own calls to the store: it is rare.
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{BlockRange, Fence, MetricWrite, StoreError};
@@ -24,7 +25,7 @@ use crate::{
 /// How many blocks of a finer granularity are in memory at once.
 const BLOCKS_AT_ONCE: usize = 64;
 
-/// The granularities of the blocks that belong to a stored head, besides raw points; `None` where it is no head.
+/// Granularities of a stored head's blocks, besides raw points; `None` if the head is invalid.
 pub fn granularities_of(head: &Bytes) -> Option<Vec<Timespan>> {
     Head::decode(head).ok().map(|head| head.granularities().collect())
 }
@@ -33,7 +34,7 @@ pub fn granularities_of(head: &Bytes) -> Option<Vec<Timespan>> {
 type Stored = Result<Option<Bytes>, StoreError>;
 
 impl Processor {
-    /// The group with the metric's policy of now, and its head made for that; `None` where the metric is gone.
+    /// The group with the metric's current policy, and its converted head; `None` if the metric is gone.
     pub(crate) async fn convert(
         &self,
         fence: Fence,
@@ -49,7 +50,7 @@ impl Processor {
         }
         let write = match self.converted(&group, head.clone(), true).await {
             Err(EngineError::Damaged { reason, .. }) => {
-                tracing::error!(metric = %id, reason, "what a metric has stored cannot be converted to its policy: it begins anew");
+                tracing::error!(metric = %id, reason, "stored data of a metric cannot be converted to its policy: the metric is reset");
                 Figures::add(&self.figures.damaged, 1);
                 self.converted(&group, head, false).await?
             }
@@ -61,7 +62,7 @@ impl Processor {
         Ok(Some((group, Ok(Some(head)))))
     }
 
-    /// What to write of a metric whose head is converted; `reads` what is stored, or does without.
+    /// The write of a converted metric; without `reads` its stored blocks are ignored.
     async fn converted(&self, group: &Group, mut head: Head, reads: bool) -> Result<MetricWrite> {
         let metric = group.metric.id;
         let damaged = |reason: String| EngineError::Damaged { metric, reason };
@@ -98,7 +99,7 @@ impl Processor {
         written.map_err(damaged)?.map_err(|error: gnudi_series::CodecError| damaged(error.to_string()))
     }
 
-    /// Gives the composers the blocks of their sources.
+    /// Passes the blocks of their sources to the composers.
     async fn compose(
         &self,
         head: &Head,

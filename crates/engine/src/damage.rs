@@ -1,7 +1,7 @@
-//! What is read of a metric of which something is damaged: nothing, or what is left.
+//! Reads of damaged metrics: refused, or answered with what is left.
 //!
-//! The stores report damage and hold it against the items that it may have hit. What is refused is what may lack points: a range of
-//! time in which a block is damaged, or one from before the head was. What came later is whole.
+//! The stores report which items damage may have affected. Refused are reads that may lack points: a range
+//! with a damaged block, or one that starts before the head's loss. Later data is complete.
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{BlockKey, BlockRange, Blocks, StoreError};
@@ -10,18 +10,18 @@ use gnudi_series::head::Head;
 
 use crate::{EngineError, Result};
 
-/// As the operator has chosen.
+/// The operator's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDamage {
-    /// Reads of what is damaged fail, and say where it is.
+    /// Reads of damaged data fail, and say where the damage is.
     #[default]
     Refuse,
-    /// Reads are answered with what is left.
+    /// Reads return what is left.
     Serve,
 }
 
 impl OnDamage {
-    /// The head that was read of a metric; `None` where it has none.
+    /// A metric's head; `None` if it has none.
     pub(crate) fn head(
         self,
         metric: MetricId,
@@ -43,7 +43,7 @@ impl OnDamage {
         }
     }
 
-    /// The blocks that were read of a range of a metric with this head.
+    /// The blocks of a range of a metric with this head.
     pub(crate) fn blocks(
         self,
         range: &BlockRange,

@@ -48,10 +48,10 @@ pub enum EngineError {
     /// A stored head or block does not decode; its neighbours are readable.
     #[error("metric {metric}: {reason}")]
     Damaged { metric: MetricId, reason: String },
-    /// A defect of the program: the pass is tried again.
+    /// A bug in the program: the pass is retried.
     #[error("panicked: {0}")]
     Panicked(String),
-    /// The query asks for a resampling that has no meaning, such as a rate over calendar months (400).
+    /// The query's resampling is meaningless, such as a rate over calendar months (400).
     #[error("{0}")]
     Resample(String),
     /// Waiting measures were not folded within the operation timeout (503).
@@ -60,7 +60,7 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Whether something does not answer, for now.
+    /// Whether something does not respond, for now.
     pub fn is_outage(&self) -> bool {
         matches!(
             self,
@@ -72,15 +72,15 @@ impl EngineError {
     }
 }
 
-/// The index, the incoming store and the aggregate store, joined. Cheap to share: hold it in an `Arc`.
+/// Combines the index, the incoming store and the aggregate store. Share it in an `Arc`.
 pub struct Engine {
     pub(crate) indexer: Arc<dyn Indexer>,
     pub(crate) incoming: Arc<dyn Incoming>,
     pub(crate) store: Arc<dyn AggregateStore>,
     pub(crate) processor: Processor,
-    /// What this process may process.
+    /// The units that this process may process.
     pub(crate) units: Arc<Units>,
-    /// Where processes share the stores.
+    /// If processes share the stores.
     pub(crate) coordinator: Option<Arc<dyn Coordinator>>,
     pub(crate) outage: Outage,
     watcher: Arc<Watcher>,
@@ -88,14 +88,14 @@ pub struct Engine {
     status: StatusCache,
     /// The name of this process's workers, once they run.
     pub(crate) workers: OnceLock<String>,
-    /// What must not end while the process lives.
+    /// Tasks that must not end before the process.
     pub(crate) tasks: Tasks,
-    /// Their backlog.
+    /// The workers' queue.
     pub(crate) waiting: OnceLock<Arc<SackQueue>>,
 }
 
 impl Engine {
-    /// Of stores that are this process's alone: it owns all sacks, without asking anybody. `clock` tells the time.
+    /// For stores of this process alone: it owns all sacks without a coordinator. `clock`: the current time.
     pub fn new(
         indexer: Arc<dyn Indexer>,
         incoming: Arc<dyn Incoming>,
@@ -106,7 +106,7 @@ impl Engine {
         Self::with(indexer, incoming, store, units, None, clock)
     }
 
-    /// Of stores that processes share. It owns no sacks, unless a [`Metricd`](crate::Metricd) is started on it.
+    /// For shared stores. Owns no sacks, unless a [`Metricd`](crate::Metricd) is started on it.
     pub fn shared(
         indexer: Arc<dyn Indexer>,
         incoming: Arc<dyn Incoming>,
@@ -118,7 +118,7 @@ impl Engine {
         Self::with(indexer, incoming, store, units, Some(coordinator), clock)
     }
 
-    /// What is read of metrics of which something is damaged.
+    /// Sets how damaged metrics are read.
     #[must_use]
     pub fn on_damage(mut self, on_damage: OnDamage) -> Self {
         self.bulk.on_damage = on_damage;
@@ -153,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// For tests of what a defect of the program does: folds in another way.
+    /// For tests of bugs in folding: replaces the fold function.
     #[doc(hidden)]
     #[must_use]
     pub fn folding(mut self, fold: Fold) -> Self {
@@ -165,24 +165,24 @@ impl Engine {
         &*self.indexer
     }
 
-    /// What the workers of this process have done since it started.
+    /// Counters of this process's workers.
     pub fn figures(&self) -> &Figures {
         self.processor.figures()
     }
 
-    /// Takes measures; `Ok` means durable.
+    /// Accepts measures; `Ok` means durable.
     pub async fn append(&self, batch: Batch) -> Result<()> {
         Ok(self.incoming.append(batch).await?)
     }
 
-    /// Has a metric that moved to another policy converted by a pass, as one with measures does anyway.
+    /// Triggers the conversion of a metric that moved to another policy, which measures would trigger anyway.
     pub async fn append_conversion(&self, metric: MetricId) -> Result<()> {
         let mut batch = Batch::default();
         batch.push(metric, 0, |out| points::encode(&[], out));
         self.append(batch).await
     }
 
-    /// Folds the metrics' backlog now, or waits until the owners of their sacks have; returns when it can be read.
+    /// Folds the metrics' backlog now, or waits until the owners of their sacks have.
     pub async fn refresh(&self, metrics: &[MetricId], timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         let units = self.incoming.numbering().units();
@@ -203,14 +203,14 @@ impl Engine {
     async fn refresh_unit(&self, unit: SackId) -> Result<()> {
         if !self.processor.process_all(unit).await? {
             let numbering = self.incoming.numbering();
-            // A unit of fewer sacks before has the metrics of its halves.
+            // A unit of an earlier, lower count has the metrics of both its halves.
             let unit = SackId(unit.0 % numbering.units().get());
             self.watcher.processed(numbering.sacks_of_unit(unit)).await?;
         }
         Ok(())
     }
 
-    /// Doubles the count of sacks while everything goes on. What came before drains from the old sacks, which the workers see to.
+    /// Doubles the sack count during operation. The workers drain the old sacks.
     pub async fn split_sacks(&self) -> Result<Numbering> {
         let alone = "the sacks of an embedded store cannot be split: one process owns them all";
         let topology = self.incoming.topology().filter(|_| self.coordinator.is_some());
@@ -218,12 +218,12 @@ impl Engine {
         Ok(topology.split().await?)
     }
 
-    /// Which sacks there are.
+    /// The current sack count.
     pub fn numbering(&self) -> Numbering {
         self.incoming.numbering()
     }
 
-    /// The units that this process may process now, each with what it writes with.
+    /// The fences of the units that this process may process now.
     pub fn owned(&self) -> Vec<Fence> {
         self.units.open().iter().map(|unit| unit.fence).collect()
     }
@@ -233,12 +233,12 @@ impl Engine {
         self.coordinator.is_none() || self.units.get(unit).is_some()
     }
 
-    /// Whether this process does what one of them has to do for all: the owner of the first unit.
+    /// Whether this process owns the first unit: it does the tasks of which one process does all.
     pub(crate) fn owns_first(&self) -> bool {
         self.owns(Sack { count: self.incoming.numbering().units(), id: SackId(0) })
     }
 
-    /// The points of each aggregation of the query, in its order. Waiting measures are not in them: see
+    /// The points of each aggregation of the query, in its order, without waiting measures: see
     /// [`Engine::refresh`].
     pub async fn measures(
         &self,
@@ -249,7 +249,7 @@ impl Engine {
         reader::measures(&*self.store, self.bulk.on_damage, metric, policy, query).await
     }
 
-    /// The raw points of a metric in `start..stop`, as far as its policy keeps them; the granularity is 0.
+    /// A metric's raw points in `start..stop`, as far as its policy keeps them; the granularity is 0.
     pub async fn raw_points(
         &self,
         metric: MetricId,
@@ -260,7 +260,7 @@ impl Engine {
         reader::raw_points(&*self.store, self.bulk.on_damage, metric, policy, start, stop).await
     }
 
-    /// Aggregates across metrics: one answer for each granularity, coarsest first. Waiting measures are not in it.
+    /// Aggregates across metrics, one result per granularity, coarsest first, without waiting measures.
     pub async fn cross_measures(
         &self,
         query: CrossMeasuresQuery,
@@ -268,8 +268,8 @@ impl Engine {
         cross::measures(&self.bulk, query).await
     }
 
-    /// The points of each aggregation of many metrics, in their order; a metric without measures has none. At most
-    /// `points_max` of them, at most [`cross::POINTS_MAX`].
+    /// The points of each aggregation of many metrics, in their order; none for a metric without measures. At
+    /// most `points_max`, and at most [`cross::POINTS_MAX`].
     pub async fn measures_of_many(
         &self,
         reads: Vec<MetricRead>,
@@ -281,8 +281,8 @@ impl Engine {
         Ok(series)
     }
 
-    /// The samples of many metrics, in their order, and what counts them as long as they are held; at most `samples_max`. Waiting measures are
-    /// not in them.
+    /// The samples of many metrics, in their order, and a guard that counts them while held; at most
+    /// `samples_max`. Without waiting measures.
     pub async fn samples(
         &self,
         metrics: Vec<SampledMetric>,
@@ -292,23 +292,23 @@ impl Engine {
         self.bulk.samples(metrics, query, samples_max.min(cross::POINTS_MAX)).await
     }
 
-    /// Runs what only computes, beside the threads that serve requests.
+    /// Runs CPU-bound work outside the threads that serve requests.
     pub async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         self.bulk.compute(work).await
     }
 
-    /// What is wrong with this process: parts that refuse their work, tasks that have ended.
+    /// Faults of this process: parts that refuse work, tasks that ended.
     pub fn faults(&self) -> Vec<Fault> {
         let stores = [self.incoming.fault(), self.store.fault(), self.indexer.fault()];
         stores.into_iter().flatten().chain(self.tasks.fault()).collect()
     }
 
-    /// The name of the workers of this process, where they run.
+    /// The name of this process's workers, if they run.
     pub fn workers(&self) -> Option<&str> {
         self.workers.get().map(String::as_str)
     }
 
-    /// How long the sack has waited for a worker of this process that waits longest.
+    /// The longest time that a sack has waited for a worker of this process.
     pub fn oldest_waiting(&self) -> Duration {
         self.waiting.get().map_or(Duration::ZERO, |queue| queue.oldest_age())
     }
@@ -318,7 +318,7 @@ impl Engine {
         self.status.status(&*self.incoming, details).await
     }
 
-    /// Measures and bytes that wait; cheap.
+    /// Waiting measures and bytes; cheap.
     pub async fn backlog(&self) -> Result<gnudi_drivers::incoming::Backlog> {
         Ok(self.incoming.backlog().await?)
     }

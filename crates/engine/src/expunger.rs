@@ -1,4 +1,4 @@
-//! Removes the data, then the index entry, of metrics that were deleted. Each process does it for the units that it owns.
+//! Removes the data, then the index entries, of deleted metrics. Each process does so for its own units.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use gnudi_model::{MetricId, Sack};
 use crate::{Engine, Result, figures::Figures};
 
 impl Engine {
-    /// Removes the deleted metrics of this process's units, about `batch` of them at a time, until there are none or `go_on` says
-    /// no; returns how many they were. Measures of theirs that still wait are dropped by the workers, which no longer find the
-    /// metric.
+    /// Removes the deleted metrics of this process's units, in batches of about `batch`, until none are left
+    /// or `go_on` returns false; returns their number. The workers drop their waiting measures, since they no
+    /// longer find the metric.
     pub async fn expunge(&self, batch: usize, go_on: impl Fn() -> bool) -> Result<usize> {
         let mut removed = 0;
         let mut after = None;
         while go_on() {
-            // Page by page: those of others must not hide this process's own.
+            // Page by page: other processes' metrics must not hide this process's own.
             let page = self.indexer.deleted_metrics(after, batch).await?;
             let Some(last) = page.last() else { break };
             after = Some(*last);
@@ -35,8 +35,8 @@ impl Engine {
         let mut removed = 0;
         for (unit, metrics) in by_unit {
             let Some(unit) = self.units.get(unit) else { continue };
-            // A pass that began before the deletion may still write the metric's head: wait for it. Those of earlier owners
-            // were ended by the fence.
+            // A pass that began before the deletion may still write the metric's head: wait for it. The fence
+            // stopped passes of earlier owners.
             let Some(_owned) = unit.lock().await else { continue };
             for removed in self.store.delete(unit.fence, &metrics).await {
                 removed?;

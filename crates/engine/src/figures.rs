@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// All since the start of the process.
+/// Counters since the start of the process.
 #[derive(Debug, Default)]
 pub struct Figures {
     /// Passes over a sack that found records.
     pub passes: AtomicU64,
-    /// Their time in microseconds, added up over all workers.
+    /// Their time in microseconds, summed over all workers.
     pub pass_time_us: AtomicU64,
-    /// Passes that failed and will be tried again.
+    /// Failed passes, which are retried.
     pub passes_failed: AtomicU64,
     /// Heads written.
     pub heads_written: AtomicU64,
@@ -21,21 +21,21 @@ pub struct Figures {
     pub measures_late: AtomicU64,
     /// Measures dropped because their metric was deleted.
     pub measures_orphaned: AtomicU64,
-    /// Measures that were set aside because folding them panicked.
+    /// Measures set aside because folding them panicked.
     pub measures_set_aside: AtomicU64,
-    /// Heads, blocks or records that did not decode and were set aside.
+    /// Heads, blocks or records that did not decode and were quarantined.
     pub damaged: AtomicU64,
-    /// Heads that were converted to another policy, or to other methods.
+    /// Heads converted to another policy, or to other methods.
     pub metrics_converted: AtomicU64,
     /// Metrics whose data the janitor removed.
     pub metrics_expunged: AtomicU64,
-    /// Resources that the janitor ended, since their metrics got no measures.
+    /// Resources that the janitor ended because their metrics got no measures.
     pub resources_ended: AtomicU64,
-    /// Ends of resources that were taken back, since measures came from their time on.
+    /// Ends of resources that were revoked because newer measures came.
     pub resources_revived: AtomicU64,
-    /// Resources that the janitor deleted, since they ended long ago.
+    /// Resources that the janitor deleted because they ended long ago.
     pub resources_removed: AtomicU64,
-    /// Former revisions of resources that the janitor removed, since they ended long ago.
+    /// Former revisions of resources that the janitor removed because they ended long ago.
     pub revisions_removed: AtomicU64,
 }
 

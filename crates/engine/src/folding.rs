@@ -1,8 +1,8 @@
 //! Folds one metric's backlog into its head.
 //!
-//! A defect of the program that makes a fold panic must cost no other metric: the requests of the metric are then tried one by one
-//! on copies of its head, and those that panic are set aside. They are reported and counted, and the head is as if they had
-//! never come.
+//! A bug that makes a fold panic must not affect other metrics: the metric's requests are then retried one by
+//! one on copies of its head, and those that panic are set aside. They are logged and counted, and leave no
+//! trace in the head.
 
 use std::{
     any::Any,
@@ -23,29 +23,29 @@ use crate::{
     processor::{Group, Processor},
 };
 
-/// A metric's head with what waited.
+/// A metric's head after folding.
 pub(crate) struct Folded {
     pub(crate) work: Work,
     pub(crate) latest: Option<Timestamp>,
 }
 
-/// What is left to do for a folded head.
+/// The next step for a folded head.
 pub(crate) enum Work {
     Write(Writing),
-    /// Late points are to be merged first ([`crate::late`]).
+    /// Late points must be merged first ([`crate::late`]).
     MergeLate(Box<Head>),
     /// The head was made for another layout: nothing was folded into it ([`crate::conversion`]).
     Convert,
 }
 
-/// A metric's head as it is to be written.
+/// The pending write of a metric.
 pub(crate) struct Writing {
     pub(crate) write: MetricWrite,
-    /// Where the blocks lie that the metric's policy no longer keeps.
+    /// Ranges of blocks that the metric's policy no longer keeps.
     pub(crate) overdue: Vec<BlockRange>,
 }
 
-/// What became of the points of some requests.
+/// Outcome of some requests' points.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     requests: u64,
@@ -66,7 +66,7 @@ impl Totals {
 }
 
 impl Processor {
-    /// Folds the records of a metric into the head that the store has; `None` where none of them can be.
+    /// Folds a metric's records into its stored head; `None` if none of them can be folded.
     pub(crate) fn fold_group(
         &self,
         group: &Group,
@@ -152,8 +152,8 @@ impl Processor {
         Figures::add(&self.figures.damaged, totals.damaged);
     }
 
-    /// A damaged head has been reported and set aside by the store; the metric goes on with a new one, since its sealed
-    /// blocks are whole. The new one remembers the loss, for readers.
+    /// Decodes a head. For a damaged one, which the store has reported and quarantined, returns a new one:
+    /// the metric's sealed blocks are whole. The new head records the loss, for readers.
     pub(crate) fn decode_head(
         &self,
         metric: MetricId,
@@ -168,12 +168,12 @@ impl Processor {
             Err(StoreError::Damaged(reason)) => reason.clone(),
             Err(other) => return Err(other.clone().into()),
         };
-        tracing::error!(%metric, reason, "the metric's head is damaged: going on with a new one");
+        tracing::error!(%metric, reason, "the metric's head is damaged: continuing with a new one");
         Figures::add(&self.figures.damaged, 1);
         Ok(Head::after_loss(self.now()))
     }
 
-    /// Folds records of one metric, request by request.
+    /// Folds a metric's records, request by request.
     fn fold(&self, head: &mut Head, group: &Group, records: &[Record], points: &mut Vec<Measure>) -> Totals {
         let mut totals = Totals::default();
         for request in records.chunk_by(|a, b| a.position == b.position) {
@@ -204,25 +204,25 @@ fn folded(mut head: Head, group: &Group, latest: Option<Timestamp>) -> Folded {
     Folded { work, latest }
 }
 
-/// What to write of a head.
+/// The write of a folded head.
 pub(crate) fn writing(head: &mut Head, group: &Group) -> Writing {
     let write = write_of(head, group);
     let overdue = if head.expiry_moved() { expired_ranges(head, group).collect() } else { Vec::new() };
     Writing { write, overdue }
 }
 
-/// What the work answers, or what it panicked with. What a panic leaves half done must not be used.
+/// The result of `work`, or the text of its panic. State that a panic left half-changed must not be used.
 pub(crate) fn attempt<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_text(&*panic))
 }
 
-/// What a panic says.
+/// The text of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }
 
-/// What to write of a folded head: sealed blocks leave it, and those that they take the place of go.
+/// The write of a folded head: sealed blocks leave it, and superseded blocks are deleted.
 fn write_of(head: &mut Head, group: &Group) -> MetricWrite {
     let metric = group.metric.id;
     let key = |granularity, (first, last)| BlockKey { metric, granularity, first, last };
@@ -237,7 +237,7 @@ fn write_of(head: &mut Head, group: &Group) -> MetricWrite {
     MetricWrite { metric, blocks, expired, head: bytes.into() }
 }
 
-/// Where the blocks lie that the metric's policy no longer keeps.
+/// Ranges of blocks that the metric's policy no longer keeps.
 fn expired_ranges(head: &Head, group: &Group) -> impl Iterator<Item = BlockRange> {
     let metric = group.metric.id;
     let of_buckets = group.layout.granularities().map(|granularity| {

@@ -1,7 +1,8 @@
-//! When metrics were measured last and how many of their late measures were dropped, as far as what was processed tells: their heads
-//! know both.
+//! When metrics were last measured, and how many of their late measures were dropped, according to their
+//! heads: without waiting measures.
 //!
-//! It is computed on request, so ingest costs the same as without it. A request reads each head, in bulk; the caller limits how many.
+//! Computed on request, so it costs ingest nothing. A request reads each head, in bulk; the caller limits
+//! their number.
 
 use gnudi_drivers::aggregates::StoreError;
 use gnudi_model::{MetricId, Timestamp};
@@ -18,7 +19,7 @@ pub enum LastMeasure {
     /// It has none.
     Never,
     At(Timestamp),
-    /// Its newest state cannot be read, or was lost.
+    /// Its head cannot be read, or was lost.
     Unknown,
 }
 
@@ -30,7 +31,7 @@ impl LastMeasure {
         }
     }
 
-    /// Whether nothing was measured at this time or later, for certain.
+    /// Whether certainly nothing was measured at this time or later.
     pub fn is_silent_since(self, since: Timestamp) -> bool {
         match self {
             LastMeasure::Never => true,
@@ -40,12 +41,12 @@ impl LastMeasure {
     }
 }
 
-/// What a metric's head tells about its measures.
+/// What a metric's head records about its measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     pub last: LastMeasure,
-    /// How many measures were dropped because they were late, since the metric began or its head was lost. `None`: its newest state cannot be
-    /// read.
+    /// Measures dropped because they were late, since the metric's creation or the loss of its head. `None`
+    /// if the head cannot be read.
     pub late_dropped: Option<u64>,
 }
 
@@ -58,10 +59,10 @@ impl Measured {
 }
 
 impl Engine {
-    /// What the head of each metric tells, in their order. Measures that still wait are not seen.
+    /// What each metric's head records, in their order, without waiting measures.
     ///
     /// # Errors
-    /// Where the store does not answer; what of it is damaged is unknown.
+    /// If the store does not respond; damaged heads are unknown.
     pub async fn measured(&self, metrics: &[MetricId]) -> Result<Vec<Measured>> {
         let mut found = Vec::with_capacity(metrics.len());
         for metrics in metrics.chunks(HEADS_AT_ONCE) {

@@ -1,7 +1,7 @@
-//! Late points of policies that keep raw points: a pass reads the blocks that they touch and writes others in their place.
+//! Late points of policies that keep raw points: a pass reads the affected blocks and replaces them.
 //!
-//! Some metrics at a time, with the same number of calls to the store for each such group. A block that is damaged, or a defect of
-//! the program, costs the metric its late points and nothing else.
+//! Processes groups of metrics, with the same number of calls to the store for each group. A damaged block,
+//! or a bug, costs the metric its late points and nothing else.
 
 use std::ops::Range;
 
@@ -20,13 +20,13 @@ use crate::{
     processor::{Group, Processor},
 };
 
-/// Bounds what is in memory: the raw points of a metric are some hundred kB at times.
+/// Limits memory: a metric may have some hundred kB of raw points.
 const METRICS_AT_ONCE: usize = 32;
 
 /// Blocks that were read.
 pub(crate) type Found = Vec<(BlockKey, Bytes)>;
 
-/// The names of a metric's blocks, by granularity.
+/// The spans of a metric's blocks, by granularity.
 pub(crate) struct Names {
     metric: MetricId,
     of: Vec<(Timespan, Vec<BlockSpan>)>,
@@ -35,15 +35,15 @@ pub(crate) struct Names {
 /// A metric whose late points are being merged.
 struct Merging<'a> {
     group: &'a Group,
-    /// As it was folded, with the late points.
+    /// The folded head, with its late points.
     folded: Head,
-    /// The same with the late points merged, or why they are given up.
+    /// The same with the late points merged, or why they are dropped.
     merged: Result<(Head, LateRows), String>,
     names: Names,
 }
 
 impl Processor {
-    /// What to write of metrics once their late points are merged.
+    /// The writes of metrics after merging their late points.
     pub(crate) async fn merge_late(&self, mut heads: Vec<(&Group, Head)>) -> Result<Vec<Writing>> {
         let mut written = Vec::with_capacity(heads.len());
         while !heads.is_empty() {
@@ -55,7 +55,7 @@ impl Processor {
         Ok(written)
     }
 
-    /// Lists all blocks, reads the raw points that are needed, and merges.
+    /// Lists all blocks, reads the needed raw points, and merges.
     async fn merge_points<'a>(&self, heads: Vec<(&'a Group, Head)>) -> Result<Vec<Merging<'a>>> {
         let groups: Vec<&Group> = heads.iter().map(|(group, _)| *group).collect();
         let names = self.list_names(&groups).await?;
@@ -72,7 +72,7 @@ impl Processor {
         Ok(metrics)
     }
 
-    /// The names of all blocks of each metric: one call to the store.
+    /// The spans of all blocks of each metric, in one call to the store.
     pub(crate) async fn list_names(&self, groups: &[&Group]) -> Result<Vec<Names>> {
         let of = |group: &&Group| {
             let granularities = group.layout.granularities().chain([raw::GRANULARITY]);
@@ -81,7 +81,7 @@ impl Processor {
         self.list_names_of(&groups.iter().map(of).collect::<Vec<_>>()).await
     }
 
-    /// The names of the blocks of these granularities of each metric: one call to the store.
+    /// The spans of blocks of these granularities of each metric, in one call to the store.
     pub(crate) async fn list_names_of(&self, metrics: &[(MetricId, Vec<Timespan>)]) -> Result<Vec<Names>> {
         let (from, to) = (Timestamp(i64::MIN), Timestamp::MAX);
         let mut all = Vec::new();
@@ -154,14 +154,14 @@ impl Names {
         of.map_or(&[], |(_, spans)| spans)
     }
 
-    /// Where these blocks of a granularity lie.
+    /// The range of these blocks of a granularity.
     pub(crate) fn range(&self, granularity: Timespan, blocks: Range<usize>) -> Option<BlockRange> {
         let spans = &self.spans(granularity)[blocks];
         let (from, to) = (spans.first()?.0, spans.last()?.1);
         Some(BlockRange { metric: self.metric, granularity, from, to })
     }
 
-    /// Where the blocks lie that hold buckets which change.
+    /// The ranges of blocks with changed buckets.
     pub(crate) fn ranges_of(&self, rows: &LateRows) -> Vec<BlockRange> {
         let ranges = rows.granularities().flat_map(|granularity| {
             let needed = rows.needs(granularity, self.spans(granularity));

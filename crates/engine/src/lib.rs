@@ -1,8 +1,9 @@
-//! Between the API and the drivers: takes measures in, folds them into aggregates, reads aggregates back, removes
-//! what was deleted.
+//! The engine between the API and the drivers: accepts measures, folds them into aggregates, reads
+//! aggregates, removes deleted data.
 //!
-//! [`Engine`] is the face; `processor` (with `folding`, `conversion`, `late` and `removal`), `reader`, `last_measure`, `cross`, `sampled`, `expunger`, `retention` and `revival` do one thing
-//! each; `metricd` decides when, and in which process.
+//! [`Engine`] is the facade; `processor` (with `folding`, `conversion`, `late` and `removal`), `reader`,
+//! `last_measure`, `cross`, `sampled`, `expunger`, `retention` and `revival` have one task each; `metricd`
+//! decides when and in which process they run.
 
 pub mod about;
 pub mod cluster;

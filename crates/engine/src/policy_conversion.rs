@@ -1,8 +1,8 @@
-//! Has all metrics of a policy that got other methods converted, also those that get no measures any more.
+//! Converts all metrics of a policy that got other methods, including those without new measures.
 //!
-//! The index says which policies it is for, and how far it has come. Some metrics at a time are sent a request without points, which has a
-//! pass convert them ([`crate::conversion`]); a metric whose head fits already stays as it is. A process that ends leaves the rest to the
-//! next one: at worst some metrics are asked twice.
+//! The index records the policies, and the progress. Metrics get, in batches, a request without points, which
+//! makes a pass convert them ([`crate::conversion`]); a head that already fits is unchanged. If a process
+//! ends, the next one continues: at worst some metrics get two requests.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use gnudi_series::points;
 
 use crate::{Engine, Result};
 
-/// How many metrics are converted before the next ones are asked: neither the log nor a pass has more of them.
+/// Metrics per batch: limits what the log and a pass have of them.
 pub const METRICS_AT_ONCE: usize = 256;
 
-/// How long passes may take over those; then the next ones have their turn later.
+/// How long passes may take for a batch; after that it continues later.
 const APPLIED_WITHIN: Duration = Duration::from_mins(1);
 
 impl Engine {
-    /// Has the next metrics of a policy converted, and waits until they are. What is left then; `None` once there are no more.
+    /// Converts a policy's next metrics, and waits for them. Returns what is left, `None` at the end.
     pub async fn convert_next(&self, conversion: PolicyConversion) -> Result<Option<PolicyConversion>> {
         let PolicyConversion { id, archive_policy_name, converted_to } = &conversion;
         let metrics =
@@ -33,7 +33,8 @@ impl Engine {
             batch.push(*metric, 0, |out| points::encode(&[], out));
         }
         self.append(batch).await?;
-        // Once they are asked, which is durable, and before it is waited for: what a pass cannot do now is not asked for again and again.
+        // Recorded once the requests are durable, and before waiting: a conversion that fails must not be
+        // requested again and again.
         self.indexer.advance_policy_conversion(*id, Some(*last)).await?;
         self.refresh(&metrics, APPLIED_WITHIN).await?;
         Ok(Some(PolicyConversion { converted_to: Some(*last), ..conversion }))

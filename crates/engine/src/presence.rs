@@ -1,4 +1,4 @@
-//! A process without workers among the others, so that `gnudi status` shows it. It owns nothing.
+//! Membership of a process without workers, so that `gnudi status` shows it. It owns nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,15 +11,15 @@ use crate::{
     metricd::membership::Membership,
 };
 
-/// The membership of a process of the API, as long as it lives.
+/// The membership of an API process while it lives.
 pub struct Presence {
     leave: watch::Sender<bool>,
     task: Option<(Arc<Engine>, JoinHandle<()>)>,
 }
 
 impl Presence {
-    /// Joins, on the current runtime; `name` is unique among all processes. Where the engine's stores are not shared there is nobody to
-    /// join.
+    /// Joins, on the current runtime; `name` must be unique among all processes. Does nothing if the engine's
+    /// stores are not shared.
     pub fn start(engine: Arc<Engine>, name: String, lease: Duration, now: Timestamp) -> Self {
         let (leave, leaving) = watch::channel(false);
         let task = engine.coordinator.clone().map(|coordinator| {
@@ -37,7 +37,7 @@ impl Presence {
         engine.tasks.forget();
         let _ = self.leave.send(true);
         if let Err(error) = task.await {
-            tracing::error!(%error, "the membership ended badly");
+            tracing::error!(%error, "the membership task failed");
         }
     }
 }

@@ -1,8 +1,10 @@
-//! One pass over a sack: reads its backlog, folds it metric by metric (`folding`), writes heads and blocks, acknowledges.
+//! A pass over a sack: reads its backlog, folds it metric by metric (`folding`), writes heads and blocks,
+//! acknowledges.
 //!
-//! Order of a pass: read heads -> convert those of metrics with another policy (`conversion`) -> fold, merge late points (`late`) -> write blocks and heads, each head with the position it has applied -> take back the
-//! end of resources that are measured -> acknowledge. A crash anywhere replays the records, and the heads ignore what they have
-//! applied. When a pass runs is `metricd`'s business.
+//! Order of a pass: read heads -> convert those of metrics with another policy (`conversion`) -> fold, merge
+//! late points (`late`) -> write blocks and heads, each head with its applied position -> revoke the ends of
+//! measured resources -> acknowledge. A crash anywhere replays the records, and heads ignore those already
+//! applied. `metricd` decides when a pass runs.
 
 use std::{collections::HashMap, ops::Range, sync::Arc, time::Instant};
 
@@ -25,14 +27,14 @@ use crate::{
     units::{Progress, Unit, Units},
 };
 
-/// How much of a sack one pass reads: bounds the memory of a pass.
+/// How much of a sack one pass reads: limits the memory of a pass.
 pub const PASS_BYTES_MAX: usize = 8 << 20;
 
-/// What a pass found.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassOutcome {
     pub measures: u64,
-    /// Whether records may be left behind the ones that were read.
+    /// Whether more records may follow.
     pub more: bool,
 }
 
@@ -46,10 +48,10 @@ pub struct Processor {
     pub(crate) fold: Fold,
 }
 
-/// How a head takes up the points of a request: [`Head::fold`], unless a test has it fail.
+/// Folds a request's points into a head: [`Head::fold`], unless a test replaces it.
 pub type Fold = fn(&mut Head, &Layout, u64, &mut Vec<Measure>) -> FoldOutcome;
 
-/// The records of one metric within a pass.
+/// The records of one metric in a pass.
 pub(crate) struct Group {
     pub(crate) metric: Arc<Metric>,
     pub(crate) layout: Arc<Layout>,
@@ -75,7 +77,8 @@ impl Processor {
         &self.figures
     }
 
-    /// Passes over the unit until all that was accepted before the call is applied; false where it is not this process's.
+    /// Processes the unit until everything accepted before the call is applied; false if this process does
+    /// not own it.
     pub async fn process_all(&self, unit: SackId) -> Result<bool> {
         let numbering = self.incoming.numbering();
         let Some(unit) = self.units.get(Sack { count: numbering.units(), id: unit }) else {
@@ -85,7 +88,7 @@ impl Processor {
         let newest = self.incoming.positions(&sacks).await?;
         let Some(mut progress) = unit.lock().await else { return Ok(false) };
         for (sack, positions) in sacks.into_iter().zip(newest) {
-            // Where the unit drains, its old sack was sealed before its newest position was read.
+            // While the unit drains, its old sack was sealed before its newest position was read.
             while self.applied(sack, &mut progress).await? < positions.newest {
                 match self.pass(&unit, sack, &mut progress).await {
                     Ok(outcome) if outcome.more => {}
@@ -98,11 +101,11 @@ impl Processor {
         Ok(true)
     }
 
-    /// One pass over the unit, when nobody else is at it; none where it is not this process's.
+    /// One pass over the unit, once no other runs; does nothing if this process does not own it.
     pub async fn process(&self, unit: &Arc<Unit>) -> Result<PassOutcome> {
         let mut outcome = PassOutcome::default();
         let Some(mut progress) = unit.lock().await else { return Ok(outcome) };
-        // Before anything is read: from when on it is known that the old sack drains, nothing comes to it any more.
+        // Before reading: once the numbering is known to drain, the old sack gets no more records.
         let numbering = self.incoming.numbering();
         let own = unit.fence.sack;
         if numbering.units() != own.count {
@@ -146,7 +149,7 @@ impl Processor {
             return Ok(PassOutcome::default());
         };
         let measures = records.iter().map(|record| u64::from(record.measures)).sum();
-        // Stable: a metric's records stay in the order of their acceptance.
+        // Stable: keeps the order of a metric's records.
         records.sort_by_key(|record| record.metric.0.as_u128());
         let applied = self.apply_in_rounds(unit.fence, &records).await;
         Figures::add(&self.figures.pass_time_us, started.elapsed().as_micros() as u64);
@@ -163,7 +166,7 @@ impl Processor {
         Ok(PassOutcome { measures, more })
     }
 
-    /// Applies records, sorted by metric. A removal is a round of its own, since it changes stored blocks.
+    /// Applies records sorted by metric. A removal is a round of its own, since it changes stored blocks.
     async fn apply_in_rounds(&self, fence: Fence, records: &[Record]) -> Result<()> {
         if !records.iter().any(|record| removal::is_removal(&record.points)) {
             return self.apply(fence, records).await;
@@ -188,7 +191,7 @@ impl Processor {
         Ok(())
     }
 
-    /// Folds records, sorted by metric, into heads and writes those.
+    /// Folds records sorted by metric into heads, and writes those.
     async fn apply(&self, fence: Fence, records: &[Record]) -> Result<()> {
         let groups = self.groups(records).await?;
         let ids: Vec<MetricId> = groups.iter().map(|group| group.metric.id).collect();
@@ -199,7 +202,7 @@ impl Processor {
         let mut others = Vec::new();
         for (group, head) in groups.iter().zip(&heads) {
             let records = &records[group.records.clone()];
-            // A request without points asks to look for another policy, of which the cache may not have heard yet.
+            // A request without points requests a check for another policy, which the cache may not have yet.
             let asks = records.iter().any(|record| record.measures == 0);
             if asks || !folding.take(group, self.fold_group(group, head, records, &mut points)?) {
                 others.push((group, head));
@@ -223,19 +226,19 @@ impl Processor {
         Figures::add(&self.figures.heads_written, writes.len() as u64);
         Figures::add(&self.figures.blocks_sealed, writes.iter().map(|write| write.blocks.len() as u64).sum());
         self.write(fence, writes).await?;
-        // Before the records are acknowledged: what fails here is replayed.
+        // Before acknowledging: a failure replays the records.
         seen.revive(&*self.indexer, &self.figures, self.now()).await
     }
 
-    /// All are tried; a failure fails the pass, which is then replayed: the heads that were written ignore it.
+    /// Attempts all writes; a failure fails the pass, which is then replayed: the written heads ignore it.
     pub(crate) async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Result<()> {
         let failures = self.store.write(fence, writes).await.into_iter().filter_map(Result::err);
-        // That the unit is lost says more than that the store was slow.
+        // A lost unit is the more important error.
         let worst = failures.max_by_key(StoreError::is_refusal);
         Ok(worst.map_or(Ok(()), Err)?)
     }
 
-    /// Splits sorted records by metric and finds each metric's policy; those of deleted metrics are dropped here.
+    /// Groups sorted records by metric and finds each metric's policy; drops those of deleted metrics.
     async fn groups(&self, records: &[Record]) -> Result<Vec<Group>> {
         let mut ranges: Vec<(MetricId, Range<usize>)> = Vec::new();
         for (index, record) in records.iter().enumerate() {
@@ -269,12 +272,13 @@ impl Processor {
     async fn policy(&self, metric: &Metric) -> Result<Arc<ArchivePolicy>> {
         let name = &metric.archive_policy_name;
         self.indexer.archive_policy(name).await?.ok_or_else(|| {
-            // A policy in use cannot be deleted, so this is an index that was changed behind our back.
+            // A policy in use cannot be deleted, so the index was changed by other means.
             gnudi_indexer::IndexerError::NoSuchArchivePolicy(name.to_string()).into()
         })
     }
 
-    /// Has the writes, which are sorted by metric, remove the blocks of these ranges: one call to the store, if any.
+    /// Adds the removal of these ranges' blocks to the writes, which are sorted by metric: at most one call
+    /// to the store.
     async fn add_expired(&self, writes: &mut [MetricWrite], overdue: &[BlockRange]) -> Result<()> {
         if overdue.is_empty() {
             return Ok(());
@@ -282,7 +286,7 @@ impl Processor {
         for (range, keys) in overdue.iter().zip(self.store.list_blocks(overdue).await) {
             let mut keys: Vec<BlockKey> = keys?.into_iter().filter(|key| key.last <= range.to).collect();
             if range.granularity == raw::GRANULARITY {
-                // It has the point before those that are kept.
+                // It has the point before the oldest kept one.
                 keys.pop();
             }
             let place = writes.binary_search_by_key(&range.metric, |write| write.metric);
@@ -292,7 +296,7 @@ impl Processor {
     }
 }
 
-/// What folding has given so far.
+/// The results of folding so far.
 #[derive(Default)]
 struct Folding<'a> {
     writes: Vec<MetricWrite>,
@@ -302,7 +306,7 @@ struct Folding<'a> {
 }
 
 impl<'a> Folding<'a> {
-    /// Takes what became of a metric, if anything; false where its head is to be converted first.
+    /// Takes a metric's result, if any; false if its head must be converted first.
     fn take(&mut self, group: &'a Group, folded: Option<Folded>) -> bool {
         let Some(Folded { work, latest }) = folded else { return true };
         match work {
@@ -318,8 +322,8 @@ impl<'a> Folding<'a> {
     }
 }
 
-/// Cuts records, sorted by metric, so that within a round each metric has either one removal or points only, and the rounds of a
-/// metric are in the order of its records.
+/// Splits records sorted by metric into rounds: in a round each metric has either one removal or only points,
+/// and a metric's rounds are in the order of its records.
 fn rounds(records: &[Record]) -> Vec<Vec<Record>> {
     let mut rounds: Vec<Vec<Record>> = Vec::new();
     for of_metric in records.chunk_by(|a, b| a.metric == b.metric) {

@@ -1,4 +1,4 @@
-//! Reads a metric's aggregates: its head, the sealed blocks in the range, joined by `gnudi_series::read`.
+//! Reads a metric's aggregates: its head and the sealed blocks in the range, joined by `gnudi_series::read`.
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange};
@@ -13,12 +13,12 @@ pub use gnudi_series::{read::Series as Measures, resample::Resample};
 
 use crate::{EngineError, Result, damage::OnDamage};
 
-/// What to read of one metric.
+/// A read of one metric.
 #[derive(Clone, Debug)]
 pub struct MeasuresQuery {
-    /// The aggregations wanted, coarsest granularity first.
+    /// The requested aggregations, coarsest granularity first.
     pub aggregations: Vec<Aggregation>,
-    /// The bucket that holds it is the first.
+    /// The first bucket is the one that contains it.
     pub start: Option<Timestamp>,
     /// Exclusive.
     pub stop: Option<Timestamp>,
@@ -32,8 +32,8 @@ pub(crate) async fn measures(
     policy: &ArchivePolicy,
     query: &MeasuresQuery,
 ) -> Result<Vec<Measures>> {
-    // The head before the blocks: rows that are sealed in between are then seen twice, which joining resolves, and
-    // never missed.
+    // Head before blocks: rows sealed in between are then seen twice, which joining resolves, and never
+    // missed.
     let head = store.read_heads(&[metric]).await.pop().expect("one answer per metric");
     let Some(head) = on_damage.head(metric, head)? else {
         let empty = |granularity| Measures { granularity, ..Measures::default() };
@@ -51,7 +51,7 @@ pub(crate) async fn measures(
     Ok(answers)
 }
 
-/// The raw points of a metric in `start..stop`, as far as its policy keeps them.
+/// A metric's raw points in `start..stop`, as far as its policy keeps them.
 pub(crate) async fn raw_points(
     store: &dyn AggregateStore,
     on_damage: OnDamage,
@@ -75,13 +75,13 @@ pub(crate) async fn raw_points(
         .map_err(|error| EngineError::Damaged { metric, reason: error.to_string() })
 }
 
-/// The blocks that an aggregation of the query needs.
+/// The range of blocks that an aggregation of the query needs.
 pub(crate) fn block_range(metric: MetricId, aggregation: Aggregation, query: &MeasuresQuery) -> BlockRange {
     let (from, to) = read::block_range(aggregation, query.start, query.stop, query.resample);
     BlockRange { metric, granularity: aggregation.granularity, from, to }
 }
 
-/// Joins what was read of one aggregation.
+/// Joins the head and the blocks of one aggregation.
 pub(crate) fn assemble(
     metric: MetricId,
     blocks: &[(BlockKey, Bytes)],

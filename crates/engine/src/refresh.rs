@@ -1,6 +1,7 @@
-//! Waits until sacks of other processes are worked off.
+//! Waits until other processes' sacks are processed.
 //!
-//! However many wait, one task asks, for all sacks in one call, again and again with a growing pause, as long as anybody waits.
+//! However many callers wait, a single task polls, for all sacks in one call, with a growing delay, while
+//! anybody waits.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,7 +14,7 @@ use gnudi_model::{Numbering, Sack};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Between two questions, at first and at most.
+/// Delay between two polls, at first and at most.
 pub const POLL_DELAY: Duration = Duration::from_millis(5);
 pub const POLL_DELAY_MAX: Duration = Duration::from_millis(50);
 
@@ -26,13 +27,13 @@ pub(crate) struct Watcher {
 #[derive(Default)]
 struct State {
     asking: bool,
-    /// Since the last question.
+    /// Added since the last poll.
     new: Vec<Wait>,
 }
 
-/// Somebody who waits.
+/// A waiting caller.
 struct Wait {
-    /// With the newest positions when they were asked for first.
+    /// With the newest positions at their first poll.
     sacks: Vec<(Sack, Option<Position>)>,
     done: oneshot::Sender<Result<(), IncomingError>>,
 }
@@ -42,7 +43,7 @@ impl Watcher {
         Arc::new_cyclic(|own| Watcher { incoming, own: own.clone(), state: Mutex::default() })
     }
 
-    /// Returns once all that was accepted before the call is in the aggregates. Give up by dropping the future.
+    /// Returns once everything accepted before the call is in the aggregates. Cancel by dropping the future.
     pub(crate) async fn processed(&self, sacks: Vec<Sack>) -> Result<(), IncomingError> {
         let (done, answer) = oneshot::channel();
         {
@@ -98,7 +99,7 @@ impl Watcher {
 }
 
 impl Wait {
-    /// What is still waited for, once the sacks stand there; whoever waits for nothing is told.
+    /// Removes the sacks that have reached their positions; notifies the caller when none is left.
     fn after(mut self, positions: &HashMap<Sack, Positions>, numbering: Numbering) -> Option<Self> {
         self.sacks.retain_mut(|(sack, newest)| {
             let Positions { acknowledged, newest: now } = positions[sack];
@@ -114,7 +115,7 @@ impl Wait {
     }
 }
 
-/// Whether the sack is of a count before the last split, which has ended.
+/// Whether the sack is of an earlier count, before the last completed split.
 fn is_gone(sack: Sack, numbering: Numbering) -> bool {
     sack.count < numbering.units()
 }

@@ -1,4 +1,4 @@
-//! Removes the measures of a time from a metric: a pass meets the request among the points that wait, in their order.
+//! Removes a metric's measures in a time span: the request is in the backlog, in order with the points.
 
 use gnudi_drivers::{
     aggregates::{Fence, MetricWrite},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Processor {
-    /// What to write of a metric once the measures are removed; `None` where that was done before, or is given up.
+    /// The write that removes the measures; `None` if that is done already, or impossible.
     pub(crate) async fn remove_measures(
         &self,
         fence: Fence,
@@ -43,7 +43,7 @@ impl Processor {
         match self.try_to_remove(&group, record, head).await {
             Ok(write) => Ok(Some(write)),
             Err(EngineError::Damaged { reason, .. }) => {
-                tracing::error!(%metric, position = record.position.0, reason, "measures cannot be removed: given up");
+                tracing::error!(%metric, position = record.position.0, reason, "measures cannot be removed: the request is dropped");
                 Figures::add(&self.figures.damaged, 1);
                 Ok(None)
             }

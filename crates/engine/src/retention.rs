@@ -1,9 +1,10 @@
 //! Ends resources whose metrics get no measures any more, and removes resources that ended long ago.
 //!
-//! What makes an ended resource live again are measures, see [`revival`](crate::revival). When a metric last got measures is not stored with it: the heads know
-//! the last request that they applied, and [`Activity`] where the sacks stood at some time. So it costs the hot path
-//! nothing, and begins to count anew with each process. A mark outlives splits: positions go on growing in the sacks that take an
-//! old one's place, so that a metric got nothing since where its head stands no further than its sack of then.
+//! New measures revive an ended resource, see [`revival`](crate::revival). The time of a metric's last
+//! measures is not stored: heads have the last applied request, and [`Activity`] records the sacks' positions
+//! at some times. So it costs the hot path nothing, and starts from scratch in each process. A mark stays
+//! valid across splits: positions keep growing in an old sack's successors, so a metric got nothing since the
+//! mark if its head is not beyond its sack's position then.
 
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
@@ -26,30 +27,30 @@ use uuid::Uuid;
 
 use crate::{Engine, Result, figures::Figures, revival::MICROSECOND};
 
-/// How many resources are looked at at once.
+/// Resources processed at once.
 const RESOURCES_AT_ONCE: usize = 1000;
 
 /// How long a sack's backlog may take to be applied before resources are deleted.
 const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How many marks are kept: the time of inactivity is right to this part of it.
+/// Number of marks: the resolution of the inactivity time.
 const MARKS_MAX: i64 = 16;
 
-/// Where each sack's newest record stood, at some times of the past.
+/// Each sack's newest position, at some times in the past.
 #[derive(Debug)]
 pub struct Activity {
     inactive_after: Timespan,
     marks: VecDeque<Mark>,
 }
 
-/// Where the sacks stood at a time.
+/// The sacks' positions at a time.
 #[derive(Debug)]
 struct Mark {
     at: Timestamp,
     count: SackCount,
-    /// For each sack the newest position that it or the one before the split had.
+    /// The newest position of each sack, or of its predecessor before the split.
     newest: Vec<Position>,
-    /// Whether all sacks before the last split had been worked off.
+    /// Whether all sacks before the last split had been drained.
     settled: bool,
 }
 
@@ -64,7 +65,7 @@ impl Activity {
         Activity { inactive_after, marks: VecDeque::new() }
     }
 
-    /// Remembers where the sacks stand now, unless it did so a short while ago.
+    /// Records the current positions, unless it did so recently.
     pub async fn mark(&mut self, incoming: &dyn Consume, now: Timestamp) -> Result<(), IncomingError> {
         let spacing = Timespan((self.inactive_after.0 / MARKS_MAX).max(1));
         if self.marks.back().is_some_and(|last| now < last.at.saturating_add(spacing)) {
@@ -84,22 +85,22 @@ impl Activity {
             }
         }
         self.marks.push_back(Mark { at: now, count, newest, settled: !numbering.draining });
-        // The first mark that is old enough serves; those before it are of no use.
+        // The first mark that is old enough is used; older ones are dropped.
         while self.marks.get(1).is_some_and(|mark| mark.at <= now.saturating_sub(self.inactive_after)) {
             self.marks.pop_front();
         }
         Ok(())
     }
 
-    /// Where the sacks stood when the time of inactivity began; `None` where this process is younger than that.
+    /// The mark at the start of the inactivity time; `None` if this process is younger.
     fn begin(&self, now: Timestamp) -> Option<&Mark> {
         self.marks.front().filter(|mark| mark.at <= now.saturating_sub(self.inactive_after))
     }
 }
 
 impl Engine {
-    /// Remembers where the sacks stand, then ends the resources that have metrics, none of which got measures (nor was made)
-    /// for the activity's span; returns how many.
+    /// Records the sacks' positions, then ends the resources with metrics, none of which got measures or was
+    /// created within the activity's span; returns their number.
     pub async fn end_inactive_resources(&self, activity: &mut Activity, now: Timestamp) -> Result<usize> {
         let now = now.floor(MICROSECOND);
         activity.mark(&*self.incoming, now).await?;
@@ -132,8 +133,8 @@ impl Engine {
         Ok(ended as usize)
     }
 
-    /// The next resources that the filter takes, with their metrics; `None` where the last one of the page before was deleted
-    /// meanwhile: the rest has its turn next time.
+    /// The next resources that match the filter, with their metrics; `None` if the previous page's last one
+    /// was deleted meanwhile: the rest is processed next time.
     async fn resources_behind(
         &self,
         marker: Option<Uuid>,
@@ -152,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// Which of the metrics got measures since the sacks stood at `begin`, or were made after `created_before`.
+    /// Which of the metrics got measures since `begin`, or were created after `created_before`.
     async fn active(
         &self,
         metrics: &[&Arc<Metric>],
@@ -170,7 +171,7 @@ impl Engine {
             if !positions.is_idle() {
                 busy.insert(numbering.unit_of(sack));
             }
-            // Nothing has come since the split before the mark: what the sack's metrics have is older.
+            // Nothing was added since the split before the mark: the metrics' data is older.
             if positions.newest == Position::default() && begin.settled && begin.count == sack.count {
                 untouched.insert(sack);
             }
@@ -184,7 +185,7 @@ impl Engine {
                 Err(StoreError::Damaged(_)) => None,
                 Err(error) => return Err(error.into()),
             };
-            // A head that can't be read says nothing: the resource stays.
+            // An unreadable head proves nothing: the resource stays.
             let quiet = untouched.contains(&Sack::of(metric.id, numbering.count))
                 || applied.is_some_and(|applied| applied <= begin.newest(metric.id));
             if busy.contains(&unit_of(metric)) || !quiet || metric.created_at >= created_before {
@@ -194,10 +195,11 @@ impl Engine {
         Ok(active)
     }
 
-    /// Deletes resources that ended before a time (in whole seconds), of which no metric was measured since; returns how many.
+    /// Deletes resources that ended before a time (in whole seconds) without measures since; returns their
+    /// number.
     ///
-    /// Their backlog is applied first, which takes back the ends of those that go on. The index looks once more whether
-    /// they are over.
+    /// Their backlog is applied first, which revokes the ends of those that go on. The index checks again
+    /// that they have ended.
     pub async fn remove_ended_resources(&self, before: Timestamp) -> Result<usize> {
         let ended = Filter::Compare {
             comparison: Comparison::Less,
@@ -223,7 +225,7 @@ impl Engine {
             let deleted = self.indexer.delete_matching_resources(GENERIC, &these, before).await?.ids;
             Figures::add(&self.figures().resources_removed, deleted.len() as u64);
             removed += deleted.len();
-            // The others of the page are there, unless somebody else deletes them now.
+            // The others of the page still exist, unless somebody else deletes them now.
             let kept = kept.last().map(|resource| resource.id);
             if kept.is_none() && deleted.is_empty() {
                 break;
@@ -233,7 +235,8 @@ impl Engine {
         Ok(removed)
     }
 
-    /// Has all that waits for the metrics applied, each unit once, and remembers the units where that takes too long.
+    /// Applies everything that waits for the metrics, once per unit; collects units for which that takes too
+    /// long.
     async fn apply_waiting(
         &self,
         metrics: impl Iterator<Item = MetricId>,
@@ -252,7 +255,8 @@ impl Engine {
         }
     }
 
-    /// Removes former revisions of resources that ended before a time, some at a time, as long as `go_on` says so; returns how many.
+    /// Removes former revisions of resources that ended before a time, in batches while `go_on` is true;
+    /// returns their number.
     pub async fn remove_revisions(&self, before: Timestamp, go_on: impl Fn() -> bool) -> Result<usize> {
         const REVISIONS_AT_ONCE: usize = 1_000;
         let mut removed = 0;
@@ -267,7 +271,8 @@ impl Engine {
         Ok(removed)
     }
 
-    /// Removes what deleted attributes and resource types have left in the index, some at a time, and definitions that no metric has.
+    /// Removes leftovers of deleted attributes and resource types from the index, in batches, and unused
+    /// definitions.
     pub async fn sweep_index(&self) -> Result<()> {
         const VALUES_AT_ONCE: usize = 10_000;
         self.indexer.sweep_definitions().await?;

@@ -1,7 +1,7 @@
-//! Takes back the end of resources that get measures from the time of their end on.
+//! Revokes the end of resources that get measures from the time of their end on.
 //!
-//! Gnocchi does so in each pass, and reads each metric's resource for it. Here the index's cache knows the ends of resources that
-//! are measured; the index is asked about those that it does not know, and written where an end is to be taken back.
+//! Gnocchi does so in each pass, and reads each metric's resource for it. Here the index's cache has the ends
+//! of measured resources; the index is queried only for others, and written only to revoke an end.
 
 use gnudi_indexer::Indexer;
 use gnudi_model::{Timespan, Timestamp};
@@ -27,7 +27,7 @@ impl Seen {
         self.0
     }
 
-    /// Takes back the ends that are not after what was seen.
+    /// Revokes the ends that are not after these times.
     pub(crate) async fn revive(self, indexer: &dyn Indexer, figures: &Figures, now: Timestamp) -> Result<()> {
         let mut seen = self.into_latest();
         if seen.is_empty() {
@@ -54,7 +54,7 @@ impl Seen {
 /// The resolution of the index's times.
 pub(crate) const MICROSECOND: Timespan = Timespan(1_000);
 
-/// The time as Gnocchi compares it with an end: by way of seconds in a double, to the nearest microsecond.
+/// The time as Gnocchi compares it with an end: as seconds in a double, rounded to microseconds.
 fn as_compared(time: Timestamp) -> Timestamp {
     let seconds = time.0 as f64 / 1e9;
     let micros = (seconds.fract() * 1e6).round_ties_even();

@@ -1,7 +1,7 @@
 //! The backlog, as `/v1/status` shows it.
 //!
-//! Counting the metrics that wait means reading the backlog, so an answer is kept while nothing changes, and for
-//! [`STATUS_AGE_MAX`] while the backlog is large.
+//! Counting waiting metrics requires reading the backlog, so a result is cached while nothing changes, and
+//! for [`STATUS_AGE_MAX`] while the backlog is large.
 
 use std::{
     collections::HashMap,
@@ -15,16 +15,16 @@ use tokio::sync::Mutex;
 
 use crate::Result;
 
-/// How old the figures of a large backlog may be.
+/// Maximum age of a large backlog's figures.
 pub const STATUS_AGE_MAX: Duration = Duration::from_secs(1);
-/// A backlog up to this size is counted anew at each request.
+/// A backlog up to this size is counted at each request.
 pub const STATUS_FRESH_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default)]
 pub struct ProcessingStatus {
     pub metrics_waiting: u64,
     pub measures_waiting: u64,
-    /// Measures that wait, by metric, where asked for.
+    /// Waiting measures by metric, if requested.
     pub by_metric: Option<Arc<HashMap<MetricId, u64>>>,
 }
 

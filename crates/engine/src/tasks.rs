@@ -1,4 +1,4 @@
-//! The tasks of the workers: none of them may end before they are told to.
+//! The workers' tasks, none of which may end before they are stopped.
 
 use gnudi_model::Fault;
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ impl Tasks {
         self.0.lock().extend(tasks);
     }
 
-    /// They end now.
+    /// The tasks are being stopped.
     pub(crate) fn forget(&self) {
         self.0.lock().clear();
     }

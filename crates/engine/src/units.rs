@@ -1,8 +1,8 @@
-//! The units that this process may process now, and how far each has come.
+//! The units that this process may process now, and their progress.
 //!
-//! A unit has one owner at a time. Within one process its lock is the ownership. Where processes share a store, `metricd::ownership`
-//! opens units once they are leased and fenced, and closes them; nobody else does. A unit that was closed is never opened again: what
-//! takes its place has a token and a progress of its own.
+//! A unit has one owner at a time. Within one process its lock is the ownership. If processes share a store,
+//! only `metricd::ownership` opens units, once they are leased and fenced, and closes them. A closed unit is
+//! never reopened: its replacement has a token and a progress of its own.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,22 +20,22 @@ use tokio::{
     time::Instant,
 };
 
-/// How far the sacks of a unit have come.
+/// The progress of a unit's sacks.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Up to which position their records are in the aggregates. Without an entry until the sack's first pass has asked the driver.
+    /// The applied position of each sack. No entry until the sack's first pass has read it from the driver.
     pub applied: HashMap<Sack, Position>,
-    /// Sacks that are sealed and worked off: nothing will ever wait in them.
+    /// Sacks that are sealed and drained: nothing will ever wait in them.
     pub drained: HashSet<Sack>,
 }
 
 #[derive(Debug)]
 pub struct Unit {
-    /// With it the unit's passes write.
+    /// Used by the unit's writes.
     pub fence: Fence,
     closed: AtomicBool,
     progress: Mutex<Progress>,
-    /// Passes that failed in a row.
+    /// Consecutive failed passes.
     failures: AtomicU32,
 }
 
@@ -45,13 +45,13 @@ impl Unit {
         Arc::new(Unit { fence, closed, progress, failures })
     }
 
-    /// Waits until nobody else processes the unit; `None` where it was closed meanwhile.
+    /// Waits until no other pass runs; `None` if the unit was closed meanwhile.
     pub async fn lock(&self) -> Option<MutexGuard<'_, Progress>> {
         let progress = self.progress.lock().await;
         (!self.closed.load(Relaxed)).then_some(progress)
     }
 
-    /// Waits until the pass that runs has ended.
+    /// Waits for the running pass to end.
     pub async fn rest(&self) {
         drop(self.progress.lock().await);
     }
@@ -61,7 +61,7 @@ impl Unit {
         self.progress.try_lock().is_ok()
     }
 
-    /// Counts a failed pass; returns how many there were in a row.
+    /// Counts a failed pass; returns the number of consecutive failures.
     pub fn failed(&self) -> u32 {
         self.failures.fetch_add(1, Relaxed) + 1
     }
@@ -77,7 +77,7 @@ impl Unit {
 #[derive(Debug)]
 pub struct Units {
     table: RwLock<Table>,
-    /// Rung when a unit was lost to another owner.
+    /// Notified when a unit was lost to another owner.
     pub lost: Notify,
 }
 
@@ -85,7 +85,7 @@ pub struct Units {
 struct Table {
     count: SackCount,
     open: Vec<Option<Arc<Unit>>>,
-    /// Until when the leases are good, by this process's clock; `None` where there are no leases.
+    /// End of the leases' validity, by this process's clock; `None` without leases.
     valid_until: Option<Instant>,
 }
 
@@ -96,27 +96,27 @@ impl Table {
 }
 
 impl Units {
-    /// Of a store that nobody shares: all are open, with token 0.
+    /// For an unshared store: all units are open, with token 0.
     pub fn everything(count: SackCount) -> Self {
         let open = count.sacks().map(|sack| Some(Unit::new(Fence { sack, token: 0 }))).collect();
         Units { table: RwLock::new(Table { count, open, valid_until: None }), lost: Notify::new() }
     }
 
-    /// Of a shared store, before anything is leased.
+    /// For a shared store, before anything is leased.
     pub fn nothing(count: SackCount) -> Self {
         let table =
             Table { count, open: vec![None; usize::from(count.get())], valid_until: Some(Instant::now()) };
         Units { table: RwLock::new(table), lost: Notify::new() }
     }
 
-    /// The unit, where it is open and the lease on it is good.
+    /// The unit, if it is open and its lease valid.
     pub fn get(&self, unit: Sack) -> Option<Arc<Unit>> {
         let table = self.table.read();
         let open = table.open.get(usize::from(unit.id.0)).filter(|_| table.count == unit.count)?;
         open.as_ref().filter(|_| table.is_valid()).cloned()
     }
 
-    /// Whether the unit is open, however good the lease on it is.
+    /// Whether the unit is open, whether its lease is valid or not.
     pub(crate) fn is_open(&self, unit: Sack) -> bool {
         let table = self.table.read();
         table.count == unit.count && table.open.get(usize::from(unit.id.0)).is_some_and(Option::is_some)
@@ -131,7 +131,7 @@ impl Units {
         table.open.iter().flatten().cloned().collect()
     }
 
-    /// How many are open.
+    /// The number of open units.
     pub fn len(&self) -> usize {
         let table = self.table.read();
         if table.is_valid() { table.open.iter().flatten().count() } else { 0 }
@@ -141,14 +141,14 @@ impl Units {
         self.len() == 0
     }
 
-    /// Opens a leased and fenced unit. Its count is that of the last [`Units::renumber`].
+    /// Opens a leased and fenced unit. Its count must be that of the last [`Units::renumber`].
     pub(crate) fn insert(&self, fence: Fence) {
         let mut table = self.table.write();
         assert_eq!(table.count, fence.sack.count, "units are of one count");
         table.open[usize::from(fence.sack.id.0)] = Some(Unit::new(fence));
     }
 
-    /// Closes a unit: no pass over it begins any more. One may still run.
+    /// Closes a unit: no new pass over it begins. One may still be running.
     pub(crate) fn close(&self, unit: Sack) -> Option<Arc<Unit>> {
         let mut table = self.table.write();
         let same_count = table.count == unit.count;
@@ -157,7 +157,7 @@ impl Units {
         Some(closed)
     }
 
-    /// Closes a unit that another process has taken, and rings for it.
+    /// Closes a unit that another process has taken, and notifies `lost`.
     pub(crate) fn lose(&self, unit: &Arc<Unit>) {
         unit.closed.store(true, Relaxed);
         let mut table = self.table.write();
@@ -170,7 +170,7 @@ impl Units {
         self.lost.notify_one();
     }
 
-    /// Closes all; from now on there are so many.
+    /// Closes all units and changes their count.
     pub(crate) fn renumber(&self, count: SackCount) -> Vec<Arc<Unit>> {
         let mut table = self.table.write();
         table.count = count;
@@ -182,7 +182,7 @@ impl Units {
         closed
     }
 
-    /// Until when the leases are good.
+    /// Sets the end of the leases' validity.
     pub(crate) fn extend(&self, valid_until: Instant) {
         self.table.write().valid_until = Some(valid_until);
     }

@@ -1,5 +1,5 @@
-//! Reads heads and blocks for the verification of a store (`gnudi_drivers::verify`), and compares them with the index and with what
-//! the log of measures tells.
+//! Decodes heads and blocks for the verification of a store (`gnudi_drivers::verify`), and compares them with
+//! the index and the log of measures.
 
 use std::collections::HashMap;
 
@@ -12,24 +12,24 @@ use gnudi_drivers::{
 use gnudi_model::{MetricId, MetricStatus};
 use gnudi_series::{block, head::Head, raw};
 
-/// See the module.
+/// Compares heads and blocks with the index and the log.
 #[derive(Default)]
 pub struct StoreJudge {
-    /// In the order of their ids.
+    /// Sorted by id.
     metrics: Vec<MetricId>,
-    /// Those that are being deleted, in the same order.
+    /// Those being deleted, sorted by id.
     deleted: Vec<MetricId>,
     logged: HashMap<MetricId, Logged>,
     has_applied_others: bool,
     applied_max: Position,
-    /// The head that came last.
+    /// The last head.
     head: Option<(MetricId, Head)>,
     stale: Vec<(MetricId, String)>,
     known: u64,
 }
 
 impl StoreJudge {
-    /// `metrics`: all of the index, in the order of their ids.
+    /// `metrics`: all of the index, sorted by id.
     pub fn new(metrics: &[(MetricId, MetricStatus)]) -> Self {
         let is_deleted = |(_, status): &&(MetricId, MetricStatus)| *status == MetricStatus::Delete;
         Self {
@@ -39,7 +39,7 @@ impl StoreJudge {
         }
     }
 
-    /// How many heads belong to metrics of the index.
+    /// Number of heads of metrics in the index.
     pub fn known(&self) -> u64 {
         self.known
     }
@@ -90,7 +90,7 @@ impl Judge for StoreJudge {
         }
         if let Some((metric, head)) = &self.head
             && *metric == key.metric
-            // One that began after a loss may have begun before its blocks.
+            // A head created after a loss may be older than its blocks.
             && head.lost_before().is_none()
             && head.final_until(key.granularity).is_some_and(|until| key.last >= until)
             && self.stale.last().is_none_or(|(last, _)| last != metric)

@@ -1,4 +1,4 @@
-//! Processes that share stores: who owns what, and what is seen from where.
+//! Processes with shared stores: ownership of sacks, and visibility of writes.
 
 mod support;
 
@@ -12,7 +12,7 @@ const LEASE: Duration = Duration::from_millis(600);
 const SACKS: u16 = 16;
 const METRICS: u128 = 40;
 
-/// Waits until each unit has an owner, and returns who they are.
+/// Waits until each unit has an owner; returns the owners.
 async fn owners(engine: &gnudi_engine::Engine) -> BTreeSet<String> {
     let mut owners = BTreeSet::new();
     until("all sacks have owners", async || {
@@ -95,7 +95,7 @@ async fn each_removes_the_deleted_metrics_of_its_own_sacks() {
         deleted.unwrap();
     }
     assert_eq!(api.expunge(2, || true).await.unwrap(), 0, "it owns nothing");
-    // Pages are smaller than what the other owns in a row.
+    // The pages are smaller than the runs of metrics that the other owns.
     let (first, second) = (one.expunge(2, || true).await.unwrap(), two.expunge(2, || true).await.unwrap());
     assert!(first > 0 && second > 0);
     assert_eq!(first + second, all.len());

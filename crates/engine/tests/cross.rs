@@ -1,4 +1,4 @@
-//! Queries across metrics read what queries of single metrics read, whatever lies in head and blocks.
+//! Queries across metrics read the same as queries of single metrics, wherever the data is: head or blocks.
 
 use std::sync::Arc;
 

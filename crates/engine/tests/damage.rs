@@ -1,5 +1,5 @@
-//! Damaged aggregates under the engine: what is read is right, or refused by the metric's name; never something older, and the
-//! same after a restart.
+//! Damaged aggregates: a read is right, or fails with the metric's name. It never returns older data, and
+//! returns the same after a restart.
 
 #[path = "../../drivers/tests/support/random.rs"]
 mod random;
@@ -26,9 +26,9 @@ use random::Random;
 use support::{indexer_of_sums, point, sacks};
 
 const METRICS: usize = 12;
-/// Of each pass and metric, a second apart: of three passes a block is sealed.
+/// The points in each pass for each metric, a second apart; three passes seal a block.
 const POINTS: i64 = 25;
-/// When damage is found. What comes before is older, what comes after newer.
+/// When the damage is found.
 const FOUND_S: i64 = 1_000_000;
 
 type Series = BTreeMap<i64, f64>;
@@ -39,7 +39,7 @@ struct World {
     indexer: Arc<MemoryIndexer>,
     incoming: Arc<MemoryIncoming>,
     policy: ArchivePolicy,
-    /// What was measured: value by second.
+    /// The measures sent: value by second.
     expected: Vec<Series>,
 }
 
@@ -79,7 +79,7 @@ impl World {
         Open { store, engine: engine.on_damage(on_damage) }
     }
 
-    /// A pass over some metrics, each with new points from a second on, durable in the end.
+    /// A pass over some metrics, each with new points from a second on. Durable at the end.
     async fn pass(&mut self, open: &Open, metrics: impl Iterator<Item = usize>, from: i64) {
         let mut batch = Batch::default();
         let mut ids = Vec::new();
@@ -112,8 +112,8 @@ impl World {
         }
     }
 
-    /// Reads each metric, all of it and parts: whoever is refused, no answer is wrong. Returns the metrics that were refused, and
-    /// of how many of these the newest points are answered.
+    /// Reads each metric, whole and in parts; no answer may be wrong. Returns the metrics whose reads failed,
+    /// and for how many of these the newest points were readable.
     async fn refused(&self, open: &Open, what: &str) -> (BTreeSet<usize>, usize) {
         let mut refused = BTreeSet::new();
         let mut newest_answered = 0;
@@ -123,7 +123,7 @@ impl World {
                 Err(_) => drop(refused.insert(number)),
             }
             let last = expected.keys().last().copied().unwrap_or(0);
-            // Not before 1970, where a read of all begins.
+            // Not before 1970, where a read without a start begins.
             for from in [(last - 200).max(0), (last - 60).max(0), FOUND_S, last] {
                 let part: Series = expected.range(from..).map(|(second, value)| (*second, *value)).collect();
                 match self.read(open, number, Some(from)).await {
@@ -157,7 +157,7 @@ impl World {
     }
 }
 
-/// Without the zeros at the end.
+/// The length without the zeros at the end.
 fn used(path: &Path) -> usize {
     std::fs::read(path).unwrap().iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
 }
@@ -175,7 +175,7 @@ enum Damage {
     Cut,
 }
 
-fn hurt(path: &Path, damage: Damage, random: &mut Random) {
+fn inflict(path: &Path, damage: Damage, random: &mut Random) {
     let at = random.below(used(path));
     let length = if random.one_in(2) { 4096 } else { 16 };
     edit(path, |bytes| {
@@ -188,25 +188,25 @@ fn hurt(path: &Path, damage: Damage, random: &mut Random) {
     });
 }
 
-/// Any file of the store is hurt: whatever is answered is right, before and after a restart, and after more measures.
+/// Any file of the store is damaged: answers are right before and after a restart, and after more measures.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_losses() {
     let (mut refused_in_all, mut answered_after) = ([0; 3], 0);
     for seed in 0..90 {
         let mut random = Random::new(seed);
-        // All in the log; or most in runs; or in runs that are merged.
+        // All in the log; or most in runs; or in merged runs.
         let mut world = World::new([1 << 20, 30_000, 4000][seed as usize % 3]).await;
         let open = world.open(OnDamage::Refuse);
         for pass in 0..12 {
             let metrics: Vec<usize> = (0..METRICS).filter(|_| !random.one_in(3)).collect();
             world.pass(&open, metrics.into_iter(), pass * POINTS).await;
         }
-        assert_eq!(world.refused(&open, "unhurt").await.0, BTreeSet::new());
+        assert_eq!(world.refused(&open, "undamaged").await.0, BTreeSet::new());
         drop(open);
         let files = world.files();
         let file = &files[random.below(files.len())];
         let damage = [Damage::Flip, Damage::Zero, Damage::Cut][seed as usize / 3 % 3];
-        hurt(file, damage, &mut random);
+        inflict(file, damage, &mut random);
         let what = format!("seed {seed}: {damage:?} of {}", file.display());
 
         let open = world.open(OnDamage::Refuse);
@@ -232,7 +232,7 @@ async fn random_losses() {
     assert!(answered_after > 20, "what came after the damage is answered: {answered_after}");
 }
 
-/// The newest file of the log lost its end: the passes that stood there are missed, though older heads are whole.
+/// The newest file of the log lost its end: the lost passes are detected, though older heads are intact.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_lost_its_end_serves_no_older_heads() {
     let mut world = World::new(1 << 20).await;
@@ -246,7 +246,7 @@ async fn a_log_that_lost_its_end_serves_no_older_heads() {
         let open = world.open(OnDamage::Refuse);
         assert_eq!(world.refused(&open, "cut").await.0, (3..6).collect());
     }
-    // A new head is a new head, also after a restart.
+    // A new head is valid, also after a restart.
     let open = world.open(OnDamage::Refuse);
     world.pass(&open, 3..4, FOUND_S).await;
     drop(open);
@@ -255,7 +255,7 @@ async fn a_log_that_lost_its_end_serves_no_older_heads() {
     assert!(world.read(&open, 3, None).await.is_err());
 }
 
-/// A pass that sealed a block is lost, and a later head is whole: it does not hide that the block is missing.
+/// The pass that sealed a block is lost and a later head is intact: the missing block is still detected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_blocks() {
     for sealed_in in [false, true] {
@@ -267,7 +267,7 @@ async fn missing_blocks() {
             ends.push(used(&world.newest(".log")));
         }
         drop(open);
-        // The third pass has the sixtieth row.
+        // The third pass adds the sixtieth row.
         let lost = if sealed_in { ends[1]..ends[2] } else { ends[0]..ends[1] };
         edit(&world.newest(".log"), |bytes| bytes[lost].fill(0));
         for _ in 0..2 {
@@ -278,9 +278,9 @@ async fn missing_blocks() {
     }
 }
 
-/// As the operator has chosen: what is left of a metric whose head is lost are its blocks, then also what came later.
+/// With `OnDamage::Serve` reads of a metric whose head is lost return its blocks, and later data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_left_is_served_if_it_is_wished() {
+async fn remaining_data_is_served_if_configured() {
     let mut world = World::new(1 << 20).await;
     let open = world.open(OnDamage::Refuse);
     for pass in 0..4 {
@@ -299,7 +299,7 @@ async fn what_is_left_is_served_if_it_is_wished() {
     let after = world.read(&open, 0, None).await.unwrap();
     assert_eq!(after.len(), left.len() + POINTS as usize);
     drop(open);
-    // The choice is of reads alone, and can be taken back.
+    // The option affects reads only, and can be reverted.
     let open = world.open(OnDamage::Refuse);
     let refused = world.read(&open, 0, None).await.unwrap_err();
     assert!(refused.contains("damaged_metrics"), "it says what can be done: {refused}");

@@ -1,4 +1,5 @@
-//! Metrics that move between policies while passes fail and are replayed: what all points give is read at each granularity.
+//! Metrics that move between policies while passes fail and are replayed: each granularity reads the
+//! aggregates of all points.
 
 mod support;
 
@@ -125,7 +126,7 @@ proptest! {
     }
 }
 
-/// A process whose cache does not know of a move finds it out by the request for the conversion, and does not take it back later.
+/// A process with a stale cache learns of a move from the conversion request, and does not revert it later.
 #[tokio::test]
 async fn a_cache_that_is_behind_converts_nothing_back() -> Result<(), EngineError> {
     let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };

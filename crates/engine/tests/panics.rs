@@ -1,4 +1,4 @@
-//! Defects of the program that make it panic: what they cost, and how they are told.
+//! Panics caused by defects: their effect, and how they are reported.
 
 mod support;
 
@@ -30,7 +30,7 @@ struct House {
     engine: Arc<Engine>,
     incoming: Arc<MemoryIncoming>,
     store: Arc<Tapped>,
-    /// How many reads of heads panic from now on.
+    /// How many of the next reads of heads panic.
     panics: Arc<AtomicU32>,
 }
 
@@ -53,7 +53,7 @@ impl House {
         self.engine.append(batch_of([(metric(number), &[point(second, value)][..])])).await.unwrap();
     }
 
-    /// The newest point that is in the metric's head.
+    /// The newest point in the metric's head.
     async fn newest(&self, number: u128) -> Option<i64> {
         let head = self.store.read_heads(&[metric(number)]).await.remove(0).unwrap()?;
         Head::decode(&head).unwrap().last().map(Timestamp::secs)
@@ -84,7 +84,7 @@ async fn a_request_whose_fold_panics_costs_no_other() {
     let figures = house.engine.figures();
     assert_eq!(figures.measures_set_aside.load(Ordering::Relaxed), 1);
     assert_eq!(figures.measures_folded.load(Ordering::Relaxed), 5);
-    // Also where nothing of the metric is left.
+    // Also if no point of the metric is left.
     house.append(2, 40, BAD).await;
     house.append(0, 40, 1.0).await;
     house.worked_off().await;
@@ -108,12 +108,12 @@ async fn a_worker_outlives_a_pass_that_panics() {
 }
 
 #[tokio::test]
-async fn a_task_that_ends_is_told() {
+async fn a_task_that_ends_is_reported() {
     fn clock() -> Timestamp {
         panic!("as planned")
     }
     let house = house().await;
-    // The janitor asks for the time.
+    // The janitor reads the clock.
     let janitor = MetricdOptions {
         cleanup_delay: Duration::from_millis(1),
         resource_cleanup_after: Some(Timespan::from_secs(1)),
@@ -121,7 +121,7 @@ async fn a_task_that_ends_is_told() {
         ..options()
     };
     let metricd = Metricd::start(house.engine.clone(), &janitor);
-    until("a fault is told", async || !house.engine.faults().is_empty()).await;
+    until("a fault is reported", async || !house.engine.faults().is_empty()).await;
     assert_eq!(house.engine.faults(), [Fault::Ended("a task of the workers")]);
     metricd.stop().await;
     assert_eq!(house.engine.faults(), [], "it was told to stop");

@@ -1,4 +1,4 @@
-//! Passes over sacks: whatever cuts, failures and replays they meet, each accepted measure counts once.
+//! Passes over sacks: each accepted measure counts once, whatever the batching, failures and replays.
 
 mod support;
 
@@ -27,7 +27,7 @@ struct House {
     metrics: Vec<MetricId>,
 }
 
-/// Writes fail as told: `failures[n]` says whether the nth does. One that fails has written half of its items.
+/// `failures[n]` says whether the nth write fails. A failed write has written half of its items.
 async fn house(failures: Vec<bool>) -> House {
     house_of("medium", failures).await
 }
@@ -71,8 +71,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(prop_oneof![4 => append, 1 => Just(Step::Refresh)], 1..40)
 }
 
-/// Applies the steps and returns what can be read of each metric. Each append has seconds of its own, so that nothing is
-/// replaced. Times grow from append to append, so that nothing is late, unless the policy is one whose late points count.
+/// Applies the steps and returns all that can be read of each metric. Each append has distinct seconds, so
+/// nothing is replaced. Times ascend, so nothing is late, except under the policy that accepts late points.
 async fn play(
     policy: &str,
     steps: &[Step],
@@ -99,7 +99,7 @@ async fn play(
             Step::Refresh => {}
         }
     }
-    // Failures end: the list is finite.
+    // The list of failures is finite.
     while house.refresh().await.is_err() {}
     assert_eq!(house.incoming.backlog().await.unwrap().measures, 0);
     let mut readable = Vec::new();

@@ -1,4 +1,4 @@
-//! Policies that get other methods: metrics that get no measures any more have them, too.
+//! Policies whose methods change: metrics without new measures get the new methods, too.
 
 mod support;
 
@@ -33,7 +33,7 @@ async fn add_policies(indexer: &MemoryIndexer) {
     }
 }
 
-/// Each metric gets points of three minutes. Those of `plain` are the last ones.
+/// Each metric gets points of three minutes. The last metrics have policy `plain`.
 async fn measured(engine: &Engine, indexer: &MemoryIndexer, metrics: u128) {
     for number in 0..metrics {
         let (name, _) = POLICIES[usize::from(number + 3 >= metrics)];
@@ -66,7 +66,7 @@ async fn add_method(indexer: &MemoryIndexer, name: &str) {
     indexer.update_archive_policy(name, change).await.unwrap();
 }
 
-/// The counts that are read of a metric.
+/// The counts read for a metric.
 async fn counts(engine: &Engine, indexer: &MemoryIndexer, number: u128) -> Vec<f64> {
     let found = indexer.metrics(&[metric(1000 + number)]).await.unwrap().remove(0).unwrap();
     let policy = indexer.archive_policy(&found.archive_policy_name).await.unwrap().unwrap();
@@ -76,7 +76,7 @@ async fn counts(engine: &Engine, indexer: &MemoryIndexer, number: u128) -> Vec<f
 }
 
 const ALL: [f64; 3] = [2.0, 1.0, 1.0];
-/// The minute that is not over, of the points in the head.
+/// The current minute, of the points in the head.
 const LAST: [f64; 1] = [1.0];
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn a_conversion_goes_on_where_it_was_left() {
     let left = engine.convert_next(conversion.clone()).await.unwrap().unwrap();
     assert_eq!(left.converted_to, Some(metric(1000 + METRICS_AT_ONCE as u128 - 1)));
     drop(engine);
-    // The next process asks the index.
+    // The next process reads the index.
     let engine = start();
     let mut left = indexer.policy_conversions().await.unwrap();
     let mut rounds = 0;
@@ -112,7 +112,7 @@ async fn a_conversion_goes_on_where_it_was_left() {
         let expected = if number + 3 >= METRICS { &LAST[..] } else { &ALL[..] };
         assert_eq!(counts(&engine, &indexer, number).await, expected, "{number}");
     }
-    // Advancing a conversion that has ended changes nothing.
+    // Advancing a finished conversion changes nothing.
     let ended = PolicyConversion { converted_to: None, ..conversion.clone() };
     engine.convert_next(ended).await.unwrap();
     assert_eq!(indexer.policy_conversions().await.unwrap(), []);

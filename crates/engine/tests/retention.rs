@@ -1,4 +1,4 @@
-//! Resources whose metrics get no measures end; those that ended long ago go.
+//! Resources whose metrics get no measures end; resources that ended long ago are deleted.
 
 mod support;
 
@@ -39,7 +39,7 @@ impl House {
         House { engine, indexer, incoming }
     }
 
-    /// A resource with so many metrics, made at `now`; the metrics' ids are its own plus 1, 2, ...
+    /// A resource with this many metrics, created at `now`; the metrics' ids are its own plus 1, 2, ...
     async fn create(&self, id: u128, metrics: u128, now: Timestamp) {
         let metric = |number: u128| {
             let new = NewNamedMetric {
@@ -55,9 +55,9 @@ impl House {
         self.indexer.create_resources(vec![resource]).await.pop().unwrap().unwrap();
     }
 
-    /// A measure for a metric, accepted, and processed where that is asked for.
+    /// Accepts a measure for a metric, and processes it if `processed`.
     async fn push(&self, metric: u128, processed: bool) {
-        // Its time says nothing about when it came.
+        // A measure's timestamp is not its time of arrival.
         self.push_at(metric, Timestamp::from_secs(1_000_000), processed).await;
     }
 
@@ -115,7 +115,7 @@ async fn resources_without_measures_end() {
             0,
             "{hours}"
         );
-        // Only one of 2000's metrics lives on.
+        // Only one of 2000's metrics still gets measures.
         house.push(2002, true).await;
     }
     house.create(5000, 1, at(24)).await;
@@ -126,7 +126,7 @@ async fn resources_without_measures_end() {
     assert_eq!(house.ended_at(4000).await, None, "it has no metrics");
     assert_eq!(house.ended_at(5000).await, None, "its metric is new");
 
-    // Measures from before the end leave the end as it is, and so does another look.
+    // Measures from before the end do not change the end; neither does another check.
     house.push(1001, true).await;
     assert_eq!(house.engine.end_inactive_resources(&mut activity, at(26)).await.unwrap(), 0);
     assert_eq!(house.ended_at(1000).await, Some(at(25)));
@@ -160,7 +160,7 @@ async fn marks_outlive_a_split() {
     assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25)).await.unwrap(), 1);
     assert_eq!(house.ended_at(1000).await, Some(at(25)), "measured before the first mark");
     assert_eq!(house.ended_at(2000).await, None, "measured after the first mark, before the split");
-    // Nothing has come to the new sacks since the mark that was made after the split.
+    // The new sacks got nothing since the mark that was written after the split.
     assert_eq!(house.engine.end_inactive_resources(&mut activity, at(37)).await.unwrap(), 1);
     assert_eq!(house.ended_at(2000).await, Some(at(37)));
 }
@@ -212,12 +212,12 @@ async fn measures_from_the_end_on_take_it_back() {
     assert_eq!(house.ended_at(2000).await, None);
     assert_eq!(house.ended_at(3000).await, None);
     assert_eq!(house.ended_at(4000).await, Some(at(5)), "it got none");
-    // The engine's clock stands at 100 hours.
+    // The engine's clock is at 100 hours.
     let ended = [(Some(at(5)), None), (Some(at(100)), Some(at(5))), (None, None)];
     assert_eq!(house.revisions(2000).await, ended);
     house.push_at(2002, at(7), true).await;
     assert_eq!(house.revisions(2000).await.len(), 3);
-    // Of a request with an early point and a late one the late one counts, also where another metric brings it.
+    // In a request with an early and a late point the late one counts, also if another metric has it.
     house.push_at(1001, at(4), false).await;
     house.push_at(1002, at(9), false).await;
     house.push_at(1001, at(3), true).await;

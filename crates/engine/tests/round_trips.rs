@@ -1,4 +1,5 @@
-//! How often a pass goes to the engines: as often for 1,000 metrics as for 10, sealing and expiry included.
+//! The number of a pass's calls to the stores is the same for 1,000 metrics as for 10, including sealing and
+//! expiry.
 
 mod support;
 
@@ -18,7 +19,7 @@ use gnudi_model::{Measure, MetricId, Numbering, Sack, Timestamp};
 use parking_lot::Mutex;
 use support::{batch_of, indexer_of_sums, metric, point, sacks, store::Tapped};
 
-/// How often each call was made.
+/// The number of calls by name.
 #[derive(Default)]
 struct Calls(Mutex<BTreeMap<&'static str, usize>>);
 
@@ -99,8 +100,8 @@ impl Topology for Counted {
     }
 }
 
-/// The calls of each of several passes over one sack with so many metrics: each brings enough to seal blocks, the last ones make the
-/// first blocks expire.
+/// The calls of each of several passes over one sack with this many metrics: each pass seals blocks, the last
+/// ones let the first blocks expire.
 async fn passes(metrics: u128) -> Vec<BTreeMap<&'static str, usize>> {
     let (indexer, _) = indexer_of_sums(metrics, 3600).await;
     let calls = Arc::new(Calls::default());

@@ -31,7 +31,7 @@ fn options(workers: usize, gather: Duration) -> MetricdOptions {
 
 #[tokio::test]
 async fn everything_is_processed() {
-    // More workers than sacks: some have nothing to do.
+    // More workers than sacks: some are idle.
     for workers in [1, 3, 64] {
         let engine = engine().await;
         let metricd = Metricd::start(engine.clone(), &options(workers, Duration::from_millis(1)));
@@ -49,7 +49,7 @@ async fn everything_is_processed() {
 }
 
 #[tokio::test]
-async fn the_age_of_what_waits_is_told() {
+async fn the_age_of_the_backlog_is_reported() {
     let engine = engine().await;
     assert_eq!(engine.oldest_waiting(), Duration::ZERO);
     let metricd = Metricd::start(engine.clone(), &options(1, Duration::from_hours(1)));
@@ -57,7 +57,7 @@ async fn the_age_of_what_waits_is_told() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     let first = engine.oldest_waiting();
     assert!(first > Duration::ZERO);
-    // Measures that come later make nothing younger.
+    // Later measures do not lower the age.
     append(&engine, 1).await;
     tokio::time::sleep(Duration::from_millis(30)).await;
     assert!(engine.oldest_waiting() >= first + Duration::from_millis(30));

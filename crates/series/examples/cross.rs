@@ -1,17 +1,17 @@
-//! Aggregates series with each other that are read as lines on stdin and prints the answers, bits and all, so that another
-//! program can compare them with what Gnocchi computes (`tests/oracle/cross.py`).
+//! Aggregates series with each other. Reads lines on stdin and prints the exact results, so that another
+//! program can compare them with Gnocchi's (`tests/oracle/cross.py`).
 //!
 //! ```text
 //! query <start ns or -> <stop ns or -> <needed overlap bits, hex> <fill: name, value bits, or ->
 //! series <name> <aggregation> <time ns>:<value bits, hex> ...     one reference, cut by start and stop
-//! evaluate <granularity ns> <operation>                           answers, and forgets the series
+//! evaluate <granularity ns> <operation>                           prints the result, and forgets the series
 //! ```
-//! An operation is written in words, operands last: `constant <bits, hex>`, `metric <count> <name> <aggregation> ...`,
-//! `one <name> <aggregation>`, `aggregate <method> ...`, `rolling <method> <window> ...`,
+//! An operation is written as words, operands last: `constant <bits, hex>`, `metric <count> <name>
+//! <aggregation> ...`, `one <name> <aggregation>`, `aggregate <method> ...`, `rolling <method> <window> ...`,
 //! `resample <method> <span ns or letter> ...`, `clip2`, `clip3`, or an operator's name.
 //!
-//! The answer is a line `aggregated` or `each`, then for each column ` | ` and points as above; or `unaggregable <reason>`,
-//! or `error <text>`.
+//! The result is a line `aggregated` or `each`, then for each column ` | ` and points as above; or
+//! `unaggregable <reason>`, or `error <text>`.
 
 use std::{
     fmt::Write as _,

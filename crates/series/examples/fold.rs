@@ -1,15 +1,15 @@
-//! Folds request sequences that are read as lines on stdin and prints what a reader sees, bits and all, so that another
-//! program can compare it with what Gnocchi computes (`tests/oracle/fold.py`).
+//! Folds requests. Reads lines on stdin and prints the exact results of reads, so that another program can
+//! compare them with Gnocchi's (`tests/oracle/fold.py`).
 //!
 //! ```text
 //! policy <back window> <method,...> <granularity ns>:<timespan ns or ->,...   a new policy, for the same head
 //! new                                                                        forget head and blocks
 //! fold <time ns>:<value bits, hex> ...                                       one request
 //! pass                                                                       store and read back, as a pass does
-//! flush                                                                      what was answered so far
+//! flush                                                                      flush the output
 //! read <method> <granularity ns> <start ns or -> <stop ns or -> <resample: ns, letter or ->
 //! ```
-//! `read` answers a line `<time ns>:<value bits, hex> ...`, or `error <text>`; nothing else answers.
+//! `read` prints a line `<time ns>:<value bits, hex> ...`, or `error <text>`; the others print nothing.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -20,7 +20,7 @@ use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp
 use gnudi_series::{calendar::Calendar, head::Layout, points, resample::Resample};
 use support::Store;
 
-/// One metric and where it is stored.
+/// One metric and its stored data.
 struct Metric {
     policy: ArchivePolicy,
     store: Store,

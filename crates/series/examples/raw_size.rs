@@ -1,4 +1,5 @@
-//! How many bytes a raw point takes, of any data: lines of a series' name, a time in nanoseconds and a value, in order.
+//! The size of a raw point in bytes, for any data: lines of a series' name, a time in nanoseconds and a
+//! value, in order.
 //!
 //! ```text
 //! cargo run --release -p gnudi-series --example raw_size < points.csv
@@ -33,7 +34,7 @@ fn main() {
     println!("{} series: median {:.2} bytes a point, mean {mean:.2}", sizes.len(), sizes[sizes.len() / 2].0);
 }
 
-/// Bytes a point, in blocks that are full but the last.
+/// Bytes for each point, in blocks that are full except the last.
 fn size(points: &[Measure]) -> f64 {
     let mut bytes = Vec::new();
     for block in points.chunks(raw::BLOCK_POINTS) {

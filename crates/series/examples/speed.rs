@@ -1,4 +1,4 @@
-//! What encoding, decoding and folding cost, and how large heads and blocks are.
+//! The cost of encoding, decoding and folding, and the sizes of heads and blocks.
 //!
 //! ```text
 //! cargo run --release -p gnudi-series --example speed
@@ -63,7 +63,7 @@ fn codec(name: &str, request: &[Measure]) {
     println!("points {name:32} encode {encode:6.2} ns  decode {decode:6.2} ns  {size:6.2} bytes a point");
 }
 
-/// Folds `requests` into a new head; what was sealed is handed back.
+/// Folds `requests` into a new head; returns the sealed blocks.
 fn fold_all(
     layout: &Layout,
     requests: &[Vec<Measure>],
@@ -104,7 +104,7 @@ fn fold(policy: &ArchivePolicy, step_ms: i64, batch: usize, value: impl Fn(usize
     );
 }
 
-/// What a pass costs that brings a metric `batch` points: decode the head, fold, encode.
+/// The cost of a pass with `batch` points of a metric: decode the head, fold, encode.
 fn pass(policy: &ArchivePolicy, held: usize, batch: usize) {
     let layout = Layout::of(policy);
     let all = series(held + batch, 60_000, noisy);
@@ -131,7 +131,7 @@ fn pass(policy: &ArchivePolicy, held: usize, batch: usize) {
     );
 }
 
-/// What every pass reads and writes, on average, where each brings one point; and what is sealed for that.
+/// The average size that a pass reads and writes, if each has one point; and the size sealed for that.
 fn carried(policy: &ArchivePolicy, step_ms: i64) {
     let layout = Layout::of(policy);
     let (mut head, mut sizes, mut blocks, mut sealed) = (Head::new(), 0, 0, 0);
@@ -202,7 +202,7 @@ fn raw_block(name: &str, points: &[Measure]) {
 fn main() {
     let policies = ArchivePolicy::defaults(&ArchivePolicy::default_methods());
     let [_, low, medium, high, raw] = &policies[..] else { unreachable!("five policies") };
-    // For a profiler: one thing only.
+    // For a profiler: one benchmark only.
     match std::env::args().nth(1).as_deref() {
         Some("fold") => return (0..20).for_each(|_| fold(medium, 60_000, 60, noisy)),
         Some("pass") => return (0..30).for_each(|_| pass(medium, 30, 1)),

@@ -1,8 +1,9 @@
-//! The statistics of a series' buckets, with numpy's bits.
+//! The statistics of a series' buckets, bit for bit as numpy computes them.
 //!
-//! Sums are added one after the other from 0.0, as numpy's `bincount` adds them; std goes over the values twice, has
-//! ddof 1 and is absent for one value. Sorting puts NaN last: a NaN is the maximum, and the minimum only of NaNs. Among
-//! equal values (0.0 and -0.0) the minimum is the earliest and the maximum the latest; numpy leaves that open.
+//! Sums accumulate in order from 0.0, as in numpy's `bincount`. std takes two passes, has ddof 1 and is
+//! absent for one value. NaN sorts last: it is the maximum if present, and the minimum only if all values are
+//! NaN. Among equal values (0.0 and -0.0) the minimum is the earliest and the maximum the latest; numpy
+//! leaves that open.
 
 use gnudi_model::{AggregationMethod, Statistic};
 
@@ -14,13 +15,13 @@ pub(crate) struct Bucket {
     pub start: i64,
     pub from: usize,
     pub to: usize,
-    /// How many values the series has before this bucket: Gnocchi interpolates percentiles at positions in the whole
-    /// series, and the position's rounding shows in the last digits.
+    /// How many values the series has before this bucket. Gnocchi interpolates percentiles at positions in
+    /// the whole series, and the rounding of the position shows in the last digits.
     pub offset: u64,
 }
 
-/// A series cut into buckets, and buffers that live from series to series. All buckets of a statistic are computed in
-/// one loop: deciding which statistic it is costs more than most of them do.
+/// A series cut into buckets, and buffers that are reused for each series. One loop computes a statistic for
+/// all buckets: choosing the statistic costs more than computing most of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Workspace {
     /// In time order.
@@ -37,13 +38,13 @@ impl Workspace {
         Workspace { values, ..Self::default() }
     }
 
-    /// Of one bucket with all values.
+    /// One bucket with all values.
     pub fn whole(values: Vec<f64>) -> Self {
         let bucket = Bucket { start: 0, from: 0, to: values.len(), offset: 0 };
         Workspace { values, buckets: vec![bucket], ..Self::default() }
     }
 
-    /// For series that are cut into these buckets.
+    /// The buckets; the values of each series follow.
     pub fn with_buckets(buckets: Vec<Bucket>) -> Self {
         Workspace { buckets, ..Self::default() }
     }
@@ -53,8 +54,8 @@ impl Workspace {
         self.buckets.clear();
     }
 
-    /// Appends one value for each bucket to the column of each method, looking only at its statistic. What a bucket has
-    /// no value of is marked as absent: a std of one value, anything of none.
+    /// Appends one value for each bucket to the column of each method; reads only the method's statistic, not
+    /// its rate. Missing values are marked as absent: the std of one value, any statistic of none.
     pub fn push_columns(&mut self, methods: &[AggregationMethod], columns: &mut [Vec<f64>]) {
         self.summarise();
         self.sorted.clear();
@@ -111,7 +112,7 @@ impl Workspace {
     }
 }
 
-/// What one walk over a bucket's values gives; only `count` where there are none.
+/// The results of one pass over a bucket's values. Without values only `count` is valid.
 #[derive(Clone, Copy, Debug)]
 struct Summary {
     count: usize,
@@ -152,8 +153,8 @@ impl Summary {
     }
 }
 
-/// The values of a bucket with more points, at least one, given those that it has, if it has any. For methods of which
-/// [`gnudi_model::ArchivePolicy::check_late`] says that they can be computed so.
+/// The values of a bucket after adding points (at least one) to its stored row, if it has one. Only for
+/// methods that [`gnudi_model::ArchivePolicy::check_late`] allows.
 pub(crate) fn with_values(methods: &[AggregationMethod], row: Option<&[f64]>, values: &[f64]) -> Vec<f64> {
     let summary = row.map_or_else(
         || Summary::of(values),
@@ -202,7 +203,7 @@ fn std(summary: &Summary, values: &[f64]) -> f64 {
 fn median(sorted: &[f64]) -> f64 {
     let low = sorted.len() - 1 - sorted.len() / 2;
     let high = sorted.len() / 2;
-    // What overflows here overflows in numpy.
+    // An overflow here overflows in numpy too.
     let sum = sorted[low] + sorted[high];
     sum / 2.0
 }
@@ -267,7 +268,7 @@ mod tests {
         let zeros = [0.0, -0.0, 0.0, -0.0];
         assert_eq!(of(&zeros, "max", 0).map(f64::to_bits), Some((-0.0f64).to_bits()));
         assert_eq!(of(&zeros, "min", 0).map(f64::to_bits), Some(0));
-        // Twice the largest number overflows on the way to the median.
+        // The sum of two largest numbers overflows in the median.
         assert_eq!(of(&[f64::MAX], "median", 0), Some(f64::INFINITY));
         assert_eq!(of(&[f64::MAX], "50pct", 0), Some(f64::MAX));
     }

@@ -1,10 +1,10 @@
-//! Unsigned numbers in as many bits as most of them need. The few that need more are exceptions: what they have above those bits
-//! lies behind the others.
+//! Unsigned numbers packed in the number of bits that most of them need. Larger numbers are exceptions: their
+//! bits above that width follow the packed numbers.
 //!
 //! ```text
 //! u8      width: 0 to 64 bits
 //! bytes   the lowest bits of each number, one after the other from the lowest bit on
-//! varint  exceptions; for each: varint how many numbers after the one before it; varint what is above the width
+//! varint  exceptions; for each: varint numbers skipped since the one before; varint its bits above the width
 //! ```
 
 use crate::{
@@ -12,24 +12,24 @@ use crate::{
     packing::{Reader, put_varint},
 };
 
-/// About what an exception costs beside its own bits, in bits: the distance and the unused bits of varints.
+/// The approximate overhead of an exception in bits: its distance, and the unused bits of varints.
 const EXCEPTION_BITS: usize = 18;
 
-/// How many bytes of a width and what they cost, in bits.
+/// A width, and the size in bits at this width.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     width: usize,
     pub cost: usize,
 }
 
-/// The width that makes the numbers smallest.
+/// The width with the smallest encoding.
 pub fn plan(numbers: &[u64]) -> Plan {
     let mut lengths = [0u32; 65];
     for number in numbers {
         lengths[length(*number)] += 1;
     }
     let mut best = Plan { width: 64, cost: usize::MAX };
-    // Of the numbers that are longer than the width: how many, and their bits.
+    // The count and total bits of the numbers that are longer than the width.
     let (mut longer, mut bits) = (0, 0);
     let longest = lengths.iter().rposition(|count| *count > 0).unwrap_or(0);
     for width in (0..=longest).rev() {
@@ -52,7 +52,7 @@ fn mask(width: usize) -> u64 {
     if width == 0 { 0 } else { u64::MAX >> (64 - width) }
 }
 
-/// What is above the lowest `width` bits.
+/// The bits above the lowest `width` bits.
 fn above(number: u64, width: usize) -> u64 {
     number.checked_shr(width as u32).unwrap_or(0)
 }
@@ -61,7 +61,7 @@ pub fn put(numbers: &[u64], out: &mut Vec<u8>) {
     put_planned(numbers, plan(numbers), out);
 }
 
-/// By the plan for these numbers.
+/// With the plan made for these numbers.
 pub fn put_planned(numbers: &[u64], plan: Plan, out: &mut Vec<u8>) {
     let (width, mask) = (plan.width, mask(plan.width));
     out.push(width as u8);
@@ -75,7 +75,7 @@ pub fn put_planned(numbers: &[u64], plan: Plan, out: &mut Vec<u8>) {
         if held >= 64 {
             out.extend_from_slice(&bits.to_le_bytes());
             held -= 64;
-            // What did not fit; a number that did leaves nothing.
+            // The bits that did not fit; 0 if all did.
             bits = above(low, width - held);
         }
     }
@@ -102,7 +102,7 @@ pub fn read(count: usize, reader: &mut Reader<'_>, out: &mut Vec<u64>) -> Result
     out.clear();
     out.reserve(count);
     let mask = mask(width);
-    // Eight bytes from the byte of the first bit on hold up to 57 bits.
+    // An 8-byte load at the byte of the first bit holds at least 57 bits of the number.
     let fast = if width <= 57 { count.min((8 * bytes.len()).saturating_sub(63) / width.max(1)) } else { 0 };
     let load = |bytes: &[u8], bit: usize| {
         let word = u64::from_le_bytes(bytes[bit / 8..bit / 8 + 8].try_into().expect("8 bytes"));
@@ -111,7 +111,7 @@ pub fn read(count: usize, reader: &mut Reader<'_>, out: &mut Vec<u64>) -> Result
     out.extend((0..fast).map(|index| load(bytes, index * width)));
     let rest = &bytes[(fast * width / 8).min(bytes.len())..];
     if width <= 57 {
-        // The last ones, with room behind them.
+        // The last numbers: a load of 8 bytes would pass the end.
         let mut padded = [0; 24];
         padded[..rest.len()].copy_from_slice(rest);
         let from = fast * width / 8 * 8;

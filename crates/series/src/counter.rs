@@ -1,14 +1,14 @@
-//! How much counters grow. A counter only grows, until it begins again at 0: a value below the one before tells that it did,
-//! and is what it grew since.
+//! The increase of counters. A counter only grows, until it restarts at 0. A value below the one before means
+//! a restart, and is the increase since.
 
 use gnudi_model::{AggregationMethod, Measure, Statistic, Timestamp};
 
 use crate::{aggregate::Bucket, rows::absent};
 
-/// The increase from one value to the next, or that for each second in between; one less than there are values.
+/// The increase from each value to the next, or the increase per second; one fewer than there are values.
 ///
-/// A value that is absent (NaN) has no increase, and the next is compared with the last one that was there: what a counter grew
-/// across a gap counts where the gap ends.
+/// An absent value (NaN) has no increase. The value after it is compared with the last one present: the
+/// increase across a gap counts where the gap ends.
 pub(crate) fn increases(times: &[Timestamp], values: &[f64], per_second: bool) -> Vec<f64> {
     let mut increases = Vec::with_capacity(values.len().saturating_sub(1));
     let mut before: Option<(Timestamp, f64)> = None;
@@ -30,15 +30,15 @@ pub(crate) fn increases(times: &[Timestamp], values: &[f64], per_second: bool) -
     increases
 }
 
-/// What a counter grew from one value to the next.
+/// The increase from one value to the next.
 fn growth(before: f64, value: f64) -> f64 {
     if value < before { value } else { value - before }
 }
 
-/// Appends one value for each bucket to the column of each method, which is one of counters. The buckets' ranges count from `first`; `before` is
-/// the point before `points`.
+/// Appends one value for each bucket to the column of each method; all must be methods of counters. The
+/// buckets' ranges count from `first`; `before` is the point before `points`.
 ///
-/// A point that is not a number is a gap: nothing is known of what the counter grew up to it, nor from it to the next.
+/// A NaN is a gap: the increases from the point before it and to the point after it are unknown.
 pub(crate) fn push_columns(
     points: &[Measure],
     before: Option<Measure>,

@@ -1,6 +1,6 @@
-//! Why stored bytes cannot be read.
+//! Errors of decoding stored bytes.
 
-/// The bytes are not what this crate wrote. The text says what is wrong, for a log line.
+/// The bytes are not in a format of this crate. The text is for a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     #[error("the bytes end too early")]

@@ -1,35 +1,36 @@
-//! What a metric's archive policy asks of its series, prepared for folding and reading.
+//! A metric's archive policy, prepared for folding and reading.
 
 use gnudi_model::{AggregationMethod, ArchivePolicy, Statistic, Timespan, Timestamp};
 
-/// How many buckets expire at once: Gnocchi keeps aggregates in splits of so many and deletes whole ones.
+/// How many buckets expire at once: Gnocchi deletes whole splits of this size.
 pub const POINTS_PER_SPLIT: i64 = 3600;
 
-/// One granularity, and for how long its buckets are kept (`None`: for ever).
+/// One granularity, and how long its buckets are kept (`None`: for ever).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grain {
     pub granularity: Timespan,
     pub timespan: Option<Timespan>,
 }
 
-/// A policy's granularities, methods and back window. Made anew when the policy changes; a head made under the old one
-/// stays valid.
+/// A policy's granularities, methods and back window. Rebuilt when the policy changes; heads written under
+/// the old layout stay valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The coarsest granularity.
     pub(crate) block_size: Timespan,
-    /// In blocks; one more than the policy's where rates are wanted, as in Gnocchi, since a rate needs the point before.
+    /// In blocks. One more than the policy's if there are rates, as in Gnocchi: a rate needs the point
+    /// before.
     pub(crate) back_window: u64,
     /// Finest first.
     pub(crate) grains: Vec<Grain>,
     /// In the order of their codes.
     pub(crate) methods: Vec<AggregationMethod>,
-    /// Whether there are rates as Gnocchi computes them.
+    /// Whether there are Gnocchi's rate methods.
     pub(crate) has_rate: bool,
     pub(crate) has_percentile: bool,
-    /// For how long raw points are kept, if they are; late points are then taken as far back.
+    /// How long raw points are kept, if they are. Late points are accepted as far back.
     pub(crate) raw_timespan: Option<Timespan>,
-    /// Whether late points are added to final buckets, where no raw points are kept.
+    /// Whether late points are added to final buckets; only without raw points.
     pub(crate) adds_late: bool,
 }
 
@@ -66,25 +67,26 @@ impl Layout {
         self.grains.iter().map(|grain| grain.granularity)
     }
 
-    /// Whether results depend on which passes the points came in, as Gnocchi's rates and percentiles do. With raw points they never
-    /// do: all are computed from all points.
+    /// Whether results depend on how the points were split into passes, as Gnocchi's rates and percentiles
+    /// do. Not with raw points: then every result is computed from all points.
     pub(crate) fn depends_on_passes(&self) -> bool {
         self.raw_timespan.is_none() && (self.has_rate || self.has_percentile)
     }
 
-    /// Whether there are methods over differences: rates, or those of counters.
+    /// Whether there are methods over differences: rates, or methods of counters.
     pub(crate) fn has_differences(&self) -> bool {
         self.methods.last().is_some_and(|method| method.rate)
     }
 
-    /// Whether points before the back window may count.
+    /// Whether points before the back window may be accepted.
     pub(crate) fn takes_late(&self) -> bool {
         self.raw_timespan.is_some() || self.adds_late
     }
 
-    /// Where the back window starts when `last` is the newest point: older points are late. May be before the epoch.
+    /// The start of the back window when `last` is the newest point; older points are late. May be before the
+    /// epoch.
     pub(crate) fn window_start(&self, last: Timestamp) -> Timestamp {
-        // Half the range is more than any time goes back; the bound keeps later sums in range.
+        // Half the range exceeds any real time span; the bound keeps later sums in range.
         const BACK_MAX: i64 = i64::MAX / 2;
         let blocks = i64::try_from(self.back_window).unwrap_or(i64::MAX);
         let back = self.block_size.0.saturating_mul(blocks).min(BACK_MAX);
@@ -97,7 +99,7 @@ pub(crate) fn split_start(time: Timestamp, granularity: Timespan) -> Timestamp {
     Timestamp(floor(time.0, granularity.0.saturating_mul(POINTS_PER_SPLIT)))
 }
 
-/// The largest multiple of `step` that is not above `time`, as far as the range goes.
+/// The largest multiple of `step` that is not above `time`, saturating at the minimum.
 pub(crate) fn floor(time: i64, step: i64) -> i64 {
     time.saturating_sub(time.rem_euclid(step))
 }

@@ -1,9 +1,9 @@
-//! The maths of a metric's series, and the bytes it is stored as. Pure functions of their arguments: no I/O, no clock,
-//! no async.
+//! The maths of a metric's series, and its stored formats. Pure functions of their arguments: no I/O, no
+//! clock, no async.
 //!
-//! A request's points travel as [`points`]. A pass folds them into the metric's [`head`], from which full [`block`]s
-//! leave joins blocks and head with [`read`], which may aggregate them again with [`resample`]; the series of many
-//! metrics meet in [`cross`], where [`operations`] are evaluated on them.
+//! A request's points are encoded as [`points`]. A pass folds them into the metric's [`head`] and seals its
+//! full buckets into [`block`]s. [`read`] joins blocks and head, and may aggregate again with [`resample`].
+//! [`cross`] joins the series of many metrics and evaluates [`operations`] on them.
 
 mod aggregate;
 mod bits;

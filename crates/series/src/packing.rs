@@ -1,8 +1,8 @@
-//! The pieces that all codecs of this crate share: a cursor over untrusted bytes, varints, and integers packed in as
-//! many whole bytes as the largest of them needs.
+//! Shared by all codecs of this crate: a cursor over untrusted bytes, varints, and integers packed in the
+//! number of whole bytes that the largest of them needs.
 //!
-//! Whole bytes and not bits: a packed number is one unaligned load and a mask, so that neither packing nor
-//! unpacking depends on the numbers; both run at memory speed.
+//! Whole bytes, not bits: reading a packed number is one unaligned load and a mask. Packing and unpacking do
+//! not branch on the numbers and run at memory speed.
 
 use crate::CodecError;
 
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         self.varint().map(unzigzag)
     }
 
-    /// A varint that counts items of which there are at most `max`.
+    /// A varint that counts at most `max` items.
     pub fn count(&mut self, max: usize, what: &'static str) -> Result<usize, CodecError> {
         match usize::try_from(self.varint()?) {
             Ok(count) if count <= max => Ok(count),
@@ -98,7 +98,7 @@ impl Span {
         self.max = self.max.max(value);
     }
 
-    /// How many bytes [`pack`] needs for what is above the smallest one.
+    /// How many bytes [`pack`] needs for each difference less the smallest.
     pub fn width(&self) -> usize {
         width_of(self.max.wrapping_sub(self.min) as u64)
     }
@@ -109,13 +109,13 @@ pub(crate) fn width_of(max: u64) -> usize {
     (64 - max.leading_zeros() as usize).div_ceil(8)
 }
 
-/// Appends `count` numbers, each cut to `width` bytes.
+/// Appends `count` numbers, each truncated to `width` bytes.
 pub(crate) fn pack(width: usize, count: usize, numbers: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
     if width == 0 {
         return;
     }
     let start = out.len();
-    // Each store writes 8 bytes, the next one covers what is too much.
+    // Each store writes 8 bytes; the next one overwrites the excess.
     out.resize(start + width * count + 8, 0);
     let room = &mut out[start..];
     for (index, number) in numbers.take(count).enumerate() {
@@ -124,7 +124,7 @@ pub(crate) fn pack(width: usize, count: usize, numbers: impl Iterator<Item = u64
     out.truncate(start + width * count);
 }
 
-/// Hands `count` numbers, packed in `width` bytes each, to `each`, in order.
+/// Calls `each` with `count` numbers of `width` bytes each, in order.
 pub(crate) fn unpack(
     width: usize,
     count: usize,
@@ -152,25 +152,25 @@ pub(crate) fn unpack(
     Ok(())
 }
 
-/// CRC32C (Castagnoli), as the log's records use it.
+/// CRC32C (Castagnoli), as in the log's records.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// Closes what was appended to `out` since `start` with its checksum.
+/// Appends the checksum of what `out` holds from `start` on.
 pub(crate) fn put_checksum(start: usize, out: &mut Vec<u8>) {
     let sum = checksum(&out[start..]);
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// The bytes before a checksum that matches them.
+/// The bytes before the checksum, if it matches.
 pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8], CodecError> {
     let (body, sum) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;
     if checksum(body) == u32::from_le_bytes(*sum) { Ok(body) } else { Err(CodecError::Checksum) }
 }
 
-/// How many rows a block of aggregates or of raw points says that it has, at most `max`: enough to make room for them, before its
-/// checksum is looked at.
+/// The row count that a block of aggregates or raw points claims, at most `max`. For reserving memory before
+/// the checksum is verified.
 pub(crate) fn claimed_rows(bytes: &[u8], max: usize) -> usize {
     let mut reader = Reader(bytes);
     let rows = reader.byte().and_then(|_version| reader.varint()).unwrap_or(0);

@@ -1,14 +1,14 @@
-//! The points of one request for one metric, as bytes: what the incoming log carries.
+//! The encoding of one request's points of one metric, as the incoming log stores them.
 //!
-//! Times are kept in the coarsest decimal unit that fits them all, as differences above the smallest difference;
-//! values as whole numbers where they are, else as one constant, else raw. Exact for every value (NaN payloads and
-//! -0.0 too) and for any order of times. No checksum: the log has one for each record.
+//! Times are in the coarsest decimal unit that fits them all, as differences less the smallest difference.
+//! Values are whole numbers if all are, else one constant if all are equal, else raw. Exact for every value
+//! (NaN payloads and -0.0 too) and for any order of times. No checksum: each record of the log has one.
 //!
 //! ```text
 //! u8      unit of time (bits 0-1: ns, us, ms, s), kind of values (bits 2-3: raw, constant, whole), rest 0
 //! varint  count; nothing follows 0
 //! varint  first time / unit
-//!         from the second point on: signed varint: the smallest difference; u8: width; width bytes: what is above it
+//!         from the second point on: signed varint the smallest difference; u8 width; width bytes: the excess
 //! values  raw: 8 bytes each; constant: 8 bytes; whole: as in `whole`
 //! ```
 
@@ -20,7 +20,7 @@ use crate::{
     whole,
 };
 
-/// No request holds more points for one metric; bounds what decoding allocates.
+/// The most points of one metric in a request; bounds what decoding allocates.
 pub const POINTS_MAX: usize = 1 << 22;
 
 /// The units of time, in nanoseconds.
@@ -30,7 +30,7 @@ const RAW: u8 = 0;
 const CONSTANT: u8 = 1;
 const WHOLE: u8 = 2;
 
-/// Appends the points. There are at most [`POINTS_MAX`], none before the epoch.
+/// Appends the points: at most [`POINTS_MAX`], none before the epoch.
 pub fn encode(points: &[Measure], out: &mut Vec<u8>) {
     assert!(points.len() <= POINTS_MAX, "{} points in one request", points.len());
     let head = out.len();
@@ -44,7 +44,7 @@ pub fn encode(points: &[Measure], out: &mut Vec<u8>) {
     out[head] = unit | kind << 2;
 }
 
-/// Appends the points to `out`. Any bytes that [`encode`] does not write are an error, and then `out` keeps its length.
+/// Appends the points to `out`. On an error, `out` keeps its length.
 pub fn decode(bytes: &[u8], out: &mut Vec<Measure>) -> Result<(), CodecError> {
     let before = out.len();
     let mut reader = Reader(bytes);
@@ -79,7 +79,7 @@ fn encode_times(points: &[Measure], out: &mut Vec<u8>) -> u8 {
         span.add(point.timestamp.0 - before);
         before = point.timestamp.0;
     }
-    // Regular times: the one difference speaks for all.
+    // Regular times: all differences are equal, so checking one is enough.
     let regular = points.len() > 1 && span.min == span.max;
     let fits = |unit: i64| first % unit == 0 && (!regular || span.min % unit == 0);
     let all_fit = |index: usize| match index {
@@ -106,7 +106,7 @@ fn encode_times(points: &[Measure], out: &mut Vec<u8>) -> u8 {
     index as u8
 }
 
-/// The divisor is a constant so that it becomes a multiplication.
+/// A constant divisor lets the compiler divide by multiplying.
 fn all_divisible<const UNIT: i64>(points: &[Measure]) -> bool {
     points.iter().all(|point| point.timestamp.0 % UNIT == 0)
 }
@@ -124,7 +124,7 @@ fn decode_times(
     reader: &mut Reader<'_>,
     out: &mut Vec<Measure>,
 ) -> Result<(), CodecError> {
-    // As unsigned numbers: one comparison finds times before the epoch and beyond the range.
+    // Unsigned: one comparison finds both times before the epoch and times out of range.
     let max = (i64::MAX / unit) as u64;
     let mut time = reader.varint()?;
     let mut in_range = time <= max;

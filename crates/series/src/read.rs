@@ -1,7 +1,7 @@
-//! Answers a query for one aggregation from sealed blocks and the head, as Gnocchi answers it.
+//! Answers a query for one aggregation from sealed blocks and the head, with Gnocchi's results.
 //!
-//! Gnocchi fetches the whole splits that `start` and `stop` lie in, hides what is older than the timespan before the
-//! last point fetched, aggregates again where that is asked, and cuts to `start` and `stop` at the end.
+//! Gnocchi fetches the whole splits that contain `start` and `stop`, drops points older than the timespan
+//! before the last fetched point, resamples if requested, and cuts to `start` and `stop` last.
 
 use gnudi_model::{Aggregation, Timespan, Timestamp};
 
@@ -18,7 +18,7 @@ use crate::{
 /// An aggregation's points, oldest first; both columns have the same length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// Of the stored aggregation, also where the points are resampled.
+    /// Of the stored aggregation, even if the points are resampled.
     pub granularity: Timespan,
     pub timestamps: Vec<Timestamp>,
     pub values: Vec<f64>,
@@ -31,11 +31,11 @@ pub enum ReadError {
     /// Gnocchi's text.
     #[error("Cannot derive aggregates on calendar granularities.")]
     RateOnCalendar,
-    #[error("a span to resample to is positive")]
+    #[error("the span to resample to must be positive")]
     ResampleSpan,
 }
 
-/// Which buckets a query has to see: their starts lie in `from..=to`, and `from <= to`.
+/// The range of bucket starts that a query reads: `from..=to`, with `from <= to`.
 pub fn block_range(
     aggregation: Aggregation,
     start: Option<Timestamp>,
@@ -46,7 +46,7 @@ pub fn block_range(
     (from, to.max(from))
 }
 
-/// As [`block_range`], but nothing is wanted where `to < from`.
+/// As [`block_range`], but `to < from` if the range is empty.
 fn wanted(
     aggregation: Aggregation,
     start: Option<Timestamp>,
@@ -63,7 +63,7 @@ fn wanted(
     match (start, stop) {
         _ if resample.is_some() => (split_from, split_to),
         (None, None) => (split_from, split_to),
-        // Without a stop the last point is fetched with whatever is wanted, so the timespan hides the same.
+        // Without a stop the last point is always fetched, so the timespan drops the same points.
         (Some(start), None) => (Timestamp(floor(start.0, granularity.0)), split_to),
         (start, Some(stop)) => {
             let from = start.map_or(0, |start| floor(start.0, granularity.0));
@@ -71,17 +71,17 @@ fn wanted(
             if aggregation.timespan.is_some_and(hidden) {
                 (split_from, split_to)
             } else {
-                // The timespan hides nothing that is wanted, whatever the last point is.
+                // The timespan drops nothing in the range, whatever the last point is.
                 (Timestamp(from), Timestamp(stop.0.saturating_sub(1)))
             }
         }
     }
 }
 
-/// The points of `aggregation` in `start..stop`; the bucket that holds `start` is the first. `blocks` are the sealed
-/// blocks of the granularity that meet [`block_range`], as first start, last start and bytes; rows that were sealed
-/// twice, or that the head still has, count once. `head` was read before the
-/// blocks: what was sealed in between is then seen twice, and never missed.
+/// The points of `aggregation` in `start..stop`, from the bucket that contains `start`. `blocks` are the
+/// granularity's sealed blocks that overlap [`block_range`], as first start, last start and bytes. Rows that
+/// were sealed twice, or are also in the head, count once. Read `head` before the blocks: rows sealed in
+/// between are then seen twice and never missed.
 pub fn assemble(
     blocks: &[(Timestamp, Timestamp, &[u8])],
     head: Option<&Head>,
@@ -108,8 +108,8 @@ pub fn assemble(
         }
     }
     if let (Some(timespan), Some(last)) = (aggregation.timespan, fetched.timestamps.last().copied()) {
-        // Where late points count the timespan counts from the metric's newest point, not from the newest in the range read: late
-        // points skip the same expired buckets.
+        // If late points are accepted, the timespan counts from the metric's newest point, not from the
+        // newest in the range: late points to the same expired buckets are dropped too.
         let newest = head.filter(|_| layout.takes_late()).and_then(Head::last);
         let last = newest.map_or(last, |newest| newest.floor(granularity));
         let oldest = last.saturating_sub(timespan);
@@ -134,8 +134,8 @@ pub fn assemble(
     Ok(Series { granularity, timestamps, values })
 }
 
-/// The raw points in `start..stop`, as far as the policy keeps them; none where it does not. `blocks` are those of
-/// [`raw::GRANULARITY`] in that range, in order; `head` was read before them.
+/// The raw points in `start..stop` that the policy's timespan still keeps; none if it keeps no raw points.
+/// `blocks` are the blocks of [`raw::GRANULARITY`] in that range, in order; read `head` before them.
 pub fn raw_points(
     blocks: &[&[u8]],
     head: &Head,
@@ -151,7 +151,7 @@ pub fn raw_points(
     for block in blocks {
         raw::decode(block, &mut series.timestamps, &mut series.values)?;
     }
-    // What was sealed after the head was read counts once.
+    // Points that were sealed after the head was read count once.
     let seen = series.timestamps.last().copied();
     for point in head.raw_points() {
         if seen.is_none_or(|seen| point.timestamp > seen) {
@@ -171,17 +171,17 @@ pub fn raw_points(
     Ok(series)
 }
 
-/// Rows in the range, each bucket once, in order.
+/// The rows in the range, each bucket once, in order.
 pub(crate) struct Fetched {
     range: (Timestamp, Timestamp),
-    /// The last bucket that was handed in, whether or not it has a value.
+    /// The last bucket added, whether or not it has a value.
     seen: Option<Timestamp>,
     timestamps: Vec<Timestamp>,
     values: Vec<f64>,
 }
 
 impl Fetched {
-    /// Adds what a block, whose last bucket is `last`, has beyond what was seen.
+    /// Adds the rows of a block that are newer than `seen`; `last` is the block's last bucket.
     pub fn add_block(
         &mut self,
         aggregation: Aggregation,
@@ -206,7 +206,7 @@ impl Fetched {
         Ok(())
     }
 
-    /// Adds one bucket; rows come in order.
+    /// Adds one bucket; buckets must come in order.
     pub fn add_row(&mut self, start: Timestamp, value: Option<f64>) {
         if self.seen.is_some_and(|seen| start <= seen) {
             return;

@@ -1,9 +1,10 @@
-//! The request to remove a metric's measures of a time, as bytes: it stands where others have points ([`crate::points`]), so that it is
-//! applied in the order of the requests. Who does not know it refuses it by its first byte.
+//! A request to remove a metric's measures in a time range, as bytes. It is stored in place of points
+//! ([`crate::points`]), so it is applied in request order. Decoders that do not know it fail at its first
+//! byte.
 //!
 //! ```text
 //! u8      0x10
-//! varint  the first time, and the time after the last
+//! varint  the first time; varint the time after the last
 //! ```
 
 use std::ops::Range;
@@ -25,12 +26,12 @@ pub fn encode(span: &Range<Timestamp>, out: &mut Vec<u8>) {
     put_varint(span.end.0 as u64, out);
 }
 
-/// Whether the bytes are such a request, and not points.
+/// Whether the bytes are a removal and not points.
 pub fn is_removal(bytes: &[u8]) -> bool {
     bytes.first() == Some(&MARK)
 }
 
-/// Reads what [`encode`] wrote.
+/// Decodes the bytes of [`encode`].
 pub fn decode(bytes: &[u8]) -> Result<Range<Timestamp>, CodecError> {
     let mut reader = Reader(bytes);
     if reader.byte()? != MARK {

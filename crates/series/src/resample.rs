@@ -8,7 +8,7 @@ use crate::{
     read::ReadError,
 };
 
-/// Into what buckets stored points are aggregated again.
+/// The buckets of a resampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resample {
     /// Positive.
@@ -25,7 +25,7 @@ impl Resample {
         }
     }
 
-    /// Where the bucket after the one at `start` begins, if that is easily told.
+    /// The start of the bucket after the one at `start`; `None` for calendar periods.
     fn next(self, start: Timestamp) -> Option<Timestamp> {
         match self {
             Resample::Span(span) => start.0.checked_add(span.0).map(Timestamp),
@@ -34,9 +34,9 @@ impl Resample {
     }
 }
 
-/// Aggregates a series (oldest first, both columns of one length) with `method`. A `rate:` method is taken over the
-/// differences of the stored values, as Gnocchi takes it, rates of rates included; it has no meaning on a calendar. Increases are added up, and of
-/// what a counter grew in a second it is the mean.
+/// Aggregates a series (oldest first, both columns of one length) with `method`. A `rate:` method works on
+/// the differences of the stored values, as in Gnocchi, even if they are rates already; it is an error on a
+/// calendar. Increases are summed; increases per second are averaged.
 pub fn resample(
     timestamps: &[Timestamp],
     values: &[f64],
@@ -47,11 +47,11 @@ pub fn resample(
     Ok((timestamps, columns.pop().expect("one column")))
 }
 
-/// How points are grouped that are aggregated again: once for all series on the same times.
+/// The grouping of points into buckets, computed once for all series with the same times.
 #[derive(Debug)]
 pub(crate) struct Grouping {
     method: AggregationMethod,
-    /// None is empty. Without those that have no value: a std of one point.
+    /// None is empty. Omits buckets without a value: the std of one point.
     buckets: Vec<Bucket>,
 }
 
@@ -67,7 +67,7 @@ impl Grouping {
             Resample::Calendar(_) if method.rate => return Err(ReadError::RateOnCalendar),
             _ => {}
         }
-        // The first point has no difference from the one before.
+        // The first point has no difference.
         let timestamps = if method.rate { timestamps.get(1..).unwrap_or_default() } else { timestamps };
         let points_min = if method.statistic == Statistic::Std { 2 } else { 1 };
         let mut buckets = Vec::new();
@@ -86,13 +86,13 @@ impl Grouping {
         Ok(Grouping { method, buckets })
     }
 
-    /// The buckets' starts, and their values of each column, which is as long as the times were.
+    /// The buckets' starts, and each column's values; each column is as long as the times were.
     pub fn apply<C: AsRef<[f64]>>(self, columns: &[C]) -> (Vec<Timestamp>, Vec<Vec<f64>>) {
         let starts = self.buckets.iter().map(|bucket| Timestamp(bucket.start)).collect();
         let AggregationMethod { rate, statistic } = self.method;
         let sum = |values: &[f64]| values.iter().fold(0.0, |sum, value| sum + value);
         match (rate, statistic) {
-            // Mostly it is these two, which need no other walk over the values.
+            // The two most common methods need one pass only.
             (false, Statistic::Sum) => return (starts, self.each(columns, sum)),
             (false, Statistic::Mean) => {
                 return (starts, self.each(columns, |values| sum(values) / values.len() as f64));
@@ -117,7 +117,7 @@ impl Grouping {
         (starts, columns.iter().map(&mut one).collect())
     }
 
-    /// `of` each bucket of each column.
+    /// Applies `of` to each bucket of each column.
     fn each<C: AsRef<[f64]>>(&self, columns: &[C], of: impl Fn(&[f64]) -> f64) -> Vec<Vec<f64>> {
         let one = |column: &C| {
             let column = column.as_ref();

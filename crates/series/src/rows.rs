@@ -1,9 +1,9 @@
-//! Finalised buckets in memory: their starts and, for each, one value per method.
+//! Finalised buckets in memory: their starts, and one value per method for each.
 
 use gnudi_model::{AggregationMethod, Statistic, Timestamp};
 
-/// Stands for the value that a bucket does not have (a std of one point, a rate of the first point). A signalling NaN:
-/// these statistics are results of arithmetic, and arithmetic never gives one.
+/// Marks a missing value (the std of one point, the rate of the first point). A signalling NaN: these
+/// statistics are results of arithmetic, which never gives one.
 const ABSENT: u64 = 0x7ff4_6e6f_6e65_0000;
 
 pub(crate) fn absent() -> f64 {
@@ -14,12 +14,12 @@ pub(crate) fn is_absent(value: f64) -> bool {
     value.to_bits() == ABSENT
 }
 
-/// Whether a bucket that has points may lack this method's value.
+/// Whether a bucket with points may lack this method's value.
 pub(crate) fn may_lack(method: AggregationMethod) -> bool {
     method.rate || method.statistic == Statistic::Std
 }
 
-/// Rows in the order of their starts.
+/// Rows ordered by start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rows {
     pub starts: Vec<Timestamp>,
@@ -50,7 +50,7 @@ impl Rows {
         self.columns.iter().map(|column| column[row]).collect()
     }
 
-    /// Appends a row of others with the same columns.
+    /// Appends a row of `others`, which has the same columns.
     pub fn push_row_of(&mut self, others: &Rows, row: usize) {
         self.starts.push(others.starts[row]);
         for (column, other) in self.columns.iter_mut().zip(&others.columns) {
@@ -58,7 +58,7 @@ impl Rows {
         }
     }
 
-    /// Takes the first `count` rows out.
+    /// Removes and returns the first `count` rows.
     pub fn split_front(&mut self, count: usize) -> Rows {
         let columns = self.columns.iter_mut().map(|column| column.drain(..count).collect()).collect();
         Rows { starts: self.starts.drain(..count).collect(), columns }
@@ -79,7 +79,7 @@ impl Rows {
         }
     }
 
-    /// From row `from` on, drops the rows that have no value at all. The start of the last one.
+    /// Drops the rows without any value from row `from` on. Returns the start of the last dropped row.
     pub fn drop_empty(&mut self, from: usize) -> Option<Timestamp> {
         let (mut kept, mut dropped) = (from, None);
         for row in from..self.starts.len() {

@@ -1,8 +1,8 @@
-//! Values that are whole numbers, as differences.
+//! Whole numbers, stored as differences.
 //!
 //! ```text
 //! signed varint  the first; for more than one value:
-//! signed varint  the smallest difference from one to the next; u8 width; width bytes: what is above it, for each
+//! signed varint  the smallest difference from one to the next; u8 width; for each, width bytes: the excess
 //! ```
 
 use crate::{
@@ -13,14 +13,14 @@ use crate::{
 /// Whole numbers up to here are exact in an f64.
 pub(crate) const WHOLE_MAX: i64 = 1 << 53;
 
-/// The value as a whole number; -0.0 is none.
+/// The value as a whole number; none for -0.0.
 fn whole(value: f64) -> Option<i64> {
     let number = value as i64;
     let exact = (number as f64).to_bits() == value.to_bits();
     (exact && (-WHOLE_MAX..=WHOLE_MAX).contains(&number)).then_some(number)
 }
 
-/// Appends the values, at least one, if all are whole numbers and that makes them smaller.
+/// Appends the values, at least one, if all are whole numbers and this encoding is smaller.
 pub(crate) fn put(values: impl Iterator<Item = f64> + Clone, count: usize, out: &mut Vec<u8>) -> bool {
     let Some((first, span)) = span(values.clone()) else { return false };
     if count > 1 && span.width() == 8 {
@@ -55,7 +55,7 @@ fn span(mut values: impl Iterator<Item = f64>) -> Option<(i64, Span)> {
     Some((first, span))
 }
 
-/// Hands `count` values, at least one, to `each`.
+/// Calls `each` with `count` values, at least one.
 pub(crate) fn read(
     count: usize,
     reader: &mut Reader<'_>,

@@ -1,4 +1,5 @@
-//! A metric that moves to other policies: what it shows then is what all of its points give, and nothing else.
+//! A metric that moves to other policies: it then shows the aggregates of all of its points, and nothing
+//! else.
 
 mod support;
 
@@ -46,7 +47,7 @@ enum Event {
     /// Steps from point to point, and values.
     Request(Vec<(i64, i32)>),
     Move(ArchivePolicy),
-    /// The last conversion is done again from what was stored before it.
+    /// Repeats the last conversion from the data stored before it.
     Crash,
 }
 
@@ -60,12 +61,12 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 1..30)
 }
 
-/// The buckets that all points give.
+/// The buckets of all points.
 fn whole(points: &BTreeMap<i64, f64>, aggregation: Aggregation) -> BTreeMap<i64, u64> {
     buckets(points, aggregation).into_iter().collect()
 }
 
-/// Whether a value follows from all points whatever the passes: percentiles and rates do not, without raw points.
+/// Whether a value is independent of the passes: without raw points, percentiles and rates are not.
 fn is_exact(method: AggregationMethod) -> bool {
     !method.rate && !matches!(method.statistic, Statistic::Percentile(_))
 }
@@ -74,7 +75,7 @@ fn read(store: &Store, aggregation: Aggregation) -> Rows {
     store.read(aggregation, &Query::all()).unwrap()
 }
 
-/// What can be asserted of a metric after a move: what is there is right, and what the outcome promises is there.
+/// Checks a metric after a move: every value is right, and the aggregations that the outcome promises exist.
 fn check(
     store: &Store,
     policy: &ArchivePolicy,
@@ -91,7 +92,8 @@ fn check(
             prop_assert_eq!(found.len(), whole.len());
             continue;
         };
-        // One move: what is kept or composed reaches back to the first point; the rest begins with the next bucket.
+        // After one move, kept and composed aggregations reach back to the first point; the rest starts at
+        // the next bucket.
         let step = aggregation.granularity.0;
         let from = match moves {
             [(at, old)] => {
@@ -166,7 +168,7 @@ proptest! {
         }
     }
 
-    /// Late points of a policy with raw points are merged after a move, and measures are removed.
+    /// After a move, late points of a policy with raw points are merged, and measures can be removed.
     #[test]
     fn a_moved_metric_takes_late_points(
         first in policies(),
@@ -192,7 +194,8 @@ proptest! {
         prop_assert_eq!(store.fold(&pairs(&late)).late, 0);
         points.extend(late);
         store.pass();
-        // With raw points all is exact, rates, too; the last digits of percentiles depend on where they are computed.
+        // With raw points all is exact, including rates; the last digits of percentiles depend on where they
+        // are computed.
         let is_percentile =
             |aggregation: &Aggregation| matches!(aggregation.method.statistic, Statistic::Percentile(_));
         let compared: Vec<Aggregation> =

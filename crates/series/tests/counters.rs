@@ -1,4 +1,4 @@
-//! `increase` and `rate_reset` beside a slow model, on random counters that begin again and have gaps.
+//! Compares `increase` and `rate_reset` with a slow model, on random counters with restarts and gaps.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -41,7 +41,7 @@ enum Step {
     Silent,
 }
 
-/// For each second but the first of all: by how much the counter grew since it was there last.
+/// For each second but the first: the counter's increase since its last value.
 fn model(counter: &Counter, seconds: &[i64], per_second: bool) -> Vec<(i64, f64)> {
     let mut expected = Vec::new();
     for (row, second) in seconds.iter().enumerate().skip(1) {
@@ -103,13 +103,13 @@ proptest! {
         }
     }
 
-    /// However a counter begins again, its increases add up to what it has counted.
+    /// The increases of a counter with restarts add up to its total.
     #[test]
     fn increases_add_up(grown in prop::collection::vec((0u32..1_000, prop::bool::weighted(0.2)), 1..50)) {
         let (mut value, mut total, mut counter) = (0.0, 0.0, Counter::new());
         counter.insert(0, 0.0);
         for (second, (by, begins_again)) in (1..).zip(grown) {
-            // Where it comes to as much as before, nobody can tell that it began again.
+            // A restart that reaches the value before cannot be detected.
             if begins_again && f64::from(by) < value {
                 value = 0.0;
             }

@@ -1,4 +1,4 @@
-//! Operations across metrics, step by step. What Gnocchi computes of random ones is compared by `tests/oracle/cross.py`.
+//! Operations across metrics, step by step. `tests/oracle/cross.py` compares random ones with Gnocchi.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn query(operations: &Operation, fill: Option<Fill>) -> CrossQuery<'_> {
     CrossQuery { operations, start: None, stop: None, needed_overlap: 100.0, fill, may_be_empty: false }
 }
 
-/// Of series called `m0`, `m1` and so on.
+/// The answer for series named `m0`, `m1` and so on.
 fn answer(
     all: &[CrossSeries],
     make: impl Fn(&[MetricName]) -> Operation,
@@ -180,7 +180,7 @@ fn trees_have_limits() {
     assert_eq!(names.metric_names(), [&name("b"), &name("a"), &name("c")]);
 }
 
-/// A window for each point is work that grows with the square of the points.
+/// Windows as long as the series need work that grows with the square of the points.
 #[test]
 fn work_has_limits() {
     let points: Vec<(i64, f64)> = (0..200_000).map(|time| (time, time as f64)).collect();

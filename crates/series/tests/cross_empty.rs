@@ -1,4 +1,4 @@
-//! Answers where there is nothing to compute on, beside those that are given otherwise, on random trees and series.
+//! Empty answers when there is no input, compared with strict answers, on random trees and series.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use gnudi_series::{
 use proptest::prelude::*;
 
 const MINUTE: Timespan = Timespan(60_000_000_000);
-/// Series have the first of these names; the last is nobody's.
+/// Series have one of the first names; none has the last.
 const NAMES: [&str; 3] = ["a", "b", "nobody's"];
 
 fn name(index: usize) -> MetricName {
@@ -70,7 +70,7 @@ fn is_empty(measures: &CrossMeasures) -> bool {
     measures.columns.iter().all(|column| column.timestamps.is_empty())
 }
 
-/// Whether each metric node of a tree has series, told the slow way.
+/// Whether each metric node of a tree has series, computed naively.
 fn all_have_series(operation: &Operation) -> bool {
     operation.metric_names().iter().all(|name| name.name != NAMES[2])
 }
@@ -95,7 +95,7 @@ proptest! {
         let has_times = if fill.is_some() || needed_overlap == 0.0 { points > 0 } else { common > 0 };
         if has_times && all_have_series(&operations) {
             let same = match (&strict, &lenient) {
-                // Not-a-numbers differ from themselves.
+                // Compare texts: NaN is not equal to itself.
                 (Ok(strict), Ok(lenient)) => format!("{strict:?}") == format!("{lenient:?}"),
                 (strict, lenient) => strict == lenient,
             };

@@ -54,8 +54,8 @@ fn policy(granularity: i64, timespan: Option<i64>, methods: &[&str]) -> ArchiveP
     }
 }
 
-/// A pass that starts at a bucket whose first point's predecessor is too far back takes no rate of that point. What
-/// the bucket then has no value of keeps the value that it had, in Gnocchi as here.
+/// A pass that starts at a bucket does not compute the rate of its first point if the point before is too far
+/// back. Values that the bucket then lacks keep their previous values, as in Gnocchi.
 #[test]
 fn a_bucket_keeps_the_rate_that_it_would_lose() {
     let policy = policy(10, None, &["rate:last", "rate:std"]);
@@ -108,7 +108,7 @@ fn sealing_cuts_what_one_request_brings() {
     assert_eq!(series.values, many.iter().map(|(_, value)| *value).collect::<Vec<_>>());
 }
 
-/// A reader may see a head, and then blocks of a later pass, which hold rows that the head still has.
+/// A reader may read a head and then blocks of a later pass, with rows that the head still contains.
 #[test]
 fn rows_that_are_seen_twice_count_once() {
     let policy = policy(1, None, &["sum"]);
@@ -128,7 +128,8 @@ fn rows_that_are_seen_twice_count_once() {
     assert_eq!(seconds, (100..199).collect::<Vec<_>>());
 }
 
-/// As in Gnocchi, where such a query meets no split: with a resample the bucket of `start` would else begin before `stop`.
+/// As in Gnocchi, where such a query reads no split. With a resample, the bucket of `start` would otherwise
+/// begin before `stop`.
 #[test]
 fn a_query_that_stops_before_it_starts_is_empty() {
     let policy = policy(1, None, &["sum"]);

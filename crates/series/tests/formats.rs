@@ -1,7 +1,8 @@
-//! Blocks and heads that earlier versions wrote are read as what they were; those of a later one are refused by name.
+//! Blocks and heads of earlier versions decode to the same data; those of a later version give an error that
+//! names the version.
 //!
-//! tests/formats/version-1 has what version 1 of blocks wrote of the series below: sealed blocks, a head with an open block, and blocks of
-//! raw points, each behind its length.
+//! tests/formats/version-1 contains the series below encoded by version 1 of blocks: sealed blocks, a head
+//! with an open block, and blocks of raw points, each after its length.
 
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
 use gnudi_series::{
@@ -53,7 +54,7 @@ fn policy() -> ArchivePolicy {
     }
 }
 
-/// The blocks that are sealed of a series, and the head that is left.
+/// The sealed blocks of a series, and the remaining head.
 fn fold(points: &[Measure]) -> (Vec<Vec<u8>>, Head) {
     let layout = Layout::of(&policy());
     let (mut head, mut blocks) = (Head::new(), Vec::new());
@@ -64,7 +65,7 @@ fn fold(points: &[Measure]) -> (Vec<Vec<u8>>, Head) {
     (blocks, head)
 }
 
-/// What is kept of a series: its blocks, its head, its raw points.
+/// The stored parts of a series: its blocks, its head, its raw points.
 fn stored(series: usize) -> Vec<Vec<u8>> {
     let points = points(series);
     let (mut parts, head) = fold(&points);
@@ -75,7 +76,7 @@ fn stored(series: usize) -> Vec<Vec<u8>> {
     parts
 }
 
-/// Parts behind their lengths.
+/// Splits length-prefixed parts.
 fn parts(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut parts = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
@@ -92,7 +93,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// All that the parts of a series say: of each method, and the raw points.
+/// All data of the parts of a series: each method's, and the raw points.
 fn read(parts: &[Vec<u8>]) -> Vec<Columns> {
     let (points, parts) = parts.split_last().unwrap();
     let (head, blocks) = parts.split_last().unwrap();

@@ -1,5 +1,5 @@
-//! Policies whose late points count without raw points: any order and cutting of requests, replays and crashes give what a sorted list of the
-//! points gives.
+//! Policies that accept late points without raw points: any order and batching of requests, replays and
+//! crashes give the result of a sorted list of the points.
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::{
 
 const METHODS: [&str; 5] = ["mean", "sum", "max", "min", "count"];
 
-/// Whole numbers, whose sums are exact in any order; and what is none, which is so in any order.
+/// Whole numbers, whose sums are exact in any order; also NaN and infinity, which stay so in any order.
 fn value() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![
         30 => (-20i32..20).prop_map(f64::from),
@@ -44,7 +44,7 @@ fn policies() -> impl Strategy<Value = ArchivePolicy> {
 #[derive(Default)]
 struct Model(BTreeMap<i64, f64>);
 
-/// Up to this start the timespan has passed the buckets.
+/// Buckets up to this start are older than the timespan.
 fn passed(aggregation: Aggregation, newest: i64) -> i64 {
     let step = aggregation.granularity.0;
     aggregation.timespan.map_or(i64::MIN, |timespan| newest - newest % step - timespan.0)
@@ -55,7 +55,7 @@ impl playing::Model for Model {
         &self.0
     }
 
-    /// No point comes twice: nothing tells that a final bucket has it.
+    /// No point is sent twice: a final bucket cannot detect it.
     fn sent(&self, request: Vec<(i64, f64)>) -> Vec<(i64, f64)> {
         request.into_iter().filter(|(time, _)| !self.0.contains_key(time)).collect()
     }
@@ -103,7 +103,7 @@ proptest! {
         play(&policy, events, &mut Model::default())?;
     }
 
-    /// Sums of any numbers are added up in the order in which the points came, whatever passes cut.
+    /// Sums of any numbers accumulate in order of arrival, however passes batch the requests.
     #[test]
     fn sums_do_not_depend_on_passes(
         policy in policies(),
@@ -145,7 +145,7 @@ fn a_policy_that_is_changed_takes_late_points_from_then_on() {
     policy.recomputes_late = true;
     store.layout = Layout::of(&policy);
     assert_eq!(store.fold(&[(106, 3.0), (95, 4.0)]).late, 0);
-    // Nothing tells that it came before.
+    // The duplicate cannot be detected.
     assert_eq!(store.fold(&[(106, 3.0)]).late, 0);
     store.pass();
     assert_eq!(store.head.late_dropped(), 1);
@@ -155,7 +155,7 @@ fn a_policy_that_is_changed_takes_late_points_from_then_on() {
     assert_eq!(rows(&store, &policy, 1), counts);
 }
 
-/// Methods that need all points drop late ones, whatever the policy says.
+/// Methods that need all points drop late ones, whatever the policy's option.
 #[test]
 fn methods_that_need_all_points_take_no_late_ones() {
     let mut policy = policy(0, &[(10, None)], &["sum", "last"]);

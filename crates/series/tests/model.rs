@@ -1,9 +1,9 @@
-//! Random requests against a slow, obvious model: raw points and stored aggregates in maps, and for every request what
-//! one pass of Gnocchi does with them.
+//! Random requests against a slow, simple model: raw points and stored aggregates in maps, and for every
+//! request the result of one Gnocchi pass.
 //!
-//! `tests/oracle/fold.py` compares with Gnocchi itself; this needs nothing installed, and covers what the crate
-//! does otherwise: final buckets are never computed again, whatever a policy changes to, a timespan counts from
-//! the last bucket for all methods, and buckets that the window cuts stay whole.
+//! `tests/oracle/fold.py` compares with Gnocchi itself. This test needs no installation and covers the
+//! differences from Gnocchi: final buckets are never recomputed, whatever a policy changes to, a timespan
+//! counts from the last bucket for all methods, and buckets that the window cuts stay whole.
 
 mod support;
 
@@ -16,13 +16,13 @@ use support::{
 
 use gnudi_series::head::Layout;
 
-/// What happens to a metric.
+/// An event of a metric.
 #[derive(Clone, Debug)]
 enum Event {
     Request(Vec<(i64, f64)>),
-    /// The last request comes again, as after a crash.
+    /// The last request is repeated, as after a crash.
     Replay,
-    /// The head is stored and read back.
+    /// The head is encoded and decoded.
     Pass,
     /// Back window and timespans, as index into the policies.
     Change(u64, Vec<Option<i64>>),
@@ -84,7 +84,7 @@ proptest! {
         }
     }
 
-    /// However passes cut the requests, heads and sealed blocks are the same bytes.
+    /// Heads and sealed blocks are the same bytes, however passes batch the requests.
     #[test]
     fn passes_change_nothing(policy in policies(), requests in prop::collection::vec((requests(), any::<bool>()), 1..12)) {
         let (mut each, mut some) = (Store::new(&policy), Store::new(&policy));
@@ -101,7 +101,7 @@ proptest! {
         prop_assert_eq!(each.head_bytes(), some.head_bytes());
     }
 
-    /// Whether or not granularities divide each other, a bucket has all points that were accepted.
+    /// A bucket has all accepted points, whether or not granularities divide each other.
     #[test]
     fn buckets_are_whole(
         granularities in prop::collection::btree_set(1i64..40, 1..4),
@@ -131,7 +131,7 @@ proptest! {
         }
     }
 
-    /// A head that was damaged anywhere is refused.
+    /// A head damaged anywhere fails to decode.
     #[test]
     fn damage_is_found(policy in policies(), requests in prop::collection::vec(requests(), 1..6), at: prop::sample::Index, flip in 1u8..) {
         let mut store = Store::new(&policy);

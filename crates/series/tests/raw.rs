@@ -1,4 +1,5 @@
-//! Policies with raw points: any order and cutting of requests, replays and crashes give what a sorted list of the points gives.
+//! Policies with raw points: any order and batching of requests, replays and crashes give the result of a
+//! sorted list of the points.
 
 mod support;
 
@@ -60,7 +61,7 @@ fn policies() -> impl Strategy<Value = ArchivePolicy> {
 struct Model(BTreeMap<i64, f64>);
 
 impl Model {
-    /// Where lateness starts.
+    /// The time before which points are late.
     fn reach(&self, policy: &ArchivePolicy) -> i64 {
         let Some(newest) = self.newest() else { return 0 };
         let block = policy.block_size().0;
@@ -119,7 +120,7 @@ proptest! {
         play(&policy, events, &mut Model::default())?;
     }
 
-    /// What is removed was never there, and a metric whose clock had run ahead takes measures again.
+    /// Removed points leave no trace, and a metric whose clock was ahead accepts measures again.
     #[test]
     fn what_is_removed_never_came(
         policy in policies(),
@@ -145,7 +146,7 @@ proptest! {
             }
             let outcome = store.fold(&request);
             prop_assert_eq!(outcome.late, model.fold(&policy, &request));
-            // All from before the jump on, or some of the past.
+            // All from before the jump on, or a part of the past.
             let span = if jump > 0 { Some((base + 100, 300_000)) } else { removed.map(|(at, length)| (base + at, base + at + length)) };
             if let Some((from, to)) = span {
                 store.remove(from, to);
@@ -157,7 +158,7 @@ proptest! {
         model.check(&store, &policy)?;
     }
 
-    /// Points that are older than the raw timespan leave the store, and it stays possible to merge late ones.
+    /// Points older than the raw timespan are deleted, and late ones can still be merged.
     #[test]
     fn raw_points_expire(span in 50i64..500, points in 1000i64..4000, step in 1i64..20) {
         let mut policy = policy(0, &[(10, None), (60, None)], &["sum", "rate:last"]);
@@ -173,13 +174,13 @@ proptest! {
         let newest = 1000 + (points - 1) * step;
         let raw = store.read_raw(None, None);
         prop_assert!(raw.timestamps.iter().all(|time| time.0 > newest - span));
-        // One part in 32 more than the timespan, blocks of up to 1,024 points that are cut nowhere, and the one before them.
+        // The timespan plus 1/32, whole blocks of up to 1,024 points, and the block before them.
         let kept: i64 = store.spans(Timespan(0)).iter().map(|(first, last)| (last.0 - first.0) / step + 1).sum();
         prop_assert!(kept <= span / step + span / 32 + 60 * 3 + 2 * 400, "{} of {}", kept, points);
     }
 }
 
-/// Without raw points final buckets go as a whole, and the metric goes on behind the last one that is left.
+/// Without raw points final buckets are removed whole, and the metric continues after the last one left.
 #[test]
 fn a_clock_that_had_run_ahead_is_forgotten() {
     let policy = policy(0, &[(10, Some(1000)), (60, None)], &["sum", "rate:last"]);
@@ -197,7 +198,7 @@ fn a_clock_that_had_run_ahead_is_forgotten() {
     assert_eq!(store.fold(&[(905, 1.0)]).late, 1);
     store.remove(895, 2_000_000);
     assert_eq!(rows(&store)[0], (600..890).step_by(10).chain([890]).collect::<Vec<_>>());
-    // The minute of 840 is final; measures are taken from its end on.
+    // The minute of 840 is final; measures are accepted from its end on.
     assert_eq!(store.fold(&[(899, 1.0), (905, 1.0), (961, 2.0)]).late, 1);
     store.pass();
     assert_eq!(rows(&store)[2], [600, 660, 720, 780, 840, 900, 960]);
@@ -218,7 +219,7 @@ fn a_policy_that_gets_raw_points_takes_late_ones_from_then_on() {
     store.layout = gnudi_series::head::Layout::of(&policy);
     assert_eq!(store.fold(&[(105, 7.0), (131, 1.0)]).late, 1);
     store.pass();
-    // The bucket of 110 was whole when raw points began.
+    // The bucket of 110 had all its points when raw points began.
     assert_eq!(store.fold(&[(113, 4.0), (109, 7.0)]).late, 1);
     store.pass();
     let aggregation = aggregations(&policy)[0];

@@ -1,12 +1,12 @@
-//! An entry of a run or of a segment: one value under its key.
+//! An entry of a run or of an object's segment: one value and its key.
 //!
 //! ```text
 //! 0 magic u16 | 2 kind u16 | 4 value's length u32 | 8 key 40 bytes | 48 CRC32C of the value u32
 //! 52 CRC32C of bytes 0..52 u32 | 56 value, zeros up to a multiple of 8
 //! ```
 //!
-//! Header and value have a checksum each: a damaged value is known by its key, and a damaged header does not lead
-//! astray, the next entry is found by looking for a right header.
+//! Header and value have a checksum each: the key of a damaged value is known, and behind a damaged header
+//! the next entry is found by searching for a valid header.
 
 use crate::{
     aggregates::key::{KEY_BYTES, Key},
@@ -17,13 +17,13 @@ pub const HEADER_BYTES: usize = 56;
 
 const MAGIC: u16 = u16::from_le_bytes(*b"gE");
 
-/// What an entry says of its key.
+/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Value,
-    /// Gone: hides what older runs have.
+    /// Deleted: hides entries of older runs.
     Tombstone,
-    /// The value was found damaged when it was copied: it must not be taken from an older run instead.
+    /// The value was found damaged when it was copied. An older run's value must not replace it.
     Damaged,
 }
 
@@ -41,12 +41,12 @@ impl Kind {
     }
 }
 
-/// An entry's header, found right.
+/// A valid entry header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub kind: Kind,
     pub key: Key,
-    /// Of the value.
+    /// Of the value, in bytes.
     pub length: u32,
     value_checksum: u32,
 }
@@ -66,7 +66,7 @@ impl Header {
         })
     }
 
-    /// Of the whole entry.
+    /// Of the whole entry, padding included.
     pub fn entry_bytes(&self) -> usize {
         HEADER_BYTES + (self.length as usize).next_multiple_of(ALIGNMENT)
     }
@@ -90,16 +90,16 @@ pub fn put(out: &mut Vec<u8>, key: &Key, kind: Kind, value: &[u8]) {
     out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
 }
 
-/// What stands in a stretch of a run, one after the other.
+/// A part of a stretch of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// An entry: where it starts, and its header.
     Entry(usize, Header),
-    /// Bytes that are no entry, `start..end`.
+    /// Bytes `start..end` without a valid entry.
     Gap(usize, usize),
 }
 
-/// Walks over the entries in `bytes`, which start with one; gaps are skipped to the next right header.
+/// Iterates over the entries in `bytes`, which start with one; skips gaps to the next valid header.
 pub fn walk(bytes: &[u8]) -> impl Iterator<Item = Piece> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,29 +1,30 @@
-//! Blocks that may have been lost, by their keys: which reads do they concern?
+//! Which reads are affected by lost entries?
 //!
-//! Of an entry that is gone, only its neighbours' keys are known. Blocks of a granularity do not overlap, and a newer one lies
-//! behind the older ones. So what is lost lies between the blocks beside it, or before the first one that was written later.
+//! Of a lost entry only its neighbours' keys are known. Blocks of a granularity do not overlap, and newer
+//! ones follow older ones. So a lost block lies between its neighbouring blocks, or before the first one that
+//! was written later.
 
 use gnudi_model::Timestamp;
 
 use super::{BlockKey, BlockRange, key::Key};
 
-/// What may be lost of the blocks of one metric and granularity.
+/// The blocks of one metric and granularity that may be lost.
 #[derive(Debug)]
 struct Hole {
-    /// The earliest bucket that may be lost, and the latest.
+    /// The earliest and the latest bucket that may be lost.
     from: Timestamp,
     to: Timestamp,
     /// For messages.
     place: String,
 }
 
-/// What may be lost of the blocks that a range selects.
+/// The lost blocks that may affect a range.
 #[derive(Debug, Default)]
 pub struct Holes(Vec<Hole>);
 
 impl Holes {
-    /// Adds entries that were lost, whose keys are larger than `before` (or the same, where `before` may be lost itself) and
-    /// smaller than `behind`, in an order in which a metric's keys lie together as they sort.
+    /// Adds lost entries whose keys are greater than `before` (or equal, if `before` itself may be lost) and
+    /// less than `behind`, in an order that keeps a metric's keys together and sorted.
     pub fn add(&mut self, range: &BlockRange, before: Before, behind: Option<Key>, place: String) {
         let (low, high) = Key::bounds(&BlockRange { from: Timestamp(i64::MIN), ..*range });
         let of_range = |key: Key| key.as_block().filter(|_| (low..=high).contains(&key));
@@ -36,33 +37,33 @@ impl Holes {
         self.0.push(Hole { from, to, place });
     }
 
-    /// A block of the range was written later than all that was lost so far.
+    /// Records that `block` was written after everything lost so far.
     pub fn later(&mut self, block: &BlockKey) {
         for hole in self.0.iter_mut().filter(|hole| hole.from < block.first) {
             hole.to = hole.to.min(before_first(block));
         }
     }
 
-    /// The range in which to look for all that tells where the holes are: blocks in front of a range bound them as well. `None`
-    /// where nothing is lost, or that is the range.
+    /// The range to read in order to locate the holes: blocks before `range` bound them, too. `None` if
+    /// nothing is lost or `range` suffices.
     pub fn wider(&self, range: &BlockRange) -> Option<BlockRange> {
         let from = Timestamp(i64::MIN);
         (!self.0.is_empty() && range.from > from).then_some(BlockRange { from, ..*range })
     }
 
-    /// Where something of the range may have been lost.
+    /// Where blocks of the range may have been lost.
     pub fn places(self, range: &BlockRange) -> impl Iterator<Item = String> {
         let (from, to) = (range.from, range.to);
         self.0.into_iter().filter(move |hole| hole.from <= to && hole.to >= from).map(|hole| hole.place)
     }
 }
 
-/// What is in front of a hole.
+/// What precedes a hole.
 #[derive(Clone, Copy, Debug)]
 pub enum Before {
     Nothing,
     Whole(Key),
-    /// What is lost begins with this key or a larger one.
+    /// The lost entries begin with this key or a greater one.
     Lost(Key),
 }
 

@@ -1,13 +1,14 @@
-//! The order in which everything lies: 40 bytes that sort by metric, then granularity, then time.
+//! Keys and their order: 40 bytes that sort by metric, then granularity, then time.
 //!
 //! ```text
 //! metric id 16 bytes | granularity u64 | last bucket u64 | first bucket u64      big-endian
 //! ```
 //!
-//! Signed numbers have their sign bit flipped, so that they sort as bytes. Granularities are positive, or 0 for raw points; the three smallest
-//! values stand for what is not a block: 0 for "the metric was deleted here", 1 for the head, 2 for "blocks of the metric were
-//! lost here". So a metric's marks, head and blocks are neighbours, and the blocks of one granularity are one range. Time is
-//! ordered by the last bucket: blocks do not overlap, and "ends at or after" is where a scan starts.
+//! Signed numbers have their sign bit flipped, so that they sort as bytes. Granularities are positive, or 0
+//! for raw points. The three smallest values mark other entries: 0 "the metric was deleted", 1 the head, 2
+//! "blocks of the metric were lost". So a metric's marks, head and blocks are neighbours, and the blocks of
+//! one granularity are one range. Blocks are ordered by their last bucket: they do not overlap, and a scan
+//! starts at "ends at or after".
 
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use uuid::Uuid;
@@ -26,7 +27,7 @@ const LOSS: u64 = 2;
 impl Key {
     pub const SMALLEST: Key = Key([0; KEY_BYTES]);
 
-    /// Of the mark that hides all that was written for a metric before.
+    /// Of the mark that hides everything written for the metric before.
     pub fn deletion(metric: MetricId) -> Self {
         Self::new(metric, DELETION, 0, 0)
     }
@@ -35,7 +36,7 @@ impl Key {
         Self::new(metric, HEAD, 0, 0)
     }
 
-    /// Of the mark that blocks of the metric were lost whose keys are not known.
+    /// Of the mark that blocks of the metric with unknown keys were lost.
     pub fn loss(metric: MetricId) -> Self {
         Self::new(metric, LOSS, 0, 0)
     }
@@ -45,8 +46,8 @@ impl Key {
         Self::new(key.metric, flip(key.granularity.0), flip(key.last.0), flip(key.first.0))
     }
 
-    /// The smallest and the largest key that a block of the range can have; where it starts in time is for the caller
-    /// to check.
+    /// The smallest and largest key that a block of the range can have; the caller must check where blocks
+    /// begin.
     pub fn bounds(range: &BlockRange) -> (Self, Self) {
         let granularity = flip(range.granularity.0.max(0));
         (
@@ -93,12 +94,12 @@ impl Key {
         self.number(16) == LOSS
     }
 
-    /// Whether it marks something about a metric: a deletion or a loss.
+    /// Whether it is a mark: a deletion or a loss.
     pub fn is_mark(&self) -> bool {
         matches!(self.number(16), DELETION | LOSS)
     }
 
-    /// The block's name; `None` for a head or a mark.
+    /// The block's key; `None` for a head or a mark.
     pub fn as_block(&self) -> Option<BlockKey> {
         (self.number(16) > LOSS).then(|| BlockKey {
             metric: self.metric(),

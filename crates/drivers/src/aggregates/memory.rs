@@ -1,6 +1,6 @@
-//! Aggregates in memory: for tests, and the model that the durable store is compared with.
+//! Aggregates in memory: for tests, and the reference model for the durable stores.
 //!
-//! Deliberately simple and slow. Nothing survives the process.
+//! Simple and slow on purpose. Nothing survives the process.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! Where aggregates lie: per metric one head, rewritten at each pass, and blocks, written once.
+//! The aggregate store: one head per metric, rewritten by each pass, and blocks, written once.
 //!
-//! The store moves bytes and never decodes them. Calls are batched, with one answer per item, in order.
+//! The store moves bytes and never decodes them. Calls are batched, with one result per item, in order.
 //!
-//! A sack's metrics are written by its owner alone. Who that is changes, and a former owner may not know it yet; so each write
-//! names its [`Fence`], and the store refuses those of a lease that was followed by another.
+//! Only its owner writes a sack's metrics. Ownership changes, and a former owner may not know it yet: so each
+//! write carries its [`Fence`], and the store refuses writes under a superseded lease.
 
 mod entry;
 mod holes;
@@ -25,7 +25,7 @@ pub use crate::fence::Fence;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockKey {
     pub metric: MetricId,
-    /// 0 for raw points, whose times then stand where others have starts of buckets.
+    /// 0 for raw points: then `first` and `last` are times of points instead of starts of buckets.
     pub granularity: Timespan,
     /// The first bucket's start.
     pub first: Timestamp,
@@ -42,22 +42,22 @@ pub struct BlockRange {
     pub to: Timestamp,
 }
 
-/// What a range has.
+/// The blocks in a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// The blocks that are whole, oldest first.
+    /// The undamaged blocks, oldest first.
     pub whole: Vec<(BlockKey, Bytes)>,
-    /// Where others are damaged, or may have been lost. It was reported and set aside.
+    /// Where other blocks are damaged or may have been lost. Already reported and quarantined.
     pub damaged: Vec<String>,
 }
 
-/// What one pass changed of one metric. Applied so that a reader never sees the head without its blocks.
+/// One pass's changes to one metric. Applied atomically: no reader sees the head without its blocks.
 #[derive(Clone, Debug)]
 pub struct MetricWrite {
     pub metric: MetricId,
-    /// New blocks; one that exists under the same key is replaced.
+    /// New blocks; each replaces an existing one of the same key.
     pub blocks: Vec<(BlockKey, Bytes)>,
-    /// Blocks to delete: expired by the policy's timespan, or others take their place.
+    /// Blocks to delete: expired by the policy's timespan, or superseded.
     pub expired: Vec<BlockKey>,
     pub head: Bytes,
 }
@@ -65,10 +65,10 @@ pub struct MetricWrite {
 /// Why an item could not be read or written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The stored bytes are damaged. They have been reported and set aside; their neighbours are readable.
+    /// The stored bytes are damaged; already reported and quarantined. Their neighbours are readable.
     #[error("damaged: {0}")]
     Damaged(String),
-    /// Another owner of the sack has raised the fence: nothing was written, and whoever writes must stop.
+    /// A later owner of the sack raised the fence: nothing was written, and the caller must stop writing.
     #[error("the lease on sack {sack} with token {token} was followed by {held}", sack = fence.sack, token = fence.token)]
     Fenced { fence: Fence, held: u64 },
     /// [`Fence::CLOSING`] was raised: nothing was written, and nothing ever will be.
@@ -76,10 +76,10 @@ pub enum StoreError {
         "the aggregates were moved from here to another engine, or are being moved: [storage] must name that one"
     )]
     Closed,
-    /// A shared store does not answer, for now. Whether it has the write that met the failure is not known.
+    /// A shared store does not respond, for now. A failed write may or may not have been applied.
     #[error("the aggregate store does not answer: {0}")]
     Unavailable(String),
-    /// No space, for now.
+    /// No disk space, for now.
     #[error("no space left: {0}")]
     NoSpace(String),
     #[error("{0}")]
@@ -87,12 +87,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Of a fence against which a higher token is held.
+    /// For a fence below the token `held`.
     pub(crate) fn refused(fence: Fence, held: u64) -> Self {
         if held == Fence::CLOSING.token { StoreError::Closed } else { StoreError::Fenced { fence, held } }
     }
 
-    /// Whether whoever writes has lost the right to.
+    /// Whether the writer has lost its right to write.
     pub fn is_refusal(&self) -> bool {
         matches!(self, StoreError::Fenced { .. } | StoreError::Closed)
     }
@@ -100,33 +100,34 @@ impl StoreError {
 
 #[async_trait]
 pub trait AggregateStore: Send + Sync + 'static {
-    /// What is wrong with it, beyond single calls that fail.
+    /// A fault of the store itself, beyond single failed calls.
     fn fault(&self) -> Option<Fault> {
         None
     }
 
-    /// Heads, `None` where a metric has none yet. A head that is damaged, or may have been lost, is [`StoreError::Damaged`] at each
-    /// read until another is written: no older one stands in for it.
+    /// Heads; `None` if a metric has none yet. A head that is damaged or may be lost is
+    /// [`StoreError::Damaged`] at each read until it is rewritten; an older one is never returned instead.
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>>;
 
     /// The blocks of each range.
     async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>>;
 
-    /// The keys of the blocks of each range, oldest first; those of damaged ones too, where they are known.
+    /// The keys of the blocks of each range, oldest first, including those of damaged ones if known.
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>>;
 
-    /// From now on refuses writes to metrics of the fence's sack, in this or any other process, whose token is lower; whatever
-    /// was accepted before is visible to reads that follow. Refused itself where a higher fence was raised on a sack that
+    /// From now on refuses writes with a lower token to metrics of the fence's sack, in every process. All
+    /// writes accepted before are visible to later reads. Fails if a higher fence was raised on a sack that
     /// shares metrics with it.
     async fn raise(&self, fence: Fence) -> Result<(), StoreError>;
 
-    /// Applies each write as a whole; visible to readers once it returns, durable once [`AggregateStore::sync`] returns. All
-    /// metrics lie in the fence's sack.
+    /// Applies each write atomically; visible to readers once it returns, durable once
+    /// [`AggregateStore::sync`] returns. All metrics must belong to the fence's sack.
     async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>>;
 
-    /// Removes heads and blocks; a metric without any is no error. All metrics lie in the fence's sack.
+    /// Removes heads and blocks; metrics without any are no error. All must belong to the fence's sack.
+    /// sack.
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>>;
 
-    /// All earlier writes survive a power cut once this returns.
+    /// All earlier writes survive a power loss once this returns.
     async fn sync(&self) -> Result<(), StoreError>;
 }

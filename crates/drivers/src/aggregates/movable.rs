@@ -1,5 +1,5 @@
-//! What a move of the aggregates to another store needs beyond [`AggregateStore`]: a state that outlives processes, and a listing of
-//! the metrics that a store has.
+//! What moving aggregates to another store needs beyond [`AggregateStore`]: a persistent state, and a listing
+//! of the metrics in a store.
 
 use async_trait::async_trait;
 use gnudi_model::MetricId;
@@ -7,20 +7,20 @@ use gnudi_model::MetricId;
 use super::{AggregateStore, StoreError};
 use crate::OpenError;
 
-/// What a shared store is to its cluster. Kept in the store.
+/// State of a shared store, kept in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreState {
     /// Processes read and write it.
     #[default]
     InUse,
-    /// A move fills it; it is not complete.
+    /// The target of an unfinished move.
     Filling,
-    /// It was moved away from: nobody writes it any more.
+    /// The source of a move: no longer written.
     Closed,
 }
 
 impl StoreState {
-    /// As it is stored. Stores that were made before there were moves have none.
+    /// The stored name. Stores that are older than this feature have none.
     pub(crate) fn name(self) -> &'static str {
         match self {
             StoreState::InUse => "in_use",
@@ -36,19 +36,19 @@ impl StoreState {
     }
 }
 
-/// For what a store is opened.
+/// The purpose of opening a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// By a process of the cluster. The store is made where there is none; one that is not in use is refused.
+    /// Normal use by a process of the cluster. Creates a missing store; refuses one that is not in use.
     Use,
-    /// To be moved away from: there must be one.
+    /// As a move's source; it must exist.
     MoveFrom,
-    /// To be moved to: made where there is none.
+    /// As a move's target; created if missing.
     MoveTo,
 }
 
 impl Access {
-    /// The state of a store that is made for it; `None` where none is to be made.
+    /// The state of a store created for this purpose; `None` if it must exist.
     pub(crate) fn new_state(self) -> Option<StoreState> {
         match self {
             Access::Use => Some(StoreState::InUse),
@@ -67,18 +67,18 @@ impl Access {
     }
 }
 
-/// A shared store that can be moved from and to.
+/// A shared store that can be a move's source or target.
 #[async_trait]
 pub trait Movable: AggregateStore {
     /// For messages.
     fn place(&self) -> String;
 
-    /// As the store has it now.
+    /// Reads the current state from the store.
     async fn state(&self) -> Result<StoreState, StoreError>;
 
-    /// Durable once it returns. Processes that have the store open do not learn of it: the fence stops them.
+    /// Durable once it returns. Processes that have the store open do not notice: the fence stops them.
     async fn set_state(&self, state: StoreState) -> Result<(), StoreError>;
 
-    /// The metrics that have a head, in no order.
+    /// The metrics that have a head, unordered.
     async fn list_metrics(&self) -> Result<Vec<MetricId>, StoreError>;
 }

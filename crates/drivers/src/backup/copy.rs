@@ -1,4 +1,4 @@
-//! Copying one file that may be in use.
+//! Copies a file that may be in use.
 
 use std::{
     fs::{self, File},
@@ -12,17 +12,17 @@ use crc_fast::{CrcAlgorithm, Digest};
 use crate::disk::with_suffix;
 
 const CHUNK_BYTES: usize = 1 << 20;
-/// What a file is called while it is copied as a whole.
+/// Name suffix of an unfinished copy.
 const COPYING_SUFFIX: &str = ".copying";
 
-/// Told how many more bytes have been copied or read.
+/// Receives the number of bytes copied or read since the last call.
 pub type OnBytes<'a> = &'a mut dyn FnMut(u64);
 
-/// Copies a file to which somebody appends, and answers its length; `None`, and no copy, where it is gone or has been given
-/// another name meanwhile. The copy has the time of change that the file had before.
+/// Copies a file that another process appends to, and returns its length; `None`, without a copy, if it is
+/// gone or was renamed meanwhile. The copy gets the modification time that the file had before.
 ///
-/// The end is read first. What is written is written front to back, so all that stands in front of a byte that was read is
-/// there when it is read: the copy has no hole, only an end.
+/// Reads backwards from the end. The file is written front to back, so everything before a byte that was read
+/// exists when it is read: the copy has no hole, only an end.
 pub fn copy_growing(from: &Path, to: &Path, on_bytes: OnBytes<'_>) -> io::Result<Option<u64>> {
     let Some(source) = open_if_there(from)? else { return Ok(None) };
     let metadata = source.metadata()?;
@@ -36,7 +36,7 @@ pub fn copy_growing(from: &Path, to: &Path, on_bytes: OnBytes<'_>) -> io::Result
         let chunk = &mut buffer[..(end - start) as usize];
         chunk.fill(0);
         read_up_to(&source, chunk, start)?;
-        // Space that is only reserved stays a hole.
+        // Space that is only allocated stays a hole.
         if chunk.iter().any(|byte| *byte != 0) {
             copy.write_all_at(chunk, start)?;
         }
@@ -53,7 +53,7 @@ pub fn copy_growing(from: &Path, to: &Path, on_bytes: OnBytes<'_>) -> io::Result
     }
 }
 
-/// Copies a small file that others replace as a whole; `None` where it is gone.
+/// Copies a small file that is replaced atomically; `None` if it is gone.
 pub fn copy_small(from: &Path, to: &Path) -> io::Result<Option<u64>> {
     let bytes = match fs::read(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -64,7 +64,7 @@ pub fn copy_small(from: &Path, to: &Path) -> io::Result<Option<u64>> {
     Ok(Some(bytes.len() as u64))
 }
 
-/// Shares `from` under the name `to`; false where that is not possible: another file system, or one without links.
+/// Hard-links `from` as `to`; false if that is impossible: another file system, or one without links.
 pub fn link(from: &Path, to: &Path) -> io::Result<bool> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(true),
@@ -73,8 +73,8 @@ pub fn link(from: &Path, to: &Path) -> io::Result<bool> {
     }
 }
 
-/// Copies a file that does not change, with its time of change, by which a later backup knows it again. The copy has its name
-/// once it is durable. Answers the checksum of what was copied.
+/// Copies an immutable file with its modification time, by which a later backup recognises it. The copy is
+/// renamed to `to` once durable. Returns the checksum of the copied bytes.
 pub fn copy_whole(from: &Path, to: &Path, on_bytes: OnBytes<'_>) -> io::Result<u32> {
     let mut source = File::open(from)?;
     let temporary = with_suffix(to, COPYING_SUFFIX);
@@ -98,7 +98,7 @@ pub fn checksum(path: &Path, on_bytes: OnBytes<'_>) -> io::Result<u32> {
     })
 }
 
-/// Shows a file chunk by chunk, and answers its CRC32C.
+/// Passes a file chunk by chunk to `visit`, and returns its CRC32C.
 fn read_through(file: &mut File, visit: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<u32> {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     let mut buffer = vec![0; CHUNK_BYTES];
@@ -115,18 +115,18 @@ fn read_through(file: &mut File, visit: &mut dyn FnMut(&[u8]) -> io::Result<()>)
     }
 }
 
-/// Whether two files have the same length and time of change.
+/// Whether two files have the same length and modification time.
 pub fn looks_alike(one: &fs::Metadata, other: &fs::Metadata) -> bool {
     let time = |file: &fs::Metadata| (file.len(), file.mtime(), file.mtime_nsec());
     time(one) == time(other)
 }
 
-/// Whether both are names of one file.
+/// Whether both belong to the same file.
 pub fn is_same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// What a name names; `None` where there is none.
+/// A file's metadata; `None` if it does not exist.
 pub fn metadata_if_there(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -141,13 +141,13 @@ fn open_if_there(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Whether the name still belongs to the open file.
+/// Whether the path still names the open file.
 fn names_file(path: &Path, file: &File) -> io::Result<bool> {
     let open = file.metadata()?;
     Ok(metadata_if_there(path)?.is_some_and(|named| is_same_file(&named, &open)))
 }
 
-/// Fills as much of `buffer` as the file has from `offset` on.
+/// Fills `buffer` from `offset`, as far as the file goes.
 fn read_up_to(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !buffer.is_empty() {
         match file.read_at(buffer, offset) {

@@ -1,6 +1,7 @@
-//! What earlier backups in the same place have: files that need not be copied again.
+//! Earlier backups in the same place, whose files need not be copied again.
 //!
-//! A file counts as the same if the store does not change it any more, then or now, and it has the same length and time of change.
+//! A file is the same if the store no longer changes it, neither then nor now, and it has the same length and
+//! modification time.
 
 use std::{
     fs,
@@ -17,17 +18,17 @@ use crate::OpenError;
 /// The backups in a place.
 #[derive(Default)]
 pub(super) struct Earlier {
-    /// That are whole, newest first.
+    /// Complete ones, newest first.
     whole: Vec<(PathBuf, Manifest)>,
-    /// What interrupted ones left.
+    /// Directories of interrupted ones.
     interrupted: Vec<PathBuf>,
-    /// What is wrong with those that are not whole.
+    /// Why others are not used.
     pub damaged: Vec<OpenError>,
 }
 
-/// A file that is shared with an earlier backup.
+/// A file linked to an earlier backup.
 pub(super) struct Linked {
-    /// What the manifest says of it, if there is one.
+    /// Its manifest entry, if that backup is complete.
     pub entry: Option<Entry>,
 }
 
@@ -53,15 +54,15 @@ impl Earlier {
         Ok(found)
     }
 
-    /// What the manifest of an earlier backup says of `file`, if it is the same file of the file system as `now`.
+    /// The earlier manifests' entry for `file`, if it is the same inode as `now`.
     pub fn entry_of(&self, file: &Path, now: &fs::Metadata) -> Option<Entry> {
         self.finals(file).find_map(|(path, entry)| {
             fs::metadata(path).is_ok_and(|then| is_same_file(&then, now)).then_some(entry)
         })
     }
 
-    /// Shares `file` of an earlier backup, which looks as `now`, under the name `to`, also of one that was interrupted; `None`
-    /// where there is none.
+    /// Links `file` of an earlier backup, complete or interrupted, as `to`, if it matches `now`; `None` if
+    /// there is none.
     pub fn link(&self, file: &Path, now: &fs::Metadata, to: &Path) -> Option<Linked> {
         let whole = self.link_whole(file, now, to).map(|entry| Linked { entry: Some(entry) });
         whole.or_else(|| {
@@ -70,12 +71,12 @@ impl Earlier {
         })
     }
 
-    /// As [`Earlier::link`], of backups that are whole.
+    /// Like [`Earlier::link`], from complete backups only.
     pub fn link_whole(&self, file: &Path, now: &fs::Metadata, to: &Path) -> Option<Entry> {
         self.finals(file).find_map(|(path, entry)| link_alike(&path, now, to).then_some(entry))
     }
 
-    /// Where backups have `file` in its final state, newest first.
+    /// The paths and entries of `file` in its final state, newest backup first.
     fn finals(&self, file: &Path) -> impl Iterator<Item = (PathBuf, Entry)> {
         self.whole.iter().filter_map(move |(dir, manifest)| {
             let entry = manifest.files.get(file).filter(|entry| entry.is_final)?;
@@ -83,7 +84,7 @@ impl Earlier {
         })
     }
 
-    /// Removes what interrupted backups left.
+    /// Removes the interrupted backups.
     pub fn remove_interrupted(&self) -> Result<(), OpenError> {
         self.interrupted.iter().try_for_each(|path| fs::remove_dir_all(path).map_err(OpenError::io(path)))
     }

@@ -1,4 +1,4 @@
-//! `backup.json`: that a backup is whole, and of what files it consists.
+//! `backup.json`: marks a backup as complete, and lists its files.
 
 use std::{
     collections::BTreeMap,
@@ -14,24 +14,24 @@ use crate::OpenError;
 
 /// The name of the manifest in a backup.
 pub const MANIFEST: &str = "backup.json";
-/// What this program writes, and the newest that it reads. The first one had no checksums.
+/// The format that is written, and the newest that can be read. Version 1 had no checksums.
 const FORMAT_VERSION: u32 = 2;
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     format_version: u32,
-    /// By the path within the backup.
+    /// By path within the backup.
     pub files: BTreeMap<PathBuf, Entry>,
 }
 
-/// What is known of a file.
+/// A file of the backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "EntryForm")]
 pub(super) struct Entry {
     pub bytes: u64,
-    /// CRC32C of all of it; `None` in a backup of the first format.
+    /// CRC32C of the whole file; `None` in format 1.
     pub checksum: Option<u32>,
-    /// Whether the store does not change the file any more.
+    /// Whether the store no longer changes the file.
     pub is_final: bool,
 }
 
@@ -59,7 +59,7 @@ impl Manifest {
         Self { format_version: FORMAT_VERSION, files }
     }
 
-    /// Writes it into `dir`, durably, together with the names of all files.
+    /// Writes it into `dir` durably, and syncs the names of all files.
     pub fn write(&self, dir: &Path) -> io::Result<()> {
         let path = dir.join(MANIFEST);
         fs::write(&path, serde_json::to_vec_pretty(self).map_err(io::Error::other)?)?;
@@ -70,7 +70,7 @@ impl Manifest {
         sync_dir(dir)
     }
 
-    /// Of the backup in `dir`, all of whose files have the length that it says.
+    /// Reads the manifest in `dir`, and checks all files' lengths.
     pub fn read(dir: &Path) -> Result<Self, OpenError> {
         let path = dir.join(MANIFEST);
         let text = fs::read(&path).map_err(OpenError::io(&path))?;
@@ -100,7 +100,7 @@ impl Manifest {
 }
 
 impl Entry {
-    /// Refuses the file `path`, which was read with this checksum, if it is another than it was.
+    /// Fails if `found`, the checksum of the file `path`, is not the recorded one.
     pub fn check(&self, path: &Path, found: u32) -> Result<(), OpenError> {
         match self.checksum.filter(|wanted| *wanted != found) {
             None => Ok(()),

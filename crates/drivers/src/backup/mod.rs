@@ -1,21 +1,22 @@
-//! Backups of an embedded store, also of one that a server has open, and putting one back.
+//! Backs up an embedded store, also while a server has it open, and restores backups.
 //!
-//! A place of backups is a directory; each backup in it is a directory of its own, with the layout of a data directory and
-//! [`MANIFEST`], which is written last and has the checksum of each file. A backup without one is not whole: the next backup takes
-//! from it what it can use, and removes it.
+//! A backup place is a directory; each backup in it is a directory with the layout of a data directory and
+//! [`MANIFEST`], which is written last and has each file's checksum. A backup without a manifest is
+//! incomplete: the next backup reuses its files and removes it.
 //!
-//! Nothing is asked of the server: files are copied in an order in which every state that the copy can catch is one that a
-//! crash could have left.
+//! The server is not involved: files are copied in such an order that every state which the copy can catch
+//! could also result from a crash.
 //!
-//! 1. The log of measures, before the aggregates: what is trimmed from it meanwhile is in aggregates that are copied later.
-//! 2. The log of aggregates, before the runs: what is released from it meanwhile is in a run that is copied later.
-//! 3. The runs. They never change, so they are linked where the file system allows it; of an earlier backup otherwise, if it
-//!    has them. Of the logs' segments that do not change any more, the copies of an earlier backup are linked (`earlier`).
-//! 4. The index, by its database (the caller's): every metric whose measures were copied is in it, unless it was deleted.
+//! 1. The log of measures before the aggregates: records trimmed from it meanwhile are in aggregates that are
+//! copied later. 2. The log of aggregates before the runs: segments released meanwhile are in a run that is
+//! copied later. 3. The runs. They are immutable, so they are hard-linked if the file system allows it, from
+//! an earlier backup otherwise if it has them. Immutable segments of the logs are linked from an earlier
+//! backup (`earlier`). 4. The index, by its database (the caller's): it has every metric whose measures were
+//! copied, unless it was deleted.
 //!
-//! Invariant: all that was acknowledged before the backup began is in it, once. What was acknowledged while it was made may
-//! be in it. Aggregates may be newer than the log of measures; so the copied log ends with an empty segment whose number
-//! exceeds all positions that the aggregates carry.
+//! Invariant: a backup has everything acknowledged before it began, once. It may have what was acknowledged
+//! while it was made. Aggregates may be newer than the log of measures; so the copied log ends with an empty
+//! segment whose number exceeds all positions that the aggregates have.
 
 mod copy;
 mod earlier;
@@ -46,43 +47,43 @@ use crate::{
     segments,
 };
 
-/// What a backup is called while it is made.
+/// Name suffix of an unfinished backup.
 const PARTIAL_SUFFIX: &str = ".partial";
 const LOCK_FILE: &str = "lock";
-/// How often the runs are listed again because merges went on; each time all but the new ones are there already.
+/// How often the runs are listed again because of merges; each time only new ones are copied.
 const LISTINGS_MAX: usize = 100;
 
-/// What was done so far.
+/// Counters so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub files: u64,
-    /// Of files that were written anew.
+    /// Bytes of copied files.
     pub copied_bytes: u64,
-    /// Of files that are shared with the store or with an earlier backup.
+    /// Bytes of files linked to the store or to an earlier backup.
     pub kept_bytes: u64,
-    /// Read for their checksums.
+    /// Bytes read for checksums.
     pub checked_bytes: u64,
 }
 
-/// Told again and again how far it is: after each file, and each mebibyte of it.
+/// Called after each file, and each mebibyte of it.
 pub type OnProgress<'a> = &'a mut dyn FnMut(&Figures);
 
-/// A backup that is being made. Dropped before [`Backup::finish`], it leaves a directory that the next one removes.
+/// A backup being made. If dropped before [`Backup::finish`], its directory is removed by the next one.
 pub struct Backup {
     place: PathBuf,
     name: String,
     earlier: Earlier,
-    /// What is known of files that are there.
+    /// The manifest's entries so far.
     known: BTreeMap<PathBuf, Entry>,
-    /// Files that the store does not change any more.
+    /// Files that the store no longer changes.
     finals: BTreeSet<PathBuf>,
     figures: Figures,
     _lock: File,
 }
 
 impl Backup {
-    /// Begins the backup `name` in the directory `place`, which is made where it is missing. One backup at a time may be made
-    /// in a place ([`OpenError::InUse`]).
+    /// Begins the backup `name` in the directory `place`, which is created if missing. Only one backup at a
+    /// time is possible in a place ([`OpenError::InUse`]).
     pub fn begin(place: &Path, name: &str) -> Result<Self, OpenError> {
         make_dir(place).map_err(OpenError::io(place))?;
         let lock_path = place.join(LOCK_FILE);
@@ -110,17 +111,17 @@ impl Backup {
         Ok(backup)
     }
 
-    /// What is wrong with earlier backups in the same place, from which nothing is taken.
+    /// Why earlier backups in the same place are not used.
     pub fn damaged(&self) -> &[OpenError] {
         &self.earlier.damaged
     }
 
-    /// Where the backup will be.
+    /// The path of the finished backup.
     pub fn path(&self) -> PathBuf {
         self.place.join(&self.name)
     }
 
-    /// Where the caller puts the copy of the index: after [`Backup::copy_store`].
+    /// Where the caller must put the copy of the index, after [`Backup::copy_store`].
     pub fn index(&self) -> PathBuf {
         self.partial().join(data_dir::INDEX)
     }
@@ -129,7 +130,7 @@ impl Backup {
         self.place.join(format!("{}{PARTIAL_SUFFIX}", self.name))
     }
 
-    /// Copies all but the index of the store in `data_dir`.
+    /// Copies everything but the index of the store in `data_dir`.
     pub fn copy_store(&mut self, data_dir: &Path, progress: OnProgress<'_>) -> Result<(), OpenError> {
         self.copy_plain_files(data_dir, Path::new(""), progress)?;
         let incoming = Path::new(data_dir::INCOMING);
@@ -138,12 +139,12 @@ impl Backup {
         let aggregates = Path::new(data_dir::AGGREGATES);
         self.copy_log(data_dir, &log_dir(aggregates), progress)?;
         self.copy_runs(data_dir, &runs_dir(aggregates), progress)?;
-        // After the runs: what they say of the store is not older than the store.
+        // After the runs, so that they do not describe an older state of the store.
         self.copy_plain_files(data_dir, aggregates, progress)?;
         segments::continue_behind(&data_dir.join(incoming), &self.partial().join(incoming))
     }
 
-    /// The small files in the folder `dir` that are replaced as a whole: versions, identities, checkpoints.
+    /// The small files in the folder `dir` that are replaced atomically: versions, identities, checkpoints.
     fn copy_plain_files(
         &mut self,
         data_dir: &Path,
@@ -169,9 +170,9 @@ impl Backup {
         Ok(())
     }
 
-    /// The segments of the log in the folder `dir`, oldest first, so that only the last one can end in the middle. The others
-    /// do not change: of those that an earlier backup has, its copies are kept. (The store's own files are written again
-    /// one day, so they are not shared.)
+    /// The segments of the log in the folder `dir`, oldest first, so that only the last one can be
+    /// incomplete. The others are immutable and are linked from an earlier backup if it has them. (The
+    /// store's own files are recycled one day, so they cannot be linked.)
     fn copy_log(&mut self, data_dir: &Path, dir: &Path, progress: OnProgress<'_>) -> Result<(), OpenError> {
         let (from, to) = self.folders(data_dir, dir)?;
         let numbers = segments::numbers(&from).map_err(OpenError::io(&from))?;
@@ -200,8 +201,8 @@ impl Backup {
         Ok(())
     }
 
-    /// The runs in the folder `dir` that together have everything: a listing counts once it is the same before and after its files
-    /// are there, since a merged run appears before those that it replaces go.
+    /// A complete set of the runs in the folder `dir`: a listing is valid if it is the same before and after
+    /// its files are copied, since a merged run appears before its inputs disappear.
     fn copy_runs(&mut self, data_dir: &Path, dir: &Path, progress: OnProgress<'_>) -> Result<(), OpenError> {
         let (from, to) = self.folders(data_dir, dir)?;
         let mut there = BTreeSet::new();
@@ -228,7 +229,7 @@ impl Backup {
         Err(OpenError::Invalid { path: from, reason })
     }
 
-    /// Shares the run with the store, or with an earlier backup, or copies it. False where it is gone.
+    /// Links the run to the store or to an earlier backup, or copies it. False if it is gone.
     fn copy_run(
         &mut self,
         from: &Path,
@@ -268,7 +269,7 @@ impl Backup {
         }
     }
 
-    /// A file is shared, of which an earlier manifest may say something.
+    /// Records a linked file, with its entry of an earlier manifest if there is one.
     fn kept(&mut self, file: &Path, now: &fs::Metadata, entry: Option<Entry>, progress: OnProgress<'_>) {
         self.finals.insert(file.to_owned());
         if let Some(entry) = entry.filter(|entry| entry.checksum.is_some()) {
@@ -279,15 +280,15 @@ impl Backup {
         progress(&self.figures);
     }
 
-    /// The folder `dir` of the store, and that of the backup, which is made.
+    /// The folder `dir` of the store, and that of the backup, which is created.
     fn folders(&self, data_dir: &Path, dir: &Path) -> Result<(PathBuf, PathBuf), OpenError> {
         let (from, to) = (data_dir.join(dir), self.partial().join(dir));
         make_dir(&to).map_err(OpenError::io(&to))?;
         Ok((from, to))
     }
 
-    /// Makes the backup durable and gives it its name, once the index is in its place. Reads all files for their checksums, but for
-    /// those whose checksums an earlier backup has.
+    /// Makes the backup durable and renames it, once the index is in place. Reads all files for their
+    /// checksums, except those whose checksums an earlier backup has.
     pub fn finish(mut self, progress: OnProgress<'_>) -> Result<Figures, OpenError> {
         let (partial, path) = (self.partial(), self.path());
         let index = self.index();
@@ -321,7 +322,7 @@ impl Backup {
     }
 }
 
-/// The files below a directory, by their paths within it.
+/// The paths of all files below a directory, relative to it.
 fn collect(root: &Path, below: &Path, files: &mut BTreeSet<PathBuf>) -> io::Result<()> {
     let dir = root.join(below);
     files.extend(file_names(&dir)?.into_iter().map(|name| below.join(name)));
@@ -334,7 +335,7 @@ fn collect(root: &Path, below: &Path, files: &mut BTreeSet<PathBuf>) -> io::Resu
     Ok(())
 }
 
-/// A directory for its owner only, and its parents, durably.
+/// Creates a directory for its owner only, and its parents, durably.
 fn make_dir(path: &Path) -> io::Result<()> {
     LocalDisk.create_dir(path)
 }
@@ -343,7 +344,7 @@ fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// The names of the files in a directory; none where there is no directory.
+/// Names of the files in a directory; none if it does not exist.
 fn file_names(dir: &Path) -> io::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     let entries = match fs::read_dir(dir) {
@@ -352,7 +353,7 @@ fn file_names(dir: &Path) -> io::Result<BTreeSet<String>> {
     };
     for entry in entries {
         let entry = entry?;
-        // One that is gone by now is none.
+        // Ignore a file that is gone by now.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) {
             names.extend(entry.file_name().into_string());
         }

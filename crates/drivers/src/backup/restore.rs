@@ -1,4 +1,4 @@
-//! Putting a backup back: into a data directory that is not there yet, whole or not at all.
+//! Restores a backup into a new data directory, completely or not at all.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use crate::{
     disk::{parent_of, with_suffix},
 };
 
-/// What a data directory is called while it is restored.
+/// Name suffix of a directory being restored.
 const RESTORING_SUFFIX: &str = ".restoring";
 
-/// The backup that `path` names: itself, or the newest one in a place of backups.
+/// `path` itself if it is a backup, otherwise the newest backup in it.
 pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
     if path.join(MANIFEST).is_file() {
         return Ok(path.to_owned());
@@ -33,8 +33,8 @@ pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
     })
 }
 
-/// Copies `backup` to `data_dir`, which must be missing or empty. Nothing is changed there before all files have been found
-/// to be what the manifest says. What an interrupted call left behind is removed.
+/// Copies `backup` to `data_dir`, which must be missing or empty. Changes nothing there before all files
+/// match the manifest. Removes leftovers of an interrupted call.
 pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Result<Figures, OpenError> {
     let manifest = Manifest::read(backup)?;
     check_empty(data_dir)?;
@@ -43,7 +43,7 @@ pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Resu
     let figures = match copy_files(&manifest, backup, &restoring, progress) {
         Ok(figures) => figures,
         Err(error) => {
-            // What is left is removed by the next call.
+            // The next call removes what is left.
             remove_if_there(&restoring).ok();
             return Err(error);
         }
@@ -73,7 +73,7 @@ fn remove_if_there(dir: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Copies all files durably, and checks what was read.
+/// Copies all files durably, and verifies their checksums.
 fn copy_files(
     manifest: &Manifest,
     backup: &Path,

@@ -1,5 +1,5 @@
-//! Connections to shared engines, for the drivers that lie on them: one folder for each engine.
+//! Clients of shared engines, for the drivers: one folder per engine.
 //!
-//! What is kept there, and how, the drivers know.
+//! The drivers define what is stored, and how.
 
 pub mod redis;

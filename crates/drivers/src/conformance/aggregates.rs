@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::movable::a_closed_store_takes_nothing;
 use crate::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 
-/// Puts a driver through all rules; each call of `make` gives an empty one.
+/// Runs all tests on a driver; each call of `make` must give an empty one.
 pub async fn aggregates<D: AggregateStore>(make: impl AsyncFn() -> Arc<D>) {
     empty(&*make().await).await;
     heads_are_replaced(&*make().await).await;
@@ -66,7 +66,7 @@ pub(super) async fn head(store: &dyn AggregateStore, id: u128) -> Option<String>
     answers.remove(0).unwrap().map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
 }
 
-/// What a range reads, checked against what it lists.
+/// The blocks that a range reads, compared with those that it lists.
 async fn read(store: &dyn AggregateStore, range: BlockRange) -> Vec<(BlockKey, String)> {
     let mut blocks = store.read_blocks(&[range]).await;
     let mut keys = store.list_blocks(&[range]).await;
@@ -188,7 +188,7 @@ fn fence(count: u16, id: u16, token: u64) -> Fence {
     Fence { sack: Sack { count: SackCount(NonZeroU16::new(count).unwrap()), id: SackId(id) }, token }
 }
 
-/// Whether the store takes a write of a metric's head under the fence; checks that it did so, or did not.
+/// Whether the store accepts a write of a metric's head under the fence; verifies the effect.
 async fn takes(store: &dyn AggregateStore, fence: Fence, id: u128, text: &str) -> bool {
     let before = head(store, id).await;
     let block = key(id, 0, 59);

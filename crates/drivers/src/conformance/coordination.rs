@@ -7,15 +7,15 @@ use gnudi_model::{Sack, SackCount, SackId};
 
 use crate::coordination::{Arbiter, CoordinationError, Coordinator, Session};
 
-/// A fresh, empty coordinator, and how time passes for it.
+/// A new, empty coordinator, and its clock.
 pub struct CoordinationSetup {
     /// At least two processes of one cluster, with connections of their own where the driver has any.
     pub processes: Vec<Arc<dyn Coordinator>>,
-    /// The shortest time to live that the driver keeps to.
+    /// The shortest TTL that the driver supports.
     pub ttl: Duration,
-    /// Lets that much time pass.
+    /// Lets time pass.
     pub pass: Box<dyn Fn(Duration) -> BoxFuture<'static, ()>>,
-    /// A session ends at most that long after its time to live.
+    /// How much later than its TTL a session may end.
     pub ends_late_by: Duration,
 }
 
@@ -28,23 +28,23 @@ impl CoordinationSetup {
         &*self.processes[1]
     }
 
-    /// Joins for as long as a rule takes.
+    /// Joins with a TTL longer than the test.
     async fn join(&self, process: usize, name: &str) -> Session {
         self.processes[process].join(name, "{}", Duration::from_mins(10)).await.unwrap()
     }
 
-    /// Lets so much time pass that a session of `ttl` is over.
+    /// Lets a session of `ttl` expire.
     async fn outlive(&self) {
         (self.pass)(self.ttl + self.ends_late_by).await;
     }
 }
 
-/// Fresh, empty arbiters of one cluster: at least two.
+/// New, empty arbiters of one cluster: at least two.
 pub struct ArbiterSetup {
     pub processes: Vec<Arc<dyn Arbiter>>,
 }
 
-/// Puts a driver through all rules of [`Coordinator`]; each call of `make` gives an empty one.
+/// Runs all tests of [`Coordinator`] on a driver; each call of `make` must give an empty one.
 pub async fn coordination(make: impl AsyncFn() -> CoordinationSetup) {
     nobody(&make().await).await;
     members_come_and_go(&make().await).await;
@@ -63,7 +63,7 @@ pub async fn coordination(make: impl AsyncFn() -> CoordinationSetup) {
     many_join_at_once(&make().await).await;
 }
 
-/// Puts a driver through all rules of [`Arbiter`]; each call of `make` gives an empty one.
+/// Runs all tests of [`Arbiter`] on a driver; each call of `make` must give an empty one.
 pub async fn arbiter(make: impl AsyncFn() -> ArbiterSetup) {
     the_first_claim_stands(&make().await).await;
     concurrent_claims_have_one_winner(&make().await).await;
@@ -125,7 +125,7 @@ async fn members_come_and_go(setup: &CoordinationSetup) {
     }
     two.renew(a, r#"{"sacks":3}"#).await.unwrap();
     assert_eq!(one.members().await.unwrap()[0].about, r#"{"sacks":3}"#);
-    // Whoever knows the session may speak for it.
+    // Any process that knows the session may use it.
     two.leave(b).await.unwrap();
     assert_eq!(names(one).await, ["node1.4711"]);
     assert_eq!(one.renew(b, "{}").await, Err(CoordinationError::Expired));
@@ -145,7 +145,7 @@ async fn a_name_joins_again(setup: &CoordinationSetup) {
     assert_eq!(owned(one).await, [(sack(4), other, kept)]);
     let after = token(two, again, 3).await;
     assert!(after > before.max(kept), "{after} does not follow {before} and {kept}");
-    // The end of the earlier life does not end the later one.
+    // Leaving the earlier session does not end the later one.
     one.leave(first).await.unwrap();
     assert_eq!(names(two).await, ["node1.1", "node1.10"]);
     assert_eq!(owned(one).await, [(sack(3), again, after), (sack(4), other, kept)]);
@@ -190,7 +190,7 @@ async fn owned_sacks_keep_their_tokens(setup: &CoordinationSetup) {
     let one = setup.one();
     let a = setup.join(0, "a").await;
     let first = acquire(one, a, &[7, 8]).await;
-    // The same sack twice in one call is one sack.
+    // A sack listed twice counts once.
     let second = acquire(one, a, &[8, 9, 7, 8, 9]).await;
     assert_eq!([second[0], second[2], second[3]], [first[1], first[0], first[1]]);
     assert_eq!(second[1], second[4]);
@@ -203,14 +203,14 @@ async fn released_sacks_are_free(setup: &CoordinationSetup) {
     let (one, two) = (setup.one(), setup.two());
     let (a, b) = (setup.join(0, "a").await, setup.join(1, "b").await);
     let of_a = acquire(one, a, &[1, 2]).await;
-    // Another's sack, and one that nobody owns.
+    // Another's sack, and a free one.
     two.release(b, &sacks([2, 30])).await.unwrap();
     assert_eq!(acquire(two, b, &[1, 2]).await, [None, None]);
     one.release(a, &sacks([2, 2])).await.unwrap();
     assert_eq!(owned(two).await, [(sack(1), a, of_a[0].unwrap())]);
     let of_b = token(two, b, 2).await;
     assert!(of_b > of_a[1].unwrap());
-    // What was released and taken again by oneself has a new token, too.
+    // A sack released and acquired again by the same session gets a new token, too.
     one.release(a, &[sack(1)]).await.unwrap();
     assert!(token(one, a, 1).await > of_b);
     one.release(a, &[]).await.unwrap();
@@ -254,7 +254,7 @@ async fn what_is_not_renewed_ends(setup: &CoordinationSetup) {
     setup.outlive().await;
     assert_eq!(names(two).await, ["b"]);
     assert_eq!(owned(two).await, [(sack(3), b, kept)]);
-    // One that wakes up too late: nobody has taken its sacks yet, but they are not its own any more.
+    // A process that resumes too late: its sacks are free, but no longer its own.
     assert_eq!(one.acquire(a, &sacks([1, 4])).await, Err(CoordinationError::Expired));
     assert_eq!(one.renew(a, "{}").await, Err(CoordinationError::Expired));
     one.release(a, &sacks([1, 3])).await.unwrap();
@@ -310,8 +310,8 @@ async fn many_sacks_in_one_trip(setup: &CoordinationSetup) {
     assert_eq!(left, high);
 }
 
-/// Several acquire all sacks at once and give some back, again and again: nobody ever sees a sack with two owners, and
-/// the tokens of a sack grow in the order in which it was owned.
+/// Several processes acquire all sacks at once and release some, repeatedly: no sack ever has two owners, and
+/// its tokens grow in the order of ownership.
 async fn many_acquirers_at_once(setup: &CoordinationSetup) {
     const ACQUIRERS: usize = 6;
     const ROUNDS: usize = 8;
@@ -322,7 +322,7 @@ async fn many_acquirers_at_once(setup: &CoordinationSetup) {
             let coordinator = &*setup.processes[number % setup.processes.len()];
             let session = setup.join(number % setup.processes.len(), &format!("worker{number}")).await;
             for round in 0..ROUNDS {
-                // Everybody begins elsewhere, so that the orders of their sacks cross.
+                // Each begins at another sack, so that their orders cross.
                 let ids = (0..COUNT).map(|id| (id + number as u16 * 11) % COUNT);
                 let wanted = sacks(ids);
                 let tokens = coordinator.acquire(session, &wanted).await.unwrap();
@@ -369,7 +369,7 @@ async fn many_acquirers_at_once(setup: &CoordinationSetup) {
     assert_eq!(tokens.iter().collect::<BTreeSet<_>>().len(), tokens.len(), "a token for each ownership");
 }
 
-/// Joins of one name at once leave one life; those of different names leave all.
+/// Of concurrent joins with one name one session stays; those with different names all stay.
 async fn many_join_at_once(setup: &CoordinationSetup) {
     let join = |number: usize| {
         let process = number % setup.processes.len();
@@ -396,7 +396,7 @@ async fn the_first_claim_stands(setup: &ArbiterSetup) {
     assert_eq!(two.claim("log/1", "b").await.unwrap(), "a");
     assert_eq!(one.claim("log/1", "a").await.unwrap(), "a");
     assert_eq!(two.claim("log/2", "").await.unwrap(), "");
-    // Names differ by case, by accents and by spaces at their end.
+    // Names differ by case, by accents and by trailing spaces.
     for other in ["LOG/1", "lög/1", "log/1 ", "log/10", "%", "' or ''='"] {
         assert_eq!(two.claim(other, other).await.unwrap(), other, "{other}");
     }

@@ -1,5 +1,5 @@
-//! The rules of [`AggregateStore`] for what is damaged: it is told at each read, nothing older stands in for it, and its
-//! neighbours are whole.
+//! The rules of [`AggregateStore`] for damage: it is reported at each read, no older version is returned
+//! instead, and its neighbours are whole.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use bytes::Bytes;
 use super::aggregates::{apply, everything, head, key, metric, range, write};
 use crate::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 
-/// A place that has a store whose bytes a test can change.
+/// A store whose bytes a test can change.
 #[async_trait]
 pub trait Damageable {
     type Store: AggregateStore;
 
-    /// Opens the store that is there, or makes it; with nothing in memory of before.
+    /// Opens or creates the store, without anything cached.
     async fn open(&self) -> Arc<Self::Store>;
 
-    /// Changes a byte of a stored value, wherever its bytes stand ([`hurt`]).
+    /// Flips a bit of a stored value, wherever its bytes are ([`hurt`]).
     async fn damage(&self, value: &[u8]);
 }
 
-/// The bytes with a byte of the value changed; `None` where they do not have it.
+/// The bytes with one bit of the value flipped; `None` if they do not contain it.
 pub fn hurt(bytes: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let at = bytes.windows(value.len()).position(|window| window == value)?;
     let mut hurt = bytes.to_vec();
@@ -29,19 +29,19 @@ pub fn hurt(bytes: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     Some(hurt)
 }
 
-/// Puts a driver through all rules; each call of `make` gives an empty place.
+/// Runs all tests on a driver; each call of `make` must give an empty place.
 pub async fn damaged_aggregates<D: Damageable>(make: impl AsyncFn() -> D) {
     a_damaged_head_is_told(&make().await).await;
     a_damaged_block_is_told(&make().await).await;
     what_is_damaged_can_go(&make().await).await;
 }
 
-/// Values that occur once.
+/// Unique values.
 fn text(what: &str) -> String {
     format!("<{what}>{}", "-".repeat(40))
 }
 
-/// Two passes over three metrics; the newer head of each replaces the older.
+/// Two passes over three metrics; the second replaces each head.
 async fn two_passes(store: &dyn AggregateStore) {
     for (round, first) in [("old", 0), ("new", 60)] {
         let writes = (1..=3).map(|id| {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::incoming::{Batch, Consume, Incoming, IncomingError, Position, Positions, Record};
 
-/// How a driver under test is to be made.
+/// Settings of a driver under test.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingSetup {
     pub sack_count: SackCount,
@@ -17,10 +17,10 @@ pub struct IncomingSetup {
 pub(super) const SETUP: IncomingSetup =
     IncomingSetup { sack_count: SackCount(NonZeroU16::new(4).unwrap()), backlog_bytes_max: 1 << 20 };
 
-/// A driver that takes longer to name a sack has forgotten it.
+/// After this time an arrival counts as lost.
 const ARRIVAL_TIME_MAX: Duration = Duration::from_mins(1);
 
-/// Puts a driver through all rules; each call of `make` gives an empty one.
+/// Runs all tests on a driver; each call of `make` must give an empty one.
 pub async fn incoming<D: Incoming>(make: impl AsyncFn(IncomingSetup) -> Arc<D>) {
     empty(&*make(SETUP).await).await;
     records_come_back_in_order(&*make(SETUP).await).await;
@@ -52,7 +52,7 @@ fn sack(id: u16) -> Sack {
     Sack { count: SETUP.sack_count, id: SackId(id) }
 }
 
-/// All that waits in a sack, as `(metric, measures, points)`.
+/// All waiting records of a sack.
 async fn all(driver: &dyn Consume, id: u16) -> Vec<Record> {
     all_of(driver, sack(id)).await
 }
@@ -144,7 +144,7 @@ async fn acknowledged_records_are_gone(driver: &dyn Incoming) {
     let (acknowledged, newest) = (records[1].position, records[2].position);
     assert_eq!(positions(driver, sack(0)).await, Positions { acknowledged, newest });
     assert_eq!(driver.backlog().await.unwrap().measures, 13);
-    // An older acknowledgement changes nothing.
+    // An older acknowledgement has no effect.
     driver.acknowledge(sack(0), records[0].position).await.unwrap();
     assert_eq!(positions(driver, sack(0)).await.acknowledged, records[1].position);
     driver.acknowledge(sack(0), records[2].position).await.unwrap();

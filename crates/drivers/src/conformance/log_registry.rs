@@ -1,4 +1,4 @@
-//! What every registry of logs must do.
+//! The rules of [`LogRegistry`].
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ fn log(generation: u64, identity: u128) -> RegisteredLog {
     }
 }
 
-/// `make` gives several processes' views of an empty registry.
+/// `make` gives several processes' clients of an empty registry.
 pub async fn log_registry(make: impl AsyncFn() -> Vec<Arc<dyn LogRegistry>>) {
     let processes = make().await;
     let (one, other) = (&processes[0], processes.last().expect("there is one"));
     assert_eq!(one.newest_log().await.unwrap(), None);
-    // Of several that register a generation at once, one succeeds, and all see which.
+    // Of several concurrent registrations of a generation one succeeds, and all see which.
     let offered: Vec<RegisteredLog> = (0..6).map(|number| log(1, number)).collect();
     let registered =
         offered.iter().zip(processes.iter().cycle()).map(|(log, process)| process.register_log(log));
@@ -36,7 +36,7 @@ pub async fn log_registry(make: impl AsyncFn() -> Vec<Arc<dyn LogRegistry>>) {
     let first = one.newest_log().await.unwrap().expect("one is registered");
     assert!(offered.contains(&first));
     assert_eq!(other.newest_log().await.unwrap().as_ref(), Some(&first));
-    // Figures grow, and nothing else changes.
+    // Figures grow; nothing else changes.
     let doubled = SackCount::DEFAULT.doubled().expect("there can be more");
     for (reached, floor, sacks) in [
         (Position(7), Position(1 << 60 | 9), SackCount::DEFAULT),
@@ -48,7 +48,7 @@ pub async fn log_registry(make: impl AsyncFn() -> Vec<Arc<dyn LogRegistry>>) {
     let raised =
         RegisteredLog { reached: Position(7), floor: Position(1 << 60 | 9), sacks: doubled, ..first };
     assert_eq!(one.newest_log().await.unwrap().as_ref(), Some(&raised));
-    // A log that was followed by another is not changed any more.
+    // A log with a successor no longer changes.
     let next = raised.successor(Uuid::from_u128(99), "elsewhere".to_owned());
     assert!(next.first >= raised.floor);
     one.register_log(&next).await.unwrap();

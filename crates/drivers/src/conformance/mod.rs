@@ -1,7 +1,7 @@
-//! What every driver must do, as suites that any driver can be put through.
+//! Conformance suites: the rules that every driver must follow.
 //!
-//! Each suite takes a function that makes a fresh, empty driver, and panics with the broken rule where the driver
-//! falls short. What only durable drivers do (restarts, damage, full disks) is tested beside each of them.
+//! Each suite takes a function that makes a new, empty driver, and panics with the broken rule. Rules of
+//! durable drivers only (restarts, damage, full disks) are tested beside each of them.
 
 mod aggregates;
 mod coordination;

@@ -1,4 +1,4 @@
-//! The rules of [`Movable`], of a store that outlives the processes that open it.
+//! The rules of [`Movable`], for a store that outlives its processes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     aggregates::{Access, AggregateStore, Fence, Movable, StoreError, StoreState},
 };
 
-/// A place for a store, empty at first.
+/// A place for a store, initially empty.
 #[async_trait]
 pub trait MovableSetup: Send + Sync {
     type Store: Movable;
@@ -19,7 +19,7 @@ pub trait MovableSetup: Send + Sync {
     async fn open(&self, access: Access) -> Result<Arc<Self::Store>, OpenError>;
 }
 
-/// Puts a driver through all rules; each call of `make` gives an empty place.
+/// Runs all tests on a driver; each call of `make` must give an empty place.
 pub async fn movable<P: MovableSetup>(make: impl AsyncFn() -> P) {
     states_are_kept(&make().await).await;
     metrics_are_listed(&make().await).await;
@@ -62,7 +62,7 @@ async fn metrics_are_listed(place: &impl MovableSetup) {
     assert_eq!(listed().await, [1, 3, 4, 6, 7, 8, 9].map(metric));
 }
 
-/// Of any store: closed, it takes nothing from anybody.
+/// For any store: once closed, it refuses all writes.
 pub(super) async fn a_closed_store_takes_nothing(store: &dyn AggregateStore) {
     let later = Fence { token: 1_000_000, ..Fence::EVERYTHING };
     apply(store, vec![write(1, "before", &[])]).await;

@@ -7,13 +7,14 @@ use futures_util::future::join_all;
 
 use crate::objects::{NAME_BYTES_MAX, ObjectError, Objects};
 
-/// More than any store lists, or deletes, in one answer.
+/// More than any store lists, or deletes, in one response.
 const MANY: usize = 1100;
-/// Calls on their way at once.
+/// Concurrent calls.
 const AT_ONCE: usize = 16;
 const LARGE_BYTES: usize = 20 << 20;
 
-/// Puts a driver through all rules; each call of `make` gives two drivers on one new, empty store, as two processes have them.
+/// Runs all tests on a driver; each call of `make` must give two drivers on one new, empty store, like two
+/// processes.
 pub async fn objects<D: Objects>(make: impl AsyncFn() -> [Arc<D>; 2]) {
     let make = async || make().await.map(|driver| -> Arc<dyn Objects> { driver });
     let drivers = make().await;
@@ -31,7 +32,7 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// Bytes that differ everywhere, so that a shift or a gap shows.
+/// Pseudo-random bytes, so that a shift or a gap shows.
 fn pattern(len: usize) -> Bytes {
     let mut state = 0x9e37_79b9_u32;
     let mut next = || {
@@ -98,7 +99,7 @@ async fn ranges([one, other]: &[Arc<dyn Objects>; 2]) {
     }
 }
 
-/// Of several that create the same at once one succeeds, and its bytes are what is there.
+/// Of several concurrent creates of a name one succeeds, and its bytes are stored.
 async fn only_one_creates(drivers: &[Arc<dyn Objects>; 2]) {
     const NAMES: usize = 8;
     const CREATORS: usize = 6;
@@ -118,7 +119,7 @@ async fn only_one_creates(drivers: &[Arc<dyn Objects>; 2]) {
             assert_eq!(driver.get(&name).await, Ok(Some(content)), "{name}");
         }
     }
-    // The same bytes, and from the one that has created it: no success either.
+    // The same bytes, and by the creator itself: still no success.
     drivers[0].create("exclusive/same", bytes("same")).await.unwrap();
     for driver in drivers {
         assert_eq!(driver.create("exclusive/same", bytes("same")).await, exists("exclusive/same"));
@@ -139,7 +140,7 @@ async fn deleting([one, other]: &[Arc<dyn Objects>; 2]) {
         assert_eq!(reader.get("delete/c").await, Ok(Some(bytes("c"))));
     }
     other.delete(&gone).await.unwrap();
-    // A name is free again.
+    // A deleted name can be created again.
     other.create("delete/b", bytes("again")).await.unwrap();
     assert_eq!(one.create("delete/b", bytes("late")).await, exists("delete/b"));
     assert_eq!(one.get("delete/b").await, Ok(Some(bytes("again"))));
@@ -181,7 +182,7 @@ async fn large_objects([one, other]: &[Arc<dyn Objects>; 2]) {
     let content = pattern(LARGE_BYTES);
     one.create("large/created", content.clone()).await.unwrap();
     one.put("large/put", content.slice(1..)).await.unwrap();
-    // Not by assert_eq: it would print them.
+    // Without assert_eq, which would print them.
     assert!(other.get("large/created").await.unwrap().unwrap() == content);
     assert!(other.get("large/put").await.unwrap().unwrap() == content.slice(1..));
     let end = other.get_range("large/created", LARGE_BYTES as u64 - 5, 100).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! The rules of an [`Incoming`] that several processes share, beyond those that every one keeps.
+//! The rules of an [`Incoming`] that several processes share, in addition to those of every one.
 
 use std::{
     collections::HashMap,
@@ -14,15 +14,16 @@ use gnudi_model::{MetricId, Numbering, Sack};
 use super::incoming::{IncomingSetup, SETUP, all_of, batch, metric, positions, shown};
 use crate::incoming::{Consume, Incoming, IncomingError, Positions, Topology};
 
-/// A store that processes share can change its count of sacks.
+/// A shared store can change its sack count.
 pub trait SharedIncoming: Incoming + Topology {}
 
 impl<D: Incoming + Topology> SharedIncoming for D {}
 
-/// How long a change of one process may take to be seen by another.
+/// How long a change of one process may take to become visible to another.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Puts a driver through all rules; each call of `make` gives two drivers on one new, empty store, as two processes have them.
+/// Runs all tests on a driver; each call of `make` must give two drivers on one new, empty store, like two
+/// processes.
 pub async fn shared_incoming<D: SharedIncoming>(make: impl AsyncFn(IncomingSetup) -> [Arc<D>; 2]) {
     let [one, _] = make(SETUP).await;
     assert!(one.topology().is_some(), "whoever is given a whole store finds how to split it");
@@ -56,7 +57,7 @@ async fn acknowledgements_are_seen([api, worker]: &[Arc<dyn SharedIncoming>; 2])
     }
     let sack = Sack::of(metric(4), SETUP.sack_count);
     named(&**worker, sack).await;
-    // It may have been named for the first of the two alone.
+    // It may have been reported for the first of the two alone.
     positions(&**worker, sack).await;
     let records = all_of(&**worker, sack).await;
     worker.acknowledge(sack, records[0].position).await.unwrap();
@@ -70,7 +71,7 @@ async fn acknowledgements_are_seen([api, worker]: &[Arc<dyn SharedIncoming>; 2])
     worker.trim(&[(sack, acknowledged)]).await.unwrap();
     assert_eq!(shown(&all_of(&**worker, sack).await), [(4, 1, "b")]);
     assert_eq!(api.backlog().await.unwrap().measures, 1);
-    // Whoever owned the sack before says what is known: nothing changes.
+    // A former owner of the sack acknowledges again: nothing changes.
     api.acknowledge(sack, acknowledged).await.unwrap();
     worker.acknowledge(sack, newest).await.unwrap();
     worker.trim(&[(sack, newest)]).await.unwrap();
@@ -95,7 +96,7 @@ async fn two_append_at_once(drivers: &[Arc<dyn SharedIncoming>; 2]) {
     }
     let mut seen: HashMap<MetricId, Vec<u32>> = HashMap::new();
     for sack in SETUP.sack_count.sacks() {
-        // Before that they may not have looked for what the other appended a moment ago.
+        // `positions` makes both read everything that the other appended.
         assert_eq!(positions(&*drivers[0], sack).await, positions(&*drivers[1], sack).await);
         let records = all_of(&*drivers[0], sack).await;
         assert!(records.is_sorted_by_key(|record| record.position), "out of order");
@@ -113,7 +114,7 @@ async fn two_append_at_once(drivers: &[Arc<dyn SharedIncoming>; 2]) {
     }
 }
 
-/// Works off a sack, and returns what was in it.
+/// Processes a sack completely, and returns its records.
 async fn drain(driver: &dyn Consume, sack: Sack) -> Vec<(u128, u32, String)> {
     let mut drained = Vec::new();
     loop {
@@ -125,7 +126,7 @@ async fn drain(driver: &dyn Consume, sack: Sack) -> Vec<(u128, u32, String)> {
     }
 }
 
-/// As a worker: takes the backlog, in more than one read where there is much, and returns it.
+/// Processes a part of a sack's backlog like a worker, and returns its records.
 async fn pass(driver: &dyn Consume, sack: Sack) -> Vec<(u128, u32, String)> {
     const BYTES_MAX: usize = 2000;
     let after = positions(driver, sack).await.acknowledged;
@@ -137,7 +138,7 @@ async fn pass(driver: &dyn Consume, sack: Sack) -> Vec<(u128, u32, String)> {
     shown(&records).into_iter().map(|(id, measures, text)| (id, measures, text.to_owned())).collect()
 }
 
-/// Waits until a driver has learned of the numbering.
+/// Waits until a driver has this numbering.
 async fn learned(driver: &dyn Consume, numbering: Numbering) {
     let learning = async {
         while driver.numbering() != numbering {
@@ -156,7 +157,7 @@ async fn a_split_keeps_everything([api, worker]: &[Arc<dyn SharedIncoming>; 2]) 
     let draining = Numbering { count: new, draining: true };
     assert_eq!(worker.split().await.unwrap(), draining);
     assert_eq!(worker.split().await.unwrap(), draining, "a split that drains is not split again");
-    // This process may not have heard of it.
+    // This process may still use the old numbering.
     api.append(batch(&[(1, 3, "c"), (5, 4, "d")])).await.unwrap();
     api.append(batch(&[(1, 5, "e")])).await.unwrap();
     learned(&**api, draining).await;
@@ -176,7 +177,7 @@ async fn a_split_keeps_everything([api, worker]: &[Arc<dyn SharedIncoming>; 2]) 
     assert_eq!(api.settle().await.unwrap(), Numbering::settled(new.doubled().unwrap()));
 }
 
-/// Whoever splits may be dropped at any point; another goes on.
+/// A split may be aborted at any point; another process completes it.
 async fn a_split_goes_on_where_it_stopped([one, two]: &[Arc<dyn SharedIncoming>; 2]) {
     for wait_us in [0, 50, 200, 1000, 5000] {
         let before = one.numbering();
@@ -207,10 +208,10 @@ async fn a_split_goes_on_where_it_stopped([one, two]: &[Arc<dyn SharedIncoming>;
     }
 }
 
-/// Both append without a pause while the count is doubled three times and a worker works off what comes.
+/// Both append continuously while the count is doubled three times and a worker processes the records.
 async fn writes_go_on_through_splits(drivers: [Arc<dyn SharedIncoming>; 2]) {
     const ROUNDS_MIN: u32 = 100;
-    // A store that takes measures faster than it gives them back would never be worked off.
+    // Limits the backlog: a store that appends faster than it reads would never be drained.
     const WAITING_MAX: usize = 100;
     let split_thrice = Arc::new(AtomicBool::new(false));
     let (appended, taken) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -250,7 +251,7 @@ async fn writes_go_on_through_splits(drivers: [Arc<dyn SharedIncoming>; 2]) {
                         seen.entry(id).or_default().push(round);
                         taken.fetch_add(1, Ordering::Relaxed);
                     }
-                    // An old sack is worked off before those that take its place.
+                    // An old sack is drained before its successors.
                     if !goes_on {
                         break;
                     }
@@ -275,7 +276,7 @@ async fn writes_go_on_through_splits(drivers: [Arc<dyn SharedIncoming>; 2]) {
         let rounds: Vec<u32> = (0..appender.await.unwrap()).collect();
         for id in [task, task + 6] {
             let mut seen = seen.remove(&id).unwrap();
-            // What met a store that did not answer may be there twice, in a row.
+            // A batch whose append failed as unavailable may exist twice, in a row.
             seen.dedup();
             assert_eq!(seen, rounds, "metric {id}");
         }

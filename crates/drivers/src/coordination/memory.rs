@@ -1,7 +1,7 @@
 //! Coordination in memory: for tests, simulations, and processes that are threads of one program.
 //!
-//! Everybody who shares one [`MemoryCoordinator`] is a process of its cluster. The clock is the caller's, so that a simulation
-//! owns the time. Nothing survives the program.
+//! All users of one [`MemoryCoordinator`] are processes of its cluster. The caller provides the clock, so
+//! that a simulation controls time. Nothing survives the program.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -14,7 +14,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session};
 
-/// The time since some beginning; never goes back.
+/// Time since some origin; never goes back.
 type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
 pub struct MemoryCoordinator {
@@ -34,7 +34,7 @@ struct Life {
     name: String,
     about: String,
     ttl: Duration,
-    /// The session is over from then on.
+    /// When the session expires.
     until: Duration,
     sacks: BTreeSet<Sack>,
 }
@@ -58,18 +58,18 @@ impl State {
 }
 
 impl MemoryCoordinator {
-    /// `now` tells the time since some beginning and never goes back.
+    /// `now`: time since some origin, which never goes back.
     pub fn new(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         MemoryCoordinator { now: Box::new(now), state: Mutex::default() }
     }
 
-    /// By the machine's clock.
+    /// With the machine's clock.
     pub fn by_machine_clock() -> Self {
         let beginning = Instant::now();
         Self::new(move || beginning.elapsed())
     }
 
-    /// Runs with the state as it is now: without those whose time is over.
+    /// Runs `act` on the current state, without expired sessions.
     fn at_present<T>(&self, act: impl FnOnce(&mut State, Duration) -> T) -> T {
         let mut state = self.state.lock();
         let now = (self.now)();
@@ -164,7 +164,7 @@ impl Coordinator for MemoryCoordinator {
     }
 }
 
-/// What names stand for, for all who share it.
+/// The names' values, for all who share it.
 #[derive(Debug, Default)]
 pub struct MemoryArbiter(RwLock<HashMap<String, String>>);
 

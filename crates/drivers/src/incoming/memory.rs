@@ -1,6 +1,6 @@
-//! Measures that wait in memory: for tests, and the model that the durable drivers are compared with.
+//! Measures in memory: for tests, and the reference model for the durable drivers.
 //!
-//! Deliberately simple and slow. Nothing survives the process.
+//! Simple and slow on purpose. Nothing survives the process.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -56,7 +56,7 @@ impl State {
     }
 }
 
-/// Stands for what a stored record takes: an id, a count and the points.
+/// Models the size of a stored record: an id, a count and the points.
 fn stored_bytes(record: &Record) -> u64 {
     20 + record.points.len() as u64
 }
@@ -140,7 +140,7 @@ impl Consume for MemoryIncoming {
     async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
         let mut state = self.state.lock();
         if sack.count < state.numbering.units() {
-            // A late word on a sack that was split since: it is known.
+            // A late acknowledgement of a sack that was split since.
             return Ok(());
         }
         let waiting = state.sacks.entry(sack).or_default();

@@ -1,11 +1,12 @@
-//! Where measures wait between the API's 202 and the worker that folds them.
+//! The incoming store: where measures wait between the API's 202 and the worker that folds them.
 //!
-//! A batch is what one request brought. Within a sack, records keep the order in which they were accepted; a [`Position`]
-//! numbers them.
+//! A batch holds one request's measures. Records of a sack keep the order in which they were accepted; a
+//! [`Position`] numbers them.
 //!
-//! A store may be shared by many processes: those of the API append, and for each sack one worker at a time reads and
-//! acknowledges. An acknowledgement says that the records are in the aggregates, which stays true whoever says it and
-//! however late; so the store takes the highest that it is told, and needs no proof of who owns the sack.
+//! Many processes may share a store: API processes append, and for each sack one worker at a time reads and
+//! acknowledges. An acknowledgement states that records are in the aggregates, which stays true whoever sends
+//! it and however late. So the store keeps the highest acknowledged position, and does not check who owns the
+//! sack.
 
 pub mod journal;
 pub mod log;
@@ -22,8 +23,8 @@ use gnudi_model::{Fault, MetricId, Numbering, Sack};
 
 use self::journal::JournalFigures;
 
-/// The place of a record in its sack's order. Grows from record to record, across restarts and failovers too, and from a sack
-/// to those that take its place when the count is doubled; 0 is before the first.
+/// A record's place in its sack's order. Grows with each record, across restarts and failovers, and from a
+/// sack to its successors when the sack count is doubled. 0 precedes the first record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
@@ -32,7 +33,7 @@ pub struct Position(pub u64);
 pub struct Batch {
     /// Entries in the request's order, each with the range of its points in `bytes`.
     pub entries: Vec<Entry>,
-    /// The encoded points of all entries, one behind the other.
+    /// The encoded points of all entries, concatenated.
     pub bytes: Vec<u8>,
 }
 
@@ -40,14 +41,14 @@ pub struct Batch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub metric: MetricId,
-    /// How many measures `bytes[start..end]` encodes.
+    /// Number of measures encoded in `bytes[start..end]`.
     pub measures: u32,
     pub start: usize,
     pub end: usize,
 }
 
 impl Batch {
-    /// Adds a metric's points: `encode` appends them to the buffer.
+    /// Adds a metric's points, which `encode` appends to the buffer.
     pub fn push(&mut self, metric: MetricId, measures: u32, encode: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         encode(&mut self.bytes);
@@ -59,39 +60,39 @@ impl Batch {
     }
 }
 
-/// One metric's part of a batch, as a worker reads it back.
+/// One metric's part of a batch, as workers read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Of the batch within the sack: all records of one batch in one sack share it.
+    /// The batch's position within the sack, shared by all its records there.
     pub position: Position,
     pub metric: MetricId,
     pub measures: u32,
     pub points: Bytes,
 }
 
-/// The backlog.
+/// All measures not yet acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     pub measures: u64,
-    /// Stored bytes, the figure that `backlog_bytes_max` limits.
+    /// Stored bytes, limited by `backlog_bytes_max`.
     pub bytes: u64,
 }
 
-/// What one read of a sack found.
+/// The result of one read of a sack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
     /// Oldest first, whole batches.
     pub records: Vec<Record>,
-    /// Whether more may wait behind them.
+    /// Whether more may follow.
     pub more: bool,
 }
 
-/// How far a sack has come.
+/// How far a sack has been processed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Positions {
-    /// Up to here its records are in the aggregates.
+    /// All records up to here are in the aggregates.
     pub acknowledged: Position,
-    /// Of its newest record.
+    /// The position of the newest record.
     pub newest: Position,
 }
 
@@ -101,107 +102,107 @@ impl Positions {
     }
 }
 
-/// Why measures were not taken or not given back.
+/// Why an append or a read failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IncomingError {
-    /// The backlog's limit is reached: the client should come back later (429).
-    #[error("the backlog is full: {bytes} bytes wait, the limit is {limit}")]
+    /// The backlog has reached its limit: the client should retry later (429).
+    #[error("the backlog is full: {bytes} bytes are pending, the limit is {limit}")]
     BacklogFull { bytes: u64, limit: u64 },
-    /// No space, for now: nothing of the batch was kept, and a later append may succeed (503).
+    /// No disk space, for now: no part of the batch was kept, and a later append may succeed (503).
     #[error("no space left: {0}")]
     NoSpace(String),
-    /// The store can no longer promise durability and takes no more writes in this process (503). Whether the batch
-    /// that met the failure is there after a restart, the disk decides.
+    /// Durability is no longer guaranteed, so this process accepts no more writes (503). The failed batch may
+    /// or may not exist after a restart.
     #[error("the incoming store is out of order: {0}")]
     Poisoned(String),
-    /// A shared store does not answer, for now (503). Whether it has the batch that met the failure is not known; the
-    /// client sends it again, which changes nothing where it was taken.
+    /// A shared store does not respond, for now (503). A failed batch may or may not have been stored; the
+    /// client retries, which is idempotent.
     #[error("the incoming store does not answer: {0}")]
     Unavailable(String),
-    /// The count of sacks cannot be doubled; says why.
+    /// The sack count cannot be doubled; gives the reason.
     #[error("{0}")]
     NoSplit(String),
-    /// Reading back failed.
+    /// A read failed.
     #[error("{0}")]
     Io(String),
 }
 
-/// What the API asks of the store: to take measures, and to report the backlog.
+/// What the API uses: it appends measures and reports the backlog.
 #[async_trait]
 pub trait Append: Send + Sync + 'static {
-    /// Takes a request's measures. `Ok` means durable, as far as the configured durability says. An error of an embedded store
-    /// means that none of them will ever be seen by a worker ([`IncomingError::Poisoned`] aside), and they are seen all at once;
-    /// a shared store keeps this promise for each sack by itself. A call that is dropped before it answers may have taken
-    /// them or not.
+    /// Appends a request's measures. `Ok` means durable, to the configured degree. With an embedded store, an
+    /// error means that no worker will ever see any of them (except after [`IncomingError::Poisoned`]), and
+    /// all become visible at once; a shared store guarantees this for each sack separately. A call dropped
+    /// before it returns may or may not have stored them.
     async fn append(&self, batch: Batch) -> Result<(), IncomingError>;
 
     async fn backlog(&self) -> Result<Backlog, IncomingError>;
 
-    /// Measures that wait, by metric: reads the whole backlog.
+    /// Waiting measures by metric; reads the whole backlog.
     async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError>;
 }
 
-/// What workers ask of the store, and whoever waits for them.
+/// What workers use, and callers that wait for them.
 #[async_trait]
 pub trait Consume: Send + Sync + 'static {
-    /// Which sacks there are, as this process knows; another process may have begun to double their count a moment ago.
+    /// The sack count as this process knows it; another process may just have begun to double it.
     fn numbering(&self) -> Numbering;
 
-    /// The records of a sack behind `after`, oldest first, whole batches, about `bytes_max` of them and at least one
-    /// batch where any waits. Damaged records are reported, quarantined and left out.
-    /// Of a shared store, what another process appended a moment ago may be missing, but nothing that this process has seen in
-    /// `positions` or appended itself.
+    /// The records of a sack after `after`, oldest first, in whole batches of about `bytes_max` bytes in
+    /// total, at least one batch if any waits. Damaged records are reported, quarantined and skipped. On a
+    /// shared store recent appends of other processes may be missing, but nothing that this process appended
+    /// itself or has seen in `positions`.
     async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError>;
 
-    /// Up to here the sack's records are in the aggregates: they no longer count as backlog and `pending` need not
-    /// return them. They may come back after a restart, until they are trimmed. Never ahead of the newest record. Other
-    /// processes see it soon.
+    /// The sack's records up to here are in the aggregates: they no longer count as backlog, and `pending`
+    /// may omit them. Until they are trimmed, they may reappear after a restart. `up_to` must not exceed the
+    /// newest record. Other processes see the acknowledgement soon.
     async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError>;
 
-    /// Up to these positions the aggregates are durable: the space of the records may be reused. Called from time to time, for
-    /// all sacks of this process's workers at once; never ahead of `acknowledge`.
+    /// The aggregates are durable up to these positions: the records' space may be reused. Called from time
+    /// to time for all sacks of this process's workers; positions must not exceed those acknowledged.
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError>;
 
-    /// How far each of the sacks has come; one trip to the store, or one for each of its servers.
+    /// The positions of each sack, in one round trip to the store or to each of its servers.
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError>;
 
-    /// Waits until some sack has records that no earlier call has named, and names those sacks, each once, as long as
-    /// this process lives. A shared store may miss some, or name some in which nothing is: workers look at all of their
-    /// sacks from time to time.
+    /// Waits until some sack has records that no earlier call has reported, and returns those sacks without
+    /// duplicates. Valid for the process's lifetime. A shared store may omit sacks or report empty ones:
+    /// workers also poll all their sacks from time to time.
     async fn arrivals(&self) -> Vec<Sack>;
 }
 
-/// Changes of the count of sacks, which only stores that processes share have.
+/// Changes of the sack count, which only shared stores support.
 #[async_trait]
 pub trait Topology: Send + Sync + 'static {
-    /// Doubles the count of sacks, or goes on where an earlier call was interrupted; returns once all processes append to
-    /// the new sacks (those that would not are refused by the store, and learn it). What came before stays in the old ones
-    /// until it is processed: the numbering is draining. Where it drains already, that is all.
+    /// Doubles the sack count, or resumes an interrupted call. Returns once all processes append to the new
+    /// sacks (the store rejects appends to the old ones, which tells the processes). Earlier records stay in
+    /// the old sacks until processed: the numbering drains. Does nothing more while it drains already.
     async fn split(&self) -> Result<Numbering, IncomingError>;
 
-    /// Ends the draining, if all the old sacks are idle; returns the numbering then. Any process may call it.
+    /// Ends the draining if all old sacks are idle, and returns the numbering. Any process may call it.
     async fn settle(&self) -> Result<Numbering, IncomingError>;
 }
 
 /// A whole incoming store.
 pub trait Incoming: Append + Consume {
-    /// What is wrong with it, beyond single calls that fail.
+    /// A fault of the store itself, beyond single failed calls.
     fn fault(&self) -> Option<Fault> {
         None
     }
 
-    /// `None` of a store whose count of sacks never changes.
+    /// `None` if the store's sack count is fixed.
     fn topology(&self) -> Option<&dyn Topology> {
         None
     }
 
-    /// Of the journal in front of it, if there is one.
+    /// Of the journal in front of the store, if there is one.
     fn journal(&self) -> Option<JournalFigures> {
         None
     }
 }
 
-/// The refusal of a split beyond what there can be.
+/// The error for a split beyond the maximum.
 pub(crate) fn too_many(numbering: Numbering) -> IncomingError {
     IncomingError::NoSplit(format!("{} sacks cannot be doubled: there can be 65535", numbering.count.get()))
 }

@@ -1,19 +1,20 @@
-//! Which log of measures the aggregates follow, where processes share the stores.
+//! Registry of the log of measures that the aggregates follow, for shared stores.
 //!
-//! A head ignores records at positions that it has applied. So a log that was lost, replaced by an older copy of itself or by another
-//! store must not begin again below them: new records would be taken for old ones, acknowledged and dropped. Each log has an
-//! identity, kept beside it; the index's database remembers which one is followed and how far its positions may have come. The logs
-//! that followed each other are numbered: each is a generation.
+//! A head ignores records at positions that it has applied. So if a log was lost, or replaced by an older
+//! copy or another store, the new log must not begin below those positions: its records would be taken for
+//! old ones, acknowledged and dropped. Each log has an identity, stored beside it; the index's database
+//! records which log is followed and an upper bound of its positions. Successive logs are numbered: each is a
+//! generation.
 //!
-//! 1. The newest generation that is registered is the one that all processes follow; the first to register a number decides.
-//! 2. No position is used in a generation above its floor: the floor is raised before.
-//! 3. Positions of a generation begin above the floors of those before it.
+//! 1. All processes follow the newest registered generation; the first to register a number wins. 2. No
+//! position is used in a generation above its floor: the floor is raised before. 3. Positions of a generation
+//! begin above the floors of those before it.
 //!
-//! A log of objects reserves numbers before it uses them. Positions in Redis follow its clock, or the last one; the floor is kept a day
-//! above both.
+//! A log of objects reserves numbers before it uses them. Positions in Redis follow its clock, or the last
+//! one; the floor is kept a day above both.
 //!
-//! What a driver finds in place of its log, and what it does then, is the driver's (`objects::registration`, `redis::registration`). The
-//! embedded store has one process and files of its own (`log::followed`).
+//! Each driver checks for itself which log it finds, and what to do then (`objects::registration`,
+//! `redis::registration`). The embedded store has a single process and files of its own (`log::followed`).
 
 use std::{
     fmt,
@@ -28,30 +29,30 @@ use uuid::Uuid;
 use super::{IncomingError, Position};
 use crate::coordination::CoordinationError;
 
-/// So far above the clock a log begins where nothing tells how far the one before it came: positions in Redis follow its clock, and
-/// are some hours ahead of it after failovers.
+/// Where a log begins above the clock if its predecessor's positions are unknown: positions in Redis follow
+/// its clock, and are some hours ahead of it after failovers.
 pub(super) const AHEAD_OF_CLOCK: Duration = Duration::from_hours(24);
 
-/// A log, as it is registered.
+/// A registered log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisteredLog {
-    /// From 1 on.
+    /// Counts from 1.
     pub generation: u64,
     pub identity: Uuid,
     /// The store, for messages.
     pub place: String,
-    /// How many sacks the next log begins with, if this one is lost.
+    /// The sack count of the next log, should this one be lost.
     pub sacks: SackCount,
     /// Positions begin above this one.
     pub first: Position,
     /// No position above this one was used.
     pub floor: Position,
-    /// The newest position that is known to be used; lags behind by seconds.
+    /// The newest position known to be used; lags by seconds.
     pub reached: Position,
 }
 
 impl RegisteredLog {
-    /// The log that takes this one's place, beginning above all of its positions and above the clock.
+    /// The log that replaces this one; begins above all its positions and above the clock.
     #[must_use]
     pub fn successor(&self, identity: Uuid, place: String) -> Self {
         let first = self.floor.max(self.reached).max(above_clock());
@@ -74,7 +75,7 @@ impl fmt::Display for RegisteredLog {
     }
 }
 
-/// Begins the next log, since `found` lies in place of `log`; says so.
+/// Registers and logs that `next` replaces `log`, since `found` was found instead of it.
 pub(super) async fn succeed(
     registry: &dyn LogRegistry,
     log: &RegisteredLog,
@@ -89,28 +90,29 @@ pub(super) async fn succeed(
     registry.register_log(next).await.map_err(|error| unavailable(&error))
 }
 
-/// A position in microseconds that is above those of every clock.
+/// A position in microseconds above all clocks' positions.
 pub(super) fn above_clock() -> Position {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Position((since_epoch + AHEAD_OF_CLOCK).as_micros() as u64)
 }
 
-/// What the registry did not answer.
+/// The error for a registry that does not respond.
 pub(super) fn unavailable(error: &CoordinationError) -> IncomingError {
-    IncomingError::Unavailable(format!("which log is followed is not known: {error}"))
+    IncomingError::Unavailable(format!("the followed log is unknown: {error}"))
 }
 
-/// Where it is kept. One for a cluster.
+/// The registry, one per cluster.
 #[async_trait]
 pub trait LogRegistry: Send + Sync + 'static {
-    /// The log that is followed; `None` before the first one.
+    /// The log to follow; `None` before the first one.
     async fn newest_log(&self) -> Result<Option<RegisteredLog>, CoordinationError>;
 
-    /// Registers a log, unless one of its generation is registered. Durable; the newest log tells who was first.
+    /// Registers a log durably, unless its generation is registered already; [`LogRegistry::newest_log`] then
+    /// returns the winner.
     async fn register_log(&self, log: &RegisteredLog) -> Result<(), CoordinationError>;
 
-    /// Raises what is remembered of a log: each of the figures never goes down. Durable. Returns whether it is still the one that is
-    /// followed; nothing is changed otherwise.
+    /// Durably raises a log's figures; none ever decreases. Returns whether the log is still the followed
+    /// one; otherwise changes nothing.
     async fn raise_log(
         &self,
         generation: u64,
@@ -130,7 +132,8 @@ impl MemoryLogRegistry {
         self.0.lock().clone()
     }
 
-    /// Puts back what [`MemoryLogRegistry::logs`] was, as who restores an older backup of the index.
+    /// Restores an earlier result of [`MemoryLogRegistry::logs`], as restoring an older backup of the index
+    /// does.
     pub fn restore(&self, logs: Vec<RegisteredLog>) {
         *self.0.lock() = logs;
     }

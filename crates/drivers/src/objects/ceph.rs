@@ -1,10 +1,10 @@
-//! Objects in a pool of Ceph, in a namespace of their own.
+//! Objects in a Ceph pool, in a namespace of their own.
 //!
-//! One object here is one object there, so that it is written in one operation of the cluster, and `create` is the cluster's own
-//! exclusive create. librados sends an operation again by itself until its time is over, and the cluster knows it again.
-//! Objects are limited by the cluster's `osd_max_write_size` (90 MB, as it comes).
+//! Each object is one RADOS object, written in one operation of the cluster; `create` is the cluster's own
+//! exclusive create. librados resends an operation by itself until its timeout, and the cluster detects
+//! duplicates. The cluster's `osd_max_write_size` (default 90 MB) limits objects.
 //!
-//! There is no index of names: a list looks through the whole pool, and is for tidying up only.
+//! There is no index of names: a listing scans the whole pool, and is for cleanup only.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -17,24 +17,24 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::{ObjectError, Objects, Secret, check_name, is_name};
 use crate::OpenError;
 
-/// Read at first, when an object's size is not known.
+/// Bytes of the first read when an object's size is unknown.
 const READ_BYTES: usize = 128 << 10;
-/// Bytes on their way at once. librados has limits too (100 MB, 1,024 operations), but keeps the thread waiting there.
+/// Bytes in flight at once. librados has limits too (100 MB, 1,024 operations), but blocks the thread there.
 const FLIGHT_BYTES_MAX: usize = 64 << 20;
-/// An operation counts at least as much, so that there are not too many.
+/// Minimum cost of an operation, which limits their number.
 const OPERATION_BYTES: usize = 128 << 10;
 const DELETES_AT_ONCE: usize = 64;
-/// Keys of an omap that are read at once, and what they are counted as.
+/// Omap keys read at once, and their cost.
 const OMAP_KEYS_MAX: u64 = 1_000;
 const OMAP_PAGE_BYTES: usize = 1 << 20;
-/// librados asks the monitors for a new map once an operation has had no answer for `objecter_timeout`, 10 s by default, of which it
-/// takes stock every `objecter_tick_interval`, 5 s. Operations that are given up by then never make it ask: a client with nothing
-/// on its way when an OSD dies would send to that OSD for ever.
-const LOOK_AROUND: [(&str, &str); 2] = [("objecter_timeout", "2"), ("objecter_tick_interval", "1")];
-/// librados gives up by itself after the deadline; this much later nobody waits for it.
+/// librados requests a new map from the monitors once an operation has had no response for
+/// `objecter_timeout`, 10 s by default, checked every `objecter_tick_interval`, 5 s. Operations that time out
+/// before that never trigger it: after the death of an OSD an idle client would send to that OSD for ever.
+const MAP_REFRESH_OPTIONS: [(&str, &str); 2] = [("objecter_timeout", "2"), ("objecter_tick_interval", "1")];
+/// librados gives up at the deadline; this much later the caller stops waiting for it.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The options of Gnocchi's `[storage]` that begin with `ceph_`, without that.
+/// Gnocchi's options in `[storage]` with the prefix `ceph_`.
 #[derive(Clone, Debug)]
 pub struct CephOptions {
     pub pool: String,
@@ -43,11 +43,11 @@ pub struct CephOptions {
     pub secret: Option<Secret>,
     pub keyring: Option<PathBuf>,
     pub conffile: PathBuf,
-    /// What the namespace's name begins with.
+    /// Prefix of the namespace's name.
     pub namespace: String,
-    /// How long connecting may take; whole seconds.
+    /// Timeout of connecting; whole seconds.
     pub connect_timeout: Duration,
-    /// How long a call may take; whole seconds.
+    /// Timeout of a call; whole seconds.
     pub deadline: Duration,
     /// Ceph's client library.
     pub librados: PathBuf,
@@ -73,12 +73,12 @@ pub struct CephObjects {
     pool: Pool,
     place: String,
     deadline: Duration,
-    /// In bytes.
+    /// Limits the bytes in flight.
     flight: Arc<Semaphore>,
 }
 
 impl CephObjects {
-    /// Opens the namespace `NAMESPACE-PURPOSE` of the pool, which must be there.
+    /// Opens the namespace `NAMESPACE-PURPOSE` of the pool, which must exist.
     pub async fn open(options: &CephOptions, purpose: &str) -> Result<Self, OpenError> {
         let namespace = format!("{}-{purpose}", options.namespace);
         let place = format!("ceph pool {}, namespace {namespace}", options.pool);
@@ -97,7 +97,7 @@ impl CephObjects {
 
     async fn get_any(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
         let mut len_max = READ_BYTES;
-        // An object that is replaced meanwhile by a larger one is read once more: never half of each.
+        // An object that was replaced by a larger one meanwhile is read again: never half of each.
         loop {
             match self.operate(len_max, |pool| pool.read_with_size(name, 0, len_max)).await {
                 Ok((bytes, size)) if size as usize <= bytes.len() => return Ok(Some(bytes.into())),
@@ -113,7 +113,7 @@ impl CephObjects {
         ObjectError::Unavailable(format!("{}: {reason}", self.place))
     }
 
-    /// Submits an operation when there is room for its bytes, and waits for its answer.
+    /// Submits an operation once there is room for its bytes, and waits for the result.
     async fn operate<T>(
         &self,
         bytes: usize,
@@ -140,40 +140,40 @@ impl CephObjects {
             io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge => {
                 ObjectError::Refused(text)
             }
-            // EMSGSIZE has no kind of its own.
+            // EMSGSIZE has no `ErrorKind`.
             _ if text.ends_with("(os error 90)") => ObjectError::Refused(text),
             _ => ObjectError::Unavailable(text),
         })
     }
 
-    /// For operations to which it cannot matter whether the object is there.
+    /// For operations that do not fail on a missing or existing object.
     fn unexpected(&self, failure: Failure) -> ObjectError {
         match failure {
             Failure::Other(error) => error,
             Failure::NotFound | Failure::AlreadyExists => {
-                ObjectError::Refused(format!("{}: the pool is not there any more", self.place))
+                ObjectError::Refused(format!("{}: the pool no longer exists", self.place))
             }
         }
     }
 }
 
-/// Reads a pool that another program writes, outside of all namespaces and under any names.
+/// Reads a pool that another program writes, outside of all namespaces, with arbitrary names.
 pub struct CephReader(CephObjects);
 
 impl CephReader {
-    /// Opens the pool, which must be there.
+    /// Opens the pool, which must exist.
     pub async fn open(options: &CephOptions) -> Result<Self, OpenError> {
         let place = format!("ceph pool {}", options.pool);
         CephObjects::connect(options, String::new(), place).await.map(CephReader)
     }
 
-    /// The object's bytes; `None` where there is no such object.
+    /// The object's bytes; `None` if absent.
     pub async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
         self.0.get_any(name).await
     }
 
-    /// The keys of the object's omap that begin with `prefix`, with their values, in the order of their bytes; none where there is no
-    /// such object.
+    /// The omap entries of an object with keys that begin with `prefix`, sorted by bytes; none if the object
+    /// is absent.
     pub async fn omap(&self, name: &str, prefix: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ObjectError> {
         let mut entries: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         loop {
@@ -204,7 +204,7 @@ enum Failure {
 /// Blocks; the error is a text.
 fn connect(options: &CephOptions, namespace: &str) -> Result<Pool, String> {
     let librados = Librados::load(&options.librados).map_err(|error| error.to_string())?;
-    let mut more = LOOK_AROUND.map(|(option, value)| (option.to_owned(), value.to_owned())).to_vec();
+    let mut more = MAP_REFRESH_OPTIONS.map(|(option, value)| (option.to_owned(), value.to_owned())).to_vec();
     more.extend(options.secret.iter().map(|secret| ("key".to_owned(), secret.reveal().to_owned())));
     let connect = ConnectOptions {
         conf: Some(options.conffile.clone()),
@@ -250,7 +250,7 @@ impl Objects for CephObjects {
 
     async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
         check_name(name)?;
-        // A length beyond any object's, and a start there, ask for no more memory than the object has.
+        // Never allocate more than the object's size, whatever the length, nor overflow at a huge start.
         let (mut len_max, length) =
             (READ_BYTES.min(length as usize), usize::try_from(length).unwrap_or(usize::MAX));
         let start = start.min(i64::MAX as u64 - (1 << 40));

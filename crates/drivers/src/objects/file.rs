@@ -1,13 +1,14 @@
-//! Objects as files below a directory that all hosts have mounted: NFS, Ceph, or one host's disk.
+//! Objects as files in a directory that all hosts have mounted: NFS, CephFS, or one host's disk.
 //!
-//! An object `a/b` is the file `a/b=`: no name has `=` in it, so that nothing else there is taken for an object, and no object stands
-//! in the way of a folder. A file is written beside its place, synced, and then moved there (put) or linked there (create, which
-//! fails where there is one, on NFS too); then its folder is synced. Folders stay when their last object goes.
+//! An object `a/b` is the file `a/b=`: no name contains `=`, so other files are never taken for objects, and
+//! an object never conflicts with a folder. A file is written beside its place, synced, and then renamed
+//! (put) or linked (create; fails if the file exists, on NFS too); then its folder is synced. Empty folders
+//! stay.
 //!
 //! NFS may cache for a minute that a name is absent: the mount needs `lookupcache=positive`.
 //!
-//! Each call runs on a thread for blocking calls, and may outlive its deadline there: a mount that is gone holds it until it is
-//! back.
+//! Each call runs on a thread for blocking calls, and may outlive its timeout there: a dead mount blocks it
+//! until it is back.
 
 use std::{
     collections::HashSet,
@@ -31,24 +32,24 @@ use crate::{
     disk::{is_foreign, is_same_file, parent_of},
 };
 
-/// The end of an object's file name.
+/// Suffix of an object's file name.
 const OBJECT: &str = "=";
-/// The end of the name of a file that is being written.
+/// Suffix of a file being written.
 const PARTIAL: &str = "=new";
-/// What a process that died has left half written is removed after this time.
+/// Age at which unfinished files of dead processes are removed.
 const PARTIAL_AGE_MAX: Duration = Duration::from_hours(24);
-/// A list may take this many deadlines.
+/// Timeout of a listing, as a multiple of the deadline.
 const LIST_DEADLINES: u32 = 30;
 /// Files removed by one blocking call.
 const DELETES_PER_CALL: usize = 100;
-/// Calls at once; what a dead mount holds stays within it.
+/// Concurrent calls; also limits the threads that a dead mount blocks.
 const CALLS_MAX: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct FileOptions {
-    /// The folder that all processes share; it is made where there is none.
+    /// The folder that all processes share; created if missing.
     pub directory: PathBuf,
-    /// How long a call may take.
+    /// Timeout of a call.
     pub deadline: Duration,
 }
 
@@ -66,11 +67,11 @@ pub struct FileObjects {
     folders: Arc<Folders>,
 }
 
-/// The folders below the root whose names are known to be durable: as many as the layout has.
+/// Folders below the root whose names are known to be durable: bounded by the layout.
 type Folders = Mutex<HashSet<PathBuf>>;
 
 impl FileObjects {
-    /// Opens the folder `DIRECTORY/PURPOSE` and makes sure that links can be made there.
+    /// Opens the folder `DIRECTORY/PURPOSE`, and checks that it supports hard links.
     pub async fn open(options: &FileOptions, purpose: &str) -> Result<Self, OpenError> {
         let root: Arc<Path> = options.directory.join(purpose).into();
         let place = format!("folder {}", root.display());
@@ -96,7 +97,7 @@ impl FileObjects {
         Ok(store)
     }
 
-    /// Runs blocking work on the root; its errors but `AlreadyExists` of `name` are those of the place.
+    /// Runs blocking work on the root. Maps `AlreadyExists` to `name`, other errors to the place.
     async fn call<T: Send + 'static>(
         &self,
         name: &str,
@@ -115,7 +116,7 @@ impl FileObjects {
         let whole = async {
             let permit = permits.acquire_owned().await.expect("never closed");
             let work = move || {
-                // Held until the call has ended, also where nobody waits for it any more.
+                // Held until the call has ended, even if its caller has timed out.
                 let _permit = permit;
                 work(&root)
             };
@@ -144,8 +145,8 @@ fn file_of(root: &Path, name: &str) -> PathBuf {
     root.join(format!("{name}{OBJECT}"))
 }
 
-/// Makes a folder and those above it, durably by means of `sync`. Of one that is there the name is made durable, too: the process
-/// that made it may have died before doing so.
+/// Creates a folder and its parents, durable by `sync`. The name of an existing one is made durable, too: its
+/// creator may have crashed before doing so.
 fn make_folder(folder: &Path, sync: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     let mut is_new = true;
     match fs::create_dir(folder) {
@@ -176,7 +177,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Writes the bytes beside an object's place and then has `publish` bring them there, durably.
+/// Writes the bytes beside an object's place, and then moves them there durably with `publish`.
 fn write_object(
     root: &Path,
     folders: &Folders,
@@ -199,15 +200,15 @@ fn write_object(
         written = write_new(&partial, bytes);
     }
     let published = written.and_then(|()| publish(&partial, &path)).and_then(|()| sync_folder(folder));
-    // After a rename there is none. What cannot be removed now is swept up by a list.
+    // Absent after a rename. If it cannot be removed now, a listing removes it.
     let _ = fs::remove_file(&partial);
     published
 }
 
-/// Links a file to its place; `AlreadyExists` where there is one that is another.
+/// Links a file to its place; `AlreadyExists` if another file is there.
 fn link(partial: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(partial, path) {
-        // NFS may send a request twice, and then says of the second that there is one: our own.
+        // NFS may send a request twice, and report for the second that the link exists: it is our own.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             if is_same_file(partial, path)? {
                 Ok(())
@@ -219,7 +220,7 @@ fn link(partial: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// `None` where there is none.
+/// `None` if absent.
 fn opened(root: &Path, name: &str) -> io::Result<Option<File>> {
     match File::open(file_of(root, name)) {
         Ok(file) => Ok(Some(file)),
@@ -228,7 +229,7 @@ fn opened(root: &Path, name: &str) -> io::Result<Option<File>> {
     }
 }
 
-/// A file that was replaced or removed on another host while it was open here is stale on NFS: it is opened again.
+/// On NFS a file replaced or removed on another host while open here is stale: open it again.
 fn read_object<T>(root: &Path, name: &str, read: impl Fn(&File) -> io::Result<T>) -> io::Result<Option<T>> {
     loop {
         let Some(file) = opened(root, name)? else { return Ok(None) };
@@ -243,7 +244,8 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Collects the names below a folder that begin with the prefix; `above` is the folder's own name with a slash, or empty.
+/// Collects the names below a folder with the prefix; `above` is the folder's own name with a slash, or
+/// empty.
 fn collect(folder: &Path, above: &str, prefix: &str, names: &mut Vec<String>) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if is_absent(&error) => return Ok(()),
@@ -267,7 +269,7 @@ fn collect(folder: &Path, above: &str, prefix: &str, names: &mut Vec<String>) ->
     Ok(())
 }
 
-/// Removes what nobody writes any more. A failure only leaves it there.
+/// Removes an abandoned unfinished file. Ignores failures.
 fn sweep(entry: &fs::DirEntry) {
     let age = entry
         .metadata()
@@ -325,7 +327,7 @@ impl Objects for FileObjects {
 
     async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
         names.iter().try_for_each(|name| check_name(name))?;
-        // In parts, so that each has the deadline for itself.
+        // In chunks, so that each has the full timeout.
         for part in names.chunks(DELETES_PER_CALL) {
             let part = part.to_owned();
             let delete = move |root: &Path| {
@@ -386,12 +388,12 @@ mod tests {
         assert_eq!(store.list("").await.unwrap(), ["log/1"]);
         assert_eq!(store.get("log/2").await, Ok(None));
         assert_eq!(files(&root.join("log")), ["1=", "2", "half=new", "not a name="]);
-        // What is written is left alone; what nobody can be writing any more goes.
+        // Recent unfinished files stay; abandoned ones are removed.
         let half = File::options().write(true).open(root.join("log/half=new")).unwrap();
         half.set_modified(SystemTime::now() - PARTIAL_AGE_MAX - Duration::from_mins(1)).unwrap();
         store.list("").await.unwrap();
         assert_eq!(files(&root.join("log")), ["1=", "2", "not a name="]);
-        // A file of another where a folder belongs.
+        // A foreign file where a folder belongs.
         fs::write(root.join("taken"), b"of another").unwrap();
         assert_eq!(store.get("taken/x").await, Ok(None));
         assert!(matches!(store.put("taken/x", Bytes::new()).await, Err(ObjectError::Refused(_))));
@@ -409,7 +411,7 @@ mod tests {
         assert_eq!(std::mem::take(&mut *synced.lock()), [Path::new(""), Path::new("a")]);
         make_folder(&folder.path().join("a/b"), &sync).unwrap();
         assert_eq!(*synced.lock(), [Path::new("a")]);
-        // A process makes sure of a folder before it first writes there.
+        // A process syncs a folder before it first writes there.
         let store = store(folder.path()).await;
         for name in ["log/1", "aggregates/shard/1/hint"] {
             store.put(name, Bytes::new()).await.unwrap();

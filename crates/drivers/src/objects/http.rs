@@ -1,6 +1,6 @@
-//! HTTP and HTTPS to a store: a bounded pool of connections, attempts with a time limit, and pauses between them.
+//! HTTP and HTTPS to a store: a bounded connection pool, attempts with timeouts, and delays between them.
 //!
-//! What an answer means, and whether to try again, is for each store to say.
+//! Each store interprets the responses, and decides about retries.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,27 +10,27 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::ObjectError;
 
-/// How long a connection may take to be made.
+/// Timeout of connecting.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(3);
-/// Connections that nobody uses are closed after this time; servers do so too, often after a minute.
+/// Idle connections are closed after this time; servers do so too, often after a minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Objects are far smaller; a longer answer is an error.
+/// Objects are far smaller; a longer response is an error.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How a store is spoken to.
+/// Settings of the HTTP client of a store.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// How long a call may take, with everything that is tried again.
+    /// Timeout of a call, including retries.
     pub deadline: Duration,
-    /// How long one attempt may take.
+    /// Timeout of one attempt.
     pub attempt_timeout: Duration,
-    /// Requests on their way at once; others wait.
+    /// Concurrent requests; others wait.
     pub connections_max: usize,
-    /// Certificates (PEM) to trust, in place of the system's.
+    /// Trusted certificates (PEM), instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Whether to take any certificate.
+    /// Whether to accept any certificate.
     pub insecure: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Http {
     options: HttpOptions,
 }
 
-/// The part of an object that was asked for, also from a server that sends the whole object.
+/// The requested part of an object, even if the server sent the whole object.
 pub(crate) fn part_of(answer: &Answer, start: u64, length: u64) -> Bytes {
     if answer.status == StatusCode::PARTIAL_CONTENT {
         return answer.body.clone();
@@ -63,10 +63,10 @@ pub(crate) fn part_of(answer: &Answer, start: u64, length: u64) -> Bytes {
 }
 
 impl Http {
-    /// `secure`: whether HTTPS will be spoken, so that certificates are needed. The error is a text.
+    /// `secure`: whether HTTPS is used, so that certificates are needed. The error is a text.
     pub(crate) fn new(options: &HttpOptions, secure: bool) -> Result<Self, String> {
         let trust = match &options.ca_file {
-            // Nobody is asked for certificates that are not needed.
+            // Do not load certificates that are not needed.
             _ if options.insecure || !secure => Trust::Anyone,
             Some(file) => Trust::File(file.clone()),
             None => Trust::System,
@@ -93,7 +93,7 @@ impl Http {
         }
     }
 
-    /// Sends a request once. An error is the text of what went wrong on the way; the request may have been carried out.
+    /// Sends a request once. After an error the request may have taken effect.
     pub(crate) async fn send(&self, tries: &Tries, request: Request<Bytes>) -> Result<Answer, String> {
         let timeout = self.options.attempt_timeout.min(tries.left());
         let exchange = async {
@@ -105,7 +105,7 @@ impl Http {
     }
 }
 
-/// One call and its time.
+/// The attempts of one call, with its deadline.
 pub(crate) struct Tries {
     end: Instant,
     deadline: Duration,
@@ -117,9 +117,9 @@ impl Tries {
         self.end.saturating_duration_since(Instant::now())
     }
 
-    /// Waits a moment before the next attempt; an error, with the reason for it, where there is no time for one.
+    /// Waits before the next attempt; fails with `reason` if no time is left.
     pub(crate) async fn again(&mut self, place: &str, reason: &str) -> Result<(), ObjectError> {
-        // Somewhere in the upper half, so that those who failed together do not come back together.
+        // A random delay in the upper half, so that clients which failed together do not retry together.
         let jitter = uuid::Uuid::new_v4().as_u128() as u8;
         let pause = self.pause.mul_f64(0.5 + f64::from(jitter) / 512.0);
         if self.left() <= pause {

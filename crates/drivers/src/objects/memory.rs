@@ -1,6 +1,6 @@
-//! Objects in memory: for tests, with what tests want to know and to break.
+//! Objects in memory: for tests, with call counters and fault injection.
 //!
-//! Deliberately simple. Clones share the store, as processes share a bucket. Nothing survives the process.
+//! Simple on purpose. Clones share the store, as processes share a bucket. Nothing survives the process.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::{ObjectError, Objects, check_name};
 
-/// What is asked of a store.
+/// The operations of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     Put,
@@ -26,12 +26,12 @@ pub enum Call {
     List,
 }
 
-/// How a call goes wrong.
+/// An injected fault.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// Nothing happens, and this is the answer.
+    /// Has no effect, and returns this error.
     Fails(ObjectError),
-    /// It is carried out, but the answer is [`ObjectError::Unavailable`].
+    /// Takes effect, but returns [`ObjectError::Unavailable`].
     AnswerLost,
 }
 
@@ -51,15 +51,15 @@ struct State {
 struct Planned {
     call: Call,
     name_part: String,
-    /// Calls that still succeed before it strikes.
+    /// Calls that still succeed before it.
     after: usize,
     fault: Fault,
 }
 
-/// Calls that wait before anything happens, as those of a process that was stopped do; they go on when this is dropped.
+/// Blocks calls before they take effect, as if their process was suspended, until dropped.
 pub struct Hold {
     arrived: Arc<Semaphore>,
-    /// Has no permits: whoever waits for one waits until it is closed.
+    /// Never has permits: acquiring one blocks until it is closed.
     gate: Arc<Semaphore>,
 }
 
@@ -70,7 +70,7 @@ impl Drop for Hold {
 }
 
 impl Hold {
-    /// Waits until one more call is held.
+    /// Waits until one more call is blocked.
     pub async fn arrival(&self) {
         self.arrived.acquire().await.expect("never closed").forget();
     }
@@ -84,18 +84,18 @@ struct Held {
 }
 
 impl MemoryObjects {
-    /// Makes the `after`-th next call of this kind go wrong once (0: the next one); only calls whose name or prefix contains
-    /// `name_part`. For `Delete`, some of its names.
+    /// Makes the `after`-th next call of this kind (0: the next one) fail once; counts only calls whose name
+    /// or prefix, or one of whose names, contains `name_part`.
     pub fn fail(&self, call: Call, name_part: &str, after: usize, fault: Fault) {
         self.0.lock().faults.push(Planned { call, name_part: name_part.to_owned(), after, fault });
     }
 
-    /// Whether all planned faults have struck.
+    /// Whether all faults have occurred.
     pub fn is_healed(&self) -> bool {
         self.0.lock().faults.is_empty()
     }
 
-    /// Holds calls of this kind, with a name that contains `name_part`, until what is returned is dropped.
+    /// Blocks calls of this kind with a name that contains `name_part`, until the result is dropped.
     pub fn hold(&self, call: Call, name_part: &str) -> Hold {
         let (arrived, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let held =
@@ -104,22 +104,22 @@ impl MemoryObjects {
         Hold { arrived, gate }
     }
 
-    /// While it is down, every call answers [`ObjectError::Unavailable`] and nothing happens.
+    /// While down, every call returns [`ObjectError::Unavailable`] and has no effect.
     pub fn set_down(&self, is_down: bool) {
         self.0.lock().is_down = is_down;
     }
 
-    /// How long every call takes.
+    /// Delays every call.
     pub fn set_delay(&self, delay: Duration) {
         self.0.lock().delay = delay;
     }
 
-    /// How many calls of this kind there were, those that failed too.
+    /// The number of calls of this kind, failed ones included.
     pub fn calls(&self, call: Call) -> u64 {
         self.0.lock().calls.get(&call).copied().unwrap_or_default()
     }
 
-    /// How many calls there were of all kinds.
+    /// The number of calls of all kinds.
     pub fn calls_total(&self) -> u64 {
         self.0.lock().calls.values().sum()
     }
@@ -129,7 +129,7 @@ impl MemoryObjects {
         self.0.lock().objects.clone()
     }
 
-    /// Counts a call, lets it wait where it must, and carries it out unless it fails.
+    /// Counts a call, blocks or delays it as requested, and executes it unless a fault is due.
     async fn call<T>(
         &self,
         call: Call,
@@ -151,7 +151,7 @@ impl MemoryObjects {
             (state.delay, gates)
         };
         for gate in gates {
-            // It is closed one day: that is the signal to go on.
+            // Closing the gate is the signal to continue.
             let _ = gate.acquire().await;
         }
         if !delay.is_zero() {
@@ -165,7 +165,7 @@ impl MemoryObjects {
             None => work(&mut state.objects),
             Some(Fault::Fails(error)) => Err(error),
             Some(Fault::AnswerLost) => {
-                // The request takes effect, but its answer is lost.
+                // The request takes effect, but its response is lost.
                 let _ = work(&mut state.objects);
                 Err(ObjectError::Unavailable("the answer was lost".to_owned()))
             }
@@ -174,7 +174,7 @@ impl MemoryObjects {
 }
 
 impl State {
-    /// The first fault that strikes now; the others come one call nearer.
+    /// The first fault that is due; counts down the others.
     fn due(&mut self, concerns: impl Fn(&Planned) -> bool) -> Option<Fault> {
         let mut struck = None;
         for (at, planned) in self.faults.iter_mut().enumerate().filter(|(_, planned)| concerns(planned)) {

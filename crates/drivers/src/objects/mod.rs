@@ -1,8 +1,8 @@
-//! Stores of named objects: Ceph, S3, Swift, a shared file system.
+//! Object stores: Ceph, S3, Swift, a shared file system.
 //!
-//! An object is written whole. What `incoming::objects` and `aggregates::objects` need of a store is little: that an object can
-//! be created only where there is none, which is what decides between two writers, and that what was written is read by
-//! whoever asks next, by its name. Lists are needed for tidying up only, and may lag behind.
+//! An object is written as a whole. `incoming::objects` and `aggregates::objects` need two guarantees: an
+//! object can be created only if absent, which decides between two writers, and a written object is visible
+//! to all later reads by name. Listing is only needed for cleanup, and may lag behind.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -19,55 +19,57 @@ pub use http::HttpOptions;
 
 use crate::OpenError;
 
-/// How long an object's name may be.
+/// Maximum length of an object's name.
 pub const NAME_BYTES_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    /// There is an object of that name: nothing was changed.
-    #[error("the object {0} is there already")]
+    /// The object exists; nothing was changed.
+    #[error("the object {0} exists already")]
     Exists(String),
-    /// No space, or the quota is used up.
+    /// No space, or the quota is exhausted.
     #[error("no space left: {0}")]
     NoSpace(String),
-    /// The store does not answer, or asks to come back later. What was asked for may have happened.
+    /// The store does not respond, or asks for a later retry. The request may have taken effect.
     #[error("{0}")]
     Unavailable(String),
-    /// The store refuses, and will do so again: wrong keys, no such bucket.
+    /// A permanent error: wrong keys, no such bucket.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Names are made of letters, digits and `-_./`, at most 200 bytes, and their parts between slashes are neither empty nor `.` or
-/// `..`. What is a name is not also a folder of other names (there is no `a/b` beside `a`): some stores would not list it. A name is
-/// used either with `create` or with `put`, never with both: a store that cannot create exclusively by itself keeps the two apart.
+/// Names consist of letters, digits and `-_./`, at most 200 bytes; their parts between slashes are neither
+/// empty nor `.` or `..`. An object's name is never also a folder of other names (no `a/b` beside `a`): some
+/// stores would not list it. A name is used either with `create` or with `put`, never both: a store without
+/// exclusive creation keeps the two apart.
 #[async_trait]
 pub trait Objects: Send + Sync + 'static {
-    /// Where the objects lie, for messages: `ceph pool gnocchi`, `s3 bucket metrics at https://...`. No passwords.
+    /// The store, for messages: `ceph pool gnocchi`, `s3 bucket metrics at https://...`. No passwords.
     fn place(&self) -> String;
 
-    /// Writes an object, in place of what it held. Durable once it returns.
+    /// Writes or overwrites an object. Durable once it returns.
     async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError>;
 
-    /// Writes an object where there is none; [`ObjectError::Exists`] otherwise. Of several that try at once, one succeeds. Durable
-    /// once it returns. After [`ObjectError::Unavailable`] the object may be there: a caller that must know reads it.
+    /// Writes an object if absent, otherwise [`ObjectError::Exists`]. Of several concurrent calls one
+    /// succeeds. Durable once it returns. After [`ObjectError::Unavailable`] the object may exist: a caller
+    /// that must know reads it.
     async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError>;
 
-    /// The object; `None` where there is none.
+    /// The object; `None` if absent.
     async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError>;
 
-    /// `length` bytes from `start` on, fewer where the object ends before; `None` where there is no object.
+    /// `length` bytes from `start` on, fewer if the object ends before; `None` if it is absent.
     async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError>;
 
-    /// Removes objects; those that are not there are no error.
+    /// Removes objects; missing ones are no error.
     async fn delete(&self, names: &[String]) -> Result<(), ObjectError>;
 
-    /// The names that begin with the prefix, in the order of their bytes. May miss what was created a moment ago, and name what was
-    /// removed.
+    /// The names with the prefix, sorted by bytes. May lack recently created objects, and include recently
+    /// removed ones.
     async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError>;
 }
 
-/// Whether it is a name (see [`Objects`]); others may lie in the same place.
+/// Whether it is a valid name (see [`Objects`]); other objects may exist in the same place.
 fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
     name.len() <= NAME_BYTES_MAX
@@ -76,10 +78,10 @@ fn is_name(name: &str) -> bool {
 }
 
 fn check_name(name: &str) -> Result<(), ObjectError> {
-    if is_name(name) { Ok(()) } else { Err(ObjectError::Refused(format!("no name of an object: {name:?}"))) }
+    if is_name(name) { Ok(()) } else { Err(ObjectError::Refused(format!("invalid object name: {name:?}"))) }
 }
 
-/// The value of HTTP's header `Range`; `None` where there is nothing to ask for: servers count in signed numbers.
+/// The value of the HTTP header `Range`; `None` for an empty range. Servers use signed numbers.
 fn range_of(start: u64, length: u64) -> Option<String> {
     if i64::try_from(start).is_err() {
         return None;
@@ -91,7 +93,7 @@ fn range_of(start: u64, length: u64) -> Option<String> {
     }
 }
 
-/// What kept a store from being opened.
+/// Converts an error while opening a store.
 fn open_error(place: &str, error: &ObjectError) -> OpenError {
     let text = error.to_string();
     let reason = text.strip_prefix(place).map_or(&text[..], |rest| rest.trim_start_matches(": "));

@@ -1,11 +1,11 @@
-//! Objects in a bucket of S3 or of what speaks like it (radosgw, minio).
+//! Objects in a bucket of S3 or a compatible server (radosgw, minio).
 //!
-//! `create` is a PUT with `If-None-Match: *`; [`S3Objects::open`] refuses a server that ignores it. An attempt whose answer
-//! was lost may have been carried out: each create carries an id as metadata, and when a later attempt finds the name
-//! taken, the id that lies there tells whether it was this create that took it. Comparing bytes instead would have two
-//! creators of equal bytes both conclude that they won.
+//! `create` is a PUT with `If-None-Match: *`; [`S3Objects::open`] rejects a server that ignores it. An
+//! attempt with a lost response may have taken effect: each create carries an id as metadata, and if a later
+//! attempt finds the name taken, the stored id shows whether this create did it. Comparing bytes instead
+//! would let two creators of equal bytes both conclude that they won.
 //!
-//! Buckets with versions or lifecycles are used as any others.
+//! Buckets with versioning or lifecycles are used like any others.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,17 +22,17 @@ use super::{
 };
 use crate::OpenError;
 
-/// A signature is good for this long: clocks differ.
+/// Validity of a signature: clocks differ.
 const SIGNED_FOR: Duration = Duration::from_mins(15);
 const DELETES_AT_ONCE: usize = 16;
-/// S3 gives no more at once.
+/// S3's maximum.
 const LIST_PAGE: &str = "1000";
 const CREATE_ID: &str = "x-amz-meta-gnudi-create";
 
-/// The options of Gnocchi's `[storage]` that begin with `s3_`, without that.
+/// Gnocchi's options in `[storage]` with the prefix `s3_`.
 #[derive(Clone, Debug)]
 pub struct S3Options {
-    /// `http://host:port` or `https://host`; without one, Amazon's of the region.
+    /// `http://host:port` or `https://host`; without one, Amazon's endpoint of the region.
     pub endpoint_url: Option<String>,
     pub region_name: Option<String>,
     pub access_key_id: Option<String>,
@@ -62,11 +62,11 @@ pub struct S3Objects {
     place: String,
 }
 
-/// Reads a bucket that another program writes, under any names.
+/// Reads a bucket that another program writes, with arbitrary names.
 pub struct S3Reader(S3Objects);
 
 impl S3Reader {
-    /// Makes sure that there is such a bucket.
+    /// Checks that the bucket exists.
     pub async fn open(options: &S3Options, bucket: String) -> Result<Self, OpenError> {
         let store = S3Objects::new(options, bucket)?;
         let is_there = store.is_there().await.map_err(|error| open_error(&store.place, &error))?;
@@ -77,19 +77,19 @@ impl S3Reader {
         }
     }
 
-    /// The object; `None` where there is none.
+    /// The object; `None` if absent.
     pub async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
         self.0.get_any(name).await
     }
 
-    /// The names that begin with the prefix, in the order of their bytes.
+    /// The names with the prefix, sorted by bytes.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
         self.0.list_any(prefix).await
     }
 }
 
-/// One request, to be signed and sent as often as it takes.
-struct Ask<'a> {
+/// One call, signed and sent until it is answered.
+struct Call<'a> {
     method: Method,
     /// Of the object; "" for the bucket.
     name: &'a str,
@@ -98,29 +98,29 @@ struct Ask<'a> {
     body: Bytes,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> Call<'a> {
     fn new(method: Method, name: &'a str) -> Self {
-        Ask { method, name, query: Vec::new(), headers: Vec::new(), body: Bytes::new() }
+        Call { method, name, query: Vec::new(), headers: Vec::new(), body: Bytes::new() }
     }
 }
 
-/// What an answer means, whatever was asked.
+/// The meaning of a response, for any request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
     Missing,
-    /// A condition did not hold.
+    /// A precondition failed.
     Exists,
     /// The range begins after the object's end.
     OutOfRange,
-    /// Come back later.
+    /// Retry later.
     Again,
     Refused,
 }
 
 impl S3Objects {
-    /// Opens the bucket `PREFIX-gnudi-PURPOSE`, which is made where there is none, and makes sure that the server creates
-    /// exclusively.
+    /// Opens the bucket `PREFIX-gnudi-PURPOSE`, creating it if missing, and checks that the server supports
+    /// exclusive creation.
     pub async fn open(options: &S3Options, purpose: &str) -> Result<Self, OpenError> {
         let store = Self::new(options, format!("{}-gnudi-{purpose}", options.bucket_prefix))?;
         let opening = async {
@@ -154,40 +154,40 @@ impl S3Objects {
         Ok(Self { http, bucket, credentials, place })
     }
 
-    /// Whether the bucket is there; by a list, since only that has wrong keys explained.
+    /// Whether the bucket exists; uses a listing, since only its errors explain wrong keys.
     async fn is_there(&self) -> Result<bool, ObjectError> {
-        let mut ask = Ask::new(Method::Get, "");
-        ask.query = vec![("list-type", "2"), ("max-keys", "1")];
-        let (verdict, answer) = self.ask(&ask).await?;
+        let mut call = Call::new(Method::Get, "");
+        call.query = vec![("list-type", "2"), ("max-keys", "1")];
+        let (verdict, answer) = self.request(&call).await?;
         match verdict {
             Verdict::Fine => Ok(true),
             Verdict::Missing => Ok(false),
             Verdict::Refused if code(&answer) == "NoSuchBucket" => Ok(false),
-            _ => Err(self.refusal(&ask, &answer)),
+            _ => Err(self.refusal(&call, &answer)),
         }
     }
 
     async fn make_bucket(&self, in_region: bool) -> Result<(), ObjectError> {
-        let mut ask = Ask::new(Method::Put, "");
+        let mut call = Call::new(Method::Put, "");
         let region = self.bucket.region();
         if in_region && region != "us-east-1" {
-            ask.body = format!(
+            call.body = format!(
                 "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
                  <LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
             )
             .into();
         }
-        let (verdict, answer) = self.ask(&ask).await?;
-        // Another process may have been faster.
+        let (verdict, answer) = self.request(&call).await?;
+        // Another process may have created it concurrently.
         if verdict == Verdict::Fine || answer.status == StatusCode::CONFLICT && self.is_there().await? {
             return Ok(());
         }
-        Err(self.refusal(&ask, &answer))
+        Err(self.refusal(&call, &answer))
     }
 
-    /// A server that does not know the condition would have two creators both win.
+    /// A server without this precondition would let two creators both win.
     async fn check_exclusive(&self) -> Result<(), ObjectError> {
-        // Nothing of this name is an object of ours.
+        // Never a valid name, so no object of ours.
         let probe = format!("probe~{}", Uuid::new_v4());
         self.create_any(&probe, Bytes::from_static(b"probe")).await?;
         let second = self.create_any(&probe, Bytes::from_static(b"probe")).await;
@@ -204,14 +204,14 @@ impl S3Objects {
 
     async fn create_any(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
         let id = Uuid::new_v4().to_string();
-        let mut ask = Ask::new(Method::Put, name);
-        ask.headers = vec![("if-none-match", "*"), (CREATE_ID, &id)];
-        ask.body = bytes;
+        let mut call = Call::new(Method::Put, name);
+        call.headers = vec![("if-none-match", "*"), (CREATE_ID, &id)];
+        call.body = bytes;
         let mut tries = self.http.tries();
-        // Whether an earlier attempt may have been carried out.
+        // Whether an earlier attempt may have taken effect.
         let mut doubtful = false;
         loop {
-            let reason = match self.send(&tries, &ask).await {
+            let reason = match self.send(&tries, &call).await {
                 Err(reason) => reason,
                 Ok(answer) => match verdict(&answer) {
                     Verdict::Fine => return Ok(()),
@@ -226,7 +226,7 @@ impl S3Objects {
                         Err(reason) => reason,
                     },
                     Verdict::Exists => return Err(ObjectError::Exists(name.to_owned())),
-                    _ => return Err(self.refusal(&ask, &answer)),
+                    _ => return Err(self.refusal(&call, &answer)),
                 },
             };
             doubtful = true;
@@ -234,9 +234,9 @@ impl S3Objects {
         }
     }
 
-    /// The id of the create that made an object, "" for one that was put; `None` where there is none.
+    /// The id of the create that made an object, "" if it was put; `None` if absent.
     async fn created_by(&self, tries: &Tries, name: &str) -> Result<Option<String>, String> {
-        let answer = self.send(tries, &Ask::new(Method::Head, name)).await?;
+        let answer = self.send(tries, &Call::new(Method::Head, name)).await?;
         match verdict(&answer) {
             Verdict::Fine => Ok(Some(answer.header(CREATE_ID).unwrap_or_default().to_owned())),
             Verdict::Missing => Ok(None),
@@ -245,21 +245,21 @@ impl S3Objects {
     }
 
     async fn delete_any(&self, name: &str) -> Result<(), ObjectError> {
-        let ask = Ask::new(Method::Delete, name);
-        let (verdict, answer) = self.ask(&ask).await?;
+        let call = Call::new(Method::Delete, name);
+        let (verdict, answer) = self.request(&call).await?;
         match verdict {
             Verdict::Fine | Verdict::Missing => Ok(()),
-            _ => Err(self.refusal(&ask, &answer)),
+            _ => Err(self.refusal(&call, &answer)),
         }
     }
 
     async fn get_any(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
-        let ask = Ask::new(Method::Get, name);
-        let (verdict, answer) = self.ask(&ask).await?;
+        let call = Call::new(Method::Get, name);
+        let (verdict, answer) = self.request(&call).await?;
         match verdict {
             Verdict::Fine => Ok(Some(answer.body)),
             Verdict::Missing => Ok(None),
-            _ => Err(self.refusal(&ask, &answer)),
+            _ => Err(self.refusal(&call, &answer)),
         }
     }
 
@@ -279,25 +279,25 @@ impl S3Objects {
 
     /// One page of names after `after`, and whether there are more.
     async fn page(&self, prefix: &str, after: &str) -> Result<(Vec<String>, bool), ObjectError> {
-        let mut ask = Ask::new(Method::Get, "");
-        ask.query = vec![("list-type", "2"), ("max-keys", LIST_PAGE), ("prefix", prefix)];
+        let mut call = Call::new(Method::Get, "");
+        call.query = vec![("list-type", "2"), ("max-keys", LIST_PAGE), ("prefix", prefix)];
         if !after.is_empty() {
-            ask.query.push(("start-after", after));
+            call.query.push(("start-after", after));
         }
-        let (verdict, answer) = self.ask(&ask).await?;
+        let (verdict, answer) = self.request(&call).await?;
         if verdict != Verdict::Fine {
-            return Err(self.refusal(&ask, &answer));
+            return Err(self.refusal(&call, &answer));
         }
         let text = String::from_utf8_lossy(&answer.body);
         let names = elements(&text, "Key").map(unescaped).collect();
         Ok((names, elements(&text, "IsTruncated").next() == Some("true")))
     }
 
-    /// Sends until there is an answer that is not "later".
-    async fn ask(&self, ask: &Ask<'_>) -> Result<(Verdict, Answer), ObjectError> {
+    /// Sends until the response is not "retry later".
+    async fn request(&self, call: &Call<'_>) -> Result<(Verdict, Answer), ObjectError> {
         let mut tries = self.http.tries();
         loop {
-            let reason = match self.send(&tries, ask).await {
+            let reason = match self.send(&tries, call).await {
                 Err(reason) => reason,
                 Ok(answer) => match verdict(&answer) {
                     Verdict::Again => answer.text(),
@@ -309,31 +309,31 @@ impl S3Objects {
     }
 
     /// Signs and sends once.
-    async fn send(&self, tries: &Tries, ask: &Ask<'_>) -> Result<Answer, String> {
+    async fn send(&self, tries: &Tries, call: &Call<'_>) -> Result<Answer, String> {
         let (bucket, credentials) = (&self.bucket, Some(&self.credentials));
-        let url = match ask.method {
-            Method::Put => signed(bucket.put_object(credentials, ask.name), ask),
-            Method::Head => signed(bucket.head_object(credentials, ask.name), ask),
-            Method::Delete => signed(bucket.delete_object(credentials, ask.name), ask),
-            _ => signed(bucket.get_object(credentials, ask.name), ask),
+        let url = match call.method {
+            Method::Put => signed(bucket.put_object(credentials, call.name), call),
+            Method::Head => signed(bucket.head_object(credentials, call.name), call),
+            Method::Delete => signed(bucket.delete_object(credentials, call.name), call),
+            _ => signed(bucket.get_object(credentials, call.name), call),
         };
-        let mut request = Request::builder().method(ask.method.to_str()).uri(url);
-        for (name, value) in &ask.headers {
+        let mut request = Request::builder().method(call.method.to_str()).uri(url);
+        for (name, value) in &call.headers {
             request = request.header(*name, *value);
         }
-        if ask.method == Method::Put {
-            // Left out where the body is empty, which radosgw refuses.
-            request = request.header(CONTENT_LENGTH, ask.body.len());
+        if call.method == Method::Put {
+            // Otherwise omitted for an empty body, which radosgw rejects.
+            request = request.header(CONTENT_LENGTH, call.body.len());
         }
-        let request = request.body(ask.body.clone()).map_err(|error| error.to_string())?;
+        let request = request.body(call.body.clone()).map_err(|error| error.to_string())?;
         self.http.send(tries, request).await
     }
 
-    /// Why the server refuses. Its own words hold no secret, its other fields might.
-    fn refusal(&self, ask: &Ask<'_>, answer: &Answer) -> ObjectError {
+    /// The server's error. Its message contains no secret; other fields might.
+    fn refusal(&self, call: &Call<'_>, answer: &Answer) -> ObjectError {
         let body = String::from_utf8_lossy(&answer.body);
         let message = elements(&body, "Message").next().map(unescaped).unwrap_or_default();
-        let (method, name) = (ask.method, ask.name);
+        let (method, name) = (call.method, call.name);
         let text = format!("{}: {method} /{name}: {} {} {message}", self.place, answer.status, code(answer));
         let text = text.trim_end().to_owned();
         match (answer.status, code(answer).as_str()) {
@@ -343,11 +343,11 @@ impl S3Objects {
     }
 }
 
-fn signed<'a>(mut action: impl S3Action<'a>, ask: &Ask<'a>) -> String {
-    for (name, value) in &ask.query {
+fn signed<'a>(mut action: impl S3Action<'a>, call: &Call<'a>) -> String {
+    for (name, value) in &call.query {
         action.query_mut().insert(*name, *value);
     }
-    for (name, value) in &ask.headers {
+    for (name, value) in &call.headers {
         action.headers_mut().insert(*name, *value);
     }
     action.sign(SIGNED_FOR).to_string()
@@ -363,7 +363,7 @@ fn verdict(answer: &Answer) -> Verdict {
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Verdict::Again,
         StatusCode::INSUFFICIENT_STORAGE | StatusCode::NOT_IMPLEMENTED => Verdict::Refused,
         status if status.is_server_error() => Verdict::Again,
-        // Somebody changes the same at this moment, or our bytes came too slowly.
+        // A concurrent change, or the body arrived too slowly.
         _ if ["ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown"]
             .contains(&code(answer).as_str()) =>
         {
@@ -373,12 +373,12 @@ fn verdict(answer: &Answer) -> Verdict {
     }
 }
 
-/// The error's code, "" where there is none.
+/// The error's code, "" if there is none.
 fn code(answer: &Answer) -> String {
     elements(&String::from_utf8_lossy(&answer.body), "Code").next().map(unescaped).unwrap_or_default()
 }
 
-/// The contents of all elements of a name that hold only text: all that is needed of S3's XML.
+/// The contents of all text-only elements with a name: all that is needed of S3's XML.
 fn elements<'a>(text: &'a str, name: &'static str) -> impl Iterator<Item = &'a str> {
     let end = format!("</{name}>");
     text.split(&format!("<{name}>")[..])
@@ -424,11 +424,11 @@ impl Objects for S3Objects {
 
     async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
         check_name(name)?;
-        let mut ask = Ask::new(Method::Put, name);
-        ask.body = bytes;
-        match self.ask(&ask).await? {
+        let mut call = Call::new(Method::Put, name);
+        call.body = bytes;
+        match self.request(&call).await? {
             (Verdict::Fine, _) => Ok(()),
-            (_, answer) => Err(self.refusal(&ask, &answer)),
+            (_, answer) => Err(self.refusal(&call, &answer)),
         }
     }
 
@@ -446,17 +446,17 @@ impl Objects for S3Objects {
         check_name(name)?;
         let range = range_of(start, length);
         let method = if range.is_some() { Method::Get } else { Method::Head };
-        let mut ask = Ask::new(method, name);
+        let mut call = Call::new(method, name);
         if let Some(range) = &range {
-            ask.headers = vec![("range", range)];
+            call.headers = vec![("range", range)];
         }
-        let (verdict, answer) = self.ask(&ask).await?;
+        let (verdict, answer) = self.request(&call).await?;
         match verdict {
             Verdict::Fine if range.is_none() => Ok(Some(Bytes::new())),
             Verdict::Fine => Ok(Some(part_of(&answer, start, length))),
             Verdict::OutOfRange => Ok(Some(Bytes::new())),
             Verdict::Missing => Ok(None),
-            _ => Err(self.refusal(&ask, &answer)),
+            _ => Err(self.refusal(&call, &answer)),
         }
     }
 

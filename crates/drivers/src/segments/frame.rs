@@ -1,8 +1,9 @@
-//! The bytes of a frame: what is written, found or lost as a whole.
+//! The bytes of a frame: the unit that is written, recovered or lost as a whole.
 //!
-//! A frame is a header and items. Each item carries its own checksum, so that it can be read alone and so that damage to
-//! one leaves the others readable. The header binds the items together and names its own place: what an earlier use of a
-//! recycled file left behind is no frame of this one. Numbers are little-endian.
+//! A frame is a header and items. Each item has its own checksum, so it can be read alone, and damage to one
+//! leaves the others readable. The header's checksum covers the items' checksums, and the header holds the
+//! frame's own location, so that remains of an earlier use of a recycled file never pass as frames. Numbers
+//! are little-endian.
 //!
 //! ```text
 //! header  0 magic u32 | 4 body length u32 | 8 position u64 | 16 bytes since the last sync u32 | 20 item count u32
@@ -16,14 +17,14 @@ use super::Location;
 
 pub const FRAME_HEADER_BYTES: usize = 32;
 pub const ITEM_HEADER_BYTES: usize = 16;
-/// Frames start at multiples of it, which makes looking for the next one behind damage eight times cheaper.
+/// Frames start at multiples of this: the search for the next frame behind damage is eight times cheaper.
 pub const ALIGNMENT: usize = 8;
-/// The longest frame; longer ones are refused by the callers' own limits long before.
+/// The longest frame. Callers have lower limits of their own.
 pub const FRAME_BYTES_MAX: usize = 1 << 30;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"gnuF");
 
-/// A frame that is being built, or waits to be written: header space, then items.
+/// A frame being built or waiting to be written: header space, then items.
 #[derive(Debug)]
 pub struct Frame {
     bytes: Vec<u8>,
@@ -39,7 +40,7 @@ impl Frame {
         Self { bytes, items: 0, checksums: Vec::new() }
     }
 
-    /// Adds an item: `payload` appends its bytes. Returns where in the frame the item starts, and its payload's length.
+    /// Adds an item, whose bytes `payload` appends. Returns its offset in the frame and its payload's length.
     pub fn push(&mut self, tag: u64, payload: impl FnOnce(&mut Vec<u8>)) -> (u32, u32) {
         let start = self.bytes.len();
         self.bytes.resize(start + ITEM_HEADER_BYTES, 0);
@@ -55,7 +56,7 @@ impl Frame {
         (start as u32, length)
     }
 
-    /// Header included.
+    /// In bytes, header included.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -68,7 +69,7 @@ impl Frame {
         self.bytes.into()
     }
 
-    /// Fills the header in: the frame will stand at `at`, and `unsynced` bytes before it are not known to be durable.
+    /// Fills in the header, to be written at `at`, with `unsynced` bytes before it not known to be durable.
     pub fn stamp(&mut self, at: Location, unsynced: u32) {
         assert!(self.bytes.len() <= FRAME_BYTES_MAX, "a frame of {} bytes", self.bytes.len());
         let body = (self.bytes.len() - FRAME_HEADER_BYTES) as u32;
@@ -91,10 +92,10 @@ pub fn filler(length: usize) -> Frame {
     frame
 }
 
-/// A frame's header, read back and found right.
+/// A frame's header, read back and validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Of the whole frame, header included.
+    /// Bytes of the whole frame, header included.
     pub length: usize,
     /// How many bytes before the frame were not known to be durable when it was written.
     pub unsynced: u32,
@@ -103,7 +104,7 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// `None` where the bytes are no header of a frame at `at`.
+    /// `None` if the bytes are no valid header of a frame at `at`.
     pub fn parse(bytes: &[u8], at: Location) -> Option<Self> {
         let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.first_chunk()?;
         let right = u32_at(bytes, 0) == MAGIC
@@ -118,7 +119,7 @@ impl FrameHeader {
         })
     }
 
-    /// Whether the items are those that the header was written with, all of them whole.
+    /// Whether all items are whole and are those that the header was written with.
     pub fn matches(&self, items: &[ItemView]) -> bool {
         let checksums: Vec<u8> =
             items.iter().filter(|item| item.valid).flat_map(|item| item.checksum.to_le_bytes()).collect();
@@ -132,16 +133,16 @@ impl FrameHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemView {
     pub tag: u64,
-    /// From the frame's start to the item's.
+    /// From the frame's start to the item's, in bytes.
     pub offset: u32,
-    /// Of the payload.
+    /// Of the payload, in bytes.
     pub length: u32,
-    /// Whether its checksum is right.
+    /// Whether its checksum matches.
     pub valid: bool,
     checksum: u32,
 }
 
-/// The items of a frame (header included in `frame`). Behind a damaged one the search goes on for the next that is right.
+/// The items of `frame` (header included). Behind a damaged one it searches for the next valid one.
 pub fn items(frame: &[u8]) -> Vec<ItemView> {
     let (mut items, mut offset) = (Vec::new(), FRAME_HEADER_BYTES);
     while offset < frame.len() {
@@ -152,7 +153,7 @@ pub fn items(frame: &[u8]) -> Vec<ItemView> {
         offset = if item.valid {
             item.end()
         } else {
-            // Its length may be what is damaged.
+            // Its length field may be what is damaged.
             let aligned = (offset + ALIGNMENT..frame.len()).step_by(ALIGNMENT);
             aligned.into_iter().find(|at| is_valid_at(frame, *at)).unwrap_or(frame.len())
         };
@@ -160,7 +161,7 @@ pub fn items(frame: &[u8]) -> Vec<ItemView> {
     items
 }
 
-/// The item at an offset, whole or not; `None` where it would end behind the frame.
+/// The item at an offset, valid or not; `None` if it would end beyond the frame.
 fn item_at(frame: &[u8], offset: usize) -> Option<ItemView> {
     let header = frame.get(offset..offset + ITEM_HEADER_BYTES)?;
     let length = u32_at(header, 4);
@@ -181,7 +182,7 @@ impl ItemView {
     }
 }
 
-/// The payload of an item read back alone (header included in `item`), with its tag; `None` where it is damaged.
+/// Payload and tag of an item read alone (header included in `item`); `None` if it is damaged.
 pub fn open_item(item: &[u8]) -> Option<(u64, &[u8])> {
     let (header, payload) = item.split_at_checked(ITEM_HEADER_BYTES)?;
     let right =
@@ -197,7 +198,7 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// Whether bytes could start a frame, before their checksum is looked at.
+/// Whether bytes could start a frame: checks the magic number only.
 pub(super) fn may_start(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC.to_le_bytes())
 }

@@ -1,8 +1,8 @@
-//! Puts whole frames where a log is damaged, so that it reads without damage from then on.
+//! Overwrites damaged places of a log with whole frames, so that it reads without damage from then on.
 //!
-//! Positions are places in the log. So what is left of a damaged frame stays where it is: its items are bound together anew, with
-//! items between them that say nothing. Where nothing is left, an empty frame covers the place. Writing is repeatable: items that
-//! are left are written over with the same bytes.
+//! A position is a place in the log, so the surviving items of a damaged frame stay where they are: a new
+//! frame holds them, with padding items in between. If nothing survives, an empty frame covers the place.
+//! Mending is idempotent: surviving items are overwritten with the same bytes.
 
 use std::io::{self, IoSlice};
 
@@ -16,7 +16,7 @@ use crate::disk::{DiskFile, write_all_at};
 pub(crate) struct Hole {
     pub start: Location,
     pub length: u32,
-    /// What is left in it, in order.
+    /// The surviving items, in order.
     pub left: Vec<LeftItem>,
 }
 
@@ -28,39 +28,39 @@ pub(crate) struct LeftItem {
     pub payload: Vec<u8>,
 }
 
-/// The payload of an item of this length that says nothing, if there is one; of length 0 there is.
-pub(crate) type Nothing = fn(usize) -> Option<Vec<u8>>;
+/// Builds a padding payload of the given length, if one exists; one of length 0 always does.
+pub(crate) type Padding = fn(usize) -> Option<Vec<u8>>;
 
-/// Writes a whole frame over a hole of `file`, not yet durable. False where it is too short for one.
-pub(crate) fn mend(file: &dyn DiskFile, hole: &Hole, nothing: Nothing) -> io::Result<bool> {
+/// Writes a whole frame over a hole of `file`, not yet durable. False if the hole is too short for one.
+pub(crate) fn mend(file: &dyn DiskFile, hole: &Hole, padding: Padding) -> io::Result<bool> {
     let length = hole.length as usize;
     if length < FRAME_HEADER_BYTES {
         return Ok(false);
     }
-    let rebuilt = rebuilt(hole, nothing).filter(|frame| frame.len() == length);
+    let rebuilt = rebuilt(hole, padding).filter(|frame| frame.len() == length);
     let mut frame = rebuilt.unwrap_or_else(|| filler(length));
-    // Nothing is known of what was synced before it: frames behind it tell.
+    // Claim nothing before the hole as synced: the frames behind it prove what was.
     frame.stamp(hole.start, hole.start.offset - SEGMENT_HEADER_BYTES);
     write_all_at(file, &mut [IoSlice::new(frame.bytes())], hole.start.offset.into())?;
     Ok(true)
 }
 
-fn rebuilt(hole: &Hole, nothing: Nothing) -> Option<Frame> {
+fn rebuilt(hole: &Hole, padding: Padding) -> Option<Frame> {
     hole.left.first()?;
     let mut frame = Frame::with_capacity(hole.length as usize);
     for left in &hole.left {
-        fill_up(&mut frame, left.offset as usize, nothing)?;
+        fill_up(&mut frame, left.offset as usize, padding)?;
         frame.push(left.tag, |out| out.extend_from_slice(&left.payload));
     }
-    fill_up(&mut frame, hole.length as usize, nothing)?;
+    fill_up(&mut frame, hole.length as usize, padding)?;
     Some(frame)
 }
 
-/// Adds items that say nothing up to `end`.
-fn fill_up(frame: &mut Frame, end: usize, nothing: Nothing) -> Option<()> {
+/// Adds padding items up to `end`.
+fn fill_up(frame: &mut Frame, end: usize, padding: Padding) -> Option<()> {
     while frame.len() < end {
         let room = (end - frame.len()).checked_sub(ITEM_HEADER_BYTES)?;
-        let payload = nothing(room).unwrap_or_default();
+        let payload = padding(room).unwrap_or_default();
         frame.push(0, |out| out.extend_from_slice(&payload));
     }
     (frame.len() == end).then_some(())
@@ -74,11 +74,11 @@ mod tests {
         segments::frame::{FrameHeader, ItemView, items},
     };
 
-    fn nothing(length: usize) -> Option<Vec<u8>> {
+    fn padding(length: usize) -> Option<Vec<u8>> {
         (length == 0 || length >= 24).then(|| vec![0; length])
     }
 
-    /// Whatever items are left of a frame, they are there again, at their places.
+    /// All surviving items keep their places.
     #[test]
     fn what_is_left_stays_at_its_place() {
         let at = Location { segment: 3, offset: SEGMENT_HEADER_BYTES };
@@ -98,13 +98,13 @@ mod tests {
                 LeftItem { offset: item.offset, tag: item.tag, payload }
             });
             let hole = Hole { start: at, length: frame.len() as u32, left: left.collect() };
-            assert!(mend(&*file, &hole, nothing).unwrap());
+            assert!(mend(&*file, &hole, padding).unwrap());
             let bytes = read_file(&LocalDisk, &path).unwrap().split_off(SEGMENT_HEADER_BYTES as usize);
             let header = FrameHeader::parse(&bytes, at).unwrap();
             assert_eq!(header.length, frame.len());
             let found = if header.items == 0 { Vec::new() } else { items(&bytes) };
             assert!(header.matches(&found), "{kept:b}");
-            // The last item is too short for one that says nothing in its place: then the frame is given up as a whole.
+            // The last item is shorter than the smallest padding item: then the whole frame is given up.
             let expected =
                 if kept & 8 == 0 && kept > 0 { Vec::new() } else { whole.iter().filter(is_kept).collect() };
             assert!(expected.iter().all(|item| found.contains(item)), "{kept:b}: {found:?}");

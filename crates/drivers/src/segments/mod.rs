@@ -1,7 +1,7 @@
-//! A log of frames in numbered files: the ground under the incoming log and the aggregate store.
+//! A log of frames in numbered files, shared by the incoming log and the local aggregate store.
 //!
-//! It writes frames, makes them durable, finds them again after a crash, reports damage and uses files again. It knows
-//! nothing of what the frames say, holds no index, and has one writer, its owner.
+//! Writes frames, makes them durable, recovers them after a crash, reports damage and recycles files. It does
+//! not interpret frames, keeps no index, and has a single writer, its owner.
 
 pub mod frame;
 pub(crate) mod mend;
@@ -33,7 +33,7 @@ use crate::{
     reserve::Reserve,
 };
 
-/// Where a frame or an item stands in the log.
+/// The place of a frame or an item in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
     pub segment: u32,
@@ -41,7 +41,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// As one number, in the log's order; 0 stands for "before the first", for segments count from 1.
+    /// One number, in the log's order. 0 means "before the first": segments count from 1.
     pub fn pack(self) -> u64 {
         u64::from(self.segment) << 32 | u64::from(self.offset)
     }
@@ -51,51 +51,51 @@ impl Location {
     }
 }
 
-/// How a log is kept.
+/// Settings of a log.
 #[derive(Clone, Debug)]
 pub struct SegmentOptions {
-    /// The size of a file; a longer frame gets a file of its own.
+    /// Size of a file; a longer frame gets a file of its own.
     pub segment_bytes: u32,
-    /// How many emptied files are kept to be written again.
+    /// How many emptied files are kept for reuse.
     pub spares_max: usize,
-    /// Whether a full file is synced before the next one is begun. Without it the owner gives up durability.
+    /// Whether a full file is synced before the next one begins. If false, the owner forgoes durability.
     pub sync_full: bool,
-    /// What to do with whole frames behind a torn one that were written after the last sync.
+    /// How recovery treats whole frames behind a torn one that were written after the last sync.
     pub tear: Tear,
 }
 
-/// What the owner knows of a log before it is opened.
+/// The owner's state of a log, known before it is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnerState {
-    /// Goes into the headers of a new log; an old one keeps its own.
+    /// Written into the headers of a new log; an existing log keeps its own.
     pub owner_tag: u64,
-    /// Segments up to this number have been in use, whatever the files say.
+    /// Highest segment number ever used, even if the files do not show it.
     pub used: u32,
-    /// Segments up to this number are not needed any more: left over by a crash, they are removed unread.
+    /// Segments up to this number are no longer needed: leftovers of a crash, removed without reading.
     pub done: u32,
-    /// Segments up to this number stay as they are, unread: full ones, of a log that nobody needs to be told of.
+    /// Segments up to this number are kept but not read: full ones, of a log whose frames need no replay.
     pub unread: u32,
 }
 
-/// Why frames were not written.
+/// Why a write failed.
 #[derive(Debug)]
 pub enum WriteError {
-    /// No room for now: nothing of the frames is left in the log.
+    /// No disk space for now; no part of the frames is left in the log.
     NoSpace(io::Error),
-    /// The disk failed, and what is in the file is not known: the log must not be written any more.
+    /// The disk failed and the file's content is unknown: the log must not be written any more.
     Broken(io::Error),
 }
 
-/// What space is taken for.
+/// What disk space is allocated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// What is new: refused while the reserve of disk space is given up.
+    /// New data: refused while the disk-space reserve is released.
     New,
-    /// What gives space back in the end: it may use the reserve, and takes as little as it can.
+    /// Writes that free space in the end: they may use the reserve, and allocate as little as possible.
     Relief,
 }
 
-/// The segments that can be read, by number.
+/// The readable segments, by number.
 pub type Segments = RwLock<BTreeMap<u32, Arc<Segment>>>;
 
 pub struct SegmentLog {
@@ -105,20 +105,20 @@ pub struct SegmentLog {
     owner_tag: u64,
     segments: Arc<Segments>,
     active: Active,
-    /// Where the log ended that was found.
+    /// Where the log ended when it was opened.
     found_end: Location,
     spares: Vec<PathBuf>,
     reserve: Reserve,
 }
 
-/// The segment that is written. The end of the frames before may differ from its own for an old file in use again.
+/// The segment being written.
 struct Active {
     segment: Arc<Segment>,
     /// Where the next frame goes.
     end: u32,
-    /// Up to here everything is durable.
+    /// Everything before this offset is durable.
     synced: u32,
-    /// Up to here the file has its space.
+    /// The file has its space allocated up to this offset.
     allocated: u32,
 }
 
@@ -129,8 +129,8 @@ pub struct SyncPoint {
 }
 
 impl SegmentLog {
-    /// Opens the log in `dir`, creating it where there is none, and shows every frame found to `visit`, oldest first. The
-    /// last segment is closed where its frames end, and a new one begun.
+    /// Opens the log in `dir`, creates it if missing, and passes every frame found to `visit`, oldest first.
+    /// The last segment is closed where its frames end, and a new one begun.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -140,8 +140,8 @@ impl SegmentLog {
         visit: &mut dyn FnMut(RecoveredFrame<'_>),
     ) -> Result<Self, OpenError> {
         disk.create_dir(dir).map_err(OpenError::io(dir))?;
-        // Files that are no longer needed are removed or written again: not before the names that say so are durable, which the
-        // last writer may have left undone.
+        // Unneeded files are removed or overwritten below. First make the names that say so durable: the last
+        // writer may have crashed before doing so.
         disk.sync_dir(dir).map_err(OpenError::io(dir))?;
         let recovered = recovery::recover(&*disk, dir, options.tear, known, quarantine, visit)?;
         let owner_tag = recovered.owner_tag;
@@ -152,7 +152,7 @@ impl SegmentLog {
         let mut begin = |bytes| Ok((create(&*disk, dir, &header, bytes, &mut spares)?, bytes));
         let begun = begin(options.segment_bytes).or_else(|error| match error {
             WriteError::NoSpace(_) => {
-                // What is there can be read all the same; writes are refused until there is room.
+                // Existing data stays readable; writes are refused until there is room.
                 tracing::warn!(
                     "no space for a new file of {} bytes in {}",
                     options.segment_bytes,
@@ -177,12 +177,12 @@ impl SegmentLog {
         Ok(log)
     }
 
-    /// From now on space is taken as the reserve allows.
+    /// From now on the log allocates space only as the reserve allows.
     pub fn set_reserve(&mut self, reserve: Reserve) {
         self.reserve = reserve;
     }
 
-    /// The owner's tag, as the log was created with it.
+    /// The owner's tag that the log was created with.
     pub fn owner_tag(&self) -> u64 {
         self.owner_tag
     }
@@ -191,18 +191,18 @@ impl SegmentLog {
         &self.segments
     }
 
-    /// Where the log ended when it was opened; before all others where there was none.
+    /// Where the log ended when it was opened; the lowest location if it was empty.
     pub fn found_end(&self) -> Location {
         self.found_end
     }
 
-    /// The number of the segment that is written.
+    /// The number of the segment being written.
     pub fn active(&self) -> u32 {
         self.active.segment.number
     }
 
-    /// Makes room for a frame of `bytes`, beginning a new segment where the active one lacks it, and says how many bytes
-    /// of frames may now be written at once.
+    /// Makes room for a frame of `bytes`, beginning a new segment if the active one lacks it. Returns how
+    /// many bytes of frames may now be written at once.
     pub fn make_room(&mut self, bytes: usize, claim: Claim) -> Result<usize, WriteError> {
         let mut room = self.options.segment_bytes.saturating_sub(self.active.end) as usize;
         if bytes > room {
@@ -216,7 +216,7 @@ impl SegmentLog {
         Ok(room.min((self.active.allocated - self.active.end) as usize))
     }
 
-    /// Takes the space for `bytes` more of frames where the file was begun with less: for new ones that of the whole segment.
+    /// Ensures space for `bytes` more of frames; [`Claim::New`] allocates the whole segment.
     fn allocate(&mut self, bytes: usize, claim: Claim) -> Result<(), WriteError> {
         let end = self.active.end.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
         if end <= self.active.allocated {
@@ -250,7 +250,7 @@ impl SegmentLog {
         WriteError::NoSpace(self.reserve.refusal(io::ErrorKind::StorageFull.into()))
     }
 
-    /// Writes frames, not yet durable, and says where each stands. All of them or none: see [`WriteError`].
+    /// Writes frames, not yet durable, all or none; returns where each starts.
     pub fn write(&mut self, frames: &mut [Frame]) -> Result<Vec<Location>, WriteError> {
         let mut end = self.active.end;
         let mut locations = Vec::with_capacity(frames.len());
@@ -272,7 +272,7 @@ impl SegmentLog {
         }
     }
 
-    /// Takes back what a failed write left, so that no later recovery finds a frame that was refused.
+    /// Removes what a failed write left, so that no later recovery finds a refused frame.
     fn undo<T>(&mut self, error: io::Error) -> Result<T, WriteError> {
         let file = &self.active.segment.file;
         file.truncate(u64::from(self.active.end))
@@ -289,12 +289,13 @@ impl SegmentLog {
         Ok(())
     }
 
-    /// What a sync would make durable, for a caller who syncs without holding the log: see [`SegmentLog::synced`].
+    /// What a sync would make durable, for callers that sync without the log's lock: see
+    /// [`SegmentLog::synced`].
     pub fn sync_point(&self) -> SyncPoint {
         SyncPoint { segment: Arc::clone(&self.active.segment), end: self.active.end }
     }
 
-    /// The caller has synced the file of `point` since it was taken.
+    /// Records that the caller has synced the file of `point`.
     pub fn synced(&mut self, point: &SyncPoint) {
         // A segment that is full by now was synced when the next one was begun.
         if point.segment.number == self.active.segment.number {
@@ -302,8 +303,8 @@ impl SegmentLog {
         }
     }
 
-    /// Writes an empty frame. It tells a later recovery that all before it was synced, so that damage there is not
-    /// taken for a torn tail.
+    /// Writes an empty frame. It proves to a later recovery that everything before it was synced, so that
+    /// damage there is not mistaken for a torn tail.
     pub fn mark(&mut self) -> Result<(), WriteError> {
         let mut mark = Frame::with_capacity(0);
         self.make_room(mark.len(), Claim::New)?;
@@ -332,7 +333,7 @@ impl SegmentLog {
         Ok(())
     }
 
-    /// Begins a segment, and says how much of it has its space.
+    /// Begins a segment; also returns how many of its bytes are allocated.
     fn begin(&mut self, header: &SegmentHeader, claim: Claim) -> Result<(Arc<Segment>, u32), WriteError> {
         let Self { disk, dir, options, spares, reserve, .. } = self;
         let mut begin = |bytes| Ok((create(&**disk, dir, header, bytes, spares)?, bytes));
@@ -351,8 +352,8 @@ impl SegmentLog {
         }
     }
 
-    /// Gives up segments that nobody needs any more: some files are kept as spares, the others are returned for the
-    /// caller to remove. The active segment stays.
+    /// Releases segments that are no longer needed: some files are kept as spares; returns the others, for
+    /// the caller to remove. Never the active segment.
     pub fn release(&mut self, numbers: &[u32]) -> io::Result<Vec<PathBuf>> {
         let (mut renamed, mut to_remove) = (false, Vec::new());
         let is_short = self.reserve.is_short();
@@ -379,14 +380,14 @@ impl SegmentLog {
                 to_remove.push(segment.path.clone());
             }
         }
-        // Before a spare is overwritten its old name must be gone for good.
+        // The old name must be gone durably before a spare is overwritten.
         if renamed {
             self.disk.sync_dir(&self.dir)?;
         }
         Ok(to_remove)
     }
 
-    /// Removes files that wait to be written again, all but so many.
+    /// Removes spares until at most `keep` are left.
     pub fn drop_spares(&mut self, keep: usize) -> io::Result<()> {
         while self.spares.len() > keep {
             let spare = self.spares.pop().expect("just counted");
@@ -401,15 +402,15 @@ pub(crate) fn numbers(dir: &Path) -> io::Result<Vec<u32>> {
     numbers_on(&LocalDisk, dir)
 }
 
-/// The same on another disk.
+/// Like [`numbers`], on another disk.
 pub(crate) fn numbers_on(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u32>> {
     let mut numbers: Vec<u32> = disk.list(dir)?.iter().filter_map(|name| number_of(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
 
-/// Closes the log in `copy`, an older state of the one in `original`, where its frames end, so that whoever opens the copy counts
-/// on behind all that the original has counted.
+/// Closes the log in `copy`, an older state of the one in `original`, where its frames end. The copy then
+/// continues with higher locations than the original has used.
 pub(crate) fn continue_behind(original: &Path, copy: &Path) -> Result<(), OpenError> {
     let used = numbers(original).map_err(OpenError::io(original))?.last().copied().unwrap_or(0);
     let options = SegmentOptions {
@@ -429,15 +430,16 @@ pub(crate) fn continue_behind(original: &Path, copy: &Path) -> Result<(), OpenEr
     Ok(())
 }
 
-/// How much space a segment is begun with that gives space back in the end.
+/// How much space a [`Claim::Relief`] segment starts with.
 const RELIEF_BYTES: u32 = 32 << 10;
 
-/// The names of files that wait to be used again end in it.
+/// Name suffix of files kept for reuse.
 const SPARE_SUFFIX: &str = ".spare";
 
-/// Creates a segment with `segment_bytes` reserved, or makes one of a spare: written under another name, synced, renamed, directory synced.
+/// Creates a segment with `segment_bytes` allocated, from a spare if there is one: written under another
+/// name, synced, renamed, directory synced.
 ///
-/// Overwriting a file costs a fraction of extending one: its blocks and, mostly, its pages are there
+/// Overwriting a file costs a fraction of extending one: its blocks and most of its pages exist already
 /// (docs/store-comparison.md has the figures).
 fn create(
     disk: &dyn Disk,
@@ -458,11 +460,11 @@ fn create(
         Ok(file)
     };
     let file = prepare().map_err(|error: io::Error| {
-        // Give the space back; what cannot be removed is removed at the next start.
+        // Free the space; a file that cannot be removed now is removed at the next start.
         disk.remove(&temporary).ok();
         if is_no_space(&error) { WriteError::NoSpace(error) } else { WriteError::Broken(error) }
     })?;
-    // The new segment says where the one before ends. If it may be there and may not, neither can be written any more.
+    // The new segment records where the previous one ends: after a failed sync neither may be written.
     disk.sync_dir(dir).map_err(WriteError::Broken)?;
     Ok(Arc::new(Segment::new(header.number, file, path)))
 }
@@ -493,7 +495,7 @@ mod tests {
         for number in numbers(&original).unwrap() {
             std::fs::copy(original.join(file_name(number)), copy.join(file_name(number))).unwrap();
         }
-        // The original goes on.
+        // The original continues.
         for _ in 0..3 {
             log.roll(Claim::New).unwrap();
             log.mark().unwrap();

@@ -1,14 +1,14 @@
-//! Finding the frames again: reads every segment from the front, and where bytes are no frame, decides between the end,
-//! a tail torn by a crash, and damage.
+//! Recovery: reads every segment from the front. Where bytes are no frame, it decides between the end of the
+//! log, a tail torn by a crash, and damage.
 //!
-//! Only the last segment can have a torn tail, for a full one is synced and cut to its length before the next is begun.
-//! A frame says how many bytes before it were not yet synced when it was written. So a hole with a frame behind it that
-//! was written after a sync of that hole is damage: the bytes were durable once. A hole with later frames that
-//! were all written before the next sync may be a tear: none of them was promised to anybody.
+//! Only the last segment can have a torn tail: a full one is synced and truncated to its length before the
+//! next is begun. Each frame records how many bytes before it were not yet synced when it was written. A hole
+//! is damage if a later frame was written after a sync of that place: the bytes were durable once. If all
+//! later frames were written before the next sync, it may be a tear: none of them was acknowledged.
 //!
-//! What lies beyond the last sync that the frames of a segment prove is written once more. It may be all there is of a sync that
-//! failed: Linux then keeps the bytes for readers and counts them as written, so that a later sync succeeds without them. The last
-//! segment is the only one that can have such bytes: a full one has been synced, and none of its syncs has failed.
+//! Whatever lies beyond the last sync that a segment's frames prove is written again. It may be the remains
+//! of a failed sync: Linux keeps the bytes readable and marks them clean, so a later sync succeeds without
+//! writing them. Only the last segment can have such bytes: a full one has been synced without error.
 
 use std::{
     collections::BTreeMap,
@@ -30,33 +30,33 @@ use crate::{
     quarantine::Quarantine,
 };
 
-/// What becomes of whole frames behind a torn one, none of them known to have been synced.
+/// What recovery does with whole frames behind a torn one, none of them known to have been synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tear {
-    /// They go too: each frame may rely on those before it.
+    /// Removes them: each frame may depend on those before it.
     Cut,
-    /// They stay: each stands for itself. The place of the torn one is filled with an empty frame.
+    /// Keeps them: each is independent. An empty frame replaces the torn one.
     KeepWhole,
 }
 
-/// A frame as recovery finds it.
+/// A recovered frame.
 pub struct RecoveredFrame<'a> {
     /// The owner's tag.
     pub owner_tag: u64,
     pub at: Location,
     /// Header and items.
     pub bytes: &'a [u8],
-    /// The items that are whole. Of a damaged frame that was durable once, those that are left.
+    /// The whole items. Of a damaged frame that was durable once, the surviving ones.
     pub items: &'a [ItemView],
-    /// How many items are missing; `None` where the frame's header is lost, and items of further frames may be among those that
-    /// are left.
+    /// How many items are missing; `None` if the frame's header is lost: then `items` may belong to several
+    /// frames.
     pub missing: Option<u32>,
 }
 
-/// What a log consists of.
+/// The recovered log.
 pub(crate) struct Recovered {
     pub segments: BTreeMap<u32, Arc<Segment>>,
-    /// What the segments' headers say; `None` for a damaged one.
+    /// The segments' headers; `None` for a damaged one.
     pub headers: BTreeMap<u32, Option<SegmentHeader>>,
     pub spares: Vec<PathBuf>,
     pub owner_tag: u64,
@@ -64,8 +64,8 @@ pub(crate) struct Recovered {
     pub last: Option<(u32, u32)>,
 }
 
-/// Reads the log in `dir`, and shows its frames to `visit`, oldest first. Ends the last segment where its frames end, fills torn
-/// frames and removes what is not needed.
+/// Reads the log in `dir` and passes its frames to `visit`, oldest first. Truncates the last segment where
+/// its frames end, fills torn frames and removes files that are not needed.
 pub(crate) fn recover(
     disk: &dyn Disk,
     dir: &Path,
@@ -119,10 +119,10 @@ pub(crate) fn recover(
     Ok(recovered)
 }
 
-/// How much is written again at once.
+/// Bytes rewritten at once.
 const REWRITE_BYTES: usize = 1 << 20;
 
-/// Writes bytes of a segment as they are read, for the next sync. What cannot be read stays as it is.
+/// Rewrites bytes of a segment as they are read, for the next sync. Unreadable parts are left as they are.
 fn write_again(segment: &Segment, from: u32, to: u32) -> io::Result<()> {
     for start in (from..to).step_by(REWRITE_BYTES) {
         let mut bytes = vec![0; REWRITE_BYTES.min((to - start) as usize)];
@@ -133,7 +133,7 @@ fn write_again(segment: &Segment, from: u32, to: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// `None` where it is damaged, which is reported: the frames speak for themselves.
+/// `None` if it is damaged, which is reported: frames can be read without it.
 fn read_header(segment: &Segment, quarantine: &Quarantine) -> Result<Option<SegmentHeader>, OpenError> {
     let path = &segment.path;
     match SegmentHeader::read(&*segment.file, segment.number).map_err(OpenError::io(path))? {
@@ -150,21 +150,21 @@ fn read_header(segment: &Segment, quarantine: &Quarantine) -> Result<Option<Segm
     }
 }
 
-/// One segment's reading.
+/// Reads one segment.
 struct Scan<'a> {
     segment: &'a Segment,
     reader: SegmentReader,
-    /// Frames are looked for up to here.
+    /// Where the search for frames ends.
     limit: u32,
     is_last: bool,
-    /// Whether all of it is known to have been durable once.
+    /// Whether the whole segment is known to have been durable once.
     synced: bool,
     tear: Tear,
     owner_tag: u64,
     quarantine: &'a Quarantine,
 }
 
-/// What was found of a segment: where its frames end, and up to where they prove that a sync succeeded.
+/// Where a segment's frames end, and up to where they prove a successful sync.
 struct Found {
     end: u32,
     proven: u32,
@@ -173,7 +173,7 @@ struct Found {
 /// What stands at an offset.
 enum Sight {
     Whole(FrameHeader, Vec<ItemView>),
-    /// The header is right, but not all of the items.
+    /// The header is valid, but not all of the items.
     Damaged(FrameHeader, Vec<ItemView>),
     Nothing,
 }
@@ -204,7 +204,7 @@ impl<'a> Scan<'a> {
         Ok(Self { segment, reader, limit, is_last, synced, tear, owner_tag, quarantine })
     }
 
-    /// Shows the frames.
+    /// Passes the frames to `visit`.
     fn run(mut self, visit: &mut dyn FnMut(RecoveredFrame<'_>)) -> Result<Found, OpenError> {
         let (mut offset, mut proven) = (SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES);
         while offset < self.limit {
@@ -223,7 +223,7 @@ impl<'a> Scan<'a> {
             };
             let next = self.reader.next_header(behind).map_err(OpenError::io(&self.segment.path))?;
             let hole_end = match &sight {
-                // The header is right: what follows is not this frame's, though its own header may be damaged, too.
+                // The header is valid: what follows is another frame, though its header may be damaged, too.
                 Sight::Damaged(..) => behind.min(self.limit),
                 _ => next.map_or(self.limit, |(next, _)| next),
             };
@@ -269,14 +269,14 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Whether the bytes at `hole` are known to have been durable once: by the segment behind, or by a frame at `next`
-    /// or later that was written after a sync of them.
+    /// Whether the bytes at `hole` are known to have been durable once: according to the next segment's
+    /// header, or because a frame at `next` or later was written after they were synced.
     fn was_synced(&mut self, hole: u32, next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
         Ok(self.synced || self.reader.proves_sync(hole, next).map_err(OpenError::io(&self.segment.path))?)
     }
 
-    /// Reports a hole, and shows what is left of the frame that stood there. Of bytes that were never synced nothing is
-    /// left: they may be mixed with what the file held before.
+    /// Reports a hole and shows the surviving items of the frame there. Bytes that were never synced are not
+    /// shown: they may be mixed with earlier contents of the file.
     fn damage(
         &mut self,
         start: u32,
@@ -294,7 +294,7 @@ impl<'a> Scan<'a> {
             let missing = header.items.saturating_sub(items.len() as u32);
             (header.length, items, Some(missing))
         } else {
-            // Perhaps only the header is damaged: then the items stand where they should.
+            // Perhaps only the header is damaged: then the items are where they should be.
             let length = (end - start) as usize;
             let items = items(self.bytes(start, length)?);
             (length, items.into_iter().filter(|item| item.valid).collect::<Vec<_>>(), None)
@@ -302,7 +302,7 @@ impl<'a> Scan<'a> {
         if items.is_empty() { Ok(()) } else { self.show(start, length, &items, missing, visit) }
     }
 
-    /// The log ends here: what follows was being written when the machine stopped, and never acknowledged.
+    /// The log ends here: what follows was being written at the crash, and was never acknowledged.
     fn torn_tail(&mut self, offset: u32, sight: &Sight) -> Result<(), OpenError> {
         if let Sight::Damaged(header, _) = sight {
             let (quarantine, path) = (self.quarantine, &self.segment.path);
@@ -316,8 +316,8 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// A frame that was being written when the machine stopped, with whole ones behind it: its place is filled, so that
-    /// nobody takes it for damage later.
+    /// A frame that was being written at the crash, with whole ones behind it: overwritten with an empty
+    /// frame, so that it is not taken for damage later.
     fn torn_frame(&mut self, start: u32, end: u32) -> Result<(), OpenError> {
         let (quarantine, path) = (self.quarantine, &self.segment.path);
         let length = (end - start) as usize;

@@ -6,8 +6,8 @@
 //!         36 CRC32C of bytes 0..36 u32
 //! ```
 //!
-//! Frames start at [`SEGMENT_HEADER_BYTES`]. The end of a segment is written in the header of the one behind it: a file
-//! may be longer than its frames, for space is reserved ahead and files are used again.
+//! Frames start at [`SEGMENT_HEADER_BYTES`]. The header of the next segment records where this one ends: a
+//! file may be longer than its frames, since space is allocated ahead and files are recycled.
 
 use std::{
     io::{self, IoSlice},
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 
-/// A page, so that writing frames never rewrites the header.
+/// One page, so that writing frames never rewrites the header.
 pub const SEGMENT_HEADER_BYTES: u32 = 4096;
 pub const FORMAT_VERSION: u32 = 1;
 
@@ -34,31 +34,31 @@ const MAGIC: &[u8; 8] = b"gnudiseg";
 const HEADER_BYTES: usize = 40;
 const CHECKSUM_AT: usize = 36;
 
-/// A segment's open file; readers hold it while they read.
+/// A segment's open file; readers hold a reference while they read.
 pub struct Segment {
     pub number: u32,
     pub path: PathBuf,
     pub file: Arc<dyn DiskFile>,
-    /// Whether a sync has failed. Held during a sync.
+    /// Whether a sync has failed. Locked during a sync.
     sync_failed: Mutex<bool>,
-    /// Whether the disk failed to read some of it: then the file is kept when its frames are no longer needed.
+    /// Whether a read failed: then the file is kept when its frames are no longer needed.
     pub unreadable: AtomicBool,
 }
 
-/// What a segment's header says.
+/// The contents of a segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     pub number: u32,
-    /// The segment before and where its frames end; 0 where there is none.
+    /// The previous segment and where its frames end; 0 if there is none.
     pub previous: u32,
     pub previous_end: u32,
-    /// Whether all of the segment before was durable when this one was begun.
+    /// Whether all of the previous segment was durable when this one was begun.
     pub previous_synced: bool,
-    /// A number of the log's owner, the same in all its segments: the incoming log keeps its sack count here.
+    /// The owner's number, the same in all segments: the incoming log stores its sack count here.
     pub owner_tag: u64,
 }
 
-/// Why a header could not be read.
+/// Why a header is unusable.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeaderError {
     Damaged,
@@ -114,8 +114,8 @@ impl Segment {
         Self { number, path, file, sync_failed: Mutex::new(false), unreadable: AtomicBool::new(false) }
     }
 
-    /// Makes all that was written durable. Linux reports a write-back error once, and lets later syncs succeed without the bytes:
-    /// so after one that failed all others fail, those of other threads included.
+    /// Makes all that was written durable. Linux reports a write-back error to one fsync only, and later
+    /// syncs succeed without the bytes: so after one failure every further sync fails, in all threads.
     pub fn sync(&self) -> io::Result<()> {
         let mut failed = self.sync_failed.lock();
         if *failed {
@@ -129,12 +129,12 @@ impl Segment {
         Ok(Self::new(number, disk.open(&path)?, path))
     }
 
-    /// Reads an item's bytes, its header included, unchecked.
+    /// Reads an item's bytes, header included, without checking them.
     pub fn read_item(&self, offset: u32, payload_length: u32) -> io::Result<Vec<u8>> {
         self.read(offset, ITEM_HEADER_BYTES + payload_length as usize)
     }
 
-    /// Reads bytes, unchecked.
+    /// Reads bytes without checking them.
     pub fn read(&self, offset: u32, length: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         read_exact_at(&*self.file, &mut bytes, u64::from(offset))?;
@@ -157,7 +157,7 @@ pub fn number_of(name: &str) -> Option<u32> {
     (file_name(number) == name).then_some(number)
 }
 
-/// Reads frames out of a segment from the front, through a buffer.
+/// Reads a segment's frames from the front, through a buffer.
 pub struct SegmentReader {
     segment: Arc<Segment>,
     end: u32,
@@ -165,15 +165,15 @@ pub struct SegmentReader {
     buffer_start: u32,
 }
 
-/// How much is read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
-/// What was never written, so much of it at once.
+/// A block that was never written.
 const NOTHING: [u8; 4096] = [0; 4096];
-/// How much is given up where the disk cannot read.
+/// The unit that reads as zeros when the disk cannot read it.
 const PIECE_BYTES: usize = 4096;
 
 impl SegmentReader {
-    /// Nothing from `end` on is looked at.
+    /// Reads nothing from `end` on.
     pub fn new(segment: Arc<Segment>, end: u32) -> Self {
         Self { segment, end, buffer: Vec::new(), buffer_start: 0 }
     }
@@ -192,8 +192,8 @@ impl SegmentReader {
         Ok(&self.buffer[start..start + length])
     }
 
-    /// Reads the buffer. A bad place of the disk must not cost the rest: what cannot be read counts as zeros, which are
-    /// no frame.
+    /// Fills the buffer. One bad disk block must not cost the rest: what cannot be read is replaced with
+    /// zeros, which never parse as a frame.
     fn fill(&mut self) -> io::Result<()> {
         let (file, start) = (&*self.segment.file, u64::from(self.buffer_start));
         match read_exact_at(file, &mut self.buffer, start) {
@@ -211,10 +211,10 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// The first right frame header at or behind `offset`.
+    /// The first valid frame header at or behind `offset`.
     pub fn next_header(&mut self, mut offset: u32) -> io::Result<Option<(u32, FrameHeader)>> {
         while offset < self.end {
-            // Most of a file that is being written is space that is reserved.
+            // Most of a file being written is allocated but unused space.
             let ahead = self.bytes(offset, NOTHING.len())?;
             if *ahead == NOTHING[..ahead.len()] {
                 offset += ahead.len() as u32;

@@ -1,4 +1,4 @@
-//! Some metrics of one shard: what differs between the stores is read and written.
+//! A chunk of one shard's metrics: compares both stores, and copies what differs.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -8,11 +8,11 @@ use gnudi_model::{MetricId, Timespan, Timestamp};
 use super::{Depth, Report, Transfer};
 use crate::aggregates::{BlockKey, BlockRange, Blocks, MetricWrite, Movable, StoreError};
 
-/// Of raw points, in names of blocks.
+/// The granularity of raw points in block keys.
 const RAW: Timespan = Timespan(0);
-/// Blocks that one call reads.
+/// Blocks read by one call.
 const READ_BLOCKS_MAX: usize = 256;
-/// Bytes that are gathered before they are written.
+/// Bytes buffered before they are written.
 const WRITE_BYTES_MAX: usize = 4 << 20;
 
 /// A metric that may differ.
@@ -21,13 +21,13 @@ struct Suspect {
     head: Bytes,
     /// Of its blocks in either store.
     granularities: BTreeSet<Timespan>,
-    /// Whether something that the target has is found to differ: the head, to begin with.
+    /// Whether the target differs: at first whether the heads differ.
     differs: bool,
-    /// Blocks of the source that are to be looked at.
+    /// The source's blocks to compare or copy.
     wanted: Vec<BlockKey>,
-    /// Blocks of the target that the source does not have.
+    /// The target's blocks that the source does not have.
     expired: Vec<BlockKey>,
-    /// Whether a block of it is damaged in the source.
+    /// Whether one of its blocks is damaged in the source.
     is_damaged: bool,
 }
 
@@ -39,7 +39,7 @@ struct Piece<'a> {
     is_last: bool,
 }
 
-/// What is to be written, metric by metric.
+/// Pending writes, by metric.
 #[derive(Default)]
 struct Batch {
     writes: Vec<MetricWrite>,
@@ -69,8 +69,9 @@ impl Transfer {
         Ok(report)
     }
 
-    /// Reads heads, and picks the metrics to look at. What the target has of metrics that the source has no longer is removed, and so
-    /// is what has no head that says which blocks there are: a part of a metric whose copying was cut short.
+    /// Reads the heads, and selects the metrics to compare. Removes from the target metrics that the source
+    /// no longer has, and those without a head that lists their granularities: remains of an interrupted
+    /// copy.
     async fn suspects(
         &self,
         metrics: &[MetricId],
@@ -134,7 +135,7 @@ impl Transfer {
         self.compared.lock().get(&metric) == Some(&crc_fast::crc32_iscsi(head))
     }
 
-    /// Finds the blocks of suspects in both stores.
+    /// Lists the suspects' blocks in both stores.
     async fn list(&self, suspects: &mut [Suspect], depth: Depth) -> Result<(), StoreError> {
         let mut ranges = Vec::new();
         let mut owners = Vec::new();
@@ -164,7 +165,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Those of the blocks that the target has not, or has otherwise.
+    /// The blocks that the target lacks or that differ.
     async fn differing(
         &self,
         group: &[Piece<'_>],
@@ -189,7 +190,7 @@ impl Transfer {
         Ok(blocks)
     }
 
-    /// Puts into the batch what differs of a metric, its head with the last piece.
+    /// Adds a metric's differing blocks to the batch, with the head in the last piece.
     fn bring(
         &self,
         suspect: &mut Suspect,
@@ -216,7 +217,7 @@ impl Transfer {
         let (head, expired) = if is_last {
             (suspect.head.clone(), std::mem::take(&mut suspect.expired))
         } else {
-            // No head: whoever begins again removes what was written.
+            // No head: a new attempt removes these blocks.
             (Bytes::new(), Vec::new())
         };
         let bytes = head.len() + blocks.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
@@ -234,7 +235,7 @@ impl Transfer {
     }
 }
 
-/// Cuts the blocks of metrics into pieces, and gathers small ones.
+/// Cuts the metrics' blocks into pieces, and groups small ones.
 fn groups(wanted: &[Vec<BlockKey>]) -> Vec<Vec<Piece<'_>>> {
     let mut groups: Vec<Vec<Piece<'_>>> = Vec::new();
     let mut room = 0;
@@ -255,7 +256,7 @@ fn groups(wanted: &[Vec<BlockKey>]) -> Vec<Vec<Piece<'_>>> {
     groups
 }
 
-/// Blocks, and where damaged ones are, by the range.
+/// Blocks, and damaged places with the index of their range.
 async fn read(
     store: &dyn Movable,
     ranges: &[BlockRange],
@@ -272,7 +273,7 @@ async fn read(
     Ok((blocks, places))
 }
 
-/// One range for the keys of a granularity, which are sorted.
+/// One range per granularity for sorted keys.
 fn ranges(keys: &[BlockKey]) -> Vec<BlockRange> {
     let of_granularity = keys.chunk_by(|one, other| one.granularity == other.granularity);
     let range = |keys: &[BlockKey]| {

@@ -1,11 +1,12 @@
-//! Copies the aggregates of one store to another while the first is written, in rounds: each brings the second up to date with the
-//! heads of the first as it meets them.
+//! Copies the aggregates of one store to another in rounds, while the source is written: each round updates
+//! the target to the source's heads at that time.
 //!
-//! A pass that changes a block changes its metric's head in the same write: the head carries its granularities, and the position of the
-//! last request that was applied. So equal heads have equal blocks, once these were compared. A metric is copied in the order head, names of blocks, blocks: if
-//! a pass comes in between, the head that is copied is the older one, and the next round meets another.
+//! A pass that changes a block changes its metric's head in the same write: the head has its granularities,
+//! and the position of the last applied request. So equal heads imply equal blocks, once these were compared.
+//! A metric is copied in the order head, names of blocks, blocks: if a pass comes in between, the older head
+//! is copied, and the next round finds a newer one.
 //!
-//! ARCHITECTURE.md has the invariants. Which metrics there are, and when the source is closed, is the caller's.
+//! ARCHITECTURE.md has the invariants. The caller provides the metrics, and closes the source.
 
 mod chunk;
 
@@ -23,41 +24,41 @@ use tokio::time::Instant;
 
 use crate::aggregates::{Fence, Movable, StoreError};
 
-/// Metrics that are copied together: those of one shard, so that one object or one call takes them.
+/// Metrics that are copied together: all of one shard, so that one object or call takes them.
 const CHUNK_METRICS_MAX: usize = 256;
 const CHUNKS_AT_ONCE: usize = 8;
-/// Damage that is named; beyond it is only counted.
+/// Damaged places listed; more are only counted.
 const NAMED_MAX: usize = 100;
 
-/// The granularities of the blocks that belong to a head; `None` where it is none.
+/// Decodes a head's granularities; `None` if the head is invalid.
 pub type Granularities = fn(&Bytes) -> Option<Vec<Timespan>>;
 
-/// What a round looks at.
+/// The scope of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// Metrics whose heads differ, and of these the blocks that the target lacks.
     Changes,
-    /// All blocks of all metrics, but of those that were found equal before, if their heads are what they were then.
+    /// All blocks of all metrics, except those that were equal before and whose heads have not changed since.
     Everything,
 }
 
-/// What a round has done.
+/// The result of a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub metrics_total: u64,
-    /// Looked at so far.
+    /// Processed so far.
     pub metrics: u64,
-    /// Of these, written because they differed.
+    /// Written because they differed.
     pub metrics_written: u64,
     pub blocks_written: u64,
     pub bytes_written: u64,
-    /// Read from both and found equal, in whole.
+    /// Compared completely and found equal.
     pub metrics_compared: u64,
-    /// Removed from the target, as the source, or the index, no longer has them.
+    /// Removed from the target because the source, or the index, no longer has them.
     pub metrics_removed: u64,
     /// Damaged heads and blocks of the source.
     pub damaged: u64,
-    /// Where the first of them are.
+    /// The first of these places.
     pub damaged_places: Vec<String>,
 }
 
@@ -83,18 +84,18 @@ impl Report {
     }
 }
 
-/// Told what was done so far, now and then, and that a store does not answer.
+/// Notified of progress, and of a store that does not respond.
 pub trait Observer {
     fn tell(&mut self, report: &Report);
     fn no_answer(&mut self, error: &StoreError);
 }
 
-/// What is done where a store does not answer.
+/// Retries while a store does not respond.
 #[derive(Clone, Copy, Debug)]
 pub struct Retries {
-    /// Between two tries.
+    /// Delay between attempts.
     pub pause: Duration,
-    /// How long it is tried without any answer.
+    /// How long to retry without any success.
     pub timeout: Duration,
 }
 
@@ -102,16 +103,16 @@ pub struct Retries {
 pub struct Transfer {
     source: Arc<dyn Movable>,
     target: Arc<dyn Movable>,
-    /// Under which the target is written.
+    /// The fence for writes to the target.
     fence: Fence,
     granularities: Granularities,
     retries: Retries,
-    /// Checksums of the heads of metrics that were found equal.
+    /// Checksums of heads of metrics found equal.
     compared: Mutex<HashMap<MetricId, u32>>,
 }
 
 impl Transfer {
-    /// Raises the fence in the target: an earlier transfer that still runs writes nothing more.
+    /// Raises the fence in the target: an earlier transfer that still runs can write no more.
     pub async fn begin(
         source: Arc<dyn Movable>,
         target: Arc<dyn Movable>,
@@ -123,7 +124,7 @@ impl Transfer {
         Ok(Self { source, target, fence, granularities, retries, compared: Mutex::default() })
     }
 
-    /// Brings all metrics up to date. A round that looks at everything removes from the target what is none of them.
+    /// Updates all metrics. With [`Depth::Everything`] also removes all other metrics from the target.
     pub async fn round(
         &self,
         metrics: &[MetricId],
@@ -163,7 +164,7 @@ impl Transfer {
         Ok(report)
     }
 
-    /// Removes what earlier rounds have written of metrics that are gone from the index by now.
+    /// Removes metrics written by earlier rounds that the index no longer has.
     async fn remove_strangers(
         &self,
         metrics: &[MetricId],
@@ -186,7 +187,7 @@ impl Transfer {
         }
     }
 
-    /// Waits for a store that does not answer; any other error is final.
+    /// Waits while a store does not respond; any other error is final.
     async fn wait(
         &self,
         error: &StoreError,
@@ -203,7 +204,7 @@ impl Transfer {
     }
 }
 
-/// Metrics by shard, cut into chunks.
+/// Metrics by shard, in chunks.
 fn chunks(metrics: &[MetricId]) -> Vec<Vec<MetricId>> {
     let count = SackCount::DEFAULT;
     let mut by_shard: Vec<Vec<MetricId>> = vec![Vec::new(); usize::from(count.get())];

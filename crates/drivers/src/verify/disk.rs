@@ -1,4 +1,4 @@
-//! A disk that is read only: what would be written is forgotten. Counts what is read.
+//! A read-only disk: discards writes, and counts what is read.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use std::{
 use super::Progress;
 use crate::disk::{Disk, DiskFile, LocalDisk};
 
-/// How much is given up where the disk cannot read.
+/// The unit that reads as zeros when the disk cannot read it.
 const PIECE_BYTES: u64 = 4096;
 
-/// The operating system's files, as they are. Opening a store on it changes nothing.
+/// The operating system's files. Opening a store on it changes nothing.
 #[derive(Clone)]
 pub(crate) struct ReadOnlyDisk {
     progress: Arc<Progress>,
@@ -102,8 +102,8 @@ impl DiskFile for ReadOnlyFile {
     }
 }
 
-/// Reads as `read` does, but what the disk fails to read counts as zeros, which no checksum fits: a bad place does not cost what
-/// is beside it.
+/// Like `read`, but unreadable pieces read as zeros, which match no checksum: a bad place does not affect its
+/// neighbours.
 fn read_past_bad_places(
     read: &dyn Fn(&mut [u8], u64) -> io::Result<usize>,
     buf: &mut [u8],
@@ -118,7 +118,7 @@ fn read_past_bad_places(
     match read(piece, offset) {
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
         Err(error) => {
-            tracing::warn!(offset, "unreadable, taken for zeros: {error}");
+            tracing::warn!(offset, "unreadable, treated as zeros: {error}");
             piece.fill(0);
             Ok(length)
         }

@@ -1,8 +1,9 @@
-//! Verification of an embedded store that nobody has open, or of a backup: reads all of it, compares its parts with each other, and
-//! changes nothing. Repair sets aside what is damaged, so that everything else is served as before.
+//! Verifies an embedded store that is not open, or a backup: reads all of it, cross-checks its parts, and
+//! changes nothing. Repair quarantines damage, so that everything else is served as before.
 //!
-//! The checks lie where the formats are: `incoming::log::verify`, `aggregates::local::verify`. This module has what they share, and
-//! the order of a repair ([`repair()`]). It does not decode heads and blocks: a [`Judge`] does. The index is its owner's.
+//! The checks are beside the formats: `incoming::log::verify`, `aggregates::local::verify`. This module has
+//! what they share, and the order of a repair ([`repair()`]). A [`Judge`] decodes heads and blocks. The index
+//! is checked by its owner.
 
 mod disk;
 mod plain;
@@ -27,22 +28,22 @@ pub use self::{
 };
 use crate::{aggregates::BlockKey, incoming::Position};
 
-/// Something that is not as it should be.
+/// A defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub file: PathBuf,
     pub offset: Option<u64>,
     pub metric: Option<MetricId>,
-    /// What is wrong, and what it means.
+    /// What is wrong, and what that means.
     pub what: String,
     /// What a repair does about it.
     pub repair: String,
-    /// Whether nothing is lost by it: something is left over.
+    /// Whether it is a leftover that loses nothing.
     pub is_leftover: bool,
 }
 
 impl Finding {
-    /// Of the file as a whole.
+    /// About the whole file.
     pub fn of(file: &Path, what: impl Into<String>, repair: impl Into<String>) -> Self {
         Self {
             file: file.to_owned(),
@@ -64,7 +65,7 @@ impl Finding {
         Self { metric: Some(metric), ..self }
     }
 
-    /// As an object of JSON, on one line.
+    /// A JSON object on one line.
     pub fn to_json(&self) -> String {
         serde_json::json!({
             "file": self.file.to_string_lossy(),
@@ -96,10 +97,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Where findings go.
-pub type Tell<'a> = &'a mut dyn FnMut(Finding);
+/// Receives findings.
+pub type Emit<'a> = &'a mut dyn FnMut(Finding);
 
-/// How far a verification has come; read by another thread.
+/// Progress of a verification; read by another thread.
 #[derive(Debug, Default)]
 pub struct Progress {
     bytes: AtomicU64,
@@ -112,48 +113,48 @@ impl Progress {
         (self.bytes.load(Ordering::Relaxed), self.files.load(Ordering::Relaxed))
     }
 
-    /// Counts what was read by other means.
+    /// Adds files and bytes that were read by other means.
     pub fn add(&self, files: u64, bytes: u64) {
         self.files.fetch_add(files, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// Where a metric's records are in the log of measures.
+/// A metric's records in the log of measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Logged {
-    /// The newest that is in the aggregates, as the log says.
+    /// The newest record that is in the aggregates, according to the log.
     pub applied: Position,
-    /// The newest of all.
+    /// The newest record.
     pub newest: Position,
 }
 
-/// What a [`Judge`] says of a head.
+/// A [`Judge`]'s result for a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Right,
-    /// It is not what was stored last: says why.
+    /// It is not what was stored last; gives the reason.
     Wrong(String),
-    /// The index does not know its metric.
+    /// The index does not have its metric.
     NoMetric,
 }
 
-/// Who can read heads and blocks and knows the metrics. Heads and blocks come metric by metric, the head first.
+/// Decodes heads and blocks, and knows the metrics. Is called metric by metric, with the head first.
 pub trait Judge {
     /// A metric's newest head.
     fn head(&mut self, metric: MetricId, bytes: &Bytes) -> Verdict;
     /// The metric's newest head is lost.
     fn lost_head(&mut self, metric: MetricId);
-    /// A block, the newest of its name; says what is wrong with it.
+    /// A metric's newest block of a key; an error says what is wrong with it.
     fn block(&mut self, key: &BlockKey, bytes: &Bytes) -> Result<(), String>;
-    /// What the log of measures tells of each metric that it has records of.
+    /// Passes the records that the log of measures has, by metric.
     fn expect(&mut self, logged: HashMap<MetricId, Logged>);
-    /// Whether a head has applied records that are not in the log any more.
+    /// Whether a head has applied records that are no longer in the log.
     fn has_applied_others(&self) -> bool;
-    /// After the last one: metrics of the index that should have had a head, and why.
+    /// Called last: metrics of the index that lack their head, and why.
     fn missing(&mut self) -> Vec<(MetricId, String)>;
     /// The newest position that a head has applied.
     fn applied_max(&self) -> Position;
-    /// All metrics of the index, in the order of their ids.
+    /// All metrics of the index, sorted by id.
     fn metrics(&self) -> &[MetricId];
 }

@@ -1,25 +1,25 @@
-//! The small files of a data directory: its format's version, and which index it belongs to.
+//! The small files of a data directory: its format version, and the id of its index.
 
 use std::{io::ErrorKind, path::Path};
 
 use uuid::Uuid;
 
-use super::{Finding, Tell, keep_copy};
+use super::{Emit, Finding, keep_copy};
 use crate::{
     OpenError,
     data_dir::{FORMAT_VERSION, INDEX_ID, VERSION_FILE},
     disk::{Disk as _, LocalDisk, read_id, read_if_there, replace_file},
 };
 
-/// What is wrong with them.
+/// Which of the files need repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlainFiles {
     version: bool,
     index_id: bool,
 }
 
-/// Checks the small files of the data directory `dir`, whose index has the id `index`, if it can be read.
-pub fn check(dir: &Path, index: Option<Uuid>, tell: Tell<'_>) -> Result<PlainFiles, OpenError> {
+/// Checks the small files of the data directory `dir`; `index` is its index's id, if readable.
+pub fn check(dir: &Path, index: Option<Uuid>, emit: Emit<'_>) -> Result<PlainFiles, OpenError> {
     let mut wrong = PlainFiles::default();
     let path = dir.join(VERSION_FILE);
     let version = read_if_there(&LocalDisk, &path)?;
@@ -31,15 +31,15 @@ pub fn check(dir: &Path, index: Option<Uuid>, tell: Tell<'_>) -> Result<PlainFil
         Some(Some(_)) => {}
         Some(None) => {
             wrong.version = true;
-            tell(Finding::of(
+            emit(Finding::of(
                 &path,
                 "no format version: the store is not opened",
-                "it is set aside and written anew",
+                "it is copied to the quarantine and rewritten",
             ));
         }
         None => {
             wrong.version = true;
-            tell(Finding::of(&path, "missing", "it is written anew").left_over());
+            emit(Finding::of(&path, "missing", "it is rewritten").left_over());
         }
     }
     let path = dir.join(INDEX_ID);
@@ -52,13 +52,13 @@ pub fn check(dir: &Path, index: Option<Uuid>, tell: Tell<'_>) -> Result<PlainFil
         _ => return Ok(wrong),
     };
     wrong.index_id = true;
-    let repair = "it is set aside and written anew, if the index knows metrics of this store";
-    tell(Finding::of(&path, format!("{what}: the store is not opened"), repair));
+    let repair = "it is copied to the quarantine and rewritten, if the index knows metrics of this store";
+    emit(Finding::of(&path, format!("{what}: the store is not opened"), repair));
     Ok(wrong)
 }
 
 impl PlainFiles {
-    /// Writes anew what is wrong; the store belongs to `index`, if that is certain.
+    /// Rewrites the files that need repair; `index` is the id of the store's index, if certain.
     pub(super) fn repair(self, dir: &Path, index: Option<Uuid>) -> Result<(), OpenError> {
         let mut texts = Vec::new();
         if self.version {

@@ -1,10 +1,9 @@
-//! The order of a repair. Each step can be cut off and begun again; after each, a server that starts would find nothing that is
-//! wrong beyond what was wrong before.
+//! The order of a repair. Each step can be interrupted and repeated; after each, a server that starts would
+//! find no new defect.
 //!
-//! 1. The small files.
-//! 2. The log of measures: damaged places are covered, and where that is exact, all of it is to be applied again.
-//! 3. The aggregates: what is lost is marked, runs are written anew.
-//! 4. The store is opened as a server does, and states of metrics that the index does not know are deleted.
+//! 1. The small files. 2. The log of measures: damaged places are covered; if exact, the whole log is marked
+//! to be applied again. 3. The aggregates: losses are marked, runs rewritten. 4. The store is opened like by
+//! a server, and states of metrics that the index does not have are deleted.
 
 use std::{
     fs,
@@ -33,22 +32,22 @@ use crate::{
     },
 };
 
-/// How many metrics are deleted at once.
+/// Metrics deleted at once.
 const DELETED_MAX: usize = 1000;
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
     /// Metrics whose newest state is lost and whose measures are all in the log: they are applied again.
     pub replayed: usize,
-    /// Metrics that are marked as lost.
+    /// Metrics marked as lost.
     pub lost: usize,
-    /// Metrics deleted that the index does not know.
+    /// Deleted metrics that the index does not have.
     pub deleted: usize,
 }
 
-/// Repairs the store in `dir`, which belongs to the index with the id `index`. `judge` has seen it.
-/// `sacks`: how many a new log has.
+/// Repairs the store in `dir`; `index` is its index's id. `judge` must have checked it. `sacks`: the sack
+/// count of a new log.
 pub async fn repair(
     dir: &Path,
     plain: PlainFiles,
@@ -76,7 +75,7 @@ pub async fn repair(
     Ok(Repaired { replayed, lost, deleted: strangers.len() })
 }
 
-/// Opens and closes the store.
+/// Opens the store, deletes the strangers, and closes it.
 async fn open(
     incoming: &Path,
     aggregates: &Path,
@@ -102,8 +101,8 @@ async fn open(
     store.sync().await.map_err(failed)
 }
 
-/// Keeps `file` in the folder `quarantine` of `dir`, under a name of its own, and leaves it where it is. Called again for the same
-/// file, it has done so.
+/// Links or copies `file` into the folder `quarantine` of `dir`, under a unique name. Idempotent for the same
+/// file.
 pub fn keep_copy(dir: &Path, file: &Path) -> io::Result<()> {
     let quarantine = dir.join("quarantine");
     LocalDisk.create_dir(&quarantine)?;

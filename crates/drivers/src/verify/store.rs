@@ -1,4 +1,4 @@
-//! Measures and aggregates of a data directory, compared with each other.
+//! Checks a data directory's measures and aggregates against each other.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use gnudi_model::MetricId;
 
-use super::{Finding, Judge, Progress, ReadOnlyDisk, Tell};
+use super::{Emit, Finding, Judge, Progress, ReadOnlyDisk};
 use crate::{
     OpenError,
     aggregates::local::{
@@ -23,13 +23,13 @@ use crate::{
     segments::Location,
 };
 
-/// What was found in a data directory; what a repair needs.
+/// The result of a check; the input of a repair.
 pub struct Checked {
     pub(super) log: CheckedLog,
     pub(super) aggregates: CheckedAggregates,
     /// Metrics of which a measure was processed, but nothing is stored.
     pub(super) missing: Vec<MetricId>,
-    /// Whether a head has applied what the log does not know to have been there.
+    /// Whether a head has applied records beyond the log's end.
     pub(super) is_behind: bool,
 }
 
@@ -39,13 +39,13 @@ impl Checked {
         (self.aggregates.heads, self.aggregates.blocks)
     }
 
-    /// Values that were marked as lost before.
+    /// Values already marked as lost before.
     pub fn known_lost(&self) -> u64 {
         self.aggregates.known_lost
     }
 }
 
-/// The bytes of measures and aggregates in `dir`: what [`check`] reads, about.
+/// About how many bytes [`check`] reads in `dir`.
 pub fn store_bytes(dir: &Path) -> u64 {
     let aggregates = dir.join(AGGREGATES);
     let dirs: [PathBuf; 3] = [dir.join(INCOMING), log_dir(&aggregates), runs_dir(&aggregates)];
@@ -53,22 +53,22 @@ pub fn store_bytes(dir: &Path) -> u64 {
     files.filter_map(|file| file.metadata().ok()).filter(fs::Metadata::is_file).map(|file| file.len()).sum()
 }
 
-/// Reads measures and aggregates in `dir` and tells of everything that is wrong.
+/// Checks measures and aggregates in `dir`, and emits all defects.
 pub fn check(
     dir: &Path,
     judge: &mut dyn Judge,
     progress: &Arc<Progress>,
-    tell: Tell<'_>,
+    emit: Emit<'_>,
 ) -> Result<Checked, OpenError> {
     let disk = ReadOnlyDisk::new(Arc::clone(progress));
     let (incoming, aggregates_dir) = (dir.join(INCOMING), dir.join(AGGREGATES));
-    let mut log = check_log(&disk, &incoming, &aggregates_dir, tell)?;
+    let mut log = check_log(&disk, &incoming, &aggregates_dir, emit)?;
     judge.expect(std::mem::take(&mut log.logged));
-    let aggregates = check_aggregates(&disk, &aggregates_dir, judge, tell)?;
+    let aggregates = check_aggregates(&disk, &aggregates_dir, judge, emit)?;
     let mut missing = Vec::new();
     for (metric, reason) in judge.missing() {
         let what = format!("the state of the metric is lost: {reason}");
-        tell(Finding::of(&aggregates_dir, what, "the metric is marked as lost").of_metric(metric));
+        emit(Finding::of(&aggregates_dir, what, "the metric is marked as lost").of_metric(metric));
         missing.push(metric);
     }
     if judge.has_applied_others() {
@@ -80,7 +80,7 @@ pub fn check(
         let what = format!(
             "heads have applied measures of segment {applied:x}, but the log ends before it: new measures would be taken for old ones"
         );
-        tell(Finding::of(&incoming, what, "the log goes on behind that segment"));
+        emit(Finding::of(&incoming, what, "the log goes on behind that segment"));
         log.newest_segment = applied;
     }
     Ok(Checked { log, aggregates, missing, is_behind })

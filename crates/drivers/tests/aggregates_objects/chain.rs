@@ -1,4 +1,4 @@
-//! Processes that sleep at the worst moment, while others write on and old manifests are removed.
+//! Processes that are suspended at the worst moment, while others write on and old manifests are removed.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     support::aggregate_items::{blocks, head, key, write},
 };
 
-/// The objects as one process sees them, which can be put to sleep before it creates a manifest, or before it removes one.
+/// One process's view of the objects; it can be suspended before it creates or removes a manifest.
 #[derive(Clone)]
 struct Sleepy {
     objects: MemoryObjects,
@@ -78,7 +78,7 @@ impl Objects for Sleepy {
     }
 }
 
-/// Metric 2 and metric 4 lie in shard 0 of 2; of four sacks in 2 and 0.
+/// Metrics 2 and 4 lie in shard 0 of 2, and in sacks 2 and 0 of four.
 struct World {
     objects: MemoryObjects,
     clock: TestClock,
@@ -96,7 +96,7 @@ impl World {
         Self { objects, clock, sleepy, sleeper, awake }
     }
 
-    /// The other process writes so much that what the sleeper knew is long removed.
+    /// The other process writes until everything that the suspended one knew is removed.
     async fn go_on(&self, fence: Fence) {
         for round in 0..150 {
             apply(&self.awake, fence, 4, &format!("round {round}")).await.unwrap();
@@ -114,7 +114,7 @@ async fn apply(store: &ObjectAggregates, fence: Fence, id: usize, text: &str) ->
     store.write(fence, vec![write(id, text, &[(key(id, 0), text)])]).await.remove(0)
 }
 
-/// Puts the sleeper to sleep in the middle of a write to metric 2, has the others go on, and wakes it.
+/// Suspends a process in the middle of a write to metric 2, lets the others write on, and resumes it.
 async fn overslept(world: &World, own: Fence, others: Fence) -> Result<(), StoreError> {
     apply(&world.sleeper, own, 2, "before").await.unwrap();
     let before = world.manifests();
@@ -150,7 +150,7 @@ async fn a_writer_that_slept_past_its_fence_writes_nothing() {
     }
 }
 
-/// The other one owns another sack of the same shard: what comes late counts.
+/// The other process owns another sack of the same shard: the late write is valid.
 #[tokio::test]
 async fn a_writer_that_slept_loses_nothing() {
     let world = World::new().await;
@@ -163,14 +163,14 @@ async fn a_writer_that_slept_loses_nothing() {
     }
 }
 
-/// Between the creation of a version that was removed before and its removal others may meet it.
+/// A late version exists between its creation and its removal; others may find it.
 #[tokio::test]
 async fn a_version_out_of_time_misleads_nobody() {
     let world = World::new().await;
     let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
     world.sleeper.raise(own).await.unwrap();
     apply(&world.sleeper, own, 2, "before").await.unwrap();
-    // Knows the same version as the sleeper.
+    // Has cached the same version as the suspended process.
     let reader = open_at(world.objects.clone(), &world.clock).await;
     assert_eq!(head(&*reader, 2).await.unwrap().as_deref(), Some("before"));
     let night = world.sleepy.creates.lock().await;
@@ -193,7 +193,7 @@ async fn a_version_out_of_time_misleads_nobody() {
     assert_eq!(head(&*reader, 4).await.unwrap().as_deref(), Some("by the reader"));
 }
 
-/// The hint was put back by somebody who slept; it names a version that is gone. So do readers who slept.
+/// A suspended process restored an old hint, to a removed version. Readers were suspended, too.
 #[tokio::test]
 async fn old_hints_and_old_readers_find_the_newest() {
     let world = World::new().await;
@@ -220,7 +220,7 @@ async fn old_hints_and_old_readers_find_the_newest() {
     }
 }
 
-/// A manifest that is created by a request of which nobody has heard for long must not count after a later read.
+/// A manifest created late by a forgotten request must not become valid after a later read.
 #[tokio::test]
 async fn a_write_without_an_answer_is_decided_by_the_next_read() {
     let world = World::new().await;
@@ -231,18 +231,18 @@ async fn a_write_without_an_answer_is_decided_by_the_next_read() {
     let awake = world.awake.clone();
     let lost = tokio::spawn(async move { apply(&awake, own, 2, "lost").await });
     hold.arrival().await;
-    // The request is under way, but its caller is gone.
+    // The request is in flight, but its caller is gone.
     let objects = world.objects.clone();
     let name = format!("aggregates/shard/0/manifest/{:016x}", world.manifests().len() + 1);
     lost.abort();
     assert!(lost.await.is_err());
     drop(hold);
     assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("before"));
-    // Now it arrives: too late.
+    // Now it arrives, too late.
     assert_eq!(objects.create(&name, Bytes::new()).await, Err(ObjectError::Exists(name)));
 }
 
-/// A segment whose writer sleeps is removed as nobody's; when the writer wakes, its write is refused.
+/// The segment of a suspended writer is removed as an orphan; when the writer resumes, its write is refused.
 #[tokio::test]
 async fn what_nobody_names_goes_and_is_not_named_later() {
     let world = World::new().await;

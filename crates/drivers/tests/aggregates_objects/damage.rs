@@ -1,4 +1,4 @@
-//! Damaged objects: what is hurt is reported and set aside, never replaced by something older, and its neighbours stay.
+//! Damaged objects: reported and quarantined, never replaced by older versions, and their neighbours stay.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ struct World {
 }
 
 impl World {
-    /// Each metric has an old and a new head and a block of each, in two segments.
+    /// Each metric has an old and a new head with a block each, in two segments.
     async fn new() -> Self {
         let (objects, clock) = (MemoryObjects::default(), TestClock::default());
         let store = open_at(objects.clone(), &clock).await;
         let world = Self { objects, clock, store };
-        // Much larger, so that the two are not merged, and divided into a segment for each metric.
+        // Much larger, so that the two are not merged, and split into a segment per metric.
         world.pass("old", 0, &["x".repeat(6000).as_str()]).await;
         world.pass("new", 60, &[]).await;
         world
@@ -48,7 +48,7 @@ impl World {
         open_at(self.objects.clone(), &self.clock).await
     }
 
-    /// The one object whose bytes have this text, and where.
+    /// The only object that contains the text, and its offset.
     fn find(&self, text: &str) -> (String, usize) {
         let contents = self.objects.contents();
         let found = contents.into_iter().find_map(|(name, bytes)| {
@@ -99,7 +99,7 @@ async fn a_damaged_head_is_not_replaced_by_an_older_one() {
     assert_eq!(world.heads(&store).await, texts(["new 2", "", "new 6"]));
     assert_eq!((store.figures().damaged, world.quarantined().await), (1, 1));
     assert_eq!(blocks(&*store, 4).await.len(), 3);
-    // Nor after it was merged.
+    // Nor after a merge.
     for round in 0..6 {
         let writes = vec![write(8, &format!("{round}"), &[(key(8, 60 * round), "x".repeat(3000).as_str())])];
         assert!(store.write(Fence::EVERYTHING, writes).await[0].is_ok());
@@ -108,7 +108,7 @@ async fn a_damaged_head_is_not_replaced_by_an_older_one() {
     assert!(store.figures().merges > 0);
     assert!(world.objects.get(&segment).await.unwrap().is_some(), "it stays for those who read it");
     assert_eq!(world.heads(&*world.reopened().await).await, texts(["new 2", "", "new 6"]));
-    // A new head is a new head.
+    // A new head repairs the metric.
     assert!(store.write(Fence::EVERYTHING, vec![write(4, "healed", &[])]).await[0].is_ok());
     assert_eq!(world.heads(&store).await, texts(["new 2", "healed", "new 6"]));
 }
@@ -131,7 +131,7 @@ async fn a_damaged_block_is_told() {
     assert_eq!((store.figures().damaged, world.quarantined().await), (1, 1));
 }
 
-/// Any byte of a segment: at most one item suffers, and none is replaced by an older one.
+/// Any byte of a segment: at most one item is lost, and none is replaced by an older one.
 #[tokio::test]
 async fn any_flipped_byte_costs_one_item_at_most() {
     let world = World::new().await;
@@ -161,14 +161,14 @@ async fn any_flipped_byte_costs_one_item_at_most() {
     assert!(unhurt > 0 && hurt > 0, "the index hurts nothing, entries do");
 }
 
-/// Index and head damaged: the head is not even known by its key, and yet no older one is served in its place.
+/// Index and head damaged: not even the head's key is known, but no older head is returned.
 #[tokio::test]
 async fn what_is_not_known_is_not_served() {
     let world = World::new().await;
     let (segment, at) = world.find("new 4");
     let length = world.objects.get(&segment).await.unwrap().unwrap().len();
     world.flip(&segment, length - 1).await;
-    // The header of the entry.
+    // The entry's header.
     world.flip(&segment, at - 20).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["new 2", "", "new 6"]));
@@ -180,7 +180,7 @@ async fn what_is_not_known_is_not_served() {
     assert_eq!(damaged_blocks(&*store, 2).await, 1, "what the new one had is not known");
 }
 
-/// Likewise a block: its neighbours' keys say where it was.
+/// The same for a block: its neighbours' keys bound its place.
 #[tokio::test]
 async fn a_block_that_is_not_known_is_told() {
     let world = World::new().await;
@@ -188,13 +188,13 @@ async fn a_block_that_is_not_known_is_told() {
     let bytes = world.objects.get(&segment).await.unwrap().unwrap();
     let at = (0..3)
         .fold(head, |at, _| at + 1 + bytes[at + 1..].windows(3).position(|window| window == b"new").unwrap());
-    // The heads lie in front: what comes third after that of 4 is the block of 4.
+    // The heads come first: the third item after the head of 4 is the block of 4.
     world.flip(&segment, bytes.len() - 1).await;
     world.flip(&segment, at - 20).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["new 2", "new 4", "new 6"]));
     for (id, left) in [(2, 3), (4, 2), (6, 3)] {
-        // Of 2 a later one may have been there, and of 6 an earlier one.
+        // A later block of 2 may have been there, and an earlier one of 6.
         assert_eq!(damaged_blocks(&*store, id).await, 1, "metric {id}");
         assert_eq!(blocks(&*store, id).await.len(), left, "metric {id}");
     }
@@ -204,7 +204,7 @@ async fn a_block_that_is_not_known_is_told() {
         1,
         "it may have been later"
     );
-    // What comes later shows where the gap ends.
+    // A later block bounds the gap.
     assert!(
         store.write(Fence::EVERYTHING, vec![write(4, "more", &[(key(4, 300), "more")])]).await[0].is_ok()
     );
@@ -218,7 +218,7 @@ async fn a_block_that_is_not_known_is_told() {
     }
 }
 
-/// A segment that is lost: merges do not wait for it, and so writers do not.
+/// A lost segment blocks neither merges nor writers.
 #[tokio::test]
 async fn merges_go_on_without_a_lost_segment() {
     let world = World::new().await;
@@ -248,15 +248,15 @@ async fn a_damaged_manifest_has_a_second_copy() {
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["new 2", "new 4", "new 6"]));
     assert_eq!((store.figures().damaged, world.quarantined().await), (1, 1));
-    // Both: nobody knows what counts, so nothing is served and nothing written.
+    // Both copies: the valid segments are unknown, so nothing is read or written.
     world.flip(&newest, length / 2 + 30).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["", "", ""]));
     let refused = store.write(Fence::EVERYTHING, vec![write(2, "more", &[])]).await.remove(0);
     assert!(matches!(refused, Err(StoreError::Damaged(_))), "{refused:?}");
-    // Another shard knows nothing of it.
+    // Other shards are not affected.
     assert!(store.write(Fence::EVERYTHING, vec![write(3, "odd", &[])]).await[0].is_ok());
-    // As the message says.
+    // As the error message says.
     world.objects.delete(&[newest]).await.unwrap();
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["old 2", "old 4", "old 6"]));

@@ -1,4 +1,4 @@
-//! The suite on real stores of objects, and two processes that write to one shard at once.
+//! The suite on real object stores, and two processes that write to one shard concurrently.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::{
     support::aggregate_items::{blocks, head, key, write},
 };
 
-/// A part of a store that is a store of its own: an engine is started once.
+/// A part of a store that acts as its own store: an engine is started only once.
 struct Under {
     objects: Arc<dyn Objects>,
     prefix: String,
@@ -73,7 +73,7 @@ impl Objects for Under {
     }
 }
 
-/// All that is asked of a real store.
+/// All tests of a real store.
 async fn holds_on(objects: Arc<dyn Objects>) {
     let next = || Under { objects: objects.clone(), prefix: fresh_name() };
     conformance::aggregates(async || {
@@ -90,7 +90,7 @@ async fn holds_on(objects: Arc<dyn Objects>) {
     .await;
 }
 
-/// The sacks 0 and 2 of four lie in shard 0 of two. Nothing of either is lost, although each commit of one overtakes the other.
+/// Sacks 0 and 2 of four lie in shard 0 of two. Nothing is lost although their commits race.
 async fn two_write_to_one_shard(processes: &[Arc<ObjectAggregates>; 2]) {
     const ROUNDS: i64 = 15;
     let writing = processes.iter().enumerate().map(async |(at, store)| {
@@ -122,7 +122,7 @@ async fn on_a_shared_folder() {
     holds_on(Arc::new(FileObjects::open(&options, "aggregates").await.unwrap())).await;
 }
 
-/// One Ceph, for all that it serves.
+/// One Ceph, for all its interfaces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_ceph_s3_and_swift() {
     let ceph = Ceph::start();

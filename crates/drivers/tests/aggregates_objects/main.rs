@@ -1,4 +1,5 @@
-//! Aggregates on a store of objects: the suite, few requests, random passes of two processes, writers that slept, damage.
+//! Aggregates on an object store: the suite, number of requests, random passes of two processes, suspended
+//! writers, damage.
 
 mod chain;
 mod damage;
@@ -37,7 +38,7 @@ async fn the_suite() {
     conformance::aggregates(async || open(&MemoryObjects::default(), options()).await).await;
 }
 
-/// A store of objects whose bytes can be changed.
+/// An object store whose bytes a test can change.
 pub struct Changeable {
     pub objects: Arc<dyn Objects>,
     pub options: ObjectAggregatesOptions,
@@ -66,7 +67,7 @@ impl Damageable for Changeable {
 
 #[tokio::test]
 async fn the_suite_of_damage() {
-    // Kept as written, and merged all the time.
+    // As written, and merged all the time.
     for options in [ObjectAggregatesOptions::default(), options()] {
         conformance::damaged_aggregates(async || {
             let objects = Arc::new(MemoryObjects::default());

@@ -1,5 +1,5 @@
-//! Random passes of two processes that take sacks from each other, with failures, merges, reopening and time that
-//! passes: always what the store in memory has.
+//! Random passes of two processes that take sacks from each other, with failures, merges, reopening and
+//! passing time: the contents always equal the in-memory model's.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl World {
             [Call::Put, Call::Create, Call::Create, Call::Get, Call::GetRange, Call::Delete, Call::List];
         let call = calls[self.random.below(calls.len())];
         let fails = Fault::Fails(ObjectError::Unavailable("planned".to_owned()));
-        // A read has no answer to lose.
+        // A read has no response to lose.
         let fault = if self.random.one_in(2) { fails } else { Fault::AnswerLost };
         let after = self.random.below(3);
         self.objects.fail(call, "shard", after, fault);
@@ -86,7 +86,7 @@ impl World {
         self.tokens[sack][process] = self.last_token;
     }
 
-    /// A pass over a sack, by its owner or by somebody who thinks so.
+    /// A pass over a sack, by its owner or a former owner.
     async fn change(&mut self, process: usize, sack: usize) {
         let fence = fence(SHARDS, sack as u16, self.tokens[sack][process]);
         let metrics: Vec<usize> = (0..METRICS).filter(|id| id % usize::from(SHARDS) == sack).collect();
@@ -115,7 +115,7 @@ impl World {
         if answers[0].is_ok() {
             change.apply(&self.model, Fence::EVERYTHING).await;
         } else if unknown {
-            // It was carried out or not; whoever reads first decides, for everybody.
+            // Its outcome is unknown; the first read decides it, for all.
             let there = self.insist(process, &metrics).await;
             if there != everything(&self.model, &metrics).await.unwrap() {
                 change.apply(&self.model, Fence::EVERYTHING).await;
@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// After many passes little is there besides what counts.
+/// After many passes few superseded objects are left.
 #[tokio::test]
 async fn what_is_superseded_goes() {
     let mut world = World::new(5).await;
@@ -194,14 +194,14 @@ async fn what_is_superseded_goes() {
     let [segments, manifests] = ["/segment/", "/manifest/"].map(|part| named(&world.objects, part).len());
     let kept_s = 60;
     assert!(segments < usize::from(SHARDS) * 4 * 4 + 3 * (kept_s / 3), "{segments} segments");
-    // Two eras of 32 versions and what came within the time that they are kept, in each shard.
+    // Two eras of 32 versions, and those within the retention time, in each shard.
     assert!(manifests < usize::from(SHARDS) * (4 * 32 + 2 * 3 * kept_s / 3), "{manifests} manifests");
     for process in 0..2 {
         world.read(process).await;
     }
 }
 
-/// A metric may have more than a segment may hold: merges divide it, also where it is deleted in between.
+/// A metric may exceed a segment's size: merges split it, even if it is deleted in between.
 #[tokio::test]
 async fn a_large_metric_is_divided() {
     let objects = MemoryObjects::default();

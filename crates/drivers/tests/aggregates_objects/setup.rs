@@ -1,4 +1,4 @@
-//! Stores on objects in memory, with a clock of the tests'.
+//! Stores on objects in memory, with a test clock.
 
 use std::{
     num::NonZeroU16,
@@ -24,7 +24,7 @@ use uuid::Uuid;
 pub const CLUSTER: Uuid = Uuid::from_u128(7);
 pub const SHARDS: u16 = 2;
 
-/// Stands still unless it is moved; all processes have the same.
+/// Moves only when advanced; shared by all processes.
 #[derive(Clone, Default)]
 pub struct TestClock(Arc<AtomicU64>);
 
@@ -41,7 +41,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Two shards, small segments, and merges as often as can be.
+/// Two shards, small segments, and merges as often as possible.
 pub fn options() -> ObjectAggregatesOptions {
     ObjectAggregatesOptions {
         shards: SackCount(NonZeroU16::new(SHARDS).unwrap()),
@@ -66,7 +66,7 @@ pub fn fence(count: u16, id: u16, token: u64) -> Fence {
     Fence { sack: Sack { count: SackCount(NonZeroU16::new(count).unwrap()), id: SackId(id) }, token }
 }
 
-/// The objects whose names contain a part.
+/// Names of objects that contain `part`.
 pub fn named(objects: &MemoryObjects, part: &str) -> Vec<String> {
     objects.contents().into_keys().filter(|name| name.contains(part)).collect()
 }

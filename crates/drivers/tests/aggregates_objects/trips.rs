@@ -11,7 +11,7 @@ use crate::{
     support::aggregate_items::{all_blocks, key, metric, write},
 };
 
-/// Requests of: a pass's read in another process, its write, a read of all blocks in a third, and its list.
+/// Requests of: a pass's read in another process, its write, a read of all blocks in a third, and a listing.
 async fn requests(metrics: usize) -> [u64; 4] {
     let objects = MemoryObjects::default();
     // All in shard 3 of 128.
@@ -29,7 +29,7 @@ async fn requests(metrics: usize) -> [u64; 4] {
     store.settle().await;
     let known: Vec<MetricId> = ids.iter().copied().map(metric).collect();
     let other = open(&objects, options.clone()).await;
-    // Whoever reads for the first time looks for the newest manifest first.
+    // The first read of a process searches for the newest manifest.
     assert!(other.read_heads(&known[..1]).await[0].is_ok());
     let other_reader = open(&objects, options).await;
     assert!(other_reader.read_heads(&known[..1]).await[0].is_ok());
@@ -56,11 +56,11 @@ async fn they_do_not_grow_with_the_metrics() {
     let [few, many] = [requests(10).await, requests(1000).await];
     assert_eq!(few, many);
     let [read, written, of_blocks, listed] = many;
-    // The question for a newer manifest, and the heads of the newest run; indexes are known from the read before.
+    // A check for a newer manifest, and the heads of the newest run; the indexes are cached.
     assert!(read <= 2, "{read}");
     // A segment and a manifest.
     assert_eq!(written, 2);
-    // Manifests (one is new, then none), an index, and the blocks of five runs.
+    // Manifests (one new, then none), an index, and the blocks of five runs.
     assert!(of_blocks <= 5 + 1 + 5, "{of_blocks}");
     assert_eq!(listed, 1);
 }

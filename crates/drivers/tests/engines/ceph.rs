@@ -1,4 +1,4 @@
-//! A Ceph of the tests, on loopback: a monitor and two OSDs on the memory store, without authentication.
+//! A Ceph for tests, on loopback: a monitor and two OSDs with the memory store, without authentication.
 #![allow(dead_code, reason = "no test needs all of this")]
 
 use std::{
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::server::{Server, folder, free_port, program, run};
 
 const OSDS: usize = 2;
-/// Daemons take the first free one of this many.
+/// Daemons take the first free port of this many.
 const DAEMON_PORTS: u16 = 200;
 
 pub struct Ceph {
@@ -28,7 +28,7 @@ pub struct Ceph {
 }
 
 impl Ceph {
-    /// Its OSDs are up, and pools can be made.
+    /// Returns once its OSDs are up, and pools can be created.
     pub fn start() -> Self {
         let (folder, port) = (folder(), free_port());
         let root = folder.path();
@@ -69,7 +69,7 @@ impl Ceph {
         self.folder.path().join("ceph.conf")
     }
 
-    /// Of its pool `gnocchi`.
+    /// For its pool `gnocchi`.
     pub fn options(&self) -> CephOptions {
         CephOptions { conffile: self.conf(), ..CephOptions::default() }
     }
@@ -78,7 +78,7 @@ impl Ceph {
         self.command(&json!({"prefix": "osd pool create", "pool": name, "pg_num": 4, "pgp_num": 4}));
     }
 
-    /// Stops an OSD as a stalled machine does: it keeps what it has, and answers nothing until it is resumed.
+    /// Suspends an OSD like a stalled machine: it keeps its data, but does not respond until resumed.
     pub fn pause_osd(&self, number: usize) {
         self.osds[number].pause();
     }
@@ -87,12 +87,12 @@ impl Ceph {
         self.osds[number].resume();
     }
 
-    /// Ends an OSD and what it had in memory.
+    /// Ends an OSD, whose data in memory is lost.
     pub fn lose_osd(&mut self, number: usize) {
         self.osds[number].stop();
     }
 
-    /// How many OSDs are up, by the monitor.
+    /// How many OSDs are up, according to the monitor.
     pub fn osds_up(&self) -> usize {
         self.command(&json!({"prefix": "osd stat", "format": "json"}))["num_up_osds"].as_u64().unwrap()
             as usize
@@ -115,13 +115,13 @@ impl Ceph {
 
     fn serve(&self, number: usize) -> Server {
         let log = self.folder.path().join(format!("osd{number}.out"));
-        // Which port it takes is not known; the monitor's is open, so that nothing is waited for here.
+        // Its port is unknown; the monitor's is open, so this does not wait.
         let mut command = self.osd_command(number);
         command.arg("-f");
         Server::start(command, self.port, &log)
     }
 
-    /// Null where there is no answer but success.
+    /// `Null` if the command has no output.
     fn command(&self, command: &Value) -> Value {
         let answer = self.cluster.mon_command(&command.to_string()).unwrap();
         if command["format"] == "json" { serde_json::from_slice(&answer).unwrap() } else { Value::Null }
@@ -156,10 +156,11 @@ fn configuration(root: &Path, fsid: &str, monitor: &str) -> String {
         ("memstore device bytes", "2147483648"),
         ("mon data avail crit", "0"),
         ("paxos propose interval", "0.05"),
-        // One that ends is noticed by its closed port. One that is slow is no reason: what is written while it is thought dead would
-        // be on the other alone.
+        // A dead OSD is noticed by its closed port. A slow one must not count as dead: writes meanwhile would
+        // be on the other only.
         ("osd heartbeat grace", "300"),
-        // What the lost one may still answer is a part of that grace, and nobody else answers before it has passed: 6 seconds.
+        // A fraction of the grace: until the lost OSD's read lease ends, 6 seconds, no other serves its
+        // objects.
         ("osd pool default read lease ratio", "0.02"),
         ("mon osd min down reporters", "1"),
         ("admin socket", ""),

@@ -1,4 +1,4 @@
-//! A `PostgreSQL` or a `MariaDB` of the tests: one user without a password, on loopback.
+//! A `PostgreSQL` or `MariaDB` for tests: one user without a password, on loopback.
 #![allow(dead_code, reason = "no test needs all of this")]
 
 use std::{path::Path, process::Command};
@@ -38,7 +38,7 @@ impl Database {
         }
     }
 
-    /// Of the database that is always there.
+    /// Of the database that always exists.
     pub fn admin_url(&self) -> String {
         self.url(self.admin_database())
     }
@@ -50,7 +50,7 @@ impl Database {
         }
     }
 
-    /// Runs statements as an operator does; returns the one value that they find.
+    /// Runs statements like an operator; returns the single value found.
     pub fn execute(&self, database: &str, sql: &str) -> String {
         let mut client = match self.kind {
             Kind::Postgres => {
@@ -68,7 +68,7 @@ impl Database {
         run(&mut client).trim().to_owned()
     }
 
-    /// Makes an empty database and returns its URL.
+    /// Creates an empty database and returns its URL.
     pub fn create_database(&self, name: &str) -> String {
         let quote = if self.kind == Kind::Postgres { '"' } else { '`' };
         self.execute(self.admin_database(), &format!("CREATE DATABASE {quote}{name}{quote}"));
@@ -76,7 +76,7 @@ impl Database {
     }
 }
 
-/// Stopped, both cut connections and undo transactions.
+/// When stopped, both close connections and roll back transactions.
 fn start_postgres(folder: &Path, port: u16) -> Server {
     let mut initdb = Command::new(program("initdb", "postgresql"));
     run_as(&mut initdb, "postgres", folder);
@@ -87,7 +87,7 @@ fn start_postgres(folder: &Path, port: u16) -> Server {
     command.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string()]);
     command.arg("-k").arg(folder);
     command.args(["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "fsync=off"]);
-    // It takes connections before it answers them.
+    // It accepts connections before it serves them.
     let (is_ready, port_text) = (program("pg_isready", "postgresql-client"), port.to_string());
     let is_ready = move || {
         let mut command = Command::new(&is_ready);
@@ -98,7 +98,7 @@ fn start_postgres(folder: &Path, port: u16) -> Server {
 
 fn start_mariadb(folder: &Path, port: u16) -> Server {
     let path = |option: &str, name: &str| format!("--{option}={}", folder.join(name).display());
-    // Several that are installed at once take the same names for their temporary tables.
+    // Concurrent installations use the same names of temporary tables.
     let folders = [path("datadir", "data"), path("tmpdir", "")];
     let mut install = Command::new(program("mariadb-install-db", "mariadb-server"));
     run_as(&mut install, "mysql", folder);

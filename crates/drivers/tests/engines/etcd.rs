@@ -1,4 +1,4 @@
-//! An etcd of the tests: one member, on loopback.
+//! An etcd for tests: one member, on loopback.
 #![allow(dead_code, reason = "no test needs all of this")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! A minio of the tests, on loopback. It is optional: Debian has no package of it.
+//! A minio for tests, on loopback. Optional: Debian has no package of it.
 #![allow(dead_code, reason = "no test needs all of this")]
 
 use std::{env, fs, path::PathBuf, process::Command};
@@ -17,17 +17,17 @@ pub struct Minio {
     is_secure: bool,
 }
 
-/// Of a certificate that vouches for itself.
+/// For a self-signed certificate.
 const CERTIFICATE: &str = "[req]\ndistinguished_name = name\nx509_extensions = more\nprompt = no\n[name]\nCN = minio\n\
     [more]\nsubjectAltName = IP:127.0.0.1\nbasicConstraints = CA:FALSE\n";
 
 impl Minio {
-    /// `None` where there is none on this machine.
+    /// `None` if it is not installed.
     pub fn start() -> Option<Self> {
         Self::serve(false)
     }
 
-    /// Speaks HTTPS only.
+    /// With HTTPS only.
     pub fn start_secure() -> Option<Self> {
         Self::serve(true)
     }

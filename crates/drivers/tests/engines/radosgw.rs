@@ -1,4 +1,4 @@
-//! Ceph's object gateway on a Ceph of the tests: S3 and Swift over HTTP, one user.
+//! Ceph's object gateway on a test Ceph: S3 and Swift over HTTP, one user.
 #![allow(dead_code, reason = "no test needs all of this")]
 
 use std::{path::PathBuf, process::Command};
@@ -12,7 +12,7 @@ pub const SECRET_KEY: &str = "gnudi-secret";
 pub const SWIFT_USER: &str = "gnudi:swift";
 pub const SWIFT_KEY: &str = "gnudi-swift-secret";
 
-/// Of a server of S3 that has the user.
+/// Options of an S3 server with the user.
 pub fn s3_at(endpoint: &str) -> S3Options {
     S3Options {
         endpoint_url: Some(endpoint.to_owned()),
@@ -22,7 +22,7 @@ pub fn s3_at(endpoint: &str) -> S3Options {
     }
 }
 
-/// Of a server of Swift that has the user.
+/// Options of a Swift server with the user.
 pub fn swift_at(auth: &str) -> SwiftOptions {
     SwiftOptions {
         authurl: auth.to_owned(),
@@ -32,7 +32,7 @@ pub fn swift_at(auth: &str) -> SwiftOptions {
     }
 }
 
-/// Ends before the Ceph whose `ceph.conf` it was started with.
+/// Must be dropped before its Ceph.
 pub struct Radosgw {
     conf: PathBuf,
     port: u16,
@@ -66,7 +66,7 @@ impl Radosgw {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Where Swift's users log in.
+    /// The login URL of Swift's users.
     pub fn swift_auth(&self) -> String {
         format!("{}/auth/1.0", self.endpoint())
     }

@@ -1,4 +1,5 @@
-//! Redis for the tests: a server, a master with a replica and three sentinels, a cluster of three nodes; on loopback.
+//! Redis for tests: a server, a master with a replica and three sentinels, a cluster of three nodes; on
+//! loopback.
 #![allow(dead_code, reason = "no test needs all of this")]
 
 use std::{fs, path::PathBuf, process::Command, thread, time::Duration};
@@ -7,7 +8,7 @@ use tempfile::TempDir;
 
 use super::server::{Server, folder, free_port, program};
 
-/// Every write on the disk before its answer.
+/// Every write is on disk before the response.
 pub const DURABLE: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
 
 pub struct RedisServer {
@@ -17,7 +18,7 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts one with further arguments; none: nothing is kept on the disk.
+    /// Starts a server with further arguments; with none, nothing is persisted.
     pub fn start(arguments: &[&str]) -> Self {
         let (folder, port) = (folder(), free_port());
         let mut command = Command::new(program("redis-server", "redis-server"));
@@ -36,7 +37,7 @@ impl RedisServer {
         self.folder.path().to_owned()
     }
 
-    /// Asks it something; fails where it refuses.
+    /// Sends a command; fails if it is refused.
     pub fn ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
         ask(self.port, command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
@@ -47,7 +48,7 @@ impl RedisServer {
     }
 }
 
-/// Asks a server on loopback.
+/// Sends a command to a server on loopback.
 pub fn ask<T: redis::FromRedisValue>(port: u16, command: &[&str]) -> redis::RedisResult<T> {
     let client = redis::Client::open(("127.0.0.1", port))?;
     let mut connection = client.get_connection_with_timeout(Duration::from_secs(2))?;
@@ -69,7 +70,7 @@ fn wait_until(what: &str, ready: impl Fn() -> bool) {
     panic!("{what}: not within 30 s");
 }
 
-/// A master, a replica, and three sentinels, which make the replica the master when that is gone for a second.
+/// A master, a replica, and three sentinels, which fail over when the master is gone for a second.
 pub struct RedisSentinels {
     pub servers: [RedisServer; 2],
     sentinels: Vec<RedisSentinel>,
@@ -113,7 +114,7 @@ impl RedisSentinels {
         format!("redis://127.0.0.1:{}?sentinel=tests{}", first.port, fallbacks.collect::<String>())
     }
 
-    /// The port of whom the sentinels call the master.
+    /// The port of the sentinels' master.
     pub fn master_port(&self) -> u16 {
         let told: (String, u16) =
             ask(self.sentinels[0].port, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "tests"]).unwrap();
@@ -176,7 +177,7 @@ impl RedisCluster {
         format!("redis+cluster://{}", hosts.join(","))
     }
 
-    /// Moves the slot of a key, with all keys in it, to a node.
+    /// Moves a key's slot, with all its keys, to a node.
     pub fn move_slot_of(&self, key: &str, to: usize) {
         let slot: u16 = self.nodes[0].ask(&["CLUSTER", "KEYSLOT", key]);
         let slot = slot.to_string();
@@ -208,7 +209,7 @@ impl RedisCluster {
     }
 }
 
-/// Whether a line of `CLUSTER NODES` names the slot among those of the node.
+/// Whether a line of `CLUSTER NODES` lists the slot.
 fn covers(line: &str, slot: u16) -> bool {
     line.split_whitespace().skip(8).filter(|range| !range.starts_with('[')).any(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,7 +1,7 @@
-//! What all engines of the tests share: finding the program, a port, a folder, and ending what was started.
+//! Common to all test engines: finds a program, a port and a folder, and ends started processes.
 //!
-//! Engines listen on loopback only. Each is a child of the test and ends with it. A test that needs an engine has this file and
-//! the engine's as modules beside each other.
+//! Engines listen on loopback only. Each is a child of the test and ends with it. A test that needs an engine
+//! includes this file and the engine's as sibling modules.
 #![allow(dead_code, reason = "each engine needs a part of this")]
 
 use std::{
@@ -18,17 +18,17 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How long an engine may take to start or to end.
+/// Timeout of an engine's start or end.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 const MEMORY: &str = "/dev/shm";
-/// What several engines of a test may fill.
+/// Space that the engines of a test may fill.
 const ROOM_BYTES: u64 = 4 << 30;
 
-/// Where programs lie that are not in everybody's PATH.
+/// Folders of programs that may not be in PATH.
 const FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
 
-/// A program's path; the test fails where it is missing, and says which package has it.
+/// A program's path; the test fails if it is missing, and names its package.
 pub fn program(name: &str, package: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -42,19 +42,19 @@ pub fn program(name: &str, package: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{name} is not installed: install the package {package}"))
 }
 
-/// A name that nothing has yet.
+/// A unique name.
 pub fn fresh_name() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     format!("test{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A port that nobody listened on a moment ago.
+/// A port that was free a moment ago.
 pub fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// A folder that every user may enter, since some engines run as their own. It is in memory where there is room: no engine is
-/// asked to outlive the machine, and a slow disk must not make one late.
+/// A folder accessible to every user, since some engines run as their own. In memory if there is room: no
+/// engine must survive the machine, and a slow disk must not delay one.
 pub fn folder() -> TempDir {
     let parent = if has_room(MEMORY) { MEMORY } else { "/tmp" };
     let dir = tempfile::Builder::new().prefix("gnudi-engine-").tempdir_in(parent).unwrap();
@@ -67,7 +67,7 @@ fn has_room(folder: &str) -> bool {
     room > ROOM_BYTES && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// Has the command run as this user, where the test runs as root, and gives the folder to it.
+/// Runs the command as this user, if the test runs as root, and gives it the folder.
 pub fn run_as(command: &mut Command, user: &str, folder: &Path) {
     if !rustix::process::geteuid().is_root() {
         return;
@@ -85,7 +85,7 @@ pub fn run_as(command: &mut Command, user: &str, folder: &Path) {
     command.uid(ids[0]).gid(ids[1]).current_dir(folder);
 }
 
-/// Runs a command to its end, returns what it said, and fails with that.
+/// Runs a command to its end, and returns its output; fails with that.
 pub fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -94,26 +94,26 @@ pub fn run(command: &mut Command) -> String {
     text
 }
 
-/// A server, which runs unless it was stopped, and ends with this.
+/// A server; ends when dropped.
 pub struct Server {
     command: Command,
     child: Child,
     port: u16,
     log: PathBuf,
     ready: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Ends it as the test wants to.
+    /// Signal for ending it in the test.
     stop: Signal,
-    /// Ends it for good.
+    /// Signal for ending it on drop.
     end: Signal,
 }
 
 impl Server {
-    /// Starts it and waits until `port` takes connections; what it says goes to `log`.
+    /// Starts it and waits until `port` accepts connections; its output goes to `log`.
     pub fn start(command: Command, port: u16, log: &Path) -> Self {
         Self::start_until(command, port, log, || true)
     }
 
-    /// As [`Server::start`], and waits until it is ready.
+    /// Like [`Server::start`], and waits until it is ready.
     pub fn start_until(
         mut command: Command,
         port: u16,
@@ -135,7 +135,7 @@ impl Server {
         self
     }
 
-    /// Starts it where it was, on what it has on its disk.
+    /// Starts it again with the same data on disk.
     pub fn start_again(&mut self) {
         self.child = self.command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
         self.wait_until_ready();
@@ -151,7 +151,7 @@ impl Server {
         self.end(self.stop);
     }
 
-    /// Answers nothing until it is resumed.
+    /// Suspends it until it is resumed.
     pub fn pause(&self) {
         self.signal_family(Signal::STOP);
     }
@@ -160,7 +160,7 @@ impl Server {
         self.signal_family(Signal::CONT);
     }
 
-    /// Fails where the server ends instead, or takes too long.
+    /// Fails if the server ends, or takes too long.
     pub fn wait_until(&mut self, ready: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !ready(self) {
@@ -174,7 +174,7 @@ impl Server {
         }
     }
 
-    /// Sends a signal to the server and to the processes that it has started.
+    /// Sends a signal to the server and its child processes.
     fn signal_family(&self, signal: Signal) {
         send(Pid::from_child(&self.child), signal);
         let own = self.child.id();
@@ -192,7 +192,7 @@ impl Server {
         }
     }
 
-    /// Ends it with this signal; one that has ended is no error.
+    /// Ends it with this signal; no error if it has ended.
     fn end(&mut self, signal: Signal) {
         if self.child.try_wait().unwrap().is_some() {
             return;
@@ -217,8 +217,8 @@ impl Drop for Server {
     }
 }
 
-/// A process that is told to stand still does so once this is over: its threads hear of it one after the other, and until then they
-/// answer.
+/// Returns after a SIGSTOP only once the process is stopped: its threads stop one after the other, and
+/// respond until then.
 fn send(process: Pid, signal: Signal) {
     // It may have ended.
     if kill_process(process, signal).is_err() || signal != Signal::STOP {
@@ -231,7 +231,7 @@ fn send(process: Pid, signal: Signal) {
     }
 }
 
-/// Whether a thread of the process is neither stopped nor at its end.
+/// Whether a thread of the process is neither stopped nor ended.
 fn threads_running(process: Pid) -> bool {
     let tasks = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
     tasks.into_iter().flatten().flatten().any(|task| {

@@ -15,7 +15,7 @@ pub fn metric(id: usize) -> MetricId {
     MetricId(Uuid::from_u128(id as u128))
 }
 
-/// Buckets of a second, `first..=first + 59`.
+/// One-second buckets, `first..=first + 59`.
 pub fn key(id: usize, first: i64) -> BlockKey {
     let (first, last) = (Timestamp::from_secs(first), Timestamp::from_secs(first + 59));
     BlockKey { metric: metric(id), granularity: Timespan::from_secs(1), first, last }
@@ -43,27 +43,27 @@ pub async fn blocks(store: &dyn AggregateStore, id: usize) -> Vec<String> {
     blocks.whole.into_iter().map(|(_, bytes)| String::from_utf8(bytes.to_vec()).unwrap()).collect()
 }
 
-/// As long as several pages are.
+/// Longer than a page.
 pub const LARGE_HEAD_BYTES: usize = 5000;
 
 pub fn large_head(id: usize) -> Bytes {
     vec![id as u8; LARGE_HEAD_BYTES].into()
 }
 
-/// Writes a large head of a metric of its own.
+/// Writes a large head of a new metric.
 pub async fn write_large(store: &dyn AggregateStore, id: usize) -> Result<(), StoreError> {
     let write = MetricWrite { head: large_head(id), ..write(id, "", &[]) };
     store.write(Fence::EVERYTHING, vec![write]).await.remove(0)
 }
 
-/// Whether the large head is there; another one must not be.
+/// Whether the metric has its large head; it must not have another one.
 pub async fn is_large_there(store: &dyn AggregateStore, id: usize) -> bool {
     let head = store.read_heads(&[metric(id)]).await.remove(0).unwrap();
     assert!(head.as_ref().is_none_or(|head| *head == large_head(id)), "another head of {id}");
     head.is_some()
 }
 
-/// In how many places blocks of a metric are damaged, or may be lost.
+/// Number of places where a metric's blocks are damaged or may be lost.
 pub async fn damaged_blocks(store: &dyn AggregateStore, id: usize) -> usize {
     store.read_blocks(&[all_blocks(id)]).await.remove(0).unwrap().damaged.len()
 }
@@ -84,7 +84,7 @@ pub fn random_bytes(random: &mut Random, length_max: usize) -> Bytes {
     (0..length).map(|at| (at + seed) as u8).collect()
 }
 
-/// With blocks and a head of so many bytes at the most.
+/// With blocks and a head of at most these sizes.
 pub fn random_write(random: &mut Random, id: usize, block_max: usize, head_max: usize) -> MetricWrite {
     let blocks: Vec<(BlockKey, Bytes)> =
         (0..random.below(4)).map(|_| (random_block(random, id), random_bytes(random, block_max))).collect();
@@ -93,7 +93,7 @@ pub fn random_write(random: &mut Random, id: usize, block_max: usize, head_max: 
     MetricWrite { metric: metric(id), blocks, expired, head: random_bytes(random, head_max) }
 }
 
-/// All blocks of a range, none of which is damaged.
+/// The blocks of a range; none may be damaged.
 pub fn whole(blocks: Blocks) -> Vec<(BlockKey, Bytes)> {
     assert!(blocks.damaged.is_empty(), "{:?}", blocks.damaged);
     blocks.whole
@@ -101,7 +101,7 @@ pub fn whole(blocks: Blocks) -> Vec<(BlockKey, Bytes)> {
 
 pub type Everything = (Vec<Option<Bytes>>, Vec<Vec<(BlockKey, Bytes)>>);
 
-/// All that a store has of metrics, or the first failure.
+/// A store's contents for some metrics, or the first failure.
 pub async fn everything(store: &dyn AggregateStore, ids: &[usize]) -> Result<Everything, StoreError> {
     let metrics: Vec<MetricId> = ids.iter().copied().map(metric).collect();
     let heads = store.read_heads(&metrics).await.into_iter().collect::<Result<_, _>>()?;

@@ -1,4 +1,4 @@
-//! Logs of objects in memory, as several processes have them.
+//! Logs of objects in memory, like several processes' clients.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 pub const CLUSTER: Uuid = Uuid::from_u128(1);
 
-/// What is trimmed is deleted at once, and nothing is cached.
+/// Trimmed objects are deleted at once, and nothing is cached.
 pub fn strict(sacks: u16) -> ObjectIncomingOptions {
     ObjectIncomingOptions {
         sack_count: SackCount(sacks.try_into().unwrap()),
@@ -28,7 +28,7 @@ pub fn strict(sacks: u16) -> ObjectIncomingOptions {
     }
 }
 
-/// As [`strict`], of a process that looks at the log only when it must, as one that sleeps.
+/// Like [`strict`], but polls the log only when it must, like a suspended process.
 pub fn drowsy(sacks: u16) -> ObjectIncomingOptions {
     let never = Duration::from_hours(1);
     ObjectIncomingOptions {
@@ -48,7 +48,7 @@ pub fn metric(id: u128) -> MetricId {
     MetricId(Uuid::from_u128(id))
 }
 
-/// A batch of `(metric, text)`, a measure each.
+/// A batch of `(metric, text)`, with a measure each.
 pub fn batch(entries: &[(u128, &str)]) -> Batch {
     let mut batch = Batch::default();
     for (id, points) in entries {
@@ -61,7 +61,7 @@ pub fn text(record: &Record) -> &str {
     std::str::from_utf8(&record.points).unwrap()
 }
 
-/// Everything that waits, in the order of processing, as this process knows it after asking.
+/// All waiting records, in the order of processing, after a refresh.
 pub async fn all(log: &ObjectIncoming) -> Vec<String> {
     let mut texts = Vec::new();
     log.backlog().await.unwrap();
@@ -73,7 +73,7 @@ pub async fn all(log: &ObjectIncoming) -> Vec<String> {
     texts
 }
 
-/// Acknowledges and trims all that waits.
+/// Acknowledges and trims everything that waits.
 pub async fn work_off(log: &ObjectIncoming) {
     let numbering = log.numbering();
     let sacks: Vec<Sack> = numbering.units().iter().flat_map(|unit| numbering.sacks_of_unit(unit)).collect();

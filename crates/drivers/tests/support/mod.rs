@@ -1,4 +1,4 @@
-//! What the tests of the durable drivers share.
+//! Shared by the tests of the durable drivers.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod aggregate_items;

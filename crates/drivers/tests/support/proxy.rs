@@ -1,4 +1,4 @@
-//! An HTTP proxy in the test, between a driver and its engine, which does to requests what networks and engines do.
+//! An HTTP proxy in the test between a driver and its engine, which injects failures.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -15,15 +15,15 @@ use tokio::net::TcpListener;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
     Pass,
-    /// The engine never sees it: 503, as S3 says it.
+    /// Not forwarded: 503, as from S3.
     SlowDown,
-    /// The engine never sees it: the connection ends.
+    /// Not forwarded: the connection is closed.
     Drop,
-    /// The engine never sees it: 200, whatever was asked.
+    /// Not forwarded: 200 for any request.
     Agree,
-    /// It is carried out, and the connection ends before the answer.
+    /// Forwarded, but the connection is closed before the response.
     DropAnswer,
-    /// It is carried out, and the answer takes this long.
+    /// Forwarded, but the response is delayed by this time.
     Late(Duration),
 }
 
@@ -41,7 +41,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// In front of `http://ADDRESS`; `choose` is given each request's method and path.
+    /// In front of `http://ADDRESS`; `choose` gets each request's method and path.
     pub async fn start(engine: &str, choose: impl Fn(&str, &Uri) -> Mood + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -57,7 +57,7 @@ impl Proxy {
                 });
                 tokio::spawn(async move {
                     let connection = hyper::server::conn::http1::Builder::new();
-                    // It ends with an error where the mood says so.
+                    // Fails if the mood requires it.
                     let _ = connection.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
@@ -90,7 +90,7 @@ async fn forward(
         }
         _ => {}
     }
-    // The host stays as the driver has signed it.
+    // Keep the host that the driver has signed.
     head.uri = format!("{engine}{}", head.uri).parse().map_err(io::Error::other)?;
     let sent = client.request(Request::from_parts(head, Full::new(body))).await;
     let (head, body) = sent.map_err(io::Error::other)?.into_parts();

@@ -1,11 +1,12 @@
-//! A disk in memory that can lose its power, run full, and fail any operation.
+//! A simulated disk in memory that can lose power, run full, and fail any operation.
 //!
-//! It keeps what was synced, and of what was not, after a power cut, an arbitrary part: each write may be there, be missing
-//! or be torn at any sector, whatever came before or after it; of a directory's unsynced changes some first ones. A directory
-//! whose own name is lost takes all that is in it along.
+//! After a power cut it has everything synced, and an arbitrary part of the rest: each write may exist, be
+//! missing or be torn at any sector, independent of others; of a directory's unsynced changes a prefix
+//! exists. A directory whose own name is lost loses its contents.
 //!
-//! A process may be killed before the power goes: what it wrote is there for the next one, and still not on the disk. A sync
-//! may fail as Linux has it fail: the bytes stay in memory, count as written back, and no later sync writes them.
+//! A process may be killed before the power is cut: the next one sees what it wrote, though it is not on
+//! disk. A sync may fail as on Linux: the bytes stay in memory, count as clean, and no later sync writes
+//! them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -22,7 +23,7 @@ use super::{
     sim_inode::{Change, Inode},
 };
 
-/// What can be made to fail.
+/// Operations that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     MakeDir,
@@ -42,37 +43,38 @@ pub struct SimDisk(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// Grows with each power cut: files opened before it are dead.
+    /// Incremented by each power cut: files opened before are invalid.
     boot: u32,
     panics_at_write: bool,
     spoilt: Vec<(u64, std::ops::Range<u64>)>,
     inodes: HashMap<u64, Inode>,
     names: BTreeMap<PathBuf, u64>,
     durable_names: BTreeMap<PathBuf, u64>,
-    /// The root is always there.
+    /// The root always exists.
     dirs: BTreeSet<PathBuf>,
     durable_dirs: BTreeSet<PathBuf>,
     name_changes: Vec<NameChange>,
     made: u64,
     faults: Vec<Fault>,
     batch_write_fault: Option<ErrorKind>,
-    /// Syncs that still succeed before one loses what it should write.
+    /// Syncs that still succeed before one loses its pages.
     pages_lost_after: Option<usize>,
     capacity: Option<usize>,
-    /// Changing operations left until the power goes.
+    /// Changing operations left until the power cut.
     power_left: Option<u64>,
-    /// Not the power goes, but the process.
+    /// Kill the process instead of cutting the power.
     is_kill: bool,
     random: Option<Random>,
 }
 
 struct Fault {
     operation: Operation,
-    /// Calls that still succeed before it strikes.
+    /// Calls that still succeed before it.
     after: usize,
     error: ErrorKind,
     lasting: bool,
-    /// Only files or directories whose names end so; for creating, renaming, removing and syncing names.
+    /// Only files or directories whose names end with this; for creating, renaming, removing and syncing
+    /// names.
     name_end: &'static str,
 }
 
@@ -119,36 +121,36 @@ impl SimDisk {
         self.0.lock().faults.push(Fault { operation, after, error, lasting, name_end: "" });
     }
 
-    /// Makes the next write of a batch of 1,000 bytes or more fail; a mark, which the log's idle writer leaves at any
-    /// moment, is far shorter and passes.
+    /// Makes the next write of a batch of 1,000 bytes or more fail; the marks of the log's idle writer are
+    /// far shorter and succeed.
     pub fn fail_batch_write(&self, error: ErrorKind) {
         self.0.lock().batch_write_fault = Some(error);
     }
 
-    /// Makes the next `operation` on a file, or a directory, whose name ends with `name_end` fail.
+    /// Makes the next `operation` on a file or directory whose name ends with `name_end` fail.
     pub fn fail_named(&self, operation: Operation, name_end: &'static str, error: ErrorKind) {
         self.0.lock().faults.push(Fault { operation, after: 0, error, lasting: false, name_end });
     }
 
-    /// The `after`-th next sync of a file's bytes fails, and they are lost: those who read see them until the power is cut, and
-    /// later syncs succeed without writing them.
+    /// Makes the `after`-th next sync of a file fail and lose its bytes: they stay readable until the power
+    /// cut, and later syncs succeed without writing them.
     pub fn lose_pages(&self, after: usize) {
         self.0.lock().pages_lost_after = Some(after);
     }
 
-    /// From now on these bytes of a file cannot be read, as a bad sector's.
+    /// Makes these bytes of a file unreadable, like a bad sector.
     pub fn spoil(&self, path: &Path, bytes: std::ops::Range<u64>) {
         let mut state = self.0.lock();
         let inode = state.inode(path).unwrap();
         state.spoilt.push((inode, bytes));
     }
 
-    /// The next write panics, as a defect of the program would.
+    /// Makes the next write panic, like a bug.
     pub fn panic_at_write(&self) {
         self.0.lock().panics_at_write = true;
     }
 
-    /// Whether all faults have struck.
+    /// Whether all faults have occurred.
     pub fn is_healed(&self) -> bool {
         self.0.lock().faults.is_empty()
     }
@@ -157,7 +159,7 @@ impl SimDisk {
         self.0.lock().faults.clear();
     }
 
-    /// How many bytes all files together may have; `None` for no limit.
+    /// Limits the bytes of all files together; `None` for no limit.
     pub fn set_capacity(&self, bytes: Option<usize>) {
         self.0.lock().capacity = bytes;
     }
@@ -166,21 +168,21 @@ impl SimDisk {
         self.0.lock().used()
     }
 
-    /// The power goes after `operations` more changing operations: from then on everything fails.
+    /// Cuts the power after `operations` more changing operations: from then on everything fails.
     pub fn cut_after(&self, operations: u64, seed: u64) {
         let mut state = self.0.lock();
         state.power_left = Some(operations);
         state.random = Some(Random::new(seed));
     }
 
-    /// The process is killed after `operations` more changing operations: from then on everything fails for it. What it has
-    /// done stays, synced or not.
+    /// Kills the process after `operations` more changing operations: from then on everything fails for it.
+    /// Its changes stay, synced or not.
     pub fn kill_after(&self, operations: u64) {
         let mut state = self.0.lock();
         (state.power_left, state.is_kill) = (Some(operations), true);
     }
 
-    /// Cuts the power now, or kills the process, unless that happened already, and switches it on again.
+    /// Cuts the power now, or kills the process, unless that has happened already; then restarts.
     pub fn restart(&self, seed: u64) {
         let mut state = self.0.lock();
         if state.power_left != Some(0) {
@@ -193,7 +195,7 @@ impl SimDisk {
         state.pages_lost_after = None;
     }
 
-    /// How many files were ever made.
+    /// Number of files ever created.
     pub fn created(&self) -> u64 {
         self.0.lock().made
     }
@@ -202,7 +204,7 @@ impl SimDisk {
         self.0.lock().power_left != Some(0)
     }
 
-    /// The bytes of a file as they are, for tests that damage it; they count as durable.
+    /// Edits a file's bytes, for tests of damage; they count as durable.
     pub fn edit(&self, path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.0.lock();
         let inode = state.names[path];
@@ -222,7 +224,7 @@ impl State {
         self.names.values().filter_map(|inode| self.inodes.get(inode)).map(|inode| inode.current.len()).sum()
     }
 
-    /// Counts an operation, and fails it where a fault is due or the power is gone.
+    /// Counts an operation, and fails it if a fault is due or the power is cut.
     fn operate(&mut self, operation: Operation, boot: u32, path: Option<&Path>) -> io::Result<()> {
         let is_planned = operation == Operation::Write && std::mem::take(&mut self.panics_at_write);
         assert!(!is_planned, "a panic as planned");
@@ -281,7 +283,7 @@ impl State {
         }
         self.lose_unreachable();
         (self.names, self.dirs) = (self.durable_names.clone(), self.durable_dirs.clone());
-        // In a fixed order, so that a seed gives the same cut each time.
+        // In a fixed order, so that a seed always gives the same result.
         let mut numbers: Vec<u64> = self.inodes.keys().copied().collect();
         numbers.sort_unstable();
         for number in numbers {
@@ -293,10 +295,10 @@ impl State {
         self.inodes.retain(|number, _| named.contains(number));
     }
 
-    /// What lies in directories whose own names are lost is lost.
+    /// Drops the contents of directories whose own names are lost.
     fn lose_unreachable(&mut self) {
         let mut reachable = BTreeSet::new();
-        // Parents come before what is in them.
+        // Parents come before their contents.
         for dir in &self.durable_dirs {
             let parent = dir.parent().expect("the root is not listed");
             if parent.parent().is_none() || reachable.contains(parent) {
@@ -312,7 +314,7 @@ impl State {
         dir.parent().is_none() || self.dirs.contains(dir)
     }
 
-    /// Refuses names in a directory that is not there.
+    /// Fails if the parent directory does not exist.
     fn check_parent(&self, path: &Path) -> io::Result<()> {
         let is_there = path.parent().is_some_and(|dir| self.is_dir(dir));
         if is_there { Ok(()) } else { Err(ErrorKind::NotFound.into()) }
@@ -322,7 +324,7 @@ impl State {
         self.names.get(path).copied().ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    /// How many of `wanted` bytes a file, which is just being worked on, may grow.
+    /// By how many of `wanted` bytes a file that is currently not in `inodes` may grow.
     fn room(&self, wanted: usize, inode: &Inode) -> usize {
         let used = self.used() + inode.current.len();
         self.capacity.map_or(wanted, |capacity| wanted.min(capacity.saturating_sub(used)))

@@ -1,4 +1,4 @@
-//! The bytes of a file on the simulated disk: what is durable, what readers see, and what is on its way between them.
+//! A simulated file's bytes: durable, visible to readers, and pending changes in between.
 
 use super::random::Random;
 
@@ -25,7 +25,7 @@ impl Inode {
         bytes[offset..offset + data.len()].copy_from_slice(data);
     }
 
-    /// What is pending reaches the disk.
+    /// Makes pending changes durable.
     pub fn sync(&mut self) {
         for change in self.pending.drain(..) {
             match change {
@@ -35,7 +35,7 @@ impl Inode {
         }
     }
 
-    /// A sync that fails: of what is pending the lengths stay to be written, and no bytes.
+    /// A failed sync: of the pending changes only the lengths can still become durable.
     pub fn lose_pages(&mut self) {
         let mut length = self.durable.len();
         for change in &mut self.pending {

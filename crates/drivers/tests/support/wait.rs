@@ -1,4 +1,4 @@
-//! Waiting for what other tasks do.
+//! Waits for other tasks.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Asks until something is found.
+/// Polls until `look` returns something.
 pub async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
@@ -19,7 +19,7 @@ pub async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
     tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
-/// Asks until something holds.
+/// Polls until a condition holds.
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     found(what, async || holds().await.then_some(())).await;
 }

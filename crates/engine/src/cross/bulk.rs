@@ -1,5 +1,5 @@
-//! Reads many metrics: in chunks, each with one call to the store for heads and one for blocks, decoded on several
-//! processors.
+//! Reads many metrics in chunks, each with one call to the store for heads and one for blocks, decoded in
+//! parallel.
 
 use std::{
     ops::Range,
@@ -21,19 +21,19 @@ use crate::{
     reader::{self, MeasuresQuery},
 };
 
-/// A query may read so many points: half a gibibyte, if no two series have the same times.
+/// Maximum points of a query: half a gibibyte, if no two series share their times.
 pub const POINTS_MAX: usize = 1 << 25;
 
-/// All queries that run may hold so many points: twice what one may.
+/// Maximum points of all running queries: twice that of one.
 const POINTS_HELD_MAX: usize = 2 * POINTS_MAX;
 
-/// A chunk has about so many points, as far as it can be told before.
+/// Estimated points per chunk.
 const CHUNK_POINTS: i64 = 1 << 17;
 
-/// A chunk has at most so many metrics.
+/// Maximum metrics per chunk.
 const CHUNK_METRICS_MAX: i64 = 64;
 
-/// What to read of one metric.
+/// A read of one metric.
 #[derive(Clone, Debug)]
 pub struct MetricRead {
     pub metric: MetricId,
@@ -41,18 +41,19 @@ pub struct MetricRead {
     pub aggregations: Vec<Aggregation>,
 }
 
-/// Reads and computes for queries across metrics, beside the threads that serve requests, on all processors and no more.
+/// Reads and computes for queries across metrics, outside the threads that serve requests, on all processors
+/// but no more.
 pub struct Bulk {
     store: Arc<dyn AggregateStore>,
-    /// The metrics of one of them were mostly written together.
+    /// Metrics of one sack were mostly written together.
     sacks: SackCount,
     pub(crate) on_damage: OnDamage,
     processors: Arc<Semaphore>,
-    /// How many points the queries hold that run.
+    /// Points held by running queries.
     points_held: Arc<AtomicUsize>,
 }
 
-/// What a query has read, as long as it is held.
+/// Counts a query's points while they are held.
 #[derive(Debug)]
 pub struct HeldPoints {
     points: usize,
@@ -60,7 +61,7 @@ pub struct HeldPoints {
 }
 
 impl HeldPoints {
-    /// Counts more; whether all queries together hold too many now.
+    /// Adds points; fails if all queries together hold too many.
     pub(crate) fn add(&mut self, points: usize) -> Result<(), CrossMeasuresError> {
         self.points += points;
         let held = self.of_all.fetch_add(points, Ordering::Relaxed) + points;
@@ -90,8 +91,8 @@ impl Bulk {
         }
     }
 
-    /// The series of each aggregation of each metric, in their order, and what counts them as long as they are held. A metric
-    /// without measures has empty ones.
+    /// The series of each aggregation of each metric, in their order, and a guard that counts their points.
+    /// Empty for a metric without measures.
     pub async fn read(
         &self,
         reads: Vec<MetricRead>,
@@ -119,7 +120,8 @@ impl Bulk {
         Ok((answers, held))
     }
 
-    /// Sorted as a pass writes them, so that what a chunk reads lies side by side; with the index that each had before.
+    /// Sorts `reads` in the order of passes, so that a chunk reads neighbours; also returns their original
+    /// indexes.
     pub(crate) fn as_written<T>(
         &self,
         reads: Vec<T>,
@@ -131,8 +133,8 @@ impl Bulk {
         (order, reads.into())
     }
 
-    /// Reads so many things chunk by chunk, each on a processor. `chunk_end` says where the chunk ends that begins there; `take` gets what was
-    /// read of the chunk that begins there, in any order.
+    /// Reads `count` items in chunks, each on a processor. `chunk_end` returns the end of the chunk that
+    /// begins at an index; `take` gets each chunk's begin and result, in any order.
     pub(crate) async fn in_chunks<T, F>(
         &self,
         count: usize,
@@ -178,7 +180,7 @@ impl Bulk {
         HeldPoints { points: 0, of_all: self.points_held.clone() }
     }
 
-    /// Runs what only computes.
+    /// Runs CPU-bound work.
     pub async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let permit = self.permit().await;
         let done = tokio::task::spawn_blocking(move || {
@@ -193,7 +195,7 @@ impl Bulk {
     }
 }
 
-/// Where the chunk that begins at `from` ends.
+/// The end of the chunk that begins at `from`.
 fn chunk_end(reads: &[MetricRead], from: usize, query: &MeasuresQuery) -> usize {
     let read = &reads[from];
     let points = |aggregation: &Aggregation| {
@@ -217,7 +219,7 @@ async fn read_chunk(
     query: &MeasuresQuery,
 ) -> Result<Vec<Vec<CrossSeries>>> {
     let metrics: Vec<MetricId> = reads.iter().map(|read| read.metric).collect();
-    // The heads before the blocks, as for one metric.
+    // Heads before blocks, as for one metric.
     let mut heads = Vec::with_capacity(metrics.len());
     for (metric, head) in metrics.iter().zip(store.read_heads(&metrics).await) {
         heads.push(on_damage.head(*metric, head)?);
@@ -262,12 +264,12 @@ async fn read_chunk(
     Ok(answers)
 }
 
-/// The times of the last series: the next ones mostly have the same. Several, since granularities take turns.
+/// The times of recent series, which the next ones mostly share. Several, since granularities alternate.
 #[derive(Default)]
 struct SharedTimes(Vec<Arc<Vec<Timestamp>>>);
 
 impl SharedTimes {
-    /// As many granularities as policies have.
+    /// The usual number of granularities of a policy.
     const KEPT_MAX: usize = 4;
 
     fn share(&mut self, times: Vec<Timestamp>) -> Arc<Vec<Timestamp>> {

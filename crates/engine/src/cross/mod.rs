@@ -1,7 +1,7 @@
 //! Aggregates across metrics: reads the series of many metrics in bulk, and evaluates operations on them.
 //!
-//! `plan` decides what to read and refuses what Gnocchi refuses, `bulk` reads it on several processors; the maths is
-//! `gnudi_series::cross`. Who may read what, and how the answer is printed, is the API's business.
+//! `plan` decides what to read and rejects what Gnocchi rejects, `bulk` reads it in parallel;
+//! `gnudi_series::cross` does the maths. The API checks permissions, and formats the result.
 
 mod bulk;
 mod plan;
@@ -23,52 +23,52 @@ pub use bulk::{Bulk, HeldPoints, MetricRead, POINTS_MAX};
 pub struct CrossReference {
     pub metric: MetricId,
     pub policy: Arc<ArchivePolicy>,
-    /// The metric's id, or its name where it is asked for as a resource's: error texts show it.
+    /// For error texts: the metric's id, or its name if it was requested by resource.
     pub shown_name: String,
-    /// What the operations call it: its id, or the pattern that its name matches; and the aggregation's name.
+    /// Its name in the operations: the id, or the pattern that its name matches; and the aggregation's name.
     pub name: MetricName,
 }
 
-/// What to compute.
+/// A query across metrics.
 #[derive(Clone, Debug)]
 pub struct CrossMeasuresQuery {
-    /// At least one; one metric may come several times. The answer's columns are in this order.
+    /// At least one; a metric may occur several times. Defines the order of the result's columns.
     pub references: Vec<CrossReference>,
-    /// Its size has been checked: see [`Operation::check_size`].
+    /// Its size must have been checked: see [`Operation::check_size`].
     pub operations: Arc<Operation>,
     /// `None`: those that all metrics have in common.
     pub granularities: Option<Vec<Timespan>>,
-    /// The bucket that holds it is the first.
+    /// The first bucket is the one that contains it.
     pub start: Option<Timestamp>,
     /// Exclusive.
     pub stop: Option<Timestamp>,
-    /// In percent; without `fill` only.
+    /// In percent; only without `fill`.
     pub needed_overlap: f64,
     pub fill: Option<Fill>,
     /// See [`CrossQuery::may_be_empty`].
     pub may_be_empty: bool,
 }
 
-/// Why a query across metrics has no answer.
+/// Why a query across metrics failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CrossMeasuresError {
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The series do not go together, or the operations have no meaning for them.
+    /// The series cannot be combined, or the operations are meaningless for them.
     #[error(transparent)]
     Cross(#[from] CrossError),
     /// A metric's policy does not keep the aggregation (404). The granularity is the policy's first.
     #[error("Aggregation method '{method}' at granularity '{}' for metric {metric} does not exist", granularity.to_python_text())]
     UnknownAggregation { metric: MetricId, method: String, granularity: Timespan },
     /// More than [`POINTS_MAX`] (413).
-    #[error("more than {POINTS_MAX} points would have to be read: ask for fewer metrics or less time")]
+    #[error("more than {POINTS_MAX} points would have to be read: query fewer metrics or a shorter range")]
     TooManyPoints,
-    /// The queries that run hold too many points together (503).
+    /// The running queries hold too many points in total (503).
     #[error("too many large queries are running")]
     TooManyHeld,
 }
 
-/// Answers a query; coarsest granularity first.
+/// Computes a query's results; coarsest granularity first.
 pub(crate) async fn measures(
     bulk: &Bulk,
     query: CrossMeasuresQuery,
@@ -83,7 +83,7 @@ pub(crate) async fn measures(
     bulk.compute(computed).await
 }
 
-/// `series` are by read and aggregation.
+/// `series` are indexed by read and aggregation.
 fn evaluate(
     query: CrossMeasuresQuery,
     granularities: &[Timespan],
@@ -103,7 +103,7 @@ fn evaluate(
     for (index, &granularity) in granularities.iter().enumerate() {
         let take = |place: &plan::Place| {
             let series = &mut series[place.read][place.first_aggregation + index];
-            // The last one that needs it takes it.
+            // The last use takes it, earlier ones clone it.
             if place.is_last { std::mem::take(series) } else { series.clone() }
         };
         let columns = places.iter().map(take).collect();

@@ -10,14 +10,14 @@ use gnudi_series::{
 
 use super::{CrossMeasuresError, CrossMeasuresQuery, CrossReference, MetricRead};
 
-/// What to read.
+/// The plan of a query's reads.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Coarsest first.
     pub granularities: Vec<Timespan>,
-    /// Each metric once. Of each of its methods, all granularities in their order.
+    /// Each metric once; for each of its methods, all granularities in order.
     pub reads: Vec<MetricRead>,
-    /// Where each reference's series are.
+    /// Where to find each reference's series.
     pub places: Vec<Place>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Place {
     pub read: usize,
     /// The aggregation of the first granularity; the others follow.
     pub first_aggregation: usize,
-    /// No later reference is at this place.
+    /// Whether no later reference has the same place.
     pub is_last: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn plan(query: &CrossMeasuresQuery) -> Result<Plan, CrossMeasuresErro
     Ok(Plan { granularities, reads, places })
 }
 
-/// Those that each reference's policy has.
+/// Granularities that every reference's policy has.
 fn common_granularities(references: &[CrossReference]) -> Result<Vec<Timespan>, CrossMeasuresError> {
     let mut counts: BTreeMap<Timespan, usize> = BTreeMap::new();
     for item in references.iter().flat_map(|reference| &reference.policy.definition) {
@@ -80,7 +80,7 @@ fn common_granularities(references: &[CrossReference]) -> Result<Vec<Timespan>, 
     Ok(common)
 }
 
-/// The method of each reference, which its policy keeps.
+/// Each reference's method, which its policy must keep.
 fn methods(references: &[CrossReference]) -> Result<Vec<AggregationMethod>, CrossMeasuresError> {
     let method = |reference: &CrossReference| {
         let kept = |method: &AggregationMethod| reference.policy.aggregation_methods.contains(method);

@@ -1,4 +1,5 @@
-//! Which units a process should have, and what it is to do about it. Pure: who is there and who owns what are arguments.
+//! Which units a process should own, and which to acquire and release. Pure: members and ownerships are
+//! arguments.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -7,7 +8,7 @@ use gnudi_model::{Numbering, Sack, SackCount};
 
 use super::ring::Ring;
 
-/// Who shares the units, and how they are shared; computed anew only where that has changed.
+/// The assignment by the ring, cached until its input changes.
 #[derive(Debug, Default)]
 pub struct Assignment {
     key: Option<(Vec<String>, SackCount)>,
@@ -15,7 +16,7 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// The units that are the process's own by the ring: none where it is no worker, as far as the others know.
+    /// The units that the ring assigns to the process: none if it is not among the workers.
     pub fn wanted(&mut self, name: &str, workers: Vec<String>, numbering: Numbering) -> &BTreeSet<Sack> {
         let key = Some((workers, numbering.units()));
         if self.key != key {
@@ -33,13 +34,15 @@ impl Assignment {
     }
 }
 
-/// What is leased but no longer wanted. Of another count too: units that were renumbered are wanted by nobody.
+/// Units that are leased but no longer wanted. Includes all of another count: those are never
+/// wanted after a renumbering.
 pub fn surplus(leased: &BTreeSet<Sack>, wanted: &BTreeSet<Sack>) -> Vec<Sack> {
     leased.difference(wanted).copied().collect()
 }
 
-/// Which of the missing units may be asked for: not those that share metrics with what another owns by an older or newer numbering.
-/// He releases it once he has learned of the new one; the fence would stop him, but until then he goes on by himself.
+/// Which of the missing units may be acquired: not those that share metrics with another's unit of an older
+/// or newer count. Its owner releases it after learning of the renumbering; the fence would stop it, but
+/// until then it continues.
 pub fn free(missing: &[Sack], owned: &[Ownership], own: Session) -> Vec<Sack> {
     let Some(units) = missing.first().map(|sack| sack.count) else { return Vec::new() };
     let (mut exact, mut others) = (HashSet::new(), BTreeMap::<u16, HashSet<u16>>::new());
@@ -49,7 +52,7 @@ pub fn free(missing: &[Sack], owned: &[Ownership], own: Session) -> Vec<Sack> {
                 exact.insert(*sack);
             }
         } else {
-            // Two sacks share metrics where their numbers agree modulo what divides both counts.
+            // Two sacks share metrics if their numbers agree modulo the counts' greatest common divisor.
             let common = common_divisor(sack.count.get(), units.get());
             others.entry(common).or_default().insert(sack.id.0 % common);
         }
@@ -104,7 +107,8 @@ mod tests {
     }
 
     proptest! {
-        /// A unit may be asked for if and only if nothing that intersects it is owned, but for the very same by this session.
+        /// A unit is free if and only if nothing that intersects it is owned, except the same unit by this
+        /// session.
         #[test]
         fn what_is_free_intersects_nothing(
             units in 1_u16..9,

@@ -1,4 +1,4 @@
-//! Makes aggregates durable, then lets the incoming store reuse the space of what they hold.
+//! Checkpoint: makes aggregates durable, then lets the incoming store reuse their records' space.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ pub(super) async fn run(engine: Arc<Engine>, delay: Duration, mut stopped: watch
 }
 
 pub(super) async fn checkpoint(engine: &Engine) {
-    // Positions first: what is acknowledged during the sync may not be durable yet.
+    // Positions first: records acknowledged during the sync may not be durable yet.
     let numbering = engine.incoming.numbering();
     let own = engine.units.open().into_iter().map(|unit| unit.fence.sack);
     let own = own.filter(|sack| sack.count == numbering.units());
@@ -26,7 +26,11 @@ pub(super) async fn checkpoint(engine: &Engine) {
     let positions = match engine.incoming.positions(&sacks).await {
         Ok(positions) => positions,
         Err(error) => {
-            tell(engine, &error.into(), "the log cannot be trimmed: where the sacks stand is not known");
+            report(
+                engine,
+                &error.into(),
+                "the log cannot be trimmed: the positions of the sacks are unknown",
+            );
             return;
         }
     };
@@ -37,15 +41,15 @@ pub(super) async fn checkpoint(engine: &Engine) {
         .map(|(sack, positions)| (sack, positions.acknowledged))
         .collect();
     if let Err(error) = engine.store.sync().await {
-        tell(engine, &error.into(), "the aggregates cannot be made durable: the log is kept");
+        report(engine, &error.into(), "the aggregates cannot be made durable: the log is kept");
         return;
     }
     if let Err(error) = engine.incoming.trim(&positions).await {
-        tell(engine, &error.into(), "the incoming store cannot be trimmed");
+        report(engine, &error.into(), "the incoming store cannot be trimmed");
     }
 }
 
-fn tell(engine: &Engine, error: &EngineError, what: &str) {
+fn report(engine: &Engine, error: &EngineError, what: &str) {
     if error.is_outage() {
         engine.outage.failed(error);
     } else {

@@ -1,6 +1,6 @@
-//! Converts the metrics of policies that got other methods: one process does, the owner of the first unit.
+//! Converts the metrics of policies that got other methods, in a single process: the owner of the first unit.
 //!
-//! It rests as long as it works, so that it takes half of the time at most.
+//! Pauses as long as it works, so that it takes at most half of the time.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use crate::Engine;
 
-/// How often the index is asked for conversions. One begins when it is met for the second time: by then the caches of all processes know the
-/// policy, so that no head is made for the former one behind the conversion's back.
+/// How often the index is polled for conversions. One begins when it is seen for the second time: by then the
+/// caches of all processes have the policy, so that no head is made for the former one after its conversion.
 const DELAY: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(engine: Arc<Engine>, mut stopped: watch::Receiver<bool>) {
@@ -39,7 +39,7 @@ pub(super) async fn run(engine: Arc<Engine>, mut stopped: watch::Receiver<bool>)
     }
 }
 
-/// Goes on until the last metric, or until it fails: the rest has its turn after the next delay.
+/// Runs until the last metric, or a failure: the rest is retried after the next delay.
 async fn convert(engine: &Engine, conversion: PolicyConversion, stopped: &mut watch::Receiver<bool>) {
     let policy = conversion.archive_policy_name.clone();
     let mut left = Some(conversion);

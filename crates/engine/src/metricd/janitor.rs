@@ -1,4 +1,4 @@
-//! Removes deleted metrics, batch by batch; ends and deletes resources, and forgets their history, where that is asked for.
+//! Removes deleted metrics in batches; ends and deletes resources, and removes their history, if configured.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) async fn run(engine: Arc<Engine>, options: MetricdOptions, mut stoppe
         // One process ends resources and sweeps for all; each removes the metrics of its own sacks.
         let first = engine.owns_first();
         if first {
-            // Before the removal of metrics, which then removes those of the resources, too.
+            // Before removing metrics, which then includes those of the resources.
             retire(&engine, &options, activity.as_mut()).await;
         }
         if let Err(error) = engine.expunge(options.cleanup_batch_metrics, || !*stopped.borrow()).await {

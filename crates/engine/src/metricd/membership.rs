@@ -1,6 +1,7 @@
-//! This process among the others: joins, renews in time, and knows by its own clock until when its leases are good.
+//! This process's membership: joins, renews in time, and tracks by its own clock how long its leases are
+//! valid.
 //!
-//! It owns nothing: see `ownership`.
+//! Owns nothing: see `ownership`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,9 +10,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::outage::Outage;
 
-/// A lease counts as good for this part of its time after the last renewal, so that clocks may differ in speed.
+/// A lease counts as valid for this part of its duration after the last renewal, so that clocks may differ in
+/// speed.
 const VALID_PART: f64 = 0.8;
-/// It is renewed so often within its time.
+/// Renewals within a lease's duration.
 const RENEWALS: u32 = 3;
 
 pub(crate) struct Membership {
@@ -22,19 +24,19 @@ pub(crate) struct Membership {
     life: Option<Life>,
 }
 
-/// A session and when it was renewed last: the time just before the call that did.
+/// A session, and the time just before its last successful renewal.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     session: Session,
     renewed: Instant,
 }
 
-/// What has become of the session.
+/// The result of keeping the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// It goes on.
+    /// It continues.
     Same(Session),
-    /// It is new: whatever an earlier one owned is lost.
+    /// It is new: all earlier ownerships are lost.
     New(Session),
 }
 
@@ -43,38 +45,38 @@ impl Membership {
         Membership { coordinator, name, lease, outage: Outage::new("the coordinator"), life: None }
     }
 
-    /// How long between two renewals.
+    /// The interval between renewals.
     pub fn renewal_delay(&self) -> Duration {
         self.lease / RENEWALS
     }
 
-    /// Until when what the session owns may be used.
+    /// The end of the leases' validity.
     pub fn valid_until(&self) -> Option<Instant> {
         self.life.map(|life| life.renewed + self.lease.mul_f64(VALID_PART))
     }
 
-    /// How long until the session has to be renewed; zero where there is none.
+    /// How long until the session must be renewed; zero without a session.
     pub fn due_in(&self) -> Duration {
         let due = self.life.map(|life| life.renewed + self.renewal_delay());
         due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
     }
 
-    /// Gives the session up: the next [`Membership::keep`] begins another.
+    /// Drops the session: the next [`Membership::keep`] begins another.
     pub fn forget(&mut self) {
         self.life = None;
     }
 
-    /// Renews the session if it is time, or begins one.
+    /// Renews the session if due, or begins one.
     pub async fn keep(&mut self, about: &str) -> Result<Kept, CoordinationError> {
         if self.valid_until().is_some_and(|until| Instant::now() >= until) {
-            tracing::warn!("the lease could not be renewed in time: what was owned is given up");
+            tracing::warn!("the lease could not be renewed in time: all sacks are released");
             self.forget();
         }
         if let Some(Life { session, .. }) = self.life {
             let renewed = Instant::now();
             match self.within(self.coordinator.renew(session, about)).await {
                 Err(CoordinationError::Expired) => {
-                    tracing::warn!("the lease was not renewed in time: what was owned is lost");
+                    tracing::warn!("the lease was not renewed in time: all sacks are lost");
                     self.forget();
                 }
                 answer => {
@@ -90,16 +92,16 @@ impl Membership {
         Ok(Kept::New(session))
     }
 
-    /// Ends the session, so that others need not wait for its end.
+    /// Ends the session, so that others need not wait for its expiry.
     pub async fn leave(&mut self) {
         if let Some(Life { session, .. }) = self.life.take()
             && let Err(error) = self.within(self.coordinator.leave(session)).await
         {
-            tracing::warn!(%error, "the coordinator was not told of the end of this process");
+            tracing::warn!(%error, "the session at the coordinator could not be ended");
         }
     }
 
-    /// A call that takes longer than there is time between two renewals has failed.
+    /// Applies a timeout of one renewal interval.
     pub async fn within<T>(
         &self,
         call: impl Future<Output = Result<T, CoordinationError>>,

@@ -1,11 +1,11 @@
-//! The workers: decides when sacks are processed, the aggregates are synced, deleted metrics and old resources are removed, figures are
-//! logged.
+//! The workers: decide when sacks are processed, aggregates synced, deleted metrics and old resources
+//! removed, and figures logged.
 //!
-//! `scheduler` hands sacks to workers in the order of `waiting`, `checkpoint` makes aggregates durable and lets the incoming store
-//! forget, `janitor` cleans up, `converter` follows policies that got
-//! other methods, `reporter` logs. Where processes share a store, `ownership` leases sacks: `ring` says who should own which,
-//! `assignment` what to do about it, `membership` keeps this process among the others, `settler` ends splits. None of them touches
-//! points.
+//! `scheduler` assigns sacks to workers in the order of `waiting`, `checkpoint` makes aggregates durable and
+//! trims the incoming store, `janitor` cleans up, `converter` converts metrics of policies that got other
+//! methods, `reporter` logs. If processes share a store, `ownership` leases sacks: `ring` computes the
+//! owners, `assignment` what to acquire and release, `membership` keeps this process a member, `settler` ends
+//! splits. None of them handles points.
 
 pub mod assignment;
 mod checkpoint;
@@ -32,19 +32,19 @@ use crate::{
     about::{Observer, ProcessKind},
 };
 
-/// Something that runs until it is told to stop.
+/// A task that runs until it is stopped.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// How the workers behave; see `[metricd]` in the configuration.
+/// Settings of the workers; see `[metricd]` in the configuration.
 #[derive(Clone, Debug)]
 pub struct MetricdOptions {
-    /// How `/v1/status` names the workers of this process, and how other processes know it: unique among them.
+    /// Unique name of this process: shown in `/v1/status`, and known to the other processes.
     pub name: String,
-    /// How many sacks are processed at the same time.
+    /// Sacks processed concurrently.
     pub workers: usize,
-    /// Process sacks as soon as measures arrive, and not only every `processing_delay`.
+    /// Process sacks as soon as measures arrive, not only every `processing_delay`.
     pub greedy: bool,
-    /// How often all sacks are looked at where `greedy` is off.
+    /// How often all sacks are polled if `greedy` is off.
     pub processing_delay: Duration,
     /// How long a sack gathers measures after the first arrival, so that one pass folds many requests.
     pub gather: Duration,
@@ -56,26 +56,26 @@ pub struct MetricdOptions {
     pub cleanup_delay: Duration,
     /// How many metrics the janitor removes at once.
     pub cleanup_batch_metrics: usize,
-    /// Resources whose metrics got no measures for so long are ended; `None` for never.
+    /// Resources whose metrics got no measures for this time are ended; `None` for never.
     pub metric_inactive_after: Option<Timespan>,
-    /// Resources that ended so long ago are deleted; `None` for never.
+    /// Resources that ended this long ago are deleted; `None` for never.
     pub resource_cleanup_after: Option<Timespan>,
-    /// Former revisions of resources that ended so long ago are removed; `None` for never.
+    /// Former revisions of resources that ended this long ago are removed; `None` for never.
     pub resource_history_retention: Option<Timespan>,
-    /// Where processes share a store: how long after its last sign of life a process loses its sacks. They have their next
-    /// owners within this time and a third of it.
+    /// If processes share a store: how long after its last renewal a process loses its sacks. They get new
+    /// owners within 1.33 times this.
     pub lease: Duration,
-    /// What the time is.
+    /// The current time.
     pub clock: fn() -> Timestamp,
 }
 
-/// What the workers of a process consist of. Nothing of it runs yet, so that a simulation may run it as it likes.
+/// The tasks of a process's workers, not running yet, so that a simulation may schedule them.
 pub struct Parts {
     pub stop: watch::Sender<bool>,
-    /// They end soon after `stop`, once running passes have.
+    /// They end soon after `stop`, once running passes have ended.
     pub workers: Vec<Task>,
     pub leave: watch::Sender<bool>,
-    /// What keeps the units of this process, where others share the store: to be ended with `leave`, after the workers.
+    /// Keeps this process's units if the store is shared; must be ended with `leave`, after the workers.
     pub owner: Option<Task>,
 }
 
@@ -104,7 +104,7 @@ impl Parts {
     }
 }
 
-/// The running workers of a process.
+/// A process's running workers.
 pub struct Metricd {
     engine: Arc<Engine>,
     stop: watch::Sender<bool>,
@@ -114,8 +114,8 @@ pub struct Metricd {
 }
 
 impl Metricd {
-    /// Starts the workers on the current runtime. Of an engine that shares its stores they process what this process owns, which is
-    /// nothing at first.
+    /// Starts the workers on the current runtime. With shared stores they process what this process owns,
+    /// which is nothing at first.
     pub fn start(engine: Arc<Engine>, options: &MetricdOptions) -> Self {
         let Parts { stop, workers, leave, owner } = Parts::new(&engine, options);
         let workers: Vec<_> = workers.into_iter().map(tokio::spawn).collect();
@@ -124,8 +124,8 @@ impl Metricd {
         Metricd { engine, stop, workers, leave, owner }
     }
 
-    /// Lets running passes finish, makes what they wrote durable, and leaves the sacks to others. What still waits is processed by
-    /// them, or at the next start.
+    /// Waits for running passes, makes their writes durable, and releases the sacks. Other processes, or the
+    /// next start, process the remaining backlog.
     pub async fn stop(self) {
         self.engine.tasks.forget();
         let _ = self.stop.send(true);
@@ -142,11 +142,11 @@ impl Metricd {
 
 async fn ended(task: JoinHandle<()>) {
     if let Err(error) = task.await {
-        tracing::error!(%error, "a worker ended badly");
+        tracing::error!(%error, "a worker task failed");
     }
 }
 
-/// Waits for `delay`; false when the workers stop first.
+/// Waits for `delay`; false if the workers are stopped first.
 async fn sleep(delay: Duration, stopped: &mut watch::Receiver<bool>) -> bool {
     tokio::select! {
         biased;

@@ -1,9 +1,10 @@
-//! Leases units and opens them to the workers of this process, as many as are its own by the ring.
+//! Leases the units that the ring assigns to this process, and opens them to its workers.
 //!
-//! A unit is opened in this order: lease, fence, then passes; and closed in this: no new pass, the running one ends, release. A process
-//! that can't renew its lease closes all at once, by its own clock and without asking anybody; what it may still write then, the
-//! fence refuses once the unit has its next owner. What should be whose says `assignment`, whether this process is still a member
-//! `membership`. Where the store is closed (`gnudi move`), the process leaves, so that those that have the new one get its sacks.
+//! A unit is opened in the order: lease, fence, passes; and closed in the order: no new pass, the running one
+//! ends, release. A process that cannot renew its lease closes all units at once, by its own clock without
+//! communication; whatever it still writes is refused by the fence once the unit has its next owner.
+//! `assignment` decides who should own what, `membership` whether this process is a member. If the store is
+//! closed (`gnudi move`), the process leaves, so that processes with the new store get its sacks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,11 +34,11 @@ use crate::{
     units::Unit,
 };
 
-/// How many fences are raised at the same time.
+/// Fences raised concurrently.
 const RAISES_AT_ONCE: usize = 16;
-/// How often within the time of a lease a unit that is missing is asked for again.
+/// Attempts to acquire a missing unit within a lease's duration.
 const RETRIES: u32 = 20;
-/// How often within the time of a lease it is looked whether the sacks were renumbered.
+/// Checks for a renumbering within a lease's duration.
 const LOOKS: u32 = 40;
 
 pub(super) struct Owner {
@@ -46,17 +47,17 @@ pub(super) struct Owner {
     membership: Membership,
     observer: Observer,
     assignment: Assignment,
-    /// Who has workers; `None` where that is to be asked.
+    /// Members with workers; `None` if they must be read.
     workers: Option<Vec<String>>,
     session: Option<Session>,
-    /// What the session has leased, for all that is known: an answer may have been lost.
+    /// Units that the session may have leased: a response may have been lost.
     leased: BTreeSet<Sack>,
-    /// Of it what has been opened.
+    /// Those of them that have been opened.
     opened: BTreeSet<Sack>,
     /// Closed units whose last pass may still run.
     closing: BTreeMap<Sack, Arc<Unit>>,
     count: SackCount,
-    /// Whether the store takes nothing any more, from anybody.
+    /// Whether the store refuses all writes for good.
     is_closed: bool,
 }
 
@@ -85,7 +86,7 @@ impl Owner {
         }
     }
 
-    /// Until told to leave, which frees what is left for others.
+    /// Runs until `leaving`, then releases everything.
     pub async fn run(mut self, mut leaving: watch::Receiver<bool>) {
         while !*leaving.borrow() && !self.is_closed {
             let pause = match self.round().await {
@@ -106,11 +107,11 @@ impl Owner {
         }
         self.give_up();
         self.membership.leave().await;
-        // A task that ends unasked is a fault.
+        // A task that ends by itself would be a fault.
         let _ = leaving.wait_for(|leave| *leave).await;
     }
 
-    /// Until the next round: after a pause, when a unit was lost, or when the sacks were renumbered.
+    /// Waits for the next round: until a pause has passed, a unit was lost, or the sacks were renumbered.
     async fn wait(&self, pause: Duration, leaving: &mut watch::Receiver<bool>) {
         let until = Instant::now() + pause.max(Duration::from_millis(1));
         while Instant::now() < until {
@@ -127,7 +128,8 @@ impl Owner {
         }
     }
 
-    /// Looks who is there, and what is to be had and given up; returns whether something of this process's own is still missing.
+    /// Reads the members, then releases and acquires units; returns whether units of this process are still
+    /// missing.
     async fn round(&mut self) -> Result<bool, CoordinationError> {
         let session = self.keep().await?;
         self.renumber();
@@ -160,7 +162,7 @@ impl Owner {
         Ok(wanted.iter().any(|sack| !self.opened.contains(sack)))
     }
 
-    /// Stays a member, and learns who else is.
+    /// Keeps the session, and reads the other members.
     async fn keep(&mut self) -> Result<Session, CoordinationError> {
         let session = match self.session {
             Some(session) if !self.membership.due_in().is_zero() => session,
@@ -190,7 +192,7 @@ impl Owner {
         Ok(session)
     }
 
-    /// Closes all units: the leases on them are gone.
+    /// Closes all units: their leases are gone.
     fn give_up(&mut self) {
         self.engine.units.renumber(self.count);
         self.leased.clear();
@@ -198,7 +200,7 @@ impl Owner {
         self.closing.clear();
     }
 
-    /// Closes all units where there is another count of them now. The leases are released once their passes have ended.
+    /// Closes all units if their count has changed. Their leases are released once their passes have ended.
     fn renumber(&mut self) {
         let count = self.engine.incoming.numbering().units();
         if count == self.count {
@@ -212,7 +214,7 @@ impl Owner {
         self.queue.renumber(count);
     }
 
-    /// Releases what is not wanted, and what was lost, so that it may be had again with a new token.
+    /// Releases unwanted units, and lost ones, so that they can be acquired again with a new token.
     async fn release(&mut self, session: Session, wanted: &BTreeSet<Sack>) -> Result<(), CoordinationError> {
         let lost = self.opened.iter().filter(|sack| !self.engine.units.is_open(**sack)).copied();
         let mut given_up: BTreeSet<Sack> = lost.collect();
@@ -246,7 +248,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Raises the fences of leased units, then hands the units to the workers.
+    /// Raises the fences of leased units, then opens them to the workers.
     async fn open(&mut self, session: Session, leased: Vec<Fence>) -> Result<(), CoordinationError> {
         let (engine, queue) = (&self.engine, &self.queue);
         let mut opened = Vec::new();
@@ -271,18 +273,22 @@ impl Owner {
                 }
             }
         };
-        // The session must be renewed meanwhile: what is not raised by then has its turn in the next round.
+        // The session must be renewed meanwhile: fences not raised by then are raised in the next round.
         let limit = self.membership.due_in() + self.membership.renewal_delay() / 2;
         let _ = timeout(limit, opening).await;
         self.opened.extend(opened);
         if is_closed {
             let error = StoreError::Closed;
-            tracing::error!(%error, "this process processes no measures any more; what it takes waits for others");
+            tracing::error!(%error, "this process stops processing measures; other processes must process those it accepts");
             self.is_closed = true;
             return Ok(());
         }
         let Some(held) = refused.iter().map(|(_, held)| *held).max() else { return Ok(()) };
-        tracing::warn!(held, units = refused.len(), "the store knows of higher leases: they are passed over");
+        tracing::warn!(
+            held,
+            units = refused.len(),
+            "the store has higher fencing tokens: later leases get tokens above them"
+        );
         self.membership.within(self.membership.coordinator.advance_tokens(held)).await?;
         let refused: Vec<Sack> = refused.into_iter().map(|(sack, _)| sack).collect();
         self.membership.within(self.membership.coordinator.release(session, &refused)).await?;

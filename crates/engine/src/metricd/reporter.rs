@@ -11,7 +11,7 @@ pub(super) async fn run(engine: Arc<Engine>, delay: Duration, mut stopped: watch
         let backlog = match engine.backlog().await {
             Ok(backlog) => backlog,
             Err(error) => {
-                tracing::warn!(%error, "the backlog is not known");
+                tracing::warn!(%error, "the backlog is unknown");
                 continue;
             }
         };

@@ -1,12 +1,13 @@
-//! Consistent hashing: which member owns which sack, as a pure function of the members' names.
+//! Consistent hashing: assigns sacks to members, as a pure function of the members' names.
 //!
-//! Every process that knows the same members computes the same owners, on every machine and in every version. Who is a member is
-//! not known here.
+//! Every process with the same list of members computes the same owners, on every machine and in every
+//! version.
 //!
-//! On a ring with places at random, 1,000 members hold 65 +- 9 of 65,536 sacks, however many places each of them has, and the worst
-//! holds 1.5 times the mean. Here each member has one place on every sack, in an order of its own: turn by turn all
-//! members claim their next one, and the first to claim a sack owns it, unless he is full. That no member claims a sack twice brings it
-//! down to +- 6, so that few members are full, and few sacks move that are not the new member's.
+//! On a ring with random places, 1,000 members hold 65 +- 9 of 65,536 sacks, however many places each has,
+//! and the worst holds 1.5 times the mean. Here each member has one place on every sack, in an order of its
+//! own: in turns all members claim their next sack, and the first to claim a sack owns it, unless it is full.
+//! Since no member claims a sack twice, the deviation is only +- 6, so that few members are full, and few
+//! sacks move that are not the new member's.
 
 use gnudi_model::{SackCount, SackId};
 
@@ -16,16 +17,17 @@ const LOAD_MAX: f64 = 1.2;
 /// The owners of all sacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// For each sack the index of its member.
+    /// The member's index for each sack.
     owners: Vec<u16>,
 }
 
 impl Ring {
-    /// Members by their names, each different; at least one, at most as many as there can be sacks.
+    /// Members by their distinct names: at least one, at most as many as there can be sacks.
     pub fn new<M: AsRef<str>>(members: &[M], sacks: SackCount) -> Self {
         assert!((1..=usize::from(u16::MAX)).contains(&members.len()), "{} members", members.len());
         let mean = f64::from(sacks.get()) / members.len() as f64;
-        // (hash of the name, index, how many more it may own): by the hash, whatever the order in which they are named.
+        // (hash of the name, index, remaining capacity), sorted by hash: independent of the order of the
+        // names.
         let mut members: Vec<(u64, u16, u32)> = members
             .iter()
             .zip(0..)
@@ -62,19 +64,19 @@ impl Ring {
     }
 }
 
-/// How many sacks a member may own. Where the mean changes by a fraction, the bounds of few members change.
+/// How many sacks a member may own. If the mean changes by a fraction, the capacities of few members change.
 fn capacity(hash: u64, mean: f64) -> u32 {
     let fraction = mix(hash) as f64 / u64::MAX as f64;
-    // Few sacks a member: there must be room for all.
+    // With few sacks per member there must be room for all.
     (mean * LOAD_MAX - fraction).floor().max(mean.ceil()) as u32
 }
 
-/// The place of a number below `2^bits` in an order of these numbers that is the seed's.
+/// A pseudo-random permutation, by seed, of the numbers below `2^bits`.
 fn permuted(number: u32, bits: u32, seed: u64) -> u32 {
     const ROUNDS: u32 = 3;
     let mask = (1 << bits) - 1;
     let shift = (bits / 2).max(1);
-    // Each step can be undone: no two numbers meet.
+    // Each step is invertible: no two numbers collide.
     (0..ROUNDS).fold(number, |number, round| {
         let key = (seed >> (16 * round)) as u32;
         let number = number.wrapping_mul(key | 1).wrapping_add(key >> 3) & mask;
@@ -82,13 +84,13 @@ fn permuted(number: u32, bits: u32, seed: u64) -> u32 {
     })
 }
 
-/// FNV-1a, stirred.
+/// FNV-1a, mixed.
 fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     mix(text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// The last step of `SplitMix64`.
+/// The finaliser of `SplitMix64`.
 fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -117,7 +119,7 @@ mod tests {
         loads
     }
 
-    /// The share of the sacks that has another owner once the last member has joined, in shares of one member.
+    /// The share of sacks that change owner when the last member joins, in units of one member's share.
     fn moved_by_join(members: &[String]) -> f64 {
         let joined = Ring::new(members, SACKS);
         let before = Ring::new(&members[..members.len() - 1], SACKS);
@@ -149,7 +151,7 @@ mod tests {
 
     #[test]
     fn other_programs_agree() {
-        // Of the first version: owners must never change for the same members.
+        // From the first version: owners must never change for the same members.
         let ring = Ring::new(&["a", "b", "c"], SackCount(NonZeroU16::new(12).unwrap()));
         assert_eq!(ring.owners, [0, 0, 2, 2, 2, 1, 1, 1, 0, 1, 2, 0]);
     }
@@ -157,8 +159,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Any members and any number of sacks: every sack has one owner, nobody is overloaded but for rounding, and the order in
-        /// which members are named does not matter.
+        /// For any members and number of sacks: every sack has one owner, no member is overloaded except by
+        /// rounding, and the order of the names does not matter.
         #[test]
         fn owners_depend_on_names_alone(count in 1_usize..40, sacks in 1_u16..2000, turn in 0_usize..40, seed: u32) {
             let sacks = SackCount(NonZeroU16::new(sacks).unwrap());

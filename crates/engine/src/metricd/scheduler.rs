@@ -1,8 +1,8 @@
-//! Hands sacks to workers: first come, first served, so that no sack starves behind a busy one.
+//! Assigns sacks to workers: first come, first served, so that no sack starves behind a busy one.
 //!
-//! A sack that gets measures gathers for a moment, then waits for a free worker (`waiting`). While all workers are
-//! busy the sacks that wait go on gathering, so passes grow with the load by themselves. The backlog is bounded: a sack does
-//! at most once.
+//! A sack that gets measures gathers for a moment, then waits for a free worker (`waiting`). While all
+//! workers are busy the waiting sacks keep gathering, so passes grow with the load. The queue is bounded: it
+//! has each sack at most once.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -21,17 +21,17 @@ use super::{
 };
 use crate::{Engine, EngineError, folding::panic_text, units::Unit};
 
-/// How long a sack rests after a failed pass.
+/// Delay of a sack after a failed pass.
 pub const RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Where the store did not answer: at first, and at most, doubled from pass to pass.
+/// Delay after a pass failed because of an outage: at first, and at most; doubled from pass to pass.
 pub const OUTAGE_DELAY: Duration = Duration::from_millis(100);
 pub const OUTAGE_DELAY_MAX: Duration = Duration::from_secs(3);
 
-/// The sacks that wait for the workers of this process: units, that is.
+/// The queue of sacks (units) for this process's workers.
 pub(crate) struct SackQueue {
     /// Its times count from `started`.
     waiting: Mutex<WaitingSacks>,
-    /// Rung for each sack that comes.
+    /// Notified for each queued sack.
     bell: Notify,
     started: Instant,
 }
@@ -42,12 +42,12 @@ impl SackQueue {
         SackQueue { waiting, bell: Notify::new(), started: Instant::now() }
     }
 
-    /// Begins anew with another count of sacks: nothing waits.
+    /// Clears the queue for another sack count.
     pub(super) fn renumber(&self, count: SackCount) {
         *self.waiting.lock() = WaitingSacks::new(count);
     }
 
-    /// A sack that may be processed at once.
+    /// Queues a sack to be processed at once.
     pub(super) fn push_now(&self, sack: SackId) {
         self.push(sack, self.now(), self.now());
     }
@@ -58,7 +58,7 @@ impl SackQueue {
 
     fn push(&self, sack: SackId, since: Duration, due: Duration) {
         let mut waiting = self.waiting.lock();
-        // Of another count, for a moment: those of the new one are queued when they are opened.
+        // The count may just have changed: units of the new one are queued when opened.
         if waiting.contains(sack) && waiting.push(sack, since, due) {
             self.bell.notify_one();
         }
@@ -74,14 +74,14 @@ impl SackQueue {
         next
     }
 
-    /// How long the sack has waited that waits longest; zero where none waits.
+    /// How long the longest waiting sack has waited; zero if none waits.
     pub(crate) fn oldest_age(&self) -> Duration {
         let oldest = self.waiting.lock().oldest();
         oldest.map_or(Duration::ZERO, |since| self.now().saturating_sub(since))
     }
 }
 
-/// What feeds the queue, and the workers.
+/// The tasks that fill the queue, and the workers.
 pub(super) fn tasks(
     engine: &Arc<Engine>,
     queue: &Arc<SackQueue>,
@@ -99,7 +99,7 @@ pub(super) fn tasks(
     tasks
 }
 
-/// Queues sacks: as their measures arrive, or all of them from time to time.
+/// Queues sacks: as their measures arrive, or all of them at intervals.
 async fn feed(
     engine: Arc<Engine>,
     queue: Arc<SackQueue>,
@@ -132,7 +132,8 @@ async fn feed(
     }
 }
 
-/// Queues units of this process that have a backlog without an arrival having been reported: a shared store may miss arrivals.
+/// Queues units of this process that have a backlog without a reported arrival: a shared store may miss
+/// arrivals.
 async fn sweep(
     engine: Arc<Engine>,
     queue: Arc<SackQueue>,
@@ -144,7 +145,7 @@ async fn sweep(
         let own = engine.units.open().into_iter().map(|unit| unit.fence.sack);
         let own = own.filter(|sack| sack.count == numbering.units());
         let sacks: Vec<Sack> = own.flat_map(|sack| numbering.sacks_of_unit(sack.id)).collect();
-        // Where it fails, the workers' passes tell of it.
+        // If it fails, so do the workers' passes, which log it.
         let Ok(positions) = engine.incoming.positions(&sacks).await else { continue };
         for (sack, positions) in sacks.into_iter().zip(positions) {
             if !positions.is_idle() {
@@ -154,7 +155,7 @@ async fn sweep(
     }
 }
 
-/// One worker: takes the sack that is its next and passes over it.
+/// A worker: takes the next sack and makes a pass over it.
 async fn work(engine: Arc<Engine>, queue: Arc<SackQueue>, mut stopped: watch::Receiver<bool>) {
     while !*stopped.borrow() {
         let (sack, since) = match queue.pop() {
@@ -180,7 +181,7 @@ async fn work(engine: Arc<Engine>, queue: Arc<SackQueue>, mut stopped: watch::Re
                     engine.outage.answered();
                 }
                 if outcome.more {
-                    // What is left goes behind the other sacks.
+                    // The rest is queued behind the other sacks.
                     queue.push_now(sack);
                 }
             }
@@ -193,7 +194,7 @@ async fn work(engine: Arc<Engine>, queue: Arc<SackQueue>, mut stopped: watch::Re
     }
 }
 
-/// Tells of a failed pass; how long to wait before the next, or `None` where the unit is another's now.
+/// Logs a failed pass; returns the delay before the next, or `None` if another process owns the unit now.
 fn failed(engine: &Engine, unit: &Unit, error: &EngineError) -> Option<Duration> {
     let sack = unit.fence.sack;
     match error {
@@ -201,7 +202,7 @@ fn failed(engine: &Engine, unit: &Unit, error: &EngineError) -> Option<Duration>
             tracing::warn!(%sack, %error, "a pass was refused: the sack has another owner");
             None
         }
-        // The owner tells, once for all sacks.
+        // `ownership` logs it, once for all sacks.
         EngineError::Store(StoreError::Closed) => None,
         error if error.is_outage() => {
             engine.outage.failed(error);
@@ -214,7 +215,7 @@ fn failed(engine: &Engine, unit: &Unit, error: &EngineError) -> Option<Duration>
     }
 }
 
-/// Grows with the failures in a row. Not the same for all sacks, so that they do not come back all at once.
+/// Grows with consecutive failures. Differs between sacks, so that they do not retry all at once.
 fn outage_delay(sack: SackId, failures: u32) -> Duration {
     let longest = OUTAGE_DELAY.saturating_mul(1 << failures.min(10)).min(OUTAGE_DELAY_MAX);
     let stirred = (u64::from(sack.0) << 32 | u64::from(failures)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;

@@ -1,4 +1,5 @@
-//! Ends the draining of a split, once the old sacks are worked off: one process does, the owner of the first unit.
+//! Ends the draining of a split, once the old sacks are drained; in a single process: the owner of the first
+//! unit.
 
 use std::{sync::Arc, time::Duration};
 

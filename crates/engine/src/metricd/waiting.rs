@@ -1,29 +1,29 @@
-//! The sacks that wait for a worker, first come, first served. Pure: the time is an argument, and nobody waits or processes here, so that
-//! a simulation can run the same code as `scheduler`.
+//! The queue of sacks that wait for a worker, first come, first served. Pure: time is an argument, and
+//! nothing blocks or processes here, so that a simulation can run the same code as `scheduler`.
 //!
-//! Times are counted from any moment that all calls share.
+//! Times count from any common origin.
 
 use std::{collections::VecDeque, time::Duration};
 
 use gnudi_model::{SackCount, SackId};
 
-/// What a worker is to do.
+/// A worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Make a pass over the sack, which has waited since then.
     Pass { sack: SackId, since: Duration },
-    /// Come again after so long, or when a sack is pushed.
+    /// Try again after this time, or when a sack is pushed.
     Wait(Duration),
-    /// Come again when a sack is pushed.
+    /// Try again when a sack is pushed.
     Nothing,
 }
 
-/// The sacks that wait; each is in here at most once.
+/// The waiting sacks; each at most once.
 #[derive(Debug)]
 pub struct WaitingSacks {
-    /// For each sack since when it waits, or `None`.
+    /// Since when each sack waits, or `None`.
     since: Vec<Option<Duration>>,
-    /// By the time from which they may be processed.
+    /// Sorted by the time from which they may be processed.
     queue: VecDeque<(Duration, SackId)>,
 }
 
@@ -37,7 +37,8 @@ impl WaitingSacks {
         usize::from(sack.0) < self.since.len()
     }
 
-    /// Adds a sack that has waited `since` then and may be processed from `due` on; false where it is waiting already.
+    /// Adds a sack that has waited since `since` and may be processed from `due` on; false if it waits
+    /// already.
     pub fn push(&mut self, sack: SackId, since: Duration, due: Duration) -> bool {
         let waits = &mut self.since[usize::from(sack.0)];
         if let Some(other) = waits {
@@ -45,7 +46,7 @@ impl WaitingSacks {
             return false;
         }
         *waits = Some(since);
-        // Nearly always the newest is due last; a retry may be due later than what comes after it.
+        // Nearly always the newest is due last; a retry may be due later than its successors.
         let place = match self.queue.back() {
             Some((last, _)) if *last > due => self.queue.partition_point(|(other, _)| *other <= due),
             _ => self.queue.len(),
@@ -54,7 +55,7 @@ impl WaitingSacks {
         true
     }
 
-    /// The next sack that is due, which waits no longer.
+    /// Removes and returns the next due sack.
     pub fn pop(&mut self, now: Duration) -> Next {
         let Some((due, sack)) = self.queue.front().copied() else { return Next::Nothing };
         if due > now {
@@ -70,7 +71,7 @@ impl WaitingSacks {
         self.queue.is_empty()
     }
 
-    /// Since when the sack waits that has waited longest.
+    /// Since when the longest waiting sack waits.
     pub fn oldest(&self) -> Option<Duration> {
         self.since.iter().flatten().min().copied()
     }
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!((waiting.pop(ms(0)), waiting.oldest()), (Next::Nothing, None));
         assert!(waiting.push(SackId(5), ms(10), ms(30)));
         assert!(!waiting.push(SackId(5), ms(20), ms(40)));
-        // A pass that failed puts its sack back with the time that it has waited since.
+        // A failed pass requeues its sack with the time since which it has waited.
         assert!(!waiting.push(SackId(5), ms(7), ms(50)));
         assert_eq!(waiting.oldest(), Some(ms(7)));
         assert_eq!(waiting.pop(ms(25)), Next::Wait(ms(5)));
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(waiting.pop(ms(20)), Next::Wait(ms(980)));
     }
 
-    /// Every sack gets measures every 10 ms, of which there are passes over an eighth.
+    /// Every sack gets measures every 10 ms, and passes cover an eighth of them.
     #[test]
     fn no_sack_starves() {
         const SACKS: u16 = 512;

@@ -1,7 +1,7 @@
-//! Metrics as series of samples: raw points where they are kept, buckets of aggregates elsewhere.
+//! Metrics as series of samples: raw points where kept, otherwise buckets of aggregates.
 //!
-//! `query` says what is wanted, `segments` where it comes from, `read` reads it for many metrics on all processors. What series mean, and who
-//! may read them, is the API's business.
+//! `query` defines what is requested, `segments` where it comes from, `read` reads it for many metrics in
+//! parallel. The API defines the meaning of series, and checks permissions.
 
 mod query;
 mod read;
@@ -23,13 +23,13 @@ pub struct SampledMetric {
     pub policy: Arc<ArchivePolicy>,
 }
 
-/// The samples of a metric: times in milliseconds, ascending without repetition, and as many values.
+/// A metric's samples: times in milliseconds, strictly ascending, and as many values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     pub times_ms: Vec<i64>,
     pub values: Vec<f64>,
-    /// Of how many measures each value is the sum, where that was asked for and some are of buckets.
+    /// The number of measures in each value, if requested and some values are of buckets.
     pub counts: Option<Vec<f64>>,
-    /// How far instant vectors look back, where some samples are of buckets.
+    /// The lookback of instant vectors, if some samples are of buckets.
     pub lookback_ms: Option<i64>,
 }

@@ -1,38 +1,39 @@
-//! What a query wants of metrics, and which stored aggregates of a policy that is.
+//! A query for samples of metrics, and the stored aggregates of a policy that it uses.
 
 use gnudi_model::{AggregationMethod, ArchivePolicy, Statistic, Timespan};
 
-/// Samples of a stretch of time, whatever the policies of their metrics are. Milliseconds; both ends are included.
+/// Samples of a time span, for metrics of any policies. In milliseconds, both ends included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleQuery {
     pub start_ms: i64,
     pub end_ms: i64,
-    /// How far the evaluation looks back for a sample, where it takes single ones; `start_ms` is as far back already.
+    /// The lookback of instant evaluation; `start_ms` already includes it.
     pub lookback_ms: Option<i64>,
     pub stamp: Stamp,
     pub values: Values,
-    /// Buckets of this granularity alone.
+    /// Only buckets of this granularity.
     pub granularity: Option<Timespan>,
     pub resolution: Resolution,
 }
 
-/// At which time a bucket's sample stands.
+/// The time of a bucket's sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamp {
-    /// At its start, as the API of measures shows it: it has the value from there on.
+    /// Its start, as in the API of measures: the value is valid from there on.
     Start,
-    /// At its last millisecond, or at the metric's newest measure where that is earlier: a window that reaches to there has all of it.
+    /// Its last millisecond, or the metric's newest measure if that is earlier: a window that ends there
+    /// contains all of it.
     End,
 }
 
-/// Which values the samples have. Raw points have their own, and count as one.
+/// The values of samples. Raw points have their own value, and count as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// Those that stand for a bucket best: the mean, where it is stored.
+    /// The best single value for a bucket: the mean, if stored.
     Usual,
-    /// Of this aggregation method, and never raw points.
+    /// Of this aggregation method, never raw points.
     Exactly(AggregationMethod),
-    /// What the whole bucket contributes, where that is stored; [`Values::Usual`] where it is not.
+    /// The bucket's maximum, if stored; otherwise [`Values::Usual`]. Likewise the following ones.
     Maximum,
     Minimum,
     First,
@@ -44,13 +45,14 @@ pub enum Values {
     SumAndCount,
 }
 
-/// How fine the buckets have to be. What has expired at one granularity comes from the next.
+/// The required granularity of buckets. What has expired at one granularity is read from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
     Finest,
-    /// The coarsest that is not above this; the finest if all are.
+    /// The coarsest one up to this; the finest if all are above.
     AtMost(Timespan),
-    /// The coarsest that divides all of these times, so that windows which end there consist of whole buckets; the finest if none does.
+    /// The coarsest that divides all of these times, so that windows ending there consist of whole buckets;
+    /// the finest if none does.
     Divides {
         first_end_ms: i64,
         step_ms: i64,
@@ -58,16 +60,16 @@ pub enum Resolution {
     },
 }
 
-/// The stored columns that give the values.
+/// The stored columns of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     pub value: AggregationMethod,
     pub count: Option<AggregationMethod>,
-    /// The value is a mean, and is to be multiplied by the count.
+    /// Whether the value is a mean, to be multiplied by the count.
     pub is_mean: bool,
 }
 
-/// Which statistic stands for a bucket, the best first.
+/// Statistics that can represent a bucket, the best first.
 const USUAL: [Statistic; 7] = [
     Statistic::Mean,
     Statistic::Last,
@@ -79,7 +81,7 @@ const USUAL: [Statistic; 7] = [
 ];
 
 impl Columns {
-    /// `None` where the policy does not keep what was asked for explicitly.
+    /// `None` if the policy does not keep an explicitly requested method.
     pub fn of(policy: &ArchivePolicy, values: Values) -> Option<Columns> {
         let kept = |statistic| {
             let method = AggregationMethod::new(statistic);
@@ -117,19 +119,19 @@ impl Columns {
 }
 
 impl SampleQuery {
-    /// Whether raw points may be taken.
+    /// Whether raw points may be used.
     pub(super) fn takes_raw(&self) -> bool {
         self.granularity.is_none() && !matches!(self.values, Values::Exactly(_))
     }
 
-    /// Whether there may be samples of metrics with this policy.
+    /// Whether metrics with this policy may have samples.
     pub fn fits(&self, policy: &ArchivePolicy) -> bool {
         let has_granularity = |wanted| policy.definition.iter().any(|item| item.granularity == wanted);
         self.granularity.is_none_or(has_granularity) && Columns::of(policy, self.values).is_some()
     }
 
-    /// How far instant vectors look back for a bucket's sample: over the bucket, whose sample stands at its start, and then as long as for
-    /// others, but not less than until the next bucket can be there.
+    /// The lookback of instant vectors for a bucket's sample: over the bucket, whose sample is at its start,
+    /// and then as usual, but at least until the next bucket can exist.
     pub(super) fn bucket_lookback_ms(&self, granularity: Timespan) -> Option<i64> {
         let bucket_ms = granularity.0 / MILLISECOND;
         self.lookback_ms.map(|lookback_ms| bucket_ms.saturating_add(lookback_ms.max(bucket_ms)))

@@ -1,4 +1,5 @@
-//! Reads the samples of many metrics, in chunks: heads, which say from where samples come, then the blocks of those places.
+//! Reads the samples of many metrics in chunks: first heads, which determine the sources, then the sources'
+//! blocks.
 
 use std::{ops::Range, sync::Arc};
 
@@ -22,15 +23,15 @@ use crate::{
     reader::{self, MeasuresQuery},
 };
 
-/// A chunk has at most so many metrics.
+/// Maximum metrics per chunk.
 const CHUNK_METRICS_MAX: usize = 64;
 
-/// A chunk has about so many samples, if there is one of each metric every 10 s.
+/// Samples per chunk, estimated for one sample per metric every 10 s.
 const CHUNK_SAMPLES: i64 = 1 << 17;
 const ASSUMED_INTERVAL_MS: i64 = 10_000;
 
 impl Bulk {
-    /// The samples of each metric, in their order, and what counts them as long as they are held.
+    /// Each metric's samples, in order, and a guard that counts them while held.
     pub(crate) async fn samples(
         &self,
         metrics: Vec<SampledMetric>,
@@ -61,7 +62,7 @@ impl Bulk {
     }
 }
 
-/// What to read of one metric, and where it lies among the ranges of the chunk.
+/// The segments of one metric, and their index among the chunk's ranges.
 struct Reading<'a> {
     metric: &'a SampledMetric,
     head: &'a Head,
@@ -79,7 +80,7 @@ async fn read_chunk(
 ) -> Result<Vec<Samples>> {
     let ids: Vec<_> = metrics.iter().map(|metric| metric.metric).collect();
     let mut heads = Vec::with_capacity(ids.len());
-    // The heads before the blocks: what is sealed in between is seen twice, and never missed.
+    // Heads before blocks: rows sealed in between are seen twice, and never missed.
     for (metric, head) in ids.iter().zip(store.read_heads(&ids).await) {
         heads.push(on_damage.head(*metric, head)?);
     }
@@ -137,7 +138,7 @@ fn block_range(metric: &SampledMetric, segment: &Segment, method: AggregationMet
 type Stored = Vec<(BlockKey, Bytes)>;
 
 impl Reading<'_> {
-    /// `blocks` are those of each segment.
+    /// `blocks` has those of each segment.
     fn join(&self, blocks: &[Stored], query: &SampleQuery) -> Result<Samples> {
         let lookback_ms = |segment: &Segment| match &segment.buckets {
             Some(item) => query.bucket_lookback_ms(item.granularity),
@@ -203,13 +204,13 @@ impl Reading<'_> {
             while counted.next_if(|(time, _)| *time < start).is_some() {}
             let count = match counted.peek() {
                 Some((time, count)) if *time == start => **count,
-                // It is its own count, where it has one.
+                // The value is its own count, if it has one.
                 _ if counts.is_none() && self.columns.count.is_some() => value,
                 _ => 1.0,
             };
             let value = if self.columns.is_mean { value * count } else { value };
             let time_ms = stamp_ms(query.stamp, *start, item, newest_ms);
-            // A bucket that reaches into the next segment is not whole.
+            // A bucket that extends into the next segment is incomplete.
             if time_ms < to_ms {
                 builder.add(time_ms, value, count, lookback_ms);
             }
@@ -233,9 +234,9 @@ fn stamp_ms(stamp: Stamp, start: Timestamp, item: &ArchivePolicyItem, newest_ms:
 /// Joins segments.
 struct Builder {
     samples: Samples,
-    /// How far is looked back for samples of the series.
+    /// The longest lookback of the series.
     longest_ms: i64,
-    /// When the last sample ends to be looked back for, where that is earlier.
+    /// When the last sample's lookback ends, if earlier.
     ends_at: Option<i64>,
 }
 
@@ -246,7 +247,7 @@ impl Builder {
             .filter(|lookback_ms| *lookback_ms < self.longest_ms)
             .map(|lookback_ms| time_ms.saturating_add(lookback_ms));
         let samples = &mut self.samples;
-        // Of those in one millisecond the last counts.
+        // The last one in a millisecond wins.
         if samples.times_ms.last() == Some(&time_ms) {
             samples.times_ms.pop();
             samples.values.pop();
@@ -255,7 +256,7 @@ impl Builder {
         self.put(time_ms, value, count);
     }
 
-    /// A marker that the series has ended, where the next sample is so late that the last one does not count until then.
+    /// Adds an end marker if the next sample is later than the last one's lookback.
     fn end_segment(&mut self, next_ms: i64) {
         if let Some(end) = self.ends_at.take().filter(|end| *end < next_ms) {
             self.put(end, f64::from_bits(Measure::END_MARKER), 1.0);

@@ -1,11 +1,11 @@
-//! Where the samples of a stretch of time come from: raw points, then granularity after granularity, each for the time that is older
-//! than what the one before keeps.
+//! The sources of a time span's samples: raw points, then granularity after granularity, each for times older
+//! than the previous source keeps.
 
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Timespan, Timestamp};
 
 use super::query::{MILLISECOND, Resolution, SampleQuery, Stamp};
 
-/// A stretch of time, `to` excluded, and what is read of it.
+/// A time span, `to` excluded, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     /// `None`: raw points. Otherwise buckets that start between both times.
@@ -59,12 +59,12 @@ pub(super) fn segments(policy: &ArchivePolicy, newest: Timestamp, query: &Sample
     segments
 }
 
-/// Something that keeps a part of a metric. Nanoseconds.
+/// A source of a metric's samples. Times in nanoseconds.
 struct Source {
     buckets: Option<ArchivePolicyItem>,
-    /// What starts earlier is not wanted.
+    /// Earlier starts are not wanted.
     start: i64,
-    /// What is at this time or earlier has expired.
+    /// Everything up to this time has expired.
     kept_after: i64,
 }
 
@@ -80,7 +80,7 @@ fn nanoseconds(milliseconds: i64) -> i64 {
     milliseconds.saturating_mul(MILLISECOND)
 }
 
-/// The earliest start of a bucket that may be read.
+/// The earliest start of a bucket to read.
 fn first_bucket(query: &SampleQuery, granularity: Timespan) -> i64 {
     let start = nanoseconds(query.start_ms);
     match query.stamp {
@@ -92,7 +92,7 @@ fn first_bucket(query: &SampleQuery, granularity: Timespan) -> i64 {
     }
 }
 
-/// The granularities to take, in this order.
+/// The granularities to use, in this order.
 fn candidates(policy: &ArchivePolicy, query: &SampleQuery) -> Vec<ArchivePolicyItem> {
     let mut items = policy.definition.clone();
     items.sort_by_key(|item| item.granularity);
@@ -111,7 +111,7 @@ fn candidates(policy: &ArchivePolicy, query: &SampleQuery) -> Vec<ArchivePolicyI
         }
     };
     let first = items.iter().rposition(is_fine).unwrap_or(0);
-    // What the coarser ones do not keep may be there in finer ones.
+    // Finer granularities may keep what the coarser ones do not.
     let mut finer: Vec<ArchivePolicyItem> = items.drain(..first).collect();
     finer.reverse();
     items.extend(finer);

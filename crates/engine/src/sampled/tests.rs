@@ -1,4 +1,4 @@
-//! Which segments and columns samples come from.
+//! Tests of the segments and columns of samples.
 
 use std::collections::BTreeSet;
 
@@ -46,12 +46,13 @@ fn what_has_expired_comes_from_the_next() {
     let policy = policy(Some(100), &[(60, Some(7200)), (3600, None)], &["mean"]);
     // Raw points cover everything.
     assert_eq!(found(&policy, 10_000, &query(9_950, 10_000)), [(0, 9_950, 10_000)]);
-    // Minutes before; the first whole minute after 9,900 is at 9,900, which has expired just so: at 9,960 they take turns.
+    // Minutes before that: the first whole minute after 9,900 is at 9,900, which has just expired, so they
+    // change at 9,960.
     assert_eq!(found(&policy, 10_000, &query(9_700, 10_000)), [(60, 9_700, 9_960), (0, 9_960, 10_000)]);
-    // Hours before; minutes are kept after 7,800, but an hour is taken as a whole.
+    // Hours before that: minutes are kept after 7,800, but an hour is read as a whole.
     let all = [(3600, 0, 10_800), (60, 10_800, 14_940), (0, 14_940, 15_000)];
     assert_eq!(found(&policy, 15_000, &query(0, 15_000)), all);
-    // What is asked for explicitly is taken alone.
+    // An explicit request excludes other sources.
     let minutes = SampleQuery { granularity: Some(Timespan(60 * SECOND)), ..query(0, 15_000) };
     assert_eq!(found(&policy, 15_000, &minutes), [(60, 7_800, 15_000)]);
     let mean = SampleQuery { values: Values::Exactly("mean".parse().unwrap()), ..query(0, 15_000) };

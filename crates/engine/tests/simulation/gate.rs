@@ -1,4 +1,4 @@
-//! Stops a whole process, as SIGSTOP does: while it is stopped none of its code runs, whatever its timers say.
+//! Stops a whole process, as SIGSTOP does: none of its code runs while it is stopped, whatever its timers.
 
 use std::{
     pin::Pin,
@@ -18,13 +18,13 @@ impl Gate {
         Arc::new(Gate(Mutex::new(Instant::now())))
     }
 
-    /// Stops the process from its next await on.
+    /// Stops the process at its next await.
     pub fn stop(&self, span: Duration) {
         let mut until = self.0.lock();
         *until = (*until).max(Instant::now() + span);
     }
 
-    /// Until when it is stopped, or since when it is not.
+    /// The time until which it is stopped, or since which it runs.
     pub fn until(&self) -> Instant {
         *self.0.lock()
     }
@@ -35,7 +35,7 @@ impl Gate {
     }
 }
 
-/// A task of a process, which runs while the process does.
+/// A task that runs only while its process does.
 pub struct Gated {
     gate: Arc<Gate>,
     task: Task,

@@ -1,4 +1,5 @@
-//! A process's way to the stores: it takes its time, may lose requests and answers, and may be where the process stops.
+//! A process's connection to the stores: it delays calls, may lose requests and responses, and may stop the
+//! process.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -25,12 +26,12 @@ use crate::{
     world::{Engine, Lost, World},
 };
 
-/// A process may know an old numbering for so long.
+/// The longest time for which a process may use an old numbering.
 const STALE_MS_MAX: u64 = 400;
-/// It may be stopped for so long: more than twice the lease.
+/// The longest stop: more than twice the lease.
 pub const STOP_MS_MAX: u64 = 2500;
 
-/// The sacks of which a process is to be told.
+/// The sacks that a process is notified of.
 #[derive(Default)]
 pub struct Inbox {
     sacks: Mutex<BTreeSet<Sack>>,
@@ -42,7 +43,7 @@ pub struct Link {
     name: String,
     gate: Arc<Gate>,
     inbox: Arc<Inbox>,
-    /// What the process knows, and until when it learns nothing new.
+    /// The numbering that the process knows, and until when it is not updated.
     numbering: Mutex<(Numbering, Instant)>,
 }
 
@@ -52,7 +53,7 @@ impl Link {
         Arc::new(Link { world, name: name.to_owned(), gate, inbox, numbering })
     }
 
-    /// Between any two calls the process may take its time, or stop.
+    /// Between any two calls the process may be delayed or stopped.
     async fn point(&self) {
         let random = &self.world.random;
         match random.below(128) {
@@ -66,7 +67,7 @@ impl Link {
         }
     }
 
-    /// A call that may be lost on the way or on the way back.
+    /// A call whose request or response may be lost.
     async fn call<T: fmt::Debug, E: fmt::Debug>(
         &self,
         engine: Engine,
@@ -77,11 +78,11 @@ impl Link {
         self.point().await;
         let lost = self.world.loses(engine);
         if lost == Some(Lost::Request) {
-            self.world.tell(|| format!("{} {name}: lost", self.name));
+            self.world.trace(|| format!("{} {name}: lost", self.name));
             return Err(unavailable("the request was lost".to_owned()));
         }
         let answer = call.await;
-        self.world.tell(|| format!("{} {name}: {answer:?}, {lost:?}", self.name));
+        self.world.trace(|| format!("{} {name}: {answer:?}, {lost:?}", self.name));
         self.point().await;
         if lost == Some(Lost::Answer) {
             return Err(unavailable("the answer was lost".to_owned()));
@@ -105,7 +106,7 @@ impl Link {
         self.call(Engine::Coordinator, name, call, CoordinationError::Unavailable).await
     }
 
-    /// As [`Link::call`], for calls with one answer an item.
+    /// As [`Link::call`], for calls with one result for each item.
     async fn items<T: fmt::Debug>(
         &self,
         name: &str,
@@ -131,7 +132,7 @@ impl Append for Link {
             self.world.incoming.append(batch).await?;
             let count = self.world.incoming.numbering().count;
             for inbox in self.world.inboxes.lock().values() {
-                // Some are never told of.
+                // Some notifications are lost.
                 if !self.world.random.one_in(20) {
                     inbox.sacks.lock().extend(metrics.iter().map(|metric| Sack::of(*metric, count)));
                     inbox.bell.notify_one();
@@ -158,10 +159,10 @@ impl Consume for Link {
         if known.1 <= Instant::now() {
             let actual = self.world.incoming.numbering();
             if actual != known.0 && !self.world.is_calm() && !self.world.random.one_in(3) {
-                // Heard of soon, but not yet.
+                // It is updated soon, but not yet.
                 known.1 = Instant::now() + self.world.random.ms(1, STALE_MS_MAX);
                 let next = Numbering { count: actual.count, draining: true };
-                // It may hear of the beginning of a split before it hears of its end.
+                // It may learn of the start of a split before it learns of its end.
                 if known.0.count < actual.count && self.world.random.one_in(2) && !known.0.draining {
                     known.0 = next;
                 }
@@ -249,7 +250,7 @@ impl AggregateStore for Link {
     async fn write(&self, fence: Fence, mut writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
         let items = writes.len();
         if !self.world.is_calm() && self.world.random.one_in(40) {
-            // Only some of them are carried out.
+            // Only some of them are executed.
             writes.truncate(self.world.random.below(items as u64) as usize);
         }
         let done = writes.len();

@@ -1,14 +1,15 @@
 //! The workers of many processes under schedules drawn from a seed, in virtual time.
 //!
-//! Each schedule runs the engine's own code, from the scheduler to the processor, over stores in memory. Processes stop between any
-//! two awaits for longer than their lease, die, join and leave; engines lose requests and answers; sacks split while measures
-//! come. Whatever happens: no write of a former owner is taken, nothing is acknowledged that is not in a head, no head goes back; and
-//! once it is calm again each sack has one owner within the time of a lease and a round, and every metric holds what was
-//! accepted, once and in order.
+//! Each schedule runs the engine's own code, from the scheduler to the processor, over stores in memory.
+//! Processes stop between any two awaits for longer than their lease, crash, join and leave; stores lose
+//! requests and responses; sacks split while measures arrive. At all times: no write of a former owner
+//! succeeds, only what is in a head is acknowledged, and no head goes back. After the last fault each sack
+//! has one owner within a lease time and a round, and every metric contains the accepted measures, once and
+//! in order.
 //!
-//! `GNUDI_SIMULATION_SCHEDULES` says how many, `GNUDI_SIMULATION_SEED` the first seed. A failure prints its seed; to play it alone, and see what happens:
-//! `GNUDI_SIMULATION_SCHEDULES=1 GNUDI_SIMULATION_SEED=<seed> cargo test -p gnudi-engine --test simulation
-//! -- --nocapture`.
+//! `GNUDI_SIMULATION_SCHEDULES` is the number of schedules, `GNUDI_SIMULATION_SEED` the first seed. A failure
+//! prints its seed; to run it alone, with a trace:
+//! `GNUDI_SIMULATION_SCHEDULES=1 GNUDI_SIMULATION_SEED=<seed> cargo test -p gnudi-engine --test simulation -- --nocapture`.
 
 mod gate;
 mod link;
@@ -35,10 +36,10 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
 
-fn play(seed: u64, told: bool) -> Result<Counts, String> {
+fn play(seed: u64, verbose: bool) -> Result<Counts, String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(schedule::play(seed, told))));
+    let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(schedule::play(seed, verbose))));
     played.unwrap_or_else(|_| Err("it panicked".to_owned()))
 }
 

@@ -1,4 +1,4 @@
-//! One process of a schedule: the engine's own code, all of it, behind a gate.
+//! One process of a schedule: the engine's own code, behind a gate.
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,14 +47,14 @@ impl Process {
         Process { number, name, engine, gate, world: world.clone(), stop, workers, leave, owner }
     }
 
-    /// Ends it wherever it is.
+    /// Kills it at any point.
     pub fn kill(self) {
         self.world.inboxes.lock().remove(&self.number);
         self.workers.iter().for_each(JoinHandle::abort);
         self.owner.abort();
     }
 
-    /// Has it finish its passes and leave.
+    /// Lets it finish its passes and leave.
     pub async fn leave(self) {
         self.world.inboxes.lock().remove(&self.number);
         let _ = self.stop.send(true);
@@ -65,7 +65,7 @@ impl Process {
         self.owner.await.expect("the owner ended badly");
     }
 
-    /// Whether one of its tasks has ended, as none should.
+    /// Whether one of its tasks has ended; none should.
     pub fn has_failed(&self) -> bool {
         self.owner.is_finished() || self.workers.iter().any(JoinHandle::is_finished)
     }

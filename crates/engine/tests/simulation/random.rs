@@ -1,4 +1,4 @@
-//! Numbers from a seed: everything that a schedule does not decide by itself is drawn from one of these.
+//! Random numbers from a seed: all choices of a schedule are drawn from one generator.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Random {
         Duration::from_millis(from + self.below(to - from + 1))
     }
 
-    /// True once in so many times.
+    /// True with probability 1 / `times`.
     pub fn one_in(&self, times: u64) -> bool {
         self.below(times) == 0
     }

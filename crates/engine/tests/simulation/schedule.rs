@@ -1,5 +1,5 @@
-//! One schedule: clients append, processes come, stop, go on, die, engines fail, sacks split; then all is calm, and everything must
-//! be in its place.
+//! One schedule: clients append, processes start, stop, resume and die, stores fail, sacks split. Then faults
+//! end, and the state is verified.
 
 use std::{
     collections::BTreeMap,
@@ -27,16 +27,16 @@ use crate::{
 const METRICS: u64 = 6;
 const CLIENTS: u64 = 2;
 const PROCESSES_MAX: usize = 4;
-/// After the last fault each unit has an owner again within this time: the time of a lease and one round.
+/// After the last fault each unit has an owner again within this time: a lease and one round.
 const OWNED_WITHIN: Duration = Duration::from_millis(1000 + 334 + 150);
-/// And everything is processed within this one.
+/// After the last fault all measures are processed within this time.
 const DONE_WITHIN: Duration = Duration::from_secs(10);
 
-/// What schedules had in them, to see that they are not empty.
+/// The events of schedules, to check that they occur.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub passes: u64,
-    /// Writes of former owners.
+    /// Rejected writes of former owners.
     pub refused: u64,
     pub splits: u64,
     pub kills: u64,
@@ -57,7 +57,7 @@ fn metric(number: u64) -> MetricId {
     support::metric(number.into())
 }
 
-/// The index is only read, so all schedules share one.
+/// The index is read-only, so all schedules share one.
 async fn indexer() -> Arc<dyn Indexer> {
     static INDEXER: OnceLock<Arc<MemoryIndexer>> = OnceLock::new();
     if let Some(indexer) = INDEXER.get() {
@@ -67,12 +67,12 @@ async fn indexer() -> Arc<dyn Indexer> {
     INDEXER.get_or_init(|| indexer).clone()
 }
 
-/// A client's own way to the store, with faults of its own.
+/// A client's own connection to the store, with its own faults.
 fn api(world: &Arc<World>) -> Arc<Link> {
     Link::new(world.clone(), "client", Gate::new(), Arc::new(Inbox::default()))
 }
 
-/// Appends to the client's metrics, one request after the other; one that fails is sent again until it is taken.
+/// Appends to the client's metrics, one request after the other; retries a failed one until it succeeds.
 async fn client(
     world: Arc<World>,
     own: u64,
@@ -102,7 +102,7 @@ async fn client(
     }
 }
 
-/// The processes, and what happens to them.
+/// The processes and the events that affect them.
 struct Stage {
     world: Arc<World>,
     indexer: Arc<dyn Indexer>,
@@ -135,7 +135,7 @@ impl Stage {
         let world = self.world.clone();
         let random = &world.random;
         let kind = random.below(10);
-        world.tell(|| format!("event {kind}, {} processes", self.processes.len()));
+        world.trace(|| format!("event {kind}, {} processes", self.processes.len()));
         match kind {
             0 | 1 => {
                 self.counts.kills += 1;
@@ -144,7 +144,7 @@ impl Stage {
                     process.kill();
                     name
                 });
-                // Perhaps at once, as another life of the same process.
+                // Maybe at once, as a restart of the same process.
                 match random.below(3) {
                     0 => self.start(name),
                     1 => self.start(None),
@@ -178,7 +178,7 @@ impl Stage {
         }
     }
 
-    /// Whether each unit is owned by one process.
+    /// Whether each unit is owned by exactly one process.
     fn all_owned(&self) -> Result<(), String> {
         let numbering = self.world.incoming.numbering();
         let mut owners = vec![0; usize::from(numbering.units().get())];
@@ -193,7 +193,7 @@ impl Stage {
         Err(format!("owners of the units of {numbering:?}: {owners:?}"))
     }
 
-    /// Waits until something holds; where the sacks are renumbered meanwhile the time begins anew.
+    /// Waits until `holds` is true; restarts the time limit when the sacks are renumbered.
     async fn wait(
         &self,
         limit: Duration,
@@ -215,10 +215,10 @@ impl Stage {
     }
 }
 
-/// Plays the schedule of a seed.
-pub async fn play(seed: u64, told: bool) -> Result<Counts, String> {
+/// Runs the schedule of a seed.
+pub async fn play(seed: u64, verbose: bool) -> Result<Counts, String> {
     let sacks = sacks(1 + (seed % 3) as u16);
-    let world = World::new(seed, sacks, told);
+    let world = World::new(seed, sacks, verbose);
     let mut stage = Stage {
         world: world.clone(),
         indexer: indexer().await,
@@ -243,11 +243,11 @@ pub async fn play(seed: u64, told: bool) -> Result<Counts, String> {
         stage.start(None);
     }
     world.calm_down();
-    world.tell(|| "calm".to_owned());
+    world.trace(|| "calm".to_owned());
     let last = stage.processes.iter().map(|process| process.gate.until()).max();
     tokio::time::sleep_until(last.expect("there is a process")).await;
     let calm = finish(&mut stage, clients).await;
-    // Whatever came of it, what must not happen at all says more.
+    // Report a violated invariant first: it explains more than a timeout.
     world.violation().map_or(Ok(()), Err)?;
     calm?;
     let accepted = accepted.lock().clone();
@@ -279,7 +279,7 @@ async fn finish(stage: &mut Stage, clients: Vec<JoinHandle<()>>) -> Result<(), S
     Ok(())
 }
 
-/// Whether each metric holds what was accepted, and nothing else.
+/// Whether each metric contains exactly the accepted measures.
 async fn compare(stage: &Stage, accepted: &BTreeMap<MetricId, Vec<Measure>>) -> Result<(), String> {
     let policy = stage.indexer.archive_policy("low").await.unwrap().unwrap();
     for number in 0..METRICS {

@@ -1,4 +1,4 @@
-//! What the processes of a schedule share: the stores, the faults that they meet, and what must never happen to them.
+//! The state shared by the processes of a schedule: the stores, the injected faults, and the invariants.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::{link::Inbox, random::Random};
 
-/// Who may not answer.
+/// A store that may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     Incoming,
@@ -29,34 +29,34 @@ pub enum Engine {
     Coordinator,
 }
 
-/// What becomes of a call that is not answered.
+/// The fate of a call without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// Nothing was done.
+    /// The call was not executed.
     Request,
-    /// It was done.
+    /// The call was executed.
     Answer,
 }
 
 pub struct World {
     pub random: Random,
     began: Instant,
-    /// Whether to print what happens.
-    told: bool,
+    /// Whether to print a trace.
+    verbose: bool,
     pub incoming: MemoryIncoming,
     pub store: MemoryAggregates,
     pub coordinator: MemoryCoordinator,
-    /// No more faults: what was broken must heal.
+    /// No more faults: everything must recover.
     calm: AtomicBool,
     outages: Mutex<[Instant; 3]>,
-    /// By process: which sacks got measures that it has not been told of.
+    /// By process: sacks with measures that it has not been notified of.
     pub inboxes: Mutex<BTreeMap<usize, Arc<Inbox>>>,
-    /// Writes of former owners, which the fence has kept out.
+    /// Writes of former owners that the fence rejected.
     pub refused: AtomicU64,
     seen: Mutex<Seen>,
 }
 
-/// What the stores have taken.
+/// The writes that the stores accepted.
 #[derive(Default)]
 struct Seen {
     raised: Vec<Fence>,
@@ -66,12 +66,12 @@ struct Seen {
 }
 
 impl World {
-    pub fn new(seed: u64, sacks: SackCount, told: bool) -> Arc<Self> {
+    pub fn new(seed: u64, sacks: SackCount, verbose: bool) -> Arc<Self> {
         let began = Instant::now();
         Arc::new(World {
             random: Random::new(seed),
             began,
-            told,
+            verbose,
             incoming: MemoryIncoming::new(sacks, u64::MAX),
             store: MemoryAggregates::default(),
             coordinator: MemoryCoordinator::new(move || began.elapsed()),
@@ -83,9 +83,9 @@ impl World {
         })
     }
 
-    /// Prints what happens, where one schedule is played to be looked at.
-    pub fn tell(&self, what: impl FnOnce() -> String) {
-        if self.told {
+    /// Prints an event if a single schedule is run.
+    pub fn trace(&self, what: impl FnOnce() -> String) {
+        if self.verbose {
             println!("{:>8.3} s  {}", self.began.elapsed().as_secs_f64(), what());
         }
     }
@@ -102,7 +102,7 @@ impl World {
         self.outages.lock()[engine as usize] = Instant::now() + span;
     }
 
-    /// Whether a call to the engine is to be lost.
+    /// Whether and how a call to the engine is lost.
     pub fn loses(&self, engine: Engine) -> Option<Lost> {
         if self.is_calm() {
             return None;
@@ -128,7 +128,7 @@ impl World {
         seen.raised.push(fence);
     }
 
-    /// Looks at heads that the store has taken.
+    /// Checks heads that the store accepted.
     pub fn written(&self, fence: Fence, writes: &[MetricWrite]) {
         let mut seen = self.seen.lock();
         if let Some(held) = fence.held_by(seen.raised.iter().copied()) {
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// Looks at an acknowledgement before it is carried out: all of it must be in the heads.
+    /// Checks an acknowledgement before it is executed: all of it must be in the heads.
     pub async fn acknowledged(&self, sack: Sack, up_to: Position) {
         let waiting = self.incoming.pending(sack, Position(0), usize::MAX).await.expect("it is in memory");
         let mut seen = self.seen.lock();

@@ -1,4 +1,5 @@
-//! What tests of the engine share: metrics, measures, options, and the engines of several processes over stores in memory.
+//! Shared by the engine's tests: metrics, measures, options, and the engines of several processes over stores
+//! in memory.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod store;
@@ -29,7 +30,7 @@ pub fn sacks(count: u16) -> SackCount {
     SackCount(NonZeroU16::new(count).unwrap())
 }
 
-/// An index with so many metrics of a policy: a default one, or `patient`, whose late points count.
+/// An index with this many metrics of a policy: a default one, or `patient`, which accepts late points.
 pub async fn indexer(metrics: u128, policy: &str) -> Arc<MemoryIndexer> {
     let indexer = Arc::new(MemoryIndexer::default());
     create_default_archive_policies(&*indexer, &ArchivePolicy::default_methods()).await.unwrap();
@@ -45,7 +46,7 @@ pub async fn indexer(metrics: u128, policy: &str) -> Arc<MemoryIndexer> {
     indexer
 }
 
-/// An index with so many metrics whose sums by the second are kept, so many of them.
+/// An index with this many metrics that keep `points` sums by the second.
 pub async fn indexer_of_sums(metrics: u128, points: u64) -> (Arc<MemoryIndexer>, ArchivePolicy) {
     let indexer = Arc::new(MemoryIndexer::default());
     let policy = ArchivePolicy {
@@ -93,7 +94,7 @@ pub fn options(name: &str, lease: Duration) -> MetricdOptions {
     }
 }
 
-/// What processes share.
+/// The stores shared by processes.
 pub struct Cluster {
     pub indexer: Arc<MemoryIndexer>,
     pub incoming: Arc<MemoryIncoming>,
@@ -111,7 +112,7 @@ impl Cluster {
         }
     }
 
-    /// Another process.
+    /// The engine of another process.
     pub fn engine(&self) -> Arc<Engine> {
         self.engine_on(self.incoming.clone(), self.store.clone(), self.coordinator.clone())
     }
@@ -126,14 +127,14 @@ impl Cluster {
         Arc::new(Engine::shared(indexer, incoming, store, coordinator, || Timestamp::EPOCH))
     }
 
-    /// All points of a metric, counted by the five minutes.
+    /// The counts of a metric's points, by five minutes.
     pub async fn counts(&self, engine: &Engine, number: u128) -> BTreeMap<Timestamp, f64> {
         let policy = self.indexer.archive_policy("low").await.unwrap().unwrap();
         read(engine, &policy, metric(number), Statistic::Count, 300, None).await.unwrap()
     }
 }
 
-/// The aggregates of a metric by so many seconds, from a time on.
+/// The aggregates of a metric at a granularity in seconds, from a time on.
 pub async fn read(
     engine: &Engine,
     policy: &ArchivePolicy,
@@ -162,13 +163,13 @@ pub fn batch_of<'a>(entries: impl IntoIterator<Item = (MetricId, &'a [Measure])>
     batch
 }
 
-/// A measure at a second for each of the metrics.
+/// One measure at a second for each of the metrics.
 pub fn batch(metrics: impl IntoIterator<Item = u128>, second: i64) -> Batch {
     let points = [point(second, 1.0)];
     batch_of(metrics.into_iter().map(|number| (metric(number), &points[..])))
 }
 
-/// Waits until something holds.
+/// Waits until `holds` is true.
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let holding = async {
         while !holds().await {

@@ -1,4 +1,4 @@
-//! Aggregates in memory behind a tap, which sees each call before it is carried out.
+//! Aggregates in memory behind a hook that sees each call before it is executed.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use gnudi_drivers::aggregates::{
 };
 use gnudi_model::MetricId;
 
-/// Is told of a call, and what it writes; answers how many of the writes succeed, all where it is more.
+/// Gets a call and its writes; returns how many of the writes succeed (all if larger).
 type Tap = Box<dyn Fn(&'static str, &[MetricWrite]) -> usize + Send + Sync>;
 
 pub struct Tapped {

@@ -1,11 +1,12 @@
-//! How many bits ALP takes for a vector, after Afroozeh, Kuffo, Boncz: "ALP: Adaptive Lossless floating-Point Compression", SIGMOD
-//! 2024. It only counts; exponents are sought over a sample of each vector, which is more than the paper's search does.
+//! The size of a vector in bits with ALP, after Afroozeh, Kuffo, Boncz: "ALP: Adaptive Lossless
+//! floating-Point Compression", SIGMOD 2024. Counts only; the exponents are searched over a sample of each
+//! vector, which is more than the paper's search does.
 
 use std::collections::BTreeMap;
 
 const SAMPLE: usize = 64;
 
-/// What an exception takes: its value and its place.
+/// The size of an exception: its value and its position.
 const EXCEPTION: usize = 64 + 16;
 
 /// Exponent, factor, base, width, and the number of exceptions.
@@ -38,7 +39,7 @@ fn decimal(values: &[f64], exponent: i32, factor: i32) -> usize {
     HEAD + width * values.len() + exceptions * EXCEPTION
 }
 
-/// ALP for real doubles: the upper bits by a dictionary of eight, the lower ones as they are.
+/// ALP for real doubles: the upper bits by a dictionary of eight, the lower ones unchanged.
 fn real(values: &[f64]) -> usize {
     let of_cut = |left: usize| {
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What real series take in this store's codecs and in others', and how fast they are read.
+//! Sizes and decoding speeds of real series with this store's codecs and others.
 //!
 //! ```text
 //! scripts/series-corpus packages /tmp/corpus
@@ -8,8 +8,8 @@
 //! cargo run --release -p gnudi-series --example codecs -- speed /tmp/corpus      ns a value
 //! ```
 //!
-//! All codecs get blocks of 1,024 values, and every byte counts: heads, widths, checksums. Gnudi's are blocks of raw points whose times
-//! are regular. With an argument more, only data sets whose name contains it.
+//! All codecs encode blocks of 1,024 values, and every byte counts: headers, widths, checksums. Gnudi's are
+//! blocks of raw points with regular times. One more argument selects data sets whose name contains it.
 
 mod alp;
 mod xor;
@@ -71,7 +71,7 @@ fn points(text: &str) -> Series {
     text.lines().map(point).collect()
 }
 
-/// Bytes of a block of values.
+/// The size in bytes of a block of values.
 type Codec = (&'static str, fn(&[f64]) -> usize);
 
 const CODECS: [Codec; 8] = [
@@ -136,7 +136,7 @@ fn values(corpus: &BTreeMap<String, Vec<Series>>) {
     println!("| median | | | | {} |", medians.collect::<Vec<_>>().join(" | "));
 }
 
-/// What the times of the points cost beyond regular ones.
+/// The size of the points' times beyond that of regular times.
 fn times(series: &[Series]) -> f64 {
     let of_block = |points: &[Measure]| {
         let mut bytes = Vec::new();
@@ -147,13 +147,13 @@ fn times(series: &[Series]) -> f64 {
     series.iter().flat_map(|points| points.chunks(BLOCK)).map(of_block).sum()
 }
 
-/// The sealed buckets of `factor` points of a series, and how many there are.
+/// The sealed buckets of `factor` points of a series, and their number.
 fn sealed(points: &Series, factor: i64, methods: &[AggregationMethod]) -> (Vec<SealedBlock>, usize) {
     let mut steps: Vec<i64> =
         points.windows(2).map(|pair| pair[1].timestamp.0 - pair[0].timestamp.0).collect();
     steps.sort_unstable();
     let step = steps[steps.len() / 2];
-    // Times that jitter have a period all the same.
+    // Jittering times still have a period.
     let step = if step > 500_000_000 { (step + 500_000_000) / 1_000_000_000 * 1_000_000_000 } else { step };
     let policy = ArchivePolicy {
         name: "codecs".to_owned(),
@@ -183,7 +183,7 @@ fn methods(names: &[&str]) -> Vec<AggregationMethod> {
 
 const DEFAULT: [&str; 6] = ["mean", "min", "max", "sum", "std", "count"];
 
-/// Sets of methods and how many points are in a bucket.
+/// Sets of methods, and the number of points in a bucket.
 const BUCKETS: [(&str, &[&str], i64); 7] = [
     ("1 point", &DEFAULT, 1),
     ("5 points", &DEFAULT, 5),
@@ -231,7 +231,8 @@ fn best_ns(items: usize, mut round: impl FnMut()) -> f64 {
     best
 }
 
-/// What reading and writing a value takes: raw points, then buckets of 12 points by method, then a pass that seals them.
+/// The time to encode and decode a value: raw points, then buckets of 12 points by method, then a pass that
+/// seals them.
 fn speed(corpus: &BTreeMap<String, Vec<Series>>) {
     println!("| data set | raw written | raw read | {} |", DEFAULT.join(" | "));
     println!("| --- |{}", " ---: |".repeat(2 + DEFAULT.len()));

@@ -1,4 +1,4 @@
-//! How many bits Gorilla and Chimp128 take, after their papers and the authors' programs. They only count.
+//! The sizes in bits with Gorilla and Chimp128, after their papers and the authors' programs. Counts only.
 
 const NONE: u32 = 65;
 
@@ -23,7 +23,7 @@ pub fn gorilla(values: &[f64]) -> usize {
     bits
 }
 
-/// The numbers of leading zeros that Chimp tells apart.
+/// The numbers of leading zeros that Chimp distinguishes.
 const LEADING: [u32; 8] = [0, 8, 12, 16, 18, 20, 22, 24];
 
 const WINDOW: usize = 128;

@@ -1,4 +1,4 @@
-//! Reads blocks, whose bytes may be anything.
+//! Decodes blocks from untrusted bytes.
 
 use gnudi_model::{AggregationMethod, Statistic, Timespan, Timestamp};
 
@@ -10,15 +10,15 @@ use crate::{
     values,
 };
 
-/// Columns that give a method's values.
+/// The columns from which a method's values are computed.
 #[derive(Clone, Copy)]
 enum Source {
     Column(usize),
-    /// Of the first by the second.
+    /// The first divided by the second.
     Quotient(usize, usize),
 }
 
-/// A block whose checksum matches, not yet decoded.
+/// A block with a valid checksum, not decoded yet.
 struct Parsed<'a> {
     version: u8,
     /// Positive.
@@ -26,7 +26,7 @@ struct Parsed<'a> {
     /// Positive.
     rows: usize,
     first: i64,
-    /// The steps from row to row, in granularities: `min_step` and what is packed.
+    /// The smallest step from row to row, in granularities; `starts` has the excess of each.
     min_step: u64,
     starts: Reader<'a>,
     width: usize,
@@ -71,10 +71,10 @@ impl<'a> Parsed<'a> {
         Ok(parsed)
     }
 
-    /// Appends all starts; an error where they leave the range of time.
+    /// Appends all starts; an error if one exceeds the range of time.
     fn push_starts(&self, out: &mut Vec<Timestamp>) -> Result<(), CodecError> {
         if self.width == 0 && self.min_step > 0 {
-            // Evenly spaced: the last one tells whether all are in range.
+            // Evenly spaced: if the last start is in range, all are.
             let step =
                 self.min_step.checked_mul(self.granularity as u64).and_then(|step| i64::try_from(step).ok());
             let end = step.and_then(|step| step.checked_mul(self.rows as i64 - 1));
@@ -103,7 +103,7 @@ impl<'a> Parsed<'a> {
         self.columns.iter().position(|(code, _)| *code == method.code())
     }
 
-    /// Where the values of a method come from, if the block has them: a mean is the quotient of sum and count, too.
+    /// The source of a method's values, if the block has them. A mean may be computed from sum and count.
     fn source(&self, method: AggregationMethod) -> Option<Source> {
         let other = |statistic| self.find(AggregationMethod { statistic, ..method });
         let quotient = || match method.statistic {
@@ -113,7 +113,7 @@ impl<'a> Parsed<'a> {
         self.find(method).map(Source::Column).or_else(quotient)
     }
 
-    /// The values of a source, absent ones included. `buffer` is reused.
+    /// The values of a source, including absent ones. `buffer` is reused.
     fn values(&self, source: Source, buffer: &mut Vec<u64>, out: &mut Vec<f64>) -> Result<(), CodecError> {
         match source {
             Source::Column(column) => self.column(column, HOPS_MAX, buffer, out),
@@ -130,7 +130,7 @@ impl<'a> Parsed<'a> {
         Ok(rows)
     }
 
-    /// The quotients of two columns, absent where the second one is.
+    /// The quotients of two columns; absent where the second one is.
     fn quotient(
         &self,
         (sum, count): (usize, usize),
@@ -152,7 +152,7 @@ impl<'a> Parsed<'a> {
         Ok(())
     }
 
-    /// The values of a column; one where all are the same, as counts mostly are.
+    /// The values of a column; only one if all are equal, as counts usually are.
     fn counts(&self, column: usize, hops: u8, buffer: &mut Vec<u64>) -> Result<Vec<f64>, CodecError> {
         let bytes = self.columns.get(column).ok_or(CodecError::Invalid("reference"))?.1;
         if self.version > 1
@@ -165,7 +165,7 @@ impl<'a> Parsed<'a> {
         Ok(counts)
     }
 
-    /// The values of a column, absent ones included; follows at most `hops` references.
+    /// The values of a column, including absent ones; follows at most `hops` references.
     fn column(
         &self,
         column: usize,
@@ -225,10 +225,10 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// How many hops a column may take to its values: a mean to its sum, the sum to another column.
+/// The most references from a column to its values: a mean refers to its sum, the sum to another column.
 const HOPS_MAX: u8 = 2;
 
-/// What the block holds, without its values.
+/// The block's extent, without decoding the values.
 pub fn extent(bytes: &[u8]) -> Result<Extent, CodecError> {
     let parsed = Parsed::new(bytes)?;
     let mut starts = Vec::new();
@@ -237,8 +237,8 @@ pub fn extent(bytes: &[u8]) -> Result<Extent, CodecError> {
     Ok(Extent { granularity: Timespan(parsed.granularity), rows: parsed.rows, first, last })
 }
 
-/// Appends the bucket starts and values of one method. Buckets without a value are left out; a method that the block
-/// does not have gives nothing. After an error the vectors hold what was decoded before it.
+/// Appends the bucket starts and values of one method. Skips buckets without a value; appends nothing if the
+/// block does not have the method. After an error the vectors contain what was decoded before it.
 pub fn decode(
     bytes: &[u8],
     method: AggregationMethod,
@@ -258,7 +258,7 @@ pub fn decode(
     Ok(())
 }
 
-/// Keeps the items after `from` for which `present` says so.
+/// Of the items from `from` on, keeps those whose `present` is true.
 fn keep<T: Copy>(items: &mut Vec<T>, from: usize, present: &[bool]) {
     let mut kept = from;
     for (index, &present) in present.iter().enumerate() {
@@ -270,14 +270,14 @@ fn keep<T: Copy>(items: &mut Vec<T>, from: usize, present: &[bool]) {
     items.truncate(kept);
 }
 
-/// All rows of a block with these methods. `None` where it does not have all of them.
+/// All rows of a block with these methods; `None` if it lacks one of them.
 pub fn decode_rows(bytes: &[u8], methods: &[AggregationMethod]) -> Result<Option<Rows>, CodecError> {
     let parsed = Parsed::new(bytes)?;
     let sources: Option<Vec<Source>> = methods.iter().map(|method| parsed.source(*method)).collect();
     sources.map(|sources| parsed.rows_of(&sources)).transpose()
 }
 
-/// The methods of a block, and all its rows.
+/// All methods and rows of a block.
 pub fn decode_all(bytes: &[u8]) -> Result<(Vec<AggregationMethod>, Rows), CodecError> {
     let parsed = Parsed::new(bytes)?;
     let method = |(code, _): &(u8, &[u8])| AggregationMethod::from_code(*code);

@@ -1,14 +1,14 @@
-//! Standard deviations, as what they have that sum and count do not tell.
+//! Standard deviations, stored as the information that sum and count do not give.
 //!
-//! Where a bucket has n points that are whole numbers x (decimals, times a power of ten), the square of its std is N / (n (n - 1)) with the
-//! whole number N = n sum(x x) - sum(x) sum(x). What N leaves when divided by n follows from the sum; and since x x is even where x is,
-//! so does what it leaves when divided by 2 n. So N / 2 n, rounded down, is kept, which is about half the sum of the squared distances
-//! from the mean: of 60 points by which a percentage moves by 0.3 it has 15 bits. Beside it, by how many steps of the last bit the std
-//! differs from the root that is computed of it.
+//! If the n points of a bucket are whole numbers x (or decimals, times a power of ten), the square of the std is
+//! N / (n (n - 1)) with the whole number N = n sum(x x) - sum(x) sum(x). N mod n follows from the sum. As x x is
+//! even if and only if x is, N mod 2n follows too. So only floor(N / 2n) is stored: about half the sum of the squared
+//! distances from the mean, 15 bits for 60 points of a percentage with distances of 0.3. Stored besides: the
+//! difference between the std and the root computed from N, in units of the last bit.
 //!
 //! ```text
 //! u8       column of the sum, u8 column of the count, u8 power of ten
-//! numbers  in mode 0 as in `numbers`; then the steps of the last bit likewise
+//! numbers  in mode 0 as in `numbers`; then the differences in the last bits likewise
 //! ```
 //!
 //! A bucket of one point has no std.
@@ -25,10 +25,11 @@ const NUMBER_MAX: f64 = (1u64 << 53) as f64;
 
 const COUNT_MAX: f64 = (1u32 << 31) as f64;
 
-/// What takes as many bits a row is no smaller than by itself.
+/// The most bits in a row: above this, plain values are no larger.
 const WORTH_BITS: usize = 48;
 
-/// What sums leave. Most buckets of a block have the same count, whose reciprocal is remembered.
+/// Remainders modulo twice the count. Most buckets of a block have the same count, so its reciprocal is
+/// cached.
 struct Remainders {
     power: f64,
     count: u64,
@@ -41,14 +42,14 @@ impl Remainders {
         Remainders { power, count: 0, reciprocal: 0 }
     }
 
-    /// What `number` leaves when divided by twice the count.
+    /// `number` modulo twice the count.
     fn rest(&self, number: u64) -> u64 {
         let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
         let rest = number.wrapping_sub(quotient.wrapping_mul(2 * self.count));
         if rest >= 2 * self.count { rest - 2 * self.count } else { rest }
     }
 
-    /// What N leaves when divided by twice the count.
+    /// N modulo twice the count.
     fn of(&mut self, sum: f64, count: u64) -> u64 {
         if count != self.count {
             self.count = count;
@@ -64,17 +65,17 @@ impl Remainders {
     }
 }
 
-/// The std of N.
+/// The std that follows from N.
 fn root(number: u64, count: u64, power: f64) -> f64 {
     (number as f64 / (count as f64 * (count - 1) as f64)).sqrt() / power
 }
 
-/// A count of points from which a std is taken.
+/// The count as a number, if there are enough points for a std.
 fn counted(count: f64) -> Option<u64> {
     (2.0..COUNT_MAX).contains(&count).then_some(count as u64)
 }
 
-/// Stds as they are written.
+/// Encoded stds.
 #[derive(Debug)]
 pub struct Deviations {
     power: u8,
@@ -83,7 +84,7 @@ pub struct Deviations {
 }
 
 impl Deviations {
-    /// `None` if that is not how they come about.
+    /// `None` if the stds are not of this form.
     pub fn of(stds: &[f64], sums: &[f64], counts: &[f64], power: usize) -> Option<Self> {
         let times = decimal::power(power).ok()?;
         let mut remainders = Remainders::new(times);
@@ -94,7 +95,7 @@ impl Deviations {
                 if !lacks {
                     return None;
                 }
-                // The half before costs the least.
+                // Repeating the half before costs the least.
                 halves.push(halves.last().copied().unwrap_or(0));
                 steps.push(0);
                 continue;
@@ -118,12 +119,12 @@ impl Deviations {
         })
     }
 
-    /// About how many bits they take.
+    /// The approximate size in bits.
     pub fn cost(&self) -> usize {
         40 + self.halves.cost() + self.steps.cost()
     }
 
-    /// Whether it is worth the time that reading takes.
+    /// Whether the space saved is worth the decoding time.
     pub fn is_worth(&self, rows: usize) -> bool {
         self.cost() < WORTH_BITS * rows
     }
@@ -135,7 +136,7 @@ impl Deviations {
     }
 }
 
-/// Turns the sums of buckets into their stds. There is one count for each, or one for all.
+/// Replaces the sums of buckets by their stds. `counts` has one for each bucket, or one for all.
 pub fn read(
     power: u8,
     counts: &[f64],
@@ -200,7 +201,7 @@ mod tests {
         let value = |index: u32| f64::from(index.wrapping_mul(2_654_435_761) >> 16 & 0x3ff) / 100.0;
         let buckets: Vec<Vec<f64>> =
             (0..60).map(|row| (0..12).map(|index| value(12 * row + index)).collect()).collect();
-        // A std is about 3, in hundredths 300: half the squares are 500,000, 20 bits.
+        // A std is about 3, or 300 hundredths: half the sum of squares is 500,000, or 20 bits.
         assert!(round_trip(&buckets, 2).unwrap() < 60 * 26 / 8 + 16);
         let constant = vec![vec![12.5; 7]; 60];
         assert!(round_trip(&constant, 1).unwrap() < 16);

@@ -1,4 +1,4 @@
-//! Writes blocks.
+//! Encodes blocks.
 
 use gnudi_model::{AggregationMethod, Statistic, Timespan, Timestamp};
 
@@ -9,8 +9,8 @@ use crate::{
     values,
 };
 
-/// Appends the rows `range` as a block. There is at least one, at most [`ROWS_MAX`]; starts are multiples of the
-/// granularity, not before the epoch, and grow.
+/// Appends the rows of `range` as a block: at least one, at most [`ROWS_MAX`]. Starts are multiples of the
+/// granularity, not before the epoch, and ascending.
 pub fn encode(
     granularity: Timespan,
     methods: &[AggregationMethod],
@@ -50,19 +50,19 @@ fn encode_starts(granularity: i64, starts: &[Timestamp], out: &mut Vec<u8>) {
     pack(width, starts.len() - 1, steps().map(|step| step - min), out);
 }
 
-/// The columns of a block that is being written.
+/// The columns of a block that is being encoded.
 struct Columns<'a> {
     methods: &'a [AggregationMethod],
     /// The rows of the block, by column.
     values: Vec<&'a [f64]>,
-    /// Where each column lies in `bytes`.
+    /// The range of each column in `bytes`.
     places: Vec<std::ops::Range<usize>>,
-    /// By which power of ten the values of a column are whole numbers, if they are.
+    /// For each column the power of ten that makes its values whole numbers, if there is one.
     powers: Vec<Option<usize>>,
     bytes: Vec<u8>,
 }
 
-/// Columns that are computed of others come after them.
+/// The encoding order: columns that may refer to others come after them.
 fn turn(statistic: Statistic) -> u8 {
     match statistic {
         Statistic::Std => 1,
@@ -77,7 +77,7 @@ impl<'a> Columns<'a> {
         let bytes = Vec::with_capacity(16 + 8 * range.len() * methods.len());
         let (places, powers) = (vec![0..0; methods.len()], vec![None; methods.len()]);
         let mut columns = Columns { methods, values, places, powers, bytes };
-        // Only columns written on their own are referred to.
+        // References point only to columns that are encoded without references.
         let mut plain = Vec::with_capacity(methods.len());
         let mut order: Vec<usize> = (0..methods.len()).collect();
         order.sort_by_key(|&column| turn(methods[column].statistic));
@@ -106,11 +106,11 @@ impl<'a> Columns<'a> {
         columns
     }
 
-    /// The column as a reference to one or two others, if it is one.
+    /// The column as a reference to one or two others, if possible.
     fn reference(&self, column: usize, plain: &[usize]) -> Option<Reference> {
         let method = self.methods[column];
         let values = self.values[column];
-        // An absent value means something only to methods that may lack one.
+        // Only some methods may lack a value; only for these the absent value has a meaning.
         let comparable = |other: &&usize| may_lack(self.methods[**other]) == may_lack(method);
         let equal = |other: &&usize| same_bits(values, self.values[**other]);
         if let Some(other) = plain.iter().filter(comparable).find(equal) {
@@ -152,7 +152,8 @@ fn is_constant(values: &[f64]) -> bool {
     values.iter().all(|value| value.to_bits() == values[0].to_bits())
 }
 
-/// Appends a column that stands on its own. By which power of ten its values are whole numbers, if they are.
+/// Appends a column without references. Returns the power of ten that makes its values whole numbers, if
+/// there is one.
 fn encode_column(values: &[f64], may_lack: bool, out: &mut Vec<u8>) -> Option<usize> {
     if !may_lack || !values.iter().any(|&value| is_absent(value)) {
         return values::put(values, out);

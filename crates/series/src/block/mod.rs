@@ -1,15 +1,15 @@
-//! Blocks: finalised buckets of one granularity with all their methods, as columns. A sealed block is written once; the
-//! head carries one that is still open.
+//! Blocks: finalised buckets of one granularity with all their methods, as columns. A sealed block is written
+//! once; an open block is stored in the head.
 //!
-//! Buckets repeat themselves: with one point each, mean, min, max and sum are the same column and count is constant; the
-//! mean is the sum divided by the count; the std follows from the sum, the count and a whole number ([`deviation`]). Such columns cost
-//! little or nothing. What is left is as the values of raw points are. Values are exact. A column is found by a directory, so that reading
-//! one method does not decode the others.
+//! Columns are often redundant. With one point in each bucket, mean, min, max and sum are equal and count is
+//! constant; the mean is sum / count; the std follows from the sum, the count and a whole number
+//! ([`deviation`]). Such columns take few bytes or none. Others are encoded as raw values are. Values are
+//! exact. A directory locates each column, so that reading one method does not decode the others.
 //!
 //! ```text
 //! u8      version
 //! varint  rows; varint granularity (ns); varint first start / granularity
-//!         from the second row on: varint the smallest step (in granularities); u8 width; width bytes: what is above it
+//!         from the second row on: varint the smallest step (in granularities); u8 width; width bytes: the excess
 //! varint  columns; for each: u8 method code, varint length; then the columns
 //! u32     CRC32C of all before
 //!
@@ -17,7 +17,7 @@
 //!         same: u8 column; quotient: u8 column, u8 column; none: nothing; deviation: as there; others: as in `values`
 //! ```
 //!
-//! Version 1 has other columns: see [`version_1`].
+//! Version 1 has other column kinds: see [`version_1`].
 
 mod decode;
 mod deviation;
@@ -32,17 +32,17 @@ pub(crate) use encode::encode;
 
 const VERSION: u8 = 2;
 
-/// More rows are never in one block; bounds what decoding allocates.
+/// The most rows in a block; bounds what decoding allocates.
 pub const ROWS_MAX: usize = 1 << 16;
 
-// Kinds of columns beside those of `values`, which are below.
+// Column kinds besides those of `values`, which have lower codes.
 const SAME: u8 = 0x10;
 const QUOTIENT: u8 = 0x11;
 const NONE: u8 = 0x12;
 const DEVIATION: u8 = 0x13;
 const SPARSE: u8 = 0x40;
 
-/// The first and last bucket starts, and how many buckets there are: all that the head of a block tells.
+/// The first and last bucket starts and the number of buckets, from the block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     pub granularity: Timespan,
@@ -146,7 +146,7 @@ mod tests {
             let mut rows = Rows { starts, columns: Vec::new() };
             for (column, (kind, values)) in kinds.iter().zip(&values).take(methods.len()).enumerate() {
                 let values = &values[..rows.starts.len()];
-                // A column of its own, a constant one, one like another, or the quotient of others.
+                // A random column, a constant one, a copy, or the quotient of others.
                 rows.columns.push(match (kind, column) {
                     (0, _) => vec![values[0]; values.len()],
                     (1, 1..) => rows.columns[0].clone(),

@@ -1,4 +1,4 @@
-//! Columns of blocks of version 1, which are read only.
+//! Decodes columns of blocks of version 1; they are no longer written.
 //!
 //! ```text
 //! column  u8 kind, with bit 7: a bitmap of the rows that have a value follows, and values are only those rows'
@@ -14,7 +14,8 @@ const CONSTANT: u8 = 1;
 const WHOLE: u8 = 3;
 const SPARSE: u8 = 0x80;
 
-/// The kind as it is called now, where it has no values of its own, and whether it is sparse.
+/// The current code of a kind without values of its own, else the code as it is; and whether the column is
+/// sparse.
 pub fn kind(kind: u8) -> (u8, bool) {
     match kind {
         2 => (SAME, false),

@@ -1,4 +1,5 @@
-//! Buckets by the time of the week that they begin in: weekday, hour of the day, or both, by UTC or at an offset from it.
+//! Groups buckets by the time of the week at which they start: weekday, hour of the day, or both, at an
+//! offset from UTC.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,26 +11,26 @@ use crate::operations::{CrossStatistic, summary};
 const DAY_SECONDS: i64 = 86_400;
 const HOUR_SECONDS: i64 = 3_600;
 
-/// By what buckets are told apart.
+/// The grouping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     pub by_weekday: bool,
     pub by_hour: bool,
-    /// How far its time is ahead of UTC.
+    /// The offset of its time from UTC; positive is ahead.
     pub offset_seconds: i64,
 }
 
 /// A time of the week.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClockTime {
-    /// From 1, Monday, to 7, as ISO 8601 has it.
+    /// ISO 8601: from 1, Monday, to 7.
     pub weekday: Option<u8>,
     /// From 0 to 23.
     pub hour: Option<u8>,
 }
 
 impl Clock {
-    /// When a bucket begins.
+    /// The time of the week at which a bucket starts.
     pub fn time(&self, bucket: Timestamp) -> ClockTime {
         let seconds = bucket.0.div_euclid(1_000_000_000) + self.offset_seconds;
         // 1970-01-01 was a Thursday.
@@ -41,8 +42,9 @@ impl Clock {
         }
     }
 
-    /// The answers' buckets of each time that has any, in the order of the week. Each has all granularities and columns, which may
-    /// have no points then. With a statistic the buckets of a column become one, at the first of them.
+    /// The answers' buckets grouped by time of the week, in that order; times without buckets are omitted.
+    /// Each group has all granularities and columns, possibly without points. With a statistic, the group's
+    /// buckets of a column are aggregated into one, at the first bucket's start.
     pub fn split(
         &self,
         answers: &[CrossMeasures],
@@ -82,7 +84,7 @@ impl Clock {
         split
     }
 
-    /// How many times there are at most.
+    /// The most groups possible.
     pub fn times_max(&self) -> usize {
         (if self.by_weekday { 7 } else { 1 }) * (if self.by_hour { 24 } else { 1 })
     }

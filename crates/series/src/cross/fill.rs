@@ -1,23 +1,23 @@
-//! What takes the place of points that a series does not have.
+//! Fills gaps of series on a common grid.
 
 use std::{fmt, str::FromStr};
 
-/// How gaps are filled. All but [`Fill::Value`] start from NaN.
+/// How to fill gaps. All but [`Fill::Value`] start from NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fill {
-    /// With a number. A NaN that is stored stays.
+    /// With a number. Stored NaNs stay.
     Value(f64),
-    /// Not at all.
+    /// Leaves gaps.
     Null,
-    /// Not at all; what is NaN or infinite in the end is left out. So it is with all that follow.
+    /// Leaves gaps. Drops results that are NaN or infinite, as do all kinds below.
     DropNa,
-    /// With the value before.
+    /// With the value before the gap.
     Forward,
-    /// With the value after.
+    /// With the value after the gap.
     Backward,
-    /// With the value before, at the beginning with the first one.
+    /// With the value before the gap; a gap at the beginning with the first value.
     FullForward,
-    /// With the value after, at the end with the last one.
+    /// With the value after the gap; a gap at the end with the last value.
     FullBackward,
 }
 
@@ -48,12 +48,12 @@ impl fmt::Display for Fill {
     }
 }
 
-/// Neither a number nor the name of a way to fill.
+/// Neither a number nor a name of [`Fill`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown fill `{0}'")]
 pub struct UnknownFill(pub String);
 
-/// Names only: which texts are numbers is for the reader of requests to say.
+/// Parses names only; the caller parses numbers.
 impl FromStr for Fill {
     type Err = UnknownFill;
 

@@ -1,7 +1,7 @@
-//! Puts series on a common grid of times: all times that any of them has.
+//! Puts series on a common grid: the union of their times.
 //!
-//! Mostly all have the same times, and nothing is to be done. Otherwise series with the same times are placed together:
-//! times are compared once for each group of them.
+//! Usually all have the same times and nothing needs to be moved. Otherwise series with the same times form a
+//! group, and each group is placed with one comparison of times.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,10 +9,10 @@ use gnudi_model::{Timespan, Timestamp};
 
 use super::{CrossError, CrossSeries, Fill};
 
-/// A grid may have so many places, filled or not: a quarter of a gibibyte.
+/// The most cells of a grid, filled or not: a quarter of a gibibyte.
 pub const CELLS_MAX: usize = 1 << 25;
 
-/// The grid.
+/// Series on a common grid.
 #[derive(Debug)]
 pub(super) struct Joined {
     /// Oldest first, distinct.
@@ -22,7 +22,7 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// Which rows have no NaN.
+    /// For each row, whether no column is NaN.
     pub fn complete_rows(&self) -> Vec<bool> {
         let mut complete = vec![true; self.times.len()];
         for column in &self.columns {
@@ -84,7 +84,7 @@ fn groups(series: &[CrossSeries]) -> Vec<Group> {
             groups[group].members.push(index);
             continue;
         }
-        // Series that differ seldom agree in all of these, so few comparisons are in vain.
+        // Different series rarely agree in all of these, so most comparisons find equal times.
         let key = (times.len(), times.first(), times.last(), times.get(times.len() / 2));
         let candidates: &mut Vec<usize> = by_ends.entry(key).or_default();
         let same = |group: &&usize| series[groups[**group].first].timestamps == *times;
@@ -100,10 +100,10 @@ fn groups(series: &[CrossSeries]) -> Vec<Group> {
     groups
 }
 
-/// With so many groups is a series compared; one that equals a later group gets a group of its own.
+/// The most groups that a series is compared with. If it equals a later one, it gets a group of its own.
 const CANDIDATES_MAX: usize = 8;
 
-/// All times, sorted.
+/// All distinct times, sorted.
 fn union(granularity: Timespan, distinct: &[&[Timestamp]]) -> Vec<Timestamp> {
     if let Some(times) = Marks::of(granularity, distinct) {
         return times.collect();
@@ -114,7 +114,7 @@ fn union(granularity: Timespan, distinct: &[&[Timestamp]]) -> Vec<Timestamp> {
     times
 }
 
-/// A bit for each bucket of the granularity between the first and the last time.
+/// A bit for each bucket of the granularity from the first to the last time.
 struct Marks {
     first: i64,
     step: i64,
@@ -122,14 +122,14 @@ struct Marks {
 }
 
 impl Marks {
-    /// `None` where times are off the granularity, or too far apart.
+    /// `None` if times are not multiples of the granularity apart, or the range is too sparse.
     fn of(granularity: Timespan, distinct: &[&[Timestamp]]) -> Option<Self> {
         let first = distinct.iter().filter_map(|times| times.first()).min()?.0;
         let last = distinct.iter().filter_map(|times| times.last()).max()?.0;
         let step = granularity.0;
         let points: usize = distinct.iter().map(|times| times.len()).sum();
         let words = usize::try_from(last.checked_sub(first)? / step / 64 + 1).ok()?;
-        // Setting bits is cheaper than sorting as long as there are not many more words than points.
+        // Setting bits is faster than sorting unless there are many more words than points.
         if words > points.saturating_mul(4) {
             return None;
         }
@@ -141,7 +141,7 @@ impl Marks {
         let (mut before, mut index) = (self.first, 0);
         for time in times {
             let distance = time.0 - before;
-            // The next bucket mostly follows at once, which saves a division.
+            // Usually the next bucket follows directly; this saves a division.
             if distance == self.step {
                 index += 1;
             } else if distance % self.step == 0 {
@@ -169,15 +169,15 @@ impl Marks {
     }
 }
 
-/// Where the times of a group are in the grid.
+/// The rows of a group's times in the grid.
 enum Places {
-    /// Next to each other, from this row on.
+    /// Consecutive, from this row on.
     Run(usize),
     Rows(Vec<u32>),
 }
 
 impl Places {
-    /// All of `times` are in `grid`; both are sorted.
+    /// `grid` contains all of `times`; both are sorted.
     fn of(times: &[Timestamp], grid: &[Timestamp]) -> Self {
         let Some(&first) = times.first() else { return Places::Run(0) };
         let begin = grid.partition_point(|&time| time < first);

@@ -1,7 +1,7 @@
-//! The series of many metrics at once: joined on a common grid of times, filled where they have gaps, checked for their
-//! overlap, and given to [`crate::operations`].
+//! The series of many metrics: joined on a common grid of times, gaps filled, overlap checked, and evaluated
+//! by [`crate::operations`].
 //!
-//! What is read, and which granularities the metrics have in common, is decided before; this is only maths.
+//! The caller reads the series and selects the metrics' common granularities; this module only computes.
 
 mod clock;
 mod fill;
@@ -20,47 +20,50 @@ pub use clock::{Clock, ClockTime};
 pub use fill::{Fill, UnknownFill};
 pub use join::CELLS_MAX;
 
-/// What is asked of the series.
+/// A query over many series.
 #[derive(Clone, Debug)]
 pub struct CrossQuery<'a> {
-    /// Its size has been checked.
+    /// Its size is validated.
     pub operations: &'a Operation,
-    /// The series were cut by these. An end that is not given is where the series begin or cease to overlap.
+    /// The range that the series were cut to. Without a start or stop, the range is limited to where the
+    /// series overlap.
     pub start: Option<Timestamp>,
     pub stop: Option<Timestamp>,
-    /// In percent: how many of the times all series must have. Only without `fill`.
+    /// The percentage of times that all series must have. Only without `fill`.
     pub needed_overlap: f64,
-    /// `None` takes the series as they are, and demands overlap.
+    /// `None` leaves gaps and requires overlap.
     pub fill: Option<Fill>,
-    /// Whether there is an answer, without points, where there is nothing to compute on: no points, no time that all series
-    /// have, or no series of a name. Otherwise most of these are errors, as in Gnocchi.
+    /// Whether to return an answer without points if there is no input: no points, no common time, or no
+    /// series of a name. Otherwise most of these are errors, as in Gnocchi.
     pub may_be_empty: bool,
 }
 
-/// Why series cannot be aggregated.
+/// Errors of aggregating series.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CrossError {
     /// Gnocchi's `UnAggregableTimeseries` (400).
     #[error("{}", .0.reason)]
     Unaggregable(Box<Unaggregable>),
-    /// What Gnocchi answers 500 to, or a limit (400).
+    /// An error for which Gnocchi answers 500, or a limit (400).
     #[error(transparent)]
     Operation(#[from] OperationError),
     /// More than [`CELLS_MAX`] (413).
-    #[error("the timeseries have more than {CELLS_MAX} points on their common times: ask for less")]
+    #[error(
+        "the timeseries have more than {CELLS_MAX} points on their common times: query fewer metrics or a shorter range"
+    )]
     TooManyPoints,
 }
 
-/// The parts of Gnocchi's error body, beside its `cause`, "Metrics cannot be aggregated".
+/// The fields of Gnocchi's error body, besides its `cause`, "Metrics cannot be aggregated".
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unaggregable {
     pub reason: String,
-    /// `detail`: for each a list of name, aggregation and, where there is one, granularity.
+    /// `detail`: for each a list of name, aggregation and, if present, granularity.
     pub references: Vec<(MetricName, Option<Timespan>)>,
 }
 
 impl CrossError {
-    /// An error about all `names`.
+    /// An error that lists all `names`.
     pub fn unaggregable<'a>(
         names: impl IntoIterator<Item = &'a MetricName>,
         reason: impl Into<String>,
@@ -70,32 +73,33 @@ impl CrossError {
     }
 }
 
-/// One metric's points of one aggregation, oldest first; both have the same length. Series that were read together and
-/// have the same times share them, which saves comparing.
+/// One metric's points of one aggregation, oldest first; both have the same length. Series that were read
+/// together and have the same times share them, which avoids comparing them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CrossSeries {
     pub timestamps: Arc<Vec<Timestamp>>,
     pub values: Vec<f64>,
 }
 
-/// One granularity's answer.
+/// The answer for one granularity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrossMeasures {
-    /// Of the stored series, or what the operations resampled them to.
+    /// The stored granularity, or the one that the operations resampled to.
     pub granularity: Resample,
-    /// Whether the series were made one: then there is one column, otherwise one for each reference, in their order.
+    /// Whether the series were aggregated into one column; otherwise there is one column for each reference,
+    /// in order.
     pub aggregated: bool,
     /// Columns without gaps share their times.
     pub columns: Vec<CrossSeries>,
 }
 
 impl CrossMeasures {
-    /// The operations' answer where they name no series at all; of whichever granularity, as it has no points.
+    /// The answer of operations that name no series. It has no points, so its granularity does not matter.
     pub fn without_series(operations: &Operation) -> Self {
         CrossMeasures::empty(Resample::Span(Timespan(0)), 0, operations)
     }
 
-    /// The operations' answer on so many series without points.
+    /// The operations' answer on `series` series without points.
     fn empty(granularity: Resample, series: usize, operations: &Operation) -> Self {
         let aggregated = operations.is_aggregated();
         let columns = vec![CrossSeries::default(); if aggregated { 1 } else { series }];
@@ -103,7 +107,8 @@ impl CrossMeasures {
     }
 }
 
-/// Answers for one granularity. There is a series for each of `names`, at least one; several may have the same name.
+/// Computes the answer for one granularity. There is one series for each of `names`, at least one; names may
+/// repeat.
 pub fn cross(
     names: &[MetricName],
     granularity: Timespan,
@@ -153,7 +158,7 @@ pub fn cross(
     Ok(CrossMeasures { granularity: evaluated.granularity, aggregated: evaluated.aggregated, columns })
 }
 
-/// The times that are left: from the first to the last that all series have, where no ends are given.
+/// The rows to evaluate. Without a start or stop, the first or last complete row limits them.
 fn overlap(
     names: &[MetricName],
     grid: &join::Joined,

@@ -1,12 +1,12 @@
-//! Late points where the policy keeps no raw points, and wants them to count: each is added to the final buckets of its time. Their stored values
-//! are enough, since such a policy has only methods whose value with one point more follows from them
+//! Late points of policies that keep no raw points and accept late points: each is added to the final buckets
+//! of its time. Such policies have only methods that can be updated from the stored values and one more point
 //! ([`gnudi_model::ArchivePolicy::check_late`]).
 //!
-//! Counts, minima and maxima are those of all points in order. A sum is added up in the order in which the points came, so its last digit
-//! may differ from that of the same points in order; sums of whole numbers are exact. Nothing tells which points a final bucket has: a
-//! point that comes twice counts twice.
+//! Counts, minima and maxima are exact. Sums accumulate in order of arrival, so the last digit may differ
+//! from a sum in time order; sums of whole numbers are exact. The points of a final bucket are unknown, so a
+//! point that is sent twice counts twice.
 //!
-//! The steps are those of [`super::late`], but for the blocks of raw points.
+//! The steps are those of [`super::late`], without the blocks of raw points.
 
 use gnudi_model::{AggregationMethod, ArchivePolicy, Measure, Timestamp};
 
@@ -22,8 +22,9 @@ use crate::{
 };
 
 impl Head {
-    /// Takes late points, in order. Those of buckets that are not final join the points there; those of final ones wait for
-    /// [`Head::merge_late`]. The number of those that are dropped: all their buckets have expired, or there is a point of their time.
+    /// Takes late points, in order. Points of buckets that are not final are merged into `raw`; those of
+    /// final buckets wait for [`Head::merge_late`]. Returns the number of dropped points: all their buckets
+    /// have expired, or their time is taken.
     pub(super) fn add_late(&mut self, layout: &Layout, points: &[Measure]) -> usize {
         let newest = self.last().unwrap_or_default();
         let mut open = Vec::new();
@@ -55,15 +56,15 @@ impl Head {
         dropped
     }
 
-    /// What [`Head::add_late`] left to be added, by bucket.
+    /// The pending points of [`Head::add_late`], by bucket.
     pub(super) fn added_rows(&mut self) -> LateRows {
         self.late.clear();
         let grains = self.grains.iter_mut().filter(|grain| !grain.late.is_empty());
         let rows = grains.map(|grain| {
             let mut late = std::mem::take(&mut grain.late);
-            // Expired since.
+            // Drops what has expired since.
             late.retain(|(start, _)| start.0 >= grain.kept_from);
-            // Stable: the values of a bucket stay in the order in which they came.
+            // Stable: the values of a bucket stay in order of arrival.
             late.sort_by_key(|(start, _)| *start);
             let of_buckets = late.chunk_by(|a, b| a.0 == b.0);
             let (buckets, values) = of_buckets
@@ -80,7 +81,7 @@ pub(super) fn take_values(methods: &[AggregationMethod]) -> bool {
     ArchivePolicy::refused_for_late(&methods.iter().copied().collect()).is_empty()
 }
 
-/// The rows of buckets, which may be among `stored`, with these values added.
+/// The rows of `buckets` after adding `values`; those in `stored` are updated.
 pub(super) fn with_values(
     methods: &[AggregationMethod],
     stored: &Rows,

@@ -1,19 +1,19 @@
-//! Raw points that have left the window, where the policy keeps them: they wait here until they fill a block.
+//! Raw points that have left the window, if the policy keeps them: pending until they fill a block.
 
 use gnudi_model::{Measure, Timespan, Timestamp};
 
 use super::SealedBlock;
 use crate::{CodecError, raw};
 
-/// So many points that wait become a block. A head carries half of it on average, at about two bytes each.
+/// Seal at this many pending points. A head has half of it on average, at about two bytes each.
 const SEAL_POINTS: usize = 256;
 
-/// So many parts that wait become one: each has some bytes beside its points.
+/// Merge this many pending parts into one: each has an overhead of some bytes.
 pub(super) const PARTS_MAX: usize = 16;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Archive {
-    /// All points of this time and later are kept; earlier ones came before the policy kept any, or were lost.
+    /// All points from this time on are kept; earlier ones came before the policy kept any, or were lost.
     pub from: i64,
     /// Blocks whose last point is before this have expired.
     pub kept_from: i64,
@@ -22,7 +22,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// The points that wait.
+    /// The pending points.
     pub fn points(&self) -> Vec<Measure> {
         let mut points = Vec::new();
         for part in &self.open {
@@ -31,13 +31,13 @@ impl Archive {
         points
     }
 
-    /// How many points wait.
+    /// The number of pending points.
     fn len(&self) -> usize {
         let points = |part: &Vec<u8>| raw::extent(part).map_or(0, |extent| extent.points);
         self.open.iter().map(points).sum()
     }
 
-    /// Adds points that are later than all there are.
+    /// Adds points that are newer than all existing ones.
     pub fn push(&mut self, points: &[Measure], sealed: &mut Vec<SealedBlock>) {
         if points.is_empty() {
             return;
@@ -53,7 +53,7 @@ impl Archive {
         self.set(&all, sealed);
     }
 
-    /// Has these points wait, or seals them where they are enough.
+    /// Replaces the pending points, or seals them if there are enough.
     pub fn set(&mut self, points: &[Measure], sealed: &mut Vec<SealedBlock>) {
         self.open.clear();
         if points.len() >= SEAL_POINTS {
@@ -65,13 +65,13 @@ impl Archive {
         }
     }
 
-    /// An error where a part cannot be read.
+    /// An error if a part cannot be decoded.
     pub fn check(&self) -> Result<(), CodecError> {
         self.open.iter().try_for_each(|part| raw::decode_points(part, &mut Vec::new()))
     }
 }
 
-/// Points, which are in order, as blocks of about the same size.
+/// Splits ordered points into blocks of about equal size.
 pub(super) fn blocks_of(points: &[Measure]) -> impl Iterator<Item = SealedBlock> + '_ {
     let count = points.len().div_ceil(raw::BLOCK_POINTS);
     points.chunks(points.len().div_ceil(count.max(1)).max(1)).map(|points| {
@@ -86,7 +86,8 @@ pub(super) fn blocks_of(points: &[Measure]) -> impl Iterator<Item = SealedBlock>
     })
 }
 
-/// Blocks that end before this are not needed to recompute what a late point changes, when `newest` is the newest point.
+/// Blocks that end before this are not needed to recompute buckets after a late point, if `newest` is the
+/// newest point.
 pub(super) fn oldest_needed(newest: Timestamp, timespan: Timespan, coarsest: Timespan) -> i64 {
     newest.0.saturating_sub(timespan.0).saturating_sub(coarsest.0)
 }

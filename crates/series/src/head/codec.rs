@@ -1,12 +1,12 @@
 //! The stored form of a head.
 //!
 //! ```text
-//! u8      version: 1; or 2, where an earlier head was lost and that is all; or 3; or 4, where bits 3 or 4 follow
+//! u8      version: 1; 2 for a loss only; 3; 4 for bits 3 to 5 of the flags
 //! varint  applied; signed varint the window's start
-//! u8      in versions 3 and 4, what follows: bit 0 a loss, bit 1 raw points, bit 2 late points, bit 3 methods, bit 4 partial buckets,
-//!         bit 5 gaps
-//! signed varint  when the loss was found, if one was
-//! varint  how many points were dropped because they were late; with bit 2
+//! u8      in versions 3 and 4 flags: bit 0 a loss, bit 1 raw points, bit 2 late points, bit 3 methods,
+//!         bit 4 partial buckets, bit 5 gaps
+//! signed varint  when the loss was found; with bit 0
+//! varint  number of late points dropped; with bit 2
 //! u8      1 if the point before follows: varint time, 8 bytes value
 //! varint  chunks of raw points; for each: varint length; the points as in `points`
 //! varint  grains; for each
@@ -14,12 +14,12 @@
 //!           varint length of the open block; the block as in `block`
 //!           varint cuts; for each: varint time; u8 bit 0 a rate, bit 1 a std follows, 8 bytes each
 //!           varint passes; for each: signed varint start; varint dropped; u8 cut
-//! signed varint  the time from which all raw points are kept; that before which blocks of them have expired; varint parts of raw
-//!         points that wait; for each: varint length; the points as in `raw`; with bit 1
+//! signed varint  the time from which all raw points are kept; signed varint the time before which their blocks
+//!         have expired; varint parts of pending raw points; for each: varint length; the points as in `raw`; with bit 1
 //! varint  methods; for each: u8 code; with bit 3
-//! varint  partial buckets; for each: varint place of its grain; signed varint start, until; u8 which statistics are known; 8 bytes
-//!         for each of them, in the order of `compose`; with bit 4
-//! varint  gaps; for each: varint place of its grain; signed varint gap_until; with bit 5
+//! varint  partial buckets; for each: varint index of its grain; signed varint start, until; u8 which
+//!         statistics are known; 8 bytes for each of them, in the order of `compose`; with bit 4
+//! varint  gaps; for each: varint index of its grain; signed varint gap_until; with bit 5
 //! u32     CRC32C of all before
 //! ```
 
@@ -49,17 +49,17 @@ const HAS_LATE: u8 = 4;
 const HAS_METHODS: u8 = 8;
 const HAS_PARTIALS: u8 = 16;
 const HAS_GAPS: u8 = 32;
-/// Those that version 4 has and earlier ones have not.
+/// The flags that version 4 added.
 const OF_VERSION_4: u8 = HAS_METHODS | HAS_PARTIALS | HAS_GAPS;
 
 /// More granularities than any policy has.
 const GRAINS_MAX: usize = 1024;
 
-/// Of raw points; each is full but the last.
+/// The most chunks of raw points; all but the last are full.
 const CHUNKS_MAX: usize = 1024;
 
 impl Head {
-    /// Appends the stored form. What [`Head::take_sealed`] hands out is not part of it and must have been taken.
+    /// Appends the stored form. Call [`Head::take_sealed`] first: sealed blocks are not part of it.
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.sealed.is_empty(), "sealed blocks are taken before the head is stored");
         assert!(self.late.is_empty(), "late points are merged before the head is stored");
@@ -135,7 +135,7 @@ impl Head {
         put_checksum(start, out);
     }
 
-    /// Reads what [`Head::encode`] wrote; damage is always found.
+    /// Decodes the bytes of [`Head::encode`]; detects any damage.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         let mut reader = Reader(checked(bytes)?);
         let version = reader.byte()?;
@@ -284,7 +284,7 @@ impl Partial {
         }
     }
 
-    /// Of the first bucket of a grain that is not final.
+    /// The first bucket of a grain that is not final.
     fn decode(grain: &GrainState, reader: &mut Reader<'_>) -> Result<Self, CodecError> {
         let (start, until, known) = (reader.signed()?, reader.signed()?, reader.byte()?);
         let end = start.saturating_add(grain.granularity.0);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a checksum that matches vouches for, nothing panics.
+        /// Damaged bytes with a valid checksum do not cause a panic.
         #[test]
         fn any_bytes_are_refused_or_work(
             requests in prop::collection::vec(prop::collection::vec(any::<u16>(), 1..8), 1..5),

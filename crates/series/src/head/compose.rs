@@ -1,7 +1,7 @@
 //! Composes the buckets of a granularity from those of a finer one that divides it.
 //!
-//! Count, sum, minimum, maximum, first and last compose, and the mean as the quotient of sum and count. Sums are added in the order of the
-//! finer buckets. Other methods, and rates, do not follow from aggregates.
+//! Count, sum, minimum, maximum, first and last compose; the mean is sum / count. Sums accumulate in the
+//! order of the finer buckets. Other methods, and rates, cannot be computed from aggregates.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ use crate::{
     rows::{Rows, may_lack},
 };
 
-/// What a composite has, in this order.
+/// The statistics of a composite, in this order.
 const STATISTICS: [Statistic; 6] =
     [Statistic::Count, Statistic::Sum, Statistic::Min, Statistic::Max, Statistic::First, Statistic::Last];
 
-/// Whether the buckets of a finer granularity give the method, where these methods are stored.
+/// Whether the method can be composed from finer buckets that store these methods.
 pub(super) fn composes(method: AggregationMethod, stored: &[AggregationMethod]) -> bool {
     let has = |statistic| stored.contains(&AggregationMethod::new(statistic));
     match method.statistic {
@@ -30,12 +30,12 @@ pub(super) fn composes(method: AggregationMethod, stored: &[AggregationMethod]) 
     }
 }
 
-/// The statistics of some points of a bucket, as far as they are known.
+/// The known statistics of some points of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Composite(pub [Option<f64>; 6]);
 
 impl Composite {
-    /// Of at least one value.
+    /// From at least one value.
     pub fn of_values(values: Vec<f64>) -> Self {
         let mut workspace = Workspace::whole(values);
         let methods = STATISTICS.map(AggregationMethod::new);
@@ -44,7 +44,7 @@ impl Composite {
         Composite(columns.map(|column| column.first().copied()))
     }
 
-    /// Adds points that are later than all there are.
+    /// Adds points that are newer than all existing ones.
     pub fn extend(&mut self, later: &Composite) {
         let [count, sum, min, max, first, last] = &mut self.0;
         let join = |mine: &mut Option<f64>, theirs: Option<f64>, both: fn(f64, f64) -> f64| {
@@ -52,7 +52,7 @@ impl Composite {
         };
         join(count, later.0[0], |a, b| a + b);
         join(sum, later.0[1], |a, b| a + b);
-        // NaN is the maximum, and the minimum only of NaNs.
+        // NaN is the maximum, and the minimum only if all values are NaN.
         join(min, later.0[2], |a, b| if b < a || (a.is_nan() && !b.is_nan()) { b } else { a });
         join(max, later.0[3], |a, b| if b >= a || b.is_nan() { b } else { a });
         join(first, later.0[4], |a, _| a);
@@ -68,7 +68,7 @@ impl Composite {
         }
     }
 
-    /// The bucket as a block, with those of the methods that are known; `None` where none is.
+    /// The bucket as a block of the methods that are known; `None` if none is.
     pub fn sealed(
         &self,
         granularity: Timespan,
@@ -82,7 +82,8 @@ impl Composite {
     }
 }
 
-/// A bucket of which the points before `until` are gone: what is known of them. Later points are in the head.
+/// A bucket whose points before `until` are no longer stored: their known statistics. Later points are in the
+/// head.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Partial {
     pub start: i64,
@@ -90,43 +91,43 @@ pub(super) struct Partial {
     pub composite: Composite,
 }
 
-/// What a composer has made.
+/// The result of a composer.
 #[derive(Debug)]
 pub(super) struct Composed {
-    /// The whole buckets.
+    /// The complete buckets.
     pub blocks: Vec<SealedBlock>,
-    /// Where the first other one starts.
+    /// The start of the first incomplete bucket.
     pub open: i64,
-    /// What is known of that one, if it has had points.
+    /// The known statistics of the incomplete bucket, if it has points.
     pub partial: Option<Partial>,
-    /// As of the grain.
+    /// See the grain's field.
     pub gap_until: i64,
 }
 
-/// Takes the blocks of the finer granularity one after the other.
+/// Composes buckets from the blocks of the finer granularity, added in order.
 #[derive(Clone, Debug)]
 pub struct Composer {
-    /// Of the buckets that are made.
+    /// The composed granularity.
     pub granularity: Timespan,
-    /// Of those that they are made of.
+    /// The finer granularity.
     pub source: Timespan,
     /// In the order of their codes.
     methods: Vec<AggregationMethod>,
-    /// The first bucket of which all points are known.
+    /// The first bucket whose points are all known.
     pub(super) from: i64,
-    /// Finer buckets that start here or later are not taken.
+    /// Finer buckets that start here or later are skipped.
     until: i64,
-    /// The finer bucket that starts there, where it is partial.
+    /// The finer bucket at `until`, if it is partial.
     tail: Option<Partial>,
     bucket: Option<(i64, Composite)>,
-    /// No block has come.
+    /// Whether no block was added.
     pub(super) is_empty: bool,
-    /// Not all buckets that have points are in the blocks.
+    /// Whether buckets with points may be missing from the blocks.
     pub(super) lacks_buckets: bool,
-    /// The end of the last bucket that has points and gets no row, since nothing of it is known.
+    /// The end of the last bucket with points that gets no row because none of its statistics is known.
     gap_until: i64,
     rows: Rows,
-    /// Those of `rows`.
+    /// The methods of `rows`.
     row_methods: Vec<AggregationMethod>,
     sealed: Vec<SealedBlock>,
 }
@@ -156,12 +157,12 @@ impl Composer {
         }
     }
 
-    /// Whether a block of the finer granularity has buckets that are wanted.
+    /// Whether a block of the finer granularity overlaps the needed range.
     pub fn wants(&self, (first, last): (Timestamp, Timestamp)) -> bool {
         last.0 >= self.from && first.0 < self.until
     }
 
-    /// Takes the next block.
+    /// Adds the next block.
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), CodecError> {
         let (methods, rows) = block::decode_all(bytes)?;
         let column = |statistic| {
@@ -170,7 +171,7 @@ impl Composer {
         };
         let columns = STATISTICS.map(column);
         if methods.iter().all(|method| may_lack(*method)) {
-            // Buckets that have points may be missing.
+            // Blocks of these methods omit some buckets that have points.
             self.lacks_buckets = true;
             self.bucket = self.bucket.map(|(start, _)| (start, Composite::default()));
         }
@@ -195,7 +196,7 @@ impl Composer {
         }
     }
 
-    /// The open bucket is whole.
+    /// Closes the open bucket: it is complete.
     fn close(&mut self) {
         let Some((start, composite)) = self.bucket.take() else { return };
         let known = |method: &AggregationMethod| Some((*method, composite.value(*method)?));
@@ -219,7 +220,7 @@ impl Composer {
         }
     }
 
-    /// Ends with what is in the source before `until`.
+    /// Finishes with the source's buckets before `until`.
     pub(super) fn finish(mut self) -> Composed {
         if let Some(tail) = self.tail.take() {
             self.add_bucket(tail.start, tail.composite);

@@ -1,12 +1,14 @@
-//! Converts a head to another layout: the metric has moved to another policy, or its policy has other methods.
+//! Converts a head to another layout: the metric's policy was replaced, or its methods changed.
 //!
-//! What both layouts have stays. With raw points all buckets from the first complete one on are computed again, and those of new
-//! granularities are made. Buckets of a new granularity from before are composed of a finer one ([`super::compose`]). What cannot be
-//! computed begins with the first whole bucket, and [`outcome`] tells which methods of which granularities do.
+//! Aggregations of both layouts stay. With raw points, all buckets from the first complete one on are
+//! recomputed, and those of new granularities computed. Older buckets of a new granularity are composed from
+//! a finer one ([`super::compose`]). Aggregations that cannot be computed start at the first whole bucket;
+//! [`outcome`] lists them.
 //!
-//! The steps: [`Head::conversion_raw_needs`] names blocks of raw points to read, [`Head::begin_conversion`] takes them. Its
-//! [`Conversion::composers`] take the blocks of their sources, [`Conversion::cuts`] names blocks to read and pass to
-//! [`Head::finish_conversion`]. The blocks that the metric no longer has and the new ones are told as those of late points are.
+//! The steps: [`Head::conversion_raw_needs`] names the blocks of raw points to read; pass them to
+//! [`Head::begin_conversion`]. Add the source blocks to [`Conversion::composers`]. Read the blocks of
+//! [`Conversion::cuts`] and pass them to [`Head::finish_conversion`]. Removed and new blocks are reported as
+//! for late points.
 
 use std::ops::Range;
 
@@ -25,26 +27,26 @@ use crate::{
     rows::Rows,
 };
 
-/// At most so many of the newest blocks of raw points are read: 4 million points.
+/// The most blocks of raw points to read, newest first: 4 million points.
 const RAW_BLOCKS_MAX: usize = 4096;
 
-/// What becomes of an aggregation when a policy takes another one's place.
+/// What happens to an aggregation when a policy replaces another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was stored before.
+    /// Was stored before.
     Kept,
-    /// Of raw points, or of other aggregations.
+    /// Is computed from raw points or other aggregations.
     Computed,
-    /// It begins with the points that come from now on.
+    /// Starts empty, with the points from now on.
     Begins,
 }
 
-/// What becomes of the aggregations of `new`, by granularity and method, where it takes the place of `old`.
+/// The origin of each aggregation of `new`, by granularity and method, when `new` replaces `old`.
 pub fn outcome(old: &ArchivePolicy, new: &ArchivePolicy) -> Vec<(Timespan, AggregationMethod, Origin)> {
     let stored: Vec<AggregationMethod> = old.aggregation_methods.iter().copied().collect();
     let origin = |granularity: Timespan, method: AggregationMethod| {
         let is_stored = old.definition.iter().any(|item| item.granularity == granularity);
-        // Of the same granularity only the mean follows from others.
+        // Within one granularity only the mean can be computed from other methods.
         let is_source = |item: &ArchivePolicyItem| divides(item.granularity, granularity);
         let is_composed = || (is_stored || old.definition.iter().any(is_source)) && composes(method, &stored);
         if is_stored && stored.contains(&method) {
@@ -63,29 +65,30 @@ pub fn outcome(old: &ArchivePolicy, new: &ArchivePolicy) -> Vec<(Timespan, Aggre
     new.definition.iter().flat_map(of_item).collect()
 }
 
-/// Whether buckets of a granularity consist of whole buckets of a finer one.
+/// Whether each bucket of a granularity consists of whole buckets of a finer one.
 fn divides(finer: Timespan, granularity: Timespan) -> bool {
     finer < granularity && granularity.0 % finer.0 == 0
 }
 
-/// A conversion that has begun.
+/// A conversion in progress.
 pub struct Conversion {
-    /// One for each new granularity that has a source, to be given the blocks of the source in order, then those that
-    /// [`Head::open_block`] has.
+    /// One for each new granularity that has a source. Add the blocks of the source in order, then its
+    /// [`Head::open_block`].
     pub composers: Vec<Composer>,
-    /// Blocks to read: some of their buckets are computed again.
+    /// Blocks to read because some of their buckets are recomputed.
     pub cuts: Vec<(Timespan, BlockSpan)>,
-    /// All points from `points_from` on, and those that are known from before.
+    /// All points from `points_from` on, and those known from before.
     points: Vec<Measure>,
-    /// The points before `raw`, where blocks of raw points are kept.
+    /// The points before `raw`, if blocks of raw points are kept.
     parts: Vec<Part>,
     points_from: i64,
-    /// Whether stored buckets are computed again.
+    /// Whether stored buckets are recomputed.
     recomputes: bool,
 }
 
 impl Head {
-    /// Whether the head was folded with a layout of these granularities, and keeps raw points only if the layout does, with its methods.
+    /// Whether the head needs no conversion: same granularities, raw points kept only if the layout keeps
+    /// them, then same methods.
     pub fn fits(&self, layout: &Layout) -> bool {
         let granularities = self.grains.iter().map(|grain| grain.granularity);
         self.grains.is_empty()
@@ -94,7 +97,8 @@ impl Head {
                 && !self.recomputes(layout))
     }
 
-    /// Raw points give methods that were not stored. Those of a head of an earlier version are not known.
+    /// Whether new methods can be computed from raw points. Heads of earlier versions do not store their
+    /// methods.
     fn recomputes(&self, layout: &Layout) -> bool {
         let is_stored = |method| self.methods.contains(method);
         self.archive.is_some() && !self.methods.is_empty() && !layout.methods.iter().all(is_stored)
@@ -105,7 +109,7 @@ impl Head {
         self.grains.iter().map(|grain| grain.granularity)
     }
 
-    /// The buckets of a granularity that are final and in no block, as a block.
+    /// The final buckets of a granularity that are not sealed, as a block.
     pub fn open_block(&self, granularity: Timespan) -> Option<&[u8]> {
         match &self.grain(granularity)?.open {
             Open::Packed { bytes, .. } => Some(bytes),
@@ -113,12 +117,13 @@ impl Head {
         }
     }
 
-    /// Which of all blocks of raw points are read for a conversion.
+    /// The range of the blocks of raw points that a conversion has to read.
     pub fn conversion_raw_needs(&self, blocks: &[BlockSpan]) -> Range<usize> {
         if self.archive.is_none() { 0..0 } else { blocks.len().saturating_sub(RAW_BLOCKS_MAX)..blocks.len() }
     }
 
-    /// Begins, given the blocks that [`Head::conversion_raw_needs`] named, and the names of all blocks.
+    /// Starts a conversion. `stored` are the blocks of [`Head::conversion_raw_needs`]; `spans` lists all
+    /// blocks.
     pub fn begin_conversion(
         &mut self,
         layout: &Layout,
@@ -157,13 +162,14 @@ impl Head {
         Ok(conversion)
     }
 
-    /// All points from here on are known.
+    /// The time from which all points are known.
     fn complete_from(&self, layout: &Layout, points: &[Measure], is_cut: bool) -> i64 {
         let Some(archive) = &self.archive else { return self.raw_start() };
         let first = points.first().map_or(0, |point| point.timestamp.0);
         let known_from = if is_cut { archive.from.max(first) } else { archive.from };
         let from = known_from.max(archive.kept_from);
-        // The first point has no rate, unless it is the metric's first. Where points have expired, one from before is left.
+        // The first point has no rate, unless it is the metric's first. After expiry, one older point
+        // remains.
         if layout.has_rate && known_from > 0 && first >= known_from {
             return from.max(first.saturating_add(1));
         }
@@ -171,7 +177,7 @@ impl Head {
     }
 
     fn composer(&self, layout: &Layout, granularity: Timespan, conversion: &Conversion) -> Option<Composer> {
-        // The coarsest is mostly kept longest; of those that expired the one that reaches back farthest.
+        // Prefer the granularity that reaches back farthest, then the coarsest.
         let candidates = self.grains.iter().filter(|grain| divides(grain.granularity, granularity));
         let source =
             candidates.min_by_key(|grain| (grain.whole_from(), std::cmp::Reverse(grain.granularity)))?;
@@ -183,7 +189,8 @@ impl Head {
         Some(Composer::new(granularity, source.granularity, &layout.methods, from..until, tail))
     }
 
-    /// Ends a conversion whose composers have taken their blocks, given the blocks of [`Conversion::cuts`].
+    /// Finishes a conversion after its composers got their blocks; `cuts` are the blocks of
+    /// [`Conversion::cuts`].
     pub fn finish_conversion(
         &mut self,
         layout: &Layout,
@@ -220,7 +227,7 @@ impl Head {
         Ok(())
     }
 
-    /// A granularity that was not stored.
+    /// The grain of a granularity that was not stored.
     fn new_grain(
         &mut self,
         layout: &Layout,
@@ -230,7 +237,7 @@ impl Head {
     ) -> GrainState {
         let first = conversion.first_whole(granularity);
         let mut grain = GrainState::new(granularity, first);
-        // What was before is not there.
+        // Older buckets do not exist.
         grain.kept_from = first;
         if let Some(composer) = composer {
             let from = composer.from;
@@ -252,7 +259,7 @@ impl Head {
         grain
     }
 
-    /// Computes the final buckets of a stored granularity again, from the first whose points are all known.
+    /// Recomputes the final buckets of a stored granularity, from the first whose points are all known.
     fn recompute(
         &mut self,
         layout: &Layout,
@@ -290,7 +297,7 @@ impl Head {
         Ok(())
     }
 
-    /// Points that open buckets need return to the window; blocks of raw points go where the layout keeps none.
+    /// Moves points that open buckets need back into the window; removes raw points if the layout keeps none.
     fn place_points(&mut self, layout: &Layout, conversion: Conversion, raw_start: i64, spans: &[BlockSpan]) {
         if self.archive.is_none() {
             return;
@@ -311,7 +318,7 @@ impl Head {
         }
         if layout.raw_timespan.is_some() {
             self.put_parts(parts);
-            // Coarser buckets may begin before the points that are left.
+            // Coarser buckets may start before the oldest points left.
             if let Some(archive) = &mut self.archive {
                 archive.from = archive.from.max(archive.kept_from);
             }
@@ -330,7 +337,7 @@ impl Conversion {
     }
 }
 
-/// The buckets of a block that start before a time, as blocks.
+/// The buckets of a block that start before `time`, as blocks.
 fn before(granularity: Timespan, bytes: &[u8], time: i64) -> Result<Vec<SealedBlock>, CodecError> {
     let (methods, mut rows) = block::decode_all(bytes)?;
     rows.truncate(rows.starts.partition_point(|start| start.0 < time));

@@ -1,4 +1,4 @@
-//! Applies one request to a head, with the result of a Gnocchi pass over that request alone.
+//! Applies one request to a head; the result equals a Gnocchi pass over that request alone.
 
 use gnudi_model::{AggregationMethod, Measure, Statistic, Timestamp};
 
@@ -13,19 +13,19 @@ use crate::{
     layout::{Layout, floor, split_start},
 };
 
-/// Raw points expire in so many parts of their timespan.
+/// Raw points expire in steps of this fraction of their timespan.
 const EXPIRY_STEPS: i64 = 32;
 
-/// What became of a request's points, counted by distinct times.
+/// The numbers of a request's accepted and late points, by distinct times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoldOutcome {
-    /// Also those that [`Head::merge_late`] has to merge.
+    /// Includes those that [`Head::merge_late`] has to merge.
     pub accepted: usize,
-    /// Dropped, since they are older than the back window, and than what the policy takes late points for.
+    /// Dropped: older than the back window and than the range in which the policy accepts late points.
     pub late: usize,
 }
 
-/// What a bucket's rates were before the request was merged.
+/// A bucket's rates before the request was merged.
 #[derive(Clone, Copy, Debug, Default)]
 struct OldRates {
     points: usize,
@@ -34,9 +34,9 @@ struct OldRates {
 }
 
 impl Head {
-    /// Applies the points of the request at `position`, in any order; they are sorted on the way. A position that is not
-    /// after [`Head::applied`] changes nothing. Of points with the same time a new one replaces the old; within a
-    /// request the smallest value stays, NaN being the largest.
+    /// Applies the points of the request at `position`, in any order; sorts them. A position not after
+    /// [`Head::applied`] changes nothing. A new point replaces an old one with the same time; within a
+    /// request the smallest value of a time stays, NaN being the largest.
     pub fn fold(&mut self, layout: &Layout, position: u64, points: &mut Vec<Measure>) -> FoldOutcome {
         if position <= self.applied {
             return FoldOutcome::default();
@@ -61,7 +61,7 @@ impl Head {
         let Some(newest) = accepted.last().or(self.raw.last()).map(|point| point.timestamp) else {
             return outcome;
         };
-        // Also where all points are late: the policy's window may have changed.
+        // Even if all points are late: the policy's window may have changed.
         let newest = self.last().map_or(newest, |last| last.max(newest));
         let window = layout.window_start(newest);
         self.expire(layout, newest, window);
@@ -74,14 +74,14 @@ impl Head {
         outcome
     }
 
-    /// Where the policy keeps raw points, notes those that are not older than these, and where late points are added, those that can be;
-    /// the number of others.
+    /// Queues the late points that the policy accepts, with raw points or by adding them to buckets. Returns
+    /// the number of dropped points.
     fn take_late(&mut self, layout: &Layout, points: &[Measure]) -> usize {
         let Some(timespan) = layout.raw_timespan else {
             return if layout.adds_late { self.add_late(layout, points) } else { points.len() };
         };
         if self.archive.is_none() {
-            // Points that came earlier are gone but for those in `raw`. After a loss some of those may be, too.
+            // Earlier points are gone, except those in `raw`. After a loss some of those may be missing too.
             let from = match self.lost_before {
                 Some(_) => points.last().map_or(0, |point| point.timestamp.0),
                 None => self.raw_start(),
@@ -89,7 +89,7 @@ impl Head {
             self.archive = Some(Archive { from, ..Archive::default() });
         }
         let Some(archive) = self.archive.as_ref().filter(|_| !points.is_empty()) else { return points.len() };
-        // No point is in `raw` where the newest ones have been removed.
+        // `raw` is empty if the newest points were removed.
         let newest = self.last().or(self.before.map(|before| before.timestamp)).unwrap_or_default();
         // A bucket is computed from all of its points or not at all.
         let whole = |step: i64| floor(archive.from.saturating_add(step - 1), step);
@@ -100,8 +100,8 @@ impl Head {
         dropped
     }
 
-    /// Makes the grains of the layout at the first fold, and follows its methods. Where granularities changed, the head was
-    /// converted before.
+    /// Creates the grains at the first fold, and adopts the layout's methods. If granularities changed, the
+    /// head has been converted before.
     pub(super) fn match_grains(&mut self, layout: &Layout) {
         if self.methods != layout.methods {
             let methods = std::mem::replace(&mut self.methods, layout.methods.clone());
@@ -123,8 +123,9 @@ impl Head {
         }
     }
 
-    /// Before a merge that makes `newest` the newest point: the timespans pass buckets, and splits expire. Gnocchi stores
-    /// no bucket that the timespan has passed, so a bucket inside the window that has been stored stays as it is now.
+    /// Before a merge that makes `newest` the newest point: finalises buckets older than the timespan, and
+    /// expires splits. Gnocchi stores no bucket older than the timespan, so a stored bucket inside the window
+    /// keeps its current value.
     fn expire(&mut self, layout: &Layout, newest: Timestamp, window: Timestamp) {
         let previous = self.last().map(|last| layout.window_start(last));
         for (grain, limits) in self.grains.iter_mut().zip(&layout.grains) {
@@ -147,7 +148,7 @@ impl Head {
             }
         }
         if let (Some(archive), Some(timespan)) = (&mut self.archive, layout.raw_timespan) {
-            // In steps, so that blocks are looked for now and then only.
+            // In steps, so that blocks are checked only occasionally.
             let step = (timespan.0 / EXPIRY_STEPS).max(layout.block_size.0);
             let oldest = oldest_needed(newest, timespan, layout.block_size);
             if oldest >= archive.kept_from.saturating_add(step) {
@@ -157,11 +158,11 @@ impl Head {
         }
     }
 
-    /// Merges, and notes for each granularity where this pass computes from and which point has no rate.
+    /// Merges; records for each granularity where this pass computes from and which point has no rate.
     fn merge_marked(&mut self, layout: &Layout, earliest: i64, accepted: &[Measure]) {
         let in_window = self.raw.partition_point(|point| point.timestamp.0 < self.window);
         let oldest = [self.raw.get(in_window), accepted.first()];
-        // None where all points are late, and those of the window have been removed.
+        // None if all points are late and the window's points were removed.
         let oldest = oldest.into_iter().flatten().map(|point| point.timestamp.0).min();
         let Some(oldest) = oldest else { return };
         let start = oldest.max(earliest);
@@ -174,14 +175,15 @@ impl Head {
             let start = floor(start, step);
             let cut = old.and_then(|old| new_cut(&self.raw, step, start, window, old));
             let pass = Pass { start, dropped: 0, cut: cut.is_some() };
-            // A final bucket has its rates already.
+            // A final bucket already has its rates.
             let cut = cut.filter(|cut| cut.time >= grain.final_until);
             grain.marks.note(start.max(grain.final_until), cut, layout.has_percentile.then_some(pass));
         }
     }
 
-    /// Before a merge of `accepted`: the rates of the bucket that will hold the first point of the pass, which computes
-    /// from the bucket of `start` on. That bucket may be a later one: `start` may be late.
+    /// Before merging `accepted`: the rates of the bucket that will contain the pass's first point. The pass
+    /// computes from the bucket of `start` on; the first point may be in a later one, as `start` may be a
+    /// late point's time.
     fn old_rates(&self, grain: &GrainState, start: i64, accepted: &[Measure]) -> OldRates {
         let step = grain.granularity.0;
         let after = |points: &[Measure], time| points.partition_point(|point| point.timestamp.0 < time);
@@ -206,7 +208,7 @@ impl Head {
         old
     }
 
-    /// After a merge: finalises what leaves the window and drops its points.
+    /// After a merge: finalises the buckets that leave the window and drops their points.
     fn move_window(&mut self, layout: &Layout, window: i64) {
         if window > self.window {
             self.window = window;
@@ -237,7 +239,7 @@ impl Head {
     }
 }
 
-/// The std of two values as [`Workspace`] computes it.
+/// The std of two values, bit for bit as [`Workspace`] computes it.
 fn std_of_two(a: f64, b: f64) -> f64 {
     let mut workspace = Workspace::new(vec![a, b]);
     workspace.buckets.push(Bucket { start: 0, from: 0, to: 2, offset: 0 });
@@ -246,8 +248,8 @@ fn std_of_two(a: f64, b: f64) -> f64 {
     column[0][0]
 }
 
-/// The cut of a pass that computes from `start`: its first point, unless the point before is at most one bucket
-/// earlier and was still inside the window.
+/// The cut of a pass that computes from `start`: its first point, unless the point before is at most one
+/// bucket earlier and still in the window.
 fn new_cut(raw: &[Measure], step: i64, start: i64, window: i64, old: OldRates) -> Option<Cut> {
     let first = raw.partition_point(|point| point.timestamp.0 < start);
     let reach = floor(window, step).max(start.saturating_sub(step));
@@ -263,7 +265,7 @@ fn new_cut(raw: &[Measure], step: i64, start: i64, window: i64, old: OldRates) -
     })
 }
 
-/// Sorts by time and keeps of each time the smallest value, NaN being the largest; of 0.0 and -0.0 the first.
+/// Sorts by time and keeps the smallest value of each time, NaN being the largest; of 0.0 and -0.0 the first.
 fn sort_and_dedup(points: &mut Vec<Measure>) {
     if points.windows(2).all(|pair| pair[0].timestamp < pair[1].timestamp) {
         return;
@@ -275,7 +277,7 @@ fn sort_and_dedup(points: &mut Vec<Measure>) {
     points.dedup_by_key(|point| point.timestamp);
 }
 
-/// Merges two series with distinct times each; where both have a time, `new` wins.
+/// Merges two series, each with distinct times; `new` wins where both have a time.
 pub(super) fn merge(raw: &mut Vec<Measure>, new: &[Measure]) {
     let Some(first) = new.first() else { return };
     let from = match raw.last() {

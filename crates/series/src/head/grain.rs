@@ -1,4 +1,4 @@
-//! One granularity of a head: its open block, and its buckets inside the raw window, which are computed when asked for.
+//! One granularity of a head: its open block, and its buckets inside the raw window, computed on read.
 
 use std::borrow::Cow;
 
@@ -18,20 +18,21 @@ use crate::{
     rows::{Rows, is_absent, may_lack},
 };
 
-/// An open block is sealed at this many rows: the minutes that become final when an hour ends leave the head at once.
-/// Policy medium, a point every 10 s, `examples/speed.rs`: sealing at 60 rows, passes carry heads of 2.4 kB on
-/// average and seal 24 blocks of 2.0 kB a day; at 64 it is 3.4 kB and 12 blocks, at 128 4.4 kB and 8 blocks. Reading
-/// 43,200 buckets takes 2.1 ns a bucket from blocks of 180 rows, 3.0 from 120, 4.4 from 60.
+/// An open block is sealed at this many rows: the minutes that become final at the end of an hour are sealed
+/// at once. Policy medium, a point every 10 s, `examples/speed.rs`: sealing at 60 rows, passes process heads
+/// of 2.4 kB on average and seal 24 blocks of 2.0 kB a day; at 64 it is 3.4 kB and 12 blocks, at 128 4.4 kB
+/// and 8 blocks. Reading 43,200 buckets takes 2.1 ns a bucket from blocks of 180 rows, 3.0 from 120, 4.4 from
+/// 60.
 pub(super) const SEAL_ROWS: usize = 60;
 
-/// A sealed block has at most so many rows: where a request brings many buckets at once, a reader of a few of them
-/// should not have to fetch all.
+/// The most rows in a sealed block. If a request adds many buckets at once, a read of a few of them should
+/// not fetch all.
 pub(super) const BLOCK_ROWS: usize = 1024;
 
-/// The final rows that wait to be sealed.
+/// The final rows that are not sealed yet.
 #[derive(Clone, Debug)]
 pub(super) enum Open {
-    /// As stored: most passes only carry them along.
+    /// As stored: most passes do not decode them.
     Packed {
         bytes: Vec<u8>,
         rows: usize,
@@ -70,14 +71,14 @@ impl Open {
     }
 }
 
-/// Buffers that live from fold to fold.
+/// Buffers that are reused by each fold.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffers {
     points: Workspace,
     rates: Workspace,
 }
 
-/// The points that buckets are computed from.
+/// The points from which buckets are computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Points<'a> {
     pub raw: &'a [Measure],
@@ -90,15 +91,16 @@ pub(super) struct GrainState {
     pub granularity: Timespan,
     /// Buckets that start before this are final: sealed, open, or expired before they were ever stored.
     pub final_until: i64,
-    /// Buckets that start before this have expired and are hidden, or the granularity was not kept then.
+    /// Buckets that start before this have expired and are hidden, or the granularity did not exist then.
     pub kept_from: i64,
-    /// Buckets before this may have had points and left no row: other granularities are composed from here on. 0 without such buckets.
+    /// The end of the last bucket that may have had points but left no row; 0 without one. Other
+    /// granularities are composed from here on.
     pub gap_until: i64,
     pub open: Open,
     pub marks: Marks,
-    /// Not stored: values to be added to final buckets, by their starts, in the order in which they came; see [`super::added`].
+    /// Not stored: values to add to final buckets, by start, in order of arrival; see [`super::added`].
     pub late: Vec<(Timestamp, f64)>,
-    /// The bucket that starts at `final_until`, where its first points are not in the head; then nothing is open.
+    /// The bucket at `final_until`, if its first points are not in the head; `open` is then empty.
     pub partial: Option<Partial>,
 }
 
@@ -139,8 +141,8 @@ impl GrainState {
         self.final_until = until;
     }
 
-    /// Appends the buckets from `final_until` to `until` (the start of a bucket), computed from the points. The last bucket that leaves no
-    /// row, since none of its methods has a value.
+    /// Appends the buckets from `final_until` to `until` (a bucket's start), computed from the points.
+    /// Returns the last bucket that leaves no row because none of its methods has a value.
     pub(super) fn push_lazy(
         &self,
         points: Points<'_>,
@@ -185,12 +187,12 @@ impl GrainState {
         if methods.iter().all(|&method| may_lack(method)) { rows.drop_empty(before) } else { None }
     }
 
-    /// Points from here on are in the head, all that buckets from `final_until` on have.
+    /// The head contains all points from here on of the buckets that are not final.
     pub fn points_from(&self) -> i64 {
         self.partial.map_or(self.final_until, |partial| partial.until)
     }
 
-    /// All buckets from here on that have points are stored.
+    /// Every bucket with points from here on is stored.
     pub fn whole_from(&self) -> i64 {
         self.kept_from.max(self.gap_until)
     }
@@ -199,7 +201,7 @@ impl GrainState {
         partial.start.saturating_add(self.granularity.0)
     }
 
-    /// A partial bucket with its later points.
+    /// A partial bucket including its later points.
     fn completed(&self, partial: &Partial, raw: &[Measure]) -> Composite {
         let after = |time| raw.partition_point(|point| point.timestamp.0 < time);
         let later = &raw[after(partial.until)..after(self.partial_end(partial))];
@@ -235,7 +237,7 @@ impl GrainState {
                 if time >= until {
                     return;
                 }
-                // The next bucket mostly follows at once, which saves a division.
+                // Usually the next bucket follows directly; this saves a division.
                 start = if time - end < step { end } else { floor(time, step) };
                 end = start.saturating_add(step);
                 from = index;
@@ -247,8 +249,8 @@ impl GrainState {
         }
     }
 
-    /// The rates of the points in `buckets`, whose ranges count from `first`: each point's difference from the one
-    /// before it. A cut takes the first one's, and may stand for it.
+    /// The rates of the points in `buckets`, whose ranges count from `first`: each point's difference from
+    /// the one before it. A cut removes the first one's rate, or replaces it by the recorded one.
     fn rates(&self, points: Points<'_>, first: usize, buckets: &[Bucket], into: &mut Workspace) {
         into.clear();
         let raw = points.raw;
@@ -267,7 +269,7 @@ impl GrainState {
         }
     }
 
-    /// Puts the stds in place that cuts remember.
+    /// Restores the stds that cuts recorded.
     fn restore_stds(
         &self,
         raw: &[Measure],
@@ -292,14 +294,15 @@ impl GrainState {
         self.open.len() >= SEAL_ROWS
     }
 
-    /// Moves the open rows out, cut into blocks; expired ones are dropped.
+    /// Seals the open rows in blocks; drops expired ones.
     pub fn seal(&mut self, methods: &[AggregationMethod], out: &mut Vec<SealedBlock>) {
         let mut rows = self.take_rows(methods, out);
         rows.drop_before(Timestamp(self.kept_from));
         out.extend(cut_into_blocks(self.granularity, methods, &rows, BLOCK_ROWS));
     }
 
-    /// All open rows, which leave the grain. A stored open block that lacks some of these methods is sealed as it is.
+    /// Removes and returns all open rows. A stored open block that lacks some of these methods is sealed as
+    /// it is.
     pub(super) fn take_rows(&mut self, methods: &[AggregationMethod], sealed: &mut Vec<SealedBlock>) -> Rows {
         let bytes = match std::mem::take(&mut self.open) {
             Open::Rows(rows) if rows.columns.len() == methods.len() => return rows,
@@ -313,7 +316,7 @@ impl GrainState {
         Rows::new(methods.len())
     }
 
-    /// Seals a stored open block that lacks some of these methods, as it is.
+    /// Seals the stored open block as it is if it lacks some of these methods.
     pub(super) fn seal_other_methods(
         &mut self,
         methods: &[AggregationMethod],
@@ -327,14 +330,14 @@ impl GrainState {
         }
     }
 
-    /// A stored open block as a sealed one.
+    /// Converts a stored open block to a sealed one.
     fn as_sealed(&self, bytes: Vec<u8>) -> SealedBlock {
         let extent = block::extent(&bytes);
         let block::Extent { first, last, .. } = extent.expect("checked when the head was decoded");
         SealedBlock { granularity: self.granularity, first, last, bytes }
     }
 
-    /// Hands the open rows to a reader.
+    /// Adds the open rows to `fetched`.
     pub fn add_open(
         &self,
         methods: &[AggregationMethod],
@@ -357,7 +360,7 @@ impl GrainState {
         Ok(())
     }
 
-    /// Hands the buckets that are not final to a reader.
+    /// Adds the buckets that are not final to `fetched`.
     pub fn add_lazy(&self, points: Points<'_>, method: AggregationMethod, fetched: &mut Fetched) {
         if let Some(partial) = &self.partial {
             let value = self.completed(partial, points.raw).value(method);
@@ -376,7 +379,7 @@ impl GrainState {
     }
 }
 
-/// Rows as blocks of so many.
+/// Splits rows into blocks of `size` rows.
 fn cut_into_blocks<'a>(
     granularity: Timespan,
     methods: &'a [AggregationMethod],
@@ -391,7 +394,7 @@ fn cut_into_blocks<'a>(
     })
 }
 
-/// Rows as blocks of about the same size.
+/// Splits rows into blocks of about equal size.
 pub(super) fn blocks_of_rows<'a>(
     granularity: Timespan,
     methods: &'a [AggregationMethod],
@@ -401,7 +404,7 @@ pub(super) fn blocks_of_rows<'a>(
     cut_into_blocks(granularity, methods, rows, rows.len().div_ceil(blocks).max(1))
 }
 
-/// The points that count in aggregates: not the markers of an end, which only policies with raw points have.
+/// The points that count in aggregates: all but end markers, which only policies with raw points have.
 pub(super) fn aggregated(points: &[Measure], may_have_markers: bool) -> Cow<'_, [Measure]> {
     if may_have_markers && points.iter().any(Measure::is_end_marker) {
         points.iter().filter(|point| !point.is_end_marker()).copied().collect()

@@ -1,10 +1,13 @@
-//! Makes a head of what another store that works as Gnocchi does knows of a metric: the points of its back window, and its buckets.
+//! Creates a head from the data of another store that works like Gnocchi: a metric's points of the back
+//! window, and its buckets.
 //!
-//! Buckets before the window are final. Those inside are computed from the points, as always. Rates and percentiles depend on earlier
-//! passes, too, which nobody remembers: what must have been ([`super::marks`]) follows from the stored values. Where nothing gives the
-//! value that the other store has, the bucket and those before it are final with their stored values: what was read there is read here,
-//! and late points no longer change them. That is rare: of the rates of the window's first bucket, the point before is found again, too. Several
-//! memories may give the same percentile: which of them was right shows in the last digits once the bucket gets further points.
+//! Buckets before the window are final. Those inside are computed from the points, as always. Rates and
+//! percentiles also depend on earlier passes, which are not recorded: their marks ([`super::marks`]) are
+//! derived from the stored values. If no marks give the other store's value, this bucket and all before it
+//! become final with their stored values: reads return the same, but late points no longer change them. That
+//! is rare: even the point before the window is reconstructed from the rates of the window's first bucket.
+//! Several marks may give the same percentile; if the wrong one was chosen, the last digits differ once the
+//! bucket gets more points.
 
 use gnudi_model::{AggregationMethod, Measure, Statistic, Timespan, Timestamp};
 
@@ -18,7 +21,8 @@ use crate::{
     rows::{Rows, absent, is_absent, may_lack},
 };
 
-/// So many points of the newest request may have left the window again, and still decide a percentile's last digits.
+/// The most points of the newest request that may have left the window and still affect a percentile's last
+/// digits.
 const LEFT_POINTS_MAX: u64 = 1_000;
 
 /// The buckets of one granularity, oldest first.
@@ -26,22 +30,23 @@ const LEFT_POINTS_MAX: u64 = 1_000;
 pub struct ImportedGrain {
     pub granularity: Timespan,
     pub starts: Vec<Timestamp>,
-    /// For each method of the layout, in its order, a value for each start; `None` where there is none.
+    /// For each method of the layout, in its order, a value for each start; `None` if missing.
     pub columns: Vec<Vec<Option<f64>>>,
 }
 
-/// What an import could not take as it was.
+/// Buckets that could not be imported unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportOutcome {
-    /// Buckets inside the window that later points do not change any more.
+    /// Buckets inside the window that later points no longer change.
     pub finalised: usize,
-    /// Buckets that lack a value which each bucket has: they are left out. Those that have expired do not count.
+    /// Buckets that were skipped because they lack a required value. Expired ones do not count.
     pub incomplete: usize,
 }
 
 impl Head {
-    /// See the module. `points` in the order of their times, which are distinct. No request has been applied. `earlier`: the head of an
-    /// earlier import, whose blocks stay; then the buckets begin where [`Head::import_from`] says.
+    /// See the module. `points` are ordered by time, without duplicates. The head starts with no request
+    /// applied. `earlier` is the head of an earlier import, whose blocks stay; the buckets must then start at
+    /// [`Head::import_from`].
     pub fn import(
         layout: &Layout,
         earlier: Option<&Head>,
@@ -77,15 +82,16 @@ impl Head {
         (head, outcome)
     }
 
-    /// Which buckets a further import takes: those of the granularity that start here or later. Those before are in blocks, or are none.
+    /// The first bucket of the granularity that a further import takes. Earlier ones are in blocks, or do not
+    /// exist.
     pub fn import_from(&self, granularity: Timespan) -> Timestamp {
         let Some(grain) = self.grain(granularity) else { return Timestamp(i64::MIN) };
         grain.open.first().unwrap_or(Timestamp(grain.final_until))
     }
 
-    /// Whether [`Head::missing`] of these points, folded, gives what a further import gives: all buckets that they change are still
-    /// computed from points here. Never with rates or percentiles: they depend on the passes that the points came in, also on those that
-    /// brought nothing new.
+    /// Whether folding the [`Head::missing`] of these points gives the same as a further import: all buckets
+    /// that they change are still computed from points of this head. Never with rates or percentiles: they
+    /// depend on the passes in which the points came, even on passes without new points.
     pub fn follows(&self, layout: &Layout, points: &[Measure]) -> bool {
         if layout.has_rate || layout.has_percentile {
             return false;
@@ -96,7 +102,7 @@ impl Head {
         self.last().is_some() && window == self.window && first.timestamp.0 >= self.window
     }
 
-    /// Those of the points that it does not have with the same value.
+    /// The points that the head does not have with the same value.
     pub fn missing(&self, points: &[Measure]) -> Vec<Measure> {
         let has = |point: &Measure| {
             let at = self.raw.binary_search_by_key(&point.timestamp, |known| known.timestamp);
@@ -105,7 +111,7 @@ impl Head {
         points.iter().filter(|point| !has(point)).copied().collect()
     }
 
-    /// Applies points that are no request of the log, as [`Head::fold`] applies one.
+    /// Applies points that are not a request of the log, as [`Head::fold`] does.
     pub fn fold_import(&mut self, layout: &Layout, points: &mut Vec<Measure>) -> FoldOutcome {
         let applied = self.applied;
         let outcome = self.fold(layout, applied + 1, points);
@@ -113,7 +119,7 @@ impl Head {
         outcome
     }
 
-    /// A point before the window with which the first bucket of each granularity gives the stored rates.
+    /// A point before the window such that the first bucket of each granularity has the stored rates.
     fn find_point_before(&mut self, layout: &Layout, rows: &[(Timespan, Rows)]) -> Option<Measure> {
         let first = *self.raw.first()?;
         let mut buckets = Vec::new();
@@ -121,7 +127,7 @@ impl Head {
             let start = Timestamp(floor(first.timestamp.0, granularity.0));
             let until = start.0.saturating_add(granularity.0);
             let end = self.raw.partition_point(|point| point.timestamp.0 < until);
-            // One that the window cuts is final.
+            // A bucket that the window cuts is final.
             if start.0 >= self.window {
                 let row = rows.starts.binary_search(&start).ok().map(|row| rows.row(row));
                 buckets.push((*granularity, ImportedBucket { start, first: 0, end }, row));
@@ -159,7 +165,7 @@ impl Head {
         finalised: &mut usize,
     ) -> GrainState {
         let step = granularity.0;
-        // Where the granularity does not divide the block, the window cuts a bucket whose first points are gone.
+        // If the granularity does not divide the block, the window cuts a bucket; its first points are gone.
         let until = floor(self.window.saturating_add(step - 1), step);
         let mut grain = GrainState::new(granularity, until);
         let inside = rows.starts.partition_point(|start| start.0 < until);
@@ -177,9 +183,9 @@ impl Head {
         grain
     }
 
-    /// Finds for each bucket inside the window what must be remembered so that its points give the row that is stored. Of `rows` those
-    /// from `from` on are inside. Answers the last bucket for which there is nothing such; the newest bucket is none, since points for it
-    /// are under way.
+    /// Finds the marks for each bucket inside the window with which its points give the stored row. The rows
+    /// from `from` on are inside. Returns the last bucket without a match; ignores the newest bucket, as more
+    /// points for it are pending.
     fn match_rows(
         &self,
         layout: &Layout,
@@ -217,11 +223,12 @@ impl Head {
             row += usize::from(stored.is_some());
             point += points;
         }
-        // Behind the newest point: the points are lost, or older than the rows.
+        // After the newest point: the points are lost, or older than the rows.
         rows.starts[row..].last().copied().or(unmatched)
     }
 
-    /// A cut and a pass with which the bucket's points give the stored values; without any where the bucket is not stored.
+    /// A cut and a pass with which the bucket's points give the stored values; neither if the bucket is not
+    /// stored.
     fn match_bucket(
         &self,
         layout: &Layout,
@@ -258,7 +265,7 @@ impl Head {
             }
         });
         let cuts = [Some(None), cut.map(Some)].into_iter().flatten();
-        // How many points the pass had before the bucket decides a percentile's last digits.
+        // The number of points in the pass before the bucket affects a percentile's last digits.
         let offsets = if layout.has_percentile { first as u64 + LEFT_POINTS_MAX } else { 0 };
         let pass = |dropped| layout.has_percentile.then_some(Pass { start: start.0, dropped, cut: false });
         let mut all = (0..=offsets).flat_map(|offset| cuts.clone().map(move |cut| (cut, pass(offset))));
@@ -266,7 +273,7 @@ impl Head {
     }
 }
 
-/// What the first rate of a bucket may be, by each method that tells it.
+/// The candidates for the first rate of a bucket, from each method that determines it.
 fn first_rates(layout: &Layout, points: &[Measure], row: &[f64]) -> Vec<f64> {
     let others: f64 = points.windows(2).map(|pair| pair[1].value - pair[0].value).sum();
     let known = layout.methods.iter().zip(row).filter(|(method, value)| method.rate && !is_absent(**value));
@@ -282,7 +289,7 @@ fn first_rates(layout: &Layout, points: &[Measure], row: &[f64]) -> Vec<f64> {
     known.filter_map(rate).collect()
 }
 
-/// A number, and those next to it: sums are rounded.
+/// A number and its nearest neighbours: sums are rounded.
 fn neighbours(number: f64) -> impl Iterator<Item = f64> {
     const STEPS_MAX: usize = 8;
     let up = std::iter::successors(Some(number), |number| Some(number.next_up()));
@@ -290,7 +297,7 @@ fn neighbours(number: f64) -> impl Iterator<Item = f64> {
     up.zip(down).take(STEPS_MAX).flat_map(|(up, down)| [up, down])
 }
 
-/// A bucket, and which of the raw points are in it.
+/// A bucket and the range of its raw points.
 #[derive(Clone, Copy, Debug)]
 struct ImportedBucket {
     start: Timestamp,
@@ -298,7 +305,7 @@ struct ImportedBucket {
     end: usize,
 }
 
-/// The buckets that are whole.
+/// The buckets that have all required values.
 fn rows_of(layout: &Layout, imported: &ImportedGrain, incomplete: &mut usize) -> Rows {
     assert_eq!(imported.columns.len(), layout.methods.len(), "a column for each method");
     let mut rows = Rows::new(layout.methods.len());
@@ -306,7 +313,8 @@ fn rows_of(layout: &Layout, imported: &ImportedGrain, incomplete: &mut usize) ->
         let values = || imported.columns.iter().map(|column| column[row]);
         let of_each = || layout.methods.iter().zip(values()).filter(|(method, _)| !may_lack(**method));
         if of_each().any(|(_, value)| value.is_none()) {
-            // Where none is there the bucket has expired: Gnocchi keeps those of methods that lack newer buckets for longer.
+            // If all are missing, the bucket has expired: Gnocchi keeps methods that lack newer buckets for
+            // longer.
             *incomplete += usize::from(of_each().any(|(_, value)| value.is_some()));
             continue;
         }
@@ -338,7 +346,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// A head, and all blocks that it has sealed.
+    /// A head and all blocks that it sealed.
     #[derive(Clone)]
     struct Stored {
         head: Head,
@@ -358,7 +366,7 @@ mod tests {
             self.blocks.extend(self.head.take_sealed(layout));
         }
 
-        /// By bucket, the bits of each method's value.
+        /// The bits of each method's value, by bucket.
         fn rows(&self, layout: &Layout, granularity: Timespan) -> BTreeMap<Timestamp, Vec<u64>> {
             let Some(grain) = self.head.grains.iter().find(|grain| grain.granularity == granularity) else {
                 return BTreeMap::new();
@@ -385,7 +393,7 @@ mod tests {
             self.imported_after(layout, None)
         }
 
-        /// As a further import does it where `earlier` is an import already.
+        /// Imports as a further import does, if `earlier` is an import already.
         fn imported_after(&self, layout: &Layout, earlier: Option<&Stored>) -> (Stored, ImportOutcome) {
             let from = self.head.raw.partition_point(|point| point.timestamp.0 < self.head.window);
             let points = &self.head.raw[from..];
@@ -436,7 +444,8 @@ mod tests {
         })
     }
 
-    /// What a source and its import show, also while both get the same requests, then to nine digits unless `is_exact`.
+    /// Compares the rows of a source and its import, also after both get the same requests; then to nine
+    /// digits unless `is_exact`.
     fn check_alike(
         layout: &Layout,
         is_exact: bool,
@@ -451,7 +460,7 @@ mod tests {
         let mut bytes = Vec::new();
         import.head.encode(&mut bytes);
         prop_assert!(Head::decode(&bytes).is_ok());
-        // What is final does not follow late points.
+        // Final buckets ignore late points.
         let rounds = if outcome.finalised == 0 { after.len() } else { 0 };
         for round in 0..=rounds {
             for granularity in layout.granularities() {
@@ -478,7 +487,7 @@ mod tests {
         Ok(outcome)
     }
 
-    /// A source that is imported after each of its requests, each time over the import before.
+    /// A source that is imported after each of its requests, on top of the import before.
     fn check_further_imports(layout: &Layout, requests: &[Vec<(i64, i32)>]) -> Result<(), TestCaseError> {
         let mut source = Stored { head: Head::new(), blocks: Vec::new(), applied: 0 };
         let mut import: Option<Stored> = None;
@@ -489,7 +498,7 @@ mod tests {
             next.head.encode(&mut bytes);
             next.head = Head::decode(&bytes).unwrap();
             let import = import.insert(next);
-            // `rows` reads heads that were not stored.
+            // `rows` does not read packed rows.
             let mut shown = import.clone();
             for grain in &mut shown.head.grains {
                 let rows = grain.take_rows(&layout.methods, &mut shown.blocks);

@@ -1,9 +1,10 @@
-//! Late points, where the policy keeps raw points ([`super::added`] elsewhere): they are merged into those of their time, and every bucket that they touch is
-//! computed again. The result is that of the same points in order.
+//! Late points of policies that keep raw points (see [`super::added`] for others): they are merged into the
+//! raw points, and every affected bucket is recomputed. The result equals that of the same points in order.
 //!
-//! What they touch lies in blocks, so this takes steps between which the caller reads: [`Head::late_raw_needs`] names the blocks of
-//! raw points, [`Head::merge_late`] merges, [`LateRows::needs`] names the blocks of buckets, [`Head::set_late_rows`] replaces them.
-//! Nothing is changed in place: [`Head::take_removed`] and [`Head::take_sealed`] tell what takes the place of what.
+//! The affected data is in blocks, so the caller reads blocks between the steps: [`Head::late_raw_needs`]
+//! names the blocks of raw points, [`Head::merge_late`] merges, [`LateRows::needs`] names the blocks of
+//! buckets, [`Head::set_late_rows`] replaces them. Blocks are immutable: [`Head::take_removed`] lists the old
+//! ones, [`Head::take_sealed`] the new.
 
 use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
@@ -26,7 +27,7 @@ use crate::{
 /// The times of the first and the last item of a stored block. Blocks of a granularity are in order and do not overlap.
 pub type BlockSpan = (Timestamp, Timestamp);
 
-/// A block that was read.
+/// A block read from the store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredBlock<'a> {
     pub granularity: Timespan,
@@ -34,26 +35,26 @@ pub struct StoredBlock<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Buckets that late points have changed.
+/// Buckets changed by late points.
 #[derive(Clone, Debug, Default)]
 pub struct LateRows(pub(super) Vec<GrainRows>);
 
 #[derive(Clone, Debug)]
 pub(super) struct GrainRows {
     pub granularity: Timespan,
-    /// All that start in here go, but for `buckets`.
+    /// Buckets that start in this range are removed, except `buckets`.
     pub cleared: Option<Range<Timestamp>>,
     /// In order.
     pub buckets: Vec<Timestamp>,
     pub new: New,
 }
 
-/// What takes the place of changed buckets.
+/// The replacement of changed buckets.
 #[derive(Clone, Debug)]
 pub(super) enum New {
-    /// Rows of those that have points.
+    /// The new rows, of buckets that have points.
     Rows(Rows),
-    /// The buckets with these values added, by bucket.
+    /// The values to add to each bucket.
     Values(Vec<Vec<f64>>),
 }
 
@@ -62,7 +63,7 @@ impl LateRows {
         self.0.iter().map(|grain| grain.granularity)
     }
 
-    /// Which of all blocks of a granularity hold the buckets, or are to take them.
+    /// The indexes of the blocks that contain the buckets, or into which they are inserted.
     pub fn needs(&self, granularity: Timespan, blocks: &[BlockSpan]) -> Vec<usize> {
         let Some(grain) = self.0.iter().find(|grain| grain.granularity == granularity) else {
             return Vec::new();
@@ -74,7 +75,8 @@ impl LateRows {
     }
 }
 
-/// The index of the block that holds a time, or takes it in: the first that does not end before. The number of blocks where all do.
+/// The index of the block that contains a time or into which it is inserted: the first that does not end
+/// before it. The number of blocks if all end before it.
 fn holder(blocks: impl Iterator<Item = BlockSpan>, time: Timestamp) -> usize {
     let mut count = 0;
     for (_, last) in blocks {
@@ -86,7 +88,7 @@ fn holder(blocks: impl Iterator<Item = BlockSpan>, time: Timestamp) -> usize {
     count
 }
 
-/// Where the points of a part of the past lie.
+/// Points before `raw`, with their origin.
 pub(super) struct Part {
     origin: Origin,
     pub points: Vec<Measure>,
@@ -102,31 +104,31 @@ enum Origin {
 }
 
 impl Head {
-    /// Whether points wait to be merged by [`Head::merge_late`]. The head is not stored before.
+    /// Whether points are pending for [`Head::merge_late`]. Must be false when the head is stored.
     pub fn has_late(&self) -> bool {
         !self.late.is_empty()
     }
 
-    /// Gives the late points up: the number of them.
+    /// Discards the pending late points; returns their number.
     pub fn drop_late(&mut self) -> usize {
         self.grains.iter_mut().for_each(|grain| grain.late.clear());
         std::mem::take(&mut self.late).len()
     }
 
-    /// Hands out the blocks that others have taken the place of.
+    /// Removes and returns the spans of the blocks that were replaced.
     pub fn take_removed(&mut self) -> Vec<(Timespan, BlockSpan)> {
         std::mem::take(&mut self.removed)
     }
 
-    /// Which of all blocks of raw points must be read to merge the late ones: those that take them, those with other points of
-    /// their buckets, and for rates the neighbours.
+    /// The range of the blocks of raw points to read for a merge: those that get late points, those with
+    /// other points of the same buckets, and for rates the neighbours.
     pub fn late_raw_needs(&self, layout: &Layout, blocks: &[BlockSpan]) -> Range<usize> {
         let (Some(first), Some(last)) = (self.late.first(), self.late.last()) else { return 0..0 };
         raw_needs(layout, first.timestamp, last.timestamp, blocks)
     }
 
-    /// Merges the late points, given the blocks that [`Head::late_raw_needs`] named, and computes the buckets that they change. Without raw
-    /// points it is left to [`Head::set_late_rows`] what becomes of those.
+    /// Merges the late points into the blocks of [`Head::late_raw_needs`] and computes the changed buckets.
+    /// Without raw points [`Head::set_late_rows`] adds the points to the buckets.
     pub fn merge_late(
         &mut self,
         layout: &Layout,
@@ -157,12 +159,13 @@ impl Head {
         Ok(LateRows(rows.filter(|rows| !rows.buckets.is_empty()).collect()))
     }
 
-    /// Points from here on are in `raw`.
+    /// The time from which points are in `raw`.
     pub(super) fn raw_start(&self) -> i64 {
         self.grains.iter().map(GrainState::points_from).fold(self.window, i64::min)
     }
 
-    /// The points before `raw`, in order of time: stored blocks, blocks sealed in this pass, points that are not sealed yet.
+    /// The points before `raw`, in order of time: stored blocks, blocks sealed in this pass, points that are
+    /// not sealed.
     pub(super) fn parts(&mut self, stored: &[StoredBlock<'_>]) -> Result<Vec<Part>, CodecError> {
         let mut parts = Vec::with_capacity(stored.len() + 1);
         let mut add = |origin, bytes: &[u8]| {
@@ -183,7 +186,7 @@ impl Head {
         Ok(parts)
     }
 
-    /// Puts the past back, in new blocks where it has changed.
+    /// Puts the points back; changed parts become new blocks.
     pub(super) fn put_parts(&mut self, parts: Vec<Part>) {
         for part in parts {
             match part.origin {
@@ -202,7 +205,7 @@ impl Head {
         }
     }
 
-    /// The point before `raw`, where a late one came between, or took its place.
+    /// Updates the point before `raw` if a late one is newer or has replaced it.
     fn find_before(&mut self, late: &[Measure], points: &[Measure]) {
         let first = self.raw.first().map_or(Timestamp::MAX, |first| first.timestamp);
         let found = points[..points.partition_point(|point| point.timestamp < first)].last();
@@ -213,7 +216,7 @@ impl Head {
         self.before = self.before.filter(is_kept).or(found.copied());
     }
 
-    /// Replaces the buckets, given the blocks that [`LateRows::needs`] named.
+    /// Replaces the buckets in the blocks that [`LateRows::needs`] named.
     pub fn set_late_rows(
         &mut self,
         layout: &Layout,
@@ -291,14 +294,15 @@ impl Part {
 }
 
 impl GrainState {
-    /// Late points count in buckets that start here or later: the timespan has not passed those.
+    /// The first bucket start for which late points count: the timespan keeps buckets from there on.
     pub(super) fn oldest_late(&self, timespan: Option<Timespan>, newest: Timestamp) -> i64 {
         let newest = floor(newest.0, self.granularity.0);
         let passed = timespan.map_or(i64::MIN, |timespan| newest.saturating_sub(timespan.0));
         self.kept_from.max(passed.saturating_add(1))
     }
 
-    /// The final buckets that hold the times and start at `from` or later, computed from points that include all of theirs.
+    /// The final buckets of `times` that start at `from` or later, computed from `points`, which include all
+    /// of theirs.
     pub(super) fn late_rows(
         &self,
         methods: &[AggregationMethod],
@@ -322,7 +326,7 @@ impl GrainState {
     }
 }
 
-/// The times whose buckets change: those of late points, and where differences are wanted those of the points after them.
+/// The times whose buckets change: those of late points and, with differences, of the points after them.
 fn changed_times(late: &[Measure], points: &[Measure], has_differences: bool) -> Vec<Timestamp> {
     let after = |time: Timestamp| points.get(points.partition_point(|point| point.timestamp <= time));
     let next =
@@ -331,7 +335,7 @@ fn changed_times(late: &[Measure], points: &[Measure], has_differences: bool) ->
 }
 
 impl GrainRows {
-    /// Whether a block has buckets that go.
+    /// Whether a block has buckets to remove.
     fn clears(&self, (first, last): BlockSpan) -> bool {
         self.cleared.as_ref().is_some_and(|span| first < span.end && last >= span.start)
     }
@@ -341,7 +345,7 @@ impl GrainRows {
         ends.is_some_and(|span| self.clears(span))
     }
 
-    /// Splits off what concerns a block, if anything does: the buckets up to its end, and what is cleared.
+    /// Splits off the part for one block, if there is one: the buckets up to its end, and the cleared range.
     fn take_until(&mut self, span: BlockSpan) -> Option<GrainRows> {
         let last = span.1;
         let buckets = self.buckets.partition_point(|bucket| *bucket <= last);
@@ -362,8 +366,9 @@ impl GrainRows {
         })
     }
 
-    /// A block with these buckets in place of its own, as blocks, and how many values are dropped. A block of before the methods changed keeps
-    /// its own ones: it loses buckets, and gets late values if all of its methods take them.
+    /// A block with these buckets replaced, as blocks, and the number of dropped values. A block sealed
+    /// before the methods changed keeps its methods: it loses cleared buckets, and gets late values only if
+    /// all its methods can take them.
     fn rewritten(
         &self,
         bytes: &[u8],
@@ -387,7 +392,7 @@ impl GrainRows {
         }
     }
 
-    /// The rows with these buckets in place of theirs.
+    /// The rows with these buckets replaced.
     fn applied_to(&self, methods: &[AggregationMethod], rows: &Rows) -> Rows {
         let changed = match &self.new {
             New::Rows(rows) => Cow::Borrowed(rows),

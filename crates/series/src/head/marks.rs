@@ -1,10 +1,10 @@
-//! What rates and percentiles remember of earlier passes, for one granularity.
+//! The state of earlier passes that rates and percentiles depend on, for one granularity.
 //!
-//! Gnocchi computes a pass's buckets from the bucket of the pass's first point on, and takes rates only over points
-//! from one bucket before that on. So the first point of a pass may have no rate (a cut), until a later pass starts
-//! earlier; and a bucket that would lose its value keeps the one it had. Percentiles are interpolated at
-//! positions that count from the start of the pass. Both show in results, so both are kept, as long as the points they
-//! speak of are inside the window; and only for policies that have such methods.
+//! Gnocchi computes a pass's buckets from the bucket of the pass's first point on, and rates only over points
+//! from one bucket before that on. So the first point of a pass may have no rate (a cut) until a later pass
+//! starts earlier; a bucket that would lose its value keeps the one it had. Percentiles are interpolated at
+//! positions counted from the start of the pass. Both affect results, so both are recorded while their points
+//! are inside the window, and only for policies with such methods.
 
 use gnudi_model::Measure;
 
@@ -12,17 +12,18 @@ use gnudi_model::Measure;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cut {
     pub time: i64,
-    /// The rate that the bucket had when it had this point only; stands for as long as that is so.
+    /// The rate that the bucket had when it contained only this point; valid while that is so.
     pub rate: Option<f64>,
-    /// The std of rates that the bucket had when it had this point and one more; stands for as long as that is so.
+    /// The std of rates that the bucket had when it contained this point and one more; valid while that is
+    /// so.
     pub std: Option<f64>,
 }
 
-/// A pass that computed the buckets from `start` on, up to the next one's start.
+/// A pass that computed the buckets from `start` on, up to the next pass's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pass {
     pub start: i64,
-    /// How many points at or after `start` have left the raw points since.
+    /// How many points at or after `start` have left the raw points since the pass.
     pub dropped: u64,
     /// Whether its first point had no rate.
     pub cut: bool,
@@ -30,9 +31,9 @@ pub(super) struct Pass {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Marks {
-    /// By time. Empty where no rates are wanted.
+    /// By time. Empty without rate methods.
     pub cuts: Vec<Cut>,
-    /// By start. Empty where no percentiles are wanted.
+    /// By start. Empty without percentile methods.
     pub passes: Vec<Pass>,
 }
 
@@ -41,7 +42,8 @@ impl Marks {
         self.cuts.binary_search_by_key(&time, |cut| cut.time).ok().map(|index| &self.cuts[index])
     }
 
-    /// How many points the pass that last computed `bucket`, whose first point is `raw[first]`, had before it.
+    /// How many points precede `bucket`, whose first point is `raw[first]`, in the pass that last computed
+    /// it.
     pub fn offset(&self, raw: &[Measure], first: usize, bucket: i64) -> u64 {
         match self.passes.partition_point(|pass| pass.start <= bucket) {
             0 => 0,
@@ -61,7 +63,8 @@ impl Marks {
         points - u64::from(cut)
     }
 
-    /// Notes a pass: the buckets from `start` on have been computed anew, `cut` is the first point, if that has no rate.
+    /// Records a pass: it computed the buckets from `start` on; `cut` is the first point, if that has no
+    /// rate.
     pub fn note(&mut self, start: i64, cut: Option<Cut>, pass: Option<Pass>) {
         self.cuts.truncate(self.cuts.partition_point(|cut| cut.time < start));
         self.cuts.extend(cut);
@@ -71,7 +74,8 @@ impl Marks {
         }
     }
 
-    /// The raw points `dropped` go, and the buckets before `until` are final.
+    /// Updates the marks after the raw points `dropped` were removed and the buckets before `until` became
+    /// final.
     pub fn forget(&mut self, dropped: &[Measure], until: i64) {
         self.cuts.drain(..self.cuts.partition_point(|cut| cut.time < until));
         let after = self.passes.partition_point(|pass| pass.start <= until);

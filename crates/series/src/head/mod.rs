@@ -1,20 +1,20 @@
 //! A metric's head: the one record that a pass reads and writes.
 //!
-//! It holds the raw points that the back window demands, the finalised buckets that wait to be sealed, and the position
-//! of the last applied request. Aggregates are lazy: a bucket inside the raw window is not stored, whoever reads it
-//! computes it from the raw points; it is finalised once, when the window has moved past it. So a pass over in-order
-//! points is a push.
+//! It contains the raw points of the back window, the finalised buckets that are not sealed yet, and the
+//! position of the last applied request. Aggregates are lazy: a bucket inside the raw window is not stored
+//! but computed from the raw points when read. It is finalised once, when the window has moved past it. So a
+//! pass over in-order points only appends.
 //!
-//! The head is a pure function of the sequence of requests: how passes cut the sequence changes nothing, sealed
-//! blocks included, so that a replay writes the same blocks under the same names.
+//! The head is a pure function of the sequence of requests. It and the sealed blocks do not depend on how the
+//! sequence is split into passes, so a replay writes the same blocks under the same names.
 //!
-//! A bucket is final when it has left the window, or when the timespan of its granularity has passed it. A
-//! final bucket is never computed again, also when a policy's back window or timespan grows later.
+//! A bucket is final when it has left the window, or when it is older than the timespan of its granularity. A
+//! final bucket is not computed again, even if a policy's back window or timespan grows later.
 //!
-//! Parts: [`grain`] one granularity's rows, [`fold`] applying a request, [`marks`] what rates and percentiles remember of
-//! earlier passes, [`archive`] raw points outside the window and [`late`] late points, where the policy keeps raw points, [`added`] late points elsewhere,
-//! [`removal`] points and buckets that are removed, [`conversion`] another layout in place of the one it was folded with,
-//! [`import`] a head out of another store, [`codec`] the stored form.
+//! Parts: [`grain`] one granularity's rows, [`fold`] applying a request, [`marks`] state of earlier passes
+//! for rates and percentiles, [`archive`] raw points outside the window and [`late`] late points if the
+//! policy keeps raw points, [`added`] late points otherwise, [`removal`] removing points and buckets,
+//! [`conversion`] changing the layout, [`import`] a head from another store, [`codec`] the stored form.
 
 mod added;
 mod archive;
@@ -41,7 +41,7 @@ pub use late::{BlockSpan, LateRows, StoredBlock};
 
 use crate::{CodecError, raw, read::Fetched};
 
-/// Buckets that became a block of their own; its bytes are read by [`crate::block`].
+/// Buckets sealed into a block; [`crate::block`] decodes its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedBlock {
     pub granularity: Timespan,
@@ -60,44 +60,45 @@ pub struct Head {
     late_dropped: u64,
     /// See [`Head::lost_before`].
     lost_before: Option<Timestamp>,
-    /// Where the back window starts: older points are late. 0 before the first point.
+    /// The start of the back window: older points are late. 0 before the first point.
     window: i64,
-    /// The points inside the window, oldest first, distinct times; and before them those that share a bucket with the
-    /// window's start, for granularities that do not divide the block.
+    /// The points inside the window, oldest first, with distinct times. Also earlier points in the bucket of
+    /// the window's start, for granularities that do not divide the block.
     raw: Vec<Measure>,
-    /// The last point that left `raw`, where differences are wanted or raw points are kept: the first one is the difference from it.
+    /// The last point that left `raw`, if the policy has differences or keeps raw points: the first
+    /// difference needs it.
     before: Option<Measure>,
     /// Finest first.
     grains: Vec<GrainState>,
-    /// Where the policy keeps raw points.
+    /// Only if the policy keeps raw points.
     archive: Option<Archive>,
-    /// Of the layout that was folded with, and of all rows in memory. Stored where raw points are kept.
+    /// The methods of the last folded layout and of all rows in memory. Stored if raw points are kept.
     methods: Vec<AggregationMethod>,
-    /// Not stored: what [`Head::take_sealed`] hands out.
+    /// Not stored: the result of [`Head::take_sealed`].
     sealed: Vec<SealedBlock>,
-    /// Not stored: points before the window that are to be merged, in order; see [`late`]. Without raw points in the order in which they came;
-    /// see [`added`].
+    /// Not stored: points before the window that are to be merged, ordered by time ([`late`]); without raw
+    /// points in order of arrival ([`added`]).
     late: Vec<Measure>,
-    /// Not stored: what [`Head::take_removed`] hands out.
+    /// Not stored: the result of [`Head::take_removed`].
     removed: Vec<(Timespan, BlockSpan)>,
-    /// Not stored: what [`Head::expiry_moved`] tells.
+    /// Not stored: see [`Head::expiry_moved`].
     expiry_moved: bool,
     /// Not stored.
     buffers: Buffers,
 }
 
 impl Head {
-    /// Of a metric without points.
+    /// The head of a metric without points.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Of a metric whose head was found damaged at a time.
+    /// The head of a metric whose former head was found damaged at `now`.
     pub fn after_loss(now: Timestamp) -> Self {
         Head { lost_before: Some(now), ..Self::default() }
     }
 
-    /// When an earlier head of the metric was found damaged: buckets that start before lack points that it had.
+    /// When an earlier head of the metric was found damaged: buckets that start before may lack points.
     pub fn lost_before(&self) -> Option<Timestamp> {
         self.lost_before
     }
@@ -107,7 +108,7 @@ impl Head {
         self.applied
     }
 
-    /// How many points were dropped because they were late, since the metric began or its head was lost.
+    /// How many late points were dropped since the metric was created or its head was lost.
     pub fn late_dropped(&self) -> u64 {
         self.late_dropped
     }
@@ -117,26 +118,28 @@ impl Head {
         self.raw.last().map(|point| point.timestamp)
     }
 
-    /// Hands out the blocks that became full. They are stored before or with the head; a replay gives the same ones.
+    /// Removes and returns the blocks that became full. Store them before or with the head; a replay returns
+    /// the same ones.
     pub fn take_sealed(&mut self, _layout: &Layout) -> Vec<SealedBlock> {
         std::mem::take(&mut self.sealed)
     }
 
-    /// Buckets of the granularity that start before this have expired: sealed blocks whose last bucket does are to be
-    /// deleted. `None` where nothing has expired. Moves in whole splits of 3600 buckets, as Gnocchi deletes.
+    /// Buckets of the granularity that start before this have expired: delete sealed blocks whose last bucket
+    /// does. `None` if nothing has expired. Moves in whole splits of 3600 buckets, as Gnocchi deletes.
     pub fn oldest_kept(&self, _layout: &Layout, granularity: Timespan) -> Option<Timestamp> {
         let grain = self.grain(granularity)?;
         (grain.kept_from > 0).then_some(Timestamp(grain.kept_from))
     }
 
-    /// Blocks of raw points whose last point is before this have expired, but for the last of them: it has the point before those that
-    /// are kept. `None` where nothing has expired.
+    /// Blocks of raw points that end before this have expired, except the last of them: it contains the point
+    /// before those that are kept. `None` if nothing has expired.
     pub fn oldest_raw_kept(&self) -> Option<Timestamp> {
         let archive = self.archive.as_ref()?;
         (archive.kept_from > 0).then_some(Timestamp(archive.kept_from))
     }
 
-    /// The points that are not in stored blocks, oldest first; all that the policy's raw timespan asks for, if there is one.
+    /// The points that are not in stored blocks, oldest first; without a raw timespan only those of the
+    /// window.
     pub(crate) fn raw_points(&self) -> Vec<Measure> {
         let mut points = Vec::new();
         for block in self.sealed.iter().filter(|block| block.granularity == raw::GRANULARITY) {
@@ -147,13 +150,14 @@ impl Head {
         points
     }
 
-    /// Buckets of the granularity that start before this are final: no block is beyond it. `None` where the head does not have it.
+    /// Buckets of the granularity that start before this are final; no block extends beyond. `None` without
+    /// the granularity.
     pub fn final_until(&self, granularity: Timespan) -> Option<Timestamp> {
         self.grain(granularity).map(|grain| Timestamp(grain.final_until))
     }
 
-    /// Whether [`Head::oldest_kept`] of any granularity, or [`Head::oldest_raw_kept`], has moved since the head was made or decoded. Where it has not,
-    /// no sealed block needs to be looked at.
+    /// Whether [`Head::oldest_kept`] of any granularity, or [`Head::oldest_raw_kept`], has moved since the
+    /// head was created or decoded. If not, no sealed block has to be checked.
     pub fn expiry_moved(&self) -> bool {
         self.expiry_moved
     }
@@ -162,7 +166,7 @@ impl Head {
         self.grains.iter().find(|grain| grain.granularity == granularity)
     }
 
-    /// Hands the rows of an aggregation that are not in stored blocks to a reader, oldest first.
+    /// Adds the rows of an aggregation that are not in stored blocks to `fetched`, oldest first.
     pub(crate) fn add_rows(
         &self,
         layout: &Layout,

@@ -1,12 +1,12 @@
-//! Removes the points and buckets of a time, as if the points had never come.
+//! Removes the points and buckets of a time span, as if the points had never been sent.
 //!
-//! Where raw points are kept, buckets that the span cuts are computed again from the points that are left. Elsewhere, and where points are
-//! gone, a final bucket goes if it starts in the span, and stays as it is otherwise.
+//! With raw points, buckets that the span cuts are recomputed from the remaining points. Without them, or if
+//! they are gone, a final bucket is removed if it starts in the span, and otherwise unchanged.
 //!
-//! Where the newest point goes, the window moves back to behind the last bucket that is left: a metric whose clock had run ahead takes
-//! measures again.
+//! If the newest point is removed, the window moves back to the end of the last remaining bucket: a metric
+//! whose clock was ahead accepts measures again.
 //!
-//! The steps are those of [`super::late`]: the caller reads between them.
+//! The steps are those of [`super::late`]: the caller reads blocks between them.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 impl Head {
-    /// Which of all blocks of raw points must be read to remove a span.
+    /// The range of the blocks of raw points to read to remove a span.
     pub fn removal_raw_needs(
         &self,
         layout: &Layout,
@@ -34,8 +34,8 @@ impl Head {
         if self.archive.is_none() { 0..0 } else { raw_needs(layout, span.start, span.end, blocks) }
     }
 
-    /// Removes the points of a span, by the request at `position`, given the blocks that [`Head::removal_raw_needs`] named; the
-    /// buckets that change.
+    /// Removes the points of a span, as the request at `position`; `stored` are the blocks of
+    /// [`Head::removal_raw_needs`]. Returns the changed buckets.
     pub fn remove_points(
         &mut self,
         layout: &Layout,
@@ -60,7 +60,7 @@ impl Head {
         }
         for grain in &mut self.grains {
             grain.marks.cuts.retain(|cut| !span.contains(&Timestamp(cut.time)));
-            // As a final bucket: its points are gone.
+            // Treat it as a final bucket: its points are gone.
             if let Some(partial) = grain.partial.take_if(|partial| span.contains(&Timestamp(partial.start))) {
                 grain.final_until = partial.start.saturating_add(grain.granularity.0);
             }
@@ -76,7 +76,8 @@ impl Head {
         Ok(LateRows(rows.collect()))
     }
 
-    /// Moves the window back if no point is left in it: to behind the last bucket that is left. `blocks`: the spans of all blocks of a granularity, before anything was removed.
+    /// If the window has no points left, moves it back to the end of the last remaining bucket. `blocks`
+    /// gives the spans of a granularity's blocks before the removal.
     pub fn reopen(&mut self, layout: &Layout, blocks: impl Fn(gnudi_model::Timespan) -> Vec<BlockSpan>) {
         if self.last().is_some_and(|last| last.0 >= self.window) {
             return;
@@ -96,7 +97,7 @@ impl Head {
         }
         if let Some(archive) = &mut self.archive {
             let waiting = archive.points().last().map(|point| point.timestamp.0);
-            // Behind the bucket of the last point, of each granularity.
+            // The end of the bucket of the last point, in each granularity.
             if let Some(last) = left(raw::GRANULARITY).max(waiting) {
                 let ends = layout.granularities().map(|step| floor(last, step.0).saturating_add(step.0));
                 end = ends.fold(end, i64::max);
@@ -114,7 +115,8 @@ impl Head {
 }
 
 impl GrainState {
-    /// Times in the buckets that a span cuts or, by the rate of the point behind it, changes; only those that can be computed again.
+    /// Times in the buckets that the span cuts or that change by the rate of the point after it; only buckets
+    /// that can be recomputed.
     fn cut_by(
         &self,
         layout: &Layout,
@@ -133,7 +135,8 @@ impl GrainState {
     }
 }
 
-/// Which of all blocks of raw points hold a time from `first` to `last`, other points of its buckets, or the neighbours that rates need.
+/// The range of the blocks of raw points from `first` to `last`, with other points of these buckets and the
+/// neighbours that rates need.
 pub(super) fn raw_needs(
     layout: &Layout,
     first: Timestamp,
@@ -144,7 +147,7 @@ pub(super) fn raw_needs(
     let steps = layout.granularities().map(|granularity| granularity.0);
     let start = steps.map(|step| floor(first.0, step)).min().expect("a policy has a granularity");
     let from = blocks.partition_point(|(_, last)| last.0 < start);
-    // The point before the first bucket, and the one after the last time, whose rate changes.
+    // The point before the first bucket, and the point after the last time: its rate changes.
     let next = blocks.get(blocks.partition_point(|(_, end)| *end <= last));
     let end = next.map_or(last, |(_, end)| *end).0;
     let end = floor(end, step).saturating_add(step.saturating_mul(2));

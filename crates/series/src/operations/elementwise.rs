@@ -1,7 +1,7 @@
-//! Operators that take one value of each operand: arithmetic, comparisons, clipping.
+//! Elementwise operators: arithmetic, comparisons, clipping.
 //!
-//! Operands of one row or one column are repeated, as numpy broadcasts them. Where numpy's result depends on the
-//! processor, this is the C library's: the last digit of `tan` and of powers.
+//! Operands of one row or one column are broadcast, as in numpy. Where numpy's result depends on the
+//! processor, this uses the C library's: the last digit of `tan` and of powers.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::{
     value::{Columns, Value},
 };
 
-/// `function` of two operands.
+/// Applies `function` to two operands.
 pub(super) fn binary<'g>(
     function: BinaryFunction,
     left: Value<'g>,
@@ -27,7 +27,7 @@ pub(super) fn binary<'g>(
     Ok(shape.value(columns))
 }
 
-/// `clip` of three operands.
+/// Applies `clip` to three operands.
 pub(super) fn clip<'g>(
     value: Value<'g>,
     min: Value<'g>,
@@ -39,7 +39,7 @@ pub(super) fn clip<'g>(
         let bounds_are_scalars = min.is_scalar && max.is_scalar;
         let (value, min, max) = (value.into_floats(), min.into_floats(), max.into_floats());
         let columns = if bounds_are_scalars {
-            // Bounds that equal the value leave it alone, signs of zeros included.
+            // A value equal to a bound is unchanged, including the sign of zero.
             let (min, max) = (min[0][0], max[0][0]);
             let clipped = |value: f64, _| clip_between(value, min, max);
             zip(shape, &value, &value, clipped)
@@ -63,7 +63,7 @@ fn clip_between(value: f64, min: f64, max: f64) -> f64 {
     if value > max { max } else { value }
 }
 
-/// `function` of each value. Those that need times are not of them.
+/// Applies `function` to each value; not for functions that need times.
 pub(super) fn unary(function: UnaryFunction, operand: Value<'_>) -> Result<Value<'_>, OperationError> {
     let Value { is_scalar, rows, .. } = operand;
     let floats = |of: fn(f64) -> f64| {
@@ -107,7 +107,7 @@ pub(super) fn unary(function: UnaryFunction, operand: Value<'_>) -> Result<Value
     Ok(Value { is_scalar, rows, columns })
 }
 
-/// What operands are repeated to.
+/// The shape that operands are broadcast to.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     is_scalar: bool,
@@ -192,7 +192,7 @@ fn ints<'g>(
     }))
 }
 
-/// Of truth values, given as 0 and 1: or, and, comparisons; the rest gives whole numbers.
+/// For booleans, given as 0 and 1: or, and, comparisons; others give integers.
 fn truths<'g>(
     function: BinaryFunction,
     shape: Shape,
@@ -247,7 +247,7 @@ fn map<T: Copy, R, C: AsRef<[T]>>(columns: &[C], of: impl Fn(T) -> R) -> Vec<Vec
     columns.iter().map(|column| column.as_ref().iter().map(|&item| of(item)).collect()).collect()
 }
 
-/// With the sign of the divisor; NaN by 0.
+/// The result has the sign of the divisor; NaN for a divisor of 0.
 fn modulo(dividend: f64, divisor: f64) -> f64 {
     let rest = dividend % divisor;
     if rest.is_nan() || divisor == 0.0 {
@@ -260,7 +260,7 @@ fn modulo(dividend: f64, divisor: f64) -> f64 {
     }
 }
 
-/// 0 by 0, as numpy has it.
+/// 0 for a divisor of 0, as in numpy.
 fn int_modulo(dividend: i64, divisor: i64) -> i64 {
     if divisor == 0 {
         return 0;
@@ -269,7 +269,7 @@ fn int_modulo(dividend: i64, divisor: i64) -> i64 {
     if rest != 0 && (rest < 0) != (divisor < 0) { rest + divisor } else { rest }
 }
 
-/// Wraps around as numpy's multiplications do.
+/// Wraps around on overflow, as numpy's multiplication does.
 fn int_power(base: i64, exponent: i64) -> i64 {
     let (mut result, mut square, mut exponent) = (1_i64, base, exponent);
     while exponent > 0 {
@@ -282,7 +282,7 @@ fn int_power(base: i64, exponent: i64) -> i64 {
     result
 }
 
-/// NaN where one is; of equal ones (zeros) the second.
+/// NaN if one is; of equal values (zeros) the second.
 fn maximum(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
@@ -291,12 +291,12 @@ fn minimum(a: f64, b: f64) -> f64 {
     if a.is_nan() || a < b { a } else { b }
 }
 
-/// NaN where both are.
+/// NaN only if both are.
 pub(super) fn fmax(a: f64, b: f64) -> f64 {
     if b.is_nan() || a > b { a } else { b }
 }
 
-/// NaN where both are.
+/// NaN only if both are.
 pub(super) fn fmin(a: f64, b: f64) -> f64 {
     if b.is_nan() || a < b { a } else { b }
 }

@@ -1,4 +1,4 @@
-//! Walks the tree.
+//! Evaluates an operation tree.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -15,13 +15,13 @@ use crate::{
     resample::{Grouping, Resample},
 };
 
-/// So many numbers an evaluation may hold at once, besides the query's series: half a gibibyte.
+/// The most numbers that an evaluation may hold at once, besides the query's series: half a gibibyte.
 pub const CELLS_HELD_MAX: usize = 1 << 26;
 
-/// So many values an evaluation may touch: some seconds of one processor.
+/// The most values that an evaluation may process: some seconds of one processor.
 pub const VALUES_TOUCHED_MAX: u64 = 1 << 31;
 
-/// Why a tree cannot be evaluated. Where Gnocchi has a text, it is this one; where it answers 500, there is none.
+/// Errors of evaluating a tree. The text is Gnocchi's if it has one; where Gnocchi answers 500 it has none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OperationError {
     /// Gnocchi's `UnAggregableTimeseries`.
@@ -55,11 +55,11 @@ pub enum OperationError {
     #[error(transparent)]
     Resample(#[from] ReadError),
     /// More than [`CELLS_HELD_MAX`] or [`VALUES_TOUCHED_MAX`].
-    #[error("the operations need too much memory or time: ask for fewer points")]
+    #[error("the operations exceed the limit of memory or time: query fewer points")]
     TooExpensive,
 }
 
-/// Series on a common grid of times, that operations are evaluated on.
+/// Series on a common grid of times: the input of operations.
 #[derive(Debug)]
 pub struct Grid<'g> {
     pub granularity: Resample,
@@ -67,11 +67,11 @@ pub struct Grid<'g> {
     pub times: &'g [Timestamp],
     /// The series of each name, one value per time.
     pub columns: &'g [&'g [f64]],
-    /// The name of each series; several may have the same.
+    /// The name of each series; names may repeat.
     pub names: &'g Names,
 }
 
-/// Which series have which name.
+/// The indexes of the series of each name.
 #[derive(Clone, Debug, Default)]
 pub struct Names(HashMap<MetricName, Vec<usize>>);
 
@@ -89,7 +89,7 @@ impl<'a> FromIterator<&'a MetricName> for Names {
 }
 
 impl Names {
-    /// Whether each metric node of a tree names series.
+    /// Whether each metric node of a tree names at least one series.
     pub fn have_all(&self, operation: &Operation) -> bool {
         match operation {
             Operation::Metric(metrics) => metrics.names().iter().any(|name| self.0.contains_key(name)),
@@ -97,7 +97,7 @@ impl Names {
         }
     }
 
-    /// The series that a metric node names, in their order.
+    /// The indexes of the series that a metric node names, ascending.
     fn columns(&self, metrics: &Metrics) -> Vec<usize> {
         let found = metrics.names().iter().filter_map(|name| self.0.get(name));
         let mut indexes: Vec<usize> = found.flatten().copied().collect();
@@ -107,19 +107,19 @@ impl Names {
     }
 }
 
-/// What a tree evaluates to.
+/// The result of a tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluated<'g> {
-    /// Of the grid, or what the points were resampled to.
+    /// The grid's, or the one that the points were resampled to.
     pub granularity: Resample,
     pub times: Cow<'g, [Timestamp]>,
     /// Each as long as `times`.
     pub columns: Vec<Cow<'g, [f64]>>,
-    /// Whether series were joined, so that the columns are no longer the grid's.
+    /// Whether series were aggregated, so that the columns are no longer the grid's.
     pub aggregated: bool,
 }
 
-/// Evaluates `operation`, whose size has been checked. Truth values and whole numbers become floats at the end.
+/// Evaluates `operation`, whose size is validated. Booleans and integers are converted to floats at the end.
 pub fn evaluate<'g>(operation: &Operation, grid: &Grid<'g>) -> Result<Evaluated<'g>, OperationError> {
     let mut evaluator = Evaluator { grid, touched: 0 };
     let State { granularity, times, value, aggregated } = evaluator.node(operation, 0)?;
@@ -161,7 +161,7 @@ struct Evaluator<'a, 'g> {
 }
 
 impl<'g> Evaluator<'_, 'g> {
-    /// `held` counts the numbers that other operands hold meanwhile.
+    /// `held` is the count of numbers that other operands hold meanwhile.
     fn node(&mut self, operation: &Operation, held: usize) -> Result<State<'g>, OperationError> {
         let state = match operation {
             Operation::Constant(number) => self.state(Value::scalar(*number)),
@@ -202,7 +202,8 @@ impl<'g> Evaluator<'_, 'g> {
         State { granularity, times: Cow::Borrowed(times), value, aggregated: false }
     }
 
-    /// Evaluates the only operand of a node that makes a table of at most its size, at `cost` values touched a value.
+    /// Evaluates the only operand of a node; `cost` is the number of values processed for each value of the
+    /// result.
     fn operand(&mut self, operand: &Operation, held: usize, cost: u64) -> Result<State<'g>, OperationError> {
         let state = self.node(operand, held)?;
         let cells = state.value.rows * state.value.width();
@@ -317,7 +318,7 @@ fn reserve(cells: usize) -> Result<(), OperationError> {
     if cells > CELLS_HELD_MAX { Err(OperationError::TooExpensive) } else { Ok(()) }
 }
 
-/// What Gnocchi checks after each step. On a calendar it fails where there are more than two points; here it does not.
+/// Gnocchi's check after each step. On a calendar Gnocchi fails with more than two points; this does not.
 fn check(state: &State<'_>) -> Result<(), OperationError> {
     if let (Resample::Span(span), [first, second, _, ..]) = (state.granularity, &state.times[..]) {
         let steps = (second.0 - first.0) as f64 / span.0 as f64;
@@ -364,7 +365,7 @@ fn per_second(times: &[Timestamp], values: &[f64]) -> Vec<f64> {
     values.first().map(|_| f64::NAN).into_iter().chain(rates).collect()
 }
 
-/// The difference of each row from the one before; of truth values, whether they differ.
+/// The difference of each row from the one before; for booleans, whether they differ.
 fn differences<'g>(value: &Value<'_>) -> Value<'g> {
     fn of<T: Copy, R, C: AsRef<[T]>>(columns: &[C], difference: impl Fn(T, T) -> R) -> Vec<Vec<R>> {
         let column =

@@ -1,11 +1,11 @@
 //! The language of `/v1/aggregates`: a tree of operations over the series of many metrics.
 //!
-//! An [`Operation`] is made by whoever reads requests; [`evaluate`] computes it on a grid of times and series. Numbers
-//! are numpy's, since Gnocchi's operations are numpy's functions: what is a NaN, in which order sums are added, and that
-//! comparisons give truth values, with which arithmetic goes on by rules of its own.
+//! The API parses a request to an [`Operation`]; [`evaluate`] computes it on a grid of times and series.
+//! Results equal numpy's, as Gnocchi's operations are numpy functions: NaN handling, the order of summation,
+//! and comparisons that give booleans, which have their own arithmetic.
 //!
-//! [`operator`] and [`reaggregation`] hold the names; [`text`] prints a tree as Python prints its lists, for error
-//! texts. Reading a tree from JSON or an S-expression is the API's job.
+//! [`operator`] and [`reaggregation`] contain the names; [`text`] prints a tree as Python prints its lists,
+//! for error texts. The API parses JSON and S-expressions.
 
 mod elementwise;
 mod evaluate;
@@ -25,18 +25,18 @@ pub use operator::{BinaryFunction, BinaryOperator, Operator, UnaryFunction, Unar
 pub use reaggregation::{CrossStatistic, Reaggregation, UnknownReaggregation};
 pub use rolling::summary;
 
-/// A tree may be so deep: a root alone has depth 1. Whoever builds a tree stops there.
+/// The most levels of a tree; a root alone has depth 1. Parsers stop at this depth.
 pub const DEPTH_MAX: usize = 64;
 
-/// A tree may have so many nodes; a metric node counts once for each of its references.
+/// The most nodes of a tree; a metric node counts once for each of its references.
 pub const NODES_MAX: usize = 100_000;
 
-/// The name of series: a metric's id, or a pattern of metric names, and the name of a stored aggregation.
+/// The name of series: a metric's id or a pattern of metric names, and the name of a stored aggregation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MetricName {
     /// As the client wrote it.
     pub name: String,
-    /// As the client wrote it; whether there is such a method is checked where the metric is known.
+    /// As the client wrote it; validated where the metric is known.
     pub aggregation: String,
 }
 
@@ -55,25 +55,25 @@ pub enum Operation {
         left: Box<Operation>,
         right: Box<Operation>,
     },
-    /// `clip`: the only operator of three operands. Without `max` it is `clip_min`.
+    /// `clip`: the only operator of three operands. Without `max` it equals `clip_min`.
     Clip {
         value: Box<Operation>,
         min: Box<Operation>,
         max: Option<Box<Operation>>,
     },
-    /// Makes one series of all.
+    /// Aggregates all series into one.
     Aggregate {
         method: Reaggregation,
         operand: Box<Operation>,
     },
-    /// Over each series' last `window` points, at least 1.
+    /// Over each window of `window` points of each series, at least 1.
     Rolling {
         method: Reaggregation,
         window: u64,
         operand: Box<Operation>,
     },
-    /// Each series on its own, as stored series are resampled. `/v1/aggregates` takes only the names of
-    /// [`Reaggregation`] here, see [`Reaggregation::stored`].
+    /// Resamples each series as stored series are resampled. `/v1/aggregates` accepts only the names of
+    /// [`Reaggregation`] here; see [`Reaggregation::stored`].
     Resample {
         method: AggregationMethod,
         to: Resample,
@@ -81,7 +81,7 @@ pub enum Operation {
     },
 }
 
-/// What a tree evaluates to, as far as the tree alone tells.
+/// The kind of a tree's result, derived from the tree alone.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shape {
     is_array: bool,
@@ -97,7 +97,7 @@ impl Shape {
     }
 }
 
-/// What a metric node names.
+/// The names of a metric node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metrics {
     /// `["metric", "name", "aggregation"]`
@@ -115,7 +115,7 @@ impl Metrics {
     }
 }
 
-/// The tree is larger than anybody needs.
+/// The tree exceeds a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLarge {
     #[error("operations may be nested {DEPTH_MAX} deep")]
@@ -138,7 +138,7 @@ impl Operation {
         }
     }
 
-    /// The nodes right under this one.
+    /// The direct children of this node.
     pub fn operands(&self) -> impl Iterator<Item = &Operation> {
         let operands: [Option<&Operation>; 3] = match self {
             Operation::Metric(_) | Operation::Constant(_) => [None, None, None],
@@ -152,7 +152,7 @@ impl Operation {
         operands.into_iter().flatten()
     }
 
-    /// Every name in the tree once, in the order of their first mention: the references of a query come in this order.
+    /// Every distinct name in the tree, by first mention; the references of a query have this order.
     pub fn metric_names(&self) -> Vec<&MetricName> {
         let (mut names, mut seen) = (Vec::new(), std::collections::HashSet::new());
         self.collect_names(&mut |name| {
@@ -172,13 +172,13 @@ impl Operation {
         }
     }
 
-    /// Nodes of the tree, each name counted as one.
+    /// The number of nodes of the tree; each name counts as one.
     pub fn nodes(&self) -> usize {
         let own = if let Operation::Metric(metrics) = self { metrics.names().len() } else { 1 };
         own + self.operands().map(Operation::nodes).sum::<usize>()
     }
 
-    /// Whether the tree makes one series of those that it names, as [`Evaluated::aggregated`] says afterwards.
+    /// Whether the tree aggregates its series into one; equals [`Evaluated::aggregated`].
     pub fn is_aggregated(&self) -> bool {
         self.shape().is_aggregated
     }
@@ -190,7 +190,7 @@ impl Operation {
             Operation::Constant(_) => Shape { is_array: false, is_aggregated: false },
             Operation::Aggregate { .. } => Shape { is_array: true, is_aggregated: true },
             Operation::Clip { max: None, .. } => shapes.fold(Shape::default(), Shape::or),
-            // Series that are combined with series become one, whatever they are.
+            // Series combined with series give one.
             Operation::Binary { .. } | Operation::Clip { .. } => {
                 let shapes: Vec<Shape> = shapes.collect();
                 let is_joined = shapes.iter().all(|shape| shape.is_array);
@@ -203,7 +203,7 @@ impl Operation {
         }
     }
 
-    /// Refuses a tree beyond [`DEPTH_MAX`] or [`NODES_MAX`].
+    /// An error if the tree exceeds [`DEPTH_MAX`] or [`NODES_MAX`].
     pub fn check_size(&self) -> Result<(), TooLarge> {
         let mut level: Vec<&Operation> = vec![self];
         let mut nodes = 0;

@@ -1,9 +1,9 @@
-//! The names of operators, and the functions that they stand for. An operator remembers the name that it was
-//! written with, since error texts show it.
+//! The names of operators and their functions. An operator keeps the name that the client wrote, for error
+//! texts.
 
 use std::{fmt, str::FromStr};
 
-/// What a binary operator computes, elementwise.
+/// The function of a binary operator, elementwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BinaryFunction {
     Equal,
@@ -12,18 +12,18 @@ pub enum BinaryFunction {
     LessEqual,
     GreaterEqual,
     NotEqual,
-    /// With the sign of the divisor.
+    /// The result has the sign of the divisor.
     Modulo,
     Add,
     Subtract,
     Multiply,
     Divide,
     Power,
-    /// The larger one; NaN where one is.
+    /// The larger one; NaN if one is NaN.
     ClipMin,
-    /// The smaller one; NaN where one is.
+    /// The smaller one; NaN if one is NaN.
     ClipMax,
-    /// The larger one; of a number and NaN the number.
+    /// The larger one; if one is NaN, the other.
     Max,
 }
 
@@ -64,7 +64,7 @@ const BINARY: [(&str, BinaryFunction); 34] = [
     ("max", BinaryFunction::Max),
 ];
 
-/// What a unary operator computes of each value, or of each series.
+/// The function of a unary operator, for each value or series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnaryFunction {
     Absolute,
@@ -74,14 +74,14 @@ pub enum UnaryFunction {
     Tangent,
     Floor,
     Ceil,
-    /// The difference from one point to the next; the first point goes.
+    /// The difference from one point to the next; drops the first point.
     RateOfChange,
-    /// The same for each second; the first point becomes NaN.
+    /// The same per second; the first point becomes NaN.
     RateOfChangePerSecond,
-    /// By how much a counter grew from one point to the next, which may be less since it began again at 0; the first point goes.
-    /// Not Gnocchi's.
+    /// A counter's increase from one point to the next; a lower value is a restart at 0. Drops the first
+    /// point. Not in Gnocchi.
     Increase,
-    /// The same for each second.
+    /// The same per second.
     IncreasePerSecond,
 }
 
@@ -101,7 +101,7 @@ const UNARY: [(&str, UnaryFunction); 13] = [
     ("rate_reset", UnaryFunction::IncreasePerSecond),
 ];
 
-/// There is no operator of this name.
+/// No operator has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown operator `{0}'")]
 pub struct UnknownOperator(pub String);
@@ -118,7 +118,7 @@ macro_rules! named_operator {
                 $table.iter().map(|(name, _)| *name)
             }
 
-            /// The name that it was written with.
+            /// The name that the client wrote.
             pub fn name(self) -> &'static str {
                 $table[usize::from(self.0)].0
             }
@@ -164,7 +164,7 @@ named_operator!(
     UNARY
 );
 
-/// Every operator: who reads requests matches all of them, so that a new one is not forgotten there.
+/// All operators. Parsers match on every variant, so the compiler reports a missing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     Clip,

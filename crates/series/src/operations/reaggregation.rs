@@ -1,15 +1,15 @@
-//! By what series are aggregated with each other, and windows of a series rolled up.
+//! Methods that aggregate series with each other, and rolling windows of a series.
 
 use std::{fmt, str::FromStr};
 
 use gnudi_model::{AggregationMethod, Statistic};
 
-/// What is computed over values; NaN is no value, and what there is no value for is NaN, or 0 for sum and count.
+/// Statistics that ignore NaN. Without values the result is NaN, or 0 for sum and count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CrossStatistic {
     Mean,
     Median,
-    /// The square root of [`CrossStatistic::Var`]; stored aggregates divide by one less.
+    /// The square root of [`CrossStatistic::Var`]; stored aggregates divide by n - 1 instead.
     Std,
     Min,
     Max,
@@ -30,7 +30,7 @@ const STATISTICS: [(&str, CrossStatistic); 8] = [
     ("count", CrossStatistic::Count),
 ];
 
-/// A statistic, or the difference of it from one time to the next (`rate:`).
+/// A statistic, or its difference from one time to the next (`rate:`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reaggregation {
     pub rate: bool,
@@ -38,14 +38,14 @@ pub struct Reaggregation {
 }
 
 impl Reaggregation {
-    /// All of them: the statistics, then their rates.
+    /// All methods: the statistics, then their rates.
     pub fn all() -> impl Iterator<Item = Reaggregation> {
         [false, true]
             .into_iter()
             .flat_map(|rate| STATISTICS.iter().map(move |&(_, statistic)| Reaggregation { rate, statistic }))
     }
 
-    /// The method of the same name for stored series, which `resample` uses. `var` has none: Gnocchi answers 500.
+    /// The stored method of the same name, for `resample`. `var` has none: Gnocchi answers 500.
     pub fn stored(self) -> Option<AggregationMethod> {
         let statistic = match self.statistic {
             CrossStatistic::Mean => Statistic::Mean,
@@ -69,7 +69,7 @@ impl fmt::Display for Reaggregation {
     }
 }
 
-/// Series are not aggregated by this.
+/// No reaggregation method has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown reaggregation method `{0}'")]
 pub struct UnknownReaggregation(pub String);

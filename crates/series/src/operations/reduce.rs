@@ -1,6 +1,7 @@
-//! Makes one series of many: a statistic of each row.
+//! Reduces many series to one: a statistic of each row.
 //!
-//! Sums are added from series to series, but pairwise where there is a single row: numpy adds in the order in which
+//! Sums accumulate from series to series, but pairwise if there is a single row: numpy adds in memory order.
+//! NaN is ignored.
 //! values lie in memory. NaN counts as no value.
 
 use std::borrow::Cow;
@@ -12,10 +13,10 @@ use super::{
     value::{Columns, Value},
 };
 
-/// From so many values on, numpy computes medians in another way, which shows where the values' sum overflows.
+/// From this many values on, numpy computes medians differently, which matters if their sum overflows.
 const LARGE_MEDIAN: usize = 600;
 
-/// The statistic of each row, one column. What a `rate:` adds comes after.
+/// The statistic of each row, as one column. The caller applies `rate:`.
 pub(super) fn across(method: Reaggregation, operand: Value<'_>) -> Result<Value<'_>, OperationError> {
     let rows = operand.rows;
     let array = |columns| Ok(Value::array(rows, columns));
@@ -76,7 +77,7 @@ fn float_statistic(statistic: CrossStatistic, rows: usize, columns: &[Cow<'_, [f
     }
 }
 
-/// The sum of each row; `of` takes the row and a value.
+/// The sum of each row; `of` maps a row's index and a value.
 fn sums(rows: usize, columns: &[Cow<'_, [f64]>], of: impl Fn(usize, f64) -> f64) -> Vec<f64> {
     if rows == 1 {
         let row: Vec<f64> = columns.iter().map(|column| of(0, column[0])).collect();
@@ -133,7 +134,7 @@ fn variances(rows: usize, columns: &[Cow<'_, [f64]>]) -> Vec<f64> {
     squares
 }
 
-/// There is at least one column.
+/// Needs at least one column.
 fn extremes(columns: &[Cow<'_, [f64]>], of: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     let mut extremes = columns[0].to_vec();
     for column in &columns[1..] {
@@ -145,7 +146,7 @@ fn extremes(columns: &[Cow<'_, [f64]>], of: impl Fn(f64, f64) -> f64) -> Vec<f64
 }
 
 fn medians(rows: usize, columns: &[Cow<'_, [f64]>]) -> Vec<f64> {
-    /// So many rows are gathered in one walk over the columns.
+    /// The number of rows gathered in one pass over the columns.
     const ROWS: usize = 16;
     let mut medians = Vec::with_capacity(rows);
     let mut gathered: Vec<Vec<f64>> = vec![Vec::with_capacity(columns.len()); ROWS.min(rows)];
@@ -166,7 +167,7 @@ fn medians(rows: usize, columns: &[Cow<'_, [f64]>]) -> Vec<f64> {
     medians
 }
 
-/// The median of values that are no NaN; they lose their order. `all` counts the NaN, too.
+/// The median of values without NaN; reorders them. `all` counts the NaN, too.
 pub(super) fn median(values: &mut [f64], all: usize) -> f64 {
     let (middle, is_even) = (values.len() / 2, values.len().is_multiple_of(2));
     if values.is_empty() {

@@ -1,4 +1,4 @@
-//! Statistics over a window that moves along each series. numpy adds up each window on its own, pairwise; so does this.
+//! Statistics over a rolling window of each series. As in numpy, each window is summed on its own, pairwise.
 
 use std::borrow::Cow;
 
@@ -10,17 +10,17 @@ use super::{
     value::{Columns, Value},
 };
 
-/// How much longer a value of a window takes for a median than for a sum, roughly.
+/// The approximate cost of a value in a median relative to one in a sum.
 const MEDIAN_COST: u64 = 16;
 
-/// What rolling costs, in values touched.
+/// The cost of rolling, in values processed.
 pub(super) fn cost(statistic: CrossStatistic, window: usize, operand: &Value<'_>) -> u64 {
     let windows = (operand.rows - window + 1) as u64 * operand.width() as u64;
     let each = if statistic == CrossStatistic::Median { MEDIAN_COST } else { 1 };
     windows.saturating_mul(window as u64).saturating_mul(each)
 }
 
-/// The statistic of all values; NaN counts as no value.
+/// The statistic of all values; ignores NaN.
 pub fn summary(statistic: CrossStatistic, values: &[f64]) -> f64 {
     let present: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
     if present.is_empty() {
@@ -32,7 +32,7 @@ pub fn summary(statistic: CrossStatistic, values: &[f64]) -> f64 {
     rolling(statistic, rows, value).into_floats()[0][0]
 }
 
-/// The statistic of each `window` consecutive rows, `1..=rows`; `window - 1` rows fewer.
+/// The statistic of each `window` (`1..=rows`) consecutive rows; the result has `window - 1` rows fewer.
 pub(super) fn rolling<'g>(statistic: CrossStatistic, window: usize, operand: Value<'g>) -> Value<'g> {
     let rows = operand.rows - window + 1;
     if statistic == CrossStatistic::Count {

@@ -1,9 +1,9 @@
-//! numpy's sum of values that lie next to each other in memory: pairwise, with eight running sums in each block.
+//! numpy's sum of contiguous values: pairwise, with eight running sums in each block.
 
-/// Up to so many values are added by eight running sums; more are halved.
+/// The most values summed by eight running sums; larger slices are halved.
 const BLOCK: usize = 128;
 
-/// The sum, started from 0.0. Of the squares or other values, `of` makes them on the way.
+/// The sum of `of` each item, started from 0.0.
 pub(super) fn pairwise<T: Copy>(items: &[T], of: &impl Fn(T) -> f64) -> f64 {
     0.0 + halves(items, of)
 }

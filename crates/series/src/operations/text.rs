@@ -1,4 +1,4 @@
-//! A tree as Python prints it: `['+', ['metric', 'a', 'mean'], 2.0]`. Gnocchi's error texts show trees so.
+//! Prints a tree as Python does: `['+', ['metric', 'a', 'mean'], 2.0]`, as in Gnocchi's error texts.
 
 use std::fmt::{self, Write};
 
@@ -48,7 +48,7 @@ fn write_name(f: &mut fmt::Formatter<'_>, name: &MetricName) -> fmt::Result {
     write_text(f, &name.aggregation)
 }
 
-/// `repr()` of a text, but for characters that cannot be printed and are not ASCII.
+/// Python's `repr()` of a text, except for non-ASCII characters that are not printable.
 fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     f.write_char(quote)?;
@@ -66,7 +66,7 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     f.write_char(quote)
 }
 
-/// `repr()` of a float.
+/// Python's `repr()` of a float.
 fn write_number(f: &mut fmt::Formatter<'_>, number: f64) -> fmt::Result {
     let magnitude = number.abs();
     if number.is_nan() {

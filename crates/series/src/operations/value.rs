@@ -1,7 +1,7 @@
-//! What a node evaluates to: numbers in rows (times) and columns (series), or one number.
+//! The result of a node: a table of numbers in rows (times) and columns (series), or one number.
 //!
-//! Kinds are numpy's: a comparison gives truth values, a count whole numbers, and both stay what they are until a float
-//! meets them. Columns that are the query's own series are borrowed.
+//! Kinds are numpy's: a comparison gives booleans, a count integers, and both stay so until combined with a
+//! float. Columns that are the query's own series are borrowed.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub(super) enum Columns<'g> {
     Bool(Vec<Vec<bool>>),
 }
 
-/// A table of columns; a scalar is one row of one column, and is no array: Gnocchi cannot aggregate it.
+/// A table of columns. A scalar has one row and one column and is no array: Gnocchi cannot aggregate it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Value<'g> {
     pub is_scalar: bool,
@@ -40,7 +40,7 @@ impl<'g> Value<'g> {
         }
     }
 
-    /// How many numbers it holds in memory of its own.
+    /// How many numbers it owns in memory.
     pub fn cells_owned(&self) -> usize {
         match &self.columns {
             Columns::Float(columns) => {
@@ -50,7 +50,7 @@ impl<'g> Value<'g> {
         }
     }
 
-    /// The value as it is, if it is an array; `what` names the operation that needs one.
+    /// The value itself if it is an array; `what` names the operation for the error.
     pub fn into_array(self, what: &'static str) -> Result<Self, OperationError> {
         if self.is_scalar { Err(OperationError::Scalar(what)) } else { Ok(self) }
     }
@@ -63,7 +63,7 @@ impl<'g> Value<'g> {
         }
     }
 
-    /// Whole numbers of what has no floats in it.
+    /// The values as integers; must not contain floats.
     pub fn into_ints(self) -> Vec<Vec<i64>> {
         match self.columns {
             Columns::Int(columns) => columns,

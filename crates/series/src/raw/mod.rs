@@ -1,12 +1,12 @@
-//! Raw points as blocks: what a policy with a raw timespan keeps beside the aggregates.
+//! Blocks of raw points, which policies with a raw timespan keep besides the aggregates.
 //!
-//! Times are nanoseconds, in the coarsest decimal unit that fits them all, as differences above the smallest one; values keep
-//! every bit. A block's name is that of aggregates with the granularity [`GRANULARITY`].
+//! Times are in the coarsest decimal unit that fits them all, as differences less the smallest one. Values
+//! are exact. A block is named as a block of aggregates with the granularity [`GRANULARITY`].
 //!
 //! ```text
 //! u8      version
 //! varint  points; u8 unit of time: ns, us, ms, s; varint first time / unit; varint last time / unit
-//!         from the second point on: varint the smallest difference; what is above it as in `bits`
+//!         from the second point on: varint the smallest difference; the excess of each as in `bits`
 //! values  as in `values`
 //! u32     CRC32C of all before
 //! ```
@@ -19,22 +19,22 @@ use crate::{
     values,
 };
 
-/// In names of blocks, stands for raw points. No aggregate has it.
+/// Marks raw points in names of blocks. No aggregate has it.
 pub const GRANULARITY: Timespan = Timespan(0);
 
-/// A block has at most so many points: late ones rewrite a whole block.
+/// The most points in a block: late ones rewrite a whole block.
 pub const BLOCK_POINTS: usize = 1024;
 
 /// Bounds what decoding allocates.
 pub(crate) const POINTS_MAX: usize = 1 << 16;
 
-/// Version 1 is without some kinds of values.
+/// Version 1 lacks some kinds of values.
 const VERSION: u8 = 2;
 
 /// The units of time, in nanoseconds.
 const UNITS: [i64; 4] = [1, 1_000, 1_000_000, 1_000_000_000];
 
-/// What the head of a block tells.
+/// The fields of a block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     pub points: usize,
@@ -42,7 +42,7 @@ pub struct Extent {
     pub last: Timestamp,
 }
 
-/// Appends points as a block: at least one, not before the epoch, each later than the one before.
+/// Appends points as a block: at least one, none before the epoch, in strictly ascending order.
 pub fn encode(points: &[Measure], out: &mut Vec<u8>) {
     assert!(!points.is_empty() && points.len() <= POINTS_MAX, "{} points in a block", points.len());
     assert!(points[0].timestamp.0 >= 0, "a time before the epoch");
@@ -70,12 +70,12 @@ pub fn encode(points: &[Measure], out: &mut Vec<u8>) {
     put_checksum(start, out);
 }
 
-/// What a block holds, without its values.
+/// Decodes a block's header.
 pub fn extent(bytes: &[u8]) -> Result<Extent, CodecError> {
     Parsed::new(bytes).map(|parsed| parsed.extent)
 }
 
-/// Appends the times and values of a block. After an error the vectors hold what was decoded before it.
+/// Appends the times and values of a block. After an error the vectors contain what was decoded before it.
 pub fn decode(
     bytes: &[u8],
     timestamps: &mut Vec<Timestamp>,
@@ -89,7 +89,7 @@ pub fn decode(
     if extent.points > 1 {
         let min = rest.varint()?;
         bits::read(extent.points - 1, &mut rest, &mut numbers)?;
-        // The sum of all cannot wrap where each one, and the last time, are in range.
+        // If each step and the last time are in range, the sum cannot wrap.
         let span = (extent.last.0 - extent.first.0) as u64 / unit as u64;
         let mut time = extent.first.0;
         let mut is_in_order = min > 0;
@@ -120,7 +120,7 @@ pub(crate) fn decode_points(bytes: &[u8], out: &mut Vec<Measure>) -> Result<(), 
     Ok(())
 }
 
-/// A block whose checksum matches, up to its times.
+/// A block with a valid checksum, decoded up to its times.
 struct Parsed<'a> {
     extent: Extent,
     unit: i64,
@@ -186,7 +186,7 @@ mod tests {
             prop_assert_eq!(extent(&bytes), Ok(Extent { points: points.len(), first, last }));
         }
 
-        /// Also behind a checksum that matches.
+        /// Also with a valid checksum.
         #[test]
         fn any_bytes_are_refused_or_read(
             points in points(),

@@ -1,7 +1,7 @@
 //! Values as whole numbers and a power of ten.
 //!
-//! What is computed of decimals (a sum, a percentile) is mostly a decimal but for its last bits: how many steps of the last bit it is off
-//! is kept beside the number.
+//! Results computed from decimals (a sum, a percentile) are usually decimals except for the last bits. The
+//! distance in steps of the last bit is stored besides the number.
 
 use super::numbers;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     packing::{Reader, put_varint},
 };
 
-/// Exact as doubles, as is the quotient of a whole number and one of them when it is rounded once.
+/// Exact as doubles. The quotient of a whole number and one of them is rounded only once.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
     1e19, 1e20, 1e21, 1e22,
@@ -17,36 +17,37 @@ const POWERS: [f64; 23] = [
 
 const POWER: u8 = 0x1f;
 
-/// Decimals with fewer digits behind the point are short.
+/// A short decimal has fewer digits after the point.
 const SHORT: usize = 8;
 
-/// Numbers up to here are rounded by adding [`ROUND`], which takes no branch.
+/// Numbers up to here are rounded by adding [`ROUND`], without a branch.
 const NUMBER_MAX: f64 = (1u64 << 51) as f64;
 const ROUND: f64 = (3u64 << 51) as f64;
 
-/// A value is near a decimal that is at most so many steps of the last bit away...
+/// A value is near a decimal if it is at most this many steps of the last bit away...
 const STEPS_MAX: u64 = 64;
-/// ... if that makes it smaller: the number and the steps together stay below this.
+/// ... and the product of number and steps stays below this, else it would not be smaller.
 const NEAR_MAX: f64 = (1u64 << 46) as f64;
 
-/// How many values decide over the power of ten.
+/// How many values are sampled to choose the power of ten.
 const SAMPLE: usize = 64;
-/// Values of which one in so many is no decimal are none.
+/// If more than one in this many values is no decimal, none is encoded as a decimal.
 const OTHERS: usize = 8;
 
-/// What a value takes that is kept aside, with its place.
+/// The size of an exception in bits, with its index.
 const EXCEPTION_BITS: usize = 72;
 
 pub fn power(index: usize) -> Result<f64, CodecError> {
     POWERS.get(index).copied().ok_or(CodecError::Invalid("power of ten"))
 }
 
-/// The whole number that the value is nearest to when it is multiplied by the power; nonsense beyond [`NUMBER_MAX`].
+/// The whole number nearest to the value times the power; undefined beyond [`NUMBER_MAX`].
 pub fn number(value: f64, power: f64) -> i64 {
     (value * power + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i64
 }
 
-/// Of the decimal nearest to the value: whether it is in range, and how many steps of the last bit the value is above it.
+/// For the decimal nearest to the value: whether it is in range, and the value's distance above it in steps
+/// of the last bit.
 fn steps(value: f64, power: f64) -> (bool, i64) {
     let scaled = value * power;
     let rounded = scaled + ROUND - ROUND;
@@ -59,7 +60,7 @@ fn is_near(value: f64, power: f64) -> bool {
     in_range && (steps == 0 || steps.unsigned_abs() <= STEPS_MAX && near())
 }
 
-/// The power and the number of a value that is a short decimal.
+/// The power and number of a value that is a short decimal.
 pub fn exact(value: f64) -> Option<(usize, i64)> {
     let fits = |index: &usize| {
         let (in_range, steps) = steps(value, POWERS[*index]);
@@ -69,21 +70,22 @@ pub fn exact(value: f64) -> Option<(usize, i64)> {
     Some((index, number(value, POWERS[index])))
 }
 
-/// What [`exact`] gave.
+/// Decodes a constant decimal.
 pub fn constant(reader: &mut Reader<'_>) -> Result<f64, CodecError> {
     let power = power(usize::from(reader.byte()?))?;
     Ok(reader.signed()? as f64 / power)
 }
 
-/// The power of ten that promises to make the values smallest, by a sample: by which most are nearly whole. `None` if there is none.
+/// The power of ten expected to give the smallest encoding, by a sample: the best trade-off of digits and
+/// exceptions. `None` if the values are no decimals.
 fn power_of(values: &[f64]) -> Option<usize> {
     let step = values.len().div_ceil(SAMPLE);
     let sampled = values.len().div_ceil(step);
     let others_max = sampled / OTHERS;
-    // How many values need a power.
+    // The number of values that need each power.
     let (mut needs, mut others, mut last) = ([0; POWERS.len()], 0, 0);
     for &value in values.iter().step_by(step) {
-        // Most need the same one as the value before.
+        // Most need the same power as the value before.
         let needed = if is_near(value, POWERS[last]) {
             (0..last).rev().find(|&index| !is_near(value, POWERS[index])).map_or(0, |index| index + 1)
         } else {
@@ -99,7 +101,7 @@ fn power_of(values: &[f64]) -> Option<usize> {
         last = needed;
         needs[needed] += 1;
     }
-    // Each digit costs all values three bits and a third; a value that does not fit costs about 72.
+    // Each digit costs 10/3 bits a value; an exception costs about 72.
     let (mut best, mut best_cost, mut beyond) = (0, usize::MAX, 0);
     for index in (0..POWERS.len()).rev() {
         let cost = 10 * index * sampled + 3 * EXCEPTION_BITS * beyond;
@@ -111,13 +113,13 @@ fn power_of(values: &[f64]) -> Option<usize> {
     (best_cost < usize::MAX).then_some(best)
 }
 
-/// Values as they are written.
+/// Encoded decimals.
 #[derive(Debug)]
 pub struct Decimals {
     power: usize,
     numbers: numbers::Planned,
     exceptions: Vec<usize>,
-    /// By value; none where all are 0.
+    /// For each value; `None` if all are 0.
     steps: Option<numbers::Planned>,
 }
 
@@ -144,7 +146,7 @@ impl Decimals {
                     any_off |= steps;
                 } else {
                     exceptions.push(place);
-                    // The number before costs the least.
+                    // Repeating the number before costs the least.
                     whole[place] = if place > 0 { whole[place - 1] } else { 0 };
                     off[place] = 0;
                 }
@@ -162,7 +164,7 @@ impl Decimals {
         self.steps.is_some()
     }
 
-    /// About how many bits it takes.
+    /// The approximate size in bits.
     pub fn cost(&self) -> usize {
         let steps = self.steps.as_ref().map_or(0, |steps| steps.cost() + 24);
         self.numbers.cost() + EXCEPTION_BITS * self.exceptions.len() + steps
@@ -184,7 +186,7 @@ impl Decimals {
     }
 }
 
-/// Appends `count` values, at least one, which are near decimals if `with_steps`.
+/// Appends `count` values, at least one; with steps of the last bit if `with_steps`.
 pub fn read(
     count: usize,
     with_steps: bool,

@@ -1,19 +1,20 @@
-//! Values of raw points and of buckets, bit for bit.
+//! Lossless encoding of the values of raw points and buckets.
 //!
-//! Most of what is measured are decimals of few digits: 12.5 is 125 tenths. Such values are kept as whole numbers ([`decimal`]), those
-//! that are none (a NaN, an infinity, a long fraction) aside. Of values that are long fractions, either sign, exponent and four more
-//! bits repeat, and the other 48 bits are kept as they are; or all bits are one whole number, in the order of the values ([`ordered`]).
+//! Most measured values are decimals of few digits: 12.5 is 125 tenths. They are stored as whole numbers
+//! ([`decimal`]); others (a NaN, an infinity, a long fraction) are exceptions. For long fractions there are
+//! two kinds: either sign, exponent and the next four bits are compressed and the other 48 bits stored as
+//! they are, or all bits are a whole number with the order of the values ([`ordered`]).
 //!
-//! The idea of finding the decimal behind a double is of ALP (Afroozeh, Kuffo, Boncz: "ALP: Adaptive Lossless floating-Point
-//! Compression", SIGMOD 2024).
+//! Finding the decimal of a double follows ALP (Afroozeh, Kuffo, Boncz: "ALP: Adaptive Lossless
+//! floating-Point Compression", SIGMOD 2024).
 //!
 //! ```text
 //! u8       kind; with bit 7: a bitmap of the values that differ from the one before follows, and only those are kept
 //! constant 8 bytes; or, as the constant decimal, u8 power of ten, signed varint
 //! decimal  u8 power of ten, with bits 5 to 7 the mode of numbers; as in `numbers`;
-//!          varint exceptions; for each: varint how many values after the one before it, 8 bytes
-//! near     as decimal; then how many steps of the last bit each value is above its decimal, in mode 0 as in `numbers`
-//! split    u16 the smallest upper half; what is above it as in `bits`; 6 bytes for each value
+//!          varint exceptions; for each: varint values skipped since the one before, 8 bytes
+//! near     as decimal; then each value's distance from its decimal in steps of the last bit, in mode 0 as in `numbers`
+//! split    u16 the smallest upper half; the excess of each as in `bits`; 6 bytes for each value
 //! ordered  u8 how many lowest bits are 0 in all values, u8 the mode of numbers; as in `numbers`
 //! raw      8 bytes each
 //! ```
@@ -40,14 +41,15 @@ const REPEATS: u8 = 0x80;
 /// The order of differences.
 pub const FIRST_DIFFERENCES: u8 = 0x80;
 pub const SECOND_DIFFERENCES: u8 = 0x40;
-/// A common divisor was taken out.
+/// Numbers were divided by a common divisor.
 pub const DIVISOR: u8 = 0x20;
 
 /// The bits of the lower half of a split value.
 const LOWER_BITS: u32 = 48;
 const LOWER_BYTES: usize = LOWER_BITS as usize / 8;
 
-/// Appends the values, at least one. By which power of ten they are whole numbers, but for their last bits, if they are.
+/// Appends the values, at least one. Returns the power of ten that makes them whole numbers, except for their
+/// last bits, if there is one.
 pub fn put(values: &[f64], out: &mut Vec<u8>) -> Option<usize> {
     let start = out.len();
     let power = put_all(values, out);
@@ -73,7 +75,7 @@ pub fn put(values: &[f64], out: &mut Vec<u8>) -> Option<usize> {
     power
 }
 
-/// Each value, in the smallest kind.
+/// Appends all values, in the smallest kind.
 fn put_all(values: &[f64], out: &mut Vec<u8>) -> Option<usize> {
     if values.iter().all(|value| value.to_bits() == values[0].to_bits()) {
         return put_constant(values[0], out);
@@ -84,7 +86,7 @@ fn put_all(values: &[f64], out: &mut Vec<u8>) -> Option<usize> {
         out.push(if decimals.has_steps() { NEAR } else { DECIMAL });
         decimals.put(values, out);
     };
-    // What the other kinds hardly make smaller.
+    // At this size other kinds are hardly smaller.
     if let Some(decimals) = decimals.as_ref().filter(|decimals| decimals.cost() <= 40 * values.len()) {
         put_decimals(decimals, out);
         return power;
@@ -125,7 +127,7 @@ fn put_constant(value: f64, out: &mut Vec<u8>) -> Option<usize> {
     None
 }
 
-/// Upper halves, and how they are written.
+/// The upper halves and their encoding.
 struct Split {
     min: u64,
     above: Vec<u64>,
@@ -163,14 +165,14 @@ pub fn read(
     read_kind(kind, count, reader, buffer, out)
 }
 
-/// The value that all values are, if they were written as a constant decimal.
+/// The value of all rows, if it was stored as a constant decimal.
 pub fn constant(bytes: &[u8]) -> Option<f64> {
     let mut reader = Reader(bytes);
     let is_constant = reader.byte() == Ok(CONSTANT_DECIMAL);
     is_constant.then(|| decimal::constant(&mut reader).ok())?
 }
 
-/// Where the kind was read.
+/// As [`read`], after reading the kind.
 pub fn read_kind(
     kind: u8,
     count: usize,
@@ -267,7 +269,7 @@ mod tests {
         ]
     }
 
-    /// Decimals of a walk, of which some are some steps of the last bit off, and some something else.
+    /// Decimals of a random walk; some are off by some steps of the last bit, and some are other values.
     fn walk() -> impl Strategy<Value = Vec<f64>> {
         let steps =
             prop::collection::vec((-300i64..300, 0u64..3, prop::option::weighted(0.05, value())), 1..200);
@@ -337,7 +339,7 @@ mod tests {
     fn usual_values_are_small() {
         let size = |value: fn(u32) -> f64| encoded(&(0..1000).map(value).collect::<Vec<_>>()).len();
         let noise = |index: u32| f64::from(index.wrapping_mul(2_654_435_761) >> 16);
-        // A percentage with two digits; a counter of bytes; a gauge that mostly stays.
+        // A percentage with two digits; a counter of bytes; a gauge that rarely changes.
         assert!(size(|index| (f64::from(index.wrapping_mul(2_654_435_761) % 10_000)) / 100.0) < 1_800);
         assert!(
             size(|index| f64::from(index) * 1500.0 + f64::from(index.wrapping_mul(2_654_435_761) >> 24))

@@ -1,9 +1,9 @@
-//! Whole numbers: as they are, as differences, or as differences of differences, whichever is smallest.
+//! Whole numbers: plain, as differences, or as differences of differences, whichever is smallest.
 //!
 //! ```text
-//! signed varint  the first number, with differences; the first difference, with differences of differences
-//! signed varint  the smallest of the rest; what is above it as in `bits`, divided by
-//! varint         with bit 5 of the mode: what divides them all (pages of memory, steps of a converter)
+//! signed varint  with differences: the first number; then, with differences of differences: the first difference
+//! signed varint  the smallest of the rest; the excess of each as in `bits`, divided by
+//! varint         with bit 5 of the mode: the common divisor (pages of memory, steps of a converter)
 //! ```
 
 use super::{DIVISOR, FIRST_DIFFERENCES, SECOND_DIFFERENCES};
@@ -12,12 +12,12 @@ use crate::{
     packing::{Reader, put_signed, put_varint},
 };
 
-/// Numbers, and how they are written.
+/// Encoded numbers.
 #[derive(Debug)]
 pub struct Planned {
     /// How many differences were taken.
     order: u8,
-    /// What stands before the rest.
+    /// The first number and the first difference.
     first: [i64; 2],
     min: i64,
     above: Vec<u64>,
@@ -25,7 +25,7 @@ pub struct Planned {
     plan: bits::Plan,
 }
 
-/// What numbers have above the smallest one.
+/// The smallest number, and each number's excess over it.
 fn above_min(numbers: &[i64]) -> (i64, Vec<u64>) {
     let min = numbers.iter().copied().min().unwrap_or(0);
     (min, numbers.iter().map(|number| number.wrapping_sub(min) as u64).collect())
@@ -35,7 +35,7 @@ fn differences(numbers: &[i64]) -> Vec<i64> {
     numbers.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect()
 }
 
-/// The largest number that divides all.
+/// The greatest common divisor.
 fn divisor_of(numbers: &[u64]) -> u64 {
     let mut divisor = 0;
     for &number in numbers {
@@ -51,14 +51,14 @@ fn divisor_of(numbers: &[u64]) -> u64 {
 }
 
 impl Planned {
-    /// As they are.
+    /// Without differences or a divisor.
     pub fn plain(numbers: &[i64]) -> Self {
         let (min, above) = above_min(numbers);
         let plan = bits::plan(&above);
         Planned { order: 0, first: [0; 2], min, above, divisor: 1, plan }
     }
 
-    /// Divided by what divides them all.
+    /// Divided by their greatest common divisor.
     fn divided(numbers: &[i64]) -> Self {
         let mut planned = Self::plain(numbers);
         planned.divisor = divisor_of(&planned.above);
@@ -69,7 +69,7 @@ impl Planned {
         planned
     }
 
-    /// At least one number.
+    /// The smallest encoding of at least one number.
     pub fn of(numbers: &[i64]) -> Self {
         let plain = Self::divided(numbers);
         let once = differences(numbers);
@@ -88,13 +88,13 @@ impl Planned {
         best
     }
 
-    /// The flags that the reader must know.
+    /// The flags that decoding needs.
     pub fn mode(&self) -> u8 {
         let order = [0, FIRST_DIFFERENCES, SECOND_DIFFERENCES][usize::from(self.order)];
         if self.divisor > 1 { order | DIVISOR } else { order }
     }
 
-    /// About how many bits it takes.
+    /// The approximate size in bits.
     pub fn cost(&self) -> usize {
         self.plan.cost + 16 * usize::from(self.order)
     }
@@ -109,14 +109,14 @@ impl Planned {
     }
 }
 
-/// Numbers in order 0: the smallest, and `count` of what the numbers have above it.
+/// Decodes order 0: returns the smallest number; `above` gets the excess of `count` numbers.
 pub fn read_above(count: usize, reader: &mut Reader<'_>, above: &mut Vec<u64>) -> Result<i64, CodecError> {
     let min = reader.signed()?;
     bits::read(count, reader, above)?;
     Ok(min)
 }
 
-/// Hands `count` numbers, at least one, to `each`.
+/// Calls `each` with `count` numbers, at least one.
 pub fn read(
     mode: u8,
     count: usize,

@@ -1,17 +1,18 @@
-//! Values as whole numbers in the order of the values: all their bits, but for those that are 0 in all.
+//! Values as whole numbers with the same order: all their bits, except the lowest ones that are 0 in all.
 
 use super::numbers;
 use crate::{CodecError, packing::Reader};
 
-/// One bit is left at least.
+/// Leaves at least one bit besides the sign.
 const SHIFT_MAX: u32 = 62;
 
-/// The bits, without the lowest ones, as a number that grows with the value; and back. 63 bits may go at most.
+/// Maps the bits without the lowest ones to a number with the order of the values, and back. `shift` is at
+/// most 63.
 fn ordered(bits: i64, shift: u32) -> i64 {
     bits ^ ((bits >> 63) as u64 >> (1 + shift)) as i64
 }
 
-/// Values as they are written.
+/// Encoded values.
 #[derive(Debug)]
 pub struct Ordered {
     shift: u32,
@@ -27,7 +28,7 @@ impl Ordered {
         Ordered { shift, numbers: numbers::Planned::of(&numbers) }
     }
 
-    /// About how many bits it takes.
+    /// The approximate size in bits.
     pub fn cost(&self) -> usize {
         self.numbers.cost()
     }

@@ -1,4 +1,4 @@
-//! What the tests share: random policies and requests, and a store in memory around a head.
+//! Shared by the tests: random policies and requests, and a store in memory around a head.
 #![allow(dead_code, reason = "each binary uses its own part")]
 
 pub mod model;
@@ -15,10 +15,10 @@ use gnudi_series::{
 use model::Query;
 use proptest::prelude::*;
 
-/// A series in a form that compares: times, and values as [`bits`].
+/// A comparable series: times, and values as [`bits`].
 pub type Rows = Vec<(i64, u64)>;
 
-/// The bits of a value; all NaNs are one.
+/// The bits of a value; all NaNs are equal.
 pub fn bits(value: f64) -> u64 {
     if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() }
 }
@@ -130,7 +130,7 @@ fn refer(blocks: &[(Timespan, BlockSpan, Vec<u8>)]) -> Vec<StoredBlock<'_>> {
         .collect()
 }
 
-/// A head and the blocks that left it.
+/// A head and its sealed blocks.
 #[derive(Clone)]
 pub struct Store {
     pub layout: Layout,
@@ -161,13 +161,13 @@ impl Store {
         self.head.fold(&self.layout, self.head.applied() + 1, points)
     }
 
-    /// Where lateness starts, by the policy that the store was made with.
+    /// The time before which points are late, by the policy that the store was created with.
     pub fn late_limit(&mut self) -> i64 {
         let (block, back_window, _) = self.limits;
         self.head.last().map_or(0, |last| last.0 - last.0 % block - block * back_window as i64)
     }
 
-    /// Merges late points, stores the head and reads it back.
+    /// Merges late points; encodes and decodes the head.
     pub fn pass(&mut self) {
         if self.head.has_late() {
             self.merge_late();
@@ -206,7 +206,7 @@ impl Store {
         self.set_rows(&rows);
     }
 
-    /// Removes the measures of a time, by the request at the next position.
+    /// Removes the measures of a time range, as the request at the next position.
     pub fn remove(&mut self, from: i64, to: i64) {
         self.pass();
         let span = Timestamp(from)..Timestamp(to);
@@ -234,7 +234,7 @@ impl Store {
         self.head.set_late_rows(&self.layout, rows, &refer(&stored)).unwrap();
     }
 
-    /// Of all blocks of a granularity.
+    /// The spans of all blocks of a granularity.
     pub fn spans(&self, granularity: Timespan) -> Vec<BlockSpan> {
         let of = self.blocks.keys().filter(|key| key.0 == granularity.0);
         of.map(|key| (Timestamp(key.1), Timestamp(key.2))).collect()
@@ -282,7 +282,7 @@ impl Store {
 }
 
 impl Store {
-    /// The metric moves to another policy.
+    /// Moves the metric to another policy.
     pub fn convert(&mut self, policy: &ArchivePolicy) {
         self.pass();
         self.layout = Layout::of(policy);

@@ -1,4 +1,4 @@
-//! Gnocchi's processing and reading as plain maps and loops. Slow; nothing here is shared with the crate.
+//! Gnocchi's processing and reading as plain maps and loops. Slow; shares no code with the crate.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::{Rows, aggregations, bits};
 
 type Series = BTreeMap<i64, f64>;
 
-/// A question about one aggregation of a policy.
+/// A query for one aggregation of a policy.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Which one, modulo their number.
+    /// The index of the aggregation, modulo their number.
     pub aggregation: usize,
     pub start: Option<i64>,
     pub stop: Option<i64>,
@@ -21,7 +21,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Everything of an aggregation.
+    /// A query for a whole aggregation.
     pub fn all() -> Self {
         Query { aggregation: 0, start: None, stop: None, resample: None }
     }
@@ -36,15 +36,15 @@ impl Query {
     }
 }
 
-/// A metric as Gnocchi keeps it, and what is final.
+/// A metric as Gnocchi stores it, and which buckets are final.
 #[derive(Default)]
 pub struct Model {
-    /// All that was accepted.
+    /// All accepted points.
     all: Series,
     raw: Series,
     window: i64,
     stored: BTreeMap<(AggregationMethod, i64), Series>,
-    /// By granularity: buckets before it are not written any more.
+    /// By granularity: buckets before this are no longer written.
     final_until: BTreeMap<i64, i64>,
 }
 
@@ -52,7 +52,7 @@ fn floor(time: i64, step: i64) -> i64 {
     time.div_euclid(step) * step
 }
 
-/// By time; of one time the smallest value, NaN being the largest.
+/// Sorted by time; of equal times the smallest value, NaN being the largest.
 pub fn sorted(request: &[(i64, f64)]) -> Series {
     let mut series = Series::new();
     for &(time, value) in request {
@@ -75,7 +75,7 @@ impl Model {
         floor(last, block) - block * blocks
     }
 
-    /// One pass over one request; gives how many of its points were late.
+    /// One pass over one request; returns how many of its points were late.
     pub fn fold(&mut self, policy: &ArchivePolicy, request: &[(i64, f64)]) -> usize {
         let request = sorted(request);
         let earliest = *request.keys().next().expect("points");
@@ -103,7 +103,7 @@ impl Model {
                 };
                 let stored = self.stored.entry((method, step)).or_default();
                 if method.is_counter() {
-                    // What they had is not kept where a NaN came between, as it is for rates.
+                    // Unlike rates, they do not keep old values if a NaN came between.
                     stored.split_off(&from);
                 }
                 stored.extend(computed.range(from..).map(|(&time, &value)| (time, value)));
@@ -124,7 +124,7 @@ impl Model {
         late
     }
 
-    /// Whole splits are fetched, then truncated, then resampled, then cut.
+    /// Whole splits are fetched, truncated, resampled, then cut.
     pub fn read(&self, aggregation: Aggregation, query: &Query) -> Rows {
         let step = aggregation.granularity.0;
         let split = |time| floor(time, step * 3600);
@@ -155,13 +155,13 @@ impl Model {
     }
 }
 
-/// The buckets of everything that was accepted.
+/// The buckets of all accepted points.
 pub fn buckets(accepted: &Series, aggregation: Aggregation) -> Rows {
     let buckets = aggregate(accepted, i64::MIN, aggregation.granularity.0, aggregation.method);
     buckets.into_iter().map(|(bucket, value)| (bucket, bits(value))).collect()
 }
 
-/// By how much a counter grew, by bucket.
+/// A counter's increase by bucket.
 fn grown(points: &Series, step: i64, method: AggregationMethod) -> Series {
     let mut buckets: BTreeMap<i64, (f64, i64)> = BTreeMap::new();
     let points: Vec<(i64, f64)> = points.iter().map(|(&time, &value)| (time, value)).collect();

@@ -1,4 +1,5 @@
-//! What happens to a metric whose late points count: requests, passes and crashes, beside a model that keeps the points that were accepted.
+//! Random requests, passes and crashes of a metric that accepts late points, compared with a model that keeps
+//! the accepted points.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,13 @@ use proptest::prelude::*;
 
 use super::Store;
 
-/// What happens to a metric.
+/// An event of a metric.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Points: how long before or after the newest of all, and the value.
+    /// Points: the distance before or after the newest of all, and the value.
     Request(Vec<(i64, f64)>),
     Pass,
-    /// What was folded since the last pass is folded again, as after a crash.
+    /// Folds everything since the last pass again, as after a crash.
     Crash,
 }
 
@@ -33,11 +34,11 @@ pub fn events(value: impl Strategy<Value = f64> + Clone) -> impl Strategy<Value 
     prop::collection::vec(event, 1..40)
 }
 
-/// The points that were accepted, and what follows from them.
+/// The accepted points, and the expected results.
 pub trait Model {
     fn points(&self) -> &BTreeMap<i64, f64>;
 
-    /// What of a request is sent.
+    /// The points of a request that are sent.
     fn sent(&self, request: Vec<(i64, f64)>) -> Vec<(i64, f64)> {
         request
     }
@@ -52,7 +53,7 @@ pub trait Model {
     }
 }
 
-/// Has the events happen to a store and the model, which are compared after each pass.
+/// Applies the events to a store and the model; compares them after each pass.
 pub fn play(policy: &ArchivePolicy, events: Vec<Event>, model: &mut impl Model) -> Result<(), TestCaseError> {
     let mut store = Store::new(policy);
     let mut stored = store.clone();

@@ -1,4 +1,4 @@
-//! One flipped byte somewhere in a store's files: does it open, what is lost, and does it say so?
+//! Flips one byte in a store's files: does it open, what is lost, and is that reported?
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use gnudi_drivers::aggregates::{BlockRange, MetricWrite};
 use gnudi_model::{MetricId, Timespan, Timestamp};
 
 const METRICS: usize = 2000;
-/// Enough that all stores have moved most of their data out of their logs.
+/// Enough for all stores to move most data out of their logs.
 const BLOCKS: usize = 60;
 const TRIALS: usize = 100;
 
@@ -85,9 +85,9 @@ pub async fn run(name: &str, dir: &Path) {
     );
 }
 
-/// Values lost with an error, lost without, and wrong ones; `None` where the store does not open.
+/// Values lost with an error, values lost without, and wrong values; `None` if the store does not open.
 ///
-/// A block that is left out counts as said: the interface leaves damaged blocks out. A head must answer with an error.
+/// An omitted block counts as reported: the interface omits damaged blocks. A damaged head must be an error.
 async fn count(name: &str, dir: &Path) -> Option<(usize, usize, usize)> {
     let store = crate::open(name, dir).ok()?;
     let metrics: Vec<MetricId> = (0..METRICS).map(crate::metric).collect();
@@ -127,7 +127,7 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Flips a bit of a byte that is in use, files weighted by their length.
+/// Flips a bit of a byte in use; files are weighted by their length.
 fn flip(dir: &Path, state: &mut u64) {
     let mut files = Vec::new();
     list(dir, &mut files);

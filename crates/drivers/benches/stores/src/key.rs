@@ -1,4 +1,4 @@
-//! Keys and sealed values as the contenders store them.
+//! Keys and checksummed values for the compared stores.
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{BlockKey, StoreError};
@@ -26,7 +26,7 @@ pub fn decode(bytes: &[u8]) -> BlockKey {
     }
 }
 
-/// A value with a checksum of its own in front.
+/// Prepends a checksum to a value.
 pub fn seal(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(4 + bytes.len());
     out.extend_from_slice(&crc_fast::crc32_iscsi(bytes).to_le_bytes());

@@ -1,6 +1,7 @@
-//! Embedded stores for aggregates, side by side: `STORE WORKLOAD [DIR]`.
+//! Compares embedded stores for aggregates: `STORE WORKLOAD [DIR]`.
 //!
-//! STORE is own, fjall or redb; WORKLOAD is passes, reads, million, crash or damage. Each run prints one line of figures.
+//! STORE is own, fjall or redb; WORKLOAD is passes, reads, million, crash or damage. Each run prints one line
+//! of figures.
 
 mod damage;
 mod fjall_store;
@@ -21,7 +22,7 @@ use gnudi_drivers::aggregates::{
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use uuid::Uuid;
 
-/// A sack's pass.
+/// Metrics of a sack's pass.
 const BATCH: usize = 150;
 const BLOCK_BYTES: usize = 1000;
 
@@ -64,7 +65,7 @@ pub fn block_key(id: usize, number: usize) -> BlockKey {
     BlockKey { metric: metric(id), granularity: Timespan::from_secs(60), first, last }
 }
 
-/// Bytes as of floats: most differ, a few at the top of each eight do not.
+/// Bytes like those of floats: most differ, the top ones of each eight do not.
 pub fn value(length: usize, seed: u64) -> Bytes {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut out = Vec::with_capacity(length + 8);
@@ -82,7 +83,8 @@ fn head_bytes(id: usize) -> usize {
     700 + id * 7919 % 2300
 }
 
-/// 20,000 metrics in turn, a sack's worth at a time: read the heads, write them anew, seal a block now and then.
+/// Passes over 20,000 metrics, one sack at a time: reads the heads, rewrites them, and sometimes seals a
+/// block.
 async fn passes(name: &str, dir: &Path) {
     const METRICS: usize = 20_000;
     const TIME: Duration = Duration::from_secs(30);
@@ -145,7 +147,7 @@ async fn sync_each_second(store: Arc<dyn AggregateStore>) {
     }
 }
 
-/// 1,000 metrics with 360 blocks each, written block by block over all metrics; then whole metrics are read.
+/// 1,000 metrics with 360 blocks each, written block by block over all metrics; then reads whole metrics.
 async fn reads(name: &str, dir: &Path) {
     const METRICS: usize = 1000;
     const BLOCKS: usize = 360;
@@ -186,7 +188,7 @@ async fn reads(name: &str, dir: &Path) {
     }
 }
 
-/// A million heads of 1 KB: how long it takes to write them, to open the store again, and to go over random ones.
+/// A million heads of 1 KB: times writing them, reopening the store, and passes over random ones.
 async fn million(name: &str, dir: &Path) {
     const METRICS: usize = 1_000_000;
     let store = open(name, dir).unwrap();
@@ -237,7 +239,7 @@ async fn million(name: &str, dir: &Path) {
     );
 }
 
-/// How long it takes to open a store whose process ended in the middle of its work.
+/// Times opening a store whose process was killed.
 async fn crash(name: &str, dir: &Path) {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     let root = dir.parent().unwrap();
@@ -248,7 +250,7 @@ async fn crash(name: &str, dir: &Path) {
     println!("{name} crash: opened in {:.2} s, {disk:.0} MB on disk", start.elapsed().as_secs_f64());
 }
 
-/// Writes 200,000 heads and as many blocks, syncing each second, and ends without a stop.
+/// Writes 200,000 heads and as many blocks, syncing every second, and exits without closing.
 async fn fill(name: &str, dir: &Path) {
     let store = open(name, dir).unwrap();
     let _syncs = tokio::spawn(sync_each_second(Arc::clone(&store)));
@@ -275,7 +277,7 @@ fn proc_figure(file: &str, name: &str) -> f64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// What the process has sent to the disk.
+/// Bytes that the process has written to the disk.
 fn written_bytes() -> u64 {
     proc_figure("/proc/self/io", "write_bytes:") as u64
 }

@@ -1,4 +1,4 @@
-//! Copies the recent layer to a run, and lets go of its part of the log.
+//! Flush: copies the recent layer to a run, and releases its part of the log.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -19,10 +19,10 @@ use crate::{
     segments::Claim,
 };
 
-/// How many values are read from the log at once, about, and how many bytes of them: passes have written them side by side.
+/// How many values, and how many bytes of them, are read from the log at once (about).
 const STRETCH_ENTRIES: usize = 4096;
 const STRETCH_BYTES: usize = 1 << 20;
-/// After a flush that failed: how long until the next try.
+/// Delay before a failed flush is retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The flushing thread.
@@ -45,7 +45,7 @@ pub(super) fn run(shared: &Shared) {
 
 impl Shared {
     fn flush(&self) -> Result<(), StoreError> {
-        // Writers that came while the last flush began ask for another one.
+        // Writers that arrived while the last flush began may have requested another one.
         let is_new = self.recent_bytes.load(Ordering::Relaxed) > 0;
         if !is_new && self.state.read().frozen.is_none() {
             return Ok(());
@@ -67,20 +67,20 @@ impl Shared {
         };
         let removed = released.and_then(|paths| paths.iter().try_for_each(|path| self.disk.remove(path)));
         if let Err(error) = removed {
-            tracing::warn!("flushed files of the log are left over until the next start: {error}");
+            tracing::warn!("flushed files of the log stay until the next start: {error}");
         }
         Ok(())
     }
 
-    /// Sets the recent layer apart and begins a new one, with a new segment of the log. Returns the layer and the
-    /// segments that hold its values. After a failed flush, the layer that was set apart then.
+    /// Freezes the recent layer and begins a new one, with a new segment of the log. Returns the layer and
+    /// the segments that hold its values. After a failed flush returns the layer that is still frozen.
     fn freeze(&self) -> Result<(Arc<Layer>, Vec<u32>), StoreError> {
         if self.state.read().frozen.is_none() {
             let mut log = self.log.lock();
-            // What is flushed gives its part of the log back.
+            // A flush frees its part of the log in the end.
             log.log.roll(Claim::Relief).map_err(|error| self.fail(error))?;
             self.recent_bytes.store(0, Ordering::Relaxed);
-            // Still holding the log: nothing comes in between.
+            // Still holding the log's lock: no write comes in between.
             let mut state = self.state.write();
             state.frozen_before = log.log.active();
             state.frozen = Some(Arc::new(std::mem::take(&mut state.active)));
@@ -91,7 +91,7 @@ impl Shared {
         Ok((frozen, segments))
     }
 
-    /// Also where there is nothing to keep: the run says that its part of the log is done with.
+    /// Writes a run even for an empty layer: it records that its segments are flushed.
     fn write_run(&self, layer: &Layer) -> Result<Arc<Run>, StoreError> {
         let (range, first) = {
             let state = self.state.read();
@@ -102,7 +102,7 @@ impl Shared {
         let bytes_max = |entries: &[(Key, Recent)]| entries.iter().map(entry_bytes_max).sum();
         if !self.reserve.has_room_beside(bytes_max(&entries)) {
             let gone = self.deleted_since()?;
-            // The deletions in the layer itself stay: they hide what older runs have.
+            // Keep the layer's own deletions: they hide entries of older runs.
             entries.retain(|(key, _)| key.is_deletion() || !gone.contains(&key.metric()));
         }
         let loan = self.room_for(bytes_max(&entries))?;
@@ -120,7 +120,7 @@ impl Shared {
         Ok(Arc::new(run.map_err(|error| StoreError::Io(error.to_string()))?))
     }
 
-    /// `first`: the oldest run has nothing to hide.
+    /// `first`: there is no older run, so tombstones can be dropped.
     fn copy_entries(
         &self,
         entries: &[(Key, Recent)],
@@ -159,13 +159,13 @@ impl Shared {
     }
 }
 
-/// How much of a run an entry takes at most, with its part of the index and the filter.
+/// An upper bound of an entry's size in a run, including index and filter.
 fn entry_bytes_max((_, recent): &(Key, Recent)) -> u64 {
     const EXTRA_BYTES: u64 = 128;
     EXTRA_BYTES + if let Recent::Value(_, length) = recent { u64::from(*length) } else { 0 }
 }
 
-/// How many of the entries are read at once; at least one.
+/// How many entries to read at once; at least one.
 fn stretch_length(entries: &[(Key, Recent)]) -> usize {
     let mut bytes = 0;
     let fits = |(_, recent): &&(Key, Recent)| {

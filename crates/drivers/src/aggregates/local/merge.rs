@@ -1,4 +1,4 @@
-//! Merges runs of similar size into one, so that their number stays small and what is superseded goes.
+//! Merges runs of similar size, so that their number stays small and superseded values are dropped.
 
 use std::{
     io,
@@ -18,15 +18,15 @@ use crate::aggregates::{
     key::Key,
 };
 
-/// How many runs are merged at least.
+/// The minimum number of runs in a merge.
 const RUNS_MERGED_MIN: usize = 4;
-/// A run joins a merge if it is at most this many times as large as the newer ones that are in it.
+/// A run joins a merge if it is at most this many times as large as all newer runs in it together.
 const SIZE_RATIO: u64 = 2;
 /// At this many runs the newest are merged, whatever their sizes.
 const RUNS_MAX: usize = 12;
-/// After a merge that failed: how long until the next try.
+/// Delay before a failed merge is retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
-/// How long until space is looked for again.
+/// How often the free space is checked again.
 const SPACE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The merging thread.
@@ -45,8 +45,8 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-/// From which run on, oldest first, runs may be merged: one that has lost entries stays as it is, and stands between the older
-/// and the newer.
+/// The index of the oldest run that may be merged. A run with lost entries stays as it is, and separates
+/// older runs from newer ones.
 pub(super) fn mergeable_from(runs: &[Arc<Run>]) -> usize {
     runs.iter().rposition(|run| run.has_gaps.load(Ordering::Relaxed)).map_or(0, |at| at + 1)
 }
@@ -90,14 +90,15 @@ impl Shared {
             writer.abandon();
             return copied;
         }
-        // Also where nothing is left: the new run says that the merged ones are void, should removing them be cut short.
+        // Write it even if nothing is left: it supersedes the merged runs if a crash interrupts their
+        // removal.
         let bytes = writer.finish()?;
         self.counters.run_bytes.fetch_add(bytes, Ordering::Relaxed);
         let run =
             Run::open(&*self.disk, &self.runs_dir, range, &self.quarantine).map_err(io::Error::other)?;
         {
             let runs = &mut self.state.write().runs;
-            // Flushes may have added newer ones meanwhile.
+            // Flushes may have added newer runs meanwhile.
             let at =
                 runs.iter().position(|run| Arc::ptr_eq(run, oldest)).expect("only this thread removes runs");
             runs.splice(at..at + merged.runs.len(), [Arc::new(run)]);
@@ -106,7 +107,7 @@ impl Shared {
         for run in &merged.runs {
             if let Err(error) = self.disk.remove(&run.path) {
                 tracing::warn!(
-                    "{} is merged, but left over until the next start: {error}",
+                    "{} is merged, but could not be removed before the next start: {error}",
                     run.path.display()
                 );
             }
@@ -114,13 +115,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes the newest of each key.
+    /// Writes the newest entry of each key.
     pub(super) fn copy(&self, merged: &ToMerge, writer: &mut impl Sink) -> io::Result<()> {
         let mut sources = merged.runs.iter().map(|run| Source::new(run)).collect::<io::Result<Vec<_>>>()?;
         for source in &mut sources {
             source.advance()?;
         }
-        // The metric whose deletion was met last, and in which source: older sources have nothing to say of it.
+        // The metric of the last deletion seen, and its source: entries of older sources are void.
         let mut deleted: Option<(MetricId, usize)> = None;
         while let Some((_, key)) = sources.iter().filter_map(Source::next_key).min_by_key(|(place, _)| *place)
         {
@@ -159,12 +160,12 @@ pub(super) struct ToMerge {
     pub(super) is_oldest: bool,
 }
 
-/// Takes the entries that a merge leaves, in their order.
+/// Receives a merge's entries in order.
 pub(super) trait Sink {
     fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()>;
 }
 
-/// A run that is being merged, with its next entry.
+/// A run being merged, with its next entry.
 struct Source<'a> {
     run: &'a Run,
     entries: Entries<'a>,
@@ -173,7 +174,7 @@ struct Source<'a> {
 
 enum Entries<'a> {
     InOrder(Cursor<'a>),
-    /// Of a run in an older order: all headers, with their places in the file, sorted.
+    /// For a run in an older order: all headers with their file offsets, sorted.
     Sorted(std::vec::IntoIter<(u64, Header)>),
 }
 
@@ -213,7 +214,7 @@ impl<'a> Source<'a> {
                 Ok(())
             }
             Err(error) => {
-                // It cannot be merged, but may well be read elsewhere.
+                // It cannot be merged, but other parts may be readable.
                 self.run.has_gaps.store(true, Ordering::Relaxed);
                 Err(error)
             }
@@ -265,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A run that an earlier version wrote is read, and merged with newer ones.
+    /// A run that an earlier version wrote can be read, and merged with newer ones.
     #[tokio::test]
     async fn runs_in_an_older_order_are_read_and_merged() {
         for order in [Order::Metrics, Order::ReversedMetrics] {

@@ -1,12 +1,12 @@
-//! Aggregates on the local disk: a log of what is new, and sorted runs of what is older.
+//! Aggregates on the local disk: a log of recent writes, and sorted runs of older ones (an LSM tree).
 //!
-//! Writes go to a log (`recent`), which gives them their order and, at `sync`, their durability. When the log has
-//! grown to its limit, the newest value of each key is copied to a run, a file sorted by key, and the log's
-//! files are used again (`flush`). Runs of similar size are merged into one (`merge`). A read looks into the recent
-//! layer first, then into the runs, newest first. Every value carries its own checksum from the day it is written,
-//! through every copy; damage is reported with its file and offset and costs that value only.
+//! Writes go to a log (`recent`), which orders them and makes them durable at `sync`. When the log reaches
+//! its limit, the newest value of each key is copied to a run, a file sorted by key, and the log's files are
+//! recycled (`flush`). Runs of similar size are merged (`merge`). A read checks the recent layer first, then
+//! the runs, newest first. Every value keeps the checksum of its first write through all copies; damage is
+//! reported with file and offset and costs that value only.
 //!
-//! docs/store-comparison.md says why this is no library.
+//! docs/store-comparison.md explains why this is not a library.
 
 mod flush;
 mod merge;
@@ -51,21 +51,21 @@ use crate::{
     segments::{Claim, Frame, SegmentLog, Segments, WriteError, frame::FRAME_BYTES_MAX},
 };
 
-/// Limits of the store. Memory: about 100 bytes for each recent entry; for each run 48 bytes for each 32 KiB of it, up to
-/// as much for each head, and 10 bits for each metric.
+/// Limits of the store. Memory: about 100 bytes per recent entry; per run 48 bytes for each 32 KiB of it, up
+/// to as much for each head, and 10 bits for each metric.
 #[derive(Clone, Debug)]
 pub struct LocalAggregatesOptions {
-    /// The size of a log file, at least 64 KiB and at most 1 GiB.
+    /// Size of a log file: 64 KiB to 1 GiB.
     pub segment_bytes: u32,
-    /// How many emptied log files are kept to be written again.
+    /// How many emptied log files are kept for reuse.
     pub spare_segments_max: usize,
-    /// The log is flushed to a run when it has grown to this; writers wait when it grows to twice as much.
+    /// The log is flushed to a run at this size; at twice this size writers wait.
     pub recent_bytes_max: u64,
-    /// As `recent_bytes_max`, counting heads and blocks.
+    /// Like `recent_bytes_max`, but counts heads and blocks.
     pub recent_entries_max: usize,
-    /// What the disk has failed to read for so long counts as damaged: a device may come back before.
+    /// Data that stays unreadable this long counts as damaged: a device may recover before.
     pub unreadable_max: Duration,
-    /// What is kept free on the disk.
+    /// The reserve of disk space.
     pub reserve: Reserve,
 }
 
@@ -82,7 +82,7 @@ impl Default for LocalAggregatesOptions {
     }
 }
 
-/// Figures since the start, for `/metrics`.
+/// Counters since the start, for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AggregateFigures {
     /// Passes written.
@@ -93,7 +93,7 @@ pub struct AggregateFigures {
     pub syncs: u64,
     pub flushes: u64,
     pub merges: u64,
-    /// Runs there are now, and their size.
+    /// Number of runs now, and their size.
     pub runs: u64,
     pub runs_size_bytes: u64,
     /// Heads and blocks in the recent layer now.
@@ -113,13 +113,13 @@ pub struct LocalAggregates {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What the callers and the two background threads share. Locks are taken in the order syncing, log, state, segments.
+/// Shared by the callers and the two background threads. Lock order: syncing, log, state, segments.
 struct Shared {
     disk: Arc<dyn Disk>,
     runs_dir: PathBuf,
     options: LocalAggregatesOptions,
     log: Mutex<Log>,
-    /// Written to the log since the last flush began.
+    /// Bytes written to the log since the last flush began.
     recent_bytes: AtomicU64,
     state: RwLock<State>,
     segments: Arc<Segments>,
@@ -127,9 +127,9 @@ struct Shared {
     poisoned: OnceLock<String>,
     /// Why the last flush failed, until one succeeds.
     stuck: Mutex<Option<StoreError>>,
-    /// Held during a sync: whoever finds nothing to sync must know that it is done, not under way.
+    /// Locked during a sync, so that a caller with nothing to sync waits for a sync under way.
     syncing: Mutex<()>,
-    /// Writers that wait for a flush.
+    /// Wakes writers that wait for a flush.
     flushed: Notify,
     work: Work,
     counters: Counters,
@@ -141,16 +141,16 @@ struct Shared {
 struct Log {
     log: SegmentLog,
     roster: Roster,
-    /// Whether something was written since the last sync.
+    /// Whether anything was written since the last sync.
     dirty: bool,
 }
 
 #[derive(Default)]
 struct State {
     active: Layer,
-    /// What is being flushed: no longer changed.
+    /// The layer being flushed, immutable.
     frozen: Option<Arc<Layer>>,
-    /// Its values are in the segments before this one.
+    /// The frozen layer's values are in segments before this one.
     frozen_before: u32,
     /// Oldest first.
     runs: Vec<Arc<Run>>,
@@ -215,17 +215,17 @@ impl Drop for LocalAggregates {
     }
 }
 
-/// Where the log of the store in `dir` lies.
+/// The log's directory of the store in `dir`.
 pub(crate) fn log_dir(dir: &Path) -> PathBuf {
     dir.join("log")
 }
 
-/// Where its runs lie.
+/// The runs' directory.
 pub(crate) fn runs_dir(dir: &Path) -> PathBuf {
     dir.join("runs")
 }
 
-/// The names of the runs' files in `runs_dir`.
+/// The file names of the runs in `runs_dir`.
 pub(crate) fn run_files(runs_dir: &Path) -> std::io::Result<BTreeSet<String>> {
     Ok(LocalDisk.list(runs_dir)?.into_iter().filter(|name| run::range_of(name).is_some()).collect())
 }
@@ -238,7 +238,7 @@ impl Work {
 
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Under the lock, so that nobody is between looking and sleeping.
+        // Take the lock, so that no thread is between its check and its wait.
         drop(self.wanted.lock());
         self.changed.notify_all();
     }
@@ -247,7 +247,7 @@ impl Work {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until `take` finds its wish; false when it is time to stop.
+    /// Waits until `take` returns true; false on stop.
     fn wait(&self, take: impl Fn(&mut Wanted) -> bool) -> bool {
         let mut wanted = self.wanted.lock();
         while !self.stopped() {
@@ -259,7 +259,7 @@ impl Work {
         false
     }
 
-    /// As [`Work::wait`], but no longer than `time`.
+    /// Like [`Work::wait`], but at most for `time`; false only on stop.
     fn wait_at_most(&self, time: Duration, take: impl Fn(&mut Wanted) -> bool) -> bool {
         let deadline = std::time::Instant::now() + time;
         let mut wanted = self.wanted.lock();
@@ -271,7 +271,7 @@ impl Work {
         !self.stopped()
     }
 
-    /// Sleeps for a while, or until it is time to stop.
+    /// Sleeps for `time`, or until stop.
     fn pause(&self, time: std::time::Duration) {
         let deadline = std::time::Instant::now() + time;
         let mut wanted = self.wanted.lock();
@@ -280,7 +280,7 @@ impl Work {
 }
 
 impl Shared {
-    /// Waits while the log is at twice its limit: until a flush makes room, or has failed to.
+    /// Waits while the log exceeds twice its limit, until a flush succeeds or fails.
     async fn wait_for_room(&self) -> Result<(), StoreError> {
         loop {
             let flushed = self.flushed.notified();
@@ -296,7 +296,7 @@ impl Shared {
         }
     }
 
-    /// Appends frames and takes them up; one answer for each.
+    /// Appends frames and adds them to the recent layer; one result per frame.
     fn append(&self, prepared: Vec<(Frame, Written)>, claim: Claim) -> Vec<Result<(), StoreError>> {
         let count = prepared.len();
         let (mut frames, written): (Vec<Frame>, Vec<Written>) = prepared.into_iter().unzip();
@@ -320,7 +320,7 @@ impl Shared {
         answers
     }
 
-    /// Appends as many frames as the active segment has room for, at least one, and says how many.
+    /// Appends as many frames as the active segment has room for, at least one; returns their number.
     fn append_some(
         &self,
         log: &mut Log,
@@ -346,7 +346,7 @@ impl Shared {
         self.recent_bytes.fetch_add(bytes, Ordering::Relaxed);
         log.dirty = true;
         self.counters.log_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // Still holding the log: what is newer there is newer here.
+        // Still holding the log's lock: both keep the same order.
         let mut state = self.state.write();
         for (at, written) in locations.into_iter().zip(written) {
             state.active.apply(at, written);
@@ -366,15 +366,14 @@ impl Shared {
         }
     }
 
-    /// The error for the callers. After a failure that leaves the disk's content unknown nothing is written any more.
+    /// Converts the error. After a failure that leaves the disk's content unknown, all further writes are
+    /// refused.
     fn fail(&self, error: WriteError) -> StoreError {
         match error {
             WriteError::NoSpace(error) => StoreError::NoSpace(error.to_string()),
             WriteError::Broken(error) => {
                 let reason = self.poisoned.get_or_init(|| {
-                    tracing::error!(
-                        "writing aggregates failed, none are written any more until a restart: {error}"
-                    );
+                    tracing::error!("writing aggregates failed, none are written until a restart: {error}");
                     error.to_string()
                 });
                 out_of_order(reason)
@@ -394,19 +393,19 @@ impl Shared {
             }
             (log.log.sync_point(), log.roster.take())
         };
-        // Not holding the log: others write on meanwhile.
+        // Release the log's lock, so that writes go on meanwhile.
         point.segment.sync().map_err(|error| self.fail(WriteError::Broken(error)))?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         let mut log = self.log.lock();
-        // Linux reports a write-back error to one fsync only. The sync of a full segment may have got it; it held the log until
-        // `poisoned` was set.
+        // Linux reports a write-back error to one fsync only; the sync of a full segment may have consumed
+        // it. That sync kept the log locked until `poisoned` was set.
         if let Some(reason) = self.poisoned.get() {
             return Err(out_of_order(reason));
         }
         log.log.synced(&point);
         log.roster.write(&listed);
         match log.log.mark() {
-            // The mark only helps to tell damage from a torn end.
+            // The mark only helps to distinguish damage from a torn end.
             Ok(()) | Err(WriteError::NoSpace(_)) => Ok(()),
             Err(error) => Err(self.fail(error)),
         }
@@ -458,7 +457,7 @@ impl AggregateStore for LocalAggregates {
             return vec![Err(StoreError::refused(fence, held)); metrics.len()];
         }
         match self.shared.wait_for_room().await {
-            // Deletions make room.
+            // Deletions free space.
             Ok(()) | Err(StoreError::NoSpace(_)) => {}
             Err(error) => return vec![Err(error); metrics.len()],
         }

@@ -1,4 +1,4 @@
-//! Opens the store: runs first, then what the log has that no run holds, then the threads.
+//! Opens the store: first the runs, then the log's entries that are in no run, then the threads.
 
 use std::{
     path::Path,
@@ -25,12 +25,12 @@ use crate::{
 };
 
 impl LocalAggregates {
-    /// Opens the store in `dir`, creating it where there is none. Damage is reported and set aside in `dir/quarantine`.
+    /// Opens the store in `dir`, creating it if missing. Damage is reported and copied to `dir/quarantine`.
     pub fn open(dir: &Path, options: &LocalAggregatesOptions) -> Result<Arc<Self>, OpenError> {
         Self::open_on(Arc::new(LocalDisk), dir, options)
     }
 
-    /// As [`LocalAggregates::open`], on another disk.
+    /// Like [`LocalAggregates::open`], on another disk.
     pub fn open_on(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -52,7 +52,7 @@ impl LocalAggregates {
             sync_full: true,
             tear: Tear::Cut,
         };
-        // What is in a run must not be read from the log again: of that perhaps only an older part is left.
+        // Do not replay from the log what a run has: perhaps only an older part of it is left there.
         let done = runs.last().map_or(0, |run| run.range.high);
         let (mut log, active, bytes) = open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
         log.log.set_reserve(options.reserve.clone());
@@ -88,7 +88,7 @@ impl LocalAggregates {
     }
 }
 
-/// Opens the log in `dir`; also returns what is in it, and in how many bytes.
+/// Opens the log in `dir`; also returns its contents and their size in bytes.
 fn open_log(
     disk: &Arc<dyn Disk>,
     dir: &Path,
@@ -109,7 +109,7 @@ fn open_log(
         OwnerState { used, done, ..OwnerState::default() },
         &mut |frame| {
             bytes += frame.bytes.len() as u64;
-            // What was in front of it and did not come is lost; what follows may be newer.
+            // Entries listed before this frame but not found are lost; this frame may supersede them.
             lost.extend(expected.before(frame.at).into_iter().inspect(|gone| active.lose(gone)));
             let listed = expected.within(frame.at, frame.bytes.len());
             let is_new = listed.is_empty();
@@ -129,19 +129,20 @@ fn open_log(
             &[],
         );
     }
-    // What was found is durable. So it is listed with the next sync.
+    // Recovered frames are durable: the next sync lists them.
     let dirty = false;
     Ok((Log { log, roster, dirty }, active, bytes))
 }
 
-/// The runs in `dir`, oldest first. Files of an unfinished write, and runs that were merged into another, are removed.
+/// The runs in `dir`, oldest first. Removes unfinished files, and runs that were merged into another.
 pub(super) fn open_runs(
     disk: &dyn Disk,
     dir: &Path,
     quarantine: &Arc<Quarantine>,
 ) -> Result<Vec<Arc<Run>>, OpenError> {
     disk.create_dir(dir).map_err(OpenError::io(dir))?;
-    // What a run replaces goes, here and in the log: not before the run's name is durable, which its writer may have left undone.
+    // Runs and log files that a run replaces are removed below. First make the run's name durable: its writer
+    // may have crashed before.
     disk.sync_dir(dir).map_err(OpenError::io(dir))?;
     let mut ranges = Vec::new();
     let remove = |name: &str| disk.remove(&dir.join(name)).map_err(OpenError::io(dir.join(name)));

@@ -1,4 +1,4 @@
-//! Reading: the recent layers first, then the runs, newest first.
+//! Reads: from the recent layers first, then the runs, newest first.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Where a head is, found out under the lock.
+/// Where a head is, determined under the lock.
 enum Head {
     Nowhere,
     Log(Value),
@@ -41,20 +41,20 @@ impl Head {
     }
 }
 
-/// A value in the log; the segment is held, so that its file is not used again meanwhile.
+/// A value in the log; holding the segment prevents its file from being recycled.
 pub(super) struct Value {
     segment: Arc<Segment>,
     at: Location,
     length: u32,
 }
 
-/// A block on its way to the reader.
+/// A block being read.
 enum Block {
     Log(Value),
     Run(Bytes),
     /// Only its key is wanted.
     Unread,
-    /// Where.
+    /// The damaged place.
     Damaged(String),
 }
 
@@ -64,12 +64,12 @@ impl Block {
     }
 }
 
-/// What the store has of a range.
+/// The blocks found in a range.
 #[derive(Default)]
 struct Collected {
     blocks: BTreeMap<Key, Block>,
     holes: Holes,
-    /// Where blocks were lost of which nothing is known.
+    /// Where blocks with unknown keys were lost.
     losses: Vec<String>,
 }
 
@@ -120,23 +120,23 @@ impl Shared {
 
     pub(super) fn value(&self, at: Location, length: u32) -> Value {
         let segment = self.segments.read().get(&at.segment).cloned();
-        // A flush lets go of a segment only after it has taken the layer that names it away.
+        // A flush releases a segment only after it has removed the layer that refers to it.
         Value { segment: segment.expect("a recent value's segment is there"), at, length }
     }
 
-    /// Checks a value of the log that may have been read among others; damage is reported, and remembered.
+    /// Validates a value of the log that may have been read with others; damage is reported and recorded.
     pub(super) fn opened(&self, value: &Value, key: &Key, item: Option<Bytes>) -> Result<Bytes, StoreError> {
-        // What could not be read among others may be read alone.
+        // A failed joint read may succeed for the item alone.
         item.map_or_else(|| self.read_value(value, key), |item| self.open_value(value, key, &item))
     }
 
-    /// Reads and checks a value of the log; damage is reported, and remembered.
+    /// Reads and validates a value of the log; damage is reported and recorded.
     fn read_value(&self, value: &Value, key: &Key) -> Result<Bytes, StoreError> {
         let Value { segment, at, length } = value;
         match segment.read_item(at.offset, *length) {
             Ok(item) => self.open_value(value, key, &Bytes::from(item)),
             Err(error) => {
-                // Its file is not written again.
+                // Its file must not be recycled.
                 segment.unreadable.store(true, Ordering::Relaxed);
                 if !self.quarantine.is_given_up(&segment.path, at.offset.into()) {
                     return Err(StoreError::Io(format!("{}: {error}", self.place(*at))));
@@ -153,7 +153,7 @@ impl Shared {
         }
     }
 
-    /// Checks an item that was read.
+    /// Validates an item that was read.
     fn open_value(&self, value: &Value, key: &Key, item: &Bytes) -> Result<Bytes, StoreError> {
         let Value { segment, at, .. } = value;
         match open_item(item) {
@@ -168,7 +168,7 @@ impl Shared {
         }
     }
 
-    /// For messages: file and offset.
+    /// File and offset, for messages.
     fn place(&self, at: Location) -> String {
         let path = self.segments.read().get(&at.segment).map(|segment| segment.path.clone());
         let path = path.map_or_else(|| format!("segment {}", at.segment), |path| path.display().to_string());
@@ -187,7 +187,7 @@ impl Shared {
         ranges.iter().zip(collected).map(open).collect()
     }
 
-    /// `items` are what was read of the log, block by block.
+    /// `items`: the blocks' items as far as they were read from the log, in order.
     fn open_blocks(
         &self,
         range: &BlockRange,
@@ -206,7 +206,7 @@ impl Shared {
             };
             match bytes {
                 Ok(bytes) => found.whole.push((name(&key), bytes)),
-                // Reported by now.
+                // Already reported.
                 Err(StoreError::Damaged(place)) => found.damaged.push(place),
                 Err(error) => return Err(error),
             }
@@ -218,7 +218,9 @@ impl Shared {
         Ok(self.collect(range, false)?.blocks.into_keys().map(|key| name(&key)).collect())
     }
 
-    /// The newest of each block in a range: the runs' from the oldest on, then the recent ones over them.
+    /// The newest version of each block in a range: the runs', overwritten by the recent layers'.
+    /// layers'.
+    /// layers.
     fn collect(&self, range: &BlockRange, values: bool) -> Result<Collected, StoreError> {
         let (runs, recent) = {
             let state = self.state.read();
@@ -229,7 +231,7 @@ impl Shared {
         let mut found = Collected::default();
         if !recent.deleted {
             for run in runs {
-                // One that may have been lost is taken for none: who deletes a metric does not ask for its blocks again.
+                // An uncertain deletion is ignored: the blocks of a deleted metric are never read.
                 if matches!(run.find_deletion(range.metric)?, Some(Found::Tombstone)) {
                     found = Collected::default();
                 }
@@ -245,7 +247,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// What the recent layers say of a range's blocks, in the order in which it is to be applied.
+    /// The recent layers' entries for a range's blocks, in the order to apply.
     fn recent_blocks(&self, state: &State, range: &BlockRange) -> RecentBlocks {
         let mut found = RecentBlocks::default();
         for layer in state.layers() {
@@ -269,8 +271,9 @@ impl Shared {
     }
 }
 
-/// How far apart items may lie that are read at once, and how much is read at once, in bytes. A call costs as much as copying a page;
-/// mimalloc gives larger pieces back to the system, which zeroes their pages for the next one.
+/// How far apart items may be that are read at once, and how much is read at once, in bytes. A system call
+/// costs as much as copying a page; mimalloc returns larger buffers to the system, which zeroes their pages
+/// for the next one.
 const GAP_BYTES: usize = 4 << 10;
 const SPAN_BYTES: usize = 64 << 10;
 
@@ -280,8 +283,9 @@ impl Value {
     }
 }
 
-/// Reads the items of values in the log, for each at its place; `None` where there is no value, and where the disk does not
-/// give it. A pass writes the heads of its sack side by side, and the next one wants the same: neighbours are read at once.
+/// Reads the items of values in the log, in the order given; `None` for no value and for read errors. A pass
+/// writes the heads of its sack side by side and the next pass reads the same ones, so neighbours are read at
+/// once.
 pub(super) fn read_items(wanted: &[Option<&Value>]) -> Vec<Option<Bytes>> {
     let mut items = vec![None; wanted.len()];
     let mut values: Vec<(usize, &Value)> =
@@ -311,15 +315,15 @@ pub(super) fn read_items(wanted: &[Option<&Value>]) -> Vec<Option<Bytes>> {
 
 #[derive(Default)]
 struct RecentBlocks {
-    /// Whether the runs have nothing to say.
+    /// Whether the runs' entries are void.
     deleted: bool,
-    /// Where blocks were lost of which nothing is known.
+    /// Where blocks with unknown keys were lost.
     losses: Vec<String>,
-    /// `None` for what is gone.
+    /// `None` for deleted blocks.
     blocks: Vec<(Key, Option<Block>)>,
 }
 
-/// The heads of the `wanted` ones among the metrics, as the newest run that knows each has them.
+/// The heads of `metrics[wanted]`, each from the newest run that has an entry for it.
 fn read_run_heads(
     runs: &[Arc<Run>],
     metrics: &[MetricId],
@@ -376,7 +380,7 @@ fn collect_run(run: &Run, range: &BlockRange, values: bool, found: &mut Collecte
         found.set(key, block);
         ControlFlow::Continue(())
     })?;
-    // After its blocks: they are no later than what it lost.
+    // After the run's blocks: they are no later than those it lost.
     let low_place = run.order.place(&low);
     for Gap { before, behind, place } in gaps {
         let ends_before = behind.is_some_and(|behind| run.order.place(&behind) <= low_place);

@@ -1,8 +1,9 @@
-//! What was written since the last flush: it lies in the log, and here is where.
+//! The recent layer: an index of what the log has since the last flush.
 //!
-//! A pass over a metric is one frame of the log: a first item that names the metric and the blocks, an item for every block, every
-//! expired block and the head. So the frame makes all of them visible or none, and of a damaged one the metric is
-//! still known, and what of it may be lost. Item payloads start with the 40 bytes of the key; the tag says what follows.
+//! A pass over a metric is one frame of the log: a first item that names the metric and its blocks, then an
+//! item for every block, every expired block and the head. So the frame makes all of them visible or none,
+//! and if it is damaged, the metric and what it may have lost are still known. Item payloads start with the
+//! 40 bytes of the key; the tag is the type.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -15,15 +16,15 @@ use crate::{
     segments::{Frame, ItemView, Location, RecoveredFrame, frame::ITEM_HEADER_BYTES},
 };
 
-/// Room for an item beside its value, for sizing buffers.
+/// An item's overhead beside its value, for sizing buffers.
 const ITEM_BYTES: usize = ITEM_HEADER_BYTES + KEY_BYTES + 8;
 
-/// What is said of a key.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recent {
     /// The value is in the log, in an item of this payload length.
     Value(Location, u32),
-    /// Gone.
+    /// Deleted.
     Tombstone,
     /// The log is damaged where the value was.
     Damaged(Location),
@@ -36,14 +37,14 @@ mod tag {
     pub const TOMBSTONE: u64 = 3;
 }
 
-/// What a frame says, for the index: relative to the frame until it is written.
+/// A frame's contents for the index; offsets are relative to the frame.
 pub struct Written {
     metric: MetricId,
-    /// Key, and the item's offset and payload length; no place for what is gone.
+    /// Key, and the item's offset and payload length; `None` for deleted keys.
     entries: Vec<(Key, Option<(u32, u32)>)>,
 }
 
-/// A pass over a metric as a frame.
+/// Encodes a pass over a metric as a frame.
 pub fn encode_write(write: &MetricWrite) -> (Frame, Written) {
     let values: usize = write.blocks.iter().map(|(_, bytes)| bytes.len() + ITEM_BYTES).sum();
     let mut frame = Frame::with_capacity(
@@ -70,7 +71,7 @@ pub fn encode_write(write: &MetricWrite) -> (Frame, Written) {
     (frame, Written { metric: write.metric, entries })
 }
 
-/// A metric's deletion as a frame.
+/// Encodes a metric's deletion as a frame.
 pub fn encode_deletion(metric: MetricId) -> (Frame, Written) {
     let mut frame = Frame::with_capacity(ITEM_BYTES);
     let key = Key::deletion(metric);
@@ -78,19 +79,20 @@ pub fn encode_deletion(metric: MetricId) -> (Frame, Written) {
     (frame, Written { metric, entries: vec![(key, None)] })
 }
 
-/// The newest of each key, since some flush. Every pass looks heads up and writes them: they need no order until the flush.
+/// The newest entry of each key since a flush. Passes look up and write heads all the time: heads stay
+/// unsorted until the flush.
 #[derive(Default)]
 pub struct Layer {
     heads: HashMap<MetricId, Recent>,
-    /// Metrics that were deleted: what older layers say of them is void.
+    /// Deleted metrics: entries of older layers are void.
     deleted: HashSet<MetricId>,
-    /// Metrics of which blocks were lost, or that blocks had expired, and where.
+    /// Metrics that lost blocks or tombstones of blocks, and where.
     losses: HashMap<MetricId, Location>,
     blocks: BTreeMap<Key, Recent>,
 }
 
 impl Layer {
-    /// Takes up a frame that was written at `at`.
+    /// Adds a frame that was written at `at`.
     pub fn apply(&mut self, at: Location, written: &Written) {
         for (key, place) in &written.entries {
             let recent = place.map_or(Recent::Tombstone, |(offset, length)| {
@@ -101,12 +103,12 @@ impl Layer {
         }
     }
 
-    /// Takes up a frame that recovery found, or what is left of it: perhaps of several, one after the other. `listed` is what began
-    /// there, as far as it is known. Returns what the frame has, where it is whole.
+    /// Adds a recovered frame, or what is left of one or of several in a row. `listed` are the entries known
+    /// to have begun there. Returns the frame's entries if it is whole.
     pub fn recover(&mut self, found: &RecoveredFrame<'_>, listed: &BTreeSet<Listed>) -> Vec<Listed> {
         let tagged = found.items.iter().filter_map(|item| Some((item, Key::of_item(found.bytes, item)?)));
         let items: Vec<(&ItemView, Key)> = tagged.collect();
-        // A pass names its metric first, and the next one is mostly over another metric.
+        // A pass names its metric first, and the next pass is mostly over another metric.
         let same = |(_, one): &(_, Key), (item, next): &(&ItemView, Key)| {
             item.tag != tag::ABOUT && one.metric() == next.metric()
         };
@@ -125,19 +127,19 @@ impl Layer {
         for key in &there {
             *lacking.entry(*key).or_default() -= 1;
         }
-        // Of two of a metric that began there, nobody knows which one is left.
+        // If two passes over one metric began there, it is unknown which one is left.
         for lost in listed.iter().filter(|listed| lacking[&listed.key] > 0) {
             self.lose(lost);
         }
         Vec::new()
     }
 
-    /// What was in the log is not there.
+    /// Records that a listed entry is missing from the log.
     pub fn lose(&mut self, Listed { at, key }: &Listed) {
         self.set(*key, if key.is_deletion() { Recent::Tombstone } else { Recent::Damaged(*at) });
     }
 
-    /// Takes up the items that are left of a pass over one metric.
+    /// Adds the surviving items of a pass over one metric.
     fn recover_pass(
         &mut self,
         found: &RecoveredFrame<'_>,
@@ -146,7 +148,7 @@ impl Layer {
     ) {
         let Some((_, key)) = pass.first() else { return };
         let metric = key.metric();
-        // What it wrote: a head, and blocks as far as they are named.
+        // What the pass wrote: a head, and blocks as far as they are named.
         let mut values = BTreeSet::from([Key::head(metric)]);
         let mut blocks_known = listed.iter().any(|listed| listed.key.metric() == metric);
         let mut about_found = false;
@@ -161,7 +163,7 @@ impl Layer {
                 }
                 tag::VALUE => self.set(*key, Recent::Value(place, item.length)),
                 tag::TOMBSTONE if key.is_deletion() => {
-                    // A frame of its own, without a name and a head.
+                    // A deletion is a frame of its own, without name and head.
                     self.set(*key, Recent::Tombstone);
                     return;
                 }
@@ -178,7 +180,7 @@ impl Layer {
         let more_lost = if let Some(missing) = found.missing {
             missing as usize > values.len() + usize::from(!about_found)
         } else {
-            // All is there from the name to the head, which is the last, if one follows the other.
+            // Nothing is missing if the items from the name to the head, which is the last, are contiguous.
             let in_a_row = pass.windows(2).all(|pair| pair[0].0.end() == pair[1].0.offset as usize);
             !(about_found && values.is_empty() && in_a_row)
         };
@@ -209,7 +211,7 @@ impl Layer {
         }
     }
 
-    /// The value of a key was read at `at` and is damaged.
+    /// Records that the value of `key` at `at` is damaged.
     pub fn found_damaged(&mut self, key: &Key, at: Location) {
         let entry = if key.is_head() { self.heads.get_mut(&key.metric()) } else { self.blocks.get_mut(key) };
         if let Some(recent @ Recent::Value(..)) = entry
@@ -228,29 +230,29 @@ impl Layer {
         &self.deleted
     }
 
-    /// What is said of a metric's head.
+    /// The state of a metric's head.
     pub fn head(&self, metric: MetricId) -> Option<Recent> {
         let deleted = || self.deletes(metric).then_some(Recent::Tombstone);
         self.heads.get(&metric).copied().or_else(deleted)
     }
 
-    /// Whether all that older layers say of a metric is void.
+    /// Whether all entries of older layers for a metric are void.
     pub fn deletes(&self, metric: MetricId) -> bool {
         self.deleted.contains(&metric)
     }
 
-    /// Where blocks of a metric were lost whose keys are not known.
+    /// Where blocks of a metric with unknown keys were lost.
     pub fn loss(&self, metric: MetricId) -> Option<Location> {
         self.losses.get(&metric).copied()
     }
 
-    /// The blocks of a range, as far as their last bucket tells.
+    /// The blocks of a range, filtered by their last bucket only.
     pub fn blocks(&self, range: &BlockRange) -> impl Iterator<Item = (Key, Recent)> {
         let (low, high) = Key::bounds(range);
         self.blocks.range(low..=high).map(|(key, recent)| (*key, *recent))
     }
 
-    /// All, in the order of a new run.
+    /// All entries in the order of a new run.
     pub fn sorted(&self) -> Vec<(Key, Recent)> {
         let deleted = self.deleted.iter().map(|metric| (Key::deletion(*metric), Recent::Tombstone));
         let heads = self.heads.iter().map(|(metric, recent)| (Key::head(*metric), *recent));
@@ -267,7 +269,7 @@ impl Layer {
 }
 
 impl Written {
-    /// What it is, as it is listed once it was written at `at`.
+    /// The roster's entries for a frame written at `at`.
     pub fn listed(&self, at: Location) -> impl Iterator<Item = Listed> {
         let is_listed = |(key, place): &&(Key, Option<_>)| place.is_some() || key.is_deletion();
         self.entries.iter().filter(is_listed).map(move |(key, _)| Listed { at, key: *key })
@@ -275,7 +277,7 @@ impl Written {
 }
 
 impl Key {
-    /// The blocks that the first item of a pass names behind the metric.
+    /// The blocks named by a pass's first item.
     fn blocks_of_item(frame: &[u8], item: &ItemView) -> Vec<Self> {
         let start = item.offset as usize + ITEM_HEADER_BYTES;
         let payload = &frame[start..start + item.length as usize];
@@ -283,7 +285,7 @@ impl Key {
         keys.map(|key| Key::from_bytes(key.try_into().expect("a key's length"))).collect()
     }
 
-    /// What an item is about; `None` where it has no key.
+    /// An item's key; `None` if it has none.
     fn of_item(frame: &[u8], item: &ItemView) -> Option<Self> {
         let start = item.offset as usize + ITEM_HEADER_BYTES;
         let payload = &frame[start..start + item.length as usize];

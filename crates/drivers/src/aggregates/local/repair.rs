@@ -1,8 +1,9 @@
-//! Repair of the aggregates, after [`super::verify::check`].
+//! Repairs the aggregates, after [`super::verify::check`].
 //!
-//! A damaged run is written anew under its name, with all that is whole; a damaged log becomes a run, after which it is not
-//! needed. What is lost is marked as lost, so that no older value takes its place. Each step ends with one rename that makes it
-//! count, and what it leaves behind the next opening removes; so a repair can be cut off anywhere and begun again.
+//! A damaged run is rewritten under its name, with everything that is whole; a damaged log is written to a
+//! run and then removed. Lost values are marked as lost, so that no older value replaces them. Each step
+//! takes effect with one rename, and the next opening removes leftovers of interrupted steps; so a repair can
+//! be interrupted anywhere and repeated.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,17 +32,18 @@ use crate::{
     verify::keep_copy,
 };
 
-/// What a repair may assume.
+/// The conditions of a repair.
 pub(crate) struct Assumptions<'a> {
-    /// All metrics of the index, in the order of their ids.
+    /// All metrics of the index, sorted by id.
     pub metrics: &'a [MetricId],
-    /// Metrics whose heads are lost beside those that the check has found.
+    /// Metrics with lost heads beside those that the check has found.
     pub missing: &'a [MetricId],
-    /// Whether all that was ever applied will be applied again: then metrics that have lost something begin anew.
+    /// Whether all measures will be applied again from the start: then metrics that have lost something are
+    /// reset.
     pub is_replayed: bool,
 }
 
-/// Repairs the store in `dir`; `checked` is what was found in it.
+/// Repairs the store in `dir`; `checked` is the check's result.
 pub(crate) fn repair(
     dir: &Path,
     checked: &CheckedAggregates,
@@ -61,7 +63,7 @@ pub(crate) fn repair(
     if is_needed { end_log(dir, checked, &lost, assumptions).map_err(OpenError::io(dir)) } else { Ok(()) }
 }
 
-/// Metrics whose newest head must not be used, wherever it is.
+/// Metrics whose newest head must not be used.
 fn lost_heads(checked: &CheckedAggregates, assumptions: &Assumptions<'_>) -> BTreeSet<MetricId> {
     let mut lost: BTreeSet<MetricId> =
         checked.wrong_heads.iter().chain(assumptions.missing).copied().collect();
@@ -69,7 +71,7 @@ fn lost_heads(checked: &CheckedAggregates, assumptions: &Assumptions<'_>) -> BTr
         return lost;
     }
     if checked.is_log_damaged || !checked.missing.is_empty() {
-        // Whose they were is not known.
+        // It is unknown which metrics are affected.
         lost.extend(assumptions.metrics);
     }
     lost.extend(checked.lost_heads.iter().chain(&checked.lost_blocks));
@@ -94,7 +96,7 @@ fn heads_in<'a>(run: &'a Run, gap: &Gap, metrics: &'a [MetricId]) -> impl Iterat
     metrics.iter().copied().filter(may_be).map(Key::head).filter(is_within)
 }
 
-/// Marks for metrics of which blocks may have been in a gap.
+/// Loss marks for metrics that may have had blocks in a gap.
 fn losses(gap: &Gap) -> impl Iterator<Item = Key> {
     let after = gap.after.filter(|key| !key.is_deletion());
     let before = gap.before.filter(|key| key.as_block().is_some());
@@ -102,7 +104,7 @@ fn losses(gap: &Gap) -> impl Iterator<Item = Key> {
     metrics.into_iter().map(Key::loss)
 }
 
-/// Writes a run anew.
+/// Rewrites a run.
 fn rewrite(dir: &Path, damaged: &CheckedRun, assumptions: &Assumptions<'_>) -> io::Result<()> {
     let run = &damaged.run;
     let mut lost: Vec<Key> = Vec::new();
@@ -122,14 +124,14 @@ fn rewrite(dir: &Path, damaged: &CheckedRun, assumptions: &Assumptions<'_>) -> i
     writer.finish().map(|_| ())
 }
 
-/// In the order of a new run, each once.
+/// Sorted as in a new run, without duplicates.
 fn in_order(mut keys: Vec<Key>) -> Vec<Key> {
     keys.sort_unstable_by_key(|key| Order::NEW.place(key));
     keys.dedup();
     keys
 }
 
-/// Copies what is whole, with `lost` in its places.
+/// Copies everything whole, and inserts `lost` as damaged entries.
 fn copy(run: &Run, lost: Vec<Key>, writer: &mut RunWriter) -> io::Result<()> {
     let mut reading = Reading::new(run)?;
     let mut lost = lost.into_iter().peekable();
@@ -149,7 +151,7 @@ fn copy(run: &Run, lost: Vec<Key>, writer: &mut RunWriter) -> io::Result<()> {
     lost.try_for_each(|key| writer.push(key, Kind::Damaged, b""))
 }
 
-/// Writes a run in place of one that is missing: all metrics may have lost something in it.
+/// Replaces a missing run: every metric may have lost something in it.
 fn fill_in(dir: &Path, range: Range, assumptions: &Assumptions<'_>) -> io::Result<()> {
     let mut lost = Vec::new();
     if !assumptions.is_replayed {
@@ -163,7 +165,7 @@ fn fill_in(dir: &Path, range: Range, assumptions: &Assumptions<'_>) -> io::Resul
     writer.finish().map(|_| ())
 }
 
-/// Writes a run of the log, newer than all others, with marks for what is lost, and removes the log.
+/// Writes the log to a run that is newer than all others, with marks for what is lost, and removes the log.
 fn end_log(
     dir: &Path,
     checked: &CheckedAggregates,
@@ -172,13 +174,13 @@ fn end_log(
 ) -> io::Result<()> {
     let low = checked.runs.last().map_or(0, |checked| checked.run.range.high) + 1;
     let range = Range { low, high: checked.segments.keys().next_back().copied().unwrap_or(0).max(low) };
-    // What begins anew is deleted: it hides all that is older.
+    // A deletion mark resets a metric: it hides everything older.
     let mark = if assumptions.is_replayed { Key::deletion } else { Key::head };
     let is_kept = |key: &Key| !assumptions.is_replayed || !lost_heads.contains(&key.metric());
     let wrong = checked.wrong_blocks.iter().copied().filter(is_kept);
     let lost = lost_heads.iter().copied().map(mark).chain(wrong);
     let layer = checked.layer.sorted().into_iter().filter(|(key, _)| is_kept(key));
-    // What is lost takes the place of what the log has.
+    // Lost entries replace those of the log.
     let all = layer.map(|(key, recent)| (key, Some(recent))).chain(lost.map(|key| (key, None)));
     let all: BTreeMap<Place, (Key, Option<Recent>)> =
         all.map(|(key, recent)| (Order::NEW.place(&key), (key, recent))).collect();

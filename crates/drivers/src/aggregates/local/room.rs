@@ -1,8 +1,9 @@
-//! What is written when, while disk space is short.
+//! Scheduling of writes while disk space is short.
 //!
-//! A merge waits until its output fits beside the reserve. How long that is, the sizes of the merged runs bound; where those do
-//! not fit, it is found by merging without writing. While space is short, deletions are flushed early, and runs are merged
-//! whatever their sizes if that gives space back. Such merges, and flushes, may use the reserve while they last.
+//! A merge waits until its output fits beside the reserve. The sizes of the merged runs bound the output; if
+//! those do not fit, a dry run of the merge finds its size. While space is short, deletions are flushed
+//! early, and runs of any size are merged if that frees space. Such merges and flushes may use the reserve
+//! while they last.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -27,22 +28,22 @@ use crate::{
     reserve::{Loan, Reserve},
 };
 
-/// What a merge gives back at least, as a part of its input.
+/// A merge for space must free at least 1/`GAIN_PART` of its input.
 const GAIN_PART: u64 = 16;
-/// What the index and the filter of a run take for an entry, at most: [`super::run`].
+/// Upper bound of an entry's share of a run's index and filter: see [`super::run`].
 const ENTRY_EXTRA_BYTES: u64 = 52;
-/// Header, footer and what filters are rounded up by.
+/// Header, footer and the rounding up of filters.
 const RUN_EXTRA_BYTES: u64 = 4096;
-/// Of how many merges the output is remembered.
+/// How many merges' output sizes are cached.
 const OUTPUTS_MAX: usize = 64;
 
-/// Merges that wait for space: whether one does now.
+/// State of merges that wait for space.
 #[derive(Default)]
 pub(super) struct Waiting {
     now: AtomicBool,
     /// Merges that had to wait, since the start.
     waited: AtomicU64,
-    /// How long the output of merges is, by the runs: runs do not change.
+    /// Cached output sizes of merges, by their runs, which are immutable.
     outputs: Mutex<HashMap<Vec<Range>, u64>>,
 }
 
@@ -54,7 +55,7 @@ impl Waiting {
 }
 
 impl Shared {
-    /// The merge that is due, if there is room for it.
+    /// The next merge, if there is room for it.
     pub(super) fn next_merge(&self) -> Option<ToMerge> {
         let due = self.to_merge();
         if due.is_none() {
@@ -63,7 +64,7 @@ impl Shared {
         due.filter(|merged| self.has_room_for(merged))
     }
 
-    /// Whether there is room for a merge beside the reserve. Says once in the log that one waits.
+    /// Whether a merge fits beside the reserve. Logs once that one waits.
     fn has_room_for(&self, merged: &ToMerge) -> bool {
         let bytes = merged.bytes();
         let fits = self.reserve.has_room_beside(bytes)
@@ -80,7 +81,7 @@ impl Shared {
         fits
     }
 
-    /// While space is short: has deletions flushed, and merges runs that give space back.
+    /// While space is short: flushes deletions, and merges runs if that frees space.
     pub(super) fn make_room(&self) {
         let is_stuck = matches!(*self.stuck.lock(), Some(StoreError::NoSpace(_)));
         if !is_stuck && !self.reserve.is_short() && !self.waiting.now.load(Ordering::Relaxed) {
@@ -91,13 +92,13 @@ impl Shared {
             state.frozen.is_none() && state.active.has_deletions()
         };
         if has_deletions {
-            // It wakes this thread again.
+            // The flush wakes this thread again.
             self.work.want(|wanted| wanted.flush = true);
             return;
         }
         match self.merge_for_room() {
             Ok(()) => {}
-            Err(error) => tracing::warn!("no space could be given back by merging, trying again: {error}"),
+            Err(error) => tracing::warn!("merging could not free space, retrying: {error}"),
         }
     }
 
@@ -121,7 +122,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The merges that may give space back, widest first: all runs from some run on, where a newer one deletes.
+    /// Merges that may free space, widest first: all runs from some run on, if a newer one has deletions.
     fn suffixes(&self) -> Vec<ToMerge> {
         let runs = &self.state.read().runs;
         let start = super::merge::mergeable_from(runs);
@@ -131,7 +132,7 @@ impl Shared {
             .collect()
     }
 
-    /// How long the run that a merge makes will be, at most. Reads all that is merged, the first time.
+    /// Upper bound of a merge's output in bytes. Reads all input, the first time.
     fn output_bytes(&self, merged: &ToMerge) -> io::Result<u64> {
         let ranges: Vec<Range> = merged.runs.iter().map(|run| run.range).collect();
         if let Some(bytes) = self.waiting.outputs.lock().get(&ranges) {
@@ -150,13 +151,13 @@ impl Shared {
         Ok(bytes)
     }
 
-    /// Room for a run of so many bytes that gives space back in the end: from the reserve, for as long as the answer is kept, where
-    /// there is none beside it.
+    /// Makes room for a run of `bytes` that frees space in the end. Uses the reserve, while the loan is held,
+    /// if there is no room beside it.
     pub(super) fn room_for(&self, bytes: u64) -> Result<Option<Loan>, StoreError> {
         if self.reserve.has_room_beside(bytes) {
             return Ok(None);
         }
-        // Files that only wait to be written again come first.
+        // Remove spare files first.
         self.log.lock().log.drop_spares(0).map_err(|error| StoreError::Io(error.to_string()))?;
         if self.reserve.has_room_beside(bytes) {
             return Ok(None);
@@ -165,11 +166,11 @@ impl Shared {
             return Ok(Some(self.reserve.lend()));
         }
         let refusal = self.reserve.refusal(io::ErrorKind::StorageFull.into());
-        Err(StoreError::NoSpace(format!("a run takes {bytes} bytes; {refusal}")))
+        Err(StoreError::NoSpace(format!("a run needs {bytes} bytes; {refusal}")))
     }
 
-    /// The metrics that were deleted since the layer that is being flushed was set apart. Nothing of them need be written, once
-    /// their deletions are durable.
+    /// The metrics deleted since the layer being flushed was frozen. Their entries need not be written once
+    /// the deletions are durable.
     pub(super) fn deleted_since(&self) -> Result<HashSet<MetricId>, StoreError> {
         let deleted = self.state.read().active.deleted().clone();
         if !deleted.is_empty() {
@@ -185,16 +186,16 @@ impl ToMerge {
     }
 }
 
-/// What space a run is written to.
+/// The space that a run may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MayUse {
-    /// What is free beside the reserve.
+    /// Only what is free beside the reserve.
     Free,
-    /// The reserve, too.
+    /// Also the reserve.
     Reserve,
 }
 
-/// Writes a run for as long as there is space for it: not when the reserve is given up for others.
+/// Writes a run; fails once the reserve is released for others.
 pub(super) struct Guarded<'a> {
     pub(super) writer: &'a mut RunWriter,
     pub(super) reserve: &'a Reserve,
@@ -210,7 +211,7 @@ impl Sink for Guarded<'_> {
     }
 }
 
-/// Takes the entries of a run and only counts their bytes, with those of the index and the filter.
+/// Counts the bytes of a run's entries, index and filter without writing.
 #[derive(Default)]
 struct Length {
     bytes: u64,

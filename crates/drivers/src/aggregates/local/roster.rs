@@ -1,7 +1,7 @@
-//! Which metrics the log has writes of, and where: should a stretch of the log be lost, this says whose it was, and no older
-//! value is taken for the newest.
+//! The roster: which metrics' writes the log holds, and where. If a part of the log is lost, it lists the
+//! affected metrics, so that no older value is taken for the newest.
 //!
-//! A file beside each segment, `0000002a.roster`, to which each sync adds a record:
+//! A file beside each segment, `0000002a.roster`; each sync appends a record:
 //!
 //! ```text
 //! 0 magic "gRos" | 4 length of the entries u32 | entries | CRC32C of all before u32
@@ -9,8 +9,9 @@
 //!        of a block also | 20 granularity, last and first bucket 24 bytes, as in its key
 //! ```
 //!
-//! A record is written after the sync that made its frames durable, and is not synced itself: what it says is true, and what is
-//! missing only leaves a loss unnoticed. So nothing waits for it, and no failure of it matters.
+//! A record is written after the sync that made its frames durable, and is not synced itself. A record is
+//! always true; a missing record only means that a loss goes unnoticed. So nothing waits for it, and its
+//! failures are ignored.
 
 use std::{
     collections::BTreeSet,
@@ -34,7 +35,7 @@ const ID_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 4;
 const SUFFIX: &str = ".roster";
 
-/// A value or a deletion in a frame that is, or was, in the log.
+/// A value or a deletion in a frame of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
     /// The frame.
@@ -42,7 +43,7 @@ pub struct Listed {
     pub key: Key,
 }
 
-/// What an entry is about: in the lowest bits of the offset, which are zero.
+/// An entry's type, in the lowest bits of the offset, which are otherwise zero.
 mod kind {
     pub const HEAD: u32 = 0;
     pub const BLOCK: u32 = 1;
@@ -50,18 +51,18 @@ mod kind {
     pub const BITS: u32 = 3;
 }
 
-/// What earlier processes listed.
+/// The entries that earlier processes listed.
 #[derive(Default)]
 pub struct Expected(BTreeSet<Listed>);
 
 impl Expected {
-    /// Takes out what is before a place.
+    /// Removes and returns the entries before a place.
     pub fn before(&mut self, at: Location) -> BTreeSet<Listed> {
         let behind = self.0.split_off(&Listed { at, key: Key::SMALLEST });
         std::mem::replace(&mut self.0, behind)
     }
 
-    /// Takes out the frames that begin in a stretch, and what is before it.
+    /// Removes and returns the entries before the end of a stretch.
     pub fn within(&mut self, at: Location, length: usize) -> BTreeSet<Listed> {
         self.before(Location { offset: at.offset + length as u32, ..at })
     }
@@ -77,15 +78,15 @@ impl Expected {
     }
 }
 
-/// The files, for writing.
+/// The roster's files, for writing.
 pub struct Roster {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    /// Of which segments there are files.
+    /// Segments that have a file.
     numbers: BTreeSet<u32>,
-    /// The one that was written last.
+    /// The file written last.
     file: Option<RosterFile>,
-    /// What was written to the log since the last sync began.
+    /// Entries written to the log since the last sync began.
     waiting: Vec<Listed>,
 }
 
@@ -96,7 +97,7 @@ struct RosterFile {
 }
 
 impl Roster {
-    /// Reads what is in `dir` about segments after `done`; files about earlier ones are removed.
+    /// Reads the files for segments after `done`; removes files for earlier ones.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, done: u32) -> io::Result<(Self, Expected)> {
         let mut expected = Expected::default();
         let mut roster =
@@ -109,7 +110,7 @@ impl Roster {
                 Ok(bytes) => {
                     let (listed, end) = parse(*number, &bytes);
                     if end < bytes.len() {
-                        tracing::warn!("{} is not whole behind byte {end}", path.display());
+                        tracing::warn!("{} is damaged after byte {end}", path.display());
                     }
                     expected.0.extend(listed);
                 }
@@ -123,17 +124,17 @@ impl Roster {
         self.dir.join(format!("{number:08x}{SUFFIX}"))
     }
 
-    /// A frame is in the log, and is to be listed once it is durable.
+    /// Adds a frame's entries, to be listed once they are durable.
     pub fn add(&mut self, listed: impl IntoIterator<Item = Listed>) {
         self.waiting.extend(listed);
     }
 
-    /// What is to be listed after a sync that begins now.
+    /// Takes the entries to list after a sync that begins now.
     pub fn take(&mut self) -> Vec<Listed> {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Lists frames that are durable.
+    /// Lists durable frames.
     pub fn write(&mut self, listed: &[Listed]) {
         for of_segment in listed.chunk_by(|one, next| one.at.segment == next.at.segment) {
             let number = of_segment[0].at.segment;
@@ -167,14 +168,14 @@ impl Roster {
         Ok(RosterFile { number, file, end: 0 })
     }
 
-    /// The segments before this one are no longer needed.
+    /// Removes the files for segments before this one.
     pub fn release(&mut self, before: u32) {
         self.waiting.retain(|listed| listed.at.segment >= before);
         let kept = self.numbers.split_off(&before);
         for number in std::mem::replace(&mut self.numbers, kept) {
             let path = self.path(number);
             if let Err(error) = self.disk.remove(&path) {
-                tracing::warn!("{} is left over until the next start: {error}", path.display());
+                tracing::warn!("{} stays until the next start: {error}", path.display());
             }
         }
     }
@@ -205,7 +206,7 @@ fn encode(listed: &[Listed]) -> Vec<u8> {
     bytes
 }
 
-/// The entries of the whole records at the front, and where these end.
+/// The entries of the valid records at the front, and where these end.
 fn parse(segment: u32, bytes: &[u8]) -> (Vec<Listed>, usize) {
     let (mut listed, mut at) = (Vec::new(), 0);
     while let Some((mut entries, length)) = record_at(&bytes[at..]) {
@@ -218,7 +219,7 @@ fn parse(segment: u32, bytes: &[u8]) -> (Vec<Listed>, usize) {
     (listed, at)
 }
 
-/// The first entry, and what follows.
+/// The first entry, and the remaining bytes.
 fn entry_at(segment: u32, bytes: &[u8]) -> Option<(Listed, &[u8])> {
     let (id, behind) = bytes.get(4..)?.split_first_chunk::<ID_BYTES>()?;
     let metric = MetricId(Uuid::from_bytes(*id));
@@ -235,7 +236,7 @@ fn entry_at(segment: u32, bytes: &[u8]) -> Option<(Listed, &[u8])> {
     }
 }
 
-/// The entries of the record at the front, and the length of the record; `None` where it is not whole.
+/// The first record's entries and the record's length; `None` if it is torn or damaged.
 fn record_at(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let header = bytes.first_chunk::<HEADER_BYTES>()?;
     let checked = HEADER_BYTES.checked_add(u32_at(header, 4) as usize)?;
@@ -285,7 +286,7 @@ mod tests {
             let left = open(1).1.rest();
             assert_eq!(left.len(), if length < HEADER_BYTES + 4 + ID_BYTES + CHECKSUM_BYTES { 2 } else { 3 });
         }
-        // A torn record is written over.
+        // A torn record is overwritten.
         let (mut roster, _) = open(0);
         roster.write(&[more]);
         let (mut roster, mut expected) = open(0);

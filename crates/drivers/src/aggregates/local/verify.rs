@@ -1,5 +1,5 @@
-//! Verification of the aggregates: reads every entry of every run and of the log once, side by side in the order of their keys, and
-//! shows the newest of each key to a [`Judge`].
+//! Verifies the aggregates: reads every entry of all runs and of the log once, merged in key order, and
+//! passes the newest of each key to a [`Judge`].
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -24,51 +24,51 @@ use super::{
 use crate::{
     OpenError,
     aggregates::key::{KEY_BYTES, Key},
-    incoming::log::verify::{observed, told},
+    incoming::log::verify::{finding_of, observed},
     quarantine::Report,
     segments::{
         self, OwnerState, Segment, Tear,
         frame::{ITEM_HEADER_BYTES, open_item},
     },
-    verify::{Finding, Judge, ReadOnlyDisk, Tell, Verdict},
+    verify::{Emit, Finding, Judge, ReadOnlyDisk, Verdict},
 };
 
-/// What is known of a store after [`check`]; what its repair needs.
+/// The result of [`check`]; the input of a repair.
 pub(crate) struct CheckedAggregates {
     /// Oldest first.
     pub runs: Vec<CheckedRun>,
-    /// Segments of the log, of which the newest layer was made.
+    /// The log's segments that `layer` refers to.
     pub segments: BTreeMap<u32, Arc<Segment>>,
     pub layer: Layer,
     /// Whether the log itself is damaged.
     pub is_log_damaged: bool,
-    /// Runs that are missing.
+    /// Ranges of missing runs.
     pub missing: Vec<Range>,
-    /// Whose newest value is not right, though its checksum is.
+    /// Metrics and blocks whose newest value is invalid although its checksum matches.
     pub wrong_heads: Vec<MetricId>,
     pub wrong_blocks: Vec<Key>,
-    /// Metrics of which a newest block is lost.
+    /// Metrics that lost a newest block.
     pub lost_blocks: Vec<MetricId>,
-    /// Metrics that the index does not know.
+    /// Metrics that are not in the index.
     pub strangers: Vec<MetricId>,
     /// Metrics whose newest head is lost.
     pub lost_heads: Vec<MetricId>,
-    /// Values whose loss was known from before.
+    /// Values that earlier repairs or copies had marked as lost.
     pub known_lost: u64,
     pub heads: u64,
     pub blocks: u64,
 }
 
-/// A run, and what is damaged in it.
+/// A run and its damage.
 pub(crate) struct CheckedRun {
     pub run: Arc<Run>,
     pub gaps: Vec<Gap>,
-    /// Whether the file must be written anew.
+    /// Whether the file must be rewritten.
     pub is_damaged: bool,
 }
 
 impl CheckedAggregates {
-    /// Whether blocks are lost, or something of which it is not known what it was.
+    /// Whether blocks, or unknown entries, are lost.
     pub fn has_lost(&self) -> bool {
         self.is_log_damaged
             || !self.missing.is_empty()
@@ -78,15 +78,15 @@ impl CheckedAggregates {
 }
 
 const LOST_HEAD: &str = "the newest state of the metric is lost";
-const REPAIR_VALUE: &str = "the file is kept in the quarantine and written anew; the value is marked as lost, so that no older one takes its place";
-const REPAIR_LOG: &str = "the log is kept in the quarantine; what is whole is written to a run";
+const REPAIR_VALUE: &str = "the file is copied to the quarantine and rewritten; the value is marked as lost, so that no older one replaces it";
+const REPAIR_LOG: &str = "the log is copied to the quarantine; what is whole is written to a run";
 
 /// Checks the store in `dir`.
 pub(crate) fn check(
     disk: &ReadOnlyDisk,
     dir: &Path,
     judge: &mut dyn Judge,
-    tell: Tell<'_>,
+    emit: Emit<'_>,
 ) -> Result<CheckedAggregates, OpenError> {
     let (quarantine, reports) = observed(Arc::new(disk.clone()), None);
     let quarantine = Arc::new(quarantine);
@@ -112,22 +112,22 @@ pub(crate) fn check(
         for report in reports.iter().filter(|report| report.file == run.path) {
             is_damaged = true;
             let what = format!("damaged {}: no entry is lost by it", report.what);
-            let repair = "the file is kept in the quarantine and written anew";
-            tell(Finding::of(&run.path, what, repair).at(report.offset));
+            let repair = "the file is copied to the quarantine and rewritten";
+            emit(Finding::of(&run.path, what, repair).at(report.offset));
         }
         checked.runs.push(CheckedRun { run, gaps: Vec::new(), is_damaged });
     }
     for range in &checked.missing {
         let what = "a run is missing: every metric without a newer state may have lost its newest one";
         let repair = "such metrics are marked as lost";
-        tell(Finding::of(&runs_dir(dir).join(file_name(*range)), what, repair));
+        emit(Finding::of(&runs_dir(dir).join(file_name(*range)), what, repair));
     }
-    check_log(disk, dir, &mut checked, tell)?;
-    walk(&mut checked, judge, tell)?;
+    check_log(disk, dir, &mut checked, emit)?;
+    walk(&mut checked, judge, emit)?;
     Ok(checked)
 }
 
-/// The ranges of segments that no run holds, though a newer one is there.
+/// Ranges of segments that no run covers although a newer run exists.
 fn missing_runs(runs: &[Arc<Run>]) -> Vec<Range> {
     let mut next = 1;
     let mut missing = Vec::new();
@@ -140,12 +140,12 @@ fn missing_runs(runs: &[Arc<Run>]) -> Vec<Range> {
     missing
 }
 
-/// Reads the log into a layer.
+/// Reads the log into the layer.
 fn check_log(
     disk: &ReadOnlyDisk,
     dir: &Path,
     checked: &mut CheckedAggregates,
-    tell: Tell<'_>,
+    emit: Emit<'_>,
 ) -> Result<(), OpenError> {
     let (quarantine, reports) = observed(Arc::new(disk.clone()), None);
     let done = checked.runs.last().map_or(0, |checked| checked.run.range.high);
@@ -165,11 +165,11 @@ fn check_log(
         checked.is_log_damaged = true;
         let path = log.join(segments::file_name(first.at.segment));
         let what = format!("{} values that were written to the log are not in it", gone.len());
-        tell(Finding::of(&path, what, REPAIR_LOG).at(first.at.offset.into()));
+        emit(Finding::of(&path, what, REPAIR_LOG).at(first.at.offset.into()));
     }
     for report in reports.lock().drain(..).filter(|report| !report.is_expected) {
         checked.is_log_damaged = true;
-        tell(Finding { repair: REPAIR_LOG.to_owned(), ..told(&report) });
+        emit(Finding { repair: REPAIR_LOG.to_owned(), ..finding_of(&report) });
     }
     let mut next = done + 1;
     for number in recovered.segments.keys() {
@@ -177,7 +177,7 @@ fn check_log(
             checked.is_log_damaged = true;
             let path = log_dir(dir).join(segments::file_name(next));
             let what = "a segment of the log is missing: what was written to it is lost";
-            tell(Finding::of(&path, what, REPAIR_LOG));
+            emit(Finding::of(&path, what, REPAIR_LOG));
         }
         next = number + 1;
     }
@@ -185,7 +185,7 @@ fn check_log(
     Ok(())
 }
 
-/// One of the sources, with its next entry.
+/// A run or the log, with its next entry.
 struct Source<'a> {
     reader: Reader<'a>,
     next: Option<Next>,
@@ -214,7 +214,7 @@ enum State {
 }
 
 impl Source<'_> {
-    fn advance(&mut self, tell: Tell<'_>) -> Result<(), OpenError> {
+    fn advance(&mut self, emit: Emit<'_>) -> Result<(), OpenError> {
         self.next = match &mut self.reader {
             Reader::Run(reading) => {
                 let path = &reading.run.path;
@@ -231,7 +231,7 @@ impl Source<'_> {
                     at: (path.clone(), entry.offset),
                 });
                 for gap in reading.take_gaps() {
-                    tell(gap_finding(reading.run, &gap));
+                    emit(gap_finding(reading.run, &gap));
                     self.gaps.push(gap);
                 }
                 next
@@ -245,7 +245,7 @@ impl Source<'_> {
     }
 }
 
-/// What an entry of the log says, and where it is.
+/// The state of an entry of the log, and its file and offset.
 fn recent_state(
     key: &Key,
     recent: Recent,
@@ -264,7 +264,7 @@ fn recent_state(
     }
 }
 
-/// A value in the log; `None` where it is damaged.
+/// A value in the log; `None` if it is damaged.
 pub(super) fn read_value(segments: &BTreeMap<u32, Arc<Segment>>, key: &Key, recent: Recent) -> Option<Bytes> {
     let Recent::Value(at, length) = recent else { return None };
     let item = Bytes::from(segments.get(&at.segment)?.read_item(at.offset, length).ok()?);
@@ -272,8 +272,8 @@ pub(super) fn read_value(segments: &BTreeMap<u32, Arc<Segment>>, key: &Key, rece
     payload.starts_with(key.bytes()).then(|| item.slice(ITEM_HEADER_BYTES + KEY_BYTES..))
 }
 
-/// Reads everything, newest of each key first, and tells of what is damaged.
-fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, tell: Tell<'_>) -> Result<(), OpenError> {
+/// Reads all entries in key order, newest first for each key, and reports damage.
+fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, emit: Emit<'_>) -> Result<(), OpenError> {
     let runs: Vec<Arc<Run>> = checked.runs.iter().map(|checked| Arc::clone(&checked.run)).collect();
     let segments = checked.segments.clone();
     let readings: Vec<Reading<'_>> = runs
@@ -285,7 +285,7 @@ fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, tell: Tell<'_>) 
     let mut sources: Vec<Source<'_>> =
         readers.map(|reader| Source { reader, next: None, gaps: Vec::new(), is_damaged: false }).collect();
     for source in &mut sources {
-        source.advance(tell)?;
+        source.advance(emit)?;
     }
     let mut deleted: Option<(MetricId, usize)> = None;
     let smallest = |sources: &[Source<'_>]| {
@@ -298,10 +298,10 @@ fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, tell: Tell<'_>) 
                 let next = source.next.take().expect("just seen");
                 if matches!(next.state, State::Lost) {
                     source.is_damaged = true;
-                    tell(lost(&next, newest.is_some()));
+                    emit(lost(&next, newest.is_some()));
                 }
                 newest = newest.or(Some((age, next)));
-                source.advance(tell)?;
+                source.advance(emit)?;
             }
         }
         let (age, next) = newest.expect("some source has the smallest key");
@@ -310,7 +310,7 @@ fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, tell: Tell<'_>) 
         }
         let hidden = deleted.is_some_and(|(metric, by)| metric == key.metric() && age < by);
         if !hidden {
-            judge_entry(checked, judge, &next, tell);
+            judge_entry(checked, judge, &next, emit);
         }
     }
     checked.is_log_damaged |= sources.last().is_some_and(|layer| layer.is_damaged);
@@ -320,7 +320,7 @@ fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, tell: Tell<'_>) 
             && !run.is_damaged
         {
             let what = "index or filter do not fit the entries";
-            tell(Finding::of(&reading.run.path, what, "the file is written anew"));
+            emit(Finding::of(&reading.run.path, what, "the file is rewritten"));
             run.is_damaged = true;
         }
         run.is_damaged |= source.is_damaged || !source.gaps.is_empty();
@@ -329,7 +329,7 @@ fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, tell: Tell<'_>) 
     Ok(())
 }
 
-/// Of a value whose checksum is wrong.
+/// The finding for a value whose checksum is wrong.
 fn lost(next: &Next, is_hidden: bool) -> Finding {
     let what = match next.key.as_block() {
         _ if is_hidden => "a value is damaged; a newer one is there".to_owned(),
@@ -345,7 +345,7 @@ fn lost(next: &Next, is_hidden: bool) -> Finding {
     Finding::of(&next.at.0, what, REPAIR_VALUE).at(next.at.1).of_metric(next.key.metric())
 }
 
-fn judge_entry(checked: &mut CheckedAggregates, judge: &mut dyn Judge, next: &Next, tell: Tell<'_>) {
+fn judge_entry(checked: &mut CheckedAggregates, judge: &mut dyn Judge, next: &Next, emit: Emit<'_>) {
     let (key, metric) = (&next.key, next.key.metric());
     let finding =
         |what: String, repair: &str| Finding::of(&next.at.0, what, repair).at(next.at.1).of_metric(metric);
@@ -372,11 +372,11 @@ fn judge_entry(checked: &mut CheckedAggregates, judge: &mut dyn Judge, next: &Ne
                 Verdict::NoMetric => {
                     checked.strangers.push(metric);
                     let what = "the index does not know the metric of this state".to_owned();
-                    tell(finding(what, "it is deleted").left_over());
+                    emit(finding(what, "it is deleted").left_over());
                 }
                 Verdict::Wrong(reason) => {
                     checked.wrong_heads.push(metric);
-                    tell(finding(format!("{LOST_HEAD}: {reason}"), "the metric is marked as lost"));
+                    emit(finding(format!("{LOST_HEAD}: {reason}"), "the metric is marked as lost"));
                 }
             }
         }
@@ -385,7 +385,7 @@ fn judge_entry(checked: &mut CheckedAggregates, judge: &mut dyn Judge, next: &Ne
             if let Err(reason) = judge.block(&block, bytes) {
                 checked.wrong_blocks.push(*key);
                 checked.lost_blocks.push(metric);
-                tell(finding(format!("a block is lost: {reason}"), "it is marked as lost"));
+                emit(finding(format!("a block is lost: {reason}"), "it is marked as lost"));
             }
         }
     }
@@ -402,4 +402,5 @@ fn gap_finding(run: &Run, gap: &Gap) -> Finding {
     Finding::of(&run.path, what, REPAIR_GAP).at(gap.start)
 }
 
-const REPAIR_GAP: &str = "the file is kept in the quarantine and written anew; metrics of which nothing newer is known are marked as lost";
+const REPAIR_GAP: &str =
+    "the file is copied to the quarantine and rewritten; metrics without anything newer are marked as lost";

@@ -1,4 +1,4 @@
-//! What of segments is held in memory: indexes, heads, and all of those that are small and new.
+//! Cache of segments: indexes, heads, and whole segments that are small and new.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::segment::Index;
 
-/// What is held of one segment.
+/// The cached parts of a segment.
 #[derive(Clone, Default)]
 pub struct Held {
     pub index: Option<Arc<Index>>,
@@ -25,7 +25,7 @@ impl Held {
     }
 }
 
-/// Forgets first what was not asked for longest.
+/// Evicts the least recently used first.
 pub struct Cache {
     bytes_max: u64,
     state: Mutex<State>,
@@ -34,7 +34,7 @@ pub struct Cache {
 #[derive(Default)]
 struct State {
     held: HashMap<String, (u64, Held)>,
-    /// By when it was asked for last.
+    /// By last use.
     order: BTreeMap<u64, String>,
     asked: u64,
     bytes: u64,
@@ -55,7 +55,7 @@ impl Cache {
         held.clone()
     }
 
-    /// Adds to what is held of a segment.
+    /// Adds to the cached parts of a segment.
     pub fn add(&self, segment: &str, more: Held) {
         let state = &mut *self.state.lock();
         let mut held = state.remove(segment);

@@ -1,20 +1,22 @@
-//! The chain of a shard's manifests: finding the newest, and adding one.
+//! The chain of a shard's manifests: finds the newest, and appends.
 //!
-//! A version is created where there is none, by one of those who try. Whoever has version `v` and finds no `v + 1` has the
-//! newest, unless `v + 1` is so old that it was removed. Two rules rule that out:
+//! A version is created only if absent, so one of several writers succeeds. If `v` exists and `v + 1` does
+//! not, `v` is the newest, unless `v + 1` was removed for its age. Two rules exclude that:
 //!
-//! - Versions are removed by eras of [`ERA_VERSIONS`](super::manifest::ERA_VERSIONS), the oldest first, of an era its first version before the others, and none
-//!   of the last two. So if the first version of the era before `v`'s is there *after* `v + 1` was not, then `v + 1` has
-//!   never been there: `v` is the newest. That one is known by its id; somebody who slept may have created its name again.
-//! - An era is removed [`ObjectAggregatesOptions::retain_ms`] after its successor's successor began. So whoever knew that `v`
-//!   was the newest less than [`CONFIRMED_MS`] ago, by its own two clocks, need not ask.
+//! - Versions are removed by eras of [`ERA_VERSIONS`](super::manifest::ERA_VERSIONS), the oldest first, of an
+//!   era its first version before the others, and none of the last two. So if the first version of the era
+//!   before `v`'s exists *after* `v + 1` was found absent, `v + 1` never existed: `v` is the newest. The id
+//!   identifies that first version: a suspended writer may have created its name again.
+//! - An era is removed [`ObjectAggregatesOptions::retain_ms`] after its second successor began. So a process
+//!   that saw `v` as the newest less than [`CONFIRMED_MS`] ago, by its own two clocks, need not check.
 //!
-//! The same holds for a writer that slept: it may create a version that was removed long ago, but looks for the guard after
-//! it has, finds that it created nothing, and removes it. A writer whose call met a failure does not know whether its version
-//! will be created yet, by a request that is still under way: the next call of this process that needs the shard gives that
-//! version to somebody, if need be to nobody's change, before it goes on.
+//! The same holds for a writer that was suspended: it may create a version that was removed long ago. It
+//! checks the guard afterwards, finds that it lost the race, and removes that version. A writer whose request
+//! failed does not know whether its version will still be created by the request under way: the next call of
+//! this process for the shard creates that version, if need be without a change, before it continues.
 //!
-//! `hint` says where to begin to look. It may be late, but some hint is there before the first version is removed.
+//! `hint` gives the version to start the search at. It may be outdated, but a hint exists before the first version is
+//! removed.
 //!
 //! [`ObjectAggregatesOptions::retain_ms`]: super::ObjectAggregatesOptions::retain_ms
 
@@ -30,56 +32,56 @@ use uuid::Uuid;
 use super::{clock::Moment, manifest::Manifest, names, requests::Requests};
 use crate::{aggregates::StoreError, objects::ObjectError};
 
-/// For so long no version that followed the newest known one can have been removed already.
+/// Within this time no successor of the newest known version can have been removed.
 pub const CONFIRMED_MS: u64 = 5_000;
-/// How many versions are looked for at once, at most.
+/// Most versions probed at once.
 const PROBES_MAX: u64 = 16;
-/// How many versions beyond the hint are looked for at once, at first.
+/// Versions beyond the hint that are probed at once at first.
 const PROBES_AT_FIRST: u64 = 4;
-/// How many times a search may end at a version that turns out to be outdated.
+/// Most searches that may end at an outdated version.
 const SEARCHES_MAX: usize = 3;
-/// How many times a change is tried while others add versions.
+/// Most attempts of a change while others add versions.
 const COMMITS_MAX: usize = 100;
 
-/// What this process knows of a shard.
+/// A shard's state in this process.
 pub struct Shard {
     pub id: u16,
     known: Mutex<Option<CachedManifest>>,
-    /// Held while a version is being created.
+    /// Locked while a version is being created.
     commit: tokio::sync::Mutex<()>,
-    /// The version of a create request without an answer; 0 for none.
+    /// The version of a create request with unknown outcome; 0 for none.
     in_doubt: Mutex<u64>,
-    /// Held while runs are merged.
+    /// Locked while runs are merged.
     pub merging: tokio::sync::Mutex<()>,
-    /// Segments that have lost entries, so that they cannot be merged.
+    /// Segments with lost entries, which cannot be merged.
     pub damaged: Mutex<HashSet<String>>,
-    /// The last hint that this process gave.
+    /// The last hint that this process wrote.
     pub hinted: Mutex<u64>,
-    /// When this process looked last for what belongs to nobody.
+    /// When this process last searched for orphans.
     pub swept: Mutex<Option<Moment>>,
-    /// Garbage and old manifests that are removed: the next version need not name them.
+    /// Removed garbage and old manifests: the next version omits them.
     pub removed: Mutex<HashSet<String>>,
-    /// Whether its maintenance is running.
+    /// Whether maintenance is running.
     pub is_maintained: AtomicBool,
 }
 
 #[derive(Clone)]
 struct CachedManifest {
     manifest: Arc<Manifest>,
-    /// When it was the newest.
+    /// When it was known to be the newest.
     confirmed: Option<Moment>,
 }
 
 /// A change to a manifest.
 pub trait Change: Send + Sync {
-    /// Changes the next version's draft.
+    /// Edits the draft of the next version.
     fn apply(&self, draft: &mut Manifest) -> Result<Effect, StoreError>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Changed,
-    /// The version has it already.
+    /// The current version has the change already.
     IsThere,
 }
 
@@ -138,7 +140,7 @@ impl Later for Option<Moment> {
     }
 }
 
-/// What was found of a chain beyond a version.
+/// The result of walking the chain.
 struct Walked {
     newest: Arc<Manifest>,
     /// A later version that cannot be read.
@@ -149,7 +151,8 @@ impl Requests {
     /// The newest manifest at some moment after the call began.
     pub async fn newest(&self, shard: &Shard) -> Result<Arc<Manifest>, StoreError> {
         if *shard.in_doubt.lock() != 0 {
-            // The holder of the lock waits for the answer; nobody was told that the version exists, so this read may miss it.
+            // The lock's holder awaits the outcome; the version is not acknowledged yet, so this read may
+            // miss it.
             if let Ok(_lock) = shard.commit.try_lock() {
                 self.settle(shard).await?;
             }
@@ -188,7 +191,7 @@ impl Requests {
         Ok(walked.newest)
     }
 
-    /// Where to begin to look: what the hint says, or where that is of no use, the largest version that is listed.
+    /// The manifest to start from: the hint's, or if that is useless, that of the highest version listed.
     async fn start(&self, shard: &Shard, list: bool) -> Result<Option<Arc<Manifest>>, StoreError> {
         let mut version = None;
         if !list && let Some(hint) = self.get(&names::hint(shard.id)).await? {
@@ -196,7 +199,7 @@ impl Requests {
             let Some(hint) = hint else { return Ok(None) };
             version = Some(hint);
         }
-        // Also where there is no hint: it may have been lost.
+        // Also without a hint: it may have been lost.
         if version.is_none() {
             let names = self.list(&names::manifests(shard.id)).await?;
             version = names.iter().filter_map(|name| names::version_of(name)).max();
@@ -214,11 +217,11 @@ impl Requests {
     fn unknown(&self, shard: &Shard, version: u64) -> StoreError {
         let place = self.place(&names::manifest(shard.id, version));
         StoreError::Damaged(format!(
-            "{place}: what its shard consists of is not known; without this object it is what the version before says"
+            "{place}: the contents of its shard are unknown; removing this object returns the shard to the version before"
         ))
     }
 
-    /// Looks for versions beyond one, `first` at once at first.
+    /// Walks the chain from `start`, probing `first` versions at once at first.
     async fn walk(&self, shard: &Shard, start: Arc<Manifest>, first: u64) -> Result<Walked, StoreError> {
         let (mut newest, mut damaged, mut at, mut probes) = (start.clone(), None, start.version, first);
         loop {
@@ -258,20 +261,20 @@ impl Requests {
         }
     }
 
-    /// Whether the version after this one cannot have been removed, from what is there now.
+    /// Whether the version after this one cannot have been removed yet.
     async fn is_live(&self, shard: &Shard, manifest: &Manifest) -> Result<bool, StoreError> {
         let Some(guard) = manifest.guard() else {
             if self.get(&names::hint(shard.id)).await?.is_some() {
                 return Ok(false);
             }
-            // The hint may have been lost. Version 1 may have come meanwhile, even by this process.
+            // The hint may have been lost. Version 1 may have been created meanwhile, even by this process.
             let names = self.list(&names::manifests(shard.id)).await?;
             return Ok(names.iter().all(|name| names::version_of(name) == Some(1)));
         };
         match self.manifest(shard, guard.first).await? {
             Probe::Nothing => Ok(false),
             Probe::Manifest(there) => Ok(there.id == guard.id),
-            // It is there, and who would have damaged another's?
+            // It exists; another manifest of its name would not be damaged.
             Probe::Damaged => Ok(true),
         }
     }
@@ -302,7 +305,8 @@ impl Requests {
                 Ok(manifest) => manifest,
                 Err(error) => return Err(uncertain.unwrap_or(error)),
             };
-            // Later than this the chain may have forgotten that it had the change. (Asked after the chain was read.)
+            // After this time the chain may no longer show that it had the change. (Checked after reading the
+            // chain.)
             if let Some(error) = uncertain.take_if(|_| self.now().since_ms(began) >= self.options.deadline_ms)
             {
                 return Err(error);
@@ -311,7 +315,7 @@ impl Requests {
         Err(StoreError::Unavailable(format!("{}: too many writers in one shard", self.objects.place())))
     }
 
-    /// Gives the version that this process tried to create to somebody. The commit lock is held.
+    /// Resolves the version in doubt by creating it. The commit lock must be held.
     async fn settle(&self, shard: &Shard) -> Result<(), StoreError> {
         while *shard.in_doubt.lock() != 0 {
             let manifest = self.find_newest(shard).await?;
@@ -324,7 +328,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Tries to have `next` follow `manifest`. The commit lock is held.
+    /// Tries to create `next` as the successor of `manifest`. The commit lock must be held.
     async fn create(
         &self,
         shard: &Shard,
@@ -335,7 +339,7 @@ impl Requests {
         let began = self.now();
         leave_out_removed(shard, &mut next);
         let name = names::manifest(shard.id, next.version);
-        // Before the request, for the future may be dropped before the answer.
+        // Before the request, since this future may be dropped before the response.
         *shard.in_doubt.lock() = next.version;
         match self.create_object(&name, next.encode()).await {
             Ok(()) => {}
@@ -348,7 +352,7 @@ impl Requests {
         }
         let fresh = confirmed.is_some_and(|then| self.now().since_ms(then) < CONFIRMED_MS);
         if !fresh && !self.is_live(shard, manifest).await? {
-            tracing::warn!(%name, "this process slept, and others went on without it");
+            tracing::warn!(%name, "this process was suspended while others wrote: its version is removed");
             self.remove(std::slice::from_ref(&name)).await?;
             *shard.in_doubt.lock() = 0;
             *shard.known.lock() = None;
@@ -360,7 +364,7 @@ impl Requests {
     }
 }
 
-/// What is removed need not be named any more; and once it is not, need not be remembered.
+/// Omits removed names from the next version, and then forgets them.
 fn leave_out_removed(shard: &Shard, next: &mut Manifest) {
     let mut removed = shard.removed.lock();
     let oldest = next.eras.first().map(|era| names::manifest(shard.id, era.first));

@@ -5,18 +5,18 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-/// A moment by two clocks: one that everybody shares, more or less, and one that never jumps.
+/// A moment by two clocks: the roughly synchronised wall clock, and a monotonic one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// Milliseconds since 1970.
     pub wall_ms: u64,
-    /// Milliseconds since some time before.
+    /// Milliseconds of the monotonic clock.
     pub running_ms: u64,
 }
 
 impl Moment {
-    /// Milliseconds from an earlier moment: the larger of what the two clocks say. The one may be set back, the other stands
-    /// still while a machine is suspended.
+    /// Milliseconds since `earlier`: the larger of both clocks' values. The wall clock may be set back; the
+    /// monotonic one stands still while a machine is suspended.
     pub fn since_ms(self, earlier: Moment) -> u64 {
         let wall_ms = self.wall_ms.saturating_sub(earlier.wall_ms);
         wall_ms.max(self.running_ms.saturating_sub(earlier.running_ms))
@@ -27,7 +27,7 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Moment;
 }
 
-/// The machine's own.
+/// The machine's clocks.
 #[derive(Debug, Default)]
 pub struct SystemClock;
 

@@ -1,6 +1,7 @@
-//! The objects that say what the store was made with, whose it is, and whether it is in use.
+//! The objects that hold the store's parameters, its cluster, and its state.
 //!
-//! The format is created once and never changed. The state is another object, written by moves only: a store that they did not touch has none.
+//! The format is created once and never changed. The state is a second object that only moves write: other
+//! stores have none.
 
 use std::{num::NonZeroU16, path::PathBuf};
 
@@ -16,9 +17,10 @@ use crate::{
     objects::ObjectError,
 };
 
-/// Of a store that was made to be used.
+/// A store created for use.
 const VERSION_USED: u32 = 1;
-/// Of one that a move has made: without a state it is not complete. Programs that know no states must not open it.
+/// A store created by a move: without a state it is not complete. Programs that know no states must not open
+/// it.
 const VERSION_FILLED: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
@@ -28,7 +30,7 @@ struct Format {
     cluster: Uuid,
 }
 
-/// The number of shards of the cluster's store, which is made where there is none.
+/// The number of shards of the cluster's store, which is created if `access` allows.
 pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Result<SackCount, OpenError> {
     let place = requests.objects.place();
     let engine = |reason: String| OpenError::Engine { engine: place.clone(), reason };
@@ -50,7 +52,7 @@ pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Resu
     }
     let text = found.ok_or_else(|| engine("what was written cannot be read".to_owned()))?;
     let invalid = |error: serde_json::Error| OpenError::Invalid { path: path(), reason: error.to_string() };
-    // A newer program may have changed everything but this.
+    // A newer format may change everything but this.
     let version: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
     let version = version["version"].as_u64().unwrap_or_default() as u32;
     if version > VERSION_FILLED {
@@ -77,7 +79,8 @@ async fn kept_state(requests: &Requests, version: u32) -> Result<StoreState, Sto
         return Ok(if version == VERSION_USED { StoreState::InUse } else { StoreState::Filling });
     };
     let name = String::from_utf8_lossy(&name);
-    let unknown = || StoreError::Io(format!("{} is no state: {name:?}", requests.place(names::STATE)));
+    let unknown =
+        || StoreError::Io(format!("{} is not a valid state: {name:?}", requests.place(names::STATE)));
     StoreState::of_name(&name).ok_or_else(unknown)
 }
 

@@ -1,4 +1,4 @@
-//! Which metrics of a shard have a head, by the indexes of all its segments.
+//! Lists a shard's metrics that have a head, from the indexes of all its segments.
 
 use std::collections::BTreeSet;
 

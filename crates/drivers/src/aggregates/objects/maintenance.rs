@@ -1,5 +1,5 @@
-//! Maintenance after writes, in the background, one task for a shard at most: the hint, old manifests, merges, merged
-//! segments whose time is over, and, rarely, segments that belong to nobody.
+//! Background maintenance after writes, at most one task per shard: the hint, old manifests, merges, expired
+//! garbage, and, rarely, orphaned segments.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::aggregates::StoreError;
 
-/// So many versions after the last hint there is a new one.
+/// A new hint is written this many versions after the last one.
 const HINT_VERSIONS: u64 = 8;
 
 /// The background tasks of a store.
@@ -27,7 +27,7 @@ impl Maintenance {
         if !shard.is_maintained.swap(true, Ordering::AcqRel) {
             let (requests, shard) = (requests.clone(), shard.clone());
             let mut tasks = self.0.lock();
-            // Those that have ended.
+            // Reap finished tasks.
             while tasks.try_join_next().is_some() {}
             tasks.spawn(async move {
                 if let Err(error) = requests.maintain(&shard).await {
@@ -53,7 +53,7 @@ impl Maintenance {
     }
 }
 
-/// From now on nothing that was written before may be added.
+/// Forbids adding segments written before.
 struct Floor(u64);
 
 impl Change for Floor {
@@ -64,7 +64,7 @@ impl Change for Floor {
 }
 
 impl Requests {
-    /// Until no version has come meanwhile.
+    /// Repeats until no new version has been added meanwhile.
     async fn maintain(&self, shard: &Shard) -> Result<(), StoreError> {
         let mut seen = None;
         while let Some(manifest) = shard.known()
@@ -90,7 +90,7 @@ impl Requests {
         Ok(())
     }
 
-    /// The first version goes before the others, since it stands for all: see `chain`.
+    /// Removes the first version before the others, because it marks the era: see `chain`.
     async fn remove_era(
         &self,
         shard: &Shard,
@@ -140,8 +140,8 @@ impl Requests {
         self.sweep(shard, now.wall_ms.saturating_sub(self.options.sweep_ms)).await
     }
 
-    /// Removes segments that were written before `floor_ms` and that no manifest names: their writers did not get that far.
-    /// And manifests of versions that are removed, by writers that slept and did not wake for long enough.
+    /// Removes segments written before `floor_ms` that no manifest names: their writers failed before the
+    /// commit. Also removes manifests of removed versions that were created again by suspended writers.
     async fn sweep(&self, shard: &Shard, floor_ms: u64) -> Result<(), StoreError> {
         let (segments, versions) =
             futures_util::future::try_join(async { self.list(&names::segments(shard.id)).await }, async {
@@ -153,7 +153,7 @@ impl Requests {
         let mut nobodys: Vec<String> =
             segments.into_iter().filter(|name| old(name) && !known.knows(name)).collect();
         if !nobodys.is_empty() {
-            // Whoever sleeps with one of them in hand finds the floor when it wakes.
+            // A suspended writer of one of them sees the floor when it commits.
             let manifest = self.commit(shard, &Floor(floor_ms)).await?;
             nobodys.retain(|name| !manifest.knows(name));
         }
@@ -161,7 +161,7 @@ impl Requests {
         let removed = |name: &String| names::version_of(name).is_some_and(|version| version < first);
         nobodys.extend(versions.into_iter().filter(removed));
         if !nobodys.is_empty() {
-            tracing::info!(shard = shard.id, objects = nobodys.len(), "removing what belongs to nobody");
+            tracing::info!(shard = shard.id, objects = nobodys.len(), "removing orphaned objects");
             self.remove(&nobodys).await?;
         }
         Ok(())

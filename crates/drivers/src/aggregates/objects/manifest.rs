@@ -1,7 +1,7 @@
-//! Manifests: what a shard consists of, version by version.
+//! Manifests: the contents of a shard, version by version.
 //!
-//! A manifest is written twice into its object, each copy with its length and CRC32C, since nothing else knows which segments
-//! count: a damaged copy is reported and the other one read.
+//! An object holds a manifest twice, each copy with its length and CRC32C, since nothing else records which
+//! segments are valid: if one copy is damaged, that is reported and the other one used.
 //!
 //! ```text
 //! twice: 0 magic "gnudiman" | 8 length u32 | 12 CRC32C of the text u32 | 16 text, JSON
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{fence::Fence, segments::frame::u32_at};
 
-/// So many versions begin an era. Old versions are removed by eras, the oldest first.
+/// Versions per era. Old versions are removed by eras, the oldest first.
 pub const ERA_VERSIONS: u64 = 32;
 const MAGIC: &[u8; 8] = b"gnudiman";
 const HEADER_BYTES: usize = 16;
@@ -24,11 +24,11 @@ const HEADER_BYTES: usize = 16;
 pub struct SegmentEntry {
     pub name: String,
     pub bytes: u64,
-    /// Heads and deletion marks end here, and blocks begin.
+    /// End of heads and deletion marks, start of blocks.
     pub heads_end: u32,
-    /// Blocks end here, and the index begins.
+    /// End of blocks, start of the index.
     pub index_start: u32,
-    /// How many rows of the index are of heads and deletion marks.
+    /// How many rows of the index are heads and deletion marks.
     pub head_rows: u32,
     pub index_checksum: u32,
     /// The smallest and the largest metric in it.
@@ -36,7 +36,7 @@ pub struct SegmentEntry {
     pub last: MetricId,
 }
 
-/// What one write or one merge made: parts with keys of their own, in order.
+/// The output of one write or merge: parts with disjoint keys, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub parts: Vec<SegmentEntry>,
@@ -47,7 +47,7 @@ impl Run {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
-    /// The parts that may have something of the metric: one, unless that is larger than a segment may be.
+    /// The parts that may contain the metric: more than one only if it exceeds the segment size.
     pub fn parts_of(&self, metric: MetricId) -> &[SegmentEntry] {
         let start = self.parts.partition_point(|part| part.last < metric);
         let end = self.parts.partition_point(|part| part.first <= metric);
@@ -88,7 +88,7 @@ pub struct Garbage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Era {
     pub first: u64,
-    /// Of the manifest `first`.
+    /// The id of manifest `first`.
     pub id: Uuid,
     pub began_ms: u64,
 }
@@ -96,20 +96,20 @@ pub struct Era {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     pub version: u64,
-    /// Tells this manifest from another that somebody tried to give the same version.
+    /// Distinguishes this manifest from others of the same version.
     pub id: Uuid,
     /// Oldest first.
     pub runs: Vec<Run>,
     pub fences: Vec<Raised>,
     pub garbage: Vec<Garbage>,
-    /// Those whose versions have not been removed, oldest first; the last one is this manifest's.
+    /// Eras with versions not yet removed, oldest first; the last one is this manifest's.
     pub eras: Vec<Era>,
-    /// No segment that was written before, in milliseconds since 1970, may be added any more: it may have been removed.
+    /// Segments written before this time (Unix, ms) may not be added any more: they may have been removed.
     pub floor_ms: u64,
 }
 
 impl Manifest {
-    /// The version that follows this one, as it is but for its name.
+    /// The next version, unchanged but for its name.
     pub fn next(&self, id: Uuid, now_ms: u64) -> Self {
         let mut next = Manifest { version: self.version + 1, id, ..self.clone() };
         if self.version.is_multiple_of(ERA_VERSIONS) {
@@ -118,14 +118,14 @@ impl Manifest {
         next
     }
 
-    /// The era before this one, or the first. As long as its first manifest is there, none of this era's can have been
-    /// removed. `None` of version 0.
+    /// The previous era, or the first. While its first manifest exists, no version of this era can have been
+    /// removed. `None` for version 0.
     pub fn guard(&self) -> Option<Era> {
         let before = self.eras.len().saturating_sub(2);
         self.eras.get(before).copied()
     }
 
-    /// The oldest era and the first version after it, if the era after the next began `age_ms` ago.
+    /// The oldest era and the first version after it, if its second successor began at least `age_ms` ago.
     pub fn outdated(&self, now_ms: u64, age_ms: u64) -> Option<(Era, u64)> {
         let after_next = self.eras.get(2)?;
         (after_next.began_ms.saturating_add(age_ms) <= now_ms).then(|| (self.eras[0], self.eras[1].first))
@@ -135,18 +135,18 @@ impl Manifest {
         self.runs.iter().flat_map(|run| &run.parts)
     }
 
-    /// Whether the segment is named, or was lately.
+    /// Whether the segment is valid or not yet removed garbage.
     pub fn knows(&self, segment: &str) -> bool {
         self.parts().any(|part| part.name == segment)
             || self.garbage.iter().any(|garbage| garbage.name == segment)
     }
 
-    /// The higher token that is held against this fence.
+    /// The higher token that fences this one off.
     pub fn held(&self, fence: Fence) -> Option<u64> {
         fence.held_by(self.fences.iter().map(|raised| Fence::from(*raised)))
     }
 
-    /// Fences that the new one covers are no longer needed: whoever meets one of them meets the new one, too.
+    /// Drops fences that the new one covers: every write that one of them refuses, the new one refuses, too.
     pub fn raise(&mut self, fence: Fence) {
         self.fences.retain(|raised| {
             let other = Fence::from(*raised);
@@ -169,7 +169,7 @@ impl Manifest {
         bytes.into()
     }
 
-    /// The manifest, and whether both copies are right; `None` if neither is.
+    /// The manifest, and whether both copies are valid; `None` if neither is.
     pub fn decode(bytes: &[u8]) -> Option<(Self, bool)> {
         let copies = [bytes, &bytes[bytes.len() / 2..]].map(copy);
         let sound = copies.iter().all(Option::is_some);

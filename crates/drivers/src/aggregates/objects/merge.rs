@@ -1,8 +1,8 @@
-//! Merges runs of similar size into one, so that a read asks few and what is superseded goes.
+//! Merges runs of similar size, so that reads touch few and superseded values are dropped.
 //!
-//! A merge changes nothing that can be read; so whoever has written to a shard may do it, and no fence is asked: should
-//! another have merged the same runs, the chain of manifests takes the first. In memory are the new segment and what it is
-//! made of; a run that is larger is made segment by segment.
+//! A merge does not change what readers see, so it needs no fence, and any process that has written to a
+//! shard may do it: if two merge the same runs, the chain of manifests accepts the first. In memory are the
+//! new segment and its inputs; a larger run is written segment by segment.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::aggregates::{StoreError, entry::Kind, key::Key};
 
-/// A run joins a merge if it is at most this many times as large as the newer ones that are in it.
+/// A run joins a merge if it is at most this many times as large as all newer runs in it together.
 const SIZE_RATIO: u64 = 2;
 
 /// How many of the newest runs to merge, given their sizes, oldest first; 0 for none.
@@ -43,14 +43,14 @@ fn choose(sizes: &[u64], merged_min: usize, runs_max: usize) -> usize {
     if sizes.len() >= runs_max { merged_min } else { 0 }
 }
 
-/// Runs that are next to each other, oldest first.
+/// Adjacent runs, oldest first.
 struct Merge {
     runs: Vec<Run>,
-    /// No older run is there.
+    /// Whether there is no older run.
     is_oldest: bool,
 }
 
-/// The runs give way to what was made of them.
+/// The change that replaces the merged runs.
 struct Merged<'a> {
     old: &'a [Run],
     new: Option<Run>,
@@ -59,7 +59,7 @@ struct Merged<'a> {
 
 impl Change for Merged<'_> {
     fn apply(&self, draft: &mut Manifest) -> Result<Effect, StoreError> {
-        // Without the old ones somebody has merged them: this one, or another.
+        // If the old runs are gone, this process or another has merged them.
         let Some(at) = draft.runs.windows(self.old.len()).position(|runs| runs == self.old) else {
             return Ok(Effect::IsThere);
         };
@@ -75,7 +75,7 @@ impl Change for Merged<'_> {
 }
 
 impl Requests {
-    /// Merges once, if that is due, and says whether it was.
+    /// Performs the next merge, if one is due; returns whether it was.
     pub async fn merge(&self, shard: &Shard) -> Result<bool, StoreError> {
         let _lock = shard.merging.lock().await;
         let Some(manifest) = shard.known() else { return Ok(false) };
@@ -84,10 +84,10 @@ impl Requests {
         if matches!(merged, Err(Stop::Gone)) {
             shard.invalidate();
             if self.newest(shard).await?.id != manifest.id {
-                // Another has merged them, and their time is over.
+                // Another process has merged them, and the old segments were removed.
                 return Ok(false);
             }
-            // A segment is lost: the others are not to wait for it.
+            // A segment is lost: merge the others without it.
             merged = self.merged(shard, &merge, true).await;
         }
         let new = match merged {
@@ -102,7 +102,7 @@ impl Requests {
         let change = Merged { old: &merge.runs, new, now_ms: self.now().wall_ms };
         let manifest = self.commit(shard, &change).await?;
         if !names.iter().all(|name| manifest.knows(name)) {
-            // Another was first. These were never named.
+            // Another process was first. These segments were never named.
             for name in &names {
                 self.cache.remove(name);
             }
@@ -118,7 +118,7 @@ impl Requests {
     }
 
     fn to_merge(&self, shard: &Shard, manifest: &Manifest) -> Option<Merge> {
-        // A run that has lost entries stays as it is: it stands between the older and the newer.
+        // A run with lost entries stays as it is, and separates older runs from newer ones.
         let damaged = shard.damaged.lock();
         let has_lost = |run: &Run| run.parts.iter().any(|part| damaged.contains(&part.name));
         let start = manifest.runs.iter().rposition(has_lost).map_or(0, |at| at + 1);
@@ -129,8 +129,8 @@ impl Requests {
         (count > 1).then(|| Merge { runs: runs[runs.len() - count..].to_vec(), is_oldest })
     }
 
-    /// Writes the segments of the merged run; `None` where that cannot be done without losing something.
-    /// `last`: a segment that is not there is lost.
+    /// Writes the segments of the merged run; `None` if a merge would lose something. `last`: a missing
+    /// segment counts as lost.
     async fn merged(&self, shard: &Shard, merge: &Merge, last: bool) -> Result<Option<Run>, Stop> {
         let parts = || merge.runs.iter().flat_map(|run| &run.parts);
         let load = parts().map(|part| async move {
@@ -154,7 +154,7 @@ impl Requests {
         Ok(Some(run))
     }
 
-    /// What goes into each new segment, so that none is much larger than it may be: whole metrics, unless one alone is too large.
+    /// Divides the keys into segments of limited size: whole metrics, unless one alone is too large.
     fn slices(&self, indexes: &Indexes) -> Vec<Slice> {
         let bytes_max = self.options.segment_bytes_max;
         let mut bytes_of: BTreeMap<MetricId, u64> = BTreeMap::new();
@@ -166,7 +166,7 @@ impl Requests {
             match slices.last_mut() {
                 _ if more > bytes_max => {
                     slices.extend(slices_of(metric, indexes, bytes_max));
-                    // Nothing joins a part of a metric.
+                    // Do not add other metrics to a part of one.
                     bytes = bytes_max;
                     continue;
                 }
@@ -182,7 +182,7 @@ impl Requests {
         slices
     }
 
-    /// What is left of a slice.
+    /// The merged entries of a slice.
     async fn slice(
         &self,
         merge: &Merge,
@@ -221,22 +221,22 @@ impl Requests {
             }
         }
         if merge.is_oldest {
-            // There is nothing older to hide. What is damaged is not what never was.
+            // There is nothing older to hide. Damaged entries stay: they differ from absent ones.
             merged.retain(|key, (kind, _)| !key.is_deletion() && *kind != Kind::Tombstone);
         }
         Ok(merged)
     }
 }
 
-/// The indexes of what is merged, by segment.
+/// The indexes of the merge's inputs, by segment.
 type Indexes<'a> = BTreeMap<&'a str, Arc<Index>>;
 
-/// The keys of one new segment.
+/// The key range of one new segment.
 #[derive(Clone, Copy)]
 struct Slice {
     low: Key,
     high: Key,
-    /// The metric of which this is a part.
+    /// The metric that this is a part of.
     within: Option<MetricId>,
 }
 
@@ -258,7 +258,7 @@ fn slices_of(metric: MetricId, indexes: &Indexes, bytes_max: u64) -> Vec<Slice> 
     slices
 }
 
-/// Takes out all of a metric.
+/// Removes all of a metric's entries.
 fn hide(merged: &mut Entries, metric: MetricId) {
     let hidden = merged.range(Key::deletion(metric)..=Key::last_of(metric));
     let hidden: Vec<Key> = hidden.map(|(key, _)| *key).collect();

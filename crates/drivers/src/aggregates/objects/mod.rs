@@ -1,19 +1,21 @@
-//! Aggregates on a store of objects (Ceph, S3, Swift, a shared file system), shared by any number of processes.
+//! Aggregates on an object store (Ceph, S3, Swift, a shared file system), shared by any number of processes.
 //!
-//! Metrics are spread over a fixed number of shards by their ids; a shard is a small log-structured merge store of its own.
-//! What a pass writes becomes one immutable object, a *segment* (`segment`), however many metrics it has; a *manifest* says
-//! which segments count, version by version (`manifest`, `chain`). A version is created only where there is none: that is
-//! both the commit and the fence, since the raised fences stand in the manifest, and whoever was overtaken must read it
-//! before it can try again. So a pass takes three requests: one that asks whether there is a newer manifest, the segment, and
-//! the manifest. A sack normally lies in one shard: its count is that of the shards, or twice as much after a split.
+//! Metrics are spread over a fixed number of shards by their ids; each shard is a small LSM tree. A pass
+//! writes one immutable object, a *segment* (`segment`), for any number of metrics; a *manifest* lists the
+//! valid segments, version by version (`manifest`, `chain`). A version is created only if absent, which is
+//! both commit and fence: the manifest holds the raised fences, and a writer that loses the race must read it
+//! before it retries. So a pass takes three requests: a check for a newer manifest, the segment and the
+//! manifest. A sack normally lies in one shard: there are as many sacks as shards, or twice as many after a
+//! split.
 //!
-//! Segments are merged (`merge`), so that few are asked and what is superseded goes; old ones stay for a while, for those who
-//! still read them (`maintenance`). Indexes and heads are held in memory, within a bound (`cache`).
+//! Segments are merged (`merge`), so that reads need few and superseded values are dropped; old segments are
+//! kept for a while for readers that still use them (`maintenance`). Indexes and heads are cached in memory,
+//! within a limit (`cache`).
 //!
-//! An entry that is damaged is known by its key, from the index, and hides what older segments have: a head that is not
-//! known to be the newest is never served. Of a manifest there are two copies in one object. If both are damaged, and no newer
-//! version follows, all of the shard answers [`StoreError::Damaged`], as nobody knows what counts; removing that object takes
-//! the shard back to the version before.
+//! The index contains the key of a damaged entry, which hides older segments' entries: a head that may not be
+//! the newest is never served. A manifest's object has two copies of it. If both are damaged and no newer
+//! version follows, the whole shard returns [`StoreError::Damaged`], since its valid segments are unknown;
+//! removing that object returns the shard to the version before.
 
 mod cache;
 mod chain;
@@ -55,30 +57,31 @@ use self::{
 use super::{Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
 use crate::{OpenError, objects::Objects};
 
-/// Limits of the store. Those of memory are per process.
+/// Limits of the store; memory limits are per process.
 #[derive(Clone, Debug)]
 pub struct ObjectAggregatesOptions {
-    /// Into how many shards metrics are spread. Counts when the store is made; later what it was made with.
+    /// Number of shards. Used when the store is created; an existing store keeps its own.
     pub shards: SackCount,
-    /// What is held in memory of indexes, heads and new segments.
+    /// Memory for cached indexes, heads and new segments.
     pub cache_bytes_max: u64,
-    /// How many requests are under way at once.
+    /// Concurrent requests.
     pub requests_max: usize,
-    /// A call takes this long at most, and so does each request of a merge.
+    /// Timeout of a call, and of each request of a merge.
     pub deadline_ms: u64,
-    /// Before a request that may happen twice is tried again; twice as long before the last try.
+    /// Delay before the first retry of an idempotent request; doubled before the second.
     pub retry_pause_ms: u64,
-    /// Larger segments are divided. Ceph takes no objects above 128 MiB.
+    /// Larger segments are split. Ceph accepts no objects above 128 MiB.
     pub segment_bytes_max: u64,
-    /// So many runs of similar size are merged.
+    /// How many runs of similar size are merged.
     pub merged_runs_min: usize,
-    /// At this many runs in a shard the newest are merged, whatever their sizes; at twice as many writers wait for it.
+    /// At this many runs in a shard the newest are merged, whatever their sizes; at twice as many writers
+    /// wait.
     pub runs_max: usize,
-    /// How long merged segments are kept, for those who still read them: at least four deadlines.
+    /// How long merged segments are kept for current readers: at least four deadlines.
     pub grace_ms: u64,
     /// How long manifests are kept at least. The clocks of all machines must agree within half of it.
     pub retain_ms: u64,
-    /// How often a shard that is written is searched for segments that belong to nobody; those as old as this are removed.
+    /// How often a written shard is searched for orphaned segments, and their minimum age for removal.
     pub sweep_ms: u64,
 }
 
@@ -100,24 +103,24 @@ impl Default for ObjectAggregatesOptions {
     }
 }
 
-/// Figures of this process since the start, for `/metrics`.
+/// Counters of this process since the start, for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectAggregateFigures {
-    /// Requests to the store of objects.
+    /// Requests to the object store.
     pub requests: u64,
-    /// Bytes of segments that writes made, and that merges made.
+    /// Bytes of segments written by passes, and by merges.
     pub written_bytes: u64,
     pub merged_bytes: u64,
     pub merges: u64,
-    /// Held in memory now.
+    /// Cached now.
     pub cache_bytes: u64,
-    /// The runs of all shards, as far as this process knows them.
+    /// Runs of all shards, as far as this process knows them.
     pub runs: u64,
     /// Damaged places found.
     pub damaged: u64,
 }
 
-/// What a shard is about to answer, one for each item.
+/// A shard's pending results, one per item.
 type Asked<A> = Pin<Box<dyn Future<Output = Result<Vec<Result<A, StoreError>>, StoreError>> + Send>>;
 
 pub struct ObjectAggregates {
@@ -128,7 +131,7 @@ pub struct ObjectAggregates {
 }
 
 impl ObjectAggregates {
-    /// Opens the cluster's store in `objects`, making it where there is none; refuses one that is not in use.
+    /// Opens the cluster's store in `objects`, creating it if missing; refuses one that is not in use.
     pub async fn open(
         objects: Arc<dyn Objects>,
         cluster: Uuid,
@@ -137,7 +140,7 @@ impl ObjectAggregates {
         Self::open_for(objects, cluster, options, Access::Use).await
     }
 
-    /// As [`ObjectAggregates::open`], also for a move.
+    /// Like [`ObjectAggregates::open`], also for a move.
     pub async fn open_for(
         objects: Arc<dyn Objects>,
         cluster: Uuid,
@@ -147,7 +150,7 @@ impl ObjectAggregates {
         Self::open_with(objects, cluster, options, Arc::new(SystemClock), access).await
     }
 
-    /// As [`ObjectAggregates::open`], by another clock.
+    /// Like [`ObjectAggregates::open`], with another clock.
     pub async fn open_at(
         objects: Arc<dyn Objects>,
         cluster: Uuid,
@@ -190,7 +193,7 @@ impl ObjectAggregates {
         }
     }
 
-    /// Waits until nothing is merged or tidied up any more.
+    /// Waits until no merge or cleanup is running.
     pub async fn settle(&self) {
         self.maintenance.wait_idle().await;
     }
@@ -199,7 +202,8 @@ impl ObjectAggregates {
         Duration::from_millis(self.requests.options.deadline_ms)
     }
 
-    /// What a shard answers, or that it does not. What it was asked for may be given up at any point: the chain finds out.
+    /// Applies the timeout. The future may be dropped at any point: the chain then finds out what took
+    /// effect.
     async fn in_time<T>(&self, asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         tokio::time::timeout(self.deadline(), asked).await.unwrap_or_else(|_| Err(self.late()))
     }
@@ -209,7 +213,7 @@ impl ObjectAggregates {
         StoreError::Unavailable(format!("{place}: no answer within {} ms", self.requests.options.deadline_ms))
     }
 
-    /// Items by shard, with where they stood.
+    /// Groups items by shard, with their indexes.
     fn by_shard<T: Copy>(
         &self,
         items: &[T],
@@ -224,7 +228,7 @@ impl ObjectAggregates {
         by_shard
     }
 
-    /// Asks each shard for its items, all at once, and puts the answers in order.
+    /// Sends each shard its items, concurrently, and returns the results in the items' order.
     async fn ask<T: Copy, A>(
         &self,
         items: &[T],
@@ -248,7 +252,7 @@ impl ObjectAggregates {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Writes each shard's entries, all at once; `shard_of_item` says where each item's are.
+    /// Writes all shards' entries concurrently; `shard_of_item` maps each item to its shard.
     async fn add(
         &self,
         fence: Fence,
@@ -336,7 +340,7 @@ impl AggregateStore for ObjectAggregates {
         self.add(fence, entries, shard_of_item).await
     }
 
-    /// Nothing to do: what was written is durable.
+    /// Nothing to do: every write is durable.
     async fn sync(&self) -> Result<(), StoreError> {
         Ok(())
     }

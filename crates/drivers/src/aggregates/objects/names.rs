@@ -1,4 +1,4 @@
-//! What the objects are called.
+//! Names of the objects.
 //!
 //! ```text
 //! aggregates/format                                    what this is, and whose
@@ -9,7 +9,7 @@
 //! aggregates/quarantine/<shard>-<milliseconds>-<id>-<offset>
 //! ```
 //!
-//! Numbers in names are hexadecimal and of one length, so that names sort as what they stand for.
+//! Numbers in names are hexadecimal, most of fixed length, so that names sort like their numbers.
 
 use uuid::Uuid;
 
@@ -37,7 +37,7 @@ pub fn segments(shard: u16) -> String {
     format!("aggregates/shard/{shard}/segment/")
 }
 
-/// Of a segment that is written at this time, in milliseconds since 1970.
+/// Of a segment written at this time, in milliseconds since 1970.
 pub fn segment(shard: u16, now_ms: u64, id: Uuid) -> String {
     format!("aggregates/shard/{shard}/segment/{now_ms:012x}-{}", id.simple())
 }
@@ -48,7 +48,7 @@ pub fn written_ms(segment: &str) -> Option<u64> {
     u64::from_str_radix(written_ms, 16).ok()
 }
 
-/// Of a copy of damaged bytes that were found in an object.
+/// Of a copy of damaged bytes found in an object.
 pub fn quarantine(object: &str, offset: u64) -> String {
     let object = object.strip_prefix("aggregates/shard/").unwrap_or(object);
     format!("aggregates/quarantine/{}-{offset}", object.replace('/', "-"))

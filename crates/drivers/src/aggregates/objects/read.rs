@@ -1,7 +1,9 @@
-//! Reading: which segments say something of what is asked, then the bytes, in one wave of requests each.
+//! Reads: first the indexes of the relevant segments, then the bytes, each in one round of concurrent
+//! requests.
 //!
-//! However many metrics are asked for: a segment's index is one request, its heads one, or as many as there are stretches of
-//! what is wanted, at most [`STRETCHES_MAX`]. Requests of different shards and segments go at once.
+//! The number of requests does not depend on the number of metrics: one for a segment's index, and one for
+//! its heads, or one per wanted stretch, at most [`STRETCHES_MAX`]. Requests to different shards and segments
+//! are concurrent.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -28,18 +30,18 @@ use crate::aggregates::{
     key::Key,
 };
 
-/// How many stretches of a segment are read for one call, at most.
+/// Most stretches of a segment that are read for one call.
 pub const STRETCHES_MAX: usize = 16;
-/// What lies between two entries is read with them if it is not larger than this.
+/// Gaps between entries up to this size are read with them.
 const GAP_BYTES: u32 = 16 << 10;
-/// If heads of this many in all are wanted, all are read, and kept.
+/// If the wanted heads are at least 1/`ALL_HEADS_SHARE` of all heads' bytes, all are read and cached.
 const ALL_HEADS_SHARE: u32 = 4;
-/// How many times a read begins again since segments were merged meanwhile.
+/// How many times a read restarts because segments were merged meanwhile.
 const TRIES: usize = 4;
 
-/// Why a read of a shard ended early.
+/// Why a read of a shard was aborted.
 pub enum Stop {
-    /// A segment that the manifest names is not there.
+    /// A segment named by the manifest does not exist.
     Gone,
     Failed(StoreError),
 }
@@ -50,7 +52,8 @@ impl From<StoreError> for Stop {
     }
 }
 
-/// The tries of one read: each with the newest manifest. A segment that is gone from a manifest that is certainly still the newest is lost.
+/// The attempts of a read, each with the newest manifest. A segment missing under the same manifest twice is
+/// lost.
 #[derive(Default)]
 pub(super) struct Tries {
     made: usize,
@@ -75,7 +78,7 @@ impl Tries {
 
 type HeadAnswer = Result<Option<Bytes>, StoreError>;
 
-/// The indexes of the parts of a manifest that a read is concerned with, by name.
+/// The indexes of the relevant parts of a manifest, by name.
 type Indexes = HashMap<String, Arc<Index>>;
 
 impl Requests {
@@ -188,7 +191,7 @@ impl Requests {
         Ok(ranges.iter().map(keys).collect())
     }
 
-    /// The indexes of all parts that may have something of the metrics.
+    /// The indexes of all parts that may contain the metrics.
     async fn indexes(
         &self,
         manifest: &Manifest,
@@ -208,7 +211,7 @@ impl Requests {
         Ok(try_join_all(load).await?.into_iter().collect())
     }
 
-    /// `last`: a segment that is not there is lost.
+    /// `last`: a missing segment counts as lost.
     pub async fn index(&self, part: &SegmentEntry, last: bool) -> Result<Arc<Index>, Stop> {
         if let Some(index) = self.cache.get(&part.name).index {
             return Ok(index);
@@ -235,7 +238,7 @@ impl Requests {
         Ok(index)
     }
 
-    /// The bytes of a segment in which the rows lie.
+    /// The bytes of a segment that contain the rows.
     async fn fetch<'a>(
         &self,
         part: &'a SegmentEntry,
@@ -258,7 +261,7 @@ impl Requests {
         wanted.extend(joined(&rows));
         let get = |range: Range<u32>| async move {
             match self.get_range(&part.name, range.start.into(), range.len() as u64).await? {
-                // Without the bytes each of its entries is damaged.
+                // Without the bytes each of its entries counts as damaged.
                 None if last => Ok((range.start, Bytes::new())),
                 None => Err(Stop::Gone),
                 Some(bytes) => Ok((range.start, bytes)),
@@ -273,7 +276,7 @@ impl Requests {
         Ok((&part.name, Stretches(stretches)))
     }
 
-    /// The value of a row, or a report that it is damaged.
+    /// The value of a row; reports damage.
     fn open(&self, part: &SegmentEntry, row: &Row, stretches: &Stretches) -> Result<Bytes, StoreError> {
         let entry = stretches.from(row);
         if row.kind == Kind::Value
@@ -281,7 +284,7 @@ impl Requests {
         {
             return Ok(value);
         }
-        // What was found damaged before it was merged has been reported.
+        // Entries marked as damaged were reported before they were merged.
         if row.kind == Kind::Value {
             let length = entry.len().min((row.end() - row.offset) as usize);
             self.report("entry", &part.name, row.offset.into(), &entry.slice(..length));
@@ -289,7 +292,7 @@ impl Requests {
         Err(StoreError::Damaged(format!("{} at {}", self.place(&part.name), row.offset)))
     }
 
-    /// For merging: the entries of the rows, damaged ones as such.
+    /// For merges: the entries of the rows, with damaged ones marked.
     pub async fn entries(
         &self,
         part: &SegmentEntry,
@@ -308,11 +311,11 @@ impl Requests {
     }
 }
 
-/// Parts of a segment, by where they start.
+/// Stretches of a segment, by their start.
 struct Stretches(Vec<(u32, Bytes)>);
 
 impl Stretches {
-    /// What is there from the row's entry on.
+    /// The bytes from the row's entry on.
     fn from(&self, row: &Row) -> Bytes {
         let has = |(start, bytes): &&(u32, Bytes)| {
             *start <= row.offset && u64::from(row.end()) <= u64::from(*start) + bytes.len() as u64
@@ -322,7 +325,7 @@ impl Stretches {
     }
 }
 
-/// Where to read for rows in the order of their offsets: neighbours together, and never more than [`STRETCHES_MAX`].
+/// The ranges to read for rows sorted by offset: neighbours joined, at most [`STRETCHES_MAX`].
 fn joined(rows: &[Row]) -> Vec<Range<u32>> {
     let mut gap = GAP_BYTES;
     loop {
@@ -348,7 +351,7 @@ enum Head<'a> {
     At(&'a SegmentEntry, Row),
 }
 
-/// Newest first.
+/// Searches the newest run first.
 fn find_head<'a>(manifest: &'a Manifest, indexes: &Indexes, metric: MetricId) -> Head<'a> {
     for run in manifest.runs.iter().rev() {
         let parts = run.parts_of(metric);
@@ -374,15 +377,15 @@ fn is_deleted(parts: &[SegmentEntry], indexes: &Indexes, metric: MetricId) -> bo
     parts.iter().any(|part| indexes[&part.name].find(&Key::deletion(metric)).is_some())
 }
 
-/// Where the blocks of a range are.
+/// The blocks of a range.
 #[derive(Default)]
 struct Found<'a> {
     rows: BTreeMap<Key, (&'a SegmentEntry, Row)>,
-    /// What may be lost, with the names of the segments.
+    /// Blocks that may be lost, with the names of the segments.
     holes: Holes,
 }
 
-/// Oldest first, the newer hiding the older.
+/// Oldest first, newer blocks replacing older ones.
 fn find_blocks<'a>(manifest: &'a Manifest, indexes: &Indexes, range: &BlockRange) -> Found<'a> {
     let mut found = Found::default();
     for run in &manifest.runs {
@@ -394,13 +397,13 @@ fn find_blocks<'a>(manifest: &'a Manifest, indexes: &Indexes, range: &BlockRange
             for row in indexes[&part.name].blocks(range) {
                 found.holes.later(&name(&row.key));
                 match row.kind {
-                    // The damaged one hides those before it.
+                    // A damaged block hides older ones, too.
                     Kind::Value | Kind::Damaged => drop(found.rows.insert(row.key, (part, row))),
                     Kind::Tombstone => drop(found.rows.remove(&row.key)),
                 }
             }
         }
-        // After its blocks: they are no later than what it lost.
+        // After the part's blocks: they are no later than those it lost.
         for part in parts {
             for (before, behind) in indexes[&part.name].missing_blocks(range) {
                 found.holes.add(range, Before::Whole(before), Some(behind), part.name.clone());

@@ -1,4 +1,4 @@
-//! The requests to the store of objects: bounded, with a deadline, and tried again where that is safe; and the report of damage.
+//! Requests to the object store, with limits, timeouts, and retries where that is safe; and damage reports.
 
 use std::{
     collections::HashSet,
@@ -25,14 +25,14 @@ use crate::{
     objects::{ObjectError, Objects},
 };
 
-/// How many times a request that changes nothing, or may happen twice, is tried.
+/// Attempts of a request that is read-only or idempotent.
 const TRIES: u32 = 3;
-/// Beyond so many bytes damage is reported and counted, but no longer copied.
+/// Beyond this, damage is reported and counted but no longer copied.
 const QUARANTINE_BYTES_MAX: u64 = 256 << 20;
-/// How many damaged places are remembered; beyond it some may be reported more than once.
+/// How many damaged places are remembered; beyond that, some may be reported more than once.
 const KNOWN_MAX: usize = 10_000;
 
-/// What all of a store's calls share.
+/// Shared by all calls of a store.
 pub struct Requests {
     pub objects: Arc<dyn Objects>,
     pub options: ObjectAggregatesOptions,
@@ -40,7 +40,7 @@ pub struct Requests {
     pub counters: Counters,
     clock: Arc<dyn Clock>,
     running: Semaphore,
-    /// Object and offset of what was reported.
+    /// Objects and offsets already reported.
     damaged: Mutex<HashSet<(String, u64)>>,
 }
 
@@ -91,7 +91,7 @@ impl Requests {
         self.again(|| self.objects.delete(names)).await
     }
 
-    /// Once: it may have happened although the answer is [`ObjectError::Unavailable`].
+    /// Without retries: it may have taken effect although the result is [`ObjectError::Unavailable`].
     pub async fn create_object(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
         self.once(self.objects.create(name, bytes)).await
     }
@@ -135,7 +135,7 @@ impl Requests {
         format!("{name} in {}", self.objects.place())
     }
 
-    /// Reports damaged bytes once, and copies them to where nobody removes them.
+    /// Reports damaged bytes once, and copies them to the quarantine.
     pub fn report(&self, what: &str, name: &str, offset: u64, bytes: &Bytes) {
         let mut damaged = self.damaged.lock();
         if damaged.len() < KNOWN_MAX && !damaged.insert((name.to_owned(), offset)) {

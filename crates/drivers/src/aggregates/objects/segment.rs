@@ -6,8 +6,9 @@
 //! index   for every entry, in the same order: key 40 bytes | offset u32 | value's length u32 | kind u32
 //! ```
 //!
-//! Heads lie together, so that one range reads those of a whole pass. The manifest says where each part ends, and has the
-//! checksum of the index. Should the index be damaged, it is made again from the entries, each of which has its own.
+//! Heads are adjacent, so that one range request reads those of a whole pass. The manifest records where each
+//! part ends, and the index's checksum. A damaged index is rebuilt from the entries, which have checksums of
+//! their own.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -26,15 +27,15 @@ use crate::{
 
 pub const ROW_BYTES: usize = KEY_BYTES + 12;
 
-/// What a segment is made of.
+/// The contents of a segment.
 pub type Entries = BTreeMap<Key, (Kind, Bytes)>;
 
-/// What an entry takes in a segment.
+/// An entry's size in a segment, index included.
 pub fn stored_bytes(value: usize) -> usize {
     entry::HEADER_BYTES + value + ROW_BYTES
 }
 
-/// The bytes of a segment and what a manifest says of it. `entries` are not empty.
+/// Encodes a segment; also returns its entry for the manifest. `entries` must not be empty.
 pub fn encode(name: String, entries: &Entries) -> (SegmentEntry, Bytes) {
     let (mut bytes, mut index) = (Vec::new(), Vec::with_capacity(entries.len() * ROW_BYTES));
     let mut put = |wanted: &dyn Fn(&Key) -> bool| {
@@ -66,23 +67,23 @@ pub fn encode(name: String, entries: &Entries) -> (SegmentEntry, Bytes) {
     (part, bytes.into())
 }
 
-/// Where an entry lies.
+/// An entry's row in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     pub key: Key,
     pub offset: u32,
-    /// Of the value.
+    /// Of the value, in bytes.
     pub length: u32,
     pub kind: Kind,
 }
 
 impl Row {
-    /// Where the entry ends, without what fills it up.
+    /// Where the entry ends, without padding.
     pub fn end(&self) -> u32 {
         self.offset + entry::HEADER_BYTES as u32 + self.length
     }
 
-    /// The value, of bytes that begin with the entry; `None` where they are damaged.
+    /// The value, from bytes that begin with the entry; `None` if they are damaged.
     pub fn open(&self, bytes: &Bytes) -> Option<Bytes> {
         let header = Header::parse(bytes)?;
         let end = entry::HEADER_BYTES + self.length as usize;
@@ -97,14 +98,14 @@ impl Row {
 pub struct Index {
     rows: Bytes,
     head_rows: usize,
-    /// Heads between two keys, which do not belong to it, may have been here: their entries are damaged.
+    /// Key ranges (exclusive) whose heads may be lost: their entries are damaged.
     unknown_heads: Vec<(Key, Key)>,
-    /// Likewise blocks.
+    /// The same for blocks.
     unknown_blocks: Vec<(Key, Key)>,
 }
 
 impl Index {
-    /// `None` where the bytes are damaged.
+    /// `None` if the bytes are damaged.
     pub fn parse(part: &SegmentEntry, rows: Bytes) -> Option<Self> {
         let right =
             crc_fast::crc32_iscsi(&rows) == part.index_checksum && rows.len().is_multiple_of(ROW_BYTES);
@@ -116,7 +117,7 @@ impl Index {
         })
     }
 
-    /// Of a segment whose index is damaged, from its entries.
+    /// Rebuilds a damaged index from the segment's entries.
     pub fn rebuild(part: &SegmentEntry, segment: &[u8]) -> Self {
         let mut rows = Vec::new();
         let heads = 0..part.heads_end as usize;
@@ -127,12 +128,12 @@ impl Index {
         Self { rows: rows.into(), head_rows, unknown_heads, unknown_blocks }
     }
 
-    /// Of a segment that is gone: all that it may have had is unknown.
+    /// Of a lost segment: all its contents are unknown.
     pub fn gone(part: &SegmentEntry) -> Self {
         Self::rebuild(part, &[])
     }
 
-    /// Whether something is missing.
+    /// Whether no entry is lost.
     pub fn is_whole(&self) -> bool {
         self.unknown_heads.is_empty() && self.unknown_blocks.is_empty()
     }
@@ -145,13 +146,13 @@ impl Index {
         (0..self.rows.len() / ROW_BYTES).map(|at| self.row(at))
     }
 
-    /// Whether an entry about the metric's head may have been here.
+    /// Whether a lost entry may be the metric's head or deletion.
     pub fn may_have_had(&self, metric: MetricId) -> bool {
         let keys = [Key::deletion(metric), Key::head(metric)];
         self.unknown_heads.iter().any(|(low, high)| keys.iter().any(|key| low < key && key < high))
     }
 
-    /// The neighbours of what is missing, where it may be blocks of the range.
+    /// The neighbours of lost entries that may be blocks of the range.
     pub fn missing_blocks(&self, range: &BlockRange) -> impl Iterator<Item = (Key, Key)> {
         let (first, last) = Key::bounds(range);
         self.unknown_blocks.iter().copied().filter(move |(low, high)| *low < last && *high > first)
@@ -162,7 +163,7 @@ impl Index {
         (at < self.end_of(key)).then(|| self.row(at)).filter(|row| row.key == *key)
     }
 
-    /// Those of blocks that may lie in the range, in their order.
+    /// The rows of blocks that may lie in the range, in order.
     pub fn blocks(&self, range: &BlockRange) -> impl Iterator<Item = Row> {
         let (low, high) = Key::bounds(range);
         let to = range.to;
@@ -171,7 +172,7 @@ impl Index {
         })
     }
 
-    /// Those of heads, then those of blocks, with keys from `low` to `high`.
+    /// The rows of heads, then those of blocks, with keys from `low` to `high`.
     pub fn between(&self, low: Key, high: Key) -> impl Iterator<Item = Row> {
         let rows = self.rows.len() / ROW_BYTES;
         let bounds = |from: usize, to: usize| {
@@ -181,7 +182,7 @@ impl Index {
         bounds(0, self.head_rows).chain(bounds(self.head_rows, rows)).map(|at| self.row(at))
     }
 
-    /// The first row whose key is not smaller, among the heads for a head, among the blocks for a block.
+    /// The first row whose key is not smaller, among the heads or among the blocks, depending on the key.
     fn lower_bound(&self, key: &Key) -> usize {
         let (low, high) = match key.as_block() {
             None => (0, self.head_rows),
@@ -190,7 +191,7 @@ impl Index {
         self.partition(low, high, |row| row.key < *key)
     }
 
-    /// The first of the rows `low..high` that is not before.
+    /// The first of the rows `low..high` that `is_before` rejects.
     fn partition(&self, mut low: usize, mut high: usize, is_before: impl Fn(&Row) -> bool) -> usize {
         while low < high {
             let middle = low.midpoint(high);
@@ -209,13 +210,13 @@ impl Index {
             key: Key::from_bytes(bytes[..KEY_BYTES].try_into().expect("forty bytes")),
             offset: u32_at(bytes, KEY_BYTES),
             length: u32_at(bytes, KEY_BYTES + 4),
-            // Rows are checked as a whole, or made from headers: there is no other kind.
+            // Rows are validated as a whole, or made from headers: there is no other kind.
             kind: Kind::of_code(u32_at(bytes, KEY_BYTES + 8) as u16).unwrap_or(Kind::Damaged),
         }
     }
 }
 
-/// Adds the rows of the entries in a part of a segment; returns the neighbours of those that are missing.
+/// Adds the rows of the entries in a part of a segment; returns the neighbours of lost entries.
 fn put_rows(rows: &mut Vec<u8>, segment: &[u8], part: Range<usize>, last: MetricId) -> Vec<(Key, Key)> {
     let bytes = segment.get(part.start..segment.len().min(part.end)).unwrap_or_default();
     let mut missing = Vec::new();

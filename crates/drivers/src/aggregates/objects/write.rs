@@ -1,4 +1,4 @@
-//! Writing: all that a call has for a shard becomes one segment, or some if it is much, and one version of the manifest.
+//! Writes: all changes of a call to a shard become one segment (several if large) and one manifest version.
 
 use std::sync::atomic::Ordering;
 
@@ -20,10 +20,10 @@ use crate::{
     fence::Fence,
 };
 
-/// A new segment that is not larger is kept in memory as a whole: it will be merged soon.
+/// New segments up to this size are cached whole: they will be merged soon.
 pub const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Adds what a pass wrote, in its order.
+/// Adds a pass's changes.
 pub fn enter(entries: &mut Entries, write: &MetricWrite) {
     for key in &write.expired {
         entries.insert(Key::block(key), (Kind::Tombstone, Bytes::new()));
@@ -34,7 +34,7 @@ pub fn enter(entries: &mut Entries, write: &MetricWrite) {
     entries.insert(Key::head(write.metric), (Kind::Value, write.head.clone()));
 }
 
-/// Adds that a metric is deleted.
+/// Adds the deletion of a metric.
 pub fn enter_deletion(entries: &mut Entries, metric: MetricId) {
     let of_metric: Vec<Key> =
         entries.range(Key::deletion(metric)..=Key::last_of(metric)).map(|(key, _)| *key).collect();
@@ -64,18 +64,18 @@ impl Change for Added {
     }
 }
 
-/// What was written before the floor may have been removed as nobody's.
+/// Segments written before the floor may have been removed as orphans.
 pub fn check_floor(parts: &[SegmentEntry], draft: &Manifest) -> Result<(), StoreError> {
     let too_old = parts.iter().any(|part| names::written_ms(&part.name).is_none_or(|at| at < draft.floor_ms));
     if too_old {
         return Err(StoreError::Unavailable(
-            "this process slept between a segment and its manifest".to_owned(),
+            "this process was suspended between a segment and its manifest".to_owned(),
         ));
     }
     Ok(())
 }
 
-/// A fence that is raised.
+/// The change that raises a fence.
 struct RaisedFence(Fence);
 
 impl Change for RaisedFence {
@@ -94,14 +94,14 @@ impl Change for RaisedFence {
 
 impl Requests {
     pub async fn raise(&self, shard: &Shard, fence: Fence) -> Result<(), StoreError> {
-        // Whether it is there already says the newest version only.
+        // Only the newest version shows whether it was raised already.
         self.newest(shard).await?;
         self.commit(shard, &RaisedFence(fence)).await.map(drop)
     }
 
     /// Writes entries as the newest run of a shard.
     pub async fn add_run(&self, shard: &Shard, fence: Fence, entries: Entries) -> Result<(), StoreError> {
-        // A fence that is known spares the segment; a newer one is met at the commit.
+        // A known fence saves writing the segment; a newer one is detected at the commit.
         if let Some(held) = shard.known().and_then(|manifest| manifest.held(fence)) {
             return Err(StoreError::refused(fence, held));
         }
@@ -118,7 +118,7 @@ impl Requests {
         self.counters.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Cuts entries so that segments have about the size that they may have.
+    /// Splits entries so that segments do not exceed their maximum size by much.
     fn split(&self, entries: Entries) -> Vec<Entries> {
         let (mut split, mut bytes) = (vec![Entries::new()], 0);
         for (key, value) in entries {
@@ -132,7 +132,7 @@ impl Requests {
         split
     }
 
-    /// Writes a segment, which counts for nothing yet.
+    /// Writes a segment; no manifest names it yet.
     pub async fn put_segment(
         &self,
         shard: &Shard,
@@ -143,7 +143,7 @@ impl Requests {
         let (part, bytes) = segment::encode(name, entries);
         self.put(&part.name, &bytes).await?;
         let front = match bytes.len() {
-            // All of it.
+            // The whole segment.
             length if length <= kept_max => bytes.clone(),
             _ => Bytes::copy_from_slice(&bytes[..part.heads_end as usize]),
         };
@@ -154,7 +154,7 @@ impl Requests {
     }
 }
 
-/// The shard of a metric. A sack whose count is that of the shards, or a multiple, lies in one shard.
+/// The shard of a metric. A sack lies in one shard if the number of sacks is a multiple of that of shards.
 pub fn shard_of(shards: SackCount, metric: MetricId) -> usize {
     usize::from(shards.sack_of(metric).0)
 }

@@ -1,4 +1,4 @@
-//! Where things lie: the names of keys, and the bytes of values.
+//! The layout: names of keys, and the bytes of values.
 //!
 //! ```text
 //! {prefix:ag}:r           the cluster's id, the number of shards, the state
@@ -9,7 +9,7 @@
 //! {prefix:ag:S}:damaged   what could not be read, by metric and name
 //! ```
 //!
-//! Ids of metrics are their 16 bytes, names of blocks what follows the metric in [`Key`]. A value is a CRC32C,
+//! A metric's id is its 16 bytes, a block's name what follows the metric in [`Key`]. A value is a CRC32C,
 //! little-endian, and the bytes.
 
 use bytes::Bytes;
@@ -24,14 +24,14 @@ use crate::{
 /// The newest layout that this program reads.
 pub(super) const FORMAT: u32 = 2;
 
-/// The layout that it writes. Programs that know no states must not open a store that is not in use.
+/// The layout to write. Programs that know no states must not open a store that is not in use.
 pub(super) fn format(state: StoreState) -> u32 {
     if state == StoreState::InUse { 1 } else { FORMAT }
 }
 
 const METRIC_BYTES: usize = 16;
 
-/// The metric of a field of a shard's heads; `None` of what is none.
+/// The metric of a field in a shard's heads; `None` if it is no id.
 pub(super) fn metric(field: &[u8]) -> Option<MetricId> {
     Uuid::from_slice(field).ok().map(MetricId)
 }
@@ -49,7 +49,7 @@ pub(super) fn name(key: &BlockKey) -> Vec<u8> {
     Key::block(key).bytes()[METRIC_BYTES..].to_vec()
 }
 
-/// The block of a name that the server has; `None` of what is no name.
+/// The block of a name; `None` if it is no name.
 pub(super) fn block(metric: MetricId, name: &[u8]) -> Option<BlockKey> {
     let mut bytes = Vec::with_capacity(METRIC_BYTES + name.len());
     bytes.extend_from_slice(metric.0.as_bytes());
@@ -57,7 +57,7 @@ pub(super) fn block(metric: MetricId, name: &[u8]) -> Option<BlockKey> {
     Key::from_bytes(bytes.try_into().ok()?).as_block()
 }
 
-/// The key of the names of a metric's blocks.
+/// The key of the set of a metric's block names.
 pub(super) fn index_key(tag: &Tag, metric: MetricId) -> Vec<u8> {
     [tag.name.as_bytes(), b":i:", metric.0.as_bytes()].concat()
 }
@@ -67,12 +67,12 @@ pub(super) fn blocks_key(tag: &Tag, metric: MetricId) -> Vec<u8> {
     [tag.name.as_bytes(), b":b:", metric.0.as_bytes()].concat()
 }
 
-/// A time as it stands in names.
+/// A time as in names.
 pub(super) fn time(time: Timestamp) -> [u8; 8] {
     (time.0 as u64 ^ 1 << 63).to_be_bytes()
 }
 
-/// A value as it is stored.
+/// A value with its checksum.
 pub(super) fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut sealed = Vec::with_capacity(4 + bytes.len());
     sealed.extend_from_slice(&crc_fast::crc32_iscsi(bytes).to_le_bytes());
@@ -80,7 +80,7 @@ pub(super) fn sealed(bytes: &[u8]) -> Vec<u8> {
     sealed
 }
 
-/// What was stored; `None` where it is damaged.
+/// The value without its checksum; `None` if it is damaged.
 pub(super) fn opened(value: &Bytes) -> Option<Bytes> {
     let checksum = value.first_chunk::<4>()?;
     let bytes = value.slice(4..);

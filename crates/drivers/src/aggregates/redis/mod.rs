@@ -1,11 +1,11 @@
 //! Aggregates in Redis, for any number of processes.
 //!
-//! Metrics lie in shards, by their id modulo a count that is fixed when the store is made; the keys of a shard lie on one
-//! node. A script looks at the fences of a shard and writes in one step. Reads are one trip, however much they read,
-//! unless it is more than one answer should hold.
+//! Metrics are spread over shards, by their id modulo a count that is fixed when the store is created; the
+//! keys of a shard lie on one node. A script checks a shard's fences and writes, atomically. A read is one
+//! round trip, unless the response would be too large.
 //!
-//! Redis has what it was told at once; whether that survives a power cut depends on the server (`appendfsync`). Replicas
-//! are waited for by `sync`.
+//! Redis applies writes at once; whether they survive a power loss depends on the server (`appendfsync`).
+//! `sync` waits for replicas.
 
 mod layout;
 mod movable;
@@ -41,9 +41,10 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct RedisAggregatesOptions {
     pub redis: RedisOptions,
-    /// What the names of all keys begin with.
+    /// Prefix of all keys' names.
     pub prefix: String,
-    /// For a new store; one that exists keeps its own. At best as many as sacks: a pass then writes to one shard.
+    /// For a new store; an existing one keeps its own. Best the number of sacks: a pass then writes to one
+    /// shard.
     pub shards: NonZeroU16,
 }
 
@@ -54,7 +55,7 @@ impl RedisAggregatesOptions {
     }
 }
 
-/// How often the servers are asked for their replicas.
+/// How often the servers' replicas are checked.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_millis(500);
 
 pub struct RedisAggregates {
@@ -65,17 +66,17 @@ pub struct RedisAggregates {
     /// For messages.
     place: String,
     next_lane: AtomicUsize,
-    /// What was reported as damaged: ids of metrics, with names of blocks.
+    /// Values already reported as damaged: metric ids, with names of blocks.
     damaged: Mutex<HashSet<Vec<u8>>>,
 }
 
 impl RedisAggregates {
-    /// Connects, makes the store where there is none, and refuses one of another cluster, or one that is not in use.
+    /// Connects and creates a missing store; refuses one of another cluster, or one that is not in use.
     pub async fn open(options: RedisAggregatesOptions, cluster: Uuid) -> Result<Arc<Self>, OpenError> {
         Self::open_for(options, cluster, Access::Use).await
     }
 
-    /// As [`RedisAggregates::open`], also for a move.
+    /// Like [`RedisAggregates::open`], also for a move.
     pub async fn open_for(
         options: RedisAggregatesOptions,
         cluster: Uuid,
@@ -100,7 +101,7 @@ impl RedisAggregates {
         if matches!(&value, Value::Array(items) if items.is_empty()) {
             return Err(OpenError::Empty { place });
         }
-        let not_ours = || failed(format!("the key {}:r is not what this program writes", root.name));
+        let not_ours = || failed(format!("the key {}:r has an unknown format", root.name));
         let (found, format, shards, state): (String, u32, u16, String) =
             redis::from_redis_value(value).map_err(|_| not_ours())?;
         if format > layout::FORMAT {
@@ -129,7 +130,7 @@ impl RedisAggregates {
         Ok(store)
     }
 
-    /// What the servers promise when they answer.
+    /// The durability that the servers guarantee.
     pub fn durability(&self) -> RedisDurability {
         self.client.durability()
     }
@@ -154,7 +155,7 @@ impl RedisAggregates {
         SackCount(NonZeroU16::new(self.tags.len() as u16).expect("a store has shards"))
     }
 
-    /// A shard has the metrics that a sack of its number would have.
+    /// The sack with the same metrics as a shard.
     fn shard_as_sack(&self, shard: usize) -> Sack {
         Sack { count: self.shards(), id: SackId(shard as u16) }
     }
@@ -195,12 +196,12 @@ impl AggregateStore for RedisAggregates {
         self.delete_all(fence, metrics).await
     }
 
-    /// The replicas have all that was written before; one server has it anyway, as far as it can promise.
+    /// Waits until the replicas have all earlier writes; without replicas does nothing.
     async fn sync(&self) -> Result<(), StoreError> {
         if !self.client.waits_for_replicas() {
             return Ok(());
         }
-        // What a connection has written comes behind all that the server has taken before.
+        // A connection's write is applied after everything that the server has applied before.
         let mark = |tag: &Tag| Call::command("SET", tag).key(tag.key(":y")).arg(1);
         let calls = self.client.one_of_each_node(&self.tags).into_iter().map(mark).collect();
         let answers = self.client.call(read::LANE, Confirm::Replicas, calls).await;

@@ -1,4 +1,4 @@
-//! The state of the store in its record, and the metrics of its shards.
+//! The store's state, and the metrics of its shards.
 
 use async_trait::async_trait;
 use gnudi_model::MetricId;

@@ -1,4 +1,4 @@
-//! Reads: any number of heads or ranges in one trip.
+//! Reads: any number of heads or ranges in one round trip.
 
 use bytes::Bytes;
 use gnudi_model::MetricId;
@@ -11,30 +11,30 @@ use crate::{
 };
 
 pub(super) const LANE: usize = 0;
-/// How many heads or ranges one call reads: it must not keep others waiting.
+/// Limits of one call, so that it does not block other clients.
 const CALL_HEADS_MAX: usize = 500;
 const CALL_RANGES_MAX: usize = 64;
-/// About how many bytes of blocks one call reads; what is left is read by a further trip.
+/// About how many bytes of blocks one call reads; the rest takes further round trips.
 const CALL_BYTES_MAX: usize = 4 << 20;
-/// How many damaged values are remembered; beyond it some may be reported more than once.
+/// How many damaged values are remembered; beyond that, some may be reported more than once.
 const KNOWN_MAX: usize = 10_000;
 
-/// A range that is being read.
+/// A range being read.
 struct Reading {
     index: usize,
-    /// The name of the last block that was read.
+    /// The name of the last block read.
     after: Vec<u8>,
 }
 
-/// What one call found of a range.
+/// A range's result of one call.
 struct RangeRead {
     complete: bool,
-    /// Names, each followed by its bytes where they were asked for.
+    /// Names, each followed by its bytes if requested.
     values: Vec<Bytes>,
 }
 
 impl RedisAggregates {
-    /// The indexes of items by shard, at most `max` in one piece.
+    /// The indexes of items by shard, in pieces of at most `max`.
     pub(super) fn by_shard<T>(
         &self,
         items: &[T],
@@ -91,7 +91,7 @@ impl RedisAggregates {
         format!("{what} of {metric} in {}", self.client.place())
     }
 
-    /// The blocks of ranges, with their bytes or, where `names_only`, without.
+    /// The blocks of ranges; without their bytes if `names_only`.
     pub(super) async fn ranges(
         &self,
         ranges: &[BlockRange],
@@ -125,7 +125,7 @@ impl RedisAggregates {
                                 self.take(ranges[index], found, names_only, &mut results[index]).await;
                             left.extend(after.map(|after| Reading {
                                 index,
-                                // Where nothing fitted, it goes on where it was.
+                                // If nothing fitted, continue from the same place.
                                 after: if after.is_empty() { reading[*at].after.clone() } else { after },
                             }));
                         }
@@ -161,7 +161,7 @@ impl RedisAggregates {
         call
     }
 
-    /// Adds what was found of a range; returns where to go on, if that is not all.
+    /// Adds the result for a range; returns where to continue if it is incomplete.
     async fn take(
         &self,
         range: BlockRange,
@@ -189,7 +189,7 @@ impl RedisAggregates {
         (!found.complete).then_some(last)
     }
 
-    /// Reports damage, once, and copies it. It stays where it is until something new is written there.
+    /// Reports damage, once, and copies the value. The original stays until it is overwritten.
     async fn set_aside(&self, metric: MetricId, name: &[u8], value: &Bytes) {
         let aside = [metric.0.as_bytes(), name].concat();
         {
@@ -214,14 +214,11 @@ impl RedisAggregates {
     }
 
     pub(super) fn nonsense(&self) -> StoreError {
-        store_error(ClientError::Refused(format!(
-            "{} answered what no script of ours answers",
-            self.client.place()
-        )))
+        store_error(ClientError::Refused(format!("{} returned an unexpected response", self.client.place())))
     }
 }
 
-/// One error for several items.
+/// Sets one error for several items.
 pub(super) fn fail<T>(results: &mut [Result<T, StoreError>], indexes: &[usize], error: &StoreError) {
     for index in indexes {
         results[*index] = Err(error.clone());
@@ -245,7 +242,7 @@ impl RangeRead {
     }
 }
 
-/// The values of an answer that has `count`.
+/// The values of a response with exactly `count`.
 fn bulk_strings(value: Value, count: usize) -> Option<Vec<Option<Bytes>>> {
     let Value::Array(items) = value else { return None };
     let values = items.into_iter().map(|item| match item {

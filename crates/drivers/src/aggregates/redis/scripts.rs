@@ -1,4 +1,4 @@
-//! The scripts of the aggregate store. Those that write look at the fences first.
+//! The store's Lua scripts. Those that write check the fences first.
 
 use crate::clients::redis::Script;
 
@@ -23,7 +23,7 @@ impl Scripts {
         }
     }
 
-    /// For the client, which gives them to each server.
+    /// For the client, which loads them into each server.
     pub(super) fn all(&self) -> Vec<Script> {
         [&self.raise, &self.write, &self.delete, &self.read, &self.set_aside, &self.root]
             .map(Script::clone)

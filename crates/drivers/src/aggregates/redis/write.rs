@@ -1,4 +1,4 @@
-//! Writes: a pass is cut into calls of bounded size, each of which looks at the fences and then does all or nothing.
+//! Writes: a pass is split into calls of bounded size; each checks the fences and is applied as a whole.
 
 use std::sync::atomic::Ordering;
 
@@ -11,15 +11,15 @@ use crate::{
     clients::redis::{Call, ClientError, Confirm, Tag},
 };
 
-/// How many connections writes use.
+/// Number of connections for writes.
 pub(super) const LANES: usize = 2;
-/// What one call writes: it must not keep others waiting.
+/// Limits of one call, so that it does not block other clients.
 const CALL_WRITES_MAX: usize = 500;
 const CALL_BYTES_MAX: usize = 512 << 10;
 const CALL_DELETIONS_MAX: usize = 500;
 
 impl RedisAggregates {
-    /// A connection for writes.
+    /// A connection for writes, in turn.
     pub(super) fn write_lane(&self) -> usize {
         1 + self.next_lane.fetch_add(1, Ordering::Relaxed) % LANES
     }
@@ -33,7 +33,7 @@ impl RedisAggregates {
             .arg(fence.token.to_string())
     }
 
-    /// The shards with metrics of a sack: their numbers agree modulo what divides both counts.
+    /// The shards with metrics of a sack.
     fn shards_of(&self, sack: Sack) -> impl Iterator<Item = &Tag> {
         let shards = self.tags.iter().enumerate();
         shards.filter(move |(shard, _)| self.shard_as_sack(*shard).intersects(sack)).map(|(_, tag)| tag)
@@ -113,7 +113,7 @@ impl RedisAggregates {
     }
 }
 
-/// Adds a metric's part to a call; returns about how many bytes that is.
+/// Adds a metric's changes to a call; returns their size in bytes, about.
 fn push(call: &mut Call, tag: &Tag, write: &MetricWrite) -> usize {
     call.push(write.metric.0.as_bytes());
     call.push(layout::sealed(&write.head));
@@ -135,13 +135,13 @@ fn push(call: &mut Call, tag: &Tag, write: &MetricWrite) -> usize {
     bytes
 }
 
-/// A script that looks at the fences answers the token that is held, or nothing.
+/// A script with fences returns the fencing token, or an empty string.
 fn verdict(fence: Fence, answer: Result<Value, ClientError>) -> Result<(), StoreError> {
     let held: String = redis::from_redis_value(answer.map_err(store_error)?)
         .map_err(|error| StoreError::Io(error.to_string()))?;
     if held.is_empty() {
         return Ok(());
     }
-    let held = held.parse().map_err(|_| StoreError::Io(format!("{held} is no token")))?;
+    let held = held.parse().map_err(|_| StoreError::Io(format!("invalid token {held}")))?;
     Err(StoreError::refused(fence, held))
 }

@@ -1,4 +1,4 @@
-//! One connection to one server: made, checked, given the scripts.
+//! Connects to a server: checks it, and loads the scripts.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
     url::{Address, Credentials, RedisUrl, Tls},
 };
 
-/// Where a connection leads.
+/// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     Tcp(Address),
@@ -30,34 +30,34 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// A connection that is ready, with what is known of its server.
+/// A ready connection, with the server's state.
 #[derive(Clone)]
 pub(super) struct Connection {
     pub(super) mux: MultiplexedConnection,
     pub(super) server: Server,
 }
 
-/// What a server says of itself.
+/// The server's state, as reported.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) place: Place,
-    /// Names the history of its data: another after each start and each failover.
+    /// Id of its data's history: changes with each start and failover.
     pub(super) run: String,
     pub(super) is_master: bool,
     pub(super) replicas: u32,
     pub(super) durability: RedisDurability,
-    /// `noeviction`, or what is dropped when memory runs out.
+    /// `noeviction`, or the policy for a full memory.
     pub(super) eviction: Option<String>,
 }
 
-/// How connections are made.
+/// Makes connections.
 pub(super) struct Connector {
     pub(super) connect_timeout: Duration,
     pub(super) scripts: Vec<Script>,
 }
 
 impl Connector {
-    /// A connection to a server with data.
+    /// Connects to a data server.
     pub(super) async fn connect(&self, url: &RedisUrl, place: &Place) -> Result<Connection, ClientError> {
         let settings = settings(&url.credentials).set_db(i64::from(url.db));
         let mut mux = self.open(place, url.tls.as_ref(), settings).await?;
@@ -70,20 +70,20 @@ impl Connector {
             pipeline.add_command(redis::cmd("CONFIG").arg("GET").arg(name).take());
         }
         let answers = self.ask(&mut mux, place, &pipeline).await?;
-        let (loaded, told) = answers.split_at(self.scripts.len());
+        let (loaded, reported) = answers.split_at(self.scripts.len());
         for answer in loaded {
             if let Value::ServerError(error) = answer {
                 return Err(unready(place, error));
             }
         }
-        let [replication, appendonly, appendfsync, eviction] = told else {
-            return Err(ClientError::Unavailable(format!("{place} answered something else")));
+        let [replication, appendonly, appendfsync, eviction] = reported else {
+            return Err(ClientError::Unavailable(format!("{place} returned an unexpected response")));
         };
-        let server = Server::told(place.clone(), replication, [appendonly, appendfsync], eviction);
+        let server = Server::reported(place.clone(), replication, [appendonly, appendfsync], eviction);
         Ok(Connection { mux, server })
     }
 
-    /// Asks a sentinel where the master is.
+    /// Queries a sentinel for the master.
     pub(super) async fn master(
         &self,
         url: &RedisUrl,
@@ -106,7 +106,7 @@ impl Connector {
         }
     }
 
-    /// The ranges of slots of a cluster with the address of who has them.
+    /// A cluster's slot ranges, each with the address of its node.
     pub(super) async fn slots(
         &self,
         url: &RedisUrl,
@@ -158,7 +158,7 @@ impl Connector {
 }
 
 impl Server {
-    fn told(place: Place, replication: &Value, durability: [&Value; 2], eviction: &Value) -> Self {
+    fn reported(place: Place, replication: &Value, durability: [&Value; 2], eviction: &Value) -> Self {
         let (is_master, replicas) = self::replication(replication);
         let policy: Option<(String, String)> = redis::from_redis_value(eviction.clone()).ok();
         Server {
@@ -172,7 +172,7 @@ impl Server {
     }
 }
 
-/// Whether a server is a master and how many replicas it has, from its answer to `INFO replication`.
+/// Whether a server is a master, and its number of replicas, from its response to `INFO replication`.
 pub(super) fn replication(answer: &Value) -> (bool, u32) {
     let info = info(answer);
     (field(&info, "role") != "slave", field(&info, "connected_slaves").parse().unwrap_or(0))
@@ -227,7 +227,7 @@ async fn client(place: &Place, info: ConnectionInfo, tls: Option<&Tls>) -> Resul
     let Some(tls) = tls.filter(|_| matches!(place, Place::Tcp(_))) else {
         return Client::open(info).map_err(failed);
     };
-    // Another part of the program may have chosen already; all choose the same.
+    // May be installed already; all parts of the program install the same.
     rustls::crypto::ring::default_provider().install_default().ok();
     let read = async |path: &std::path::PathBuf| {
         tokio::fs::read(path)
@@ -247,8 +247,8 @@ async fn client(place: &Place, info: ConnectionInfo, tls: Option<&Tls>) -> Resul
     Client::build_with_tls(info, TlsCertificates { client_tls, root_cert }).map_err(failed)
 }
 
-/// One range of the answer to `CLUSTER SLOTS`: first, last, [host, port, ...], replicas. A node that does not know its own
-/// address leaves it empty.
+/// A range of the response to `CLUSTER SLOTS`: first, last, [host, port, ...], replicas. A node that does not
+/// know its own address leaves it empty.
 fn slot_range(range: Value, asked: &str) -> Option<(u16, u16, Address)> {
     let Value::Array(items) = range else { return None };
     let mut items = items.into_iter();
@@ -270,7 +270,7 @@ pub(super) fn redirected(text: &str) -> Option<Address> {
     valid.then_some(Address { host: host.to_owned(), port: port.parse().ok()? })
 }
 
-/// A command that says that the next one was redirected.
+/// Marks the next command as redirected once.
 pub(super) fn asking() -> Cmd {
     redis::cmd("ASKING")
 }

@@ -1,4 +1,4 @@
-//! What a server promises when it answers: whether what it took survives a power cut.
+//! A server's durability: whether acknowledged writes survive a power loss.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use redis::Value;
 /// From the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RedisDurability {
-    /// `appendonly no`: a restart loses all, or all since the last snapshot.
+    /// `appendonly no`: a restart loses everything, or everything since the last snapshot.
     Memory,
-    /// `appendfsync no`: the system decides when it is on the disk.
+    /// `appendfsync no`: the operating system writes at any time.
     System,
-    /// The server does not say (CONFIG is not allowed to this user).
+    /// Unknown: CONFIG is not allowed to this user.
     Unknown,
-    /// `appendfsync everysec`: a power cut loses about a second.
+    /// `appendfsync everysec`: a power loss loses about a second.
     EverySecond,
-    /// `appendfsync always`: on the disk before the answer.
+    /// `appendfsync always`: on disk before the response.
     Disk,
 }
 
 impl RedisDurability {
-    /// From the answers to `CONFIG GET appendonly` and `CONFIG GET appendfsync`.
+    /// From the responses to `CONFIG GET appendonly` and `CONFIG GET appendfsync`.
     pub(super) fn of(appendonly: &Value, appendfsync: &Value) -> Self {
         match (second(appendonly), second(appendfsync)) {
             (Some(b"no"), _) => RedisDurability::Memory,
@@ -32,7 +32,7 @@ impl RedisDurability {
     }
 }
 
-/// The value of an answer that is a name and a value, as an array or a map.
+/// The value in a response with a name and a value, as an array or a map.
 fn second(value: &Value) -> Option<&[u8]> {
     let value = match value {
         Value::Array(items) => items.get(1)?,

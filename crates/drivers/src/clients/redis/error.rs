@@ -1,32 +1,32 @@
-//! Why Redis did not do what it was asked, sorted by what a driver can do about it.
+//! Errors of Redis, sorted by how a driver handles them.
 
 use redis::{ErrorKind, ServerError, ServerErrorKind};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// No answer, or one that asks to come back later. What was asked for may have happened.
+    /// No response, or a request to retry later. The call may have taken effect.
     #[error("{0}")]
     Unavailable(String),
-    /// `maxmemory` is reached: nothing was done.
+    /// `maxmemory` is reached; the call had no effect.
     #[error("{0}")]
     NoSpace(String),
-    /// Nothing was done, and it would be the same the next time: no permission, a key of another kind.
+    /// Permanent and without effect: no permission, a key of another type.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What to do after a server has refused a call without doing anything of it.
+/// How to handle a call that a server rejected without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// Another node has the slot now.
     Moved(String),
-    /// Another node has the key already, and the slot soon.
+    /// Another node has the key already, and will have the slot.
     Ask(String),
-    /// The script is not there: it was flushed.
+    /// The script is not loaded: scripts were flushed.
     NoScript,
-    /// The server is no master any more.
+    /// The server is no longer a master.
     NotMaster,
-    /// Soon: it loads its data, or the cluster agrees on who has what.
+    /// Retry soon: the server loads its data, or the cluster reassigns slots.
     Later(String),
     Final(ClientError),
 }
@@ -46,10 +46,10 @@ pub(super) fn refusal(error: &ServerError) -> Refusal {
         ) => Refusal::Later(text),
         _ => match error.code() {
             "OOM" => Refusal::Final(ClientError::NoSpace(text)),
-            // The disk, too few replicas, or a script that takes long: all may pass.
+            // A full disk, too few replicas, or a slow script: all temporary.
             "MISCONF" | "NOREPLICAS" | "BUSY" => Refusal::Final(ClientError::Unavailable(text)),
             "UNBLOCKED" => Refusal::NotMaster,
-            // A script's error names the refusal of a command within it.
+            // A script's error contains the error of a command within it.
             _ if text.contains("-READONLY") => Refusal::NotMaster,
             _ if text.contains("-OOM") => Refusal::Final(ClientError::NoSpace(text)),
             _ if text.contains("-MISCONF") || text.contains("-NOREPLICAS") => {

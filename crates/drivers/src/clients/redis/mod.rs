@@ -1,7 +1,8 @@
-//! Redis: one server, a master that sentinels name, or a cluster.
+//! Redis: one server, a master behind sentinels, or a cluster.
 //!
-//! A driver hands over calls, each for the node that has its tag; those of one node go in one trip. The client connects,
-//! finds out who is the master or has the slot, waits for replicas where that is wanted, and keeps to the deadline.
+//! A driver passes calls, each for the node that has its tag; those for one node go in one round trip. The
+//! client connects, finds the master or the slot's node, waits for replicas if requested, and applies the
+//! timeout.
 
 mod connection;
 mod durability;
@@ -37,23 +38,23 @@ pub use self::{
     url::{Address, Credentials, RedisUrl, Servers, Tls, UrlError},
 };
 
-/// How often a call follows redirections, before it is given up.
+/// Redirections that a call follows before it fails.
 const REDIRECTIONS_MAX: u32 = 8;
-/// How long a call waits for a server that loads its data or for a cluster that agrees on who has what.
+/// How long a call waits for a server that loads its data, or for a cluster that reassigns slots.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// How a Redis is used.
+/// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
     pub url: RedisUrl,
-    /// How long a call may take.
+    /// Timeout of a call.
     pub timeout: Duration,
     pub connect_timeout: Duration,
-    /// How many replicas must have what was written before it counts as written. `None`: one, where sentinels name the
-    /// master and it has a replica.
+    /// How many replicas must confirm a write. `None`: one, if there are sentinels and the master has a
+    /// replica.
     pub replicas_min: Option<u32>,
-    /// How long replicas may take for it.
+    /// How long to wait for the replicas.
     pub replicas_timeout: Duration,
 }
 
@@ -70,10 +71,10 @@ impl RedisOptions {
     }
 }
 
-/// What a client has done.
+/// Counters of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RedisFigures {
-    /// Trips to a server: however many commands went in one.
+    /// Round trips to a server, however many commands each had.
     pub trips: u64,
     pub commands: u64,
 }
@@ -82,7 +83,7 @@ pub struct RedisFigures {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirm {
     Master,
-    /// As many replicas have it as the options say.
+    /// As many replicas have it as the options require.
     Replicas,
 }
 
@@ -94,23 +95,23 @@ pub struct RedisClient {
     commands: AtomicU64,
 }
 
-/// A call on its way.
+/// A call in progress.
 struct PendingCall {
     index: usize,
     call: Call,
-    /// The node that it was redirected to for once.
+    /// The node of a one-time redirection (ASK).
     ask: Option<Address>,
 }
 
 impl RedisClient {
-    /// Connects to the server, or to all nodes of a cluster. Each has `lanes` connections, which are made when they are needed.
+    /// Connects to the server, or to all nodes of a cluster. Each has `lanes` connections, made on demand.
     pub async fn connect(
         options: RedisOptions,
         scripts: Vec<Script>,
         lanes: usize,
     ) -> Result<Self, ClientError> {
         if !options.url.unknown.is_empty() {
-            tracing::warn!(options = ?options.url.unknown, "options of redis_url without a meaning are ignored");
+            tracing::warn!(options = ?options.url.unknown, "unknown options of redis_url are ignored");
         }
         let connector = Connector { connect_timeout: options.connect_timeout, scripts };
         let routes = Routes::new(&options.url, lanes);
@@ -120,7 +121,7 @@ impl RedisClient {
         for node in client.routes.nodes() {
             node.connection(0, &client.connector, &client.options.url).await?;
         }
-        client.tell_durability();
+        client.log_durability();
         Ok(client)
     }
 
@@ -139,13 +140,13 @@ impl RedisClient {
         }
     }
 
-    /// The weakest promise among the servers, as they said when they were last connected to.
+    /// The weakest durability of all servers, as reported at the last connection.
     pub fn durability(&self) -> RedisDurability {
         let servers = self.routes.nodes().into_iter().filter_map(|node| node.server());
         servers.map(|server| server.durability).min().unwrap_or(RedisDurability::Unknown)
     }
 
-    /// Sends calls to the nodes that have their tags, all at once; one answer for each, in order.
+    /// Sends calls concurrently to the nodes that have their tags; one result for each, in order.
     pub async fn call(
         &self,
         lane: usize,
@@ -167,7 +168,7 @@ impl RedisClient {
         answers.into_iter().map(|answer| answer.expect("each call was answered")).collect()
     }
 
-    /// One trip to each node; returns the calls that must be sent again.
+    /// One round trip to each node; returns the calls that must be sent again.
     async fn round(
         &self,
         lane: usize,
@@ -213,7 +214,7 @@ impl RedisClient {
         self.prepare(again, deadline, answers, attempt).await
     }
 
-    /// Does what must be done before the calls are sent again, or gives them up.
+    /// Prepares the calls that must be sent again, or fails them.
     async fn prepare(
         &self,
         again: Again,
@@ -227,7 +228,7 @@ impl RedisClient {
         }
         if !redirected.is_empty() {
             attempt.redirections += 1;
-            // A redirection for once says nothing about the slots.
+            // A one-time redirection does not change the slots.
             if redirected.iter().any(|waiting| waiting.ask.is_none()) {
                 self.routes.suspect();
             }
@@ -248,7 +249,7 @@ impl RedisClient {
         repeated
     }
 
-    /// The calls of each node.
+    /// Groups the calls by node.
     async fn parcels(
         &self,
         waiting: Vec<PendingCall>,
@@ -272,7 +273,7 @@ impl RedisClient {
         Ok(parcels)
     }
 
-    /// One trip.
+    /// One round trip.
     async fn send(
         &self,
         node: &Node,
@@ -320,7 +321,7 @@ impl RedisClient {
         if replicas_min > 0 {
             confirmed(values.pop(), replicas_min, &place.to_string())?;
         }
-        // What ASKING answered is of no interest.
+        // Skip the responses to ASKING.
         let mut values = values.into_iter();
         let answer = |waiting: &PendingCall| {
             if waiting.ask.is_some() {
@@ -343,7 +344,7 @@ impl RedisClient {
         self.routes.nodes().iter().any(|node| self.replicas_min(node) > 0)
     }
 
-    /// One of the tags for each node, so that every node gets a call.
+    /// One tag for each node, so that every node gets a call.
     pub fn one_of_each_node<'a>(&self, tags: &'a [Tag]) -> Vec<&'a Tag> {
         let mut nodes: Vec<Arc<Node>> = Vec::new();
         let mut chosen = Vec::new();
@@ -357,7 +358,7 @@ impl RedisClient {
         chosen
     }
 
-    /// Asks the servers how many replicas they have now. Called from time to time; what changes between is not known.
+    /// Updates the number of replicas. Called from time to time.
     pub async fn refresh_replicas(&self) {
         if self.options.replicas_min.is_some()
             || !matches!(self.options.url.servers, Servers::Sentinels { .. })
@@ -379,8 +380,8 @@ impl RedisClient {
         node.learn_replication(&value);
     }
 
-    /// Says what an answer of the servers promises, and what may surprise.
-    fn tell_durability(&self) {
+    /// Logs the servers' durability, and dangerous settings.
+    fn log_durability(&self) {
         for node in self.routes.nodes() {
             let Some(server) = node.server() else { continue };
             let replicas = self.replicas_min(&node);
@@ -400,18 +401,18 @@ impl RedisClient {
 struct Attempt {
     redirections: u32,
     patient_until: Instant,
-    /// Whether the calls were sent again after a connection broke.
+    /// Whether calls were already sent again after a broken connection.
     repeated: bool,
 }
 
-/// A trip that brought no answers.
+/// A failed round trip.
 struct Failure {
     error: ClientError,
-    /// The connection broke, which says little about the server.
+    /// Whether the connection broke, so that a retry may succeed.
     may_repeat: bool,
 }
 
-/// Calls that go out again.
+/// Calls to send again.
 #[derive(Default)]
 struct Again {
     redirected: Vec<PendingCall>,

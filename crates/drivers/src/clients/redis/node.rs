@@ -1,4 +1,4 @@
-//! A server and the connections to it: made when needed, made anew after a failure.
+//! A server and its connections: made on demand, and again after a failure.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -13,15 +13,15 @@ use super::{
     url::{Address, RedisUrl, Servers},
 };
 
-/// For so long a failed attempt to connect speaks for those that follow.
+/// For this long a failed attempt to connect fails the following ones, too.
 const FAILURE_COUNTS_FOR: Duration = Duration::from_millis(100);
 
-/// A server, or whichever is the master now.
+/// A server, or the current master.
 pub(super) struct Node {
-    /// `None`: the sentinels are asked.
+    /// `None`: found by the sentinels.
     pub(super) place: Option<Place>,
     lanes: Vec<tokio::sync::Mutex<Lane>>,
-    /// Connections of an earlier generation are not used any more.
+    /// Connections of earlier generations are not reused.
     generation: AtomicU64,
     server: RwLock<Option<Server>>,
 }
@@ -38,12 +38,12 @@ impl Node {
         Node { place, lanes, generation: AtomicU64::new(0), server: RwLock::new(None) }
     }
 
-    /// What the server said of itself when it was last connected to.
+    /// The server's state at the last connection.
     pub(super) fn server(&self) -> Option<Server> {
         self.server.read().clone()
     }
 
-    /// Takes what a server says of its replicas now.
+    /// Updates the replication state.
     pub(super) fn learn_replication(&self, info: &redis::Value) {
         let (is_master, replicas) = replication(info);
         if !is_master {
@@ -52,17 +52,17 @@ impl Node {
         if let Some(server) = &mut *self.server.write()
             && server.replicas != replicas
         {
-            tracing::warn!(server = %server.place, from = server.replicas, to = replicas, "the replicas of redis");
+            tracing::warn!(server = %server.place, from = server.replicas, to = replicas, "the number of redis replicas has changed");
             server.replicas = replicas;
         }
     }
 
-    /// Has later calls connect anew.
+    /// Makes later calls reconnect.
     pub(super) fn disconnect(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The connection of a lane. Whoever drops this future while it connects leaves the lane as it was.
+    /// The connection of a lane. Cancel-safe while connecting.
     pub(super) async fn connection(
         &self,
         lane: usize,
@@ -104,11 +104,11 @@ impl Node {
         if connection.server.is_master {
             Ok(connection)
         } else {
-            Err(ClientError::Unavailable(format!("{place} is a replica, which takes no writes")))
+            Err(ClientError::Unavailable(format!("{place} is a replica and read-only")))
         }
     }
 
-    /// Says what changed since the last connection, once.
+    /// Logs what changed since the last connection, once.
     fn learn(&self, server: &Server) {
         let mut known = self.server.write();
         if let Some(known) = &*known {
@@ -123,7 +123,7 @@ impl Node {
     }
 }
 
-/// Asks one sentinel after the other.
+/// Queries the sentinels in order.
 pub(super) async fn master(connector: &Connector, url: &RedisUrl) -> Result<Address, ClientError> {
     let Servers::Sentinels { sentinels, master, tls } = &url.servers else {
         return Err(ClientError::Refused(format!("{url} has no sentinels")));

@@ -1,4 +1,4 @@
-//! Which node has which slot.
+//! Maps slots to nodes.
 
 use std::{
     sync::{
@@ -18,20 +18,20 @@ use super::{
     url::{Address, RedisUrl, Servers},
 };
 
-/// The nodes are not asked again within this time.
+/// Minimum interval between refreshes.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 pub(super) struct Routes {
     lanes: usize,
     state: RwLock<State>,
-    /// Something hints that slots have moved or that a node is gone.
+    /// Whether slots may have moved, or a node may be gone.
     suspect: AtomicBool,
     refreshing: tokio::sync::Mutex<Option<Instant>>,
 }
 
 struct State {
     nodes: Vec<Arc<Node>>,
-    /// By slot, the node that has it, as an index.
+    /// The index of the node that has each slot.
     slots: Vec<u16>,
 }
 
@@ -58,21 +58,21 @@ impl Routes {
         Arc::clone(&state.nodes[usize::from(state.slots[usize::from(slot)])])
     }
 
-    /// A node that the cluster has named in a redirection.
+    /// The node of a redirection.
     pub(super) fn node_at(&self, address: &Address) -> Arc<Node> {
         let mut state = self.state.write();
         let index = state.index_of(address, self.lanes);
         Arc::clone(&state.nodes[usize::from(index)])
     }
 
-    /// Takes the cluster's word for who has a slot.
+    /// Records a slot's new node.
     pub(super) fn moved(&self, slot: u16, address: &Address) {
         let mut state = self.state.write();
         let index = state.index_of(address, self.lanes);
         state.slots[usize::from(slot)] = index;
     }
 
-    /// Has the nodes be asked before the next call. Of no effect where there is one server.
+    /// Requests a refresh before the next call. No effect with a single server.
     pub(super) fn suspect(&self) {
         self.suspect.store(true, Ordering::Release);
     }
@@ -81,7 +81,7 @@ impl Routes {
         self.suspect.load(Ordering::Acquire)
     }
 
-    /// Learns who has what, from the first node that answers.
+    /// Reads the slots' nodes from the first node that responds.
     pub(super) async fn refresh(&self, connector: &Connector, url: &RedisUrl) -> Result<(), ClientError> {
         let Servers::Cluster(seeds) = &url.servers else {
             self.suspect.store(false, Ordering::Release);
@@ -91,7 +91,7 @@ impl Routes {
         if asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER) {
             return Ok(());
         }
-        let mut last = ClientError::Unavailable(format!("{url}: no node answers"));
+        let mut last = ClientError::Unavailable(format!("{url}: no node responds"));
         for address in self.candidates(seeds) {
             match connector.slots(url, &address).await {
                 Ok(ranges) if !ranges.is_empty() => {
@@ -143,7 +143,7 @@ impl Routes {
 }
 
 impl State {
-    /// The node at an address, which may be new.
+    /// The node at an address; added if new.
     fn index_of(&mut self, address: &Address, lanes: usize) -> u16 {
         let place = Some(Place::Tcp(address.clone()));
         let known = self.nodes.iter().position(|node| node.place == place);

@@ -1,10 +1,10 @@
-//! Lua scripts, and calls of them that are sent many in one trip.
+//! Lua scripts, and calls that are sent in batches.
 
 use redis::{Arg, Cmd, ToRedisArgs};
 
 use super::slots::slot_of;
 
-/// A script that a server runs as a whole: nobody sees a half of it.
+/// A script, which a server executes atomically.
 #[derive(Clone)]
 pub struct Script {
     source: &'static str,
@@ -24,7 +24,7 @@ impl Script {
     }
 }
 
-/// What begins the names of keys that lie on one node, `{gnudi:in:0}`.
+/// The prefix of keys that lie on one node, `{gnudi:in:0}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
     pub name: String,
@@ -32,7 +32,7 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// The name of a key of the tag.
+    /// A key with this prefix.
     pub fn key(&self, rest: impl AsRef<[u8]>) -> Vec<u8> {
         [self.name.as_bytes(), rest.as_ref()].concat()
     }
@@ -44,10 +44,10 @@ impl Tag {
     }
 }
 
-/// One command to whichever node has a tag.
+/// A command for the node that has a tag.
 pub struct Call {
     pub(super) slot: u16,
-    /// Whether it may be sent again when it is not known whether it was carried out.
+    /// Whether it may be repeated if its outcome is unknown.
     pub(super) repeatable: bool,
     kind: CallKind,
     keys: Vec<Vec<u8>>,
@@ -57,12 +57,12 @@ pub struct Call {
 
 enum CallKind {
     Command(&'static str),
-    /// The hash of a script.
+    /// A script's hash.
     Script(String),
 }
 
 impl Call {
-    /// A call of a script; all keys that it touches must be named, since a cluster may be moving them.
+    /// Calls a script; all keys that it uses must be passed, since a cluster may be moving them.
     pub fn script(script: &Script, tag: &Tag) -> Self {
         Call::new(CallKind::Script(script.hash.clone()), tag)
     }
@@ -71,7 +71,7 @@ impl Call {
         Call::new(CallKind::Command(name), tag)
     }
 
-    /// A command on a key that another program has named.
+    /// A command on a key named by another program.
     pub fn on_key(name: &'static str, key: Vec<u8>) -> Self {
         Call::with_slot(CallKind::Command(name), slot_of(&key)).key(key)
     }
@@ -104,21 +104,21 @@ impl Call {
         self.arguments.arg(value);
     }
 
-    /// Carried out twice it would do something else than once.
+    /// Marks the call as not idempotent.
     #[must_use]
     pub fn only_once(mut self) -> Self {
         self.repeatable = false;
         self
     }
 
-    /// Has the name of the server's history follow as the last argument.
+    /// Appends the id of the server's history as the last argument.
     #[must_use]
     pub fn with_run(mut self) -> Self {
         self.with_run = true;
         self
     }
 
-    /// What is sent to a server whose history has this name.
+    /// The command for a server with this history.
     pub(super) fn packed(&self, run: &str) -> Cmd {
         let arguments = self.arguments.args_iter();
         let mut cmd = Cmd::new();

@@ -1,9 +1,9 @@
-//! Which node of a cluster has a key: the hash of its tag.
+//! Key slots of a cluster.
 
-/// How many slots a cluster has.
+/// The number of slots of a cluster.
 pub const SLOTS: u16 = 16_384;
 
-/// The slot of a key: what stands between its first braces is hashed, or all of it.
+/// A key's slot: the hash of the part between its first braces, or of the whole key.
 pub fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
@@ -13,7 +13,7 @@ pub fn slot_of(key: &[u8]) -> u16 {
     crc16(tag.unwrap_or(key)) % SLOTS
 }
 
-/// CRC-16/XMODEM, as the specification of Redis Cluster demands.
+/// CRC-16/XMODEM, as Redis Cluster's specification requires.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |mut crc, byte| {
         crc ^= u16::from(*byte) << 8;
@@ -28,7 +28,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// The examples of the specification, and what `CLUSTER KEYSLOT` answers.
+    /// The specification's examples, and results of `CLUSTER KEYSLOT`.
     #[test]
     fn slots_are_those_of_the_specification() {
         assert_eq!(crc16(b"123456789"), 0x31c3);

@@ -1,6 +1,6 @@
-//! Where a Redis is: the URLs of `redis_url`, in Gnocchi's forms and those for Redis Cluster.
+//! URLs of `redis_url`: Gnocchi's forms, and those for Redis Cluster.
 //!
-//! Shown without passwords, here and in every error.
+//! Displayed without passwords, here and in all errors.
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
@@ -9,13 +9,13 @@ use gnudi_model::python::unquote_strict;
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// What clients of other languages understand and this one has no use for.
+/// Options of other clients that have no meaning here.
 const WITHOUT_EFFECT: [&str; 7] = [
     "encoding",
     "retry_on_timeout",
     "socket_keepalive",
     "health_check_interval",
-    // tooz' own, which its callers read.
+    // Read by tooz' callers.
     "timeout",
     "lock_timeout",
     "membership_timeout",
@@ -37,18 +37,18 @@ impl fmt::Display for Address {
     }
 }
 
-/// Which servers there are.
+/// Servers by kind of deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Servers {
     One(Address),
     Socket(PathBuf),
-    /// The sentinels say which server is the master.
+    /// The sentinels know the master.
     Sentinels {
         sentinels: Vec<Address>,
         master: String,
         tls: bool,
     },
-    /// Some of the nodes, from which all others are learned.
+    /// Some of the nodes; the others are discovered.
     Cluster(Vec<Address>),
 }
 
@@ -58,13 +58,13 @@ pub struct Credentials {
     pub password: Option<String>,
 }
 
-/// How TLS is spoken; `None` of the files: what the system trusts, and no certificate of our own.
+/// TLS settings; files that are `None`: the system's certificates, and no client certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     pub ca_file: Option<PathBuf>,
     pub certificate_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
-    /// The server's certificate is not looked at.
+    /// Whether the server's certificate is not verified.
     pub unverified: bool,
 }
 
@@ -75,13 +75,13 @@ pub struct RedisUrl {
     pub sentinel_credentials: Credentials,
     pub db: u16,
     pub tls: Option<Tls>,
-    /// How long an answer may take.
+    /// Timeout of a response.
     pub socket_timeout: Option<Duration>,
-    /// Options that were given and have no meaning here.
+    /// Given options without a meaning here.
     pub unknown: Vec<String>,
 }
 
-/// Why a URL is none; says what is wrong without repeating its password.
+/// Why a URL is invalid, without its password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("redis_url: {0}")]
 pub struct UrlError(String);
@@ -256,7 +256,7 @@ fn path_db(path: &str) -> Result<u16, UrlError> {
     }
 }
 
-/// The query's options, in order; whoever asks for one takes it out.
+/// The query's options in order; reading one removes it.
 struct QueryOptions(Vec<(String, String)>);
 
 impl QueryOptions {

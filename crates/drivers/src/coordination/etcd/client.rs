@@ -1,4 +1,4 @@
-//! etcd's v3 interface by its JSON gateway: requests to whichever endpoint answers, within a deadline.
+//! etcd's v3 API by its JSON gateway: sends requests to any endpoint that responds, with a timeout.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,16 +13,16 @@ use crate::{coordination::CoordinationError, objects::http::Http};
 pub(in crate::coordination) struct Client {
     http: Http,
     endpoints: Vec<String>,
-    /// Which endpoint answered last.
+    /// The endpoint that responded last.
     current: AtomicUsize,
 }
 
-/// A key as it is now.
+/// A key's current state.
 #[derive(Clone, Debug, Default)]
 pub(in crate::coordination) struct KeyValue {
     pub key: String,
     pub value: String,
-    /// 0 where there is no such key.
+    /// 0 if the key does not exist.
     pub mod_revision: u64,
 }
 
@@ -37,7 +37,7 @@ impl Client {
         format!("etcd at {}", self.endpoints.join(", "))
     }
 
-    /// `None` where etcd knows nothing of what is named, such as a lease. What was asked for may be done twice.
+    /// `None` for 404: the named thing, such as a lease, does not exist. The request may be executed twice.
     pub(in crate::coordination) async fn post(
         &self,
         path: &str,
@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    /// A transaction: whether the comparisons held, and what the operations of that case found.
+    /// A transaction: whether the comparisons held, and the results of the executed operations.
     pub(in crate::coordination) async fn transact(
         &self,
         compare: Vec<Value>,
@@ -79,7 +79,7 @@ impl Client {
         failure: Vec<Value>,
     ) -> Result<(bool, Vec<Vec<KeyValue>>), CoordinationError> {
         let body = json!({ "compare": compare, "success": success, "failure": failure });
-        // A lease that is gone is the only thing that is not found: the session is over.
+        // Only a missing lease gives 404: the session has ended.
         let answer = self.post("/v3/kv/txn", &body).await?.ok_or(CoordinationError::Expired)?;
         let responses = answer["responses"].as_array().cloned().unwrap_or_default();
         let found = |response: &Value| {
@@ -98,7 +98,7 @@ fn decode(key: &Value) -> KeyValue {
     KeyValue { key: text("key"), value: text("value"), mod_revision: number(&key["mod_revision"]) }
 }
 
-/// Numbers are texts in the gateway's JSON, and absent where they are 0.
+/// The gateway's JSON has numbers as strings, and omits 0.
 pub(in crate::coordination) fn number(value: &Value) -> u64 {
     value.as_str().and_then(|text| text.parse().ok()).or_else(|| value.as_u64()).unwrap_or(0)
 }
@@ -111,13 +111,13 @@ pub(super) fn get(key: &str) -> Value {
     json!({ "request_range": { "key": encoded(key) } })
 }
 
-/// All keys that begin so; the prefix ends with a slash.
+/// All keys with this prefix, which must end with a slash.
 pub(super) fn get_all(prefix: &str) -> Value {
     let end = format!("{}0", prefix.trim_end_matches('/'));
     json!({ "request_range": { "key": encoded(prefix), "range_end": encoded(&end) } })
 }
 
-/// A key that goes with a lease, unless that is 0.
+/// Puts a key, attached to a lease unless that is 0.
 pub(super) fn put(key: &str, value: &str, lease: u64) -> Value {
     json!({ "request_put": { "key": encoded(key), "value": encoded(value), "lease": lease.to_string() } })
 }
@@ -126,7 +126,7 @@ pub(super) fn delete(key: &str) -> Value {
     json!({ "request_delete_range": { "key": encoded(key) } })
 }
 
-/// Holds while the key is as it was found; 0: while there is none.
+/// Holds if the key has this revision; 0: if it does not exist.
 pub(super) fn unchanged(key: &str, mod_revision: u64) -> Value {
     json!({ "target": "MOD", "result": "EQUAL", "key": encoded(key), "mod_revision": mod_revision.to_string() })
 }

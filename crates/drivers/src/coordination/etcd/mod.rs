@@ -1,9 +1,9 @@
 //! Coordination on etcd (v3).
 //!
-//! A session is a lease, and what belongs to it are keys that go with the lease: who it is, its name, and one key with all sacks
-//! that it owns, in runs. So however many sacks there are, few keys are read and written. Whoever takes sacks writes the counter
-//! of tokens in the same transaction, and only where nobody else has written it since all owners were read: of several that
-//! try at once one succeeds, and the others look again.
+//! A session is a lease with attached keys: its information, its name, and one key with all its sacks, as
+//! runs. So few keys are read and written, however many sacks there are. Acquiring writes the counter of
+//! tokens in the same transaction, on condition that it has not changed since all owners were read: of
+//! several concurrent attempts one succeeds, and the others retry.
 
 pub(super) mod client;
 mod runs;
@@ -19,22 +19,22 @@ use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session}
 use crate::{OpenError, objects::HttpOptions};
 use client::{Client, KeyValue, delete, exists, get, get_all, number, put, unchanged};
 
-/// How many operations etcd takes in a transaction, with room for others.
+/// How many operations a transaction may have (etcd's limit is 128).
 const OPERATIONS_MAX: usize = 100;
-/// How long whoever lost a race waits at most before it looks again.
+/// Maximum random delay before the loser of a race retries.
 const PAUSE_MAX_MS: u64 = 20;
 
-/// Where etcd is, and how it is spoken to.
+/// Where etcd is, and the HTTP settings.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
-    /// `http://host:port`, any of which may answer.
+    /// `http://host:port`; any of them may respond.
     pub endpoints: Vec<String>,
     pub http: HttpOptions,
 }
 
 impl EtcdOptions {
-    /// From `etcd3+http://host:port`, `etcd3+https://`, `etcd3://` or `etcd://`, with several hosts after commas; `?ca_cert=FILE`
-    /// names certificates to trust. The text of an error repeats nothing that may be a password.
+    /// From `etcd3+http://host:port`, `etcd3+https://`, `etcd3://` or `etcd://`, with several hosts separated
+    /// by commas; `?ca_cert=FILE` has trusted certificates. Errors never contain passwords.
     pub fn parse(url: &str) -> Result<Self, String> {
         let (scheme, rest) = url.trim().split_once("://").ok_or("expected etcd3+http://host:port")?;
         let transport = match scheme {
@@ -68,7 +68,7 @@ impl EtcdOptions {
         Ok(EtcdOptions { endpoints, http }.with_deadline(Duration::from_secs(5)))
     }
 
-    /// How long a call may take; an endpoint that does not answer costs a third of it.
+    /// Timeout of a call; an unresponsive endpoint costs a third of it.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.http.deadline = deadline;
@@ -77,15 +77,15 @@ impl EtcdOptions {
     }
 }
 
-/// A process's view of the sessions, ownerships and claims in etcd.
+/// A process's client of the sessions, ownerships and claims in etcd.
 pub struct EtcdCoordinator {
     client: Client,
-    /// What all keys begin with.
+    /// Prefix of all keys.
     root: String,
 }
 
 impl EtcdCoordinator {
-    /// Clusters of gnudi on one etcd do not meet: each has its own keys.
+    /// Several clusters of gnudi on one etcd are isolated: each has its own keys.
     pub async fn open(options: EtcdOptions, cluster: Uuid) -> Result<Self, OpenError> {
         let failed = |reason| OpenError::Engine { engine: options.endpoints.join(", "), reason };
         let client = Client::new(&options).map_err(failed)?;
@@ -113,7 +113,7 @@ impl EtcdCoordinator {
         self.client.transact(Vec::new(), operations, Vec::new()).await.map(|(_, found)| found)
     }
 
-    /// Ends the lease; one that is gone is no error.
+    /// Revokes the lease; a missing one is no error.
     async fn revoke(&self, session: Session) -> Result<(), CoordinationError> {
         self.client.post("/v3/lease/revoke", &json!({ "ID": session.0.to_string() })).await.map(drop)
     }
@@ -134,7 +134,7 @@ impl EtcdCoordinator {
         Some(Member { session, name, about })
     }
 
-    /// Another was faster.
+    /// Delay after losing a race.
     async fn pause() {
         let chance = Uuid::new_v4().as_u128() as u64;
         tokio::time::sleep(Duration::from_millis(chance % PAUSE_MAX_MS)).await;
@@ -148,7 +148,7 @@ fn first(found: &[Vec<KeyValue>], index: usize) -> KeyValue {
 #[async_trait]
 impl Coordinator for EtcdCoordinator {
     async fn join(&self, name: &str, about: &str, ttl: Duration) -> Result<Session, CoordinationError> {
-        // Leases last whole seconds.
+        // Leases have whole seconds.
         let ttl_seconds = ttl.as_millis().div_ceil(1000).max(1);
         let grant = json!({ "TTL": ttl_seconds.to_string() });
         let granted = self.client.post("/v3/lease/grant", &grant).await?.unwrap_or_default();
@@ -168,7 +168,7 @@ impl Coordinator for EtcdCoordinator {
             let compare = vec![unchanged(&name_key, before.mod_revision)];
             if self.client.transact(compare, writes, Vec::new()).await?.0 {
                 if let Some(earlier) = earlier {
-                    // Its keys are gone, and the lease ends by itself if need be.
+                    // Its keys are gone; if this fails, the lease expires.
                     self.revoke(earlier).await.ok();
                 }
                 return Ok(session);
@@ -186,7 +186,7 @@ impl Coordinator for EtcdCoordinator {
         let key = self.session_key(session);
         let found = first(&self.read(vec![get(&key)]).await?, 0);
         let member = self.member(&found).ok_or(CoordinationError::Expired)?;
-        // Each write stays in etcd's history for a while.
+        // Avoid writes: each stays in etcd's history for a while.
         if member.about == about {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Sacks and their tokens as a short text: runs of neighbours whose tokens are neighbours, too.
+//! Sacks and their tokens as a short text: runs of consecutive sacks with consecutive tokens.
 
 use std::num::NonZeroU16;
 
@@ -26,7 +26,7 @@ pub(super) fn encode(mut owned: Vec<(Sack, u64)>) -> String {
     runs.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
-/// What is no run is passed over.
+/// Skips invalid runs.
 pub(super) fn decode(text: &str) -> Vec<(Sack, u64)> {
     let run = |text: &str| {
         let parts: Vec<u64> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;

@@ -19,7 +19,7 @@ if #free > 0 then
   local tokens, owners, sacks = {}, {}, {}
   for _, at in ipairs(free) do
     local sack = ARGV[at]
-    -- One that is named twice is one.
+    -- A sack listed twice counts once.
     if not tokens[sack] then
       tokens[sack] = shown(token)
       token = token + 1

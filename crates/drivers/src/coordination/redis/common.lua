@@ -1,5 +1,5 @@
 -- KEYS[1] is the hash tag that all keys begin with:
---   until     sorted set: session -> the microsecond in which it is over
+--   until     sorted set: session -> the microsecond at which it expires
 --   name      hash: name -> session
 --   life:S    hash of session S: name, about, ttl
 --   owner     hash: sack -> session:token
@@ -28,7 +28,7 @@ for _, session in ipairs(redis.call('ZRANGEBYSCORE', key('until'), '-inf', shown
   finish(session)
 end
 
--- The first of `count` numbers that are higher than any before.
+-- Reserves `count` numbers above all earlier ones; returns the first.
 local function take(count)
   local last = tonumber(redis.call('GET', key('last')) or '0')
   local first = math.max(last, now) + 1

@@ -1,11 +1,12 @@
-//! Coordination on Redis: alone, with Sentinels, or a Cluster.
+//! Coordination on Redis: a single server, Sentinels, or a Cluster.
 //!
-//! Each operation is one script, which Redis runs as a whole, by its own clock. All keys have one hash tag, and so lie on one node.
-//! Tokens and sessions are numbers that follow the server's clock in microseconds: where a failover or a restart has lost the
-//! newest changes, or all, those that come after are higher all the same; whoever's session was lost is told that it is over, and
-//! joins again.
+//! Each operation is one script, which Redis executes atomically, with its own clock. All keys have one hash
+//! tag, and so lie on one node. Tokens and sessions are numbers that follow the server's clock in
+//! microseconds: even if a failover or restart has lost the newest changes, or all, later numbers are higher.
+//! A process whose session was lost gets `Expired`, and joins again.
 //!
-//! There is no [`Arbiter`](super::Arbiter) on Redis: what is claimed must outlive a failover, and Redis does not promise that.
+//! There is no [`Arbiter`](super::Arbiter) on Redis: claims must survive a failover, which Redis does not
+//! guarantee.
 
 use std::time::Duration;
 
@@ -20,14 +21,14 @@ use crate::{
     clients::redis::{Call, Confirm, RedisClient, RedisOptions, Script, Tag},
 };
 
-/// What all scripts begin with: `now` in microseconds, and the end of sessions that are over.
+/// Prepends the common part to a script: `now` in microseconds, and the removal of expired sessions.
 macro_rules! script {
     ($file:literal) => {
         Script::new(concat!(include_str!("common.lua"), include_str!($file)))
     };
 }
 
-/// A process's view of the sessions and ownerships in a Redis.
+/// A process's client of the sessions and ownerships in Redis.
 pub struct RedisCoordinator {
     client: RedisClient,
     tag: Tag,
@@ -66,7 +67,7 @@ impl Scripts {
 }
 
 impl RedisCoordinator {
-    /// Clusters of gnudi on one Redis do not meet: each has its own keys.
+    /// Several clusters of gnudi on one Redis are isolated: each has its own keys.
     pub async fn open(options: RedisOptions, cluster: Uuid) -> Result<Self, OpenError> {
         let scripts = Scripts::new();
         let engine = options.url.to_string();
@@ -77,7 +78,7 @@ impl RedisCoordinator {
     }
 
     fn call(&self, script: &Script) -> Call {
-        // The scripts make the names of their keys of it.
+        // The scripts build the names of their keys from it.
         Call::script(script, &self.tag).key(self.tag.key(""))
     }
 
@@ -91,31 +92,31 @@ impl RedisCoordinator {
     }
 }
 
-/// What a script returned.
+/// A script's result.
 struct Answer(Value);
 
-fn strange() -> CoordinationError {
-    CoordinationError::Unavailable("Redis answers something else than was asked".to_owned())
+fn unexpected() -> CoordinationError {
+    CoordinationError::Unavailable("Redis returned an unexpected response".to_owned())
 }
 
 impl Answer {
     fn texts(self) -> Result<Vec<String>, CoordinationError> {
-        redis::from_redis_value(self.0).map_err(|_| strange())
+        redis::from_redis_value(self.0).map_err(|_| unexpected())
     }
 
     fn number(self) -> Result<u64, CoordinationError> {
-        let text: String = redis::from_redis_value(self.0).map_err(|_| strange())?;
-        text.parse().map_err(|_| strange())
+        let text: String = redis::from_redis_value(self.0).map_err(|_| unexpected())?;
+        text.parse().map_err(|_| unexpected())
     }
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, CoordinationError> {
-    text.parse().map_err(|_| strange())
+    text.parse().map_err(|_| unexpected())
 }
 
-/// `id/count`, as [`Sack`] shows itself.
+/// `id/count`, as [`Sack`] is displayed.
 fn sack(text: &str) -> Result<Sack, CoordinationError> {
-    let (id, count) = text.split_once('/').ok_or_else(strange)?;
+    let (id, count) = text.split_once('/').ok_or_else(unexpected)?;
     Ok(Sack { count: SackCount(number(count)?), id: SackId(number(id)?) })
 }
 
@@ -157,7 +158,7 @@ impl Coordinator for RedisCoordinator {
         let tokens = self.answer(call).await?.texts()?;
         let token = |text: &String| if text.is_empty() { Ok(None) } else { number(text).map(Some) };
         let tokens: Vec<Option<u64>> = tokens.iter().map(token).collect::<Result<_, _>>()?;
-        if tokens.len() == sacks.len() { Ok(tokens) } else { Err(strange()) }
+        if tokens.len() == sacks.len() { Ok(tokens) } else { Err(unexpected()) }
     }
 
     async fn release(&self, session: Session, sacks: &[Sack]) -> Result<(), CoordinationError> {
@@ -183,7 +184,7 @@ impl Coordinator for RedisCoordinator {
     }
 
     async fn advance_tokens(&self, past: u64) -> Result<(), CoordinationError> {
-        // Numbers of a script are exact up to 2^53.
+        // Numbers in a script are exact up to 2^53.
         if past > 1 << 52 {
             return Err(CoordinationError::Unavailable("no token is that high".to_owned()));
         }

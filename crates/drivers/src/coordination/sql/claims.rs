@@ -8,7 +8,7 @@ use gnudi_sql::{Connection, Error, Statement};
 
 use super::connections::{Operation, on_conflict_ignore, once};
 
-/// How many names one statement has at most.
+/// Maximum number of names in a statement.
 const NAMES_AT_ONCE_MAX: usize = 1000;
 
 pub(super) struct Claim<'a> {
@@ -21,7 +21,7 @@ impl Operation for Claim<'_> {
     type Answer = String;
 
     async fn run(&self, connection: &mut Connection) -> Result<String, Error> {
-        // Waits for another that claims the same name just now.
+        // Waits for a concurrent claim of the same name.
         let unless_claimed = on_conflict_ignore(connection, "name");
         let insert = format!("INSERT INTO gnudi_claim (name, value) VALUES (?, ?){unless_claimed}");
         let insert = once(connection, insert).bind(self.name).bind(self.value);
@@ -32,7 +32,7 @@ impl Operation for Claim<'_> {
                     connection.statement("SELECT value FROM gnudi_claim WHERE name = ?").bind(self.name),
                 )
                 .await?;
-            // Otherwise it was given up between the two.
+            // Otherwise it was unclaimed in between.
             if let Some(row) = rows.first() {
                 return row.try_get(0);
             }
@@ -77,7 +77,7 @@ impl Operation for Unclaim<'_> {
     }
 }
 
-/// A statement that ends in a list of names.
+/// A statement that ends with a list of names.
 fn among(connection: &Connection, sql: &str, names: &[String]) -> Statement {
     let marks = vec!["?"; names.len()].join(",");
     names.iter().fold(once(connection, format!("{sql}({marks})")), Statement::bind)

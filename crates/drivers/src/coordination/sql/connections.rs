@@ -1,8 +1,8 @@
-//! A few connections to the database, and what is written differently for both kinds of database.
+//! A few connections to the database, and the differences between the dialects.
 //!
-//! A connection on which anything failed or was given up is dropped, which undoes its transaction, so that none is ever shared
-//! in an unknown state. What was asked for is asked once more where a connection turns out to have been lost meanwhile, where
-//! the database wants a transaction repeated, and where the tables are gone: every operation may be repeated.
+//! A connection with a failed or cancelled operation is dropped, which rolls its transaction back, so that
+//! none is reused in an unknown state. An operation is repeated if an idle connection turns out to be lost,
+//! if the database reports a conflict, and if the tables are missing: every operation may be repeated.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use tokio::{
 use super::{SqlCoordinatorOptions, schema};
 use crate::coordination::CoordinationError;
 
-/// How long to wait before a transaction is repeated that another was in the way of.
+/// Delay before a conflicting transaction is repeated.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(5);
 
-/// Something that is done on one connection, with a transaction of its own where it needs one, and that may be repeated.
+/// An operation on one connection, with its own transaction if needed; it may be repeated.
 #[async_trait]
 pub(super) trait Operation: Sync {
     type Answer: Send;
@@ -50,7 +50,7 @@ impl Connections {
         }
     }
 
-    /// Runs an operation within the deadline.
+    /// Runs an operation with the timeout.
     pub(super) async fn run<O: Operation>(&self, operation: O) -> Result<O::Answer, CoordinationError> {
         let unavailable = |reason| CoordinationError::Unavailable(format!("{}: {reason}", self.place));
         match timeout(self.deadline, self.run_patiently(&operation)).await {
@@ -78,7 +78,7 @@ impl Connections {
                 Err(error) if is_missing_table(&error) => {
                     schema::Create.run(&mut self.connect().await?).await?;
                 }
-                // Those that lay idle have been lost together.
+                // All idle connections are probably lost.
                 Err(_) if !is_new && connection.is_lost() => self.idle.lock().clear(),
                 Err(error) => return Err(error),
             }
@@ -90,8 +90,8 @@ impl Connections {
     }
 }
 
-/// In the end, [`commit`]; dropping the connection undoes the transaction. On `PostgreSQL` and `MySQL` alike each statement sees what
-/// was committed before it.
+/// Must be ended by [`commit`]; dropping the connection rolls back. With both `PostgreSQL` and `MySQL` each
+/// statement sees everything committed before it.
 pub(super) async fn begin(connection: &mut Connection) -> Result<(), Error> {
     connection.run("START TRANSACTION").await
 }
@@ -100,12 +100,12 @@ pub(super) async fn commit(connection: &mut Connection) -> Result<(), Error> {
     connection.run("COMMIT").await
 }
 
-/// A statement with numbers in its text; what comes from outside is bound.
+/// A statement with numbers in its text; external input must be bound.
 pub(super) fn once(connection: &Connection, sql: impl Into<String>) -> Statement {
     Statement::once(connection.dialect(), sql)
 }
 
-/// The time now, as a number: microseconds since 1970.
+/// The current time: microseconds since 1970.
 pub(super) fn now(connection: &Connection) -> &'static str {
     match connection.dialect() {
         Dialect::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
@@ -114,7 +114,7 @@ pub(super) fn now(connection: &Connection) -> &'static str {
     }
 }
 
-/// The end of an INSERT that may meet a row with the same `key`: `columns` are set anew in that one.
+/// Suffix of an INSERT: on a conflict of `key`, updates `columns` of the existing row.
 pub(super) fn on_conflict_set(connection: &Connection, key: &str, columns: &[&str]) -> String {
     let set = |new: &dyn Fn(&str) -> String| {
         columns.iter().map(|column| format!("{column} = {}", new(column))).collect::<Vec<_>>().join(", ")
@@ -128,7 +128,7 @@ pub(super) fn on_conflict_set(connection: &Connection, key: &str, columns: &[&st
     }
 }
 
-/// The end of an INSERT that leaves a row with the same `key` alone.
+/// Suffix of an INSERT: on a conflict of `key`, leaves the existing row unchanged.
 pub(super) fn on_conflict_ignore(connection: &Connection, key: &str) -> String {
     match connection.dialect() {
         Dialect::Postgres => format!(" ON CONFLICT ({key}) DO NOTHING"),

@@ -1,4 +1,4 @@
-//! The statements of a registry of logs.
+//! The statements of a log registry.
 
 use std::num::NonZeroU16;
 
@@ -62,7 +62,7 @@ impl Operation for Register<'_> {
     }
 }
 
-/// Answers whether the generation is the newest.
+/// Returns whether the generation is the newest.
 pub(super) struct Raise {
     pub(super) generation: u64,
     pub(super) reached: Position,

@@ -1,13 +1,14 @@
 //! Coordination on the indexer's database: `PostgreSQL`, `MySQL` or `MariaDB`.
 //!
-//! Whatever changes who owns what first updates the one row of `gnudi_token`, and so waits for whoever does likewise: there are
-//! no deadlocks among them, and the counter in that row orders all ownerships. Only renewals do without; a session that is over
-//! is removed by somebody who holds that row before its sacks go to another, and cannot be renewed from then on. Times are the
-//! database's own. Tokens follow its clock in microseconds where that is ahead, so that they grow even past a restored backup.
+//! Every change of ownership first updates the single row of `gnudi_token`, and so waits for other changes:
+//! there are no deadlocks among them, and the counter in that row orders all ownerships. Only renewals do
+//! without. An expired session is removed by the holder of that row before its sacks go to another, and
+//! cannot be renewed after that. Times are the database's. Tokens follow its clock in microseconds if that is
+//! ahead, so that they grow even after a restored backup.
 //!
-//! Statements are plain text with numbers in them, which both kinds of database understand; what comes from outside is bound.
-//! `connections.rs` has the few connections and their deadlines, `operations.rs` the statements of a coordinator, `claims.rs` those
-//! of an arbiter, `logs.rs` those of a registry of logs.
+//! Statements are plain text with numbers, which both dialects accept; external input is bound.
+//! `connections.rs` has the connections and their timeouts, `operations.rs` the statements of a coordinator,
+//! `claims.rs` those of an arbiter, `logs.rs` those of a log registry.
 
 mod claims;
 mod connections;
@@ -31,13 +32,13 @@ use crate::{
 };
 use connections::Connections;
 
-/// How the database is used.
+/// Settings of the database.
 #[derive(Clone, Debug)]
 pub struct SqlCoordinatorOptions {
-    /// Its `timeout` is how long a call may take; a transaction whose client is gone or asleep is undone by the database after about
-    /// that long, too.
+    /// Its `timeout` limits a call; the database also rolls back transactions of clients that are gone or
+    /// suspended for about that long.
     pub database: ServerOptions,
-    /// How many connections there are at most.
+    /// Maximum number of connections.
     pub connections_max: usize,
 }
 
@@ -47,13 +48,13 @@ impl SqlCoordinatorOptions {
     }
 }
 
-/// A process's view of the sessions, ownerships and claims in a database.
+/// A process's client of the sessions, ownerships and claims in a database.
 pub struct SqlCoordinator {
     connections: Connections,
 }
 
 impl SqlCoordinator {
-    /// Creates the tables where they are missing; safe from many places at once.
+    /// Creates missing tables; safe concurrently.
     pub async fn open(options: &SqlCoordinatorOptions) -> Result<Self, OpenError> {
         let connections = Connections::new(options);
         match connections.run(schema::Create).await {

@@ -1,4 +1,4 @@
-//! The statements of a coordinator: a few for each operation, however many sacks.
+//! The statements of a coordinator: a few per operation, however many sacks.
 
 use std::{collections::HashMap, num::NonZeroU16, time::Duration};
 
@@ -10,13 +10,13 @@ use gnudi_sql::{Connection, Error, Row};
 use super::connections::{Operation, begin, commit, now, on_conflict_set, once};
 use crate::coordination::{Member, Ownership, Session};
 
-/// So many sacks are named one by one; beyond, all of their count are looked at.
+/// Up to this many sacks are listed in a statement; beyond, all sacks of their counts are read.
 const SACKS_NAMED_MAX: usize = 500;
-/// How many rows one statement writes or removes at most: some 200 KiB of text.
+/// Maximum number of rows that one statement writes or removes: some 200 KiB of text.
 const ROWS_AT_ONCE_MAX: usize = 8192;
 
-/// Begins a transaction, waits for its turn, and takes `count` numbers that are higher than any taken before. Returns the
-/// last of them.
+/// Begins a transaction, locks the token row, and reserves `count` numbers above all earlier ones. Returns
+/// the last of them.
 async fn begin_in_turn(connection: &mut Connection, count: usize) -> Result<i64, Error> {
     begin(connection).await?;
     let now = now(connection);
@@ -48,7 +48,7 @@ fn ids(sessions: &[Session]) -> String {
     ids.join(",")
 }
 
-/// Ends sessions within a transaction that has its turn.
+/// Ends sessions; the transaction must hold the token row.
 async fn end(connection: &mut Connection, sessions: &[Session]) -> Result<(), Error> {
     if sessions.is_empty() {
         return Ok(());
@@ -89,7 +89,7 @@ impl Operation for Join<'_> {
     }
 }
 
-/// Answers whether the session was still there.
+/// Returns whether the session was still alive.
 pub(super) struct Renew<'a> {
     pub(super) session: Session,
     pub(super) about: &'a str,
@@ -146,13 +146,13 @@ impl Operation for Members {
     }
 }
 
-/// Answers `None` where the session is over.
+/// Returns `None` if the session has ended.
 pub(super) struct Acquire<'a> {
     pub(super) session: Session,
     pub(super) sacks: &'a [Sack],
 }
 
-/// Who was there, and who owned which of the sacks, at one moment.
+/// Sessions, and owners of the sacks, at one moment.
 #[derive(Default)]
 struct Moment {
     is_alive: bool,
@@ -207,7 +207,7 @@ impl Acquire<'_> {
         self.sacks.iter().map(token).collect()
     }
 
-    /// Those that nobody owns, each once.
+    /// Free sacks, without duplicates.
     fn free(&self, owners: &HashMap<Sack, (Session, u64)>) -> Vec<Sack> {
         let mut free: Vec<Sack> =
             self.sacks.iter().filter(|sack| !owners.contains_key(sack)).copied().collect();
@@ -222,7 +222,7 @@ impl Operation for Acquire<'_> {
     type Answer = Option<Vec<Option<u64>>>;
 
     async fn run(&self, connection: &mut Connection) -> Result<Self::Answer, Error> {
-        // Mostly there is nothing to take, and nobody has to wait for a turn.
+        // Mostly nothing is free: check without a lock.
         let before = self.look(connection).await?;
         if !before.is_alive {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The tables, made by whoever comes first.
+//! Creates the tables.
 
 use async_trait::async_trait;
 
@@ -6,10 +6,10 @@ use gnudi_sql::{Connection, Dialect, Error};
 
 use super::connections::{Operation, begin, commit, no_server};
 
-/// "gnudi" in bytes, and another number than those that the index locks.
+/// "gnudi" in bytes; differs from the locks of the index.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(113724113578307)";
 
-/// Texts are bytes, so that they are compared as such.
+/// Texts are bytes, and so compared bytewise.
 const POSTGRES: [&str; 7] = [
     "CREATE TABLE IF NOT EXISTS gnudi_token (one BIGINT PRIMARY KEY, last BIGINT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS gnudi_session (id BIGINT PRIMARY KEY, name BYTEA NOT NULL UNIQUE, about BYTEA NOT NULL, \
@@ -51,7 +51,7 @@ impl Operation for Create {
         };
         begin(connection).await?;
         if connection.dialect() == Dialect::Postgres {
-            // Two that create a table at once trip over each other there, in spite of IF NOT EXISTS.
+            // Concurrent creation of a table fails there, despite IF NOT EXISTS.
             connection.run(LOCK).await?;
         }
         for statement in statements {

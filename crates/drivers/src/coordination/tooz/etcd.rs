@@ -1,4 +1,4 @@
-//! tooz' groups on etcd: a key for each group, and below it a key for each member, which goes with the member's lease.
+//! tooz' groups on etcd: a key per group, and below it a key per member, attached to the member's lease.
 
 use std::time::Duration;
 
@@ -25,12 +25,13 @@ pub struct EtcdGroups {
     client: Client,
     id: String,
     lease_length: Duration,
-    /// 0 while there is none.
+    /// 0 if there is none.
     lease: Mutex<u64>,
 }
 
 impl EtcdGroups {
-    /// `id` is this member's; `lease` is how long it counts as alive without a beat, in whole seconds. Asks nobody yet.
+    /// `id`: this member's; `lease`: how long it counts as alive without a heartbeat, in whole seconds. Sends
+    /// nothing yet.
     pub fn open(options: &EtcdOptions, id: &str, lease: Duration) -> Result<Self, OpenError> {
         let failed = |reason| OpenError::Engine { engine: options.endpoints.join(", "), reason };
         let client = Client::new(options).map_err(failed)?;
@@ -65,7 +66,7 @@ impl Groups for EtcdGroups {
                 return Ok(());
             }
         }
-        // The keys of the expired lease are gone: `members` shows that this member is missing, and it joins again.
+        // The keys of the expired lease are gone: `members` lacks this member, and it joins again.
         *lease = self.new_lease().await?;
         Ok(())
     }
@@ -99,14 +100,14 @@ impl Groups for EtcdGroups {
 
     async fn members(&self, group: &str) -> Result<Vec<GroupMember>, CoordinationError> {
         let prefix = format!("{PREFIX}{group}/");
-        // The slash's successor: all keys that begin so.
+        // The slash's successor ends the range of the prefix.
         let end = format!("{PREFIX}{group}0");
         let range = json!({ "key": STANDARD.encode(&prefix), "range_end": STANDARD.encode(end) });
         let found = self.client.post("/v3/kv/range", &range).await?.unwrap_or_default();
         let member = |found: &Value| {
             let bytes = |name: &str| STANDARD.decode(found[name].as_str().unwrap_or_default()).ok();
             let id = bytes("key")?.strip_prefix(prefix.as_bytes())?.to_vec();
-            // The group's own key.
+            // Skip the group's own key.
             (!id.is_empty()).then_some(GroupMember::new(id, &bytes("value")?))
         };
         let found = found["kvs"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -1,7 +1,8 @@
-//! Groups as tooz has them, the library by which `OpenStack`'s programs find each other: a member here is one of Ceilometer's group, and
-//! the other way round. The names of keys and the forms of values are those of tooz 9 (`tooz/drivers/redis.py`, `etcd3gw.py`).
+//! Groups of tooz, `OpenStack`'s library for membership: gnudi's members appear in Ceilometer's group, and
+//! vice versa. Keys and values are those of tooz 9 (`tooz/drivers/redis.py`, `etcd3gw.py`).
 //!
-//! `ring` decides which member has what. How often to look, and what to do with what is found, is the caller's business.
+//! `ring` decides which member owns what. The caller decides how often to poll, and what to do with the
+//! result.
 
 mod etcd;
 mod redis;
@@ -14,19 +15,19 @@ use super::CoordinationError;
 pub use etcd::EtcdGroups;
 pub use redis::RedisGroups;
 
-/// What this member tells of itself, as `MessagePack`: `{"weight": 1}`.
+/// This member's capabilities, as `MessagePack`: `{"weight": 1}`.
 const CAPABILITIES: &[u8] = b"\x81\xa6weight\x01";
 
-/// One that is alive, as far as is known.
+/// A member that is considered alive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupMember {
     pub id: Vec<u8>,
-    /// How many shares of the work it has.
+    /// Its share of the work.
     pub weight: u32,
 }
 
 impl GroupMember {
-    /// `capabilities` are what a member tells of itself; one that tells no weight has 1.
+    /// `capabilities`: as stored by the member; the weight defaults to 1.
     fn new(id: Vec<u8>, capabilities: &[u8]) -> Self {
         #[derive(Deserialize)]
         struct Capabilities {
@@ -37,19 +38,20 @@ impl GroupMember {
     }
 }
 
-/// A process's view of the groups, as the member that it was opened as.
+/// A member's client of the groups.
 #[async_trait]
 pub trait Groups: Send + Sync {
-    /// Says that this member is alive, for another while.
+    /// Sends a heartbeat.
     async fn beat(&self) -> Result<(), CoordinationError>;
 
-    /// Becomes a member of a group, which begins to exist where there is none. No error where it is a member already.
+    /// Joins a group, and creates it if missing. No error if already joined.
     async fn join(&self, group: &str) -> Result<(), CoordinationError>;
 
-    /// Ends the membership of these groups, which are all that were joined.
+    /// Leaves these groups, which must be all that were joined.
     async fn leave(&self, groups: &[String]) -> Result<(), CoordinationError>;
 
-    /// The ids of a group's members; none where there is no such group. This member is missing where another one has removed it as dead.
+    /// The group's members; none if there is no such group. Lacks this member if another one removed it as
+    /// dead.
     async fn members(&self, group: &str) -> Result<Vec<GroupMember>, CoordinationError>;
 }
 

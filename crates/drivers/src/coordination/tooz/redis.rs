@@ -1,4 +1,5 @@
-//! tooz' groups on Redis: a hash for each group with its members' capabilities, and a key for each member that expires unless it beats.
+//! tooz' groups on Redis: a hash per group with its members' capabilities, and a key per member that expires
+//! without heartbeats.
 
 use std::time::Duration;
 
@@ -12,13 +13,13 @@ use crate::{
     coordination::CoordinationError,
 };
 
-/// Field of a group's hash that is there while the group is, members or not.
+/// A field that every group's hash has, even without members.
 const CREATED: &str = "__created__";
 const GROUPS: &str = "_tooz_groups";
 const BEATS: &str = "_tooz_beats:";
 const STILL_ALIVE: &str = "Not dead!";
 
-/// Creates the group where there is none, and enters the member.
+/// Creates a missing group, and adds the member.
 const JOIN: &str = "
 if redis.call('EXISTS', KEYS[1]) == 0 then
     redis.call('SADD', KEYS[2], ARGV[1])
@@ -27,7 +28,7 @@ end
 redis.call('HSET', KEYS[1], ARGV[3], ARGV[4])
 ";
 
-/// A member without a heartbeat is dead, and removed by the first reader that sees it. A reader never removes itself.
+/// A member without a heartbeat is dead, and removed by the next reader. A reader never removes itself.
 const MEMBERS: &str = "
 local found = redis.call('HGETALL', KEYS[1])
 local alive = {}
@@ -55,7 +56,7 @@ pub struct RedisGroups {
 }
 
 impl RedisGroups {
-    /// `id` is this member's; `lease` is how long it counts as alive without a beat.
+    /// `id`: this member's; `lease`: how long it counts as alive without a heartbeat.
     pub async fn open(options: RedisOptions, id: &str, lease: Duration) -> Result<Self, OpenError> {
         let (join, members) = (Script::new(JOIN), Script::new(MEMBERS));
         let engine = options.url.to_string();
@@ -63,7 +64,7 @@ impl RedisGroups {
         let client = RedisClient::connect(options, vec![join.clone(), members.clone()], 1)
             .await
             .map_err(|error| failed(error.to_string()))?;
-        // The keys of a group have names that lie anywhere in a cluster.
+        // A group's keys may lie on different nodes of a cluster.
         if client.is_cluster() {
             return Err(failed("tooz has no groups on a Redis Cluster".to_owned()));
         }
@@ -112,7 +113,7 @@ impl Groups for RedisGroups {
         let call = Call::script(&self.members, &self.tag).key(group_key(group));
         let mut answers = self.call(vec![call.arg(BEATS).arg(CREATED).arg(&self.id)]).await?;
         let texts: Vec<Vec<u8>> = redis::from_redis_value(answers.remove(0)).map_err(|_| {
-            CoordinationError::Unavailable("Redis answers something else than was asked".to_owned())
+            CoordinationError::Unavailable("Redis returned an unexpected response".to_owned())
         })?;
         let member = |pair: &[Vec<u8>]| GroupMember::new(pair[0].clone(), &pair[1]);
         let mut members: Vec<GroupMember> = texts.chunks_exact(2).map(member).collect();

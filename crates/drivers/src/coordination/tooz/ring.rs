@@ -1,5 +1,5 @@
-//! tooz' hash ring (`tooz/hashring.py`): each member has 32 places for each share of its weight on a ring of MD5 sums, and what is shared
-//! out belongs to the member behind its own sum.
+//! tooz' hash ring (`tooz/hashring.py`): each member has 32 places per weight on a ring of MD5 sums, and a
+//! key belongs to the member at the next place after its own sum.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use md5::{Digest as _, Md5};
 
 use super::GroupMember;
 
-/// Of a member with weight 1.
+/// Per weight.
 const PLACES: u32 = 32;
 
-/// The greatest weight that is honoured: members write their weights themselves, and each share costs computing here.
+/// Maximum weight: members set their own weights, and each costs computing time here.
 const WEIGHT_MAX: u32 = 1000;
 
-/// Members on their places.
+/// The members' places.
 #[derive(Clone, Debug, Default)]
 pub struct Ring {
     places: BTreeMap<[u8; 16], Vec<u8>>,
@@ -32,7 +32,7 @@ impl Ring {
         Ring { places }
     }
 
-    /// Whose it is; `None` on a ring of nobody.
+    /// The key's owner; `None` on an empty ring.
     pub fn owner(&self, key: &str) -> Option<&[u8]> {
         let sum: [u8; 16] = Md5::digest(key).into();
         let behind = (std::ops::Bound::Excluded(sum), std::ops::Bound::Unbounded);
@@ -49,7 +49,8 @@ mod tests {
         GroupMember { id: id.as_bytes().to_vec(), weight }
     }
 
-    /// What tooz 9.1 says of the same members: `HashRing([]).add_node(id, weight)`, `get_nodes(str(number).encode())`.
+    /// Results of tooz 9.1 for the same members: `HashRing([]).add_node(id, weight)`,
+    /// `get_nodes(str(number).encode())`.
     #[test]
     fn shares_are_those_of_tooz() {
         let ring = Ring::new(&[member("a", 1), member("b", 1), member("\u{e9}", 2)]);

@@ -1,25 +1,25 @@
-//! What a journal has done since it was opened.
+//! Counters of a journal since it was opened.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-/// See the module.
+/// Values of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalFigures {
-    /// Of its files, without space that is reserved.
+    /// Of its files, without space allocated ahead.
     pub bytes: u64,
     pub files: u64,
-    /// Batches that were made durable.
+    /// Batches made durable.
     pub appends: u64,
-    /// Batches that were not.
+    /// Batches not made durable.
     pub failures: u64,
     pub syncs: u64,
     pub sync_time: Duration,
 }
 
-/// The figures while they are counted.
+/// The counters being updated.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub bytes: AtomicU64,

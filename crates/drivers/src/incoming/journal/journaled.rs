@@ -1,4 +1,4 @@
-//! An incoming store with a journal in front: what it takes is in both.
+//! An incoming store with a journal: accepted measures are in both.
 
 use std::{
     collections::HashMap,
@@ -16,14 +16,15 @@ use crate::incoming::{
     Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
 };
 
-/// Appends are written to the journal before the store gets them, and answered once they are durable in both: nothing that was answered is
-/// in the store alone. What the store then refuses, or a crash keeps from it, is in the journal all the same: its client was not told
-/// that it is taken.
+/// Writes each batch to the journal before the store gets it, and answers once it is durable in both, so that
+/// every acknowledged batch is in the journal. A batch that the store then refuses, or loses by a crash,
+/// stays in the journal; its client was not acknowledged.
 pub struct Journaled {
     journal: Journal,
     store: Arc<dyn Incoming>,
-    /// The limit of a backlog that was full when it was last looked at; 0 where it was not. While it is, the store is asked before
-    /// the journal is written: clients come back with the same measures, again and again.
+    /// The backlog limit if the backlog was full at the last append, otherwise 0. While it is full, the
+    /// store's backlog is checked before the journal is written, because clients retry the same measures
+    /// again and again.
     full_at: AtomicU64,
 }
 
@@ -52,7 +53,7 @@ impl Append for Journaled {
             return self.store.append(batch).await;
         }
         self.check_backlog(&batch).await?;
-        // Both syncs at once: one after the other they halved what a client gets done.
+        // Both syncs in parallel: in sequence they halved a client's throughput.
         let written = self.journal.write(&batch).await?;
         let (durable, taken) = tokio::join!(written.durable(), self.store.append(batch));
         match &taken {

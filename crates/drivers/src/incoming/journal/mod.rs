@@ -1,13 +1,15 @@
-//! The raw measures that an incoming store has taken, kept in log files beside it: the store folds them away, and who goes back to
-//! another program needs them.
+//! The journal: the raw measures that an incoming store has accepted, kept in log files beside it. The store
+//! folds them away, but a migration to another program needs them.
 //!
-//! [`Journaled`] is an incoming store that writes each batch here before the store behind it gets the batch, and answers once it is
-//! durable in both. One writer thread gathers the queued batches and syncs once for all. [`JournalReader`] reads it back, also while it is being written. Nothing is
-//! ever removed: that is up to whoever turned it on.
+//! [`Journaled`] is an incoming store that writes each batch to the journal before passing it to the
+//! underlying store, and answers once it is durable in both. One writer thread gathers queued batches and
+//! syncs once for all. [`JournalReader`] reads the journal, also while it is being written. Nothing is ever
+//! removed: that is up to the operator.
 //!
-//! The files are those of `segments`, a frame for each batch. A frame has one item: its tag is the time at which the batch came, in
-//! nanoseconds, its payload the entries as the incoming log writes them (`log::entries`), in the request's order. The tag of the log's
-//! owner says the version of all this in its highest byte, and in the others to which store the journal belongs.
+//! The files are those of `segments`, with a frame per batch. A frame has one item: its tag is the time of
+//! the batch in nanoseconds, its payload the entries as in the incoming log (`log::entries`), in the
+//! request's order. The owner tag has the version of this format in its highest byte, and a part of the
+//! store's id in the others.
 
 mod figures;
 mod journaled;
@@ -43,30 +45,30 @@ use crate::{
     },
 };
 
-/// The version of what frames hold.
+/// Version of the frames' contents.
 pub const FORMAT_VERSION: u8 = 1;
 
-/// What a waiting batch takes beside its bytes.
+/// A waiting batch's overhead beside its bytes.
 const BATCH_OVERHEAD_BYTES: usize = 256;
 
-/// Room for an entry's id and counts, for sizing buffers.
+/// An entry's overhead (id, counts), for sizing buffers.
 const ENTRY_OVERHEAD_BYTES: usize = 24;
 
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
-    /// Whose measures these are: the id that the index has given the store.
+    /// The id that the index has given the store.
     pub store: Uuid,
     pub durability: Durability,
-    /// The size of a file.
+    /// Size of a file.
     pub segment_bytes: u32,
-    /// Batches between `append` and the disk.
+    /// Queued bytes between `append` and the disk.
     pub queue_bytes_max: u32,
     pub clock: fn() -> Timestamp,
 }
 
-/// A journal that is being written. One process has it at a time.
+/// A journal open for writing, by one process at a time.
 pub struct Journal {
-    /// `None` once it is being closed.
+    /// `None` while closing.
     queue: Option<mpsc::UnboundedSender<Waiting>>,
     room: Arc<Semaphore>,
     room_bytes: u32,
@@ -77,30 +79,30 @@ pub struct Journal {
     _lock: Option<File>,
 }
 
-/// A batch that waits to be written.
+/// A batch waiting to be written.
 struct Waiting {
     frame: Frame,
     written: Answer,
     durable: Answer,
-    /// Given back when the batch is done with.
+    /// Released when the batch is dropped.
     room: OwnedSemaphorePermit,
 }
 
 type Answer = oneshot::Sender<Result<(), IncomingError>>;
 
-/// A batch that is written, and may not be durable yet.
+/// A batch that is written, but maybe not durable yet.
 #[must_use]
 pub struct Written(oneshot::Receiver<Result<(), IncomingError>>);
 
 impl Written {
-    /// Waits until it is. After an error it may be there or not.
+    /// Waits until it is durable. After an error it may or may not exist.
     pub async fn durable(self) -> Result<(), IncomingError> {
         self.0.await.unwrap_or_else(|_| Err(stopped()))
     }
 }
 
 impl Journal {
-    /// Opens the journal in `dir`, creating it where there is none. What a crash has torn is cut off.
+    /// Opens the journal in `dir`, creating it if missing. Cuts off a torn end.
     pub fn open(dir: &Path, options: &JournalOptions) -> Result<Self, OpenError> {
         LocalDisk.create_dir(dir).map_err(OpenError::io(dir))?;
         let lock = lock(dir).map_err(|error| match error {
@@ -113,7 +115,7 @@ impl Journal {
         Self::start(Arc::new(LocalDisk), dir, options, Some(lock))
     }
 
-    /// As [`Journal::open`], on another disk, and without keeping others from it.
+    /// Like [`Journal::open`], on another disk, and without a lock.
     pub fn open_on(disk: Arc<dyn Disk>, dir: &Path, options: &JournalOptions) -> Result<Self, OpenError> {
         Self::start(disk, dir, options, None)
     }
@@ -136,7 +138,7 @@ impl Journal {
             sync_full: options.durability == Durability::Sync,
             tear: Tear::KeepWhole,
         };
-        // Only the last file can be torn; reading all would take longer with each day.
+        // Only the last file can be torn; reading all would take longer each day.
         let unread = numbers.last().map_or(0, |last| last - 1);
         let known = OwnerState { owner_tag: owner_tag(options.store), unread, ..OwnerState::default() };
         let (mut bytes, files) = (u64::from(SEGMENT_HEADER_BYTES), numbers.len() as u64 + 1);
@@ -145,7 +147,7 @@ impl Journal {
             bytes += disk.open(&path).and_then(|file| file.len()).map_err(OpenError::io(&path))?;
         }
         let log = SegmentLog::open(disk, dir, segment_options, &quarantine, known, &mut |_| {})?;
-        // The last file ends where its frames end now, and another one is begun.
+        // The last file ends where its frames end, and another one has been begun.
         bytes += u64::from(log.found_end().offset);
         let counters = Arc::new(Counters { bytes: bytes.into(), files: files.into(), ..Counters::default() });
         let (queue, waiting) = mpsc::unbounded_channel();
@@ -167,13 +169,13 @@ impl Journal {
         })
     }
 
-    /// Writes a batch; `Ok` means durable. After an error it may be there or not, except that [`IncomingError::NoSpace`] leaves
-    /// nothing.
+    /// Writes a batch; `Ok` means durable. After an error it may or may not exist, except that
+    /// [`IncomingError::NoSpace`] leaves nothing.
     pub async fn append(&self, batch: &Batch) -> Result<(), IncomingError> {
         self.write(batch).await?.durable().await
     }
 
-    /// Writes a batch; errors as of [`Journal::append`].
+    /// Writes a batch without waiting for the sync; errors like [`Journal::append`].
     pub async fn write(&self, batch: &Batch) -> Result<Written, IncomingError> {
         if let Some(reason) = self.poisoned.get() {
             return Err(poison(reason));
@@ -182,7 +184,7 @@ impl Journal {
         if frame.len() > FRAME_BYTES_MAX {
             return Err(IncomingError::Io(format!("a batch of {} bytes is too large", frame.len())));
         }
-        // A batch larger than the whole queue takes all of it.
+        // A batch larger than the queue takes all of its room.
         let bytes =
             u32::try_from(frame.len() + BATCH_OVERHEAD_BYTES).unwrap_or(u32::MAX).min(self.room_bytes);
         let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("the room is never closed");
@@ -197,10 +199,10 @@ impl Journal {
         self.counters.figures()
     }
 
-    /// What is wrong with it, beyond single calls that fail.
+    /// A fault of the journal itself, beyond single failed calls.
     pub fn fault(&self) -> Option<Fault> {
         if let Some(reason) = self.poisoned.get() {
-            return Some(Fault::OutOfOrder(format!("the journal takes no measures: {reason}")));
+            return Some(Fault::OutOfOrder(format!("the journal accepts no measures: {reason}")));
         }
         let ended = self.writer.as_ref().is_some_and(JoinHandle::is_finished);
         ended.then_some(Fault::Ended("the writer of the journal"))
@@ -246,7 +248,7 @@ fn store_of(tag: u64) -> u64 {
     tag & ((1 << STORE_BITS) - 1)
 }
 
-/// Refuses a journal of a newer program, and another store's. A header that is damaged says nothing.
+/// Refuses a journal of a newer program or of another store. Ignores a damaged header.
 fn check_owner(disk: &dyn Disk, dir: &Path, number: u32, store: Uuid) -> Result<(), OpenError> {
     let path = dir.join(file_name(number));
     let segment = Segment::open(disk, dir, number).map_err(OpenError::io(&path))?;

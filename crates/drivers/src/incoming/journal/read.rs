@@ -1,7 +1,7 @@
-//! Reads a journal from a position on, also one that is being written: where it ends, it ends for now.
+//! Reads a journal from a position on, also one that is being written: its end is then only the current one.
 //!
-//! Bytes that are no whole frame are the end, or damage with frames behind it. Damage is told with its place, and what follows is
-//! read.
+//! Bytes that are no whole frame are the end, or damage if frames follow. Damage is reported with its place,
+//! and reading continues behind it.
 
 use std::{
     fmt, io,
@@ -62,17 +62,17 @@ impl FromStr for JournalPosition {
 /// A batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalEntry {
-    /// When it came.
+    /// When it arrived.
     pub at: Timestamp,
-    /// In the request's order. Their positions mean nothing.
+    /// In the request's order. Their positions have no meaning.
     pub records: Vec<Record>,
 }
 
-/// What is read next.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     Entry(JournalEntry),
-    /// So many bytes at `offset` of a file cannot be read; 0: the file is gone, or a part of it that nobody knows the size of.
+    /// `bytes` bytes at `offset` of a file are damaged; 0: the file, or a part of unknown size, is missing.
     Damage {
         file: PathBuf,
         offset: u64,
@@ -85,16 +85,16 @@ pub struct JournalReader {
     dir: PathBuf,
     at: Location,
     current: Option<Current>,
-    /// The file whose loss was told.
+    /// The missing file already reported.
     told_missing: u32,
 }
 
-/// The file that is read.
+/// The file being read.
 struct Current {
     segment: Arc<Segment>,
     reader: SegmentReader,
     limit: u32,
-    /// The file behind it, and whether all of this one was durable when that was begun.
+    /// The next file's number, and whether all of this file was durable when that one was begun.
     next: Option<(u32, bool)>,
     told_short: Option<u64>,
 }
@@ -102,18 +102,18 @@ struct Current {
 /// What stands at an offset.
 enum Sight {
     Whole(FrameHeader, Vec<ItemView>),
-    /// The header is right, but not all of the items.
+    /// The header is valid, but not all of the items.
     Damaged(FrameHeader),
     Nothing,
 }
 
 impl JournalReader {
-    /// Reads what is behind `from`. Refuses a journal of a newer program, and of another store than `store`.
+    /// Reads from `from` on. Refuses a journal of a newer program, or of a store other than `store`.
     pub fn open(dir: &Path, store: Uuid, from: JournalPosition) -> Result<Self, OpenError> {
         Self::open_on(Arc::new(LocalDisk), dir, store, from)
     }
 
-    /// As [`JournalReader::open`], on another disk.
+    /// Like [`JournalReader::open`], on another disk.
     pub fn open_on(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -126,12 +126,12 @@ impl JournalReader {
         Ok(Self { disk, dir: dir.to_owned(), at: from.location(), current: None, told_missing: 0 })
     }
 
-    /// Behind what was read so far.
+    /// The position behind everything read so far.
     pub fn position(&self) -> JournalPosition {
         JournalPosition::of(self.at)
     }
 
-    /// How many bytes of files are behind the position; those of the last are reserved in part.
+    /// Bytes of files behind the position; the last file's may include space allocated ahead.
     pub fn bytes_left(&self) -> Result<u64, OpenError> {
         let mut left = 0;
         for number in numbers_on(&*self.disk, &self.dir).map_err(OpenError::io(&self.dir))? {
@@ -143,7 +143,7 @@ impl JournalReader {
         Ok(left.saturating_sub(self.at.offset.into()))
     }
 
-    /// The next batch or damaged place; `None` at the end, for now.
+    /// The next batch or damaged place; `None` at the current end.
     #[expect(clippy::should_implement_trait, reason = "it fails, and may have more after its end")]
     pub fn next(&mut self) -> Result<Option<Found>, OpenError> {
         loop {
@@ -154,7 +154,7 @@ impl JournalReader {
             }
             let Some(mut current) = self.current.take() else { return Ok(None) };
             let found = match self.read(&mut current) {
-                // The writer has closed the file and cut it to its length.
+                // The writer has closed the file and truncated it to its length.
                 Err(OpenError::Io { source, .. }) if source.kind() == io::ErrorKind::UnexpectedEof => {
                     continue;
                 }
@@ -176,7 +176,7 @@ impl JournalReader {
         }
     }
 
-    /// Opens the file at the position, or the first behind it.
+    /// Opens the file at the position, or the next existing one.
     fn enter(&mut self) -> Result<Option<Found>, OpenError> {
         let (disk, dir) = (&*self.disk, &self.dir);
         let numbers = numbers_on(disk, dir).map_err(OpenError::io(dir))?;
@@ -185,7 +185,7 @@ impl JournalReader {
         let Some(number) = from_here.next() else { return Ok(None) };
         if number > expected {
             self.at = Location { segment: number, offset: SEGMENT_HEADER_BYTES };
-            // Before the first position there is nothing to miss.
+            // Nothing is missing before the first position.
             if expected > 0 && self.told_missing != expected {
                 self.told_missing = expected;
                 let file = dir.join(file_name(expected));
@@ -233,7 +233,7 @@ impl JournalReader {
                 _ => offset + ALIGNMENT as u32,
             };
             let next = current.reader.next_header(behind).map_err(OpenError::io(&current.segment.path))?;
-            // The writer may have been at work between the two looks. It writes in order, so a second look tells.
+            // The writer may have written between the two reads. It writes in order, so read again.
             current.forget_read();
             if matches!(current.look(offset)?, Sight::Whole(..)) {
                 continue;
@@ -265,13 +265,14 @@ impl Current {
         Ok(if is_whole { Sight::Whole(header, items) } else { Sight::Damaged(header) })
     }
 
-    /// Reads what comes from the file anew.
+    /// Drops the read buffer.
     fn forget_read(&mut self) {
         self.reader = SegmentReader::new(Arc::clone(&self.segment), self.limit);
     }
 
-    /// Whether the bytes at `hole` are known to have been durable once: by the file behind, or by a frame at `next` or later that was
-    /// written after a sync of them. What never was has been promised to nobody.
+    /// Whether the bytes at `hole` are known to have been durable once: according to the next file, or
+    /// because a frame at `next` or later was written after they were synced. Bytes that never were durable
+    /// were not acknowledged.
     fn was_synced(&mut self, hole: u32, next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
         if let Some((_, synced)) = self.next {
             return Ok(synced);
@@ -288,7 +289,7 @@ impl Current {
     }
 }
 
-/// The batch in a frame; `None` where it is of no known form.
+/// The batch in a frame; `None` if its format is unknown.
 fn decode(frame: &[u8], items: &[ItemView]) -> Option<JournalEntry> {
     let [item] = items else { return None };
     let start = item.offset as usize + ITEM_HEADER_BYTES;

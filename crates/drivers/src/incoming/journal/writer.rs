@@ -1,5 +1,5 @@
-//! The one thread that writes: takes all batches that wait, writes them and tells their callers, makes them durable with one sync, and
-//! tells them again.
+//! The writer thread: takes all queued batches, writes them and notifies their callers, then syncs once and
+//! notifies them again.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use crate::{
     segments::{Claim, Frame, SEGMENT_HEADER_BYTES, SegmentLog, WriteError},
 };
 
-/// Runs until nobody can send any more.
+/// Runs until all senders are dropped.
 pub(super) fn run(
     log: SegmentLog,
     mut queue: UnboundedReceiver<Waiting>,
@@ -37,7 +37,7 @@ pub(super) fn run(
 struct Writer<'a> {
     log: SegmentLog,
     durability: Durability,
-    /// Why nothing is written any more: after a failure that leaves the disk's content unknown.
+    /// Why writing has stopped: after a failure that leaves the disk's content unknown.
     poisoned: &'a OnceLock<String>,
     counters: &'a Counters,
 }
@@ -50,7 +50,7 @@ impl Writer<'_> {
                     let group = take_fitting(&mut waiting, room);
                     self.write_group(group);
                 }
-                // What was refused for one is refused for all that wait: they came at the same time.
+                // All batches that wait together get the same error.
                 Err(error) => {
                     self.counters.failures.fetch_add(waiting.len() as u64, Ordering::Relaxed);
                     for refused in waiting.drain(..) {
@@ -77,7 +77,7 @@ impl Writer<'_> {
         let (mut frames, mut callers) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
         for Waiting { frame, written, durable, room } in group {
             frames.push(frame);
-            // Nobody listens where the caller went away meanwhile.
+            // The receiver is gone if the caller was cancelled.
             callers.push((written, durable, room));
         }
         let bytes: usize = frames.iter().map(Frame::len).sum();
@@ -109,7 +109,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Tells a later recovery that all was durable.
+    /// Marks for a later recovery that everything was durable.
     fn mark(&mut self) {
         if self.durability == Durability::Sync
             && self.poisoned.get().is_none()
@@ -119,7 +119,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The error for the callers.
+    /// Converts the error for the callers.
     fn fail(&self, error: WriteError) -> IncomingError {
         match error {
             WriteError::NoSpace(error) => {
@@ -129,7 +129,7 @@ impl Writer<'_> {
             WriteError::Broken(error) => {
                 let reason = self.poisoned.get_or_init(|| {
                     tracing::error!(
-                        "writing the journal failed, no measures are taken any more until a restart: {error}"
+                        "writing the journal failed, no measures are accepted until a restart: {error}"
                     );
                     error.to_string()
                 });
@@ -139,7 +139,7 @@ impl Writer<'_> {
     }
 }
 
-/// The batches in front that fit into `room` bytes; at least one.
+/// The first batches that fit into `room` bytes; at least one.
 fn take_fitting(waiting: &mut VecDeque<Waiting>, room: usize) -> Vec<Waiting> {
     let (mut group, mut bytes) = (Vec::new(), 0);
     while let Some(next) = waiting.pop_front_if(|next| group.is_empty() || bytes + next.frame.len() <= room) {

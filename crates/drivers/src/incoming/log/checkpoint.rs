@@ -1,10 +1,10 @@
-//! The trimmed position of each sack, in a small file that is replaced as a whole.
+//! The checkpoint file: each sack's trimmed position, replaced atomically.
 //!
 //! ```text
 //! 0 magic "gnuditrm" | 8 format version u32 | 12 sack count u32 | positions u64 each | CRC32C of all before u32
 //! ```
 //!
-//! Losing the file costs no measure: all records in the log are pending again, and applying them again changes nothing.
+//! Losing the file loses no measures: all records in the log are applied again, which is idempotent.
 
 use std::{io::ErrorKind, path::Path};
 
@@ -32,7 +32,7 @@ pub fn write(disk: &dyn Disk, dir: &Path, positions: &[Position]) -> std::io::Re
     replace_file(disk, &dir.join(FILE_NAME), &bytes)
 }
 
-/// A position for each sack; `None` where there is no file, or a damaged one, which is reported.
+/// A position for each sack; `None` if the file is missing, or damaged, which is reported.
 pub fn read(
     disk: &dyn Disk,
     dir: &Path,
@@ -58,7 +58,7 @@ pub fn read(
     ))
 }
 
-/// All but the checksum, where that and the magic are right.
+/// The bytes without the checksum, if checksum and magic are valid.
 fn check(bytes: &[u8]) -> Option<&[u8]> {
     let (body, checksum) = bytes.split_last_chunk::<4>()?;
     let right = body.len() >= HEADER_BYTES

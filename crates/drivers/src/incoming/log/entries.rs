@@ -15,7 +15,7 @@ use crate::{
     segments::{Frame, ItemView},
 };
 
-/// Room for an entry's id, counts and padding, for sizing buffers.
+/// An entry's overhead (id, counts, padding), for sizing buffers.
 const ENTRY_OVERHEAD_BYTES: usize = 40;
 
 /// A sack's part of a frame.
@@ -23,14 +23,14 @@ const ENTRY_OVERHEAD_BYTES: usize = 40;
 pub struct SackExtent {
     pub sack: SackId,
     pub measures: u32,
-    /// From the frame's start to the item's.
+    /// From the frame's start to the item's, in bytes.
     pub offset: u32,
-    /// Of the item's payload.
+    /// Of the item's payload, in bytes.
     pub length: u32,
 }
 
 impl SackExtent {
-    /// The part that an item of the log is.
+    /// Decodes an item's tag.
     pub fn of_item(item: &ItemView) -> Self {
         let (sack, measures) = untag(item.tag);
         Self { sack, measures, offset: item.offset, length: item.length }
@@ -47,7 +47,7 @@ pub fn untag(tag: u64) -> (SackId, u32) {
     (SackId(tag as u16), (tag >> 32) as u32)
 }
 
-/// A batch as a frame, an item for each sack, entries in the batch's order.
+/// Encodes a batch as a frame with an item per sack, entries in the batch's order.
 pub fn encode(batch: &Batch, sacks: SackCount) -> (Frame, Vec<SackExtent>) {
     let mut frame = Frame::with_capacity(batch.bytes.len() + batch.entries.len() * ENTRY_OVERHEAD_BYTES);
     let mut order: Vec<(SackId, &Entry)> =
@@ -77,7 +77,7 @@ pub fn put_entry(out: &mut Vec<u8>, entry: &Entry, bytes: &[u8]) {
     out.extend_from_slice(&bytes[entry.start..entry.end]);
 }
 
-/// Adds the records of the part that `payload` holds; `None` where it is no such part.
+/// Decodes a payload and adds its records; `None` if it is invalid.
 pub fn decode(payload: &Bytes, position: Position, records: &mut Vec<Record>) -> Option<()> {
     let mut rest = &payload[..];
     while !rest.is_empty() {
@@ -93,12 +93,13 @@ pub fn decode(payload: &Bytes, position: Position, records: &mut Vec<Record>) ->
     Some(())
 }
 
-/// A part of this length without measures; `None` where there is none of it. It is one entry of no metric, or no entry at all.
-pub fn nothing(length: usize) -> Option<Vec<u8>> {
+/// A payload of this length without measures, as padding; `None` if there is none. Has one entry with the nil
+/// metric, or no entry.
+pub fn padding(length: usize) -> Option<Vec<u8>> {
     const VARINT_BYTES: usize = 5;
     let mut out = vec![0; length];
     if length > 0 {
-        // No metric, no measures, and the rest are its points, whose length is padded.
+        // Nil metric, no measures; the rest are its points, whose length is a padded varint.
         let points = u32::try_from(length.checked_sub(16 + 1 + VARINT_BYTES)?).ok()?;
         for (index, byte) in out[17..17 + VARINT_BYTES].iter_mut().enumerate() {
             let is_last = index + 1 == VARINT_BYTES;
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn a_part_without_measures_has_any_length() {
         for length in (0..2000).chain([100_000]) {
-            let Some(bytes) = nothing(length) else {
+            let Some(bytes) = padding(length) else {
                 assert!((1..22).contains(&length), "{length}");
                 continue;
             };

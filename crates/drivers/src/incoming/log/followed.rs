@@ -1,9 +1,10 @@
-//! What the aggregates know of the log that they follow.
+//! Records at the aggregates which log they follow.
 //!
-//! A head ignores records at positions that it has applied. So a log that was lost, or replaced by an older copy of itself,
-//! must not begin again below them: new records would be taken for old ones, acknowledged and dropped. The log has an identity,
-//! and where the aggregates lie a small file tells which log they follow and how far it has come. It names each segment before a
-//! record in it is shown to anybody, so no head has applied a position beyond that segment.
+//! A head ignores records at positions that it has applied. So if a log was lost, or replaced by an older
+//! copy, the new log must not begin below those positions: its records would be taken for old ones,
+//! acknowledged and dropped. The log has an identity, and a small file beside the aggregates holds the
+//! identity of the log they follow and its progress. It names each segment before any of its records become
+//! visible, so no head has applied a position beyond that segment.
 //!
 //! ```text
 //! 0 magic "gnudifol" | 8 format version u32 | 12 the log's identity, 16 bytes | 28 segment u32 | 32 position u64
@@ -29,22 +30,22 @@ use crate::{
 const MAGIC: &[u8; 8] = b"gnudifol";
 const FORMAT_VERSION: u32 = 1;
 const BYTES: usize = 44;
-/// The file among the aggregates.
+/// The file in the aggregates' folder.
 const FILE_NAME: &str = "followed-log";
-/// The file beside the log.
+/// The file in the log's folder.
 pub(super) const IDENTITY: &str = "identity";
 
-/// What is written down among the aggregates, kept up with the log.
+/// The record at the aggregates, kept up to date with the log.
 pub struct Following {
-    /// Where the aggregates lie.
+    /// The aggregates' folder.
     place: PathBuf,
-    /// Of the log that is there; made with its first segment, as soon as there is room for it.
+    /// Identity of the current log; created with its first segment, as soon as there is space.
     identity: Mutex<Option<Uuid>>,
     written: Mutex<Option<Followed>>,
 }
 
 impl Following {
-    /// Reads what the aggregates in `place` know of the log in `dir`.
+    /// Reads the record in `place`, and the identity of the log in `dir`.
     pub fn open(
         disk: &dyn Disk,
         dir: &Path,
@@ -56,18 +57,18 @@ impl Following {
         Ok(Self { place: place.to_owned(), identity: Mutex::new(identity(disk, dir)?), written })
     }
 
-    /// The newest segment that a head may have applied records of; 0 for none.
+    /// The newest segment whose records a head may have applied; 0 for none.
     pub fn segment(&self) -> u32 {
         self.written.lock().map_or(0, |written| written.segment)
     }
 
-    /// Compares the log that was found in `dir` with the one that was followed, and follows it from now on.
+    /// Compares the log found in `dir` with the followed one, and follows it from now on.
     pub fn begin(&self, disk: &dyn Disk, dir: &Path, log: &SegmentLog) -> io::Result<()> {
         if let Some(followed) = *self.written.lock() {
             followed.warn_of_loss(dir, *self.identity.lock(), log.found_end());
         }
         match self.keep_up(disk, dir, log.active(), Position(0)) {
-            // The log can be read all the same; nothing is written to it until there is room.
+            // The log is readable; nothing is written to it until there is space.
             Err(error) if is_no_space(&error) => {
                 tracing::warn!("no space for {} in {}", FILE_NAME, self.place.display());
                 Ok(())
@@ -76,7 +77,7 @@ impl Following {
         }
     }
 
-    /// The log in `dir` has come to `segment`, and is trimmed up to `position`: written down where that is news.
+    /// Records that the log in `dir` has reached `segment` and is trimmed up to `position`, if that is new.
     pub fn keep_up(&self, disk: &dyn Disk, dir: &Path, segment: u32, position: Position) -> io::Result<()> {
         let mut identity = self.identity.lock();
         let log = match *identity {
@@ -85,7 +86,8 @@ impl Following {
         };
         let mut written = self.written.lock();
         let before = written.unwrap_or(Followed { log, segment: 0, position: Position(0) });
-        // Neither goes back, also where another log took the place of the one before: heads have applied what they have.
+        // Neither ever decreases, even if another log replaced the previous one: heads keep what they have
+        // applied.
         let followed =
             Followed { log, segment: segment.max(before.segment), position: position.max(before.position) };
         if *written != Some(followed) {
@@ -96,18 +98,18 @@ impl Following {
     }
 }
 
-/// A log, and how far it has come.
+/// A log's identity and progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Followed {
     pub log: Uuid,
-    /// The newest segment that there was.
+    /// The newest segment.
     pub segment: u32,
-    /// The newest record that was trimmed.
+    /// The newest trimmed record.
     pub position: Position,
 }
 
 impl Followed {
-    /// `None` where `dir` has no such file, or a damaged one, which is reported.
+    /// `None` if `dir` has no such file, or a damaged one, which is reported.
     pub fn read(disk: &dyn Disk, dir: &Path, quarantine: &Quarantine) -> Result<Option<Self>, OpenError> {
         let path = dir.join(FILE_NAME);
         let Some(bytes) = read_if_there(disk, &path)? else { return Ok(None) };
@@ -141,8 +143,8 @@ impl Followed {
         replace_file(disk, &dir.join(FILE_NAME), &bytes)
     }
 
-    /// Says in the log of the program what is lost where the log in `dir` with the identity `found`, which ends at `end`, is not
-    /// the one that was followed, or an older state of it.
+    /// Logs which measures are lost if the log in `dir`, with identity `found` and its end at `end`, is not
+    /// the followed one, or is an older copy of it.
     fn warn_of_loss(&self, dir: &Path, found: Option<Uuid>, end: Location) {
         let dir = dir.display();
         let wanted =
@@ -168,17 +170,17 @@ impl Followed {
     }
 }
 
-/// `3:8192`: the segment's number, as in its name, and the offset.
+/// `3:8192`: the segment's number, as in its file name, and the offset.
 pub(super) fn place(at: Location) -> String {
     format!("{:x}:{}", at.segment, at.offset)
 }
 
-/// The identity of the log in `dir`; `None` where it has none.
+/// The identity of the log in `dir`; `None` if it has none.
 pub(super) fn identity(disk: &dyn Disk, dir: &Path) -> Result<Option<Uuid>, OpenError> {
     read_id(disk, &dir.join(IDENTITY), "identity of a log")
 }
 
-/// Gives the log in `dir` an identity.
+/// Creates an identity for the log in `dir`.
 pub(super) fn identify(disk: &dyn Disk, dir: &Path) -> io::Result<Uuid> {
     let id = Uuid::new_v4();
     replace_file(disk, &dir.join(IDENTITY), format!("{id}\n").as_bytes())?;
@@ -209,7 +211,7 @@ mod tests {
         LocalIncoming::open(&root.join("incoming"), &options).unwrap()
     }
 
-    /// Where a new record stands.
+    /// The position of a new record.
     async fn append(log: &LocalIncoming) -> Position {
         let mut batch = Batch::default();
         batch.push(MetricId(Uuid::from_u128(1)), 1, |out| out.resize(30_000, 1));
@@ -229,7 +231,7 @@ mod tests {
 
     #[tokio::test]
     async fn positions_go_on_behind_a_log_that_is_lost() {
-        // Each way to lose a log, with whether it is noticed.
+        // Each way to lose a log, and whether it is noticed.
         for (way, is_noticed) in
             [("removed", true), ("emptied", true), ("an older copy", true), ("nothing", false)]
         {
@@ -241,7 +243,7 @@ mod tests {
             copy(&dir, &older);
             let log = open(root.path());
             let mut newest = Position(0);
-            // Over several segments, of which none is trimmed.
+            // Over several segments, none of them trimmed.
             for _ in 0..7 {
                 newest = append(&log).await;
             }

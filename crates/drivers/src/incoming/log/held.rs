@@ -1,4 +1,4 @@
-//! Frames that were just written, cached in memory: most are folded within a second, and need not be read back.
+//! Cache of frames just written: most are folded within a second, and need not be read back.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use bytes::Bytes;
 use super::queue::{Admission, Gate};
 use crate::segments::{Frame, frame::ITEM_HEADER_BYTES};
 
-/// A frame, held as long as a part of it waits.
+/// A frame, held in memory while a part of it waits.
 #[derive(Debug)]
 pub struct Held {
     bytes: Bytes,
-    /// Leaves the gate with the frame.
+    /// Reduces the gate's count when the frame is dropped.
     _admission: Admission,
 }
 
 impl Held {
-    /// `None` where the gate lets no more in: then it is read from the disk.
+    /// `None` if the gate's limit is reached: then the frame is read from the disk.
     pub fn hold(frame: Frame, gate: &Arc<Gate>) -> Option<Arc<Self>> {
         let bytes = frame.into_bytes();
         let admission = gate.admit(bytes.len() as u64).ok()?;

@@ -1,4 +1,4 @@
-//! Where each sack's records lie in the log, in memory: the backlog, what is acknowledged, what may be dropped.
+//! In-memory index of each sack's records in the log: backlog, acknowledged and trimmed positions.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -18,14 +18,14 @@ use crate::{
     segments::{Location, frame::ITEM_HEADER_BYTES},
 };
 
-/// A sack's part of a batch that waits: an item of the log.
+/// A waiting item of the log: a sack's part of a batch.
 #[derive(Clone, Debug)]
 pub struct Stored {
     pub at: Location,
-    /// Of the item's payload.
+    /// Of the item's payload, in bytes.
     pub length: u32,
     pub measures: u32,
-    /// The frame, where it is in memory, and the item's offset in it.
+    /// The frame, if in memory, and the item's offset in it.
     pub held: Option<(Arc<Held>, u32)>,
 }
 
@@ -36,12 +36,12 @@ impl Stored {
         Self { at, length: part.length, measures: part.measures, held }
     }
 
-    /// Of its records: a batch has one item for each sack, so its place numbers them.
+    /// The position of its records: a batch has one item per sack, so the item's location is unique.
     pub fn position(&self) -> Position {
         Position(self.at.pack())
     }
 
-    /// What it takes in the log.
+    /// Its size in the log.
     pub fn stored_bytes(&self) -> u64 {
         item_bytes(self.length)
     }
@@ -52,7 +52,7 @@ fn item_bytes(length: u32) -> u64 {
 }
 
 impl SackExtent {
-    /// What it takes in the log.
+    /// Its size in the log.
     pub fn stored_bytes(&self) -> u64 {
         item_bytes(self.length)
     }
@@ -63,7 +63,7 @@ pub struct Index {
     measures: AtomicU64,
     bytes: AtomicU64,
     gate: Arc<Gate>,
-    /// For every segment the newest record of each sack in it: when all are trimmed, so is the segment.
+    /// For every segment each sack's newest record in it: once all are trimmed, so is the segment.
     touched: Mutex<BTreeMap<u32, HashMap<SackId, Position>>>,
     unnamed: Mutex<Unnamed>,
     arrived: Notify,
@@ -77,14 +77,14 @@ struct Sack {
     newest: Position,
 }
 
-/// The sacks with records that no call of `arrivals` has named.
+/// The sacks with records that no call of `arrivals` has reported.
 struct Unnamed {
     sacks: Vec<SackId>,
     listed: Box<[bool]>,
 }
 
 impl Index {
-    /// `trimmed` holds a position for each sack.
+    /// `trimmed` has a position for each sack.
     pub fn new(trimmed: &[Position], gate: Arc<Gate>) -> Self {
         let sack = |position: &Position| {
             let (trimmed, acknowledged, newest) = (*position, *position, *position);
@@ -101,8 +101,8 @@ impl Index {
         }
     }
 
-    /// Makes the parts of written frames visible, and wakes whoever waits for arrivals. The caller has let their bytes
-    /// through the gate.
+    /// Makes the items of written frames visible, and wakes `arrivals`. The gate must have admitted their
+    /// bytes.
     pub fn publish<'a>(&self, frames: impl Iterator<Item = (Location, &'a [SackExtent], Option<Arc<Held>>)>) {
         let mut touched = self.touched.lock();
         let mut unnamed = self.unnamed.lock();
@@ -115,7 +115,7 @@ impl Index {
                 assert!(position > sack.newest, "positions grow");
                 sack.newest = position;
                 sack.waiting.push_back(stored);
-                // Before anybody can acknowledge it, so that the sums never go below zero.
+                // Before they can be acknowledged, so that the sums never become negative.
                 self.measures.fetch_add(part.measures.into(), Ordering::Relaxed);
                 self.bytes.fetch_add(part.stored_bytes(), Ordering::Relaxed);
                 drop(sack);
@@ -132,7 +132,8 @@ impl Index {
         }
     }
 
-    /// The parts of a sack behind `after`, oldest first, about `bytes_max` of them and at least one where any waits.
+    /// A sack's items after `after`, oldest first, of about `bytes_max` bytes in total, at least one if any
+    /// waits.
     pub fn pending(&self, sack: SackId, after: Position, bytes_max: usize) -> Vec<Stored> {
         let sack = self.sacks[usize::from(sack.0)].lock();
         let start = sack.waiting.partition_point(|stored| stored.position() <= after);
@@ -159,7 +160,7 @@ impl Index {
         }
     }
 
-    /// Takes a part out that cannot be read.
+    /// Removes an unreadable item.
     pub fn give_up(&self, sack: SackId, stored: &Stored) {
         let mut sack = self.sacks[usize::from(sack.0)].lock();
         if let Ok(at) = sack.waiting.binary_search_by_key(&stored.position(), Stored::position) {
@@ -183,7 +184,7 @@ impl Index {
         Backlog { measures: self.measures.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
     }
 
-    /// Takes up trimmed positions, and returns those of all sacks.
+    /// Raises trimmed positions, and returns those of all sacks.
     pub fn trim(&self, up_to: &[(SackName, Position)]) -> Vec<Position> {
         for &(sack, position) in up_to {
             let mut sack = self.sacks[usize::from(sack.id.0)].lock();
@@ -193,7 +194,7 @@ impl Index {
         self.sacks.iter().map(|sack| sack.lock().trimmed).collect()
     }
 
-    /// Of the segments numbered, those of which all records are trimmed; they are forgotten.
+    /// Removes and returns those of the given segments whose records are all trimmed.
     pub fn take_trimmed(&self, numbers: impl Iterator<Item = u32>) -> Vec<u32> {
         let mut touched = self.touched.lock();
         let trimmed = |sack: &SackId| self.sacks[usize::from(sack.0)].lock().trimmed;
@@ -223,5 +224,5 @@ impl Index {
     }
 }
 
-/// A sack's list keeps room for this many parts when it is empty.
+/// An empty sack's list keeps capacity for this many items.
 const WAITING_KEPT_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! Fills the index with what recovery finds in the log.
+//! Fills the index from the frames that recovery finds in the log.
 
 use std::{num::NonZeroU16, path::Path, sync::Arc};
 
@@ -15,9 +15,9 @@ pub struct Loader {
     /// For each sack, from the checkpoint; may be empty.
     trimmed: Vec<Position>,
     gate: Arc<Gate>,
-    /// Made when the number of sacks is known.
+    /// Created once the sack count is known.
     index: Option<Index>,
-    /// What is wrong with the log.
+    /// Why the log is invalid.
     invalid: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl Loader {
         Self { trimmed, gate, index: None, invalid: None }
     }
 
-    /// Takes up a frame; what is trimmed is left out.
+    /// Adds a frame's items, except trimmed ones.
     pub fn take(&mut self, found: &RecoveredFrame<'_>) {
         self.prepare(found.owner_tag);
         let Some(index) = &self.index else { return };
@@ -59,7 +59,7 @@ impl Loader {
         }
     }
 
-    /// The index, and the number of sacks: the one that the log was created with wins over the configured one.
+    /// The index, and the sack count: that of the log takes precedence over the configured one.
     pub fn finish(
         mut self,
         dir: &Path,

@@ -1,9 +1,9 @@
-//! Incoming measures in a segmented log on the local disk.
+//! Incoming measures in a segmented write-ahead log on the local disk.
 //!
-//! `append` encodes a batch as one frame and hands it to the one writer thread, which writes all frames that wait, makes
-//! them durable with one sync, and publishes them to an index in memory. Workers take records out of frames that are
-//! still held in memory, or read them at the places the index names. A checkpoint file holds what is trimmed; segments that are
-//! trimmed whole are written again. The format is described in `segments::frame` and `entries`.
+//! `append` encodes a batch as one frame and queues it for the single writer thread, which writes all queued
+//! frames, syncs once and adds them to an index in memory. Workers take records from frames still held in
+//! memory, or read them at the locations in the index. A checkpoint file holds the trimmed positions; fully
+//! trimmed segments are recycled. `segments::frame` and `entries` have the format.
 
 mod checkpoint;
 pub(super) mod entries;
@@ -55,33 +55,33 @@ use crate::{
 /// What an acknowledged append survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A power cut: every append waits for a sync of the disk.
+    /// Power loss: every append waits for a disk sync.
     #[default]
     Sync,
-    /// The end of the process, but not of the machine: the operating system writes when it likes.
+    /// A crash of the process, but not of the machine: the operating system writes at any time.
     Os,
 }
 
 #[derive(Clone, Debug)]
 pub struct LocalIncomingOptions {
-    /// For a new log; one that exists keeps its own.
+    /// For a new log; an existing one keeps its own.
     pub sack_count: SackCount,
     pub durability: Durability,
-    /// The size of a log file, at least 64 KiB and at most 1 GiB.
+    /// Size of a log file: 64 KiB to 1 GiB.
     pub segment_bytes: u32,
-    /// How many emptied log files are kept to be written again, which costs less than making new ones.
+    /// How many emptied log files are kept for reuse, which is cheaper than creating new ones.
     pub spare_segments_max: usize,
-    /// Batches between `append` and the disk.
+    /// Queued bytes between `append` and the disk.
     pub queue_bytes_max: u32,
-    /// Frames that wait and are held in memory as well, so that they need not be read.
+    /// Bytes of waiting frames held in memory, so that they need not be read back.
     pub held_bytes_max: u64,
-    /// The folder of the aggregates that are made of this log, where it is written down how far it has come (`followed`).
+    /// The folder of the aggregates that follow this log, where its progress is recorded (`followed`).
     pub followed_in: Option<PathBuf>,
-    /// What is kept free on the disk.
+    /// The reserve of disk space.
     pub reserve: Reserve,
-    /// Stored bytes of measures not yet acknowledged; beyond it `append` answers [`IncomingError::BacklogFull`].
+    /// Stored bytes of unacknowledged measures; beyond it `append` returns [`IncomingError::BacklogFull`].
     pub backlog_bytes_max: u64,
-    /// After so long a record that the disk fails to read counts as damaged; until then it stops its sack.
+    /// A record that stays unreadable this long counts as damaged; until then it stops its sack.
     pub unreadable_max: Duration,
 }
 
@@ -102,12 +102,12 @@ impl Default for LocalIncomingOptions {
     }
 }
 
-/// Figures since the start, for `/metrics`.
+/// Counters since the start, for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IncomingFigures {
     /// Batches made durable.
     pub appends: u64,
-    /// Syncs that made them so: `appends / syncs` batches share one.
+    /// Syncs for them: each covers `appends / syncs` batches on average.
     pub syncs: u64,
     pub sync_time: Duration,
     /// Damaged places found, at the start and since.
@@ -123,7 +123,7 @@ pub struct LocalIncoming {
     writer: Option<JoinHandle<()>>,
 }
 
-/// What the writer thread and the callers share.
+/// Shared by the writer thread and the callers.
 struct LogState {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -132,18 +132,18 @@ struct LogState {
     queue: WriteQueue,
     gate: Arc<Gate>,
     index: Index,
-    /// How many bytes of frames are held in memory.
+    /// Limits the bytes of frames held in memory.
     held: Arc<Gate>,
     log: Mutex<SegmentLog>,
     segments: Arc<Segments>,
     quarantine: Arc<Quarantine>,
     poisoned: OnceLock<String>,
-    /// Whether the writer did: then only answers are given.
+    /// Whether the writer panicked: then it only answers callers.
     panicked: AtomicBool,
     counters: Counters,
     following: Option<Following>,
     reserve: Reserve,
-    /// One trim at a time: a checkpoint must not go back.
+    /// One trim at a time: a checkpoint must never go back.
     trimming: tokio::sync::Mutex<()>,
 }
 
@@ -155,12 +155,12 @@ struct Counters {
 }
 
 impl LocalIncoming {
-    /// Opens the log in `dir`, creating it where there is none. Damage is reported and set aside in `dir/quarantine`.
+    /// Opens the log in `dir`, creating it if missing. Damage is reported and copied to `dir/quarantine`.
     pub fn open(dir: &Path, options: &LocalIncomingOptions) -> Result<Arc<Self>, OpenError> {
         Self::open_on(Arc::new(LocalDisk), dir, options)
     }
 
-    /// As [`LocalIncoming::open`], on another disk.
+    /// Like [`LocalIncoming::open`], on another disk.
     pub fn open_on(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -229,7 +229,7 @@ impl LocalIncoming {
                 if std::panic::catch_unwind(AssertUnwindSafe(|| writer::run(&shared))).is_err() {
                     shared.panicked.store(true, Ordering::Relaxed);
                     shared.poisoned.get_or_init(|| "its writer panicked".to_owned());
-                    // Nothing is written any more, but whoever waits is answered.
+                    // Writes nothing any more, but answers all callers.
                     writer::run(&shared);
                 }
             }
@@ -238,7 +238,7 @@ impl LocalIncoming {
         Ok(Arc::new(Self { shared, writer: Some(writer) }))
     }
 
-    /// Whether it has ever had a record, as far as its files tell.
+    /// Whether it ever had a record, according to its files.
     pub fn has_had_records(&self) -> bool {
         let shared = &self.shared;
         shared.sack_count.iter().any(|sack| shared.index.positions(sack).newest > Position(0))
@@ -269,7 +269,8 @@ impl Drop for LocalIncoming {
 }
 
 impl LogState {
-    /// Makes room for a frame, and has the aggregates know of the segment before a record of it can be seen.
+    /// Makes room for a frame. Records a new segment at the aggregates before any of its records become
+    /// visible.
     fn make_room(&self, bytes: usize) -> Result<usize, WriteError> {
         let mut log = self.log.lock();
         let room = log.make_room(bytes, Claim::New)?;
@@ -282,7 +283,7 @@ impl LogState {
         Ok(room)
     }
 
-    /// Gives up the segments that hold nothing but trimmed records.
+    /// Releases the segments that hold only trimmed records.
     fn release_trimmed(&self) -> std::io::Result<()> {
         let mut log = self.log.lock();
         let active = log.active();
@@ -291,7 +292,7 @@ impl LogState {
         let trimmed = self.index.take_trimmed(numbers.into_iter());
         let to_remove = log.release(&trimmed)?;
         drop(log);
-        // Outside the lock: removing a large file takes its time, and appends go on.
+        // Outside the lock: removing a large file takes time, and appends go on.
         to_remove.iter().try_for_each(|path| self.disk.remove(path))
     }
 }
@@ -302,7 +303,7 @@ impl Incoming for LocalIncoming {
             return Some(Fault::Ended("the writer of the incoming log"));
         }
         let reason = self.shared.poisoned.get()?;
-        Some(Fault::OutOfOrder(format!("the incoming log takes no measures: {reason}")))
+        Some(Fault::OutOfOrder(format!("the incoming log accepts no measures: {reason}")))
     }
 }
 
@@ -357,7 +358,7 @@ impl Consume for LocalIncoming {
         loop {
             let parts = self.shared.index.pending(sack.id, after, bytes_max);
             let RecordsRead { records, stopped } = self.shared.read(sack.id, &parts);
-            // Where all of them were damaged, those behind are next.
+            // If all of them were damaged, read on.
             let Some(last) = parts.last() else { return Ok(Pending::default()) };
             if !records.is_empty() {
                 let more = stopped.is_some() || last.position() < self.shared.index.positions(sack.id).newest;
@@ -399,5 +400,5 @@ impl Consume for LocalIncoming {
     }
 }
 
-/// How much of the backlog is held in memory while it is counted.
+/// How many bytes of the backlog are in memory while it is counted.
 const BACKLOG_READ_BYTES: usize = 1 << 20;

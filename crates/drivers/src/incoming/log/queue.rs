@@ -1,4 +1,4 @@
-//! Batches on their way to the writer: a queue bounded by bytes, whose callers wait without blocking a thread.
+//! The writer's queue of batches: limited in bytes; callers wait without blocking a thread.
 
 use std::sync::{
     Arc,
@@ -11,16 +11,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::entries::SackExtent;
 use crate::{incoming::IncomingError, segments::Frame};
 
-/// What a waiting batch takes beside its bytes; bounds the number of batches in the queue too.
+/// A batch's overhead beside its bytes; thus limits the number of batches, too.
 const BATCH_OVERHEAD_BYTES: usize = 256;
 
-/// A batch that waits to be written.
+/// A batch waiting to be written.
 pub struct PendingBatch {
     pub frame: Frame,
     pub parts: Vec<SackExtent>,
     pub admission: Admission,
     pub done: oneshot::Sender<Result<(), IncomingError>>,
-    /// Given back when the batch is done with.
+    /// Released when the batch is dropped.
     pub room: OwnedSemaphorePermit,
 }
 
@@ -44,14 +44,14 @@ impl WriteQueue {
         Self { state: Mutex::default(), ready: Condvar::new(), room, bytes_max }
     }
 
-    /// Waits for room, hands the batch over, and returns where its answer will come.
+    /// Waits for room, queues the batch, and returns the receiver of its result.
     pub async fn push(
         &self,
         frame: Frame,
         parts: Vec<SackExtent>,
         admission: Admission,
     ) -> oneshot::Receiver<Result<(), IncomingError>> {
-        // A batch larger than the whole queue takes all of it.
+        // A batch larger than the queue takes all of its room.
         let bytes = u32::try_from(frame.len() + BATCH_OVERHEAD_BYTES).unwrap_or(u32::MAX).min(self.bytes_max);
         let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("the room is never closed");
         let (done, answer) = oneshot::channel();
@@ -63,8 +63,8 @@ impl WriteQueue {
         answer
     }
 
-    /// All that waits, in order; blocks until something does, `idle` called before. `None` once the queue is closed
-    /// and empty.
+    /// All queued batches, in order; blocks until there are any. If the queue is empty, calls `idle` first.
+    /// `None` once it is closed and empty.
     pub fn take(&self, idle: impl FnOnce()) -> Option<Vec<PendingBatch>> {
         let mut state = self.state.lock();
         if state.waiting.is_empty() {
@@ -80,14 +80,14 @@ impl WriteQueue {
         Some(std::mem::take(&mut state.waiting))
     }
 
-    /// Lets the writer finish the queue and stop.
+    /// The writer finishes the queue and stops.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.ready.notify_one();
     }
 }
 
-/// How many bytes are let in, below a limit.
+/// Counts bytes up to a limit.
 #[derive(Debug)]
 pub struct Gate {
     bytes: AtomicU64,
@@ -99,7 +99,7 @@ impl Gate {
         Arc::new(Self { bytes: AtomicU64::new(0), limit })
     }
 
-    /// Lets `bytes` in, or says that the backlog is full.
+    /// Admits `bytes`, or fails if that exceeds the limit.
     pub fn admit(self: &Arc<Self>, bytes: u64) -> Result<Admission, IncomingError> {
         let within = |inside: u64| inside.checked_add(bytes).filter(|sum| *sum <= self.limit);
         match self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within) {
@@ -108,19 +108,19 @@ impl Gate {
         }
     }
 
-    /// Bytes that are in already, whatever the limit: what an earlier process left.
+    /// Counts bytes whatever the limit: those that an earlier process left.
     pub fn enter(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes leave.
+    /// Subtracts bytes.
     pub fn leave(&self, bytes: u64) {
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "more bytes left than came in");
     }
 }
 
-/// Bytes that were let in; they leave when this is dropped, unless they are kept.
+/// Admitted bytes; subtracted on drop, unless kept.
 #[derive(Debug)]
 pub struct Admission {
     gate: Arc<Gate>,
@@ -128,7 +128,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// The bytes are part of the backlog now.
+    /// The bytes stay counted: they are part of the backlog now.
     pub fn keep(mut self) {
         self.bytes = 0;
     }

@@ -1,7 +1,8 @@
-//! Records of the parts that the index names: out of memory, or read back from their places.
+//! Reads the records of indexed items: from memory, or from the log.
 //!
-//! What the disk fails to read may be readable a moment later, and nothing may overtake it, since a head that has applied a record
-//! ignores those before it. So reading stops there, until the place counts as damaged (`Quarantine::is_given_up`).
+//! An unreadable item may become readable again, and later ones must not overtake it: a head that has applied
+//! a record ignores those before it. So reading stops there until the place counts as damaged
+//! (`Quarantine::is_given_up`).
 
 use std::{
     collections::HashMap,
@@ -22,31 +23,31 @@ use crate::{
     },
 };
 
-/// What was read of some parts.
+/// The result of reading items.
 pub(super) struct RecordsRead {
-    /// Of the parts in their order, as far as they could be read.
+    /// The items' records in order, as far as they could be read.
     pub records: Vec<Record>,
-    /// Why those behind them could not be, for now.
+    /// Why the rest could not be read, for now.
     pub stopped: Option<String>,
 }
 
 enum ItemRead {
     Whole,
-    /// It was reported.
+    /// Already reported.
     Damaged,
-    /// The disk may give it yet.
+    /// A later read may succeed.
     NotNow(String),
 }
 
-/// Payloads that were not in memory, by the places of their parts among all.
+/// Payloads that were not in memory, by the index of their item.
 struct ItemsRead {
     payloads: HashMap<usize, Bytes>,
-    /// The first part that could not be read for now, and why.
+    /// The first item that could not be read for now, and why.
     stopped: Option<(usize, String)>,
 }
 
 impl LogState {
-    /// The records of parts, in order: out of memory, or read back. What is damaged is reported and taken out of the backlog.
+    /// The items' records, in order. Damage is reported and removed from the backlog.
     pub(super) fn read(&self, sack: SackId, parts: &[Stored]) -> RecordsRead {
         let ItemsRead { mut payloads, stopped } = self.read_items(sack, parts);
         let end = stopped.as_ref().map_or(parts.len(), |(index, _)| *index);
@@ -61,7 +62,7 @@ impl LogState {
             };
             let before = records.len();
             if entries::decode(&payload, stored.position(), &mut records).is_none() {
-                // Its checksum is right: whoever wrote it spoke another language.
+                // Its checksum matches, but its format is unknown.
                 records.truncate(before);
                 self.report("record of unknown form", stored, &payload);
                 self.index.give_up(sack, stored);
@@ -72,7 +73,7 @@ impl LogState {
 
     fn read_items(&self, sack: SackId, parts: &[Stored]) -> ItemsRead {
         let wanted = || parts.iter().enumerate().filter(|(_, stored)| stored.held.is_none());
-        // All in one buffer, which the records share.
+        // One buffer, which the records share.
         let length = |stored: &Stored| ITEM_HEADER_BYTES + stored.length as usize;
         let mut buffer = vec![0; wanted().map(|(_, stored)| length(stored)).sum()];
         let mut found: Vec<(usize, Range<usize>)> = Vec::new();
@@ -83,7 +84,7 @@ impl LogState {
             if segment.as_ref().is_none_or(|segment| segment.number != number) {
                 segment = self.segments.read().get(&number).cloned();
             }
-            // A segment that is gone was trimmed meanwhile: then so were its records.
+            // A missing segment was trimmed meanwhile, and its records with it.
             let Some(segment) = &segment else { continue };
             let range = end..end + length(stored);
             end = range.end;
@@ -102,7 +103,7 @@ impl LogState {
         ItemsRead { payloads, stopped }
     }
 
-    /// Reads and checks an item.
+    /// Reads and validates an item.
     fn read_item(&self, segment: &Segment, stored: &Stored, item: &mut [u8]) -> ItemRead {
         let offset = stored.at.offset.into();
         if let Err(error) = read_exact_at(&*segment.file, item, offset) {

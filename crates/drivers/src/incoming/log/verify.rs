@@ -1,7 +1,7 @@
 //! Verification and repair of the incoming log.
 //!
-//! Checked are the segments with all of their frames and items, the list of trimmed positions, the log's identity, and what the
-//! aggregates know of the log. A repair keeps every record that is whole at its position.
+//! Checks the segments with all their frames and items, the checkpoint, the log's identity, and the
+//! aggregates' record of the log. A repair keeps every whole record at its position.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -31,32 +31,32 @@ use crate::{
         mend::{Hole, LeftItem, mend},
         recover,
     },
-    verify::{Finding, Logged, ReadOnlyDisk, Tell},
+    verify::{Emit, Finding, Logged, ReadOnlyDisk},
 };
 
-/// Of the frame that stands where the log has lost its end: longer than one that only marks a sync.
+/// Length of the frame that marks a lost end: longer than a sync mark.
 const LOST_END_BYTES: u32 = 64;
-/// What a segment has at most without any record: its header and some marks.
+/// Maximum length of a segment without records: its header and some marks.
 const EMPTY_SEGMENT_END: u32 = SEGMENT_HEADER_BYTES + 512;
 
-/// What the log says, for the comparison with the heads.
+/// The log's contents, for comparison with the heads.
 pub(crate) struct CheckedLog {
     pub logged: HashMap<MetricId, Logged>,
-    /// All records behind it that there ever were are in the log, whole.
+    /// No record behind this position is lost.
     pub complete_behind: Position,
-    /// The newest segment of which a head may have applied records, as far as the log and what is known of it tell.
+    /// The newest segment whose records a head may have applied, as far as is known.
     pub newest_segment: u32,
-    /// Whether something is damaged.
+    /// Whether anything is damaged.
     pub is_damaged: bool,
 }
 
 type Reports = Arc<Mutex<Vec<Report>>>;
 
-/// A quarantine that tells `reports`, and copies to `dir` if there is one.
+/// A quarantine that collects its reports, and copies damaged bytes to `dir` if given.
 pub(crate) fn observed(disk: Arc<dyn Disk>, dir: Option<PathBuf>) -> (Quarantine, Reports) {
     let reports = Reports::default();
-    let told = Arc::clone(&reports);
-    (Quarantine::observed(disk, dir, Box::new(move |report| told.lock().push(report))), reports)
+    let collected = Arc::clone(&reports);
+    (Quarantine::observed(disk, dir, Box::new(move |report| collected.lock().push(report))), reports)
 }
 
 /// Checks the log in `dir`, which the aggregates in `followed_in` follow.
@@ -64,24 +64,24 @@ pub(crate) fn check(
     disk: &ReadOnlyDisk,
     dir: &Path,
     followed_in: &Path,
-    tell: Tell<'_>,
+    emit: Emit<'_>,
 ) -> Result<CheckedLog, OpenError> {
     let mut damaged = false;
-    let tell: Tell<'_> = &mut |finding: Finding| {
+    let emit: Emit<'_> = &mut |finding: Finding| {
         damaged |= !finding.is_leftover;
-        tell(finding);
+        emit(finding);
     };
     let (quarantine, reports) = observed(Arc::new(disk.clone()), None);
     let trimmed = checkpoint::read(disk, dir, &quarantine)?;
     let followed = Followed::read(disk, followed_in, &quarantine)?;
     for report in reports.lock().drain(..) {
-        let repair = "it is set aside; what is in the log is applied again, which changes nothing";
-        tell(Finding::of(&report.file, format!("damaged {}", report.what), repair));
+        let repair = "it is quarantined; all records in the log are applied again, which changes nothing";
+        emit(Finding::of(&report.file, format!("damaged {}", report.what), repair));
     }
     let found = match identity(disk, dir) {
         Ok(found) => found,
         Err(OpenError::Invalid { path, reason }) => {
-            tell(Finding::of(&path, reason, "it is set aside and written anew"));
+            emit(Finding::of(&path, reason, "it is quarantined and rewritten"));
             None
         }
         Err(error) => return Err(error),
@@ -91,7 +91,7 @@ pub(crate) fn check(
     let mut holes = HashSet::new();
     let (mut records_damaged, mut records) = (Vec::new(), Vec::new());
     let recovered = recover(disk, dir, Tear::KeepWhole, OwnerState::default(), &quarantine, &mut |frame| {
-        // What a repair has put in the place of what was lost.
+        // A repair has put this frame in the place of lost ones.
         if frame.items.is_empty() && frame.bytes.len() > FRAME_HEADER_BYTES {
             holes.insert(frame.at.segment);
         }
@@ -109,7 +109,7 @@ pub(crate) fn check(
             for record in &records {
                 let logged = logged.entry(record.metric).or_default();
                 logged.newest = record.position;
-                // Without measures nothing is written.
+                // Records without measures write nothing.
                 if is_trimmed && record.measures > 0 {
                     logged.applied = record.position;
                 }
@@ -121,11 +121,11 @@ pub(crate) fn check(
     })?;
     for at in records_damaged {
         let path = dir.join(crate::segments::file_name(at.segment));
-        tell(Finding::of(&path, "a record of unknown form", "it is set aside").at(at.offset.into()));
+        emit(Finding::of(&path, "a record of unknown form", "it is quarantined").at(at.offset.into()));
     }
     for report in reports.lock().drain(..).filter(|report| !report.is_expected) {
         holes.extend(report.file.file_name().and_then(|name| crate::segments::number_of(name.to_str()?)));
-        tell(told(&report));
+        emit(finding_of(&report));
     }
     let (last, end) = recovered.last.unwrap_or_default();
     let lost = lost_segments(&recovered.headers, trimmed.is_some().then_some(newest));
@@ -133,11 +133,11 @@ pub(crate) fn check(
         let path = dir.join(crate::segments::file_name(*number));
         let what =
             "a segment is missing, and its measures with it: none of them were in the aggregates for certain";
-        tell(Finding::of(&path, what, "the log goes on without it"));
+        emit(Finding::of(&path, what, "the log goes on without it"));
     }
     newest.0 = newest.0.max(followed.map_or(0, |followed| followed.position.0));
     let end = Location { segment: last, offset: end };
-    let is_whole = check_end(dir, followed, found, end, newest, tell);
+    let is_whole = check_end(dir, followed, found, end, newest, emit);
     let first_whole = recovered.headers.keys().rev().take_while(|number| !holes.contains(*number));
     let complete_behind =
         if is_whole { complete_behind(&recovered.headers, first_whole.copied()) } else { Position(u64::MAX) };
@@ -146,20 +146,20 @@ pub(crate) fn check(
     Ok(CheckedLog { logged, complete_behind, newest_segment, is_damaged: damaged })
 }
 
-/// What a report of the recovery means.
-pub(crate) fn told(report: &Report) -> Finding {
+/// The finding for a report of the recovery.
+pub(crate) fn finding_of(report: &Report) -> Finding {
     let (what, repair) = match report.what.as_str() {
         "frame" => (
             format!("{} damaged bytes: what was in them is lost", report.length),
-            "they are set aside, and what is left beside them stays",
+            "they are quarantined, and their neighbours stay",
         ),
-        "segment header" => ("damaged header of a segment".to_owned(), "it is written anew"),
+        "segment header" => ("damaged header of a segment".to_owned(), "it is rewritten"),
         other => (format!("damaged {other}"), "what is left stays"),
     };
     Finding::of(&report.file, what, repair).at(report.offset)
 }
 
-/// Segments that a later one names as the one before it, which had records, and which were never trimmed.
+/// Untrimmed segments with records that are missing although a later one names them as its predecessor.
 fn lost_segments(headers: &BTreeMap<u32, Option<SegmentHeader>>, trimmed: Option<Position>) -> Vec<u32> {
     let Some(trimmed) = trimmed else { return Vec::new() };
     let is_lost = |header: &&SegmentHeader| {
@@ -170,14 +170,14 @@ fn lost_segments(headers: &BTreeMap<u32, Option<SegmentHeader>>, trimmed: Option
     headers.values().flatten().filter(is_lost).map(|header| header.previous).collect()
 }
 
-/// Compares where the log ends with what the aggregates have followed; false where something is lost behind it.
+/// Compares the log's end with the progress recorded at the aggregates; false if records behind it are lost.
 fn check_end(
     dir: &Path,
     followed: Option<Followed>,
     found: Option<Uuid>,
     end: Location,
     newest: Position,
-    tell: Tell<'_>,
+    emit: Emit<'_>,
 ) -> bool {
     let repair = "the log goes on behind all that was ever applied";
     if let (Some(followed), Some(found)) = (followed, found)
@@ -187,21 +187,22 @@ fn check_end(
             "another log ({found}) than the one that the aggregates follow ({}): measures that were accepted and not yet processed are lost",
             followed.log
         );
-        tell(Finding::of(&dir.join(IDENTITY), what, repair));
+        emit(Finding::of(&dir.join(IDENTITY), what, repair));
         false
     } else if end.pack() < newest.0 {
         let (end, newest) = (place(end), place(Location::unpack(newest.0)));
         let what = format!(
             "the log ends at position {end}, but was processed up to {newest}: its end is lost, and with it measures that were not yet processed"
         );
-        tell(Finding::of(dir, what, repair));
+        emit(Finding::of(dir, what, repair));
         false
     } else {
         true
     }
 }
 
-/// Of the whole segments at the end of the log, newest first: the place behind which nothing is missing.
+/// Given the undamaged segments at the end of the log, newest first: the place behind which nothing is
+/// missing.
 fn complete_behind(
     headers: &BTreeMap<u32, Option<SegmentHeader>>,
     whole: impl Iterator<Item = u32>,
@@ -215,7 +216,7 @@ fn complete_behind(
         let Some(Some(header)) = headers.get(&number) else { break };
         complete = Position(Location { segment: number, offset: 0 }.pack());
         if header.previous == 0 {
-            // A log that took the place of another begins with a higher number.
+            // A log that replaced another begins with a higher number.
             return if number == 1 { Position(0) } else { complete };
         }
         wanted = Some(header.previous);
@@ -223,8 +224,8 @@ fn complete_behind(
     complete
 }
 
-/// Repairs the log in `dir`. `forget_trimmed`: everything in the log is applied again. `newest_segment`: the log goes on behind it.
-/// `sacks`: how many there are, should nothing else tell.
+/// Repairs the log in `dir`. `forget_trimmed`: apply everything in the log again. `newest_segment`: continue
+/// behind it. `sacks`: the sack count, if it is unknown otherwise.
 pub(crate) fn repair(
     dir: &Path,
     followed_in: &Path,
@@ -270,7 +271,7 @@ pub(crate) fn set_aside(dir: &Path, file: &Path) -> io::Result<()> {
     LocalDisk.sync_dir(crate::disk::parent_of(file))
 }
 
-/// Puts whole frames where the segments are damaged, and writes damaged headers anew.
+/// Overwrites damaged places with whole frames, and rewrites damaged headers.
 fn mend_segments(
     disk: &Arc<dyn Disk>,
     dir: &Path,
@@ -291,14 +292,14 @@ fn mend_segments(
     if let Some((number, end)) = recovered.last
         && followed.is_some_and(|followed| Location { segment: number, offset: end }.pack() < followed.0)
     {
-        // What was behind is lost: from now on the log tells so.
+        // What followed is lost: mark that in the log.
         let segment = &recovered.segments[&number];
         let hole = Hole {
             start: segment.at(end.max(SEGMENT_HEADER_BYTES)),
             length: LOST_END_BYTES,
             left: Vec::new(),
         };
-        mend(&*segment.file, &hole, entries::nothing)
+        mend(&*segment.file, &hole, entries::padding)
             .and_then(|_| segment.file.sync_data())
             .map_err(OpenError::io(&segment.path))?;
     }
@@ -318,7 +319,7 @@ fn mend_segments(
             .map(|report| (report.offset as u32, (report.offset + report.length) as u32))
             .collect();
         if promised > length {
-            // What was cut off is part of the last hole, or one of its own.
+            // The missing end is part of the last hole, or a hole of its own.
             match holes.last_mut().filter(|(_, end)| *end == length) {
                 Some((_, end)) => *end = promised,
                 None => holes.push((length.max(SEGMENT_HEADER_BYTES), promised)),
@@ -329,11 +330,11 @@ fn mend_segments(
             let start = segment.at(start);
             let left = left.remove(&start).unwrap_or_default();
             let hole = Hole { start, length: end - start.offset, left };
-            mend(&*segment.file, &hole, entries::nothing).map_err(failed())?;
+            mend(&*segment.file, &hole, entries::padding).map_err(failed())?;
         }
         let header = recovered.headers.get(number).copied().flatten();
         if let Some(header) = header.filter(|header| lost.contains(&header.previous)) {
-            // There is nothing in front of it any more.
+            // Its predecessor is gone.
             let header = SegmentHeader { previous_end: SEGMENT_HEADER_BYTES, ..header };
             header.write(&*segment.file).map_err(failed())?;
             is_changed = true;
@@ -343,7 +344,7 @@ fn mend_segments(
             let previous_end = previous.map_or(Ok(0), |(_, segment)| segment.file.len()).map_err(failed())?;
             let header = SegmentHeader {
                 number: *number,
-                // Also of one that is gone: what is left is not the beginning of the log.
+                // Even if that one is gone: this is not the log's beginning.
                 previous: previous.map_or(number - 1, |(number, _)| *number),
                 previous_end: previous_end as u32,
                 previous_synced: true,

@@ -1,5 +1,5 @@
-//! The one thread that writes: takes all batches that wait, writes them, makes them durable with one sync, shows them
-//! to the workers and answers their callers. While it syncs, the next group gathers.
+//! The writer thread: takes all queued batches, writes them, syncs once, makes them visible to workers and
+//! answers the callers. The next group gathers meanwhile.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -23,7 +23,7 @@ pub(super) fn run(shared: &Arc<LogState>) {
             };
             match written {
                 Ok(room) => write_group(shared, take_fitting(&mut waiting, room)),
-                // What was refused for one is refused for all that wait: they came at the same time.
+                // All batches that wait together get the same error.
                 Err(error) => waiting.by_ref().for_each(|refused| answer(refused, Err(error.clone()))),
             }
         }
@@ -31,7 +31,7 @@ pub(super) fn run(shared: &Arc<LogState>) {
     mark(shared);
 }
 
-/// Before the log is left alone: tells a later recovery that all of it was durable.
+/// Before the writer goes idle: marks for a later recovery that everything was durable.
 fn mark(shared: &LogState) {
     if shared.durability == Durability::Sync
         && shared.poisoned.get().is_none()
@@ -41,7 +41,7 @@ fn mark(shared: &LogState) {
     }
 }
 
-/// The batches in front that fit into `room` bytes; at least one.
+/// The first batches that fit into `room` bytes; at least one.
 fn take_fitting(
     waiting: &mut std::iter::Peekable<std::vec::IntoIter<PendingBatch>>,
     room: usize,
@@ -54,7 +54,7 @@ fn take_fitting(
     group
 }
 
-/// Writes a group that fits into the active segment, and answers it.
+/// Writes a group that fits into the active segment, and answers its callers.
 fn write_group(shared: &LogState, group: Vec<PendingBatch>) {
     let mut frames = Vec::with_capacity(group.len());
     let mut rest = Vec::with_capacity(group.len());
@@ -71,7 +71,7 @@ fn write_group(shared: &LogState, group: Vec<PendingBatch>) {
             shared.counters.appends.fetch_add(rest.len() as u64, Ordering::Relaxed);
             for (_, admission, done, _) in rest {
                 admission.keep();
-                // Nobody listens where the caller went away meanwhile.
+                // The receiver is gone if the caller was cancelled.
                 done.send(Ok(())).ok();
             }
         }
@@ -99,12 +99,13 @@ fn write_and_sync(shared: &LogState, frames: &mut [Frame]) -> Result<Vec<Locatio
 
 fn answer(waiting: PendingBatch, answer: Result<(), IncomingError>) {
     let PendingBatch { admission, done, .. } = waiting;
-    // Before the caller is answered, so that what it reads next is what it was told.
+    // Before answering, so that the caller's next read sees the room.
     drop(admission);
     done.send(answer).ok();
 }
 
-/// The error for the callers. After a failure that leaves the disk's content unknown nothing is written any more.
+/// Converts the error. After a failure that leaves the disk's content unknown, all further writes are
+/// refused.
 fn fail(shared: &LogState, error: WriteError) -> IncomingError {
     match error {
         WriteError::NoSpace(error) => {
@@ -114,7 +115,7 @@ fn fail(shared: &LogState, error: WriteError) -> IncomingError {
         WriteError::Broken(error) => {
             let reason = shared.poisoned.get_or_init(|| {
                 tracing::error!(
-                    "writing the incoming log failed, no measures are taken any more until a restart: {error}"
+                    "writing the incoming log failed, no measures are accepted until a restart: {error}"
                 );
                 error.to_string()
             });

@@ -1,8 +1,9 @@
-//! How far the sacks have come: each process that has workers keeps an object that says what it knows to be done.
+//! Acknowledgements: each process with workers stores the sacks' progress in an object of its own.
 //!
-//! Such a statement stays true whoever makes it, so all of them are put together by maximum, and one that is read late does no
-//! harm. A process writes its object again as soon as it has something new, one write at a time: what comes meanwhile
-//! goes into the next. The objects of processes that are gone are taken over by another process and deleted.
+//! Progress stays true whoever states it, so all objects are merged by maximum, and reading an old one is
+//! harmless. A process rewrites its object whenever it has something new, with one write at a time: later
+//! changes go into the next write. Objects of processes that are gone are taken over by another process and
+//! deleted.
 
 use std::{
     collections::BTreeMap,
@@ -30,10 +31,10 @@ use crate::{
 };
 
 const KIND: u64 = 0x4b43_4120;
-/// An object is written again after so long, so that others see that its process lives, and so that an old write that was carried
-/// out late does not stay.
+/// An object is rewritten after this time at least, which shows that its process is alive, and corrects a
+/// delayed old write.
 const REWRITTEN_EVERY: Duration = Duration::from_mins(5);
-/// The object of a process that has not written for so long is taken over.
+/// An object that was not rewritten for this time is taken over.
 const GONE_AFTER: Duration = Duration::from_hours(24);
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
@@ -41,7 +42,7 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 pub struct Acknowledgements {
     own: Mutex<Own>,
     changed: Notify,
-    /// The newest generation that is written.
+    /// The newest generation written.
     written: watch::Sender<u64>,
     others: tokio::sync::Mutex<Others>,
     looked: Mutex<Option<Instant>>,
@@ -59,7 +60,7 @@ struct Others {
     processes: Vec<Uuid>,
 }
 
-/// What a process says.
+/// The contents of a process's object.
 struct Statement {
     written_at_s: u64,
     sacks: Vec<(Sack, Progress)>,
@@ -76,8 +77,8 @@ impl Acknowledgements {
         }
     }
 
-    /// Says how far sacks have come; it is written soon.
-    pub fn tell(&self, progress: impl IntoIterator<Item = (Sack, Progress)>) {
+    /// Adds progress, to be written soon.
+    pub fn add(&self, progress: impl IntoIterator<Item = (Sack, Progress)>) {
         let mut own = self.own.lock();
         let mut is_new = false;
         for (sack, progress) in progress {
@@ -92,7 +93,7 @@ impl Acknowledgements {
         }
     }
 
-    /// Waits until all that was told is written.
+    /// Waits until all progress added so far is written.
     pub async fn flush(&self) {
         let generation = self.own.lock().generation;
         let written = self.written.subscribe().wait_for(|written| *written >= generation).await.is_ok();
@@ -103,7 +104,7 @@ impl Acknowledgements {
         *self.looked.lock()
     }
 
-    /// The statement of this process, without what lies below the mark: there all is done.
+    /// The object's contents, without progress below the mark: there everything is done.
     fn statement(&self, trimmed: Position) -> (u64, Option<Bytes>) {
         let mut own = self.own.lock();
         own.sacks.retain(|_, progress| progress.acknowledged > trimmed);
@@ -136,7 +137,7 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Writes what this process says, as long as it lives.
+/// Writes this process's object until the process ends.
 pub async fn run(shared: Arc<LogState>) {
     let acknowledgements = &shared.acknowledgements;
     let mut delay = RETRY_DELAY_MIN;
@@ -154,11 +155,11 @@ pub async fn run(shared: Arc<LogState>) {
                 }
                 Err(error) => {
                     if delay == RETRY_DELAY_MIN {
-                        tracing::warn!(%error, "acknowledgements cannot be written; trying on");
+                        tracing::warn!(%error, "acknowledgements cannot be written; retrying");
                     }
                     tokio::time::sleep(delay).await;
                     delay = (delay * 2).min(RETRY_DELAY_MAX);
-                    // It may still be carried out, after the next one: so there will be one behind that.
+                    // The failed write may still take effect, after the next one: so write again.
                     acknowledgements.own.lock().generation += 1;
                     continue;
                 }
@@ -167,15 +168,15 @@ pub async fn run(shared: Arc<LogState>) {
             acknowledgements.written.send_replace(generation);
         }
         if acknowledgements.own.lock().generation == generation {
-            // It makes no difference which of the two it is.
+            // Whichever comes first.
             let _ = tokio::time::timeout(REWRITTEN_EVERY, acknowledgements.changed.notified()).await;
         }
     }
 }
 
 impl LogState {
-    /// Reads the other processes' acknowledgements as of `since`. Those of processes that started within `list_age_max` may be
-    /// missed.
+    /// Reads the other processes' acknowledgements as of `since`. May miss those of processes that started
+    /// within `list_age_max`.
     pub async fn poll_acknowledgements(
         &self,
         since: Instant,
@@ -211,7 +212,7 @@ impl LogState {
         Ok(())
     }
 
-    /// Takes over what processes have said that are gone.
+    /// Takes over the progress stored by processes that are gone.
     pub async fn take_over(&self) -> Result<(), IncomingError> {
         let others = self.acknowledgements.others.lock().await.processes.clone();
         let mut gone = Vec::new();
@@ -219,7 +220,7 @@ impl LogState {
             let Some(bytes) = self.objects.get(&name).await.map_err(unavailable)? else { continue };
             let Some(statement) = decode(&bytes) else { continue };
             if seconds(SystemTime::now()).saturating_sub(statement.written_at_s) > GONE_AFTER.as_secs() {
-                self.acknowledgements.tell(statement.sacks);
+                self.acknowledgements.add(statement.sacks);
                 gone.push(name);
             }
         }

@@ -1,7 +1,7 @@
-//! Objects of the log that this process keeps in memory for its workers, within a bound.
+//! A bounded cache of objects of the log, for this process's workers.
 //!
-//! New ones are kept while there is room, since workers read the oldest first. What had to be read again takes the place of
-//! what was not looked at for the longest time.
+//! New objects are cached while there is room, since workers read the oldest first. Objects that had to be
+//! read again evict the least recently used ones.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,17 +10,17 @@ use std::{
 
 use bytes::Bytes;
 
-/// What nobody has looked at for so long gives way to new objects: its sacks may belong to another process.
+/// Objects unused for this time give way to new ones: their sacks may belong to another process.
 const UNUSED_MAX: Duration = Duration::from_secs(10);
 
 pub struct Bodies {
     bytes_max: usize,
     bytes: usize,
     kept: HashMap<u64, Body>,
-    /// From the last use to the object.
+    /// From the last use to the object's number.
     uses: BTreeMap<u64, u64>,
     clock: u64,
-    /// Nothing is kept in a process without workers.
+    /// A process without workers caches nothing.
     enabled: bool,
 }
 
@@ -35,12 +35,12 @@ impl Bodies {
         Self { bytes_max, bytes: 0, kept: HashMap::new(), uses: BTreeMap::new(), clock: 0, enabled: false }
     }
 
-    /// From now on there are workers.
+    /// Starts caching: there are workers.
     pub fn enable(&mut self) {
         self.enabled = true;
     }
 
-    /// Keeps a new object if there is room.
+    /// Caches a new object if there is room.
     pub fn offer(&mut self, number: u64, bytes: &Bytes, now: Instant) {
         if !self.enabled {
             return;
@@ -55,7 +55,7 @@ impl Bodies {
         self.insert(number, bytes, now);
     }
 
-    /// Keeps an object that is needed now.
+    /// Caches an object that is needed now.
     pub fn keep(&mut self, number: u64, bytes: &Bytes, now: Instant) {
         while self.bytes + bytes.len() > self.bytes_max && !self.kept.is_empty() {
             self.remove_oldest();

@@ -1,11 +1,11 @@
-//! The mark: up to where the log is trimmed, and which sacks there are from there on.
+//! The mark: up to where the log is trimmed, and the numbering behind it.
 //!
-//! It must never go back, whoever moves it and however late his request is carried out: below it objects are deleted, so that
-//! their numbers could be created again. Objects cannot be compared and swapped; so the marks are a chain of small objects,
-//! each created only where there is none, and the last one holds. Those whose version is a multiple of
-//! [`ANCHOR_EVERY`] stay for ever (a few thousand a year); the others go when the next such one is there. So the end of the
-//! chain is found from any version that was ever right: step on to the first that is missing; if the anchor behind it is there,
-//! go on from that.
+//! It must never go back, whoever moves it and however late the request takes effect: objects below it are
+//! deleted, so their numbers could be created again. Objects have no compare-and-swap; so the marks are a
+//! chain of small objects, each created only if absent, and the last one is valid. Those whose version is a
+//! multiple of [`ANCHOR_EVERY`] are never deleted (a few thousand a year), the others once the next anchor
+//! exists. So the end of the chain can be found from any version that ever existed: follow it to the first
+//! missing version; if the anchor behind that exists, continue from there.
 
 use bytes::Bytes;
 use gnudi_model::{Numbering, SackCount};
@@ -25,11 +25,11 @@ const KIND: u64 = 0x4b52_414d;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Of the chain; 0 stands for no object, the beginning.
+    /// Of the chain; 0 is the beginning, which has no object.
     pub version: u64,
     /// All objects up to this number are trimmed.
     pub through: u64,
-    /// Behind that object.
+    /// The numbering behind that object.
     pub numbering: Numbering,
 }
 
@@ -64,23 +64,23 @@ impl Mark {
         bytes.map(|bytes| Self::decode(version, &bytes)).transpose()
     }
 
-    /// The newest mark, from one that was right once.
+    /// The newest mark, starting from an earlier one.
     pub async fn newest(self, objects: &dyn Objects) -> Result<Self, IncomingError> {
         let mut mark = self;
         loop {
             let anchor = (mark.version / ANCHOR_EVERY + 1) * ANCHOR_EVERY;
             mark = mark.last(objects, 1, anchor).await?;
-            // Only now: the versions before an anchor are removed when it is there.
+            // In this order: versions before an anchor are removed once it exists.
             let Some(next) = Self::read(objects, anchor).await? else { return Ok(mark) };
             mark = next.last(objects, ANCHOR_EVERY, u64::MAX).await?;
         }
     }
 
-    /// The last version that is there of those that follow in steps, below `end`: as many reads as the count of steps has
-    /// digits.
+    /// The last existing version at a multiple of `step` from this one, below `end`, by galloping and binary
+    /// search.
     async fn last(self, objects: &dyn Objects, step: u64, end: u64) -> Result<Self, IncomingError> {
         let (mut mark, mut stride) = (self, step);
-        // Ever longer strides, then ever shorter ones.
+        // First increasing strides, then bisection.
         let mut beyond = end;
         while mark.version + stride < beyond {
             match Self::read(objects, mark.version + stride).await? {
@@ -101,7 +101,7 @@ impl Mark {
         }
     }
 
-    /// Moves the mark on; returns the newest one, which another process may have moved further.
+    /// Advances the mark; returns the newest one, which may be another process's.
     pub async fn advance(
         self,
         objects: &dyn Objects,
@@ -115,7 +115,7 @@ impl Mark {
                 Ok(()) => break next,
                 Err(ObjectError::Exists(_)) => {
                     let newest = mark.newest(objects).await?;
-                    // One that lies before this one must not be the last: of a log that was replaced.
+                    // A mark before this one belongs to a replaced log: it must not stay the last.
                     if newest.through >= through || newest.version == mark.version {
                         return Ok(newest);
                     }
@@ -124,13 +124,13 @@ impl Mark {
                 Err(error) => return Err(super::unavailable(error)),
             }
         };
-        // Twice, since whoever created the anchor may have stopped there.
+        // Twice, since the creator of the anchor may have stopped before this.
         if next.version >= ANCHOR_EVERY && next.version % ANCHOR_EVERY < 2 {
             let anchor = next.version / ANCHOR_EVERY * ANCHOR_EVERY;
             let old: Vec<String> = (anchor - ANCHOR_EVERY + 1..anchor).map(names::mark).collect();
             objects.delete(&old).await.map_err(super::unavailable)?;
         }
-        // A version that was missing when this one was created may belong to a block that is gone.
+        // The version before this one may have been deleted with those before an anchor.
         mark.newest(objects).await
     }
 }

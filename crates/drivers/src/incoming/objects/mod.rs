@@ -1,24 +1,25 @@
-//! Measures waiting in a log of objects: on Ceph, S3, Swift, or a shared file system, through [`Objects`].
+//! Incoming measures in a log of objects: on Ceph, S3, Swift, or a shared file system, through [`Objects`].
 //!
-//! The log is a row of objects, `log/1`, `log/2` and so on, each created only where there is none. So the store itself decides
-//! between two writers, a number is the place in an order that is the same for everybody, and no process needs to know of any other.
-//! Requests that come while an object is being created become the next one (`writer`). Each process reads the log, each object once,
-//! and knows from it the backlog of each sack (`tail`, `view`); what it reads again for its workers it keeps in memory within
-//! a bound (`bodies`).
+//! The log is a sequence of objects, `log/1`, `log/2` and so on, each created only if absent. So the store
+//! itself decides between two writers, the numbers define one order for all processes, and no process needs
+//! to know of any other. Requests that arrive while an object is being created form the next one (`writer`).
+//! Each process reads each object once, and derives each sack's backlog from it (`tail`, `view`); bodies that
+//! workers need again are cached, within a limit (`bodies`).
 //!
-//! That the count of sacks was doubled is an object of the same log: what comes before lies in the old sacks, what comes behind
-//! it in the new ones, and nobody can see it otherwise. A writer groups its batches by the count that it knows, only to save the readers
-//! work: a reader regroups what was written by another count. So there is nothing to seal and nothing to refuse; doubling is one object
-//! that is there or not. That the old sacks are empty (`settle`) is another one.
+//! Doubling the sack count is an object of the same log: earlier records are in the old sacks, later ones in
+//! the new, and all processes agree on that. A writer groups its batches by the count that it knows, only to
+//! save work for readers: they regroup batches written by another count. So nothing needs sealing or
+//! rejecting: the doubling object exists or not. Another object records that the old sacks are empty
+//! (`settle`).
 //!
-//! How far sacks have come each process says in an object of its own (`acknowledgements`). When all records of the first objects are
-//! trimmed, the mark passes them (`mark`) and they are deleted. Numbers are never used again: `tail` says how a process that slept is
-//! kept from writing or reading below the mark.
+//! Each process stores the sacks' progress in an object of its own (`acknowledgements`). When all records of
+//! the first objects are trimmed, the mark moves beyond them (`mark`) and they are deleted. Numbers are never
+//! reused: `tail` describes how a suspended process is prevented from writing or reading below the mark.
 //!
-//! Where the store is emptied or replaced, positions go on above those that were used (`registration`).
+//! If the store is emptied or replaced, positions continue above those already used (`registration`).
 //!
-//! What this does not do: list objects while measures come and go. Only new processes are found by a list, and what is left below
-//! the mark.
+//! Objects are not listed in normal operation: only other processes, and leftovers below the mark, are found
+//! by listing.
 
 mod acknowledgements;
 mod bodies;
@@ -67,33 +68,34 @@ use crate::objects::{ObjectError, Objects};
 
 #[derive(Clone, Debug)]
 pub struct ObjectIncomingOptions {
-    /// For a new log; one that exists keeps its own.
+    /// For a new log; an existing one keeps its own.
     pub sack_count: SackCount,
-    /// Stored bytes of measures not yet acknowledged; beyond it `append` answers [`IncomingError::BacklogFull`].
+    /// Stored bytes of unacknowledged measures; beyond it `append` returns [`IncomingError::BacklogFull`].
     pub backlog_bytes_max: u64,
-    /// Batches between `append` and the store.
+    /// Queued bytes between `append` and the store.
     pub queue_bytes_max: u32,
-    /// What one object may gather; a larger batch is an object by itself.
+    /// How many bytes of batches one object may have; a larger batch is an object by itself.
     pub object_bytes_max: usize,
-    /// How much of the log is kept in memory for this process's workers.
+    /// Memory for cached objects of the log, for this process's workers.
     pub bodies_bytes_max: usize,
-    /// After so long a call that the store has not answered fails.
+    /// Timeout of a call.
     pub timeout: Duration,
-    /// How soon a process with workers looks for the next object when there was one just now, and when there was none for long.
+    /// How soon a process with workers polls for the next object: min after a new one, max after a long time
+    /// without.
     pub look_delay_min: Duration,
     pub look_delay_max: Duration,
-    /// How often a process without workers looks, which only keeps its figures and its numbering fresh.
+    /// Poll interval of a process without workers, which only updates its figures and its numbering.
     pub look_delay_idle: Duration,
-    /// `pending` does not ask the store where this process has looked so short a time ago.
+    /// `pending` does not poll the store if this process polled it less than this time ago.
     pub pending_age_max: Duration,
-    /// Objects are deleted when they were seen so long ago at least, though they are trimmed. A process that slept for a
-    /// quarter of it asks for the mark before it accepts what it finds. Zero: it asks each time.
+    /// Minimum age of objects, since this process saw them, before they are deleted. A process suspended for
+    /// a quarter of it reads the mark before it accepts what it finds. Zero: reads it each time.
     pub keep: Duration,
     /// How often the mark is moved.
     pub mark_delay: Duration,
-    /// An object that is missing between others is given up after so long.
+    /// How long to wait for a missing object in the log before it is given up.
     pub missing_wait: Duration,
-    /// How often it is looked whether the store holds the log that is followed, and not another one.
+    /// How often to check that the store still holds the followed log.
     pub identity_delay: Duration,
 }
 
@@ -124,12 +126,12 @@ impl ObjectIncomingOptions {
     }
 }
 
-/// Figures since the start, for `/metrics`.
+/// Counters since the start, for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectIncomingFigures {
     /// Batches made durable.
     pub appends: u64,
-    /// Objects that this process wrote: `appends / objects` batches share one.
+    /// Objects that this process wrote: each has `appends / objects` batches on average.
     pub objects: u64,
     /// Numbers that another process took first.
     pub conflicts: u64,
@@ -142,20 +144,20 @@ pub struct ObjectIncoming {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// What the callers and the tasks share.
+/// Shared by the callers and the tasks.
 struct LogState {
     objects: Arc<dyn Objects>,
     options: ObjectIncomingOptions,
-    /// This life of the process.
+    /// Id of this run of the process.
     process: Uuid,
-    /// Where aggregates follow the log.
+    /// If aggregates follow the log.
     registration: Option<Registration>,
     view: Mutex<View>,
     arrived: Notify,
     tail: tokio::sync::Mutex<Tail>,
-    /// When the last reading of the log began that came to its end.
+    /// When the last complete read of the log began.
     looked: Mutex<Option<Instant>>,
-    /// Whether there are workers here.
+    /// Whether this process has workers.
     is_listening: AtomicBool,
     listening: Notify,
     queue: RequestQueue,
@@ -167,25 +169,25 @@ struct LogState {
     quarantined_bytes: AtomicU64,
 }
 
-/// When the mark was moved, and what lies below it was looked for.
+/// When the mark was last moved, and leftovers below it last searched.
 #[derive(Default)]
 struct Marked {
     moved: Option<Instant>,
     swept: Option<Instant>,
 }
 
-/// How often leftovers are looked for.
+/// Interval of searches for leftovers.
 const SWEEP_DELAY: Duration = Duration::from_hours(1);
-/// For how long a list of the other processes does for `positions`.
+/// For how long `positions` reuses the list of other processes.
 const LIST_AGE_MAX: Duration = Duration::from_secs(2);
-/// Beyond it damage is reported and counted, but no longer copied.
+/// Beyond this, damage is reported and counted but no longer copied.
 const QUARANTINE_BYTES_MAX: u64 = 256 << 20;
-/// The longest batch.
+/// Maximum size of a batch.
 const BATCH_BYTES_MAX: usize = 64 << 20;
-/// What a waiting batch takes beside its bytes; bounds the number of batches in the queue too.
+/// A waiting batch's overhead beside its bytes; thus limits the number of queued batches, too.
 const BATCH_OVERHEAD_BYTES: usize = 256;
 
-/// A store's failure, as the callers of [`Incoming`] know it.
+/// Converts a store's error.
 fn unavailable(error: ObjectError) -> IncomingError {
     match error {
         ObjectError::NoSpace(reason) => IncomingError::NoSpace(reason),
@@ -219,7 +221,7 @@ impl Drop for ObjectIncoming {
 }
 
 impl LogState {
-    /// Does not wait for longer than a call may.
+    /// Applies the timeout.
     async fn within<T>(
         &self,
         work: impl Future<Output = Result<T, IncomingError>>,
@@ -227,7 +229,7 @@ impl LogState {
         tokio::time::timeout(self.options.timeout, work).await.unwrap_or_else(|_| Err(too_late()))
     }
 
-    /// Hands something to the writer, and waits until it is in the log.
+    /// Passes a request to the writer, and waits until it is in the log.
     async fn write(
         &self,
         kind: LogObjectKind,
@@ -236,7 +238,7 @@ impl LogState {
     ) -> Result<(), IncomingError> {
         let cost = (bytes as usize + BATCH_OVERHEAD_BYTES).min(self.options.queue_bytes_max as usize) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(cost).await.expect("the room is never closed");
-        // Room was made by what has entered the backlog since.
+        // Checked after waiting for room, which is freed when batches enter the backlog.
         let limit = if batch.is_some() { self.options.backlog_bytes_max } else { u64::MAX };
         self.view
             .lock()
@@ -247,10 +249,11 @@ impl LogState {
         answer.await.unwrap_or_else(|_| Err(too_late()))
     }
 
-    /// Reads the log and what the other processes say, as of now.
+    /// Reads the log, and then the other processes' acknowledgements.
     async fn refresh(&self, list_age_max: Duration) -> Result<(), IncomingError> {
         let now = Instant::now();
-        // What was read first may be acknowledged already, but nothing is acknowledged that was not written.
+        // In this order: records read may be acknowledged already, but none is acknowledged before it is
+        // written.
         self.catch_up(now).await?;
         self.poll_acknowledgements(now, list_age_max).await
     }
@@ -262,12 +265,12 @@ impl LogState {
         }
     }
 
-    /// Reports what is wrong with an object, and sets it aside.
+    /// Reports damage to an object, and copies the object to the quarantine.
     fn report(&self, number: u64, object: &Object, bytes: &Bytes) {
         let name = names::log(number);
         if object.head.is_some_and(|head| head.kind == LogObjectKind::Lost) {
             self.damaged.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(name, "an object of the log is gone, and the measures in it");
+            tracing::error!(name, "an object of the log is missing; its measures are lost");
         }
         let Some(first) = object.damaged.first() else { return };
         self.damaged.fetch_add(1, Ordering::Relaxed);
@@ -291,10 +294,10 @@ impl LogState {
         });
     }
 
-    /// Reports a small object that is damaged.
+    /// Reports a damaged small object.
     fn report_small(&self, name: &str) {
         self.damaged.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(place = self.objects.place(), name, "damaged object: left out");
+        tracing::error!(place = self.objects.place(), name, "damaged object: skipped");
     }
 
     async fn put_hint(&self, number: u64) -> Result<(), IncomingError> {
@@ -302,7 +305,7 @@ impl LogState {
         self.objects.put(names::HINT, hint).await.map_err(unavailable)
     }
 
-    /// Where the log has come to at least.
+    /// A lower bound of the log's end.
     async fn hint(&self) -> Result<u64, IncomingError> {
         let bytes = self.objects.get(names::HINT).await.map_err(unavailable)?;
         let number = bytes.as_deref().and_then(|bytes| object::unseal(HINT_KIND, bytes));
@@ -369,7 +372,7 @@ impl Consume for ObjectIncoming {
     async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
         let progress = Progress { acknowledged: up_to, ..Progress::default() };
         self.shared.view.lock().progress(sack, progress);
-        self.shared.acknowledgements.tell([(sack, progress)]);
+        self.shared.acknowledgements.add([(sack, progress)]);
         Ok(())
     }
 
@@ -384,7 +387,7 @@ impl Consume for ObjectIncoming {
             }
             view.trim_settled();
         }
-        shared.acknowledgements.tell(known);
+        shared.acknowledgements.add(known);
         shared.within(shared.trim()).await
     }
 

@@ -1,4 +1,4 @@
-//! How the objects are called.
+//! Names of the objects.
 
 use uuid::Uuid;
 

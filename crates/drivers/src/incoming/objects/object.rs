@@ -1,9 +1,10 @@
 //! The bytes of an object of the log, and of the small objects beside it.
 //!
-//! An object of the log is a row of frames (`segments::frame`). The first is its head: who wrote it, and what it is. Each other
-//! one is a batch, with an item for each sack, as in the local log. A frame's place is the [`Position`] of its records: the
-//! object's number in the high 48 bits, the frame's index in the low 16; so bytes that were moved are no frames. In the field
-//! for unsynced bytes a frame has the count of sacks by which its writer grouped it, 0 for the head.
+//! An object of the log is a sequence of frames (`segments::frame`). The first is its head: its writer and
+//! kind. Each other one is a batch, with an item per sack, as in the local log. A frame's location is the
+//! [`Position`] of its records: the object's number in the high 48 bits, the frame's index in the low 16; so
+//! misplaced bytes are no valid frames. A frame's field for unsynced bytes holds the sack count by which its
+//! writer grouped it, 0 in the head.
 //!
 //! ```text
 //! head        tag kind | writer 16 bytes | sequence u64 | count of sacks u16 | format version u16
@@ -25,9 +26,9 @@ use crate::{
 };
 
 pub const FORMAT_VERSION: u16 = 1;
-/// Frames of one object, the head aside.
+/// Most frames of one object, without the head.
 pub const BATCHES_MAX: usize = u16::MAX as usize;
-/// What the head takes.
+/// Size of the head.
 pub const HEAD_BYTES: usize = FRAME_HEADER_BYTES + (ITEM_HEADER_BYTES + 28).next_multiple_of(ALIGNMENT);
 
 const INDEX_BITS: u32 = 16;
@@ -36,44 +37,44 @@ pub fn position(number: u64, index: u16) -> Position {
     Position(number << INDEX_BITS | u64::from(index))
 }
 
-/// The last position that an object can have; 0 where there is none.
+/// The last possible position in an object; 0 for number 0.
 pub fn last_position(number: u64) -> Position {
     if number == 0 { Position(0) } else { position(number, u16::MAX) }
 }
 
-/// The number of the object in which a position lies.
+/// The number of the object that contains a position.
 pub fn number_of(position: Position) -> u64 {
     position.0 >> INDEX_BITS
 }
 
-/// What an object of the log says.
+/// The kind of an object of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogObjectKind {
     /// Measures of one or more requests.
     Measures,
-    /// The count of sacks, which is this one, is doubled: for all objects behind this one.
+    /// For all later objects the sack count is doubled; has the old count.
     Split(SackCount),
     /// The sacks of half this count are empty.
     Settle(SackCount),
-    /// Stands where an object was lost, so that nothing else can take its place.
+    /// Replaces a lost object, so that nothing else can take its number.
     Lost,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub writer: Uuid,
-    /// Counts the writer's objects: one that is written again after a failure keeps its own.
+    /// Numbers the writer's objects; retries of one object keep its sequence.
     pub sequence: u64,
     pub kind: LogObjectKind,
 }
 
-/// A batch on its way: its frame, and the count of sacks by which it is grouped.
+/// A batch to be written: its frame, and the sack count by which it is grouped.
 pub struct Grouped {
     pub count: SackCount,
     pub frame: Frame,
 }
 
-/// The object of a number.
+/// Encodes the object with this number.
 pub fn encode<'a>(number: u64, head: &Head, batches: impl Iterator<Item = &'a mut Grouped>) -> Bytes {
     let (kind, count) = match head.kind {
         LogObjectKind::Measures => (0, 0),
@@ -99,15 +100,15 @@ pub fn encode<'a>(number: u64, head: &Head, batches: impl Iterator<Item = &'a mu
     bytes.into()
 }
 
-/// A sack's part of a batch, where it lies in the object.
+/// A sack's part of a batch in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectExtent {
     pub position: Position,
-    /// By which the writer grouped; unknown where the frame's header is damaged.
+    /// The count by which the writer grouped; `None` if the frame's header is damaged.
     pub count: Option<SackCount>,
     pub sack: SackId,
     pub measures: u32,
-    /// From the object's start to the payload.
+    /// From the object's start to the payload, in bytes.
     pub offset: u32,
     pub length: u32,
 }
@@ -118,13 +119,13 @@ impl ObjectExtent {
     }
 }
 
-/// An object, read back: what of it is right.
+/// A decoded object, as far as it is valid.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Object {
-    /// `None` where it is damaged or of a form that is not known.
+    /// `None` if it is damaged or of unknown format.
     pub head: Option<Head>,
     pub parts: Vec<ObjectExtent>,
-    /// Places whose bytes are not what was written.
+    /// Byte ranges that are damaged.
     pub damaged: Vec<Range<usize>>,
 }
 
@@ -150,7 +151,7 @@ impl Object {
         object
     }
 
-    /// The head alone.
+    /// Decodes the head only.
     pub fn parse_head(number: u64, bytes: &[u8]) -> Option<Head> {
         let length = FrameHeader::parse(bytes, Location::unpack(position(number, 0).0))?.length;
         Object::parse(number, bytes.get(..length)?).head
@@ -176,13 +177,13 @@ impl Object {
     }
 }
 
-/// Where the next frame of this object starts, from an offset on; the end where there is none.
+/// The offset of this object's next frame at or after `from`; the end if there is none.
 fn next_frame(number: u64, bytes: &[u8], from: usize) -> usize {
     let aligned = (from..bytes.len()).step_by(ALIGNMENT);
     aligned.into_iter().find(|at| index_of_frame(number, &bytes[*at..]).is_some()).unwrap_or(bytes.len())
 }
 
-/// The index of the frame with which the bytes begin.
+/// The index of the frame at the start of `bytes`.
 fn index_of_frame(number: u64, bytes: &[u8]) -> Option<u16> {
     let place = Position(u64_at(bytes.get(..FRAME_HEADER_BYTES)?, 8));
     FrameHeader::parse(bytes, Location::unpack(place.0))?;
@@ -204,7 +205,7 @@ fn parse_head(kind: u64, payload: &[u8]) -> Option<Head> {
     Some(Head { writer, sequence: u64_at(payload, 16), kind })
 }
 
-/// A small object: what it holds, with a checksum. `kind` tells them apart.
+/// Encodes a small object with a checksum; `kind` distinguishes them.
 pub fn seal(kind: u64, payload: &[u8]) -> Bytes {
     let mut frame = Frame::with_capacity(ITEM_HEADER_BYTES + payload.len() + 8);
     frame.push(kind, |out| {
@@ -215,7 +216,7 @@ pub fn seal(kind: u64, payload: &[u8]) -> Bytes {
     Bytes::copy_from_slice(frame.bytes())
 }
 
-/// The inverse of [`seal`]: the format's version and what the object holds; `None` where it is damaged.
+/// The inverse of [`seal`]: format version and contents; `None` if damaged.
 pub fn unseal(kind: u64, bytes: &[u8]) -> Option<(u16, &[u8])> {
     let header = FrameHeader::parse(bytes, Location::unpack(1))?;
     let frame = bytes.get(..header.length)?;
@@ -293,7 +294,7 @@ mod tests {
             prop_assert!(!other.damaged.is_empty());
         }
 
-        /// One wrong byte is noticed, and costs one item of one batch at the most.
+        /// One wrong byte is noticed, and costs at most one item of one batch.
         #[test]
         fn damage_stays_where_it_is(batches in entries(), at: prop::sample::Index, flip in 1_u8..) {
             let count = SackCount(NonZeroU16::new(3).unwrap());

@@ -1,4 +1,4 @@
-//! Opening the log: whose it is, and where it stands.
+//! Opens the log: checks its cluster, and reads it to the end.
 
 use std::{
     path::PathBuf,
@@ -34,8 +34,8 @@ use crate::{
 const KIND: u64 = 0x5355_4c43;
 
 impl ObjectIncoming {
-    /// Opens the log that the store holds, and begins one where there is none. `process` is this process's life: a new random
-    /// number each time.
+    /// Opens the log in the store, or begins one if it is empty. `process` identifies this run of the
+    /// process: random each time.
     pub async fn open(
         objects: Arc<dyn Objects>,
         cluster: Uuid,
@@ -45,8 +45,8 @@ impl ObjectIncoming {
         Self::open_with(objects, None, cluster, process, options).await
     }
 
-    /// As [`ObjectIncoming::open`], of a log that the aggregates know: where the store holds another one, or an older copy, positions
-    /// go on above those that were used (`incoming::registry`).
+    /// Like [`ObjectIncoming::open`], for a registered log: if the store holds another one, or an older copy,
+    /// positions continue above those already used (`incoming::registry`).
     pub async fn open_registered(
         objects: Arc<dyn Objects>,
         registry: Arc<dyn LogRegistry>,
@@ -71,7 +71,7 @@ impl ObjectIncoming {
             let failed = |error: IncomingError| failed(error.to_string());
             let mut sacks = options.sack_count;
             if let Some(registry) = &registry {
-                // A log that begins anew has as many sacks as the one before.
+                // A new log has the sack count of its predecessor.
                 let log = registry.newest_log().await.map_err(|error| failed(unavailable(&error)))?;
                 sacks = log.map_or(sacks, |log| log.sacks);
             }
@@ -124,13 +124,13 @@ impl ObjectIncoming {
 const NO_ANSWER: &str = "no answer in time";
 
 impl LogState {
-    /// Reads the log to its end. However long that is: only the store's answers have a deadline.
+    /// Reads the log to its end, however long that takes: only single requests have a timeout.
     async fn first_look(&self) -> Result<(), IncomingError> {
         let hint = self.within(self.hint()).await?;
         self.view.lock().expect(hint);
         self.within(self.poll_acknowledgements(Instant::now(), Duration::ZERO)).await?;
         match self.catch_up(Instant::now()).await {
-            // That is waited for later: the process can start.
+            // Later calls wait for the missing object: the process can start.
             Err(error) if self.tail.lock().await.missing.is_some() => {
                 tracing::error!(%error, "the log has a gap");
             }
@@ -145,7 +145,8 @@ impl LogState {
     }
 }
 
-/// Makes the store this cluster's, or finds that it is; returns the count of sacks with which the log began, and whether that was now.
+/// Claims the store for this cluster, or checks that it is claimed; returns the log's first sack count, and
+/// whether it is new.
 async fn claim(
     objects: &dyn Objects,
     cluster: Uuid,

@@ -19,9 +19,9 @@ use crate::{
     segments::frame::{ITEM_HEADER_BYTES, open_item},
 };
 
-/// How many objects are read at once that are not in memory.
+/// Concurrent reads of objects that are not cached.
 const READS_AT_ONCE: usize = 8;
-/// How often the log is looked after: what others acknowledge, and whether something is missing.
+/// Interval of the slow poll: other processes' acknowledgements, hint, mark.
 const RARE_POLL_DELAY: Duration = Duration::from_secs(1);
 
 impl LogState {
@@ -35,7 +35,7 @@ impl LogState {
         if looked.is_none_or(|looked| looked.elapsed() > self.options.pending_age_max) {
             self.catch_up(Instant::now()).await?;
         }
-        // Workers read sack after sack: what one of them had to read again the next ones still find.
+        // Workers read sack after sack: objects read again must stay cached for the next sack.
         let span_bytes_max = self.options.bodies_bytes_max / 2;
         loop {
             let (parts, more) = self.view.lock().pending(sack, after, bytes_max, span_bytes_max);
@@ -50,14 +50,14 @@ impl LogState {
                     self.view.lock().give_up(sack, part);
                 }
             }
-            // Where all of them were lost or trimmed meanwhile, those behind are next.
+            // If all of them were lost or trimmed meanwhile, read on.
             if !records.is_empty() {
                 return Ok(Pending { records, more });
             }
         }
     }
 
-    /// Adds the records of a part that lie in the sack; false where it is damaged, which is reported.
+    /// Adds the part's records that belong to the sack; false if it is damaged, which is reported.
     fn decode(&self, sack: Sack, part: &PendingExtent, body: &Bytes, records: &mut Vec<Record>) -> bool {
         let (start, end) = (part.offset as usize, (part.offset + part.length) as usize);
         let item = body.get(start - ITEM_HEADER_BYTES..end).and_then(open_item);
@@ -74,7 +74,8 @@ impl LogState {
         true
     }
 
-    /// The objects in which parts lie, from memory or from the store. One that is gone is left out, and its parts do not wait any more.
+    /// The objects that contain the parts, cached or read. Missing ones are left out, and their parts no
+    /// longer wait.
     async fn bodies(&self, parts: &[PendingExtent]) -> Result<HashMap<u64, Bytes>, IncomingError> {
         let now = Instant::now();
         let (mut bodies, mut wanted) = (HashMap::new(), Vec::new());
@@ -107,7 +108,7 @@ impl LogState {
         Ok(bodies)
     }
 
-    /// An object is not there any more: it was trimmed, or somebody has removed it.
+    /// Handles a missing object: it was trimmed, or is lost.
     async fn gone(&self, number: u64) -> Result<(), IncomingError> {
         let mut tail = self.tail.lock().await;
         tail.mark = tail.mark.newest(&*self.objects).await?;
@@ -118,7 +119,7 @@ impl LogState {
         if !lost.is_empty() {
             self.damaged.fetch_add(1, Ordering::Relaxed);
             let name = names::log(number);
-            tracing::error!(name, "an object of the log is gone, and the measures in it");
+            tracing::error!(name, "an object of the log is missing; its measures are lost");
         }
         for (sack, waiting) in &lost {
             view.give_up(*sack, waiting);
@@ -146,7 +147,7 @@ impl LogState {
         Ok(measures)
     }
 
-    /// Writes down what is trimmed, and moves the mark if it is time.
+    /// Stores what is trimmed, and moves the mark if due.
     pub async fn trim(&self) -> Result<(), IncomingError> {
         self.acknowledgements.flush().await;
         let mut marked = self.marked.lock().await;
@@ -187,7 +188,7 @@ struct RarePolls {
     mark: Option<Instant>,
 }
 
-/// Follows the log, as long as the process lives.
+/// Follows the log until the process ends.
 pub async fn follow(shared: Arc<LogState>) {
     let options = &shared.options;
     let (mut delay, mut rare_polls, mut rarely_polled_at) =
@@ -218,7 +219,7 @@ pub async fn follow(shared: Arc<LogState>) {
         if let Err(error) = &look
             && is_answering
         {
-            tracing::warn!(%error, "the log cannot be read; trying on");
+            tracing::warn!(%error, "the log cannot be read; retrying");
         }
         is_answering = look.is_ok();
     }

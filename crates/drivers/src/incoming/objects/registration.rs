@@ -1,12 +1,13 @@
-//! Which generation of the log this store holds, and what becomes of a log that is not the one that was followed.
+//! The generation of the log in this store, and the handling of a store that does not hold the followed log.
 //!
-//! Each generation has an object that names it. Where it is missing or another's, or the log ends before what it had come to, the
-//! store was emptied, replaced by an older copy, or is another one: the next generation begins (`incoming::registry`). What an older
-//! copy holds is read as far as it goes, and the numbers from there to the first one of the new generation are a hole that
-//! everybody passes over.
+//! Each generation has an object that names it. If that is missing or another's, or the log ends before its
+//! known progress, the store was emptied or replaced: the next generation begins (`incoming::registry`). An
+//! older copy is read as far as it goes; the numbers from its end to the first one of the new generation are
+//! a hole that all processes skip.
 //!
-//! A process that runs cannot go on: others may have begun the next generation, and would never see what it writes. It looks from
-//! time to time, and when it finds another log in place of its own, it takes no more measures, and reports a fault that ends it.
+//! A running process cannot continue: others may have begun the next generation, and would never see what it
+//! writes. It checks from time to time; if it finds another log instead of its own, it accepts no more
+//! measures, and reports a fault that ends it.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -33,20 +34,20 @@ use crate::{
 };
 
 const KIND: u64 = 0x4e45_474c;
-/// So many numbers are reserved at once.
+/// How many numbers are reserved at once.
 const RESERVED_AT_ONCE: u64 = 1 << 16;
-/// In so many looks in a row something must be missing: one answer may be wrong.
+/// How many checks in a row must find something missing: a single response may be wrong.
 const MISSES_MAX: u32 = 2;
 
 /// The generation that this process follows.
 pub struct Registration {
     registry: Arc<dyn LogRegistry>,
     log: Mutex<RegisteredLog>,
-    /// Why it cannot be followed any more.
+    /// Why it is no longer followed.
     replaced: OnceLock<String>,
 }
 
-/// What the object of a generation says.
+/// The contents of a generation's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Named {
     identity: Uuid,
@@ -76,8 +77,8 @@ impl Named {
 }
 
 impl Registration {
-    /// Finds which generation is followed; begins the first, or the next where the store does not hold that one. `is_new`: the
-    /// store was empty.
+    /// Finds the followed generation; begins the first one, or the next if the store does not hold the
+    /// followed one. `is_new`: the store was empty.
     pub async fn find(
         objects: &dyn Objects,
         registry: Arc<dyn LogRegistry>,
@@ -95,7 +96,7 @@ impl Registration {
                 register(&*registry, &log).await?;
                 continue;
             };
-            // A registry that was restored from a backup may not know of it.
+            // A registry restored from a backup may lack it.
             if let Some(next) = Named::read(objects, log.generation + 1).await? {
                 let log = RegisteredLog {
                     first: next.first,
@@ -109,7 +110,7 @@ impl Registration {
                 Some(named) if named.identity == log.identity => {
                     return Ok(Self { registry, log: Mutex::new(log), replaced: OnceLock::new() });
                 }
-                // It was begun a moment ago.
+                // Its creation was interrupted.
                 None if log.floor == log.first && log.place == objects.place() => {
                     Named { identity: log.identity, first: log.first }
                         .create(objects, log.generation)
@@ -130,17 +131,17 @@ impl Registration {
         self.log.lock().clone()
     }
 
-    /// The number of the first object of the generation.
+    /// The number of the generation's first object.
     pub fn first_number(&self) -> u64 {
         number_of(self.log.lock().first) + 1
     }
 
-    /// Why it cannot be followed any more, if so.
+    /// Why it is no longer followed, if so.
     pub fn replaced(&self) -> Option<&str> {
         self.replaced.get().map(String::as_str)
     }
 
-    /// Before an object of the number is created: raises the floor if it lies below.
+    /// Must be called before object `number` is created: raises the floor if needed.
     pub async fn reserve(&self, number: u64) -> Result<(), IncomingError> {
         if last_position(number) <= self.log.lock().floor {
             return Ok(());
@@ -148,14 +149,14 @@ impl Registration {
         self.raise(Position(0), last_position(number + RESERVED_AT_ONCE)).await
     }
 
-    /// The log has come to this number: remembered, and the floor raised in time.
+    /// Records that the log has reached this number, and raises the floor ahead of it.
     pub async fn reach(&self, number: u64) -> Result<(), IncomingError> {
         let ahead = last_position(number + RESERVED_AT_ONCE / 2) > self.log.lock().floor;
         let floor = if ahead { last_position(number + RESERVED_AT_ONCE) } else { Position(0) };
         self.raise(last_position(number), floor).await
     }
 
-    /// There are so many sacks now.
+    /// Records a new sack count.
     pub async fn double(&self, sacks: SackCount) -> Result<(), IncomingError> {
         self.log.lock().sacks = sacks;
         self.raise(Position(0), Position(0)).await
@@ -173,13 +174,13 @@ impl Registration {
         Ok(())
     }
 
-    /// Ends following the log; returns what whoever asks is told.
+    /// Ends following the log; returns the error for callers.
     fn give_up(&self, reason: String) -> IncomingError {
         IncomingError::Poisoned(self.replaced.get_or_init(|| reason).clone())
     }
 }
 
-/// A log that begins anew takes whole objects' numbers.
+/// Rounds up to the last position of an object: a new log begins with a new object.
 fn whole(position: Position) -> Position {
     last_position(number_of(position) + 1)
 }
@@ -188,7 +189,7 @@ async fn register(registry: &dyn LogRegistry, log: &RegisteredLog) -> Result<(),
     registry.register_log(log).await.map_err(|error| registry::unavailable(&error))
 }
 
-/// Begins the next generation, since `found` lies in place of the log.
+/// Begins the next generation, since `found` was found instead of the log.
 async fn succeed(
     objects: &dyn Objects,
     registry: &dyn LogRegistry,
@@ -202,8 +203,8 @@ async fn succeed(
 }
 
 impl LogState {
-    /// After the log was read to its end: where that lies before what it had come to, the store holds an older copy, and the next
-    /// generation begins. Returns whether it did.
+    /// Called once the log was read to its end. If that is before the known progress, the store holds an
+    /// older copy: begins the next generation, and returns true.
     pub async fn check_end(&self) -> Result<bool, IncomingError> {
         let Some(registration) = &self.registration else { return Ok(false) };
         let end = self.view.lock().next() - 1;
@@ -221,7 +222,7 @@ impl LogState {
         Ok(true)
     }
 
-    /// Before an object of the number is created.
+    /// Must be called before object `number` is created.
     pub async fn reserve(&self, number: u64) -> Result<(), IncomingError> {
         match &self.registration {
             None => Ok(()),
@@ -232,7 +233,7 @@ impl LogState {
         }
     }
 
-    /// Looks whether the store still holds the log that this process follows.
+    /// Checks that the store still holds the followed log.
     pub async fn check_identity(&self, looks: &mut IdentityLooks) -> Result<(), IncomingError> {
         let Some(registration) = &self.registration else { return Ok(()) };
         if registration.replaced().is_some()
@@ -248,8 +249,8 @@ impl LogState {
                 looks.anchor = self.view.lock().newest_kept();
                 return Ok(());
             }
-            Some(Lies::Another(what)) => what,
-            Some(Lies::Nothing(what)) => {
+            Some(Mismatch::Another(what)) => what,
+            Some(Mismatch::Missing(what)) => {
                 looks.misses += 1;
                 if looks.misses < MISSES_MAX {
                     return Ok(());
@@ -261,28 +262,28 @@ impl LogState {
         let reason = format!("{}: {what} lies in place of log {log}", self.objects.place());
         tracing::error!(
             measures = backlog.measures,
-            "{reason}: measures that wait there may be lost; nothing is accepted until this process is started anew"
+            "{reason}: pending measures there may be lost; nothing is accepted until this process restarts"
         );
         registration.give_up(reason);
         Ok(())
     }
 
-    /// What lies in place of the log; `anchor` was its newest object.
+    /// What the store holds instead of the log, if so; `anchor` was its newest object.
     async fn fault_of(
         &self,
         log: &RegisteredLog,
         anchor: Option<u64>,
-    ) -> Result<Option<Lies>, IncomingError> {
+    ) -> Result<Option<Mismatch>, IncomingError> {
         let objects = &*self.objects;
         if let Some(next) = Named::read(objects, log.generation + 1).await? {
-            return Ok(Some(Lies::Another(format!("the next log ({})", next.identity))));
+            return Ok(Some(Mismatch::Another(format!("the next log ({})", next.identity))));
         }
         match Named::read(objects, log.generation).await? {
             Some(named) if named.identity == log.identity => {}
-            Some(named) => return Ok(Some(Lies::Another(format!("another log ({})", named.identity)))),
-            None => return Ok(Some(Lies::Nothing("nothing"))),
+            Some(named) => return Ok(Some(Mismatch::Another(format!("another log ({})", named.identity)))),
+            None => return Ok(Some(Mismatch::Missing("nothing"))),
         }
-        // What is known to be there is there.
+        // Check that known objects exist.
         let mut tail = self.tail.lock().await;
         tail.mark = tail.mark.newest(objects).await?;
         let anchor = {
@@ -301,26 +302,27 @@ impl LogState {
         if is_there || tail.mark.newest(objects).await?.version > tail.mark.version {
             return Ok(None);
         }
-        Ok(Some(Lies::Nothing("an older copy")))
+        Ok(Some(Mismatch::Missing("an older copy")))
     }
 }
 
-/// What lies in place of a log.
-enum Lies {
-    /// That will not change.
+/// What was found instead of a log.
+enum Mismatch {
+    /// Definite.
     Another(String),
-    /// The store did not name it this time.
-    Nothing(&'static str),
+    /// A read found nothing; may be temporary.
+    Missing(&'static str),
 }
 
-/// When the identity was looked at, and how often in a row it was not there.
+/// The last check, and the number of consecutive misses.
 #[derive(Default)]
 pub struct IdentityLooks {
     last: Option<Instant>,
     misses: u32,
-    /// The newest object at the last look: whoever writes on over an older copy does not hide that this one is gone.
+    /// The newest object at the last check. If it is missing, the log was replaced, even if others write on
+    /// over an older copy.
     anchor: Option<u64>,
 }
 
-/// How often the identity is looked at.
+/// Interval of identity checks.
 pub const IDENTITY_DELAY: Duration = Duration::from_secs(2);

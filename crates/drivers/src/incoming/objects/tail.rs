@@ -1,12 +1,14 @@
-//! Reading the log: each process follows it, object after object, and reads each one once.
+//! Reads the log: each process follows it object by object, and reads each one once.
 //!
-//! Below the mark objects are deleted, and whoever slept may create one of those numbers again; so what is found at a number
-//! counts only where the number is not below the mark. Asking for the mark each time would double the reads; so the mark
-//! passes no object that was not seen `keep` ago, and who knows that a number was not taken less than `lease` ago need not ask.
-//! The clocks of two processes need not agree, they only must not run at very different speeds.
+//! Objects below the mark are deleted, and a suspended writer may create one of those numbers again; so an
+//! object is valid only if its number is not below the mark. Reading the mark each time would double the
+//! reads; so the mark moves beyond an object only `keep` after it was seen, and a process that saw a number
+//! unused less than `lease` ago need not read the mark. The clocks of two processes need not agree, but must
+//! run at similar speeds.
 //!
-//! Of a log whose generation begins with a later number (`registration`), what an older copy holds is read up to the first number that
-//! is missing; nobody writes there any more, so everybody finds the same one, and goes on where the generation begins.
+//! If the log's generation begins at a later number (`registration`), an older copy is read up to the first
+//! missing number. Nobody writes there any more, so all processes find the same one, and continue where the
+//! generation begins.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -22,10 +24,10 @@ use super::{
 };
 use crate::{incoming::IncomingError, objects::ObjectError};
 
-/// How many objects are asked for at once while there is more to read.
+/// Most objects read at once while there is more to read.
 const READ_AHEAD_MAX: u64 = 16;
 
-/// A moment by both clocks: one of them goes on while a machine sleeps.
+/// A moment by both clocks: one of them advances while a machine is suspended.
 #[derive(Clone, Copy)]
 pub struct Moment {
     at: Instant,
@@ -42,12 +44,12 @@ impl Moment {
     }
 }
 
-/// What reading on needs to know; whoever holds it reads, the others wait and share what he found.
+/// The state of reading. Its lock's holder reads; others wait and share the result.
 pub struct Tail {
     pub mark: Mark,
-    /// When the view's next number, or one before it, was not taken for certain; `None` where that is not known.
+    /// When the view's next number, or one before it, was last seen unused; `None` if unknown.
     pub known: Option<Moment>,
-    /// A number that is missing, though later ones are there, and since when that is known.
+    /// A missing number with later ones present, and since when that is known.
     pub missing: Option<(u64, Instant)>,
 }
 
@@ -58,7 +60,7 @@ impl Tail {
 }
 
 impl LogState {
-    /// Reads all that was in the log at `since`. Returns whether there was anything new.
+    /// Reads everything that was in the log at `since`. Returns whether anything was new.
     pub async fn catch_up(&self, since: Instant) -> Result<bool, IncomingError> {
         let mut tail = self.tail.lock().await;
         if self.looked.lock().is_some_and(|looked| looked >= since) {
@@ -70,15 +72,15 @@ impl LogState {
         Ok(found)
     }
 
-    /// Reads on until a number is known that another process has taken.
+    /// Reads up to a number that another process has taken.
     pub async fn pass(&self, number: u64) -> Result<(), IncomingError> {
         let mut tail = self.tail.lock().await;
         self.view.lock().expect(number);
         self.read_on(&mut tail, Some(number)).await.map(|_| ())
     }
 
-    /// Takes up an object that this process has created, after `asked`. Returns whether it stands: not where it was created below
-    /// the mark.
+    /// Applies an object that this process created after `asked`. Returns whether it is valid: not if it was
+    /// created below the mark.
     pub async fn created(
         &self,
         number: u64,
@@ -104,7 +106,7 @@ impl LogState {
     }
 
     async fn read_on(&self, tail: &mut Tail, enough: Option<u64>) -> Result<bool, IncomingError> {
-        // Whoever does not know the end looks beyond it, too: an object may be missing.
+        // If the end is unknown, read ahead: an object may be missing.
         let (mut found, mut width) = (false, if tail.known.is_none() { READ_AHEAD_MAX } else { 1 });
         loop {
             let next = self.view.lock().next();
@@ -134,7 +136,7 @@ impl LogState {
                     if bodies.iter().skip(whole).any(Option::is_some) {
                         tracing::error!(
                             from = end,
-                            "objects of a log that was replaced are left out: one before them is gone"
+                            "objects of a replaced log are skipped: one before them is missing"
                         );
                     }
                     continue;
@@ -150,8 +152,8 @@ impl LogState {
         }
     }
 
-    /// Whether what was found at the view's next number, or behind it, is what belongs there; otherwise the view goes on behind
-    /// the mark.
+    /// Whether what was found at the view's next number, or behind it, is valid; otherwise moves the view
+    /// beyond the mark.
     async fn is_genuine(&self, tail: &mut Tail) -> Result<bool, IncomingError> {
         if tail.known.is_some_and(|known| known.elapsed() < self.options.lease()) {
             return Ok(true);
@@ -178,10 +180,10 @@ impl LogState {
         }
     }
 
-    /// An object was not found that somebody has written. Objects that are asked for at once are not read at one moment: it may
-    /// have been created after it was looked for, and before the one behind it was. Nobody writes a number before the one below
-    /// is there, so a second look tells. After a while the place of one that is missing is filled, so that everybody goes on,
-    /// and nobody writes there what others would not see.
+    /// Handles a missing object with a later one present. Concurrent reads are not simultaneous: it may have
+    /// been created after its read, and the later one before its own. A number is only written once its
+    /// predecessor exists, so a second read decides. After a while the missing object is replaced with a
+    /// placeholder, so that all processes can continue, and no late write is invisible to some.
     async fn fill(&self, tail: &mut Tail, number: u64) -> Result<(), IncomingError> {
         tail.mark = tail.mark.newest(&*self.objects).await?;
         if tail.mark.through >= number {
@@ -211,7 +213,7 @@ impl LogState {
         Ok(())
     }
 
-    /// Moves the mark as far as everything is trimmed, and deletes what lies below it.
+    /// Moves the mark as far as everything is trimmed, and deletes the objects below it.
     pub async fn advance_mark(&self) -> Result<(), IncomingError> {
         let mut tail = self.tail.lock().await;
         let trimmable = self.view.lock().trimmable(Instant::now(), self.options.keep);
@@ -220,7 +222,7 @@ impl LogState {
             && through > tail.mark.through
         {
             tail.mark = tail.mark.advance(&*self.objects, through, numbering).await?;
-            // What another process has marked meanwhile, it deletes.
+            // The process that moved the mark deletes what it covers.
             let trimmed = self.view.lock().kept_through(through.min(tail.mark.through));
             self.delete(&trimmed).await?;
         }
@@ -236,7 +238,7 @@ impl LogState {
         Ok(())
     }
 
-    /// Deletes what lies below the mark: left over by whoever stopped half-way, or created by whoever slept.
+    /// Deletes leftovers below the mark: from interrupted deletions, or created by suspended writers.
     pub async fn sweep(&self) -> Result<(), IncomingError> {
         let through = self.tail.lock().await.mark.through;
         let names = self.objects.list(names::LOG).await.map_err(unavailable)?;

@@ -1,7 +1,7 @@
-//! What a process knows of the log: which records wait in which sack, how far each sack has come, which sacks there are.
+//! A process's state of the log: waiting records and progress by sack, and the numbering.
 //!
-//! All of it follows from the objects in their order, and from the acknowledgements. Where the bytes of records are kept is
-//! `bodies`' affair; nothing here waits for anything.
+//! It is derived from the objects, in order, and from the acknowledgements. `bodies` caches the records'
+//! bytes; nothing here blocks.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -22,16 +22,16 @@ use crate::{
     segments::frame::ITEM_HEADER_BYTES,
 };
 
-/// How many of the newest objects tell who else writes, and how old they may be.
+/// How many of the newest objects, and of what age, are used to detect other writers.
 const RECENT_WRITERS_MAX: usize = 16;
 const RECENT_WRITERS_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// A sack's part of a batch that waits.
+/// A waiting part of a batch, for one sack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingExtent {
     pub position: Position,
     pub measures: u32,
-    /// What counts as backlog.
+    /// Its share of the backlog.
     pub bytes: u32,
     /// Of the payload, in the object.
     pub offset: u32,
@@ -44,7 +44,7 @@ impl PendingExtent {
     }
 }
 
-/// How far a sack has come, as some process says.
+/// A sack's progress, as a process states it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub acknowledged: Position,
@@ -70,42 +70,42 @@ struct Line {
 
 /// An object that is not trimmed.
 struct Applied {
-    /// When this process saw it.
+    /// When this process read it.
     seen: Instant,
     head: Option<Head>,
     bytes: usize,
-    /// Parts in it that wait.
+    /// Number of its parts that wait.
     waiting: u32,
     /// The newest record of each sack in it.
     newest: Vec<(Sack, Position)>,
-    /// As it is behind this object.
+    /// The numbering behind this object.
     numbering: Numbering,
 }
 
 pub struct View {
     me: Uuid,
-    /// The number of the first object that is not known.
+    /// The number of the first object not read yet.
     next: u64,
-    /// Somebody has written this far.
+    /// An object with this number is known to exist.
     at_least: u64,
-    /// Where the log's generation begins: what is missing before it is no gap.
+    /// Where the log's generation begins: missing numbers before it are no gap.
     begins_at: u64,
-    /// All up to here are trimmed.
+    /// All objects up to here are trimmed.
     trimmed: u64,
-    /// Up to here some may have been trimmed before this process read them.
+    /// Objects up to here may have been trimmed before this process read them.
     skipped: u64,
     numbering: Numbering,
-    /// At the mark.
+    /// The numbering at the mark.
     base: Numbering,
     lines: HashMap<Sack, Line>,
     objects: BTreeMap<u64, Applied>,
     backlog: Backlog,
-    /// Bytes on their way into the log.
+    /// Bytes queued for the log.
     queued_bytes: u64,
     unnamed: BTreeSet<Sack>,
-    /// The highest sequence of an object of this process.
+    /// The highest sequence of this process's objects in the log.
     own: u64,
-    /// Who wrote the newest objects.
+    /// Writers of the newest objects.
     writers: VecDeque<(Uuid, Instant)>,
     pub bodies: Bodies,
 }
@@ -136,24 +136,24 @@ impl View {
         self.next
     }
 
-    /// Takes up that somebody has written an object of this number, or a later one.
+    /// Records that an object with this number, or a later one, exists.
     pub fn expect(&mut self, number: u64) {
         self.at_least = self.at_least.max(number);
     }
 
-    /// The log's generation begins with this number.
+    /// Sets the first number of the log's generation.
     pub fn begin_at(&mut self, number: u64) {
         self.begins_at = number;
     }
 
-    /// Passes over the hole before the log's generation; returns whether it lies ahead.
+    /// Skips the hole before the log's generation; returns whether there was one ahead.
     pub fn pass_hole(&mut self) -> bool {
         let is_ahead = self.next < self.begins_at;
         self.next = self.next.max(self.begins_at);
         is_ahead
     }
 
-    /// Whether the next number is taken for certain, though its object is not known.
+    /// Whether the next number is certainly taken, though its object is not read yet.
     pub fn is_behind(&self) -> bool {
         self.next <= self.at_least || self.next < self.begins_at
     }
@@ -163,7 +163,7 @@ impl View {
         self.objects.last_key_value().map(|(number, _)| *number)
     }
 
-    /// The numbers of the objects up to one that are not forgotten.
+    /// The numbers of known objects up to `number`.
     pub fn kept_through(&self, number: u64) -> Vec<u64> {
         self.objects.range(..=number).map(|(number, _)| *number).collect()
     }
@@ -180,13 +180,13 @@ impl View {
         self.numbering
     }
 
-    /// Whether these are the bytes of an object that was applied: below the mark others may stand at its number.
+    /// Whether these are the bytes of an applied object: below the mark another may have its number.
     pub fn is_same(&self, number: u64, body: &Bytes) -> bool {
         let applied = self.objects.get(&number);
         applied.is_some_and(|applied| applied.head == Object::parse_head(number, body))
     }
 
-    /// The highest sequence of this process that is in the log.
+    /// The highest sequence of this process's objects in the log.
     pub fn own(&self) -> u64 {
         self.own
     }
@@ -199,7 +199,7 @@ impl View {
         self.backlog == Backlog::default()
     }
 
-    /// Lets bytes into the queue, below a limit on all that waits; otherwise says how much does.
+    /// Admits bytes to the queue; if that exceeds the limit, fails with the bytes that wait.
     pub fn admit(&mut self, bytes: u64, limit: u64) -> Result<(), u64> {
         let inside = self.backlog.bytes + self.queued_bytes;
         if inside.saturating_add(bytes) > limit {
@@ -209,12 +209,12 @@ impl View {
         Ok(())
     }
 
-    /// Bytes left the queue, for the log or for nothing.
+    /// Subtracts bytes that left the queue, written or not.
     pub fn leave_queue(&mut self, bytes: u64) {
         self.queued_bytes -= bytes;
     }
 
-    /// Other processes that have written a moment ago.
+    /// Number of other processes that have written recently.
     pub fn other_writers(&self, now: Instant) -> usize {
         let recent = self.writers.iter().filter(|(writer, seen)| {
             *writer != self.me && now.duration_since(*seen) < RECENT_WRITERS_AGE_MAX
@@ -222,7 +222,7 @@ impl View {
         recent.map(|(writer, _)| writer).collect::<BTreeSet<_>>().len()
     }
 
-    /// Takes up the next object. Returns whether any of its records wait.
+    /// Applies the next object. Returns whether any of its records wait.
     pub fn apply(&mut self, number: u64, object: &Object, body: &Bytes, now: Instant) -> bool {
         assert_eq!(number, self.next, "objects are applied one after the other");
         self.next += 1;
@@ -264,14 +264,14 @@ impl View {
         }
         let numbering = self.numbering;
         match head.kind {
-            // One that comes twice, since two asked for it at once, changes nothing the second time.
+            // A duplicate, from two concurrent requests, has no effect.
             LogObjectKind::Split(count) if !numbering.draining && numbering.count == count => {
                 if let Some(count) = count.doubled() {
                     self.numbering = Numbering { count, draining: true };
                 }
             }
             LogObjectKind::Settle(count) if numbering.draining && numbering.count == count => {
-                // Whoever wrote it has seen that all was acknowledged.
+                // Its writer has seen that everything was acknowledged.
                 for sack in numbering.units().sacks() {
                     let newest = self.lines.get(&sack).map(|line| line.newest);
                     let progress =
@@ -287,10 +287,10 @@ impl View {
         }
     }
 
-    /// A part that its writer grouped by another count of sacks.
+    /// Regroups a part whose writer used another sack count.
     fn regroup(&mut self, applied: &mut Applied, part: &ObjectExtent, body: &Bytes, count: SackCount) {
         let mut records = Vec::new();
-        // What comes before a wrong entry is right; its checksum says that nothing is wrong.
+        // Entries before an invalid one are valid; the checksum matched.
         decode(&part.payload(body), part.position, &mut records);
         let mut sacks: BTreeMap<Sack, (u32, u32)> = BTreeMap::new();
         for record in records {
@@ -320,7 +320,7 @@ impl View {
         self.unnamed.insert(sack);
     }
 
-    /// Leaves out what was trimmed before this process has seen it.
+    /// Skips objects that were trimmed before this process read them.
     pub fn skip(&mut self, mark: &Mark) {
         assert!(mark.through >= self.next, "nothing to skip");
         self.next = mark.through + 1;
@@ -337,7 +337,7 @@ impl View {
         }
     }
 
-    /// Takes up how far a sack has come.
+    /// Applies a sack's progress.
     pub fn progress(&mut self, sack: Sack, progress: Progress) {
         let line = self.lines.entry(sack).or_default();
         line.progress = line.progress.max(progress);
@@ -351,7 +351,7 @@ impl View {
         }
     }
 
-    /// Takes a part out that cannot be read.
+    /// Removes an unreadable part.
     pub fn give_up(&mut self, sack: Sack, lost: &PendingExtent) {
         let Some(line) = self.lines.get_mut(&sack) else { return };
         let at = line.waiting.binary_search_by_key(&lost.position, |waiting| waiting.position);
@@ -361,8 +361,8 @@ impl View {
         leave(&mut self.backlog, &mut self.objects, &mut self.bodies, &waiting);
     }
 
-    /// The parts of a sack behind `after`, about `bytes_max` of them, from objects of about `span_bytes_max`; and whether that
-    /// is not all.
+    /// A sack's parts after `after`, of about `bytes_max` bytes, from objects of about `span_bytes_max` bytes
+    /// in total; and whether there are more.
     pub fn pending(
         &self,
         sack: Sack,
@@ -392,17 +392,17 @@ impl View {
     pub fn positions(&self, sack: Sack) -> Positions {
         let (progress, newest) =
             self.lines.get(&sack).map_or_else(Default::default, |line| (line.progress, line.newest));
-        // Another process may be ahead with what this one has not read yet.
+        // Another process may have acknowledged records that this one has not read yet.
         Positions { acknowledged: progress.acknowledged, newest: newest.max(progress.acknowledged) }
     }
 
-    /// The backlog, with its places.
+    /// All waiting parts.
     pub fn all_waiting(&self) -> Vec<(Sack, PendingExtent)> {
         let lines = self.lines.iter();
         lines.flat_map(|(sack, line)| line.waiting.iter().map(|waiting| (*sack, *waiting))).collect()
     }
 
-    /// Whether all that came before the count was doubled is acknowledged.
+    /// Whether everything from before the doubling is acknowledged.
     pub fn is_drained(&self) -> bool {
         self.numbering.units().sacks().all(|sack| self.positions(sack).is_idle())
     }
@@ -411,8 +411,8 @@ impl View {
         std::mem::take(&mut self.unnamed).into_iter().collect()
     }
 
-    /// Sacks that the numbering does not know any more are settled: what is acknowledged there is durable as soon as somebody
-    /// trims after that.
+    /// Sacks outside the current numbering are settled: acknowledged records there are durable at the next
+    /// trim.
     pub fn trim_settled(&mut self) {
         let Numbering { count, .. } = self.numbering;
         let units = self.numbering.units();
@@ -423,7 +423,8 @@ impl View {
         }
     }
 
-    /// The number up to which everything is trimmed and was seen `keep` ago at least, and the numbering there.
+    /// The number up to which everything is trimmed and was read at least `keep` ago, and the numbering
+    /// there.
     pub fn trimmable(&self, now: Instant, keep: Duration) -> Option<(u64, Numbering)> {
         let is_trimmed = |(sack, newest): &(Sack, Position)| {
             self.lines.get(sack).is_some_and(|line| *newest <= line.progress.trimmed)
@@ -455,7 +456,7 @@ impl View {
     }
 }
 
-/// A part does not wait any more.
+/// Removes a part from the backlog.
 fn leave(
     backlog: &mut Backlog,
     objects: &mut BTreeMap<u64, Applied>,
@@ -472,5 +473,5 @@ fn leave(
     }
 }
 
-/// A sack's line keeps room for this many parts when it is empty.
+/// An empty sack's queue keeps capacity for this many parts.
 const WAITING_KEPT_MAX: usize = 256;

@@ -1,11 +1,11 @@
-//! Writing the log: requests that come while an object is being created gather and become the next one.
+//! Writes the log: requests that arrive while an object is being created form the next one.
 //!
-//! An object is created at the first number that is free as far as this process knows. Where another process was first, the view
-//! reads what it wrote, and the next number is tried. Where the store did not say whether it was created, reading on shows it: an
-//! object names its writer and carries a sequence that it keeps from attempt to attempt.
+//! An object is created at the first number that is free as far as this process knows. If another process was
+//! first, the view reads its object, and the next number is tried. If the outcome is unknown, reading on
+//! shows it: an object has its writer's id and a sequence, which retries keep.
 //!
-//! Of several writers the one that was just first would be first again, since it knows the next number before the others do; so
-//! after a success it waits about as long as the others need to try, if there are any.
+//! The winner of several writers would win again, since it knows the next number before the others do; so
+//! after a success it waits about as long as an attempt of the others takes, if there are any.
 
 use std::{
     collections::VecDeque,
@@ -30,17 +30,17 @@ use crate::{incoming::IncomingError, objects::ObjectError};
 
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
-/// How often the hint is written: where the log has come to.
+/// Interval of writing the hint.
 const HINT_EVERY: Duration = Duration::from_secs(1);
 
-/// Batches to be written.
+/// A batch or a change of the numbering to be written.
 pub struct Request {
     pub kind: LogObjectKind,
-    /// `None` where it is no measures.
+    /// `None` if it has no measures.
     pub batch: Option<Grouped>,
     pub bytes: u64,
     pub done: oneshot::Sender<Result<(), IncomingError>>,
-    /// Given back when the request is done with.
+    /// Released when the request is dropped.
     pub _room: OwnedSemaphorePermit,
 }
 
@@ -56,7 +56,7 @@ impl RequestQueue {
         self.ready.notify_one();
     }
 
-    /// What becomes the next object, and how many bytes left the queue for nothing.
+    /// The requests for the next object, and the bytes of requests that were cancelled.
     async fn take(&self, bytes_max: u64) -> (Vec<Request>, u64) {
         let mut abandoned = 0;
         loop {
@@ -64,7 +64,7 @@ impl RequestQueue {
             let mut bytes = 0;
             {
                 let mut waiting = self.waiting.lock();
-                // Nobody waits for the answer to these any more: what was refused must not come later, behind what came next.
+                // Drop cancelled requests: a refused batch must not appear later, behind newer ones.
                 waiting.retain(|request| {
                     if request.done.is_closed() {
                         abandoned += request.bytes;
@@ -90,7 +90,7 @@ impl RequestQueue {
     }
 }
 
-/// Figures since the start.
+/// Counters since the start.
 #[derive(Default)]
 pub struct Counters {
     pub appends: AtomicU64,
@@ -101,13 +101,13 @@ pub struct Counters {
 struct Writer {
     shared: Arc<LogState>,
     sequence: u64,
-    /// How long the store takes to create an object, smoothed.
+    /// Smoothed duration of a create request.
     trip: Duration,
     random: u64,
     is_hinting: Arc<AtomicBool>,
 }
 
-/// Writes what comes, as long as the process lives.
+/// Writes requests until the process ends.
 pub async fn run(shared: Arc<LogState>) {
     let random = shared.process.as_u128() as u64 | 1;
     let mut writer = Writer { shared, sequence: 0, trip: Duration::ZERO, random, is_hinting: Arc::default() };
@@ -124,7 +124,7 @@ pub async fn run(shared: Arc<LogState>) {
         let done: u64 = group.iter().map(|request| request.bytes).sum();
         writer.shared.view.lock().leave_queue(done + abandoned);
         for request in group {
-            // Whoever asked may have gone.
+            // The receiver is gone if the caller was cancelled.
             let _ = request.done.send(answer.clone());
         }
         if answer.is_ok() {
@@ -134,14 +134,14 @@ pub async fn run(shared: Arc<LogState>) {
     }
 }
 
-/// What one attempt to create an object came to.
+/// Outcome of an attempt to create an object.
 enum Attempt {
     Written,
     /// Another process was first.
     Lost,
-    /// It is not known whether it was created.
+    /// Unknown whether it was created.
     Unknown(IncomingError),
-    /// It was not.
+    /// It was not created.
     Failed(IncomingError),
 }
 
@@ -152,7 +152,7 @@ impl Writer {
         let kind = group[0].kind;
         let head = Head { writer: shared.process, sequence: self.sequence, kind };
         let mut delay = RETRY_DELAY_MIN;
-        // The lowest number at which it may stand without this process's knowing.
+        // The lowest number at which it may exist without this process knowing.
         let mut doubtful: Option<u64> = None;
         let mut losses = 0;
         loop {
@@ -160,7 +160,7 @@ impl Writer {
                 let view = shared.view.lock();
                 (view.next(), view.is_behind(), view.own())
             };
-            // What is in doubt may have been read meanwhile.
+            // An object in doubt may have been read meanwhile.
             if own == self.sequence {
                 return Ok(());
             }
@@ -194,9 +194,9 @@ impl Writer {
                 return Ok(());
             }
             if doubtful.is_some_and(|doubtful| doubtful <= skipped) {
-                return Err(IncomingError::Unavailable("whether it was written cannot be known".to_owned()));
+                return Err(IncomingError::Unavailable("it is unknown whether it was written".to_owned()));
             }
-            // What stands there was read: another's.
+            // That number was read, and is another writer's.
             doubtful = doubtful.filter(|doubtful| *doubtful >= next);
             let error = match attempt {
                 Attempt::Failed(error) if doubtful.is_some() => {
@@ -205,7 +205,7 @@ impl Writer {
                 Attempt::Failed(error) => return Err(error),
                 Attempt::Unknown(error) => error,
                 Attempt::Written | Attempt::Lost => {
-                    IncomingError::Unavailable("other processes were always first".to_owned())
+                    IncomingError::Unavailable("other processes won every race".to_owned())
                 }
             };
             let is_abandoned = group.iter().all(|request| request.done.is_closed());
@@ -242,7 +242,8 @@ impl Writer {
         match within(deadline, shared.created(number, &object, body, asked)).await {
             Ok(true) => Attempt::Written,
             Err(error) => Attempt::Unknown(error),
-            // No mark can have passed what was written less than that ago: this process slept before, and wrote below it.
+            // A mark cannot pass an object younger than `keep`: so this process was suspended, and wrote
+            // below the mark.
             Ok(false) if asked.elapsed() < shared.options.keep => Attempt::Lost,
             Ok(false) => Attempt::Unknown(IncomingError::Unavailable(
                 "the log was trimmed while it was written".to_owned(),
@@ -250,7 +251,7 @@ impl Writer {
         }
     }
 
-    /// Several that lost to the same one need not all lose again.
+    /// Spreads the retries of several losers.
     async fn step_aside(&mut self, losses: u32) {
         let others = self.shared.view.lock().other_writers(Instant::now()) as u32;
         if losses < 3 && others > 1 {
@@ -267,7 +268,7 @@ impl Writer {
         }
     }
 
-    /// From 0 to 1.
+    /// A random number in 0..1.
     fn random_share(&mut self) -> f64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -275,7 +276,8 @@ impl Writer {
         (self.random >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Tells processes that start where the log has come to at least: now, and again while that changes.
+    /// Starts writing the hint, a lower bound of the log's end for starting processes, until that stops
+    /// changing.
     fn hint(&self) {
         if self.is_hinting.swap(true, Ordering::Relaxed) {
             return;
@@ -288,13 +290,13 @@ impl Writer {
                 if number == hinted {
                     break;
                 }
-                // Where it fails, the next one will do.
+                // On failure the next hint will do.
                 let _ = shared.within(shared.put_hint(number)).await;
                 let reached = match &shared.registration {
                     Some(registration) => shared.within(registration.reach(number)).await,
                     None => Ok(()),
                 };
-                // That is not left to the next one, which may never come.
+                // Retry until it succeeds: there may be no next one.
                 if matches!(reached, Ok(()) | Err(IncomingError::Poisoned(_))) {
                     hinted = number;
                 }

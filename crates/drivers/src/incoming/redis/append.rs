@@ -1,7 +1,8 @@
-//! Appends: batches that wait go together, the parts of a sack as one entry.
+//! Appends: queued batches are sent together, with the parts of a sack as one entry.
 //!
-//! Each lane takes the queued batches, sends them in one round trip, and answers; so the more callers there are, the more go in one trip.
-//! What a group refuses since the count of sacks was doubled is grouped anew and sent again.
+//! Each lane takes the queued batches, sends them in one round trip, and answers the callers: the more
+//! callers, the more batches per trip. Parts that a group rejects because the sack count was doubled are
+//! regrouped and sent again.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -18,18 +19,19 @@ use crate::{
     incoming::{Batch, Entry, IncomingError},
 };
 
-/// How many connections appends use.
+/// Number of connections for appends.
 pub(super) const LANES: usize = 2;
-/// What one trip takes at most, so that it stays short.
+/// Limits of one round trip, so that it stays short.
 const TRIP_BYTES_MAX: usize = 4 << 20;
 const TRIP_BATCHES_MAX: usize = 256;
-/// How many sacks one call of the script takes: it must not keep others waiting.
+/// How many sacks one script call appends to, so that it does not block other clients.
 const CALL_SACKS_MAX: usize = 512;
-/// How many batches may wait for a lane; further callers wait to hand theirs over.
+/// How many batches may wait for a lane; further callers wait to queue theirs.
 pub(super) const QUEUE_BATCHES_MAX: usize = 1024;
-/// While a split moves from the old sacks to the new, which takes a trip or two.
+/// Delay before a retry while a split moves from the old sacks to the new, which takes one or two round
+/// trips.
 const REFUSED_PAUSE: Duration = Duration::from_millis(1);
-/// Whoever splits takes this long at most, or it has died: then others finish it.
+/// A split takes at most this long; after that its process has died, and others finish the split.
 const REFUSED_FOR_MAX: Duration = Duration::from_millis(100);
 
 pub(super) struct Queued {
@@ -37,21 +39,21 @@ pub(super) struct Queued {
     pub(super) answer: oneshot::Sender<Result<(), IncomingError>>,
 }
 
-/// An entry of one of the batches of a trip.
+/// An entry of one of the batches in a round trip.
 #[derive(Clone, Copy)]
 struct TripEntry<'a> {
     batch: usize,
     entry: &'a Entry,
 }
 
-/// What a group said to a call.
+/// A group's response to a call.
 enum Answer {
     Taken,
     Closed { count: SackCount },
     Full { bytes: u64 },
 }
 
-/// Takes queued batches until the driver is dropped.
+/// Sends queued batches until the driver is dropped.
 pub(super) async fn lane(store: Arc<Store>, lane: usize, queue: Arc<Mutex<mpsc::Receiver<Queued>>>) {
     loop {
         let queued = {
@@ -70,14 +72,14 @@ pub(super) async fn lane(store: Arc<Store>, lane: usize, queue: Arc<Mutex<mpsc::
             queued.into_iter().map(|queued| (queued.batch, queued.answer)).unzip();
         let results = store.take(lane, &batches).await;
         for (answer, result) in answers.into_iter().zip(results) {
-            // Whoever waited may have gone.
+            // The receiver is gone if the caller was cancelled.
             answer.send(result).ok();
         }
     }
 }
 
 impl Store {
-    /// Appends batches; one answer for each.
+    /// Appends batches; one result for each.
     async fn take(&self, lane: usize, batches: &[Batch]) -> Vec<Result<(), IncomingError>> {
         let refs: Vec<&Batch> = batches.iter().collect();
         let together = self.take_together(lane, &refs).await;
@@ -86,7 +88,7 @@ impl Store {
         if batches.len() == 1 || !together.iter().any(is_full) {
             return together;
         }
-        // Some may fit. On one server nothing of them was taken; in a cluster some parts may have been, and come twice.
+        // Some may fit alone. One server has rejected all; in a cluster some parts may be appended twice.
         let mut results = Vec::with_capacity(batches.len());
         for (batch, result) in refs.iter().zip(together) {
             results.push(if is_full(&result) {
@@ -118,7 +120,7 @@ impl Store {
             let Some(taken) = left.count else { return results };
             parts = left.parts;
             if Instant::now() >= deadline {
-                let error = IncomingError::Unavailable("a split of the sacks does not end".to_owned());
+                let error = IncomingError::Unavailable("a split of the sacks does not finish".to_owned());
                 for part in parts {
                     results[part.batch] = Err(error.clone());
                 }
@@ -133,7 +135,7 @@ impl Store {
         }
     }
 
-    /// One trip; returns what was refused by groups that take appends by another count.
+    /// One round trip; returns the parts rejected by groups that have another sack count.
     async fn round<'a>(
         &self,
         lane: usize,
@@ -157,28 +159,29 @@ impl Store {
                 Ok(Some(Answer::Full { bytes })) => {
                     IncomingError::BacklogFull { bytes, limit: self.options.backlog_bytes_max }
                 }
-                Ok(None) => {
-                    IncomingError::Unavailable(format!("{} answered something else", self.client.place()))
-                }
+                Ok(None) => IncomingError::Unavailable(format!(
+                    "{} returned an unexpected response",
+                    self.client.place()
+                )),
                 Err(error) => error.into(),
             };
             for part in parts {
                 results[part.batch] = Err(error.clone());
             }
         }
-        // In the order of the requests again.
+        // Restore the requests' order.
         left.parts.sort_by_key(|part| (part.batch, part.entry.start));
         left
     }
 
-    /// The calls for parts that are sorted by sack, and which parts each of them takes.
+    /// The calls for parts sorted by sack, and the parts of each call.
     fn calls<'a>(
         &self,
         count: SackCount,
         batches: &[&Batch],
         parts: &[TripEntry<'a>],
     ) -> (Vec<Call>, Vec<Vec<TripEntry<'a>>>) {
-        // The limit is that of one group where there is no other.
+        // With a single group the script checks the limit.
         let limit =
             if self.groups() == 1 { self.options.backlog_bytes_max.to_string() } else { String::new() };
         let mut calls: Vec<(Call, usize, Vec<TripEntry>)> = Vec::new();
@@ -213,7 +216,8 @@ impl Store {
         calls.into_iter().map(|(call, _, parts)| (call, parts)).unzip()
     }
 
-    /// A group has refused appends by the count `used`, since it takes those by `taken`, now or in a moment.
+    /// Updates the numbering after a group has rejected count `used` because it has, or will soon have, count
+    /// `taken`.
     async fn catch_up(
         &self,
         used: SackCount,
@@ -244,9 +248,9 @@ impl Store {
     }
 }
 
-/// What is left of a trip.
+/// The rejected parts of a round trip.
 struct Left<'a> {
-    /// The count by which the groups that refused take appends.
+    /// The sack count of the groups that rejected them.
     count: Option<SackCount>,
     parts: Vec<TripEntry<'a>>,
 }

@@ -1,4 +1,4 @@
-//! Where things lie: the names of keys, and the bytes of values.
+//! The layout: names of keys, and the bytes of values.
 //!
 //! ```text
 //! {prefix:in}:r          the cluster's id, the number of groups, how many sacks there are, the log's `identity`
@@ -11,8 +11,8 @@
 //! {prefix:in:G}:damaged  copies of entries that could not be read
 //! ```
 //!
-//! An entry's payload is a CRC32C, little-endian, and what the local log writes for a sack's part of a batch. Numbers in
-//! values are big-endian doubles, which hold every whole number up to 2^53: microseconds until the year 2255.
+//! An entry's payload is a CRC32C, little-endian, and a sack's part of a batch as in the local log. Numbers
+//! in values are big-endian doubles, which hold every integer up to 2^53: microseconds until the year 2255.
 
 use std::num::NonZeroU16;
 
@@ -27,7 +27,7 @@ use crate::{
 /// The layout that this program reads and writes.
 pub(super) const FORMAT: u32 = 1;
 
-/// How many groups a new store has: on one server one, so that a batch is taken as a whole.
+/// Groups of a new store: one on a single server, so that batches are appended atomically.
 pub(super) const GROUPS_OF_ONE_SERVER: u16 = 1;
 pub(super) const GROUPS_OF_A_CLUSTER: u16 = 16;
 
@@ -56,7 +56,7 @@ pub(super) fn parse_member(text: &str) -> Option<Sack> {
     Some(Sack { count, id })
 }
 
-/// A group that nobody has opened says 0: it is as good as one of one sack.
+/// A group that was never opened has 0, which counts as 1.
 pub(super) fn parse_count(text: &str) -> Option<SackCount> {
     let count: u16 = text.parse().ok()?;
     Some(SackCount(NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN)))
@@ -72,7 +72,7 @@ pub(super) fn number_at(bytes: &[u8], index: usize) -> Option<u64> {
     Some(f64::from_be_bytes(bytes.try_into().ok()?).max(0.0) as u64)
 }
 
-/// The payload of entries, each with the batch it belongs to.
+/// The payload of entries, each with its batch.
 pub(super) fn payload<'a>(entries: impl Iterator<Item = (&'a Entry, &'a Batch)>) -> Vec<u8> {
     let mut out = vec![0; 4];
     for (entry, batch) in entries {
@@ -83,7 +83,7 @@ pub(super) fn payload<'a>(entries: impl Iterator<Item = (&'a Entry, &'a Batch)>)
     out
 }
 
-/// Adds the records of a payload; `None` where it is damaged.
+/// Adds a payload's records; `None` if it is damaged.
 pub(super) fn records(payload: &Bytes, position: Position, out: &mut Vec<Record>) -> Option<()> {
     let checksum = payload.first_chunk::<4>()?;
     let body = payload.slice(4..);

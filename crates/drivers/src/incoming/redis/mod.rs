@@ -1,10 +1,12 @@
 //! Incoming measures in Redis, for any number of processes.
 //!
-//! The entries of a sack are a stream. A script appends the parts of batches, and assigns positions: microseconds of the
-//! server's clock, or one more than the last, so that they grow even where a failover has lost the newest entries. The
-//! sacks lie in groups, each on one node; a single server has one group, and takes a batch as a whole.
+//! A sack's entries are a stream. A script appends the parts of batches and assigns positions: microseconds
+//! of the server's clock, or one more than the last, so that they grow even if a failover lost the newest
+//! entries. The sacks lie in groups, each on one node; a single server has one group, and accepts batches
+//! atomically.
 //!
-//! What an answer promises depends on the server (`appendfsync`, replicas): it is asked for that, and cannot be told.
+//! Durability depends on the server's configuration (`appendfsync`, replicas), which is read but never
+//! changed.
 
 mod append;
 mod layout;
@@ -45,16 +47,16 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct RedisIncomingOptions {
     pub redis: RedisOptions,
-    /// What the names of all keys begin with.
+    /// Prefix of all keys' names.
     pub prefix: String,
-    /// For a new store; one that exists keeps its own.
+    /// For a new store; an existing one keeps its own.
     pub sack_count: SackCount,
     pub backlog_bytes_max: u64,
-    /// In a cluster, for how long the backlog's size is cached when it is compared with its limit.
+    /// In a cluster, how long the backlog's size is cached for the check against its limit.
     pub backlog_age_max: Duration,
-    /// How often workers look for what has arrived from other processes.
+    /// How often workers poll for entries of other processes.
     pub arrivals_interval: Duration,
-    /// How often the count of sacks is looked up.
+    /// How often the sack count is polled.
     pub numbering_interval: Duration,
 }
 
@@ -72,20 +74,20 @@ impl RedisIncomingOptions {
     }
 }
 
-/// Between two looks for arrivals, however many there are.
+/// Minimum delay between two polls for arrivals.
 const ARRIVALS_PAUSE: Duration = Duration::from_millis(2);
-/// After a look that failed.
+/// Delay after a failed poll.
 const ARRIVALS_RETRY: Duration = Duration::from_millis(200);
 
 pub struct RedisIncoming {
     store: Arc<Store>,
     queue: mpsc::Sender<Queued>,
     arrived: Notify,
-    /// The highest position that was named, by group.
+    /// The highest position reported, by group.
     named: Mutex<Vec<u64>>,
 }
 
-/// What all tasks of a driver share.
+/// Shared by all tasks of a driver.
 struct Store {
     client: RedisClient,
     scripts: Scripts,
@@ -94,7 +96,7 @@ struct Store {
     root_tag: Tag,
     tags: Vec<Tag>,
     numbering: RwLock<Numbering>,
-    /// Why this log is not the one that is followed any more.
+    /// Why this log is no longer the followed one.
     replaced: OnceLock<String>,
     backlog: Mutex<Option<(Instant, Backlog)>>,
 }
@@ -128,7 +130,7 @@ impl Store {
         self.options.redis.timeout
     }
 
-    /// The backlog, as it was a moment ago.
+    /// The backlog, possibly cached.
     async fn recent_backlog(&self) -> Result<Backlog, IncomingError> {
         let mut known = self.backlog.lock().await;
         if let Some((at, backlog)) = &*known
@@ -141,7 +143,7 @@ impl Store {
         Ok(backlog)
     }
 
-    /// Looks for another numbering until the driver is dropped.
+    /// Polls the numbering until the driver is dropped.
     async fn watch(store: Weak<Store>, interval: Duration) {
         loop {
             tokio::time::sleep(interval).await;
@@ -155,13 +157,13 @@ impl Store {
 }
 
 impl RedisIncoming {
-    /// Connects, makes the store where there is none, and refuses one of another cluster. Says in the log what an answer promises.
+    /// Connects and creates a missing store; refuses one of another cluster.
     pub async fn open(options: RedisIncomingOptions, cluster: Uuid) -> Result<Arc<Self>, OpenError> {
         Self::open_with(options, None, cluster).await
     }
 
-    /// As [`RedisIncoming::open`], of a store whose positions the aggregates know: where it took the place of another log, or was
-    /// emptied, positions go on above those that were used (`incoming::registry`).
+    /// Like [`RedisIncoming::open`], for a registered log: if it replaced another one, or was emptied,
+    /// positions continue above those already used (`incoming::registry`).
     pub async fn open_registered(
         options: RedisIncomingOptions,
         registry: Arc<dyn LogRegistry>,
@@ -222,7 +224,7 @@ impl RedisIncoming {
         Ok(Arc::new(RedisIncoming { store, queue, arrived: Notify::new(), named }))
     }
 
-    /// What the servers promise when they answer.
+    /// The durability that the servers guarantee.
     pub fn durability(&self) -> RedisDurability {
         self.store.client.durability()
     }
@@ -232,7 +234,7 @@ impl RedisIncoming {
     }
 }
 
-/// The record of the store; made where there is none.
+/// The store's record, created if missing.
 async fn found(
     client: &RedisClient,
     scripts: &Scripts,
@@ -245,8 +247,7 @@ async fn found(
     Step::Read.add_to(&mut call);
     let value = client.call(LANE, Confirm::Replicas, vec![call]).await.remove(0)?;
     let key = format!("{}:r", tag.name);
-    Root::parse(value)
-        .ok_or_else(|| ClientError::Refused(format!("the key {key} is not what this program writes")))
+    Root::parse(value).ok_or_else(|| ClientError::Refused(format!("the key {key} has an unknown format")))
 }
 
 fn check(root: &Root, options: &RedisIncomingOptions, cluster: Uuid) -> Result<(), OpenError> {

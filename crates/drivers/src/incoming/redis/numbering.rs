@@ -1,12 +1,12 @@
-//! How many sacks there are, and how their count is doubled while appends go on.
+//! The sack count, and how it is doubled while appends go on.
 //!
-//! 1. The record (`root`) names the new count: the numbering drains, and is not opened.
-//! 2. Each group is sealed: it refuses appends by the old count, and those by the new one still.
-//! 3. Each group is opened, with the highest position of all groups: what comes now is behind all that came before.
-//! 4. The record says that all are opened.
+//! 1. The record (`root`) gets the new count: the numbering drains, and is not opened. 2. Each group is
+//! sealed: it rejects appends by the old count, and by the new one still. 3. Each group is opened, with the
+//! highest position of all groups: new entries are behind all earlier ones. 4. The record is marked as
+//! opened.
 //!
-//! Each step may be done twice, by anybody, at any time: a group knows its count and never goes back. So whoever finds a
-//! split that does not go on does all the steps.
+//! Each step is idempotent and may be done by any process at any time: a group knows its count and never goes
+//! back. So a process that finds a stalled split does all the steps.
 
 use gnudi_model::{Numbering, Sack, SackCount};
 use redis::Value;
@@ -18,19 +18,19 @@ use crate::{
     incoming::{IncomingError, too_many},
 };
 
-/// How many sacks one call forgets.
+/// How many sacks one call removes.
 const FORGET_SACKS_MAX: usize = 500;
-/// The client's connection for what is not an append.
+/// The client's connection for everything but appends.
 pub(super) const LANE: usize = super::append::LANES;
 
-/// The record of how many sacks there are.
+/// The record of the sack count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Root {
     pub(super) cluster: String,
     pub(super) format: u32,
     pub(super) groups: u16,
     pub(super) numbering: Numbering,
-    /// All groups take appends by this count.
+    /// Whether all groups accept appends by this count.
     pub(super) opened: bool,
 }
 
@@ -52,7 +52,7 @@ impl Root {
     }
 }
 
-/// What is to be done with the record.
+/// An operation on the record.
 pub(super) enum Step {
     Read,
     Double(SackCount),
@@ -75,7 +75,7 @@ impl Step {
     }
 }
 
-/// Asks for the record, which is made where there is none: by this cluster, with this count.
+/// A call for the record, which is created if missing, for this cluster and count.
 pub(super) fn root_call(scripts: &Scripts, tag: &Tag, cluster: Uuid, groups: u16, count: SackCount) -> Call {
     Call::script(&scripts.root, tag)
         .key(tag.key(":r"))
@@ -102,18 +102,18 @@ impl Store {
             )));
         }
         if !root.opened && !root.numbering.draining {
-            tracing::error!("{} has lost all that it had taken: it is made anew", self.client.place());
+            tracing::error!("{} has lost all its data: it is created anew", self.client.place());
         }
         self.set_numbering(root.numbering);
         Ok(root)
     }
 
-    /// Learns how many sacks there are now.
+    /// Reads the current sack count.
     pub(super) async fn refresh(&self) -> Result<Root, IncomingError> {
         self.root(Step::Read).await
     }
 
-    /// A group takes appends by a count that the record does not know.
+    /// Updates the record to a higher count that a group has.
     pub(super) async fn adopt(&self, count: SackCount) -> Result<(), IncomingError> {
         self.root(Step::Adopt(count)).await?;
         self.carry_on(count).await
@@ -147,7 +147,7 @@ impl Store {
         if !root.opened {
             self.carry_on(root.numbering.count).await?;
         }
-        // A store that was made anew is split after that.
+        // A store that was created again must be split after that.
         if root.numbering.draining { Ok(root.numbering) } else { Box::pin(self.split()).await }
     }
 
@@ -170,7 +170,7 @@ impl Store {
         Ok(self.root(Step::Settled(root.numbering.count)).await?.numbering)
     }
 
-    /// Removes all that is known of the sacks of a count, which are sealed and idle.
+    /// Removes the sacks of a count, which must be sealed and idle.
     async fn forget(&self, old: SackCount) -> Result<(), IncomingError> {
         let mut of_groups: Vec<Vec<Sack>> = vec![Vec::new(); self.tags.len()];
         for sack in old.sacks() {
@@ -191,12 +191,12 @@ impl Store {
         Ok(())
     }
 
-    /// A call to each group, all in one trip; written steps have reached the replicas.
+    /// A call to each group in one round trip, confirmed by the replicas.
     async fn every_group<'a>(&'a self, call: impl Fn(&'a Tag) -> Call) -> Result<Vec<Value>, IncomingError> {
         self.all(Confirm::Replicas, self.tags.iter().map(call).collect()).await
     }
 
-    /// Calls of which all must succeed.
+    /// Calls that must all succeed.
     pub(super) async fn all(&self, confirm: Confirm, calls: Vec<Call>) -> Result<Vec<Value>, IncomingError> {
         let answers = self.client.call(LANE, confirm, calls).await;
         answers.into_iter().map(|answer| answer.map_err(IncomingError::from)).collect()

@@ -1,4 +1,4 @@
-//! What workers do: read, acknowledge, trim, and wait for what arrives.
+//! The workers' operations: read, acknowledge, trim, and wait for arrivals.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use crate::{
     incoming::{Backlog, IncomingError, Pending, Position, Positions, Record},
 };
 
-/// What one trip brings at most of a sack: longer answers would keep the server from others.
+/// How many bytes of a sack one round trip returns: larger responses would block other clients.
 const READ_BYTES_MAX: usize = 4 << 20;
 /// How many sacks one call acknowledges or trims.
 const CALL_SACKS_MAX: usize = 500;
-/// How many entries are set aside for whoever looks into damage.
+/// How many damaged entries are kept for inspection.
 const DAMAGED_MAX: usize = 1000;
 
 impl Store {
@@ -55,7 +55,7 @@ impl Store {
     async fn set_aside(&self, sack: Sack, position: Position, payload: &Bytes) {
         tracing::error!(
             %sack, position = position.0, bytes = payload.len(),
-            "an entry of the incoming store is damaged: left out, a copy is in {}:damaged", self.tag_of(sack).name
+            "an entry of the incoming store is damaged: skipped, a copy is in {}:damaged", self.tag_of(sack).name
         );
         let tag = self.tag_of(sack);
         let key = tag.key(":damaged");
@@ -129,7 +129,7 @@ impl Store {
         Ok(positions)
     }
 
-    /// The sacks in which something waits that came after the cursors, one for each group; moves the cursors.
+    /// The sacks with waiting entries behind the cursors, one cursor per group; advances the cursors.
     pub(super) async fn arrived(&self, cursors: &mut [u64]) -> Result<Vec<Sack>, IncomingError> {
         let call = |(tag, cursor): (&Tag, &u64)| {
             let call = Call::script(&self.scripts.arrivals, tag).key(tag.key(":m")).key(tag.key(":z"));
@@ -189,11 +189,11 @@ impl Store {
     }
 
     fn nonsense(&self) -> IncomingError {
-        IncomingError::Io(format!("{} answered what no script of ours answers", self.client.place()))
+        IncomingError::Io(format!("{} returned an unexpected response", self.client.place()))
     }
 }
 
-/// What one call read of a sack.
+/// One call's result for a sack.
 struct Page {
     more: bool,
     entries: Vec<(Position, Bytes)>,

@@ -1,8 +1,8 @@
-//! Which log this server holds: its identity lies in the record of the sacks.
+//! Registers this server's log: its identity is in the record of the sack count.
 //!
-//! Positions follow the server's clock, so those of a server that was emptied, or holds an older copy, are above the ones before by
-//! themselves. Above those of a log in another store they are raised. The floor in the registry is kept ahead of them by far more than
-//! a failover adds.
+//! Positions follow the server's clock, so those of an emptied server, or of an older copy, are above earlier
+//! ones anyway. Above positions of a log in another store they are raised. The floor in the registry is kept
+//! far ahead, by more than a failover adds.
 
 use std::{
     sync::{Arc, Weak},
@@ -22,12 +22,12 @@ use crate::{
     },
 };
 
-/// Scripts count in doubles.
+/// Scripts compute with doubles.
 const POSITION_MAX: Position = Position(1 << 53);
 /// How often the floor is raised.
 const FLOOR_DELAY: Duration = Duration::from_secs(2);
 
-/// How many sacks a new log has: as many as the one before.
+/// The sack count of a new log: that of its predecessor.
 pub(super) async fn sacks(
     registry: &dyn LogRegistry,
     configured: SackCount,
@@ -37,8 +37,8 @@ pub(super) async fn sacks(
 }
 
 impl Store {
-    /// Registers the log of this server as the one that is followed, unless it is; and has its positions be above those of the ones
-    /// before.
+    /// Registers this server's log as the followed one, unless it is already, and raises its positions above
+    /// those of earlier logs.
     pub(super) async fn register(&self, registry: &dyn LogRegistry) -> Result<RegisteredLog, IncomingError> {
         let identity = self.identity().await?;
         let place = format!("{}, prefix {}", self.client.place(), self.options.prefix);
@@ -78,7 +78,8 @@ impl Store {
         Ok(log)
     }
 
-    /// Keeps the floor ahead of the positions. Where another log is followed now, nothing is taken any more.
+    /// Keeps the floor ahead of the positions. If another log is followed by now, appends are refused from
+    /// then on.
     async fn raise_floor(
         &self,
         registry: &dyn LogRegistry,
@@ -97,7 +98,7 @@ impl Store {
         if !raised.map_err(|error| unavailable(&error))? && self.replaced.get().is_none() {
             let reason = format!("another log has taken the place of log {log}");
             tracing::error!(
-                "{}: {reason}: nothing is accepted until this process is started anew",
+                "{}: {reason}: nothing is accepted until this process restarts",
                 self.client.place()
             );
             let _ = self.replaced.set(reason);
@@ -105,7 +106,7 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the floor ahead until the driver is dropped.
+    /// Raises the floor regularly until the driver is dropped.
     pub(super) async fn keep_ahead(store: Weak<Store>, registry: Arc<dyn LogRegistry>, log: RegisteredLog) {
         loop {
             tokio::time::sleep(FLOOR_DELAY).await;
@@ -116,7 +117,7 @@ impl Store {
         }
     }
 
-    /// The identity that the first to ask gave the log.
+    /// The log's identity, created by the first caller.
     async fn identity(&self) -> Result<Uuid, IncomingError> {
         let key = || self.root_tag.key(":r");
         let name = Call::command("HSETNX", &self.root_tag)

@@ -1,4 +1,4 @@
-//! The scripts of the incoming store: what must happen as a whole happens in the server.
+//! The Lua scripts of the incoming store: each runs atomically on the server.
 
 use crate::clients::redis::Script;
 
@@ -31,7 +31,7 @@ impl Scripts {
         }
     }
 
-    /// For the client, which gives them to each server.
+    /// For the client, which loads them into each server.
     pub(super) fn all(&self) -> Vec<Script> {
         [
             &self.append,

@@ -1,4 +1,4 @@
-//! Logging in to Swift: `TempAuth` (version 1) and Keystone (version 3), and the token that comes of it.
+//! Logs in to Swift: `TempAuth` (version 1) or Keystone (version 3).
 
 use bytes::Bytes;
 use gnudi_http::{Request, StatusCode};
@@ -10,22 +10,22 @@ use crate::objects::{
     http::{Answer, Http, Tries},
 };
 
-/// What a login has given.
+/// The result of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Of the account, without a slash at its end.
+    /// Of the account, without a trailing slash.
     pub url: String,
     pub token: Secret,
 }
 
-/// Why there is no session: to be tried again, or not.
+/// Why a login failed: temporarily or permanently.
 #[derive(Debug)]
 pub enum LoginError {
     Again(String),
     Never(ObjectError),
 }
 
-/// The session that the options give without a login.
+/// The session configured without a login.
 pub fn given(options: &SwiftOptions) -> Option<Session> {
     let (url, token) = (options.url.as_ref()?, options.preauthtoken.as_ref()?);
     Some(Session { url: url.trim_end_matches('/').to_owned(), token: token.clone() })
@@ -85,7 +85,7 @@ fn session_1(answer: &Answer) -> Result<Session, String> {
 }
 
 fn version_3(options: &SwiftOptions) -> Made {
-    // As for Gnocchi, the user may be "project:user".
+    // As in Gnocchi, the user may be "project:user".
     let (project, user) = match (&options.project_name, options.user.split_once(':')) {
         (Some(project), _) => (Some(project.as_str()), options.user.as_str()),
         (None, Some((project, user))) => (Some(project), user),

@@ -1,12 +1,12 @@
-//! Objects in a container of Swift, or of radosgw, which speaks it too.
+//! Objects in a container of Swift, or of radosgw with Swift's API.
 //!
-//! Swift cannot create exclusively. An object that is put lies there under its own name; one that is created lies under a name that is
-//! its own with `~` and something unique behind it (no name has a `~`), and an [`Arbiter`] decides which of those the name stands for:
-//! first the bytes are written, then the name is claimed, and who loses removes its bytes. What a process that died
-//! has left is removed by a list, a day later.
+//! Swift has no exclusive create. A put object is stored under its own name; a created one is stored under
+//! its name followed by `~` and something unique (no name contains `~`), and an [`Arbiter`] decides which of
+//! those the name refers to: first the bytes are written, then the name is claimed, and the loser removes
+//! its bytes. Leftovers of dead processes are removed by a listing, a day later.
 //!
-//! A read asks for the object under its own name first, and asks the arbiter only where there is none; in folders where that was in
-//! vain it is the other way round. So objects that are put need no look-up, and those that are created need one each.
+//! A read tries the object's own name first, and the arbiter only if it is absent; in folders of created
+//! objects the other way round. So put objects need no look-up, and created ones need one each.
 
 mod account;
 mod auth;
@@ -25,7 +25,7 @@ use gnudi_http::{Method, StatusCode, header::RANGE};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use self::account::{Account, Ask};
+use self::account::{Account, Call};
 pub use self::reader::SwiftReader;
 use super::{
     ObjectError, Objects, Secret, check_name,
@@ -34,26 +34,27 @@ use super::{
 };
 use crate::{OpenError, coordination::Arbiter};
 
-/// Between a name and what makes it unique.
+/// Separates a name from the unique part.
 const MARK: char = '~';
-/// Bytes that nobody has claimed are removed after this time, and no create relies on older ones.
+/// Unclaimed bytes are removed after this time; a create never relies on bytes as old as that.
 const UNCLAIMED_AGE_MAX: Duration = Duration::from_hours(24);
 const CREATE_TIME_MAX: Duration = Duration::from_hours(1);
-/// Names that the arbiter is asked about at once.
+/// Names per request to the arbiter.
 const CLAIMS_AT_ONCE: usize = 1000;
 const DELETES_AT_ONCE: usize = 16;
-/// Folders that are remembered to hold created objects.
+/// How many folders with created objects are remembered.
 const FOLDERS_MAX: usize = 10_000;
 
-/// The options of Gnocchi's `[storage]` that begin with `swift_`, without that; what concerns certificates and time is in `http`.
+/// Gnocchi's options in `[storage]` with the prefix `swift_`; those for certificates and timeouts are in
+/// `http`.
 #[derive(Clone, Debug)]
 pub struct SwiftOptions {
     /// `1`, or `3` for Keystone.
     pub auth_version: String,
     pub authurl: String,
-    /// The account's URL, where it is not what the login says.
+    /// The account's URL, instead of that from the login.
     pub url: Option<String>,
-    /// A token to use, together with `url`, until it has expired.
+    /// A token to use with `url`, until it expires.
     pub preauthtoken: Option<Secret>,
     pub user: String,
     pub key: Secret,
@@ -63,9 +64,9 @@ pub struct SwiftOptions {
     pub region: Option<String>,
     pub endpoint_type: String,
     pub service_type: String,
-    /// Of the container's name.
+    /// Prefix of the container's name.
     pub container_prefix: String,
-    /// Of a container that is made.
+    /// For a new container.
     pub storage_policy: Option<String>,
     pub http: HttpOptions,
 }
@@ -96,11 +97,11 @@ pub struct SwiftObjects {
     account: Account,
     container: String,
     arbiter: Arc<dyn Arbiter>,
-    /// Folders in which objects were found by their claims.
+    /// Folders that contain created objects.
     created: Mutex<HashSet<String>>,
 }
 
-/// What is to be read of an object.
+/// The part of an object to read.
 #[derive(Clone, Copy)]
 enum Extent {
     Whole,
@@ -108,7 +109,7 @@ enum Extent {
 }
 
 impl SwiftObjects {
-    /// Opens the container `PREFIX-gnudi-PURPOSE`, which is made where there is none.
+    /// Opens the container `PREFIX-gnudi-PURPOSE`, creating it if missing.
     pub async fn open(
         options: &SwiftOptions,
         purpose: &str,
@@ -123,38 +124,38 @@ impl SwiftObjects {
     }
 
     async fn make_container(&self) -> Result<(), ObjectError> {
-        let mut ask = Ask::new(Method::PUT, &self.container, "");
+        let mut call = Call::new(Method::PUT, &self.container, "");
         if let Some(policy) = &self.account.options.storage_policy {
-            ask.headers = vec![("x-storage-policy", policy)];
+            call.headers = vec![("x-storage-policy", policy)];
         }
-        self.account.expect(&ask).await.map(drop)
+        self.account.expect(&call).await.map(drop)
     }
 
     async fn write(&self, raw: &str, bytes: Bytes) -> Result<(), ObjectError> {
-        let ask = Ask { body: bytes, ..Ask::new(Method::PUT, &self.container, raw) };
-        self.account.expect(&ask).await.map(drop)
+        let call = Call { body: bytes, ..Call::new(Method::PUT, &self.container, raw) };
+        self.account.expect(&call).await.map(drop)
     }
 
-    /// Reads what lies under a raw name.
+    /// Reads an object by its raw name.
     async fn read(&self, raw: &str, part: Extent) -> Result<Option<Bytes>, ObjectError> {
         let range = match part {
             Extent::Whole => None,
             Extent::Range(start, length) => range_of(start, length),
         };
         let is_empty = matches!(part, Extent::Range(..)) && range.is_none();
-        let mut ask = Ask::new(if is_empty { Method::HEAD } else { Method::GET }, &self.container, raw);
+        let mut call = Call::new(if is_empty { Method::HEAD } else { Method::GET }, &self.container, raw);
         if let Some(range) = &range {
-            ask.headers.push((RANGE.as_str(), range));
+            call.headers.push((RANGE.as_str(), range));
         }
         if !raw.contains(MARK) {
-            // It may have been replaced, and not everywhere yet.
-            ask.headers.push(("x-newest", "true"));
+            // Not all replicas may have its newest version.
+            call.headers.push(("x-newest", "true"));
         }
-        let answer = self.account.ask(&ask).await?;
+        let answer = self.account.request(&call).await?;
         match (answer.status, part) {
             (StatusCode::NOT_FOUND, _) => Ok(None),
             (StatusCode::RANGE_NOT_SATISFIABLE, _) => Ok(Some(Bytes::new())),
-            (status, _) if !status.is_success() => Err(self.account.refusal(&ask, &answer)),
+            (status, _) if !status.is_success() => Err(self.account.refusal(&call, &answer)),
             _ if is_empty => Ok(Some(Bytes::new())),
             (_, Extent::Whole) => Ok(Some(answer.body)),
             (_, Extent::Range(start, length)) => Ok(Some(part_of(&answer, start, length))),
@@ -162,10 +163,10 @@ impl SwiftObjects {
     }
 
     async fn remove(&self, raw: &str) -> Result<(), ObjectError> {
-        let ask = Ask::new(Method::DELETE, &self.container, raw);
-        let answer = self.account.ask(&ask).await?;
+        let call = Call::new(Method::DELETE, &self.container, raw);
+        let answer = self.account.request(&call).await?;
         let is_gone = answer.status.is_success() || answer.status == StatusCode::NOT_FOUND;
-        if is_gone { Ok(()) } else { Err(self.account.refusal(&ask, &answer)) }
+        if is_gone { Ok(()) } else { Err(self.account.refusal(&call, &answer)) }
     }
 
     async fn remove_all(&self, raw: &[String]) -> Result<(), ObjectError> {
@@ -173,12 +174,12 @@ impl SwiftObjects {
         futures_util::stream::iter(removals).buffer_unordered(DELETES_AT_ONCE).try_collect().await
     }
 
-    /// What the arbiter knows a name by: it serves other containers too.
+    /// The arbiter's name for an object: it serves other containers too.
     fn claim_name(&self, name: &str) -> String {
         format!("{}/{name}", self.container)
     }
 
-    /// The raw names that the names stand for.
+    /// The raw names that the names refer to.
     async fn claimed(&self, names: &[String]) -> Result<Vec<Option<String>>, ObjectError> {
         let claims: Vec<String> = names.iter().map(|name| self.claim_name(name)).collect();
         let values = self.decide(self.arbiter.claimed(&claims)).await?;
@@ -186,7 +187,7 @@ impl SwiftObjects {
         Ok(raw.collect())
     }
 
-    /// An answer of the arbiter, in time.
+    /// A result of the arbiter, with the timeout.
     async fn decide<T>(
         &self,
         asked: impl Future<Output = Result<T, crate::coordination::CoordinationError>> + Send,
@@ -212,7 +213,7 @@ impl SwiftObjects {
                 self.remember(name);
                 return Ok(Some(bytes));
             }
-            // It may have been deleted in between: then it is claimed no more, or anew.
+            // It may have been deleted meanwhile, and maybe created again.
             last = Some(raw);
         }
     }
@@ -229,7 +230,7 @@ impl SwiftObjects {
         }
     }
 
-    /// Objects of this one's folder are looked for by their claims from now on.
+    /// From now on tries the claims first for objects in this folder.
     fn remember(&self, name: &str) {
         let mut created = self.created.lock();
         if created.len() >= FOLDERS_MAX {
@@ -245,7 +246,7 @@ fn folder_of(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// What makes a raw name unique, and says when it was made.
+/// The unique part of a raw name, with its creation time.
 fn unique(now: SystemTime) -> String {
     format!("{:x}-{}", seconds(now), Uuid::new_v4().simple())
 }
@@ -254,7 +255,7 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Whether nobody can want to claim it any more.
+/// Whether it is too old to be claimed.
 fn is_left_over(unique: &str, now: SystemTime) -> bool {
     let made = unique.split_once('-').and_then(|(made, _)| u64::from_str_radix(made, 16).ok());
     made.is_some_and(|made| seconds(now).saturating_sub(made) > UNCLAIMED_AGE_MAX.as_secs())
@@ -278,13 +279,13 @@ impl Objects for SwiftObjects {
         self.write(&raw, bytes.clone()).await?;
         let claim_name = self.claim_name(name);
         if self.decide(self.arbiter.claim(&claim_name, &own)).await? != own {
-            // What stays is swept up by a list.
+            // If that fails, a listing removes it.
             let _ = self.remove(&raw).await;
             return Err(ObjectError::Exists(name.to_owned()));
         }
         self.remember(name);
         if start.elapsed() > CREATE_TIME_MAX {
-            // This process was stopped for so long that its bytes may have been swept up.
+            // This process was suspended so long that a listing may have removed the bytes.
             self.write(&raw, bytes).await?;
         }
         Ok(())
@@ -298,7 +299,8 @@ impl Objects for SwiftObjects {
         self.find(name, Extent::Range(start, length)).await
     }
 
-    /// First the claims go, then the bytes: in between nothing is there, and bytes that stay are swept up by a list.
+    /// Removes first the claims, then the bytes: the object is absent at once; a listing removes bytes that
+    /// stay.
     async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
         names.iter().try_for_each(|name| check_name(name))?;
         for part in names.chunks(CLAIMS_AT_ONCE) {

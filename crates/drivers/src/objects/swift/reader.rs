@@ -5,14 +5,14 @@ use gnudi_http::{Method, StatusCode};
 
 use super::{
     SwiftOptions,
-    account::{Account, Ask},
+    account::{Account, Call},
 };
 use crate::{
     OpenError,
     objects::{ObjectError, open_error},
 };
 
-/// Containers and objects under any names.
+/// Reads containers and objects with arbitrary names.
 pub struct SwiftReader(Account);
 
 impl SwiftReader {
@@ -22,7 +22,7 @@ impl SwiftReader {
         Account::new(options, place).map(SwiftReader)
     }
 
-    /// Logs in, and makes sure that there is a container.
+    /// Logs in, and checks that the container exists.
     pub async fn open(options: &SwiftOptions, container: &str) -> Result<Self, OpenError> {
         let reader = SwiftReader::new(options)?;
         match reader.list(container, "").await {
@@ -35,20 +35,20 @@ impl SwiftReader {
         }
     }
 
-    /// The object; `None` where there is none.
+    /// The object; `None` if absent.
     pub async fn get(&self, container: &str, name: &str) -> Result<Option<Bytes>, ObjectError> {
-        let mut ask = Ask::new(Method::GET, container, name);
-        // It may have been replaced, and not everywhere yet.
-        ask.headers.push(("x-newest", "true"));
-        let answer = self.0.ask(&ask).await?;
+        let mut call = Call::new(Method::GET, container, name);
+        // Not all replicas may have its newest version.
+        call.headers.push(("x-newest", "true"));
+        let answer = self.0.request(&call).await?;
         match answer.status {
             StatusCode::NOT_FOUND => Ok(None),
             status if status.is_success() => Ok(Some(answer.body)),
-            _ => Err(self.0.refusal(&ask, &answer)),
+            _ => Err(self.0.refusal(&call, &answer)),
         }
     }
 
-    /// The names that begin with the prefix, in the order of their bytes; `None` where there is no such container.
+    /// The names with the prefix, sorted by bytes; `None` if there is no such container.
     pub async fn list(&self, container: &str, prefix: &str) -> Result<Option<Vec<String>>, ObjectError> {
         self.0.names(container, prefix).await
     }

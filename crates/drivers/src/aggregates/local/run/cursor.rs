@@ -1,4 +1,4 @@
-//! Reads a run from its first entry to its last, for merging and for making its index again.
+//! Reads a run sequentially, for merges and for rebuilding its index.
 
 use std::io;
 
@@ -9,14 +9,14 @@ use crate::{
     segments::frame::ALIGNMENT,
 };
 
-/// A place in a run; holds a stretch of it.
+/// A position in a run, with a buffer.
 pub struct Cursor<'a> {
     run: &'a Run,
-    /// The stretch that is held, where it starts, and how far it is read.
+    /// The buffered bytes, their offset, and the cursor's position in them.
     bytes: Vec<u8>,
     start: u64,
     at: usize,
-    /// Whether something else than entries may follow the last one.
+    /// Whether index and filter may follow the last entry.
     open_end: bool,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Cursor<'a> {
         Self { run, bytes: Vec::new(), start: HEADER_BYTES as u64, at: 0, open_end: false }
     }
 
-    /// For a run of which it is not known where the entries end.
+    /// For a run whose end of entries is unknown.
     pub fn with_open_end(run: &'a Run) -> Self {
         Self { open_end: true, ..Self::new(run) }
     }
@@ -37,7 +37,7 @@ impl<'a> Cursor<'a> {
         Ok(Some(Seen { run: self.run, start: self.start, bytes: &self.bytes, at, header }))
     }
 
-    /// Where the next entry is, and its header.
+    /// The next entry's offset and header.
     pub fn next_header(&mut self) -> io::Result<Option<(u64, Header)>> {
         let mut gap_start = None;
         loop {
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
         Ok((self.at + header.entry_bytes() <= self.bytes.len()).then_some(header))
     }
 
-    /// Sees to it that `length` bytes from the cursor on are in the buffer, as far as the run has them.
+    /// Buffers `length` bytes from the cursor on, as far as the run has them.
     fn hold(&mut self, length: usize) -> io::Result<()> {
         let offset = self.start + self.at as u64;
         let left = self.run.entries_end.saturating_sub(offset);
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
             (self.start, self.at) = (offset, 0);
             self.bytes.resize(wanted, 0);
             match read_exact_at(&*self.run.file, &mut self.bytes, offset) {
-                // The index is made as well as can be: one bad place must not keep the store from opening.
+                // Rebuild as much of the index as possible: one bad place must not prevent opening.
                 Err(_) if self.open_end => self.run.read_leaving_out(offset, &mut self.bytes),
                 read => read?,
             }
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reports what was skipped.
+    /// Reports the skipped bytes.
     fn end_gap(&self, start: Option<u64>, end: u64) {
         let Some(start) = start else { return };
         if end < self.run.entries_end || !self.open_end {

@@ -1,14 +1,14 @@
-//! Says of most metrics that a run has nothing of them, without reading it: a blocked Bloom filter.
+//! A blocked Bloom filter: excludes most metrics that a run does not contain, without reading the run.
 //!
-//! A metric's bits all lie in one block of 64 bytes, so that asking costs one access to memory. With ten bits a metric
-//! about one in a hundred is said to be there though it is not (Putze, Sanders, Singler: "Cache-, Hash- and
-//! Space-Efficient Bloom Filters", 2007).
+//! A metric's bits all lie in one block of 64 bytes, so a lookup costs one memory access. With ten bits per
+//! metric the false positive rate is about 1 % (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient
+//! Bloom Filters", 2007).
 
 use gnudi_model::MetricId;
 
 const BLOCK_BYTES: usize = 64;
 const BITS_EACH: usize = 10;
-/// Bits set for a metric; nine bits of its hash choose each.
+/// Bits set per metric; nine bits of its hash select each.
 const PROBES: u32 = 6;
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Of metrics given by their [`hash`]es.
+    /// A filter of metrics, given by their [`hash`]es.
     pub fn new(hashes: &[u64]) -> Self {
         let blocks = (hashes.len() * BITS_EACH).div_ceil(BLOCK_BYTES * 8).max(1);
         let mut filter = Self { bits: vec![0; blocks * BLOCK_BYTES] };
@@ -30,12 +30,12 @@ impl Filter {
         filter
     }
 
-    /// From the bytes of another; `None` where they are none.
+    /// A filter from its serialised bytes; `None` if their length is invalid.
     pub fn from_bytes(bits: Vec<u8>) -> Option<Self> {
         (!bits.is_empty() && bits.len().is_multiple_of(BLOCK_BYTES)).then_some(Self { bits })
     }
 
-    /// That lets everything through.
+    /// A filter that contains every metric.
     pub fn everything() -> Self {
         Self { bits: vec![0xff; BLOCK_BYTES] }
     }
@@ -44,7 +44,7 @@ impl Filter {
         &self.bits
     }
 
-    /// False where the metric is certainly not among those given.
+    /// False if the metric is certainly not in the set.
     pub fn may_contain(&self, metric: MetricId) -> bool {
         let hash = hash(metric);
         let block = self.block(hash);

@@ -1,15 +1,15 @@
-//! The heads of many metrics at once: a pass wants those of its sack, which lie side by side.
+//! Reads the heads of many metrics at once: a pass reads those of its sack, which are neighbours.
 
 use gnudi_model::MetricId;
 
 use super::{Found, PAGE_BYTES, Run};
 use crate::aggregates::{StoreError, key::Key};
 
-/// How many pages that nobody wants are read to save a call, and how much is read at once.
+/// How many unwanted pages are read to save a system call, and how much is read at once.
 const GAP_PAGES_MAX: usize = 4;
 const SPAN_BYTES_MAX: u64 = 256 << 10;
 
-/// A page that some head may be in, and whose head: an index into what was asked for.
+/// A page that may contain a head, and the metric's index in the request.
 type Wanted = (usize, usize);
 
 /// Pages that were read together.
@@ -21,7 +21,7 @@ struct Span {
 }
 
 impl Run {
-    /// What the run says of each metric's head, as [`Run::find_head`] would; in any order, but quicker where they are neighbours.
+    /// Each metric's head as [`Run::find_head`] would find it, in any order; faster for neighbours.
     pub fn find_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Found>, StoreError>> {
         let mut found: Vec<_> = metrics.iter().map(|_| Ok(None)).collect();
         let page = |(index, metric): (usize, &MetricId)| Some((self.page_of(&Key::head(*metric))?, index));
@@ -38,7 +38,7 @@ impl Run {
                         found[*index] = Ok(self.find_in(&span, *page, metrics[*index]));
                     }
                 }
-                // What could not be read among others may be read alone.
+                // A failed joint read may succeed for one head alone.
                 Err(_) => here.iter().for_each(|(_, index)| found[*index] = self.find_head(metrics[*index])),
             }
             rest = behind;
@@ -53,13 +53,13 @@ impl Run {
         found
     }
 
-    /// The last page to read together with the first one that is wanted.
+    /// The last page to read together with the first wanted one.
     fn span_end(&self, wanted: &[Wanted]) -> usize {
         let first = wanted[0].0;
         let limit = self.index[first].1 + SPAN_BYTES_MAX;
         let mut last = first;
         for (page, _) in wanted {
-            // Pages between heads are full of blocks: a few large ones cost more than a call.
+            // Pages between heads are full of blocks: a few large ones cost more than a system call.
             let skipped = self.index[*page].1 - self.page_end(last).min(self.index[*page].1);
             let is_near = *page <= last + 1 + GAP_PAGES_MAX && skipped <= PAGE_BYTES as u64;
             if !is_near || (*page > first && self.page_end(*page) > limit) {

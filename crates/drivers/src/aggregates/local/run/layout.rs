@@ -20,7 +20,7 @@ use crate::{
     segments::frame::{u32_at, u64_at},
 };
 
-/// Formats differ in the order of the entries.
+/// Format versions differ in the order of the entries.
 pub const FORMAT_VERSION: u32 = Order::NEW.format();
 pub const HEADER_BYTES: usize = 64;
 pub const FOOTER_BYTES: usize = 64;
@@ -29,7 +29,7 @@ pub const INDEX_ENTRY_BYTES: usize = KEY_BYTES + 8;
 const HEADER_MAGIC: &[u8; 8] = b"gnudirun";
 const FOOTER_MAGIC: &[u8; 8] = b"gnudiend";
 
-/// The numbers of the log's segments that a run holds.
+/// The numbers of the log's segments that a run covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range {
     pub low: u32,
@@ -67,14 +67,14 @@ pub fn file_header(range: Range, order: Order) -> Vec<u8> {
     bytes
 }
 
-/// What stands at a file's end.
+/// The last bytes of a file.
 pub struct Footer {
     pub entries_end: u64,
     pub index_bytes: u64,
     pub filter_bytes: u64,
     pub index_checksum: u32,
     pub filter_checksum: u32,
-    /// How many deletions and losses of metrics it holds.
+    /// Number of deletion and loss marks.
     pub marks: u64,
 }
 
@@ -93,7 +93,7 @@ impl Footer {
         bytes
     }
 
-    /// `None` where it is damaged, or does not fit a file of `length` bytes.
+    /// `None` if it is damaged, or does not fit a file of `length` bytes.
     pub fn parse(bytes: &[u8; FOOTER_BYTES], length: u64) -> Option<Self> {
         let footer = Self {
             entries_end: u64_at(bytes, 8),
@@ -110,8 +110,8 @@ impl Footer {
     }
 }
 
-/// The format; refuses a newer one. A damaged header is only reported: the name says the same, and the entries speak for
-/// themselves (`None`).
+/// The format version; refuses a newer one. A damaged header is only reported (`None`): its range is in the
+/// file name, and the entries can be read without it.
 pub fn format_of(bytes: &[u8], path: &Path, quarantine: &Quarantine) -> Result<Option<u32>, OpenError> {
     let right = bytes.len() == HEADER_BYTES
         && bytes.starts_with(HEADER_MAGIC)

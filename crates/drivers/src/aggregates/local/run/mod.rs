@@ -1,8 +1,8 @@
-//! A run: an immutable file of entries, sorted (`order`).
+//! A run: an immutable sorted file of entries (`order`).
 //!
-//! `layout` has the format. Index and filter are held in memory: 48 bytes for each page, 10 bits for each metric. Both
-//! can be made again from the entries, should they be damaged. A run is named by the segments of the log that it holds,
-//! `low..=high`; of two that hold the same segment, the one that holds more was made from the other.
+//! `layout` has the format. Index and filter are held in memory: 48 bytes per page, 10 bits per metric. A
+//! damaged index is rebuilt from the entries. A run's name is the range of log segments that it covers,
+//! `low..=high`; of two runs that cover the same segment, the wider one was made from the other.
 
 mod cursor;
 pub mod filter;
@@ -50,15 +50,15 @@ use crate::{
 
 /// How much is read to find one entry.
 pub const PAGE_BYTES: usize = 32 << 10;
-/// A head starts a new page where the last one has this size: a pass reads single heads, and of each a whole page. Costs
-/// at most one index entry a metric.
+/// A head starts a new page once the current one has this size: passes read single heads, each with its whole
+/// page. Costs at most one index entry per metric.
 pub const HEAD_PAGE_BYTES: usize = 4 << 10;
-/// How much is given up where the disk cannot read.
+/// The unit that reads as zeros when the disk cannot read it.
 const PIECE_BYTES: u64 = 4096;
-/// How much is read at once where much is wanted.
+/// How much sequential readers read at once.
 const STRETCH_BYTES: u64 = 1 << 20;
 
-/// What a run says of a key.
+/// A run's entry for a key.
 #[derive(Clone, Debug)]
 pub enum Found {
     Value(Vec<u8>),
@@ -74,16 +74,16 @@ pub struct Run {
     index: Vec<(Key, u64)>,
     entries_end: u64,
     pub order: Order,
-    /// How many deletions and losses of metrics it holds: mostly none, and then nobody has to look for them.
+    /// Number of deletion and loss marks. Mostly 0; then lookups of marks are skipped.
     pub marks: u64,
     filter: Filter,
     quarantine: Arc<Quarantine>,
-    /// Whether entries have been lost, so that their keys are not known: such a run is not merged any more, for an older
-    /// version of what is lost must not come up.
+    /// Whether entries with unknown keys were lost. Such a run is no longer merged: an older version of a
+    /// lost entry must not reappear.
     pub has_gaps: AtomicBool,
-    /// Whether entries behind the last whole one have been lost.
+    /// Whether entries behind the last whole one were lost.
     is_cut: bool,
-    /// When it was opened, in Unix time. Metrics made later have lost nothing in it.
+    /// Unix time in ms at which the run was opened. Metrics created later have lost nothing in it.
     opened_ms: u64,
 }
 
@@ -108,7 +108,7 @@ impl Run {
             let file = disk.open(&path)?;
             let length = file.len()?;
             let mut header = vec![0; HEADER_BYTES.min(length as usize)];
-            // A header that cannot be read is a damaged one.
+            // An unreadable header counts as damaged.
             if read_exact_at(&*file, &mut header, 0).is_err() {
                 header.fill(0);
             }
@@ -143,7 +143,7 @@ impl Run {
         }))
     }
 
-    /// Reads index and filter, or makes the index again from the entries.
+    /// Reads index and filter; rebuilds a damaged index from the entries.
     fn load_index(&mut self) -> io::Result<()> {
         let mut bytes = [0; FOOTER_BYTES];
         let footer_at = self.bytes.saturating_sub(FOOTER_BYTES as u64);
@@ -177,7 +177,7 @@ impl Run {
         Ok(())
     }
 
-    /// Bytes with a known checksum; `None` where it is wrong or they cannot be read.
+    /// Bytes with a known checksum; `None` if it is wrong or they cannot be read.
     fn checked(&self, at: u64, length: u64, checksum: u32) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length as usize];
         let right =
@@ -185,19 +185,19 @@ impl Run {
         right.then_some(bytes)
     }
 
-    /// Makes the index again of the entries. A whole footer says where they end and how many marks there are; without one,
-    /// they have all been found if the index follows the last of them.
+    /// Rebuilds the index from the entries. A valid footer gives their end and the number of marks.
+    /// Without one, all entries were found if the index follows the last of them.
     fn rebuild(&mut self, footer: Option<&Footer>) -> io::Result<()> {
         self.entries_end = footer.map_or(self.bytes, |footer| footer.entries_end);
         let mut index: Vec<(Key, u64)> = Vec::new();
         let mut first = None;
-        // What follows the last entry is index and filter, and no gap.
+        // What follows the last entry is index and filter, not a gap.
         let mut cursor = Cursor::with_open_end(self);
         let (mut entries_end, mut marks) = (HEADER_BYTES as u64, 0);
         while let Some((at, header)) = cursor.next_header()? {
             first.get_or_insert((header.key, at));
             match index.last() {
-                // Whatever was lost in front belongs to the first page.
+                // Entries lost at the front belong to the first page.
                 None => index.push((Key::SMALLEST, HEADER_BYTES as u64)),
                 Some((_, page)) if at - page >= PAGE_BYTES as u64 => index.push((header.key, at)),
                 Some(_) => {}
@@ -215,7 +215,7 @@ impl Run {
             }
             self.report_gap(entries_end, &[]);
         }
-        // Marks may be among what is lost.
+        // Marks may be among the lost entries.
         let lost = u64::from(self.has_gaps.load(Ordering::Relaxed));
         self.marks = footer.map_or(marks + lost, |footer| footer.marks);
         self.index = index;
@@ -223,7 +223,7 @@ impl Run {
         Ok(())
     }
 
-    /// Whether the index of a run, whose first whole entry this is, begins at `at`.
+    /// Whether the index of a run with this first whole entry begins at `at`.
     fn index_begins(&self, at: u64, (key, place): (Key, u64)) -> bool {
         let mut bytes = [0; INDEX_ENTRY_BYTES];
         let first_page = HEADER_BYTES as u64;
@@ -236,7 +236,7 @@ impl Run {
         self.filter.may_contain(metric)
     }
 
-    /// Whether something of a metric may be among the entries that were lost: not if its id says that it was made since.
+    /// Whether a metric may have been among the lost entries: not if its id was created since.
     pub fn may_have_lost(&self, metric: MetricId) -> bool {
         let made = metric.0.get_timestamp().filter(|_| metric.0.get_version_num() == 7);
         made.is_none_or(|made| {
@@ -245,14 +245,14 @@ impl Run {
         })
     }
 
-    /// The entry at an offset where a cursor has found its header.
+    /// The entry at the offset of a header that a cursor has found.
     pub fn read_entry(&self, at: u64, header: &Header) -> io::Result<Found> {
         let mut bytes = vec![0; header.entry_bytes()];
         read_exact_at(&*self.file, &mut bytes, at)?;
         Ok(self.open_value(at, &bytes, 0, header))
     }
 
-    /// What the run says of a metric's head.
+    /// The entry for a metric's head.
     pub fn find_head(&self, metric: MetricId) -> Result<Option<Found>, StoreError> {
         match self.find(&Key::head(metric))? {
             Some(found) => Ok(Some(found)),
@@ -260,7 +260,7 @@ impl Run {
         }
     }
 
-    /// What the run says of the deletion of a metric, as a head: gone, or damaged.
+    /// The entry for a metric's deletion: a tombstone, or damaged.
     pub fn find_deletion(&self, metric: MetricId) -> Result<Option<Found>, StoreError> {
         if self.marks == 0 {
             return Ok(None);
@@ -269,7 +269,7 @@ impl Run {
         Ok(found.filter(|found| matches!(found, Found::Tombstone | Found::Damaged(_))))
     }
 
-    /// Where blocks of a metric were lost whose keys are not known, as the run was told when it was written.
+    /// Where blocks of a metric with unknown keys were lost, according to a loss mark.
     pub fn find_loss(&self, metric: MetricId) -> Result<Option<String>, StoreError> {
         if self.marks == 0 {
             return Ok(None);
@@ -277,9 +277,9 @@ impl Run {
         let key = Key::loss(metric);
         let Some(page) = self.page_of(&key) else { return Ok(None) };
         let (start, bytes) = self.read_pages(page, page)?;
-        // What a gap may have hidden is for the scan to say.
+        // Gaps are reported by scans.
         let marks = walk(&bytes).any(|piece| matches!(piece, Piece::Entry(_, header) if header.key == key));
-        Ok(marks.then(|| format!("{}, known from before", self.place(start))))
+        Ok(marks.then(|| format!("{}, found earlier", self.place(start))))
     }
 
     fn find(&self, key: &Key) -> Result<Option<Found>, StoreError> {
@@ -288,7 +288,7 @@ impl Run {
         Ok(self.find_in_page(start, &bytes, key))
     }
 
-    /// What a page, which starts at `start` in the file, says of a key.
+    /// The entry for a key in the page that starts at `start` in the file.
     fn find_in_page(&self, start: u64, bytes: &[u8], key: &Key) -> Option<Found> {
         let place = self.order.place(key);
         let mut before = None;
@@ -317,14 +317,14 @@ impl Run {
                 }
             }
         }
-        // Behind the last entry of a run that was cut, the key may have been as well.
+        // In a run with a lost end, the key may have been there, too.
         let end = start + bytes.len() as u64;
         let may_be_cut = self.is_cut && end == self.entries_end && self.may_have_lost(key.metric());
         may_be_cut.then(|| Found::Damaged(self.place(end)))
     }
 
-    /// Shows the entries from `low` on, in order, values unopened, and where some were lost, until `visit` has enough or there
-    /// are no more.
+    /// Passes entries from `low` on, values unopened, and gaps to `visit`, in order, until it breaks or the
+    /// run ends.
     pub fn scan(
         &self,
         low: &Key,
@@ -361,7 +361,7 @@ impl Run {
                 }
             }
             page = last + 1;
-            // Most scans end soon; the long ones read more and more at once.
+            // Most scans end soon; long ones double the read size.
             stretch_bytes = (stretch_bytes * 2).min(STRETCH_BYTES);
         }
         if self.is_cut {
@@ -370,13 +370,13 @@ impl Run {
         Ok(())
     }
 
-    /// The page in which a key lies, if it is there at all.
+    /// The page that would contain the key.
     fn page_of(&self, key: &Key) -> Option<usize> {
         let place = self.order.place(key);
         self.index.partition_point(|(first, _)| self.order.place(first) <= place).checked_sub(1)
     }
 
-    /// The last page that ends within `bytes` of the start of `first`; `first` itself in any case.
+    /// The last page that ends within `bytes` of the start of `first`; at least `first` itself.
     fn pages_within(&self, first: usize, bytes: u64) -> usize {
         let limit = self.index[first].1 + bytes;
         (first + 1..self.index.len()).take_while(|page| self.page_end(*page) <= limit).last().unwrap_or(first)
@@ -396,12 +396,12 @@ impl Run {
         Ok((start, bytes))
     }
 
-    /// Reads what the disk has failed to read at once. A bad place must not cost the rest: after a while it counts as zeros, which
-    /// are no entry. Until then fails with its offset.
+    /// Reads in pieces after a joint read has failed. One bad place must not cost the rest: after a while it
+    /// reads as zeros, which never parse as an entry. Until then fails with its offset.
     fn read_pieces(&self, start: u64, bytes: &mut [u8]) -> Result<(), u64> {
         let (mut at, mut rest) = (start, bytes);
         while !rest.is_empty() {
-            // At the disk's boundaries: what is beside the bad place is whole.
+            // Aligned to the disk's blocks, so that the bad block's neighbours are not lost.
             let length = (PIECE_BYTES - at % PIECE_BYTES).min(rest.len() as u64);
             let (piece, behind) = rest.split_at_mut(length as usize);
             if let Err(error) = read_exact_at(&*self.file, piece, at) {
@@ -416,7 +416,7 @@ impl Run {
         Ok(())
     }
 
-    /// Reads what the disk has failed to read at once; what it does not give counts as zeros.
+    /// Like [`Run::read_pieces`], but unreadable pieces read as zeros at once.
     fn read_leaving_out(&self, start: u64, bytes: &mut [u8]) {
         let (mut at, mut rest) = (start, bytes);
         while !rest.is_empty() {
@@ -430,7 +430,7 @@ impl Run {
         }
     }
 
-    /// Checks a value, reporting it where it is damaged.
+    /// Validates a value, and reports damage.
     fn open_value(&self, start: u64, bytes: &[u8], at: usize, header: &Header) -> Found {
         let value = &bytes[at + entry::HEADER_BYTES..][..header.length as usize];
         match header.kind {
@@ -441,7 +441,7 @@ impl Run {
                 self.quarantine.report("value", &self.path, offset, &bytes[at..at + header.entry_bytes()]);
                 Found::Damaged(self.place(offset))
             }
-            Kind::Damaged => Found::Damaged(format!("{}, known from before", self.place(start + at as u64))),
+            Kind::Damaged => Found::Damaged(format!("{}, found earlier", self.place(start + at as u64))),
         }
     }
 
@@ -455,21 +455,21 @@ impl Run {
     }
 }
 
-/// What a scan meets.
+/// An item of a scan.
 pub enum Met<'a> {
     Entry(Seen<'a>),
     Gap(Gap),
 }
 
-/// Where entries were lost.
+/// A place where entries were lost.
 pub struct Gap {
     pub before: Before,
-    /// The first key that is not lost, or that the lost ones are smaller than.
+    /// The first key behind the gap, or an upper bound of the lost keys.
     pub behind: Option<Key>,
     pub place: String,
 }
 
-/// An entry that a scan meets.
+/// An entry of a scan, its value unopened.
 pub struct Seen<'a> {
     run: &'a Run,
     start: u64,

@@ -2,23 +2,23 @@
 
 use crate::aggregates::key::{KEY_BYTES, Key};
 
-/// In which order entries lie.
+/// The sort order of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By the metric's id, as keys sort.
     Metrics,
     /// By the metric's id read from its last bit to its first.
     ReversedMetrics,
-    /// By the id modulo [`GROUPS`], then by the id, whose first bits are the time of its creation: what was made together, and so is
-    /// measured together, lies together, and a pass over a sack reads heads that are neighbours.
+    /// By the id modulo [`GROUPS`], then by the id, whose first bits are its creation time: metrics created
+    /// together are usually measured together, so a pass over a sack reads neighbouring heads.
     Groups,
 }
 
-/// Part of the format. As many as there are sacks by default: then a group is a sack. With half as many sacks a sack is two groups,
-/// with twice as many every other metric of a group.
+/// Part of the format. Equals the default number of sacks: then a group is a sack. With half as many sacks a
+/// sack is two groups, with twice as many every other metric of a group.
 const GROUPS: u128 = 128;
 
-/// Where an entry lies among others.
+/// An entry's sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     group: u16,
@@ -27,11 +27,11 @@ pub struct Place {
 }
 
 impl Order {
-    /// Of the runs that are written now.
+    /// The order of new runs.
     pub const NEW: Order = Order::Groups;
     const ALL: [Order; 3] = [Order::Groups, Order::ReversedMetrics, Order::Metrics];
 
-    /// Of a run whose format is not known: one in which these keys lie in order.
+    /// The order of a run with unknown format: one in which these keys are sorted.
     pub fn of_keys(keys: &[Key]) -> Self {
         let fits = |order: &Order| keys.is_sorted_by_key(|key| order.place(key));
         Self::ALL.into_iter().find(fits).unwrap_or(Order::NEW)
@@ -45,7 +45,7 @@ impl Order {
         }
     }
 
-    /// The number of its format.
+    /// The format version.
     pub const fn format(self) -> u32 {
         match self {
             Order::Metrics => 1,
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Made one after the other, a second apart.
+    /// Created in sequence, a second apart.
     fn metrics(count: u128) -> Vec<MetricId> {
         let random = |number: u128| number.wrapping_mul(0x9e37_79b9_7f4a_7c15_1234_5678_9abc_def1);
         (0..count)

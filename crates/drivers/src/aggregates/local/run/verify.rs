@@ -1,4 +1,4 @@
-//! Reads a run from its first entry to its last and notes what is missing or wrong around the entries.
+//! Reads a run from its first entry to its last, and notes damage around the entries.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use crate::{
     segments::frame::u64_at,
 };
 
-/// Bytes between two entries in which entries may have been.
+/// Bytes between two entries that may have held entries.
 #[derive(Clone, Debug)]
 pub struct Gap {
     pub start: u64,
@@ -27,12 +27,12 @@ pub struct Gap {
     pub before: Option<Key>,
 }
 
-/// An entry, its value checked.
+/// An entry with a validated value.
 pub struct ReadEntry {
     pub key: Key,
     pub offset: u64,
     pub found: Found,
-    /// Whether the loss of its value was known when it was written.
+    /// Whether the value was already marked as lost.
     pub was_known: bool,
 }
 
@@ -45,11 +45,11 @@ pub struct Reading<'a> {
 
 enum Entries<'a> {
     InOrder(Cursor<'a>),
-    /// Of a run in an older order: all headers, with their places in the file, sorted.
+    /// For a run in an older order: all headers with their file offsets, sorted.
     Sorted(std::vec::IntoIter<(u64, Header)>),
 }
 
-/// What is noted on the way.
+/// Collected while reading.
 #[derive(Default)]
 struct Notes {
     end: u64,
@@ -106,19 +106,19 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Those found since the last call.
+    /// The gaps found since the last call.
     pub fn take_gaps(&mut self) -> Vec<Gap> {
         std::mem::take(&mut self.notes.gaps)
     }
 
-    /// After the last entry: whether the index or the filter do not fit the entries.
+    /// After the last entry: whether index or filter contradict the entries.
     pub fn is_index_wrong(&self) -> bool {
         self.notes.is_index_wrong
     }
 }
 
 impl Notes {
-    /// False for an entry that cannot have been written where it is.
+    /// False for an entry that is out of order.
     fn take(&mut self, run: &Run, offset: u64, header: &Header) -> bool {
         let place = |key: &Key| -> Place { run.order.place(key) };
         if self.last.is_some_and(|last| place(&last) >= place(&header.key)) {
@@ -132,7 +132,7 @@ impl Notes {
         self.first.get_or_insert((header.key, offset));
         self.is_index_wrong |= !run.may_contain(header.key.metric());
         while let Some((key, at)) = run.index.get(self.page).filter(|(_, at)| *at <= offset) {
-            // What an entry in a gap was the first of is not known.
+            // The page may have begun with a lost entry.
             self.is_index_wrong |= *at < offset && !is_behind_gap;
             self.is_index_wrong |= *at == offset && *key != header.key && *key != Key::SMALLEST;
             self.page += 1;
@@ -157,7 +157,7 @@ impl Notes {
         }
     }
 
-    /// Whether the last entry that was found is the last one there was: the footer tells, or the index that follows.
+    /// Whether the last entry found is the last one written, according to the footer or the index behind it.
     fn is_complete(&self, run: &Run) -> bool {
         let mut footer = [0; FOOTER_BYTES];
         let footer_at = run.bytes.saturating_sub(FOOTER_BYTES as u64);

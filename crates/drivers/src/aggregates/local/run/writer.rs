@@ -1,4 +1,4 @@
-//! Writes a run: entries in their order, then index, filter and footer.
+//! Writes a run: sorted entries, then index, filter and footer.
 
 use std::{
     io::{self, IoSlice},
@@ -22,10 +22,10 @@ use crate::{
     disk::{Disk, DiskFile, with_suffix, write_all_at},
 };
 
-/// How much is gathered before it is written.
+/// How much is buffered before it is written.
 const BUFFER_BYTES: usize = 1 << 20;
-/// How much is written before it is synced: a long run is not left to one sync at its end, for which other writers of
-/// the disk would have to wait.
+/// How much is written before it is synced, so that a long run does not end with one long sync that delays
+/// other writers.
 const SYNC_BYTES: u64 = 16 << 20;
 
 pub struct RunWriter {
@@ -36,7 +36,7 @@ pub struct RunWriter {
     temporary: PathBuf,
     file: Arc<dyn DiskFile>,
     buffer: Vec<u8>,
-    /// How much of the file is written.
+    /// Bytes written to the file.
     written: u64,
     synced: u64,
     page_start: u64,
@@ -77,7 +77,7 @@ impl RunWriter {
         })
     }
 
-    /// Adds an entry; they come in the run's order.
+    /// Adds an entry; entries must come in the run's order.
     pub fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()> {
         let place = self.order.place(&key);
         assert!(self.last.is_none_or(|(last, _)| last < place), "entries come in order");
@@ -107,7 +107,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Makes the run durable under its name, and says how long it is.
+    /// Makes the run durable under its name; returns its length in bytes.
     pub fn finish(mut self) -> io::Result<u64> {
         match self.close() {
             Ok(()) => Ok(self.written),
@@ -144,9 +144,9 @@ impl RunWriter {
         self.disk.sync_dir(&self.dir)
     }
 
-    /// Gives up, and the space back.
+    /// Discards the file.
     pub fn abandon(self) {
-        // What cannot be removed now is removed at the next start.
+        // A file that cannot be removed now is removed at the next start.
         self.disk.remove(&self.temporary).ok();
     }
 }

@@ -1,5 +1,5 @@
--- What scripts that write begin with: which token is held against a lease. A fence covers the metrics of its sack; two
--- sacks share metrics if their numbers agree modulo what divides both counts.
+-- Common part of scripts that write: checks a lease against the fences. A fence covers the metrics of its sack; two sacks
+-- share metrics if their numbers agree modulo the counts' greatest common divisor.
 local tag = string.sub(KEYS[1], 1, -3)
 local looked_up_max = 1000
 
@@ -15,7 +15,7 @@ local function greatest_common_divisor(a, b)
   return a
 end
 
--- The highest token above `token` of a fence that was raised on a sack which shares metrics with this one.
+-- The highest token above `token` among the fences of sacks that share metrics with this one.
 local function held(tag, count, sack, token)
   local names = {}
   local candidates = 0

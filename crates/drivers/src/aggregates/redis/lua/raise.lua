@@ -2,7 +2,7 @@
 --
 -- KEYS     the shard's `:f`, `:c`
 -- ARGV     count of sacks, number of the sack, token
--- Answers  '', or the token that is held against it
+-- Returns  '', or the higher token that fences this one off
 redis.call('SADD', tag .. ':c', ARGV[1])
 redis.call('HSET', tag .. ':f', ARGV[1] .. ':' .. ARGV[2], ARGV[3])
 return ''

@@ -1,16 +1,16 @@
--- Reads, or only names, the blocks of ranges, oldest first. A block's name is its granularity, its last and its first bucket,
--- each in eight bytes that sort as the numbers do; so the names sort by time.
+-- Reads the blocks of ranges, or only their names, oldest first. A block's name is its granularity, its last and its first bucket,
+-- each in eight bytes that sort like the numbers; so the names sort by time.
 --
 -- KEYS     for each range: `:i`, `:b` of its metric
 -- ARGV     'blocks' or 'names', about how many bytes; then for each range: granularity, from, to, and the name after which
---          to go on or ''
--- Answers  for each range: {1 if that is all or else 0, then the names, each followed by its bytes where they are wanted}
+--          to continue, or ''
+-- Returns  for each range: {1 if complete, otherwise 0, then the names, each followed by its bytes if requested}
 local names_at_once = 64
 local top = string.rep('\255', 8)
 
 local with_bytes, bytes_max = ARGV[1] == 'blocks', tonumber(ARGV[2])
 
--- Compared as numbers of four bytes: strings are compared by the server's language.
+-- Compared as four-byte numbers: string comparison depends on the server's locale.
 local function at_most(one, other)
   local a, b = struct.unpack('>I4I4', one)
   local c, d = struct.unpack('>I4I4', other)

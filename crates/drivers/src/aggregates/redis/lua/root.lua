@@ -1,8 +1,8 @@
--- The record of the store; made where there is none, if that is wanted.
+-- Reads the store's record; creates a missing one if requested.
 --
 -- KEYS     `:r`
--- ARGV     cluster, format, shards and state of a new one; format '' if none is to be made
--- Answers  {cluster, format, shards, state}, or nothing where there is none
+-- ARGV     cluster, format, shards and state of a new one; format '' to create none
+-- Returns  {cluster, format, shards, state}, or {} if there is none
 local key = KEYS[1]
 if redis.call('EXISTS', key) == 0 then
   if ARGV[2] == '' then

@@ -1,7 +1,7 @@
--- Copies a damaged value, if it is still there. It stays where it is, so that each reader learns of it.
+-- Copies a damaged value, if it has not changed. The original stays, so that every reader sees the damage.
 --
--- KEYS     where it lies, and where to its copy goes
--- ARGV     its field, the field for the copy, the damaged bytes
+-- KEYS     the value's key, and the copy's
+-- ARGV     the value's field, the copy's, the damaged bytes
 if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[3] then
   redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 end

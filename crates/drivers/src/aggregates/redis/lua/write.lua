@@ -3,7 +3,7 @@
 -- KEYS     the shard's `:f`, `:c`, `:h`, and `:i`, `:b` of each metric whose blocks are written
 -- ARGV     count of sacks, number of the sack, token; then for each metric: id, head, how many blocks, name and bytes of
 --          each, how many expired blocks, name of each
--- Answers  '', or the token that is held against it
+-- Returns  '', or the higher token that fences this one off
 local at_once_max = 1000
 
 local heads = {tag .. ':h'}

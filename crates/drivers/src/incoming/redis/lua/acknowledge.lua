@@ -1,4 +1,4 @@
--- Notes how far sacks are in the aggregates; never goes back.
+-- Records up to where sacks' entries are in the aggregates; never goes back.
 --
 -- KEYS     the group's `:m`, the stream of each sack
 -- ARGV     for each sack: count:number, position

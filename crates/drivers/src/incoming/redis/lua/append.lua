@@ -1,14 +1,14 @@
--- Takes the parts of one or more batches that belong to the sacks of a group; all of them, or none.
+-- Appends the parts of one or more batches for a group's sacks; all of them, or none.
 --
 -- KEYS     the group's `:m`, `:z`, the stream of each sack
--- ARGV     count of sacks, limit of waiting bytes or '', then for each sack: number, measures, payload; at last the name of
+-- ARGV     count of sacks, limit of waiting bytes or '', then for each sack: number, measures, payload; last the name of
 --          the server's history
--- Answers  {'taken', position}; {'closed', count}: the group takes appends by that count now, or in a moment;
+-- Returns  {'taken', position}; {'closed', count}: the group accepts appends by that count, now or soon;
 --          {'full', bytes}
 local tag = string.sub(KEYS[1], 1, -3)
 local overhead_bytes = 64
--- A server that took over may lack what its predecessor accepted last, or all of it, and its clock may be behind: it begins
--- so far ahead of its clock, and so far ahead of what it has.
+-- A server that took over may lack its predecessor's last entries, or all, and its clock may be behind: its positions begin
+-- this far ahead of its clock, and of its last position.
 local ahead_of_clock_us, ahead_of_last_us = 3600e6, 600e6
 
 local count, limit, run = ARGV[1], tonumber(ARGV[2]), 'r:' .. ARGV[#ARGV]

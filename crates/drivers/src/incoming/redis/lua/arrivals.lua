@@ -1,8 +1,8 @@
--- Names the sacks that have got something since a position, and in which something waits.
+-- Lists the sacks that have received entries since a position and have entries waiting.
 --
 -- KEYS     the group's `:m`, `:z`
--- ARGV[1]  the highest position that was named before
--- Answers  {highest position, then count:number of each sack}
+-- ARGV[1]  the highest position listed before
+-- Returns  {highest position, then count:number of each sack}
 local tag = string.sub(KEYS[1], 1, -3)
 local at_once_max = 1000
 

@@ -1,4 +1,4 @@
--- Removes sacks of a count that is not used any more.
+-- Removes sacks of a count that is no longer used.
 --
 -- KEYS     the group's `:m`, `:z`, the stream of each sack
 -- ARGV     for each sack: count:number

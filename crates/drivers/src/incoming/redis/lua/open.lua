@@ -1,4 +1,4 @@
--- Begins appends by a new count of sacks, above the positions of all old sacks.
+-- Opens a group for appends by a new sack count, above the positions of all old sacks.
 --
 -- KEYS     the group's `:m`
 -- ARGV     the new count, the highest position in any group

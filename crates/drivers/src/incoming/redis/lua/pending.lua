@@ -2,7 +2,7 @@
 --
 -- KEYS     the group's `:m`, the sack's stream
 -- ARGV     sack as count:number, the position after which to read, about how many bytes
--- Answers  {1 if more wait behind them or else 0, then for each entry: id, payload}
+-- Returns  {1 if more wait behind them, otherwise 0, then for each entry: id, payload}
 local tag = string.sub(KEYS[1], 1, -3)
 local read_at_once_max = 512
 
@@ -20,7 +20,7 @@ end
 if after >= newest then
   return {0}
 end
--- As many at once as fit if all are like the mean.
+-- Estimate the number of entries from their mean size.
 local mean_bytes = bytes / math.max(entries, 1)
 local answer = {0}
 local read_bytes = 0

@@ -1,4 +1,4 @@
--- Has positions go on above one.
+-- Makes positions continue above a given one.
 --
 -- KEYS     the group's `:m`
 -- ARGV[1]  the position

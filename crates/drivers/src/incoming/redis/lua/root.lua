@@ -1,13 +1,13 @@
--- The record of how many sacks there are; made where there is none.
+-- Reads or changes the record of the sack count; creates a missing one.
 --
 -- KEYS     `:r`
--- ARGV     cluster, format, groups and count of a new one; what to do:
+-- ARGV     cluster, format, groups and count of a new one; the operation:
 --            'read'
---            'double', the count that was seen: begins a split, if that is still the count and none is going on
---            'adopt', a count that a group has: goes on with a split that the record has lost
---            'opened', count: all groups take appends by it
+--            'double', count: begins a split, if that is still the count and no split is going on
+--            'adopt', a count that a group has: resumes a split that the record has lost
+--            'opened', count: all groups accept appends by it
 --            'settled', count: nothing waits in the old sacks
--- Answers  {cluster, format, groups, count, draining, opened}
+-- Returns  {cluster, format, groups, count, draining, opened}
 local key = KEYS[1]
 if redis.call('EXISTS', key) == 0 then
   if ARGV[1] == '' then

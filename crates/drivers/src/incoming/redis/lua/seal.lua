@@ -1,8 +1,8 @@
--- Ends appends by a lower count of sacks; those by the new one begin once the group is opened.
+-- Rejects further appends by a lower sack count; those by the new one are accepted once the group is opened.
 --
 -- KEYS     the group's `:m`
 -- ARGV[1]  the new count
--- Answers  {count, last position}
+-- Returns  {count, last position}
 local tag = string.sub(KEYS[1], 1, -3)
 local have = redis.call('HMGET', tag .. ':m', 'count', 'last')
 local count = tonumber(have[1] or '0')

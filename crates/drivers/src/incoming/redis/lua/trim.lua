@@ -1,4 +1,4 @@
--- Removes entries that are in the aggregates and never needed again.
+-- Removes entries that are durable in the aggregates.
 --
 -- KEYS     the group's `:m`, the stream of each sack
 -- ARGV     for each sack: count:number, position
