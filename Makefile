@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help build quick page run deb docs check test test-fast test-long long crash power-cut soak random fuzz fuzz-diff openapi bench
+.PHONY: help build quick development page run deb docs check test test-fast test-long long crash power-cut soak random fuzz fuzz-diff openapi bench
 
 CARGO ?= cargo
 CARGO_DENY_VERSION := 0.18.9
@@ -34,9 +34,13 @@ build: page ## compile the page, gnudi and gnudi-benchmark (target/release)
 	$(CARGO) build --release --locked
 	scripts/split-debug-lines target/release/gnudi target/release/gnudi-benchmark
 
-quick: page ## the same without link-time optimisation, which takes minutes per build: for `make run` and the tests (target/quick)
+quick: page ## the same without link-time optimisation, which takes minutes per build: for `make run` and the long tests (target/quick)
 	$(CARGO) build --profile quick --locked
 	scripts/split-debug-lines target/quick/gnudi target/quick/gnudi-benchmark
+
+development: page ## the same without optimisation, with debug assertions: for `make test` (target/debug)
+	$(CARGO) build --workspace --locked
+	scripts/split-debug-lines target/debug/gnudi target/debug/gnudi-benchmark
 
 run: page ## compile gnudi (target/quick) and serve on 127.0.0.1:8041 with data in ./gnudi-data
 	$(CARGO) build --profile quick --locked -p gnudi
@@ -76,14 +80,17 @@ check: target/tools/bin/cargo-deny page docs ## format, house rules, licences, t
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Both suites run to the end, so that one run shows all failures.
-test: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## every test (installs its requirements, or lists what is missing)
+test: development .venv/installed .cloud-venv/installed .docs-venv/installed ## every test (installs its requirements, or lists what is missing)
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
 	($(PYTEST) $(WORKERS) --seed $(SEED)) || failed=1; exit $$failed
 
 # Examples are built because black-box tests run them.
-test-fast: quick .venv/installed .cloud-venv/installed .docs-venv/installed ## the quick tests that need no engine, with few random rounds: 90 seconds once compiled
+test-fast: development .venv/installed .cloud-venv/installed .docs-venv/installed ## the quick tests that need no engine, with few random rounds: 90 seconds once compiled
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast --lib --bins --examples $(QUICK_TESTS:%=--test %) || failed=1; \
 	($(PYTEST) $(WORKERS) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
+
+# Load and many rounds need the speed of an optimised program.
+long crash random power-cut soak openapi fuzz-diff: export GNUDI_BIN := $(CURDIR)/target/quick/gnudi
 
 FUZZ_DIFF := $(patsubst %,differential/test_%.py,measures resources aggregates cross)
 LONG := long crash power-cut soak fuzz-diff random openapi fuzz

@@ -1,6 +1,6 @@
 """The program under test: where its binary is, and one running server.
 
-`GNUDI_BIN` names another binary than target/quick/gnudi.
+`GNUDI_BIN` names another binary than target/debug/gnudi.
 """
 
 import os
@@ -16,9 +16,9 @@ START_TIMEOUT_S = 30
 
 def binary():
     """The gnudi binary; says in one line how to build it if it isn't there."""
-    path = pathlib.Path(os.environ.get("GNUDI_BIN", ROOT / "target" / "quick" / "gnudi")).resolve()
+    path = pathlib.Path(os.environ.get("GNUDI_BIN", ROOT / "target" / "debug" / "gnudi")).resolve()
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing: run `make build` first")
+        raise FileNotFoundError(f"{path} is missing: run `make development` first")
     return path
 
 
@@ -26,7 +26,7 @@ def benchmark_binary():
     """The gnudi-benchmark beside the gnudi binary."""
     path = binary().with_name("gnudi-benchmark")
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing: run `make build` first")
+        raise FileNotFoundError(f"{path} is missing: run `make development` first")
     return path
 
 

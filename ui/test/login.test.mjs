@@ -10,7 +10,7 @@ import { close, launch, open, picture } from "./support/browser.mjs";
 import { Keystone } from "./support/keystone.mjs";
 import { Server, sleep } from "./support/server.mjs";
 
-const BINARY = resolve(process.env.GNUDI_BIN ?? new URL("../../target/quick/gnudi", import.meta.url).pathname);
+const BINARY = resolve(process.env.GNUDI_BIN ?? new URL("../../target/debug/gnudi", import.meta.url).pathname);
 
 let browser;
 before(async () => {

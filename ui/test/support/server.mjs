@@ -5,7 +5,7 @@ import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-const BINARY = resolve(process.env.GNUDI_BIN ?? new URL("../../../target/quick/gnudi", import.meta.url).pathname);
+const BINARY = resolve(process.env.GNUDI_BIN ?? new URL("../../../target/debug/gnudi", import.meta.url).pathname);
 const START_TIMEOUT_MS = 30_000;
 
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
