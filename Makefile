@@ -38,8 +38,9 @@ quick: page ## the same without link-time optimisation, which takes minutes per 
 	$(CARGO) build --profile quick --locked
 	scripts/split-debug-lines target/quick/gnudi target/quick/gnudi-benchmark
 
-development: page ## the same without optimisation, with debug assertions: for `make test` (target/debug)
-	$(CARGO) build --workspace --locked
+# Together with the tests: dependencies of tests select other features, and would be compiled a second time.
+development: page ## the same without optimisation, with debug assertions, and the unit tests: for `make test` (target/debug)
+	$(CARGO) build --workspace --locked --bins --tests --examples
 	scripts/split-debug-lines target/debug/gnudi target/debug/gnudi-benchmark
 
 run: page ## compile gnudi (target/quick) and serve on 127.0.0.1:8041 with data in ./gnudi-data
@@ -84,7 +85,6 @@ test: development .venv/installed .cloud-venv/installed .docs-venv/installed ## 
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
 	($(PYTEST) $(WORKERS) --seed $(SEED)) || failed=1; exit $$failed
 
-# Examples are built because black-box tests run them.
 test-fast: development .venv/installed .cloud-venv/installed .docs-venv/installed ## the quick tests that need no engine, with few random rounds: 90 seconds once compiled
 	failed=0; $(CARGO) test --workspace --locked --no-fail-fast --lib --bins --examples $(QUICK_TESTS:%=--test %) || failed=1; \
 	($(PYTEST) $(WORKERS) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
