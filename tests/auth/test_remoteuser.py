@@ -81,7 +81,7 @@ def test_the_machines_own_figures_arrive_all_the_same(gnudi):
 
 
 @pytest.mark.parametrize("config, part", [
-    ("[api]\nauth_mode = remoteuser\n", "remoteuser_proxies: there is no proxy"),
+    ("[api]\nauth_mode = remoteuser\n", "remoteuser_proxies: no proxy is configured"),
     (CONFIG.format("localhost"), "remoteuser_proxies: `localhost` is no address"),
     (CONFIG.format("127.0.0.1/33"), "`127.0.0.1/33` is no address"),
     (CONFIG.format("::1") + "remoteuser_header = no header\n", "remoteuser_header: `no header` cannot be"),

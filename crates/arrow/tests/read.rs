@@ -103,7 +103,7 @@ fn what_is_no_measure_is_refused_by_name() {
             vec![("metric_id", some.clone()), ("timestamp", times(2)), ("value", some.clone())],
             "'value' is Utf8",
         ),
-        (vec![("metric_id", some.clone()), ("x", times(2)), ("value", values(2))], "a column 'x'"),
+        (vec![("metric_id", some.clone()), ("x", times(2)), ("value", values(2))], "column 'x'"),
         (
             vec![("metric_id", values(2)), ("timestamp", times(2)), ("value", values(2))],
             "'metric_id' is FloatingPoint",

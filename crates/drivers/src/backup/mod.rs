@@ -7,12 +7,14 @@
 //! The server is not involved: files are copied in such an order that every state which the copy can catch
 //! could also result from a crash.
 //!
-//! 1. The log of measures before the aggregates: records trimmed from it meanwhile are in aggregates that are
-//! copied later. 2. The log of aggregates before the runs: segments released meanwhile are in a run that is
-//! copied later. 3. The runs. They are immutable, so they are hard-linked if the file system allows it, from
-//! an earlier backup otherwise if it has them. Immutable segments of the logs are linked from an earlier
-//! backup (`earlier`). 4. The index, by its database (the caller's): it has every metric whose measures were
-//! copied, unless it was deleted.
+//! 1. The log of measures before the aggregates: records trimmed from it meanwhile are in aggregates that
+//!    are copied later.
+//! 2. The log of aggregates before the runs: segments released meanwhile are in a run that is copied later.
+//! 3. The runs. They are immutable, so they are hard-linked if the file system allows it, from an earlier
+//!    backup otherwise if it has them. Immutable segments of the logs are linked from an earlier backup
+//!    (`earlier`).
+//! 4. The index, by its database (the caller's): it has every metric whose measures were copied, unless it
+//!    was deleted.
 //!
 //! Invariant: a backup has everything acknowledged before it began, once. It may have what was acknowledged
 //! while it was made. Aggregates may be newer than the log of measures; so the copied log ends with an empty

@@ -6,9 +6,9 @@
 //! records which log is followed and an upper bound of its positions. Successive logs are numbered: each is a
 //! generation.
 //!
-//! 1. All processes follow the newest registered generation; the first to register a number wins. 2. No
-//! position is used in a generation above its floor: the floor is raised before. 3. Positions of a generation
-//! begin above the floors of those before it.
+//! 1. All processes follow the newest registered generation; the first to register a number wins.
+//! 2. No position is used in a generation above its floor: the floor is raised before.
+//! 3. Positions of a generation begin above the floors of those before it.
 //!
 //! A log of objects reserves numbers before it uses them. Positions in Redis follow its clock, or the last
 //! one; the floor is kept a day above both.

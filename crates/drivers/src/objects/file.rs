@@ -1,4 +1,4 @@
-//! Objects as files in a directory that all hosts have mounted: NFS, CephFS, or one host's disk.
+//! Objects as files in a directory that all hosts have mounted: NFS, `CephFS`, or one host's disk.
 //!
 //! An object `a/b` is the file `a/b=`: no name contains `=`, so other files are never taken for objects, and
 //! an object never conflicts with a folder. A file is written beside its place, synced, and then renamed

@@ -1,9 +1,11 @@
 //! The order of a repair. Each step can be interrupted and repeated; after each, a server that starts would
 //! find no new defect.
 //!
-//! 1. The small files. 2. The log of measures: damaged places are covered; if exact, the whole log is marked
-//! to be applied again. 3. The aggregates: losses are marked, runs rewritten. 4. The store is opened like by
-//! a server, and states of metrics that the index does not have are deleted.
+//! 1. The small files.
+//! 2. The log of measures: damaged places are covered; if exact, the whole log is marked to be applied
+//!    again.
+//! 3. The aggregates: losses are marked, runs rewritten.
+//! 4. The store is opened like by a server, and states of metrics that the index does not have are deleted.
 
 use std::{
     fs,

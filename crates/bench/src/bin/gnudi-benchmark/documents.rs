@@ -17,7 +17,7 @@ use crate::{
     measurement::Measurement,
     page::{self, words},
     peers::Peer,
-    results::{Results, write_file},
+    results::{Recorded, Results, write_file},
     rows, table,
 };
 
@@ -120,7 +120,7 @@ fn run(results: &Results) -> String {
 }
 
 fn list(sentences: &[String]) -> String {
-    sentences.iter().map(|sentence| format!("- {sentence}\n")).collect()
+    sentences.iter().flat_map(|sentence| ["- ", sentence, "\n"]).collect()
 }
 
 fn all_rows(measurements: &[Measurement]) -> String {
@@ -140,11 +140,12 @@ fn experiment(key: &str, results: &Results) -> Result<String> {
     let mut text = String::new();
     for experiment in results.experiments.iter().filter(|experiment| of_key(&experiment.command)) {
         if let Some(reason) = &experiment.missing {
-            anyhow::bail!("{}", reason);
+            anyhow::bail!("{reason}");
         }
         if let Some(findings) = &experiment.findings {
-            text += &format!("`gnudi-benchmark {}`\n\n", experiment.command);
-            text += &table::markdown(&findings.tables, &findings.notes, findings.partial.as_deref());
+            let Recorded { tables, notes, partial, .. } = findings;
+            let figures = table::markdown(tables, notes, partial.as_deref());
+            text.extend(["`gnudi-benchmark ", &experiment.command, "`\n\n", &figures]);
         }
     }
     ensure!(!text.is_empty(), "not measured in this run");
@@ -157,7 +158,7 @@ mod tests {
     use crate::{
         findings::{Findings, Table},
         measurement::{Unit, sample as measurement},
-        results::{Experiment, Recorded, sample},
+        results::{Experiment, sample},
     };
 
     fn results() -> Results {

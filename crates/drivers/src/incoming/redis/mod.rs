@@ -17,7 +17,7 @@ mod scripts;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, OnceLock, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -98,6 +98,8 @@ struct Store {
     numbering: RwLock<Numbering>,
     /// Why this log is no longer the followed one.
     replaced: OnceLock<String>,
+    /// Whether the engine lost the record: set from the first read that finds it so until the record is complete again.
+    is_lost: AtomicBool,
     backlog: Mutex<Option<(Instant, Backlog)>>,
 }
 
@@ -199,6 +201,7 @@ impl RedisIncoming {
             tags: layout::group_tags(&options.prefix, root.groups),
             numbering: RwLock::new(root.numbering),
             replaced: OnceLock::new(),
+            is_lost: AtomicBool::new(false),
             backlog: Mutex::new(None),
             options,
         });

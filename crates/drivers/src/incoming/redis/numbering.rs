@@ -1,12 +1,15 @@
 //! The sack count, and how it is doubled while appends go on.
 //!
-//! 1. The record (`root`) gets the new count: the numbering drains, and is not opened. 2. Each group is
-//! sealed: it rejects appends by the old count, and by the new one still. 3. Each group is opened, with the
-//! highest position of all groups: new entries are behind all earlier ones. 4. The record is marked as
-//! opened.
+//! 1. The record (`root`) gets the new count: the numbering drains, and is not opened.
+//! 2. Each group is sealed: it rejects appends by the old count, and by the new one still.
+//! 3. Each group is opened, with the highest position of all groups: new entries are behind all earlier
+//!    ones.
+//! 4. The record is marked as opened.
 //!
 //! Each step is idempotent and may be done by any process at any time: a group knows its count and never goes
 //! back. So a process that finds a stalled split does all the steps.
+
+use std::sync::atomic::Ordering;
 
 use gnudi_model::{Numbering, Sack, SackCount};
 use redis::Value;
@@ -101,7 +104,9 @@ impl Store {
                 "{place}: the store was replaced by that of another cluster"
             )));
         }
-        if !root.opened && !root.numbering.draining {
+        let is_lost = !root.opened && !root.numbering.draining;
+        // Requests that wait for the new store read the record every few milliseconds.
+        if !self.is_lost.swap(is_lost, Ordering::Relaxed) && is_lost {
             tracing::error!("{} has lost all its data: it is created anew", self.client.place());
         }
         self.set_numbering(root.numbering);
