@@ -21,6 +21,7 @@ before(async () => {
     ["metrics", "#/metrics?last=6h", 3],
     ["chart", `#/chart?m=${cpu}&last=6h&beside=1d&by=zone`, 2],
     ["query", `#/query?last=6h&type=instance&by=zone&gran=60&op=${query}`, 1],
+    ["promql", `#/query?last=6h&lang=promql&expr=${encodeURIComponent("avg by (zone) (cpu_util)")}`, 1],
     ["resources", "#/resources/instance?last=6h", 0],
     ["resource", `#/resources/instance/${cloud[0].id}?last=6h`, 3],
     ["store", "#/store", 0],

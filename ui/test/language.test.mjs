@@ -64,3 +64,42 @@ test("a server's message is put where it points", () => {
   assert.equal(of("Resource type generic has no nosuch attribute", "nosuch = 3"), "nosuch");
   assert.equal(of("something else", "(abc)"), "(abc)");
 });
+
+const promql = await load("language/promql.ts");
+
+test("mistakes in PromQL are where they are made", () => {
+  for (const [text, expected] of [
+    ['sum by (zone) (rate(requests_total{zone=~"a|b"}[5m]))', []],
+    ["# a comment (\nup", []],
+    ['up{zone="north', ['"north', "{"]],
+    ["rate(up[5m)", [")", "("]],
+    ["up)", [")"]],
+    ["`(`", []],
+    ["", []],
+  ]) assert.deepEqual(marked(promql.check(text), text), expected, text);
+  for (const [message, text, expected] of [
+    ['invalid parameter "query": 1:6: parse error: expected type range vector', "rate(foo)", ["expected type range vector", "foo"]],
+    ['invalid parameter "query": 2:3: parse error: no', "a +\n  bc(", ["no", "bc"]],
+    ['invalid parameter "query": 1:9: parse error: unclosed', "rate(foo", ["unclosed", "o"]],
+    ["too many samples", "up", ["too many samples", "up"]],
+  ]) {
+    const found = promql.mistakeOf(message, text);
+    assert.deepEqual([found.message, text.slice(found.from, found.to)], expected, message);
+  }
+});
+
+test("names that are not plain are quoted in PromQL", () => {
+  assert.deepEqual(["up", "memory.usage", 'a"b'].map(promql.metricOf), ["up", '{"memory.usage"}', '{"a\\"b"}']);
+  assert.deepEqual(["zone", "a.b"].map(promql.labelOf), ["zone", '"a.b"']);
+});
+
+test("what may come next in PromQL follows from what is around", () => {
+  for (const [text, kind, word, metric = "", label = ""] of [
+    ["", "expression", ""], ["ra", "expression", "ra"], ["sum(ra", "expression", "ra"], ["up + ra", "expression", "ra"], ["up ", "nothing", ""], ["5", "nothing", "5"],
+    ["up{", "label", "", "up"], ["up{zo", "label", "zo", "up"], ['up{zone="a", fl', "label", "fl", "up"], ["up{zone=", "nothing", "", "up"],
+    ['up{zone="no', "value", "no", "up", "zone"], ['{zone!~"', "value", "", "", "zone"], ["rate(up[", "duration", ""], ["sum by (", "label", ""], ['"te', "nothing", ""],
+  ]) {
+    const wanted = promql.wantedAt(text, text.length);
+    assert.deepEqual([wanted.kind, wanted.word, wanted.metric, wanted.label], [kind, word, metric, label], text);
+  }
+});

@@ -85,3 +85,38 @@ test("a query is in the address, in groups, as a table", async () => {
   assert.deepEqual((await page.locator("thead th").allTextContents()).sort(), ["Time", "m1.huge", "m1.large", "m1.small"].sort());
   await close(page);
 });
+
+test("PromQL is completed, run and marked where it is wrong", async () => {
+  const page = await open(browser, `${server.url}#/query?last=6h`, { mayFail: true });
+  await page.getByLabel("Operations").fill("(half typed");
+  await page.getByLabel("Language").selectOption("promql");
+  const expression = page.getByLabel("PromQL", { exact: true });
+  const offer = (text) => page.locator(".offers li").filter({ hasText: text }).first();
+  await expression.click();
+  await page.keyboard.type("avg by (zo");
+  await offer("zone").waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(") (cpu_ut");
+  await offer("cpu_util").waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.type('{zone="no');
+  await offer("north").waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.type('"})');
+  assert.match(await expression.inputValue(), /^avg by \(zone\) \((ceilometer_)?cpu_util\{zone="north"\}\)$/);
+  await picture(page, "query-promql");
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".cost").waitFor();
+  await waitDrawn(page);
+  assert.match(await page.locator(".cost").textContent(), /^1 series, \d+ points?, /);
+  assert.match(page.url(), /lang=promql/);
+  await page.getByRole("button", { name: "curl" }).click();
+  assert.match(await page.locator(".command pre").textContent(), /api\/v1\/query_range\?query=avg/);
+  await expression.fill("rate(cpu_util)");
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.locator(".mistakes", { hasText: "expected type range vector" }).waitFor();
+  assert.deepEqual(await wrong(page, "promql"), ["cpu_util"]);
+  await page.getByLabel("Language").selectOption("");
+  assert.equal(await page.getByLabel("Operations").inputValue(), "(half typed", "nothing that was typed is lost");
+  await close(page);
+});

@@ -29,13 +29,14 @@ export function isAborted(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-/** Parses an error response; gnudi's own are JSON: `{code, title, description}`. */
+/** Parses an error response: gnudi's own are JSON, `{code, title, description}`, those of Prometheus' API `{errorType, error}`. */
 export function errorOf(status: number, body: string): HttpError {
   let description: unknown = null;
   try {
     const parsed: unknown = JSON.parse(body);
     description = isRecord(parsed) ? (parsed["description"] ?? parsed["title"] ?? null) : null;
     if (isRecord(parsed) && isRecord(parsed["error"])) description = parsed["error"]["message"];
+    if (isRecord(parsed) && typeof parsed["error"] === "string") description = parsed["error"];
   } catch {
     // Not JSON, for example a proxy's page: use the status only.
   }

@@ -8,8 +8,16 @@ import { Problem } from "./problem";
 
 const ARROW = "application/vnd.apache.arrow.stream";
 
+interface ExportProps {
+  name: string;
+  series: () => Named[];
+  request: () => RequestLine;
+  /** Whether the server answers the request as Arrow, too. */
+  hasArrow?: boolean;
+}
+
 /** CSV and JSON contain the shown data, Arrow and the command the server's response. */
-export function ExportButtons({ name, series, request }: { name: string; series: () => Named[]; request: () => RequestLine }) {
+export function ExportButtons({ name, series, request, hasArrow = true }: ExportProps) {
   const [problem, setProblem] = useState("");
   const [command, setCommand] = useState("");
   const [isCopied, setCopied] = useState(false);
@@ -37,7 +45,7 @@ export function ExportButtons({ name, series, request }: { name: string; series:
     <div class="take-away">
       <button type="button" onClick={() => save(`${name}.csv`, new Blob([csvOf(series())], { type: "text/csv" }))}>CSV</button>
       <button type="button" onClick={() => save(`${name}.json`, new Blob([jsonOf(series())], { type: "application/json" }))}>JSON</button>
-      <button type="button" onClick={() => void saveArrow()}>Arrow</button>
+      {hasArrow && <button type="button" onClick={() => void saveArrow()}>Arrow</button>}
       <button type="button" aria-expanded={command !== ""} onClick={() => (command ? setCommand("") : void show())}>curl</button>
       {problem && <Problem text={problem} />}
       {command && (

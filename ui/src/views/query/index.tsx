@@ -1,13 +1,16 @@
-// Operations over many metrics: an editor, the result and its cost.
+// Operations over many metrics, or PromQL: an editor, the result and its cost.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Answer, type Query as Request, aggregates, requestOf } from "../../api/aggregates";
+import * as promqlApi from "../../api/promql";
 import { listTypes } from "../../api/resources";
 import type { ResourceType } from "../../api/types";
 import { HttpError, explain, isAborted } from "../../http/errors";
 import * as filterLanguage from "../../language/filter";
 import * as operationLanguage from "../../language/operations";
 import { type Mistake, mistakeOf } from "../../language/problem";
+import * as promql from "../../language/promql";
+import type { RequestLine } from "../../parts/download";
 import { ManyLines, type Series, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
@@ -17,16 +20,23 @@ import { useCell } from "../../state/cell";
 import { isLive, range as shownRange } from "../../state/time";
 import { Editor } from "./editor";
 import { Examples } from "./examples";
-import { attributesOf, filterOffers, operationOffers } from "./offers";
+import { attributesOf, filterOffers, operationOffers, promqlOffers } from "./offers";
 
 interface Draft {
+  /** `promql`, or empty for operations. */
+  language: string;
   operations: string;
+  /** In PromQL. */
+  expression: string;
   filter: string;
   type: string;
   by: string;
   fill: string;
+  /** Seconds; in PromQL the step. */
   grain: string;
 }
+
+const isPromql = ({ language }: Draft): boolean => language === "promql";
 
 const FILLS = ["", "0", "null", "dropna", "ffill", "bfill"];
 
@@ -34,7 +44,7 @@ export function Query() {
   const { params } = useAddress();
   const [draft, setDraft] = useState<Draft>(() => draftOf(params));
   const [types, setTypes] = useState<ResourceType[]>([]);
-  const [runs, setRuns] = useState(params.get("op") ? 1 : 0);
+  const [runs, setRuns] = useState(params.get("op") || params.get("expr") ? 1 : 0);
   const outcome = useOutcome(draft, runs);
   useEffect(() => void listTypes().then(setTypes, () => undefined), []);
   const key = FIELDS.map(([, name]) => params.get(name)).join("|");
@@ -62,51 +72,80 @@ export function Query() {
       <form class="box" onSubmit={(event) => (event.preventDefault(), run())}>
         <h1>Query</h1>
         <div class="fields">
-          <label class="choice"><span>Metrics of</span>
-            <select name="type" value={draft.type} onChange={(event) => set({ type: event.currentTarget.value })}>
-              <option value="">no resource: by id</option>
-              {types.map(({ name }) => <option key={name} value={name}>{name}</option>)}
+          <label class="choice"><span>Language</span>
+            <select name="language" value={draft.language} onChange={(event) => set({ language: event.currentTarget.value })}>
+              <option value="">Gnocchi</option>
+              <option value="promql">PromQL</option>
             </select>
           </label>
-          <label class="choice"><span>Group by</span>
-            <select name="groupby" value={draft.by} disabled={!draft.type} onChange={(event) => set({ by: event.currentTarget.value })}>
-              <option value="">nothing</option>
-              {attributes.map((name) => <option key={name} value={name}>{name}</option>)}
-            </select>
-          </label>
-          <label class="choice"><span>Fill</span>
-            <select name="fill" value={draft.fill} onChange={(event) => set({ fill: event.currentTarget.value })}>
-              {FILLS.map((fill) => <option key={fill} value={fill}>{fill || "only where all are"}</option>)}
-            </select>
-          </label>
-          <label class="choice"><span>Granularity</span>
-            <input name="granularity" size={7} value={draft.grain} placeholder="all" inputMode="decimal" onInput={(event) => set({ grain: event.currentTarget.value })} />
+          {!isPromql(draft) && <OperationFields draft={draft} types={types} attributes={attributes} set={set} />}
+          <label class="choice"><span>{isPromql(draft) ? "Step" : "Granularity"}</span>
+            <input name="granularity" size={7} value={draft.grain} placeholder={isPromql(draft) ? "auto" : "all"} inputMode="decimal" onInput={(event) => set({ grain: event.currentTarget.value })} />
           </label>
         </div>
-        {draft.type && (
-          <Editor id="filter" label="Of which resources" rows={1} value={draft.filter} placeholder={"all of them; or: zone = 'north' and not flavor like 'm1%'"}
-            mistakes={[...filterLanguage.check(draft.filter, attributes), ...marks.filter]} onValue={(filter) => set({ filter })} onRun={run}
-            offersAt={(text, place) => filterOffers(text, place, type)} />
+        {isPromql(draft) ? (
+          <Editor id="promql" label="PromQL" rows={4} value={draft.expression} placeholder="sum by (zone) (rate(requests_total[5m]))"
+            mistakes={[...promql.check(draft.expression), ...marks.operations]} onValue={(expression) => set({ expression })} onRun={run}
+            offersAt={promqlOffers} />
+        ) : (
+          <>
+            {draft.type && (
+              <Editor id="filter" label="Of which resources" rows={1} value={draft.filter} placeholder={"all of them; or: zone = 'north' and not flavor like 'm1%'"}
+                mistakes={[...filterLanguage.check(draft.filter, attributes), ...marks.filter]} onValue={(filter) => set({ filter })} onRun={run}
+                offersAt={(text, place) => filterOffers(text, place, type)} />
+            )}
+            <Editor id="operations" label="Operations" rows={4} value={draft.operations} placeholder={draft.type ? "(aggregate mean (metric cpu_util mean))" : "(rolling mean 10 (metric ID mean))"}
+              mistakes={[...operationLanguage.check(draft.operations), ...marks.operations]} onValue={(operations) => set({ operations })} onRun={run}
+              offersAt={(text, place) => operationOffers(text, place, draft.type !== "")} />
+          </>
         )}
-        <Editor id="operations" label="Operations" rows={4} value={draft.operations} placeholder={draft.type ? "(aggregate mean (metric cpu_util mean))" : "(rolling mean 10 (metric ID mean))"}
-          mistakes={[...operationLanguage.check(draft.operations), ...marks.operations]} onValue={(operations) => set({ operations })} onRun={run}
-          offersAt={(text, place) => operationOffers(text, place, draft.type !== "")} />
         {marks.other && <Problem text={marks.other} />}
         <div class="actions">
-          <button type="submit" class="main" disabled={!draft.operations.trim()}>Run</button>
+          <button type="submit" class="main" disabled={!(isPromql(draft) ? draft.expression : draft.operations).trim()}>Run</button>
           <small>Ctrl+Enter</small>
           <span class="spring" />
           {outcome.isRunning && <small role="status">Running…</small>}
         </div>
       </form>
-      {!draft.operations && <Examples types={types} onChoose={(example) => (set(example))} />}
+      {!draft.operations && !isPromql(draft) && <Examples types={types} onChoose={set} />}
       {outcome.answer && <Shown answer={outcome.answer} tookMs={outcome.tookMs} draft={draft} />}
     </div>
   );
 }
 
+interface FieldsProps {
+  draft: Draft;
+  types: ResourceType[];
+  attributes: string[];
+  set: (part: Partial<Draft>) => void;
+}
+
+function OperationFields({ draft, types, attributes, set }: FieldsProps) {
+  return (
+    <>
+      <label class="choice"><span>Metrics of</span>
+        <select name="type" value={draft.type} onChange={(event) => set({ type: event.currentTarget.value })}>
+          <option value="">no resource: by id</option>
+          {types.map(({ name }) => <option key={name} value={name}>{name}</option>)}
+        </select>
+      </label>
+      <label class="choice"><span>Group by</span>
+        <select name="groupby" value={draft.by} disabled={!draft.type} onChange={(event) => set({ by: event.currentTarget.value })}>
+          <option value="">nothing</option>
+          {attributes.map((name) => <option key={name} value={name}>{name}</option>)}
+        </select>
+      </label>
+      <label class="choice"><span>Fill</span>
+        <select name="fill" value={draft.fill} onChange={(event) => set({ fill: event.currentTarget.value })}>
+          {FILLS.map((fill) => <option key={fill} value={fill}>{fill || "only where all are"}</option>)}
+        </select>
+      </label>
+    </>
+  );
+}
+
 /** The draft's fields, and their parameters in the address. */
-const FIELDS: [keyof Draft, string][] = [["operations", "op"], ["filter", "filter"], ["type", "type"], ["by", "by"], ["fill", "fill"], ["grain", "gran"]];
+const FIELDS: [keyof Draft, string][] = [["language", "lang"], ["operations", "op"], ["expression", "expr"], ["filter", "filter"], ["type", "type"], ["by", "by"], ["fill", "fill"], ["grain", "gran"]];
 
 function draftOf(params: URLSearchParams): Draft {
   return Object.fromEntries(FIELDS.map(([field, name]) => [field, params.get(name) ?? ""])) as unknown as Draft;
@@ -141,7 +180,7 @@ function useOutcome(draft: Draft, runs: number): Outcome {
     const controller = new AbortController();
     const began = performance.now();
     if (isNew) setOutcome((before) => ({ ...before, isRunning: true }));
-    aggregates(requestFor(ran.current, range), controller.signal).then(
+    answerOf(ran.current, range, controller.signal).then(
       (answer) => setOutcome({ answer, error: null, ran: textOf(ran.current), tookMs: performance.now() - began, isRunning: false }),
       (error: unknown) => {
         if (!isAborted(error)) setOutcome((before) => ({ ...before, error, ran: textOf(ran.current), isRunning: false }));
@@ -152,7 +191,21 @@ function useOutcome(draft: Draft, runs: number): Outcome {
   return outcome;
 }
 
-function requestFor(draft: Draft, { from, to }: { from: number; to: number }): Request {
+interface Range {
+  from: number;
+  to: number;
+}
+
+const answerOf = (draft: Draft, range: Range, signal: AbortSignal): Promise<Answer> =>
+  isPromql(draft) ? promqlApi.queryRange(rangeQueryFor(draft, range), signal) : aggregates(requestFor(draft, range), signal);
+
+const requestLineOf = (draft: Draft, range: Range): RequestLine =>
+  isPromql(draft) ? promqlApi.requestOf(rangeQueryFor(draft, range)) : { method: "POST", ...requestOf(requestFor(draft, range)) };
+
+const rangeQueryFor = (draft: Draft, { from, to }: Range): promqlApi.RangeQuery =>
+  ({ expression: draft.expression, from, to, step: Number(draft.grain) || promqlApi.stepOf(from, to) });
+
+function requestFor(draft: Draft, { from, to }: Range): Request {
   return {
     operations: draft.operations,
     ...(draft.type && { type: draft.type, search: draft.filter.trim() || {}, groupBy: draft.by ? [draft.by] : [] }),
@@ -165,6 +218,9 @@ function requestFor(draft: Draft, { from, to }: { from: number; to: number }): R
 
 function marksOf(error: unknown, draft: Draft): { operations: Mistake[]; filter: Mistake[]; other: string } {
   const text = explain(error);
+  if (isPromql(draft)) {
+    return error instanceof HttpError && error.status === 400 ? { operations: [promql.mistakeOf(text, draft.expression)], filter: [], other: "" } : { operations: [], filter: [], other: text };
+  }
   if (!(error instanceof HttpError) || ![400, 404].includes(error.status)) return { operations: [], filter: [], other: text };
   const isFilter = /filter|attribute|search/i.test(text) && draft.filter.trim() !== "";
   if (isFilter) return { operations: [], filter: [mistakeOf(text, draft.filter)], other: "" };
@@ -188,7 +244,7 @@ function Shown({ answer, tookMs, draft }: { answer: Answer; tookMs: number; draf
       </p>
       {points === 0 ? <p class="empty">No points in this time.</p> : <ManyLines series={series} range={range} unit={null} height={320} label="Result" />}
       <div class="actions">
-        <ExportButtons name="query" series={() => series} request={() => ({ method: "POST", ...requestOf(requestFor(draft, range)) })} />
+        <ExportButtons name="query" series={() => series} request={() => requestLineOf(draft, range)} hasArrow={!isPromql(draft)} />
         <button type="button" aria-expanded={isTable} class={isTable ? "on" : ""} onClick={() => setTable(!isTable)}>Table</button>
       </div>
       {isTable && <Table series={series} unit={null} />}

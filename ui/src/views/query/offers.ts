@@ -3,8 +3,10 @@
 import { listMetrics } from "../../api/metrics";
 import { searchResources } from "../../api/resources";
 import type { ResourceType } from "../../api/types";
+import { labelNames, labelValues, metricNames } from "../../api/promql";
 import * as filter from "../../language/filter";
 import * as operations from "../../language/operations";
+import * as promql from "../../language/promql";
 import type { Offers } from "./editor";
 
 const NOTES: Record<string, string> = {
@@ -60,4 +62,15 @@ export async function filterOffers(text: string, place: number, type: ResourceTy
   const { resources } = await searchResources(type.name, {}, { limit: VALUES_MAX });
   const values = new Set(resources.map((resource) => resource[attribute]).filter((value) => typeof value === "string" || typeof value === "number"));
   return { from, word, all: [...values].sort().map((value) => ({ text: typeof value === "number" ? String(value) : `'${value}'` })) };
+}
+
+export async function promqlOffers(text: string, place: number): Promise<Offers> {
+  const { kind, word, from, metric, label } = promql.wantedAt(text, place);
+  const plain = (names: string[], note?: string) => names.map((name) => ({ text: name, ...(note && { note }) }));
+  const offers = (all: Offers["all"]): Offers => ({ from, word, all });
+  if (kind === "duration") return offers(plain(promql.DURATIONS));
+  if (kind === "label") return offers(plain((await labelNames(metric)).filter((name) => name !== "__name__").map(promql.labelOf)));
+  if (kind === "value") return offers(plain(await labelValues(label, metric)));
+  if (kind === "nothing" || !word) return NOTHING;
+  return offers([...plain(promql.AGGREGATORS, "aggregation"), ...plain(promql.FUNCTIONS, "function"), ...plain((await metricNames(word)).map(promql.metricOf))]);
 }

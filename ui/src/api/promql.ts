@@ -1,0 +1,76 @@
+// Queries in PromQL, by Prometheus' API.
+
+import { get } from "../http/client";
+import type { RequestLine } from "../parts/download";
+import type { Answer, Result } from "./aggregates";
+
+export interface RangeQuery {
+  expression: string;
+  from: number;
+  to: number;
+  /** Seconds. */
+  step: number;
+}
+
+interface Success<T> {
+  data: T;
+}
+
+interface Matrix {
+  result: { metric: Record<string, string>; values: [number, string][] }[];
+}
+
+const POINTS_MAX = 600;
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400];
+
+/** A step with which a range has some hundred points. */
+export function stepOf(from: number, to: number): number {
+  const least = (to - from) / POINTS_MAX;
+  return STEPS.find((step) => step >= least) ?? Math.ceil(least / 86400) * 86400;
+}
+
+export const requestOf = ({ expression, from, to, step }: RangeQuery): RequestLine => ({
+  method: "GET",
+  // Whole steps, so that a live chart's points do not move.
+  path: "api/v1/query_range",
+  options: { query: { query: expression, start: Math.floor(from / step) * step, end: Math.floor(to / step) * step, step } },
+});
+
+export async function queryRange(query: RangeQuery, signal?: AbortSignal): Promise<Answer> {
+  const { path, options } = requestOf(query);
+  const { value, cost } = await get<Success<Matrix>>(path, { ...options, signal });
+  const results: Result[] = value.data.result.map(({ metric, values }) => ({
+    names: [labelOf(metric)],
+    columns: { times: values.map(([time]) => time), values: values.map(([, text]) => numberOf(text)) },
+    grain: query.step,
+  }));
+  return { results, cost, points: results.reduce((sum, { columns }) => sum + columns.times.length, 0) };
+}
+
+/** `null` for what a chart cannot show: NaN and infinities. */
+function numberOf(text: string): number | null {
+  const number = Number(text);
+  return Number.isFinite(number) ? number : null;
+}
+
+/** A series as PromQL writes it. */
+function labelOf({ __name__: name = "", ...labels }: Record<string, string>): string {
+  const pairs = Object.entries(labels).map(([label, value]) => `${label}=${JSON.stringify(value)}`);
+  return `${name}${pairs.length ? `{${pairs.join(", ")}}` : ""}` || "result";
+}
+
+const NAMES_MAX = 200;
+
+async function names(path: string, metric: string): Promise<string[]> {
+  const match = metric ? [`{__name__=${JSON.stringify(metric)}}`] : null;
+  return (await get<Success<string[]>>(path, { query: { "match[]": match, limit: NAMES_MAX } })).value.data;
+}
+
+export const labelNames = (metric: string): Promise<string[]> => names("api/v1/labels", metric);
+export const labelValues = (label: string, metric: string): Promise<string[]> => names(`api/v1/label/${encodeURIComponent(label)}/values`, metric);
+
+/** Names of metrics that contain a word. */
+export async function metricNames(word: string): Promise<string[]> {
+  const match = word ? [`{__name__=~${JSON.stringify(`.*${word.replace(/[.]/g, "\\.")}.*`)}}`] : null;
+  return (await get<Success<string[]>>("api/v1/label/__name__/values", { query: { "match[]": match, limit: NAMES_MAX } })).value.data;
+}
