@@ -158,6 +158,8 @@ def test_telegraf(server, start, tmp_path, output, query):
         [agent]
           interval = "1s"
           flush_interval = "1s"
+          # Of each series in a batch, the serializer of remote writes keeps the newest sample only.
+          metric_batch_size = 1
           omit_hostname = true
         [[inputs.http_listener_v2]]
           service_address = "tcp://127.0.0.1:{port}"
