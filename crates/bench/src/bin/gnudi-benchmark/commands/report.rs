@@ -29,7 +29,7 @@ pub struct ReportOptions {
     /// Only these rows and experiments: by name (push-5000), or all with the same first word (push).
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// small: some minutes; full: more than an hour.
+    /// small: half an hour; full: some hours.
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     pub scale: Scale,
     /// Servers to measure, in order.
