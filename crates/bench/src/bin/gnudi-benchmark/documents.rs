@@ -80,16 +80,13 @@ fn filled(document: &str, results: &Results) -> Result<String> {
 /// The content of a block, as Markdown.
 fn block(name: &str, results: &Results) -> Result<String> {
     let measurements = &results.measurements;
-    let text = match name.split_once(' ') {
-        None if name == "run" => run(results),
-        None if name == "standings" => list(&words::standings(measurements, &page::peers(results))),
-        None if name == "aims" => {
-            let [aims, figures] = [words::aims(measurements), words::figures(measurements)];
-            list(&[figures, aims].concat())
-        }
-        None if name == "rows" => all_rows(measurements),
-        Some(("experiment", key)) => return experiment(key, results),
-        Some(("standing", peer)) => {
+    let text = match name.split_once(' ').unwrap_or((name, "")) {
+        ("run", "") => run(results),
+        ("standings", "") => list(&words::standings(measurements, &page::peers(results))),
+        ("aims", "") => list(&[words::figures(measurements), words::aims(measurements)].concat()),
+        ("rows", "") => all_rows(measurements),
+        ("experiment", key) => return experiment(key, results),
+        ("standing", peer) => {
             let peer = Peer::from_name(peer).with_context(|| format!("unknown server {peer}"))?;
             words::standings(measurements, &[peer]).concat()
         }
@@ -103,7 +100,7 @@ fn block(name: &str, results: &Results) -> Result<String> {
 
 fn run(results: &Results) -> String {
     let date = Timestamp::from_secs(results.written_at as i64).to_iso();
-    let [date, _] = [&date[..10], &date[10..]];
+    let date = &date[..10];
     let minutes = (results.seconds / 60.0).ceil();
     let versions: Vec<String> = results
         .versions
@@ -124,13 +121,8 @@ fn list(sentences: &[String]) -> String {
 }
 
 fn all_rows(measurements: &[Measurement]) -> String {
-    let blocks: Vec<String> = rows::all()
-        .filter_map(|row| {
-            let of_row: Vec<&Measurement> =
-                measurements.iter().filter(|found| found.row == row.key).collect();
-            (!of_row.is_empty()).then(|| table::block(row, &of_row))
-        })
-        .collect();
+    let blocks: Vec<String> =
+        rows::measured(measurements).map(|(row, of_row)| table::block(row, &of_row)).collect();
     if blocks.is_empty() { String::new() } else { format!("```text\n{}```\n", blocks.join("\n")) }
 }
 

@@ -57,13 +57,7 @@ fn cells(measurement: &Measurement, all: &[&Measurement], greatest: f64) -> Vec<
 
 /// All measured rows, in order.
 pub fn blocks(measurements: &[Measurement]) -> String {
-    rows::all()
-        .filter_map(|row| {
-            let of_row: Vec<&Measurement> =
-                measurements.iter().filter(|found| found.row == row.key).collect();
-            (!of_row.is_empty()).then(|| block(row, &of_row))
-        })
-        .collect()
+    rows::measured(measurements).map(|(row, of_row)| block(row, &of_row)).collect()
 }
 
 /// The whole run in one drawing: a line per server over all rows, with its figure relative to gnudi's; empty without

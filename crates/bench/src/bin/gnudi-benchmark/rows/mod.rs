@@ -68,6 +68,14 @@ pub fn all() -> impl Iterator<Item = &'static Row> {
     GROUPS.iter().flat_map(|group| group.rows)
 }
 
+/// The measured rows, in the order of the report, each with its measurements.
+pub fn measured(measurements: &[Measurement]) -> impl Iterator<Item = (&'static Row, Vec<&Measurement>)> {
+    all().filter_map(|row| {
+        let of_row: Vec<&Measurement> = measurements.iter().filter(|found| found.row == row.key).collect();
+        (!of_row.is_empty()).then_some((row, of_row))
+    })
+}
+
 /// A run in progress.
 pub struct Bench<'a> {
     pub options: ReportOptions,
