@@ -1,6 +1,6 @@
 //! Metadata of metrics as sent by writers: type, help and unit, in memory.
 //!
-//! Kept per creator, so that nobody reads another one's. Writers resend metadata periodically, so it is
+//! Stored per creator: creators do not see the metadata of others. Writers resend metadata periodically, so it is
 //! complete again soon after a restart. Entries beyond the limits are dropped.
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,5 +1,5 @@
 //! A request to remove a metric's measures in a time range, as bytes. It is stored in place of points
-//! ([`crate::points`]), so it is applied in request order. Decoders that do not know it fail at its first
+//! ([`crate::points`]), so it is applied in request order. Decoders of earlier versions fail at its first
 //! byte.
 //!
 //! ```text

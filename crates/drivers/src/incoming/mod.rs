@@ -4,8 +4,8 @@
 //! [`Position`] numbers them.
 //!
 //! Many processes may share a store: API processes append, and for each sack one worker at a time reads and
-//! acknowledges. An acknowledgement states that records are in the aggregates, which stays true whoever sends
-//! it and however late. So the store keeps the highest acknowledged position, and does not check who owns the
+//! acknowledges. An acknowledgement states that records are in the aggregates, which stays true regardless of
+//! its sender and delay. So the store keeps the highest acknowledged position, and does not check who owns the
 //! sack.
 
 pub mod journal;

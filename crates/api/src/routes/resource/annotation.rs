@@ -1,6 +1,6 @@
 //! `/v1/resource/{type}/{id}/annotation`: texts that users attach to a resource at a point in time.
 //!
-//! An extension. Whoever may read a resource may read its annotations; only the author or an administrator
+//! An extension. Read access to a resource includes its annotations; only the author or an administrator
 //! may delete one.
 
 use std::sync::Arc;

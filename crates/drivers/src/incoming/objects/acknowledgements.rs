@@ -1,6 +1,6 @@
 //! Acknowledgements: each process with workers stores the sacks' progress in an object of its own.
 //!
-//! Progress stays true whoever states it, so all objects are merged by maximum, and reading an old one is
+//! Progress is never undone, so all objects are merged by maximum, and reading an old one is
 //! harmless. A process rewrites its object whenever it has something new, with one write at a time: later
 //! changes go into the next write. Objects of processes that are gone are taken over by another process and
 //! deleted.

@@ -1,6 +1,6 @@
 //! The mark: up to where the log is trimmed, and the numbering behind it.
 //!
-//! It must never go back, whoever moves it and however late the request takes effect: objects below it are
+//! It must never go back, even if a delayed request of an old process takes effect: objects below it are
 //! deleted, so their numbers could be created again. Objects have no compare-and-swap; so the marks are a
 //! chain of small objects, each created only if absent, and the last one is valid. Those whose version is a
 //! multiple of [`ANCHOR_EVERY`] are never deleted (a few thousand a year), the others once the next anchor
