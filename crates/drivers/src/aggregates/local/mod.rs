@@ -435,7 +435,7 @@ impl AggregateStore for LocalAggregates {
     }
 
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
-        ranges.iter().map(|range| self.shared.list_blocks(range)).collect()
+        self.shared.list_blocks(ranges)
     }
 
     async fn raise(&self, fence: Fence) -> Result<(), StoreError> {

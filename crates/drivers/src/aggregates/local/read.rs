@@ -12,7 +12,7 @@ use gnudi_model::MetricId;
 use super::{
     Shared, State,
     recent::Recent,
-    run::{Found, Gap, Met, Run},
+    run::{Found, Gap, Met, Run, Scanner},
 };
 use crate::{
     aggregates::{
@@ -176,7 +176,7 @@ impl Shared {
     }
 
     pub(super) fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
-        let collected: Vec<_> = ranges.iter().map(|range| self.collect(range, true)).collect();
+        let collected = self.collect(ranges, true);
         let blocks = collected.iter().flatten().flat_map(|collected| collected.blocks.values());
         let mut items = read_items(&blocks.map(Block::in_log).collect::<Vec<_>>()).into_iter();
         let open = |(range, collected): (_, Result<Collected, StoreError>)| {
@@ -214,35 +214,47 @@ impl Shared {
         Ok(found)
     }
 
-    pub(super) fn list_blocks(&self, range: &BlockRange) -> Result<Vec<BlockKey>, StoreError> {
-        Ok(self.collect(range, false)?.blocks.into_keys().map(|key| name(&key)).collect())
+    pub(super) fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
+        let keys = |found: Collected| found.blocks.into_keys().map(|key| name(&key)).collect();
+        self.collect(ranges, false).into_iter().map(|found| found.map(keys)).collect()
     }
 
-    /// The newest version of each block in a range: the runs', overwritten by the recent layers'.
-    /// layers'.
-    /// layers.
-    fn collect(&self, range: &BlockRange, values: bool) -> Result<Collected, StoreError> {
+    /// The newest version of each block in each range: the runs', overwritten by the recent layers'.
+    fn collect(&self, ranges: &[BlockRange], values: bool) -> Vec<Result<Collected, StoreError>> {
         let (runs, recent) = {
             let state = self.state.read();
-            let runs: Vec<Arc<Run>> =
-                state.runs.iter().filter(|run| run.may_contain(range.metric)).cloned().collect();
-            (runs, self.recent_blocks(&state, range))
+            let recent: Vec<_> = ranges.iter().map(|range| self.recent_blocks(&state, range)).collect();
+            (state.runs.clone(), recent)
         };
+        let mut scanners: Vec<_> = runs.iter().map(|run| Scanner::new(run)).collect();
+        let collect = |(range, recent)| self.collect_range(&mut scanners, range, recent, values);
+        ranges.iter().zip(recent).map(collect).collect()
+    }
+
+    fn collect_range(
+        &self,
+        runs: &mut [Scanner<'_>],
+        range: &BlockRange,
+        recent: RecentBlocks,
+        values: bool,
+    ) -> Result<Collected, StoreError> {
         let mut found = Collected::default();
-        if !recent.deleted {
-            for run in runs {
-                // An uncertain deletion is ignored: the blocks of a deleted metric are never read.
-                if matches!(run.find_deletion(range.metric)?, Some(Found::Tombstone)) {
-                    found = Collected::default();
-                }
-                found.losses.extend(run.find_loss(range.metric)?);
-                collect_run(&run, range, values, &mut found)?;
+        for scanner in runs.iter_mut().filter(|_| !recent.deleted) {
+            let run = scanner.run();
+            if !run.may_contain(range.metric) {
+                continue;
             }
+            // An uncertain deletion is ignored: the blocks of a deleted metric are never read.
+            if matches!(run.find_deletion(range.metric)?, Some(Found::Tombstone)) {
+                found = Collected::default();
+            }
+            found.losses.extend(run.find_loss(range.metric)?);
+            collect_run(scanner, range, values, &mut found)?;
         }
         found.losses.extend(recent.losses);
         recent.blocks.into_iter().for_each(|(key, block)| found.set(key, block));
         if let Some(wide) = found.holes.wider(range) {
-            found.holes = self.collect(&wide, false)?.holes;
+            found.holes = self.collect(&[wide], false).pop().expect("one answer per range")?.holes;
         }
         Ok(found)
     }
@@ -352,11 +364,17 @@ fn read_run_heads(
     heads
 }
 
-fn collect_run(run: &Run, range: &BlockRange, values: bool, found: &mut Collected) -> Result<(), StoreError> {
+fn collect_run(
+    scanner: &mut Scanner<'_>,
+    range: &BlockRange,
+    values: bool,
+    found: &mut Collected,
+) -> Result<(), StoreError> {
+    let run = scanner.run();
     let (low, high) = Key::bounds(range);
     let high_place = run.order.place(&high);
     let mut gaps = Vec::new();
-    run.scan(&low, &mut |met| {
+    scanner.scan(&low, &mut |met| {
         let seen = match met {
             Met::Entry(seen) => seen,
             Met::Gap(gap) => {
@@ -397,4 +415,95 @@ fn collect_run(run: &Run, range: &BlockRange, values: bool, found: &mut Collecte
 
 fn name(key: &Key) -> BlockKey {
     key.as_block().expect("bounds name blocks")
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::{Timespan, Timestamp};
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::{super::run::RunWriter, *};
+    use crate::{
+        aggregates::local::run::{Order, Range, file_name},
+        disk::LocalDisk,
+        quarantine::Quarantine,
+    };
+
+    const METRICS: u128 = 40;
+    const BLOCKS: i64 = 12;
+
+    fn range(metric: u128, granularity: i64, from: i64, to: i64) -> BlockRange {
+        BlockRange {
+            metric: MetricId(Uuid::from_u128(metric << 96 | metric)),
+            granularity: Timespan(granularity),
+            from: Timestamp(from),
+            to: Timestamp(to),
+        }
+    }
+
+    /// A head and blocks of two granularities for each metric, over several pages.
+    fn write(folder: &std::path::Path, range_of_run: Range) {
+        let mut entries: Vec<(Key, Vec<u8>)> = Vec::new();
+        for metric in 0..METRICS {
+            let metric = range(metric, 0, 0, 0).metric;
+            entries.push((Key::head(metric), vec![1; 300]));
+            for (granularity, block) in (0..2).flat_map(|of| (0..BLOCKS).map(move |block| (of, block))) {
+                let (first, last) = (Timestamp(block * 10), Timestamp(block * 10 + 9));
+                let granularity = Timespan(granularity);
+                entries.push((Key::block(&BlockKey { metric, granularity, first, last }), vec![2; 500]));
+            }
+        }
+        entries.sort_unstable_by_key(|(key, _)| Order::NEW.place(key));
+        let mut writer = RunWriter::create(Arc::new(LocalDisk), folder, range_of_run).unwrap();
+        for (key, value) in entries {
+            writer.push(key, Kind::Value, &value).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+
+    fn collected(scanner: &mut Scanner<'_>, range: &BlockRange) -> (Vec<String>, Vec<String>) {
+        let mut found = Collected::default();
+        collect_run(scanner, range, true, &mut found).unwrap();
+        let block = |(key, block): (Key, Block)| match block {
+            Block::Run(bytes) => format!("{key:?} of {} bytes", bytes.len()),
+            Block::Damaged(place) => place,
+            Block::Log(_) | Block::Unread => unreachable!("the run has values"),
+        };
+        let blocks = found.blocks.into_iter().map(block).collect();
+        (blocks, found.holes.places(range).collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+        /// In any order, also in a damaged run.
+        #[test]
+        fn scans_that_share_a_page_find_what_each_finds_alone(
+            mut scans in prop::collection::vec((0..METRICS, 0i64..2, -5i64..130, 0i64..130), 1..60),
+            is_sorted: bool,
+            damage in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let of_run = Range { low: 1, high: 1 };
+            write(folder.path(), of_run);
+            let path = folder.path().join(file_name(of_run));
+            let mut bytes = std::fs::read(&path).unwrap();
+            for at in damage {
+                let at = at.index(bytes.len());
+                bytes[at] ^= 0x55;
+            }
+            std::fs::write(&path, bytes).unwrap();
+            let quarantine = Arc::new(Quarantine::new(Arc::new(LocalDisk), folder.path().join("damaged")));
+            let run = Run::open(&LocalDisk, folder.path(), of_run, &quarantine).unwrap();
+            if is_sorted {
+                scans.sort_unstable();
+            }
+            let mut shared = Scanner::new(&run);
+            for (metric, granularity, from, length) in scans {
+                let range = range(metric, granularity, from, from + length);
+                prop_assert_eq!(collected(&mut shared, &range), collected(&mut Scanner::new(&run), &range));
+            }
+        }
+    }
 }

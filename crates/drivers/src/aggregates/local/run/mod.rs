@@ -9,12 +9,12 @@ pub mod filter;
 mod heads;
 mod layout;
 mod order;
+mod scan;
 pub mod verify;
 mod writer;
 
 use std::{
     io,
-    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -29,6 +29,7 @@ pub use self::{
     cursor::Cursor,
     layout::{Range, file_name, range_of},
     order::{Order, Place},
+    scan::{Gap, Met, Scanner},
     writer::RunWriter,
 };
 use self::{
@@ -40,7 +41,6 @@ use crate::{
     aggregates::{
         StoreError,
         entry::{self, Header, Kind, Piece, walk},
-        holes::Before,
         key::{KEY_BYTES, Key},
     },
     disk::{Disk, DiskFile, read_exact_at},
@@ -323,53 +323,6 @@ impl Run {
         may_be_cut.then(|| Found::Damaged(self.place(end)))
     }
 
-    /// Passes entries from `low` on, values unopened, and gaps to `visit`, in order, until it breaks or the
-    /// run ends.
-    pub fn scan(
-        &self,
-        low: &Key,
-        visit: &mut dyn FnMut(Met<'_>) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
-        let low_place = self.order.place(low);
-        let mut page = self.page_of(low).unwrap_or(0);
-        let mut before = self.index.get(page).map_or(Before::Nothing, |(first, _)| Before::Lost(*first));
-        let mut stretch_bytes = PAGE_BYTES as u64;
-        while page < self.index.len() {
-            let last = self.pages_within(page, stretch_bytes);
-            let (start, bytes) = self.read_pages(page, last)?;
-            let mut pieces = walk(&bytes).peekable();
-            while let Some(piece) = pieces.next() {
-                let met = match piece {
-                    Piece::Entry(at, header) => {
-                        before = Before::Whole(header.key);
-                        if self.order.place(&header.key) < low_place {
-                            continue;
-                        }
-                        Met::Entry(Seen { run: self, start, bytes: &bytes, at, header })
-                    }
-                    Piece::Gap(from, to) => {
-                        self.report_gap(start + from as u64, &bytes[from..to]);
-                        let behind = match pieces.peek() {
-                            Some(Piece::Entry(_, header)) => Some(header.key),
-                            _ => self.index.get(last + 1).map(|(first, _)| *first),
-                        };
-                        Met::Gap(Gap { before, behind, place: self.place(start + from as u64) })
-                    }
-                };
-                if visit(met).is_break() {
-                    return Ok(());
-                }
-            }
-            page = last + 1;
-            // Most scans end soon; long ones double the read size.
-            stretch_bytes = (stretch_bytes * 2).min(STRETCH_BYTES);
-        }
-        if self.is_cut {
-            let _ = visit(Met::Gap(Gap { before, behind: None, place: self.place(self.entries_end) }));
-        }
-        Ok(())
-    }
-
     /// The page that would contain the key.
     fn page_of(&self, key: &Key) -> Option<usize> {
         let place = self.order.place(key);
@@ -387,13 +340,20 @@ impl Run {
     }
 
     fn read_pages(&self, first: usize, last: usize) -> Result<(u64, Vec<u8>), StoreError> {
+        let mut bytes = Vec::new();
+        let start = self.read_pages_into(first, last, &mut bytes)?;
+        Ok((start, bytes))
+    }
+
+    /// Returns the offset of the pages in the file. On an error, the contents of `bytes` are unspecified.
+    fn read_pages_into(&self, first: usize, last: usize, bytes: &mut Vec<u8>) -> Result<u64, StoreError> {
         let start = self.index[first].1;
-        let mut bytes = vec![0; (self.page_end(last) - start) as usize];
-        if let Err(error) = read_exact_at(&*self.file, &mut bytes, start) {
-            self.read_pieces(start, &mut bytes)
+        bytes.resize((self.page_end(last) - start) as usize, 0);
+        if let Err(error) = read_exact_at(&*self.file, bytes, start) {
+            self.read_pieces(start, bytes)
                 .map_err(|at| StoreError::Io(format!("{} at {at}: {error}", self.path.display())))?;
         }
-        Ok((start, bytes))
+        Ok(start)
     }
 
     /// Reads in pieces after a joint read has failed. One bad place must not cost the rest: after a while it
@@ -455,21 +415,7 @@ impl Run {
     }
 }
 
-/// An item of a scan.
-pub enum Met<'a> {
-    Entry(Seen<'a>),
-    Gap(Gap),
-}
-
-/// A place where entries were lost.
-pub struct Gap {
-    pub before: Before,
-    /// The first key behind the gap, or an upper bound of the lost keys.
-    pub behind: Option<Key>,
-    pub place: String,
-}
-
-/// An entry of a scan, its value unopened.
+/// An entry that was read, its value unopened.
 pub struct Seen<'a> {
     run: &'a Run,
     start: u64,
