@@ -281,15 +281,17 @@ impl Engine {
         Ok(series)
     }
 
-    /// The samples of many metrics, in their order, and a guard that counts them while held; at most
-    /// `samples_max`. Without waiting measures.
-    pub async fn samples(
+    /// Evaluates the samples of many metrics, each right after it was read. `evaluate` returns its result and
+    /// how many points that holds: at most `points_max` in all. Results are in the order of the metrics; the
+    /// guard counts their points while held. Without waiting measures.
+    pub async fn samples<T: Send + 'static>(
         &self,
         metrics: Vec<SampledMetric>,
         query: Arc<SampleQuery>,
-        samples_max: usize,
-    ) -> Result<(Vec<Samples>, HeldPoints), CrossMeasuresError> {
-        self.bulk.samples(metrics, query, samples_max.min(cross::POINTS_MAX)).await
+        points_max: usize,
+        evaluate: impl Fn(Samples) -> (T, usize) + Send + Sync + 'static,
+    ) -> Result<(Vec<T>, HeldPoints), CrossMeasuresError> {
+        self.bulk.samples(metrics, query, points_max.min(cross::POINTS_MAX), evaluate).await
     }
 
     /// Runs CPU-bound work outside the threads that serve requests.

@@ -1,7 +1,7 @@
 //! Reads a metric's aggregates: its head and the sealed blocks in the range, joined by `gnudi_series::read`.
 
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange};
+use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks};
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timestamp};
 use gnudi_series::{
     head::{Head, Layout},
@@ -42,13 +42,40 @@ pub(crate) async fn measures(
     let layout = Layout::of(policy);
     let ranges: Vec<BlockRange> =
         query.aggregations.iter().map(|aggregation| block_range(metric, *aggregation, query)).collect();
+    let wanted: Vec<_> = ranges.iter().map(|range| (*range, &head)).collect();
     let mut answers = Vec::with_capacity(ranges.len());
-    let found = ranges.iter().zip(store.read_blocks(&ranges).await);
-    for (aggregation, (range, blocks)) in query.aggregations.iter().zip(found) {
-        let blocks = on_damage.blocks(range, &head, blocks)?;
+    for (aggregation, blocks) in query.aggregations.iter().zip(blocks(store, on_damage, &wanted).await?) {
         answers.push(assemble(metric, &blocks, &head, &layout, *aggregation, query)?);
     }
     Ok(answers)
+}
+
+/// The blocks of each range of a metric, whose head was read before. Ranges that are in the head alone are
+/// not read from the store.
+pub(crate) async fn blocks(
+    store: &dyn AggregateStore,
+    on_damage: OnDamage,
+    wanted: &[(BlockRange, &Head)],
+) -> Result<Vec<Vec<(BlockKey, Bytes)>>> {
+    let may_exist = |range: &BlockRange, head: &Head| {
+        head.blocks_end_before(range.granularity).is_none_or(|end| range.from < end)
+    };
+    let stored: Vec<BlockRange> =
+        wanted.iter().filter(|(range, head)| may_exist(range, head)).map(|(range, _)| *range).collect();
+    let mut found = match &stored[..] {
+        [] => Vec::new(),
+        stored => store.read_blocks(stored).await,
+    }
+    .into_iter();
+    let blocks = |(range, head): &(BlockRange, &Head)| {
+        let found = if may_exist(range, head) {
+            found.next().expect("one answer per range")
+        } else {
+            Ok(Blocks::default())
+        };
+        on_damage.blocks(range, head, found)
+    };
+    wanted.iter().map(blocks).collect()
 }
 
 /// A metric's raw points in `start..stop`, as far as its policy keeps them.
@@ -68,8 +95,7 @@ pub(crate) async fn raw_points(
     let from = start.max(oldest).unwrap_or(Timestamp::EPOCH);
     let to = stop.unwrap_or(Timestamp::MAX).max(from);
     let range = BlockRange { metric, granularity: raw::GRANULARITY, from, to };
-    let blocks = store.read_blocks(&[range]).await.pop().expect("one answer per range");
-    let blocks = on_damage.blocks(&range, &head, blocks)?;
+    let blocks = blocks(store, on_damage, &[(range, &head)]).await?.pop().expect("one answer per range");
     let blocks: Vec<&[u8]> = blocks.iter().map(|(_, bytes)| &bytes[..]).collect();
     read::raw_points(&blocks, &head, &Layout::of(policy), start, stop)
         .map_err(|error| EngineError::Damaged { metric, reason: error.to_string() })

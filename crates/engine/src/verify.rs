@@ -90,9 +90,7 @@ impl Judge for StoreJudge {
         }
         if let Some((metric, head)) = &self.head
             && *metric == key.metric
-            // A head created after a loss may be older than its blocks.
-            && head.lost_before().is_none()
-            && head.final_until(key.granularity).is_some_and(|until| key.last >= until)
+            && head.blocks_end_before(key.granularity).is_some_and(|end| key.last >= end)
             && self.stale.last().is_none_or(|(last, _)| last != metric)
         {
             let reason = format!("a block up to {} is newer than it", key.last.to_iso_micros());

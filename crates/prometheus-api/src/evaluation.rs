@@ -14,7 +14,11 @@ use gnudi_promql::{
     Selection, Series, Usage, Value, ValueKind, Windows, parse,
 };
 
-use crate::{call::Call, failure::Failure, selected};
+use crate::{
+    call::Call,
+    failure::Failure,
+    selected::{Read, Reader},
+};
 
 /// The maximum and default query timeout. Prometheus' default.
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -98,31 +102,30 @@ async fn evaluate_until(
     let limits = Limits::default();
     let lookback_ms = parameters.lookback.map_or(LOOKBACK_MS, |lookback| (lookback / 1_000_000).max(1));
     let plan = parse(parameters.query, parameters.times, &limits)?;
-    let selections = plan.selections(lookback_ms);
-    let selected = if is_possible(&plan) {
-        selected::select(call, &selections, lookback_ms, &limits, seen).await?
-    } else {
-        selected::Selected::none(selections.len())
-    };
-    let reading = started.elapsed();
     let is_canceled = Arc::new(AtomicBool::new(false));
     let _cancel = CancelOnDrop(is_canceled.clone());
+    let interrupt: Arc<dyn Fn() -> Option<Interrupt> + Send + Sync> = Arc::new(move || {
+        if is_canceled.load(Ordering::Relaxed) {
+            Some(Interrupt::Canceled)
+        } else {
+            (Instant::now() >= deadline).then_some(Interrupt::Timeout)
+        }
+    });
+    let selected = if is_possible(&plan) {
+        Reader::new(call, seen, lookback_ms, &limits).selected(&plan, &limits, &interrupt).await?
+    } else {
+        Read::nothing(&plan)
+    };
+    let reading = started.elapsed();
     let delayed_name_removal = call.api.options.delayed_name_removal;
     let work = move || {
-        let interrupt = || {
-            if is_canceled.load(Ordering::Relaxed) {
-                Some(Interrupt::Canceled)
-            } else {
-                (Instant::now() >= deadline).then_some(Interrupt::Timeout)
-            }
-        };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let options = Options {
             lookback_ms,
             delayed_name_removal,
             limits,
             threads,
-            interrupt: &interrupt,
+            interrupt: &*interrupt,
             ..Options::default()
         };
         Evaluation { plan: &plan, series: &selected.series, options }.run()
@@ -197,7 +200,7 @@ pub async fn newest(
     };
     let selections: Vec<Selection<'_>> = sets.iter().map(|matchers| selection(matchers)).collect();
     let limits = Limits::default();
-    let read = selected::select(call, &selections, LOOKBACK_MS, &limits, seen);
+    let read = Reader::new(call, seen, LOOKBACK_MS, &limits).samples(&selections);
     let selected = tokio::time::timeout(TIMEOUT, read).await.map_err(|_| Failure::timeout())??;
     let newest = |series: &Series| {
         let (time_ms, value) = (*series.times_ms.last()?, *series.values.last()?);

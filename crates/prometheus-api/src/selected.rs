@@ -13,7 +13,9 @@ use gnudi_engine::{
 };
 use gnudi_indexer::MetricScope;
 use gnudi_model::{AggregationMethod, ArchivePolicy, Timespan};
-use gnudi_promql::{Limits, Matcher, Selection, Series};
+use gnudi_promql::{
+    Interrupt, Labels, Limits, Matcher, Plan, Selected, Selection, Series, StepSeries, Steps,
+};
 use hyper::StatusCode;
 
 use crate::{call::Call, catalogue::FoundSeries, failure::Failure};
@@ -28,19 +30,28 @@ pub struct Choice {
     pub granularity: Option<Timespan>,
 }
 
-/// The series of selections, and the guards that count their samples against the limit.
-#[derive(Debug, Default)]
-pub struct Selected {
-    pub series: Vec<Vec<Series>>,
+/// The series of selections, and the guards that count their points against the limit.
+#[derive(Debug)]
+pub struct Read<T> {
+    pub series: Vec<T>,
     held: Vec<HeldPoints>,
 }
 
-impl Selected {
-    /// Empty results for this many selections.
-    pub fn none(selections: usize) -> Self {
-        Selected { series: vec![Vec::new(); selections], held: Vec::new() }
+impl<T> Default for Read<T> {
+    fn default() -> Self {
+        Read { series: Vec::new(), held: Vec::new() }
     }
+}
 
+impl Read<Selected> {
+    /// No series for any selection of the plan.
+    pub fn nothing(plan: &Plan) -> Self {
+        let series = plan.selections(0).iter().map(|_| Selected::Samples(Vec::new())).collect();
+        Read { series, ..Read::default() }
+    }
+}
+
+impl Read<Vec<Series>> {
     pub fn samples(&self) -> usize {
         self.series.iter().flatten().map(|series| series.values.len()).sum()
     }
@@ -75,27 +86,98 @@ pub fn choice(matchers: &[Matcher]) -> Result<(Vec<Matcher>, Choice), Failure> {
     Ok((labels, choice))
 }
 
-/// Reads the samples for a query's selections. The caller has checked the rule to compute `seen`.
-pub async fn select(
-    call: &Call<'_>,
-    selections: &[Selection<'_>],
+/// Reads selections, one after the other.
+pub struct Reader<'c> {
+    call: &'c Call<'c>,
+    seen: Option<&'c MetricScope>,
     lookback_ms: i64,
-    limits: &Limits,
-    seen: Option<&MetricScope>,
-) -> Result<Selected, Failure> {
-    let mut selected = Selected::default();
-    let (mut series_left, mut samples_left) = (limits.series_max, limits.samples_max);
-    for selection in selections {
-        let (matchers, choice) = choice(selection.matchers)?;
-        let found = find(call, Rule::GetMeasures, &matchers, seen, series_left).await?;
-        series_left -= found.len().min(series_left);
-        let query = sample_query(selection, lookback_ms, choice);
-        let (series, held) = read(call, found, query, samples_left).await?;
-        samples_left -= series.iter().map(|series| series.values.len()).sum::<usize>().min(samples_left);
-        selected.series.push(series);
-        selected.held.push(held);
+    /// What the limits leave for the next selections.
+    series_left: usize,
+    points_left: usize,
+}
+
+impl<'c> Reader<'c> {
+    /// The caller has checked the rule to compute `seen`.
+    pub fn new(call: &'c Call<'c>, seen: Option<&'c MetricScope>, lookback_ms: i64, limits: &Limits) -> Self {
+        let (series_left, points_left) = (limits.series_max, limits.samples_max);
+        Reader { call, seen, lookback_ms, series_left, points_left }
     }
-    Ok(selected)
+
+    /// The samples of each selection.
+    pub async fn samples(mut self, selections: &[Selection<'_>]) -> Result<Read<Vec<Series>>, Failure> {
+        let mut read = Read::default();
+        for selection in selections {
+            let series = self.each_series(selection, &mut read.held, whole).await?;
+            read.series.push(series.into_iter().map(labelled).collect());
+        }
+        Ok(read)
+    }
+
+    /// The series of a plan's selections, evaluated while they are read where possible.
+    pub async fn selected(
+        mut self,
+        plan: &Plan,
+        limits: &Limits,
+        interrupt: &Arc<dyn Fn() -> Option<Interrupt> + Send + Sync>,
+    ) -> Result<Read<Selected>, Failure> {
+        let mut read = Read::default();
+        for (index, selection) in plan.selections(self.lookback_ms).iter().enumerate() {
+            let Some(pushdown) = plan.pushdown(index, self.lookback_ms, limits) else {
+                let series = self.each_series(selection, &mut read.held, whole).await?;
+                read.series.push(Selected::Samples(series.into_iter().map(labelled).collect()));
+                continue;
+            };
+            let pushdown = Arc::new(pushdown);
+            let (evaluator, interrupt) = (pushdown.clone(), interrupt.clone());
+            let evaluate = move |samples| {
+                let steps = evaluator.evaluate(&labelled((Labels::empty(), samples)), &*interrupt);
+                let points = steps.as_ref().map_or(0, Steps::count);
+                (steps, points)
+            };
+            let series = self.each_series(selection, &mut read.held, evaluate).await?;
+            let series = series.into_iter().map(|(labels, steps)| Ok(StepSeries { labels, steps: steps? }));
+            read.series.push(pushdown.finish(series.collect::<Result<_, gnudi_promql::Error>>()?));
+        }
+        Ok(read)
+    }
+
+    /// What `evaluate` makes of each series that has samples, with the number of points that it holds.
+    async fn each_series<T: Send + 'static>(
+        &mut self,
+        selection: &Selection<'_>,
+        held: &mut Vec<HeldPoints>,
+        evaluate: impl Fn(Samples) -> (T, usize) + Send + Sync + 'static,
+    ) -> Result<Vec<(Labels, T)>, Failure> {
+        let (matchers, choice) = choice(selection.matchers)?;
+        let found = find(self.call, Rule::GetMeasures, &matchers, self.seen, self.series_left).await?;
+        self.series_left -= found.len().min(self.series_left);
+        let query = sample_query(selection, self.lookback_ms, choice);
+        let (metrics, labels) = metrics(self.call, found, &query).await?;
+        let evaluate = move |samples: Samples| {
+            if samples.times_ms.is_empty() {
+                return (None, 0);
+            }
+            let (evaluated, points) = evaluate(samples);
+            (Some(evaluated), points)
+        };
+        let engine = self.call.app.engine();
+        let (evaluated, points) =
+            engine.samples(metrics, Arc::new(query), self.points_left, evaluate).await?;
+        self.points_left -= points.count().min(self.points_left);
+        held.push(points);
+        let series = labels.into_iter().zip(evaluated);
+        Ok(series.filter_map(|(labels, evaluated)| Some((labels, evaluated?))).collect())
+    }
+}
+
+fn whole(samples: Samples) -> (Samples, usize) {
+    let points = samples.values.len();
+    (samples, points)
+}
+
+fn labelled((labels, samples): (Labels, Samples)) -> Series {
+    let Samples { times_ms, values, counts, lookback_ms } = samples;
+    Series { labels, times_ms, values, lookback_ms, counts }
 }
 
 /// The matching series for whose metrics the rule allows the caller.
@@ -135,13 +217,12 @@ async fn permitted(
     Ok(permitted)
 }
 
-/// The samples of series; series without samples are dropped.
-async fn read(
+/// The series that may have samples for the query: their metrics, and their labels.
+async fn metrics(
     call: &Call<'_>,
     found: Vec<FoundSeries>,
-    query: SampleQuery,
-    samples_max: usize,
-) -> Result<(Vec<Series>, HeldPoints), Failure> {
+    query: &SampleQuery,
+) -> Result<(Vec<SampledMetric>, Vec<Labels>), Failure> {
     let mut policies: HashMap<Arc<str>, Arc<ArchivePolicy>> = HashMap::new();
     let (mut metrics, mut labels) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
     for series in found {
@@ -157,14 +238,7 @@ async fn read(
             labels.push(series.labels);
         }
     }
-    let engine = call.app.engine();
-    let (samples, held) = engine.samples(metrics, Arc::new(query), samples_max).await?;
-    let series = labels.into_iter().zip(samples).filter(|(_, samples)| !samples.times_ms.is_empty());
-    let series = series.map(|(labels, samples)| {
-        let Samples { times_ms, values, counts, lookback_ms } = samples;
-        Series { labels, times_ms, values, lookback_ms, counts }
-    });
-    Ok((series.collect(), held))
+    Ok((metrics, labels))
 }
 
 /// The samples to read for a selection. docs/prometheus.md describes how aggregates are chosen.

@@ -25,7 +25,7 @@ mod syntax;
 mod value;
 
 pub use error::{Error, ErrorKind, Interrupt};
-pub use eval::{Evaluation, Options};
+pub use eval::{EvaluatedSeries, Evaluation, Options, Pushdown, Selected, StepSeries, Steps};
 pub use labels::{Labels, METRIC_NAME};
 pub use limits::Limits;
 pub use plan::{MatchKind, Matcher, Plan, QueryTimes, Selection, ValueKind, Windows, parse, parse_selector};

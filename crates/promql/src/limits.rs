@@ -85,6 +85,13 @@ impl Budget {
         self.series.fetch_add(count as u64, Ordering::Relaxed);
     }
 
+    /// Counts what another budget has counted.
+    pub(crate) fn count_usage(&self, usage: &Usage) {
+        self.queried_samples.fetch_add(usage.queried_samples, Ordering::Relaxed);
+        self.read_samples.fetch_add(usage.read_samples, Ordering::Relaxed);
+        self.note_window(usage.peak_samples);
+    }
+
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             queried_samples: self.queried_samples.load(Ordering::Relaxed),

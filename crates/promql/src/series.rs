@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use crate::labels::Labels;
+use crate::plan::QueryTimes;
 
 /// The staleness marker: a NaN that ends a series.
 pub const STALE_NAN_BITS: u64 = 0x7ff0_0000_0000_0002;
@@ -39,6 +40,12 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
+    pub(crate) fn of(times: &QueryTimes) -> Grid {
+        let interval = if times.is_instant() { 1 } else { times.step_ms };
+        let steps = ((times.end_ms - times.start_ms) / interval + 1) as usize;
+        Grid { start: times.start_ms, interval, steps }
+    }
+
     pub(crate) fn time(&self, step: usize) -> i64 {
         self.start + self.interval * step as i64
     }

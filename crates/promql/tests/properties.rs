@@ -3,8 +3,8 @@
 mod support;
 
 use gnudi_promql::{
-    Error, ErrorKind, Evaluation, Interrupt, Labels, Limits, Options, QueryTimes, STALE_NAN_BITS, Value,
-    format as formatted, parse,
+    Error, ErrorKind, Evaluation, Interrupt, Labels, Limits, Options, QueryTimes, STALE_NAN_BITS, Selected,
+    Value, format as formatted, parse,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -246,7 +246,7 @@ proptest! {
     fn no_text_panics(query in r#"([a-z_]{1,4}|[0-9.]{1,3}|[-+*/^%(){}\[\]<>=!~,:@"'# ]|sum|by|rate|offset|inf|nan|or|and|bool|on|1e999|5m|é){0,24}"#) {
         let limits = Limits::default();
         if let Ok(plan) = parse(&query, QueryTimes::instant(0), &limits) {
-            let series = vec![Vec::new(); plan.selections(1).len()];
+            let series: Vec<Selected> = plan.selections(1).iter().map(|_| Selected::Samples(Vec::new())).collect();
             let _ = Evaluation { plan: &plan, series: &series, options: Options::default() }.run();
             let text = formatted(&query, &limits).map_err(|error| TestCaseError::fail(error.to_string()))?;
             // Printed with a sign, an infinity that is the base of a power is read as a power behind a sign, by Prometheus too.

@@ -1,10 +1,10 @@
 //! Series whose samples are not single measurements: sums with counts, and longer lookbacks.
 
-use gnudi_promql::{Evaluation, Labels, Limits, Options, QueryTimes, Series, Value, parse};
+use gnudi_promql::{Evaluation, Labels, Limits, Options, QueryTimes, Selected, Series, Value, parse};
 
 fn value(query: &str, time_ms: i64, series: &Series) -> Option<f64> {
     let plan = parse(query, QueryTimes::instant(time_ms), &Limits::default()).unwrap();
-    let series = [vec![series.clone()]];
+    let series = [Selected::Samples(vec![series.clone()])];
     let evaluation = Evaluation { plan: &plan, series: &series, options: Options::default() };
     let Value::Vector(samples) = evaluation.run().unwrap().value else { panic!("{query} is a vector") };
     samples.first().map(|sample| sample.value)

@@ -152,13 +152,7 @@ pub fn raw_points(
         raw::decode(block, &mut series.timestamps, &mut series.values)?;
     }
     // Points that were sealed after the head was read count once.
-    let seen = series.timestamps.last().copied();
-    for point in head.raw_points() {
-        if seen.is_none_or(|seen| point.timestamp > seen) {
-            series.timestamps.push(point.timestamp);
-            series.values.push(point.value);
-        }
-    }
+    head.add_raw_points(start, &mut series)?;
     let newest = series.timestamps.last().copied().max(head.last()).unwrap_or_default();
     let oldest = newest.saturating_sub(timespan);
     let is_before = |time: &Timestamp| *time <= oldest || start.is_some_and(|start| *time < start);
@@ -221,7 +215,7 @@ impl Fetched {
         }
     }
 
-    fn reserve(&mut self, rows: usize) {
+    pub fn reserve(&mut self, rows: usize) {
         self.timestamps.reserve(rows);
         self.values.reserve(rows);
     }

@@ -11,7 +11,10 @@ use std::{
 
 use gnudi_drivers::aggregates::{AggregateStore, BlockRange};
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, SackCount, Timestamp};
-use gnudi_series::{cross::CrossSeries, head::Layout};
+use gnudi_series::{
+    cross::CrossSeries,
+    head::{Head, Layout},
+};
 use tokio::{runtime::Handle, sync::Semaphore, task::JoinSet};
 
 use super::CrossMeasuresError;
@@ -68,7 +71,7 @@ impl HeldPoints {
         if held > POINTS_HELD_MAX { Err(CrossMeasuresError::TooManyHeld) } else { Ok(()) }
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.points
     }
 }
@@ -224,17 +227,18 @@ async fn read_chunk(
     for (metric, head) in metrics.iter().zip(store.read_heads(&metrics).await) {
         heads.push(on_damage.head(*metric, head)?);
     }
-    let mut ranges: Vec<BlockRange> = Vec::new();
-    for (read, _) in reads.iter().zip(&heads).filter(|(_, head)| head.is_some()) {
+    let mut ranges: Vec<(BlockRange, &Head)> = Vec::new();
+    for (read, head) in reads.iter().zip(&heads) {
+        let Some(head) = head else { continue };
         let first = ranges.len();
         for aggregation in &read.aggregations {
             let range = reader::block_range(read.metric, *aggregation, query);
-            if !ranges[first..].contains(&range) {
-                ranges.push(range);
+            if !ranges[first..].iter().any(|(known, _)| *known == range) {
+                ranges.push((range, head));
             }
         }
     }
-    let mut found = store.read_blocks(&ranges).await.into_iter();
+    let found = reader::blocks(store, on_damage, &ranges).await?;
     let mut times = SharedTimes::default();
     let mut layout: Option<(&Arc<ArchivePolicy>, Layout)> = None;
     let mut answers = Vec::with_capacity(reads.len());
@@ -249,13 +253,11 @@ async fn read_chunk(
             _ => layout.insert((&read.policy, Layout::of(&read.policy))),
         };
         let first = next_range;
-        next_range += ranges[first..].iter().take_while(|range| range.metric == read.metric).count();
-        let own = &ranges[first..next_range];
-        let blocks = own.iter().zip(&mut found).map(|(range, blocks)| on_damage.blocks(range, head, blocks));
-        let blocks = blocks.collect::<Result<Vec<_>>>()?;
+        next_range += ranges[first..].iter().take_while(|(range, _)| range.metric == read.metric).count();
+        let own = first..next_range;
         let series = |aggregation: &Aggregation| {
-            let range = own.iter().position(|range| range.granularity == aggregation.granularity);
-            let blocks = &blocks[range.expect("there is a range for each granularity")];
+            let range = own.clone().find(|index| ranges[*index].0.granularity == aggregation.granularity);
+            let blocks = &found[range.expect("there is a range for each granularity")];
             let series = reader::assemble(read.metric, blocks, head, &layout.1, *aggregation, query)?;
             Ok(CrossSeries { timestamps: times.share(series.timestamps), values: series.values })
         };

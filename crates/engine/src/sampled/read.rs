@@ -23,42 +23,47 @@ use crate::{
     reader::{self, MeasuresQuery},
 };
 
-/// Maximum metrics per chunk.
+/// Metrics per chunk. Fewer than the minimum cost more for their task than for themselves.
 const CHUNK_METRICS_MAX: usize = 64;
+const CHUNK_METRICS_MIN: usize = 4;
 
 /// Samples per chunk, estimated for one sample per metric every 10 s.
 const CHUNK_SAMPLES: i64 = 1 << 17;
 const ASSUMED_INTERVAL_MS: i64 = 10_000;
 
 impl Bulk {
-    /// Each metric's samples, in order, and a guard that counts them while held.
-    pub(crate) async fn samples(
+    /// Passes each metric's samples to `evaluate`, which returns its result and how many points that holds.
+    /// Results are in the order of the metrics; the guard counts their points while held.
+    pub(crate) async fn samples<T: Send + 'static>(
         &self,
         metrics: Vec<SampledMetric>,
         query: Arc<SampleQuery>,
-        samples_max: usize,
-    ) -> Result<(Vec<Samples>, HeldPoints), CrossMeasuresError> {
+        points_max: usize,
+        evaluate: impl Fn(Samples) -> (T, usize) + Send + Sync + 'static,
+    ) -> Result<(Vec<T>, HeldPoints), CrossMeasuresError> {
         let mut held = self.hold_nothing();
-        let mut answers = vec![Samples::default(); metrics.len()];
+        let mut answers: Vec<Option<T>> = metrics.iter().map(|_| None).collect();
+        let evaluate = Arc::new(evaluate);
         let (order, metrics) = self.as_written(metrics, |metric| metric.metric);
         let span_ms = query.end_ms.saturating_sub(query.start_ms).max(0);
         let fitting = CHUNK_SAMPLES / (span_ms / ASSUMED_INTERVAL_MS + 1);
-        let size = (fitting as usize).clamp(1, CHUNK_METRICS_MAX);
+        let size = (fitting as usize).clamp(CHUNK_METRICS_MIN, CHUNK_METRICS_MAX);
         let chunk_end = |from: usize| metrics.len().min(from + size);
         let read = |range: Range<usize>| {
             let (metrics, query, store) = (metrics.clone(), query.clone(), self.store());
-            let on_damage = self.on_damage;
-            async move { read_chunk(&*store, on_damage, &metrics[range], &query).await }
+            let (on_damage, evaluate) = (self.on_damage, evaluate.clone());
+            async move { read_chunk(&*store, on_damage, &metrics[range], &query, &*evaluate).await }
         };
-        let take = |from: usize, samples: Vec<Samples>| {
-            for (place, samples) in order[from..].iter().zip(samples) {
-                held.add(samples.values.len())?;
-                answers[*place] = samples;
+        let take = |from: usize, evaluated: Vec<(T, usize)>| {
+            for (place, (answer, points)) in order[from..].iter().zip(evaluated) {
+                held.add(points)?;
+                answers[*place] = Some(answer);
             }
-            if held.count() > samples_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
+            if held.count() > points_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
         };
         self.in_chunks(metrics.len(), chunk_end, read, take).await?;
-        Ok((answers, held))
+        let answers = answers.into_iter().map(|answer| answer.expect("every metric is in a chunk"));
+        Ok((answers.collect(), held))
     }
 }
 
@@ -72,19 +77,20 @@ struct Reading<'a> {
     first_range: usize,
 }
 
-async fn read_chunk(
+async fn read_chunk<T>(
     store: &dyn AggregateStore,
     on_damage: OnDamage,
     metrics: &[SampledMetric],
     query: &SampleQuery,
-) -> Result<Vec<Samples>> {
+    evaluate: &(impl Fn(Samples) -> T + Sync),
+) -> Result<Vec<T>> {
     let ids: Vec<_> = metrics.iter().map(|metric| metric.metric).collect();
     let mut heads = Vec::with_capacity(ids.len());
     // Heads before blocks: rows sealed in between are seen twice, and never missed.
     for (metric, head) in ids.iter().zip(store.read_heads(&ids).await) {
         heads.push(on_damage.head(*metric, head)?);
     }
-    let mut ranges: Vec<BlockRange> = Vec::new();
+    let mut ranges: Vec<(BlockRange, &Head)> = Vec::new();
     let mut readings: Vec<Option<Reading<'_>>> = Vec::with_capacity(metrics.len());
     for (metric, head) in metrics.iter().zip(&heads) {
         let newest = head.as_ref().and_then(Head::last);
@@ -95,21 +101,19 @@ async fn read_chunk(
         };
         let segments = segments(&metric.policy, newest, query);
         let first_range = ranges.len();
-        ranges.extend(segments.iter().map(|segment| block_range(metric, segment, columns.value)));
+        ranges.extend(segments.iter().map(|segment| (block_range(metric, segment, columns.value), head)));
         let layout = Layout::of(&metric.policy);
         readings.push(Some(Reading { metric, head, layout, columns, segments, first_range }));
     }
-    let mut found = store.read_blocks(&ranges).await.into_iter();
+    let found = reader::blocks(store, on_damage, &ranges).await?;
     let mut answers = Vec::with_capacity(metrics.len());
     for reading in readings {
         let Some(reading) = reading else {
-            answers.push(Samples::default());
+            answers.push(evaluate(Samples::default()));
             continue;
         };
-        let own = &ranges[reading.first_range..reading.first_range + reading.segments.len()];
-        let blocks = own.iter().zip(&mut found);
-        let blocks = blocks.map(|(range, blocks)| on_damage.blocks(range, reading.head, blocks));
-        answers.push(reading.join(&blocks.collect::<Result<Vec<_>>>()?, query)?);
+        let own = reading.first_range..reading.first_range + reading.segments.len();
+        answers.push(evaluate(reading.join(&found[own], query)?));
     }
     Ok(answers)
 }
@@ -165,8 +169,13 @@ impl Reading<'_> {
             let (from, to) = (Some(segment.from), Some(segment.to));
             let points = stored::raw_points(&bytes, self.head, &self.layout, from, to);
             let points = points.map_err(|error| self.damaged(&error))?;
-            for (time, value) in points.timestamps.iter().zip(points.values) {
-                builder.add(time.0.div_euclid(MILLISECOND), value, 1.0, lookback_ms);
+            let to_ms = |time: Timestamp| time.0.div_euclid(MILLISECOND);
+            let times_ms: Vec<i64> = points.timestamps.into_iter().map(to_ms).collect();
+            if !has_buckets && times_ms.is_sorted_by(|a, b| a < b) {
+                return Ok(Samples { times_ms, values: points.values, ..builder.samples });
+            }
+            for (time_ms, value) in times_ms.into_iter().zip(points.values) {
+                builder.add(time_ms, value, 1.0, lookback_ms);
             }
         }
         builder.end_segment(query.end_ms.saturating_add(1));
@@ -241,11 +250,13 @@ struct Builder {
 }
 
 impl Builder {
+    #[inline]
     fn add(&mut self, time_ms: i64, value: f64, count: f64, lookback_ms: Option<i64>) {
-        self.end_segment(time_ms);
-        self.ends_at = lookback_ms
-            .filter(|lookback_ms| *lookback_ms < self.longest_ms)
-            .map(|lookback_ms| time_ms.saturating_add(lookback_ms));
+        if let Some(lookback_ms) = lookback_ms {
+            self.end_segment(time_ms);
+            let ends_at = || time_ms.saturating_add(lookback_ms);
+            self.ends_at = (lookback_ms < self.longest_ms).then(ends_at);
+        }
         let samples = &mut self.samples;
         // The last one in a millisecond wins.
         if samples.times_ms.last() == Some(&time_ms) {

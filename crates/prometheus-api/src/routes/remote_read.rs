@@ -16,7 +16,7 @@ use hyper::{
     header::{CONTENT_ENCODING, HeaderValue},
 };
 
-use crate::{evaluation::LOOKBACK_MS, failure::Failure, routes::prelude::*, selected, unreadable};
+use crate::{evaluation::LOOKBACK_MS, failure::Failure, routes::prelude::*, selected::Reader, unreadable};
 
 /// The maximum number of samples in a response that is not streamed.
 const MESSAGE_SAMPLES_MAX: usize = 5_000_000;
@@ -72,7 +72,7 @@ async fn answered(
         ResponseKind::StreamedXorChunks => Limits::default().samples_max,
     };
     let limits = Limits { samples_max, ..Limits::default() };
-    let mut selected = selected::select(call, &selections, LOOKBACK_MS, &limits, seen).await?;
+    let mut selected = Reader::new(call, seen, LOOKBACK_MS, &limits).samples(&selections).await?;
     for series in &mut selected.series {
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
     }

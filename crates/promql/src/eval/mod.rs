@@ -11,6 +11,7 @@ mod info;
 mod merge;
 mod operator;
 mod over_time;
+mod pushdown;
 mod rank;
 mod selector;
 mod set;
@@ -22,8 +23,10 @@ use crate::annotations::Annotations;
 use crate::error::{Error, Interrupt};
 use crate::limits::{Budget, Limits, column_bytes};
 use crate::plan::{Node, Plan, QueryTimes, ValueKind};
-use crate::series::{Column, Grid, RangeSeries, Series, VectorSeries};
+use crate::series::{Column, Grid, RangeSeries, VectorSeries};
 use crate::value::{QueryResult, Sample, SampleSeries, Value};
+
+pub use pushdown::{EvaluatedSeries, Pushdown, Selected, StepSeries, Steps};
 
 /// How a query is evaluated.
 #[derive(Clone, Copy)]
@@ -65,7 +68,7 @@ impl std::fmt::Debug for Options<'_> {
 pub struct Evaluation<'a> {
     pub plan: &'a Plan,
     /// The series of each selection, in the order of `Plan::selections`.
-    pub series: &'a [Vec<Series>],
+    pub series: &'a [Selected],
     pub options: Options<'a>,
 }
 
@@ -74,7 +77,7 @@ impl Evaluation<'_> {
     pub fn run(&self) -> Result<QueryResult, Error> {
         let times = self.plan.times;
         assert_eq!(self.series.len(), self.plan.selectors.len(), "one list of series for each selector");
-        let selected: usize = self.series.iter().map(Vec::len).sum();
+        let selected: usize = self.series.iter().map(Selected::len).sum();
         if selected > self.options.limits.series_max {
             return Err(Error::execution("query would load too many series into memory in query execution"));
         }
@@ -85,9 +88,7 @@ impl Evaluation<'_> {
                 "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
             )));
         }
-        let interval = if instant { 1 } else { times.step_ms };
-        let steps = ((times.end_ms - times.start_ms) / interval + 1) as usize;
-        let grid = Grid { start: times.start_ms, interval, steps };
+        let grid = Grid::of(&times);
         let context = Context {
             plan: self.plan,
             times,
@@ -134,21 +135,35 @@ impl Evaluated<'_> {
     }
 }
 
+/// What the evaluation of a series polls and counts.
+#[derive(Clone, Copy)]
+struct Meter<'a> {
+    budget: &'a Budget,
+    interrupt: &'a (dyn Fn() -> Option<Interrupt> + Sync),
+}
+
+impl Meter<'_> {
+    fn check(&self) -> Result<(), Error> {
+        (self.interrupt)().map_or(Ok(()), |interrupt| Err(interrupt.into()))
+    }
+}
+
 struct Context<'a> {
     plan: &'a Plan,
     times: QueryTimes,
-    series: &'a [Vec<Series>],
+    series: &'a [Selected],
     options: Options<'a>,
     budget: Budget,
     annotations: Mutex<Annotations>,
 }
 
 impl<'a> Context<'a> {
+    fn meter(&self) -> Meter<'_> {
+        Meter { budget: &self.budget, interrupt: self.options.interrupt }
+    }
+
     fn check(&self) -> Result<(), Error> {
-        match (self.options.interrupt)() {
-            Some(interrupt) => Err(interrupt.into()),
-            None => Ok(()),
-        }
+        self.meter().check()
     }
 
     fn annotate(&self, add: impl FnOnce(&mut Annotations)) {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::extended::Reach;
 use super::selector::PartitionPointNear;
-use super::{Context, Evaluated};
+use super::{Context, Evaluated, Meter};
 use crate::error::Error;
-use crate::functions::{OverTime, Samples, extended, over_time};
+use crate::functions::{Function, OverTime, Samples, extended, over_time};
 use crate::labels::Labels;
 use crate::plan::{Call, Extension, MatchOp, Node, ValueKind, Window};
 use crate::series::{Bits, Column, Grid, RangeSeries, VectorSeries};
@@ -23,13 +23,86 @@ struct Range<'a> {
     is_subquery: bool,
 }
 
-/// Samples of a series read at each step.
+/// The samples of a series that each step reads.
 #[derive(Clone, Copy)]
-struct Slide<'w> {
-    window: &'w Window,
-    reach: Reach,
+pub(super) struct Slide {
+    pub window: Window,
+    pub reach: Reach,
     /// The samples come from a subquery, which has already counted them.
-    is_counted: bool,
+    pub is_counted: bool,
+}
+
+/// A function of a range vector, evaluated for one series at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Windowed<'w> {
+    pub apply: OverTime,
+    pub slide: Slide,
+    /// The scalar arguments, at each step.
+    pub scalars: &'w [Vec<f64>],
+    pub grid: Grid,
+}
+
+impl Windowed<'_> {
+    pub fn column(&self, series: &RangeSeries<'_>, meter: Meter<'_>) -> Result<Column, Error> {
+        meter.budget.columns(1, self.grid.steps)?;
+        let mut column = Column::new(self.grid.steps);
+        let mut arguments = vec![0.0; self.scalars.len()];
+        self.slide.each(series, &self.grid, meter, |step, samples| {
+            for (argument, values) in arguments.iter_mut().zip(self.scalars) {
+                *argument = values[step];
+            }
+            if let Some(value) = (self.apply)(samples, &arguments)? {
+                column.set(step, value);
+            }
+            Ok(())
+        })?;
+        meter.budget.samples(column.present.count())?;
+        Ok(column)
+    }
+}
+
+impl Slide {
+    /// Calls `each` with the samples of each step that has some.
+    fn each(
+        self,
+        series: &RangeSeries<'_>,
+        grid: &Grid,
+        meter: Meter<'_>,
+        mut each: impl FnMut(usize, &Samples<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Slide { window, reach, is_counted } = self;
+        let (mut first, mut end) = (0, 0);
+        let mut unchecked = 0;
+        let (mut queried, mut read, mut most) = (0, 0, 0);
+        for (step, time) in grid.times().enumerate() {
+            let window_end = window.reference(time);
+            let window_start = window_end - window.range;
+            first += series.times[first..].partition_point_near(window_start - reach.before);
+            let known = end;
+            end = end.max(first);
+            end += series.times[end..].partition_point_near(window_end + reach.behind);
+            if first == end {
+                continue;
+            }
+            meter.budget.samples_fit(end - first)?;
+            queried += end - first;
+            read += end - first.max(known);
+            most = most.max(end - first);
+            unchecked += end - first;
+            if unchecked > SAMPLES_UNCHECKED_MAX {
+                meter.check()?;
+                unchecked = 0;
+            }
+            let (times, values) = (&series.times[first..end], &series.values[first..end]);
+            let counts = series.counts.as_ref().map(|counts| &counts[first..end]);
+            each(step, &Samples { times, values, counts, time, window_start, window_end })?;
+        }
+        meter.budget.note_window(most);
+        if !is_counted {
+            meter.budget.count_samples(queried, read);
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Context<'a> {
@@ -50,51 +123,10 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Calls `each` with the samples of each step that has some.
-    fn slide(
-        &self,
-        series: &RangeSeries<'_>,
-        Slide { window, reach, is_counted }: Slide<'_>,
-        grid: &Grid,
-        mut each: impl FnMut(usize, &Samples<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let (mut first, mut end) = (0, 0);
-        let mut unchecked = 0;
-        let (mut queried, mut read, mut most) = (0, 0, 0);
-        for (step, time) in grid.times().enumerate() {
-            let window_end = window.reference(time);
-            let window_start = window_end - window.range;
-            first += series.times[first..].partition_point_near(window_start - reach.before);
-            let known = end;
-            end = end.max(first);
-            end += series.times[end..].partition_point_near(window_end + reach.behind);
-            if first == end {
-                continue;
-            }
-            self.budget.samples_fit(end - first)?;
-            queried += end - first;
-            read += end - first.max(known);
-            most = most.max(end - first);
-            unchecked += end - first;
-            if unchecked > SAMPLES_UNCHECKED_MAX {
-                self.check()?;
-                unchecked = 0;
-            }
-            let (times, values) = (&series.times[first..end], &series.values[first..end]);
-            let counts = series.counts.as_ref().map(|counts| &counts[first..end]);
-            each(step, &Samples { times, values, counts, time, window_start, window_end })?;
-        }
-        self.budget.note_window(most);
-        if !is_counted {
-            self.budget.count_samples(queried, read);
-        }
-        Ok(())
-    }
-
     pub(super) fn over_time(
         &self,
         call: &Call,
-        mut apply: OverTime,
+        apply: OverTime,
         grid: &Grid,
     ) -> Result<Vec<VectorSeries>, Error> {
         let function = call.function;
@@ -104,41 +136,42 @@ impl<'a> Context<'a> {
             if arg.kind() == ValueKind::Scalar {
                 scalars.push(self.eval_scalar(arg, grid)?);
             } else {
-                range = Some(self.range_argument(arg, grid)?);
+                range = Some(arg);
             }
         }
-        let Some(Range { series: ranges, window, extension, is_subquery }) = range else {
-            unreachable!("the plan is checked: a range vector")
+        let Some(range) = range else { unreachable!("the plan is checked: a range vector") };
+        let vector = match self.evaluated(range) {
+            Some(vector) => vector?,
+            None => self.windowed(function, apply, &scalars, range, grid)?,
         };
-        if let Some(extension) = extension {
-            apply = extended::function(function.name, extension)?;
-        }
-        let slide = Slide { window: &window, reach: self.reach(extension), is_counted: is_subquery };
-        let samples: usize = ranges.iter().map(|series| series.values.len()).sum();
-        let work = samples + ranges.len() * grid.steps;
-        let vector = self.for_each(&ranges, work, |series| {
-            self.budget.columns(1, grid.steps)?;
-            let mut column = Column::new(grid.steps);
-            let mut arguments = vec![0.0; scalars.len()];
-            self.slide(series, slide, grid, |step, samples| {
-                for (argument, values) in arguments.iter_mut().zip(&scalars) {
-                    *argument = values[step];
-                }
-                if let Some(value) = apply(samples, &arguments)? {
-                    column.set(step, value);
-                }
-                Ok(())
-            })?;
-            self.budget.samples(column.present.count())?;
-            Ok(VectorSeries { labels: series.labels.clone(), drop_name: series.drop_name, column })
-        })?;
-        let vector: Vec<VectorSeries> =
-            vector.into_iter().filter(|series| series.column.present.any()).collect();
         self.annotate_over_time(call, &scalars, &vector);
         if function.keeps_name() {
             return if self.options.delayed_name_removal { Ok(vector) } else { super::merge::merge(vector) };
         }
         self.drop_names(vector)
+    }
+
+    fn windowed(
+        &self,
+        function: &Function,
+        mut apply: OverTime,
+        scalars: &[Vec<f64>],
+        range: &Node,
+        grid: &Grid,
+    ) -> Result<Vec<VectorSeries>, Error> {
+        let Range { series: ranges, window, extension, is_subquery } = self.range_argument(range, grid)?;
+        if let Some(extension) = extension {
+            apply = extended::function(function.name, extension)?;
+        }
+        let slide = Slide { window, reach: self.reach(extension), is_counted: is_subquery };
+        let windowed = Windowed { apply, slide, scalars, grid: *grid };
+        let samples: usize = ranges.iter().map(|series| series.values.len()).sum();
+        let work = samples + ranges.len() * grid.steps;
+        let vector = self.for_each(&ranges, work, |series| {
+            let column = windowed.column(series, self.meter())?;
+            Ok(VectorSeries { labels: series.labels.clone(), drop_name: series.drop_name, column })
+        })?;
+        Ok(vector.into_iter().filter(|series| series.column.present.any()).collect())
     }
 
     fn annotate_over_time(&self, call: &Call, scalars: &[Vec<f64>], vector: &[VectorSeries]) {
@@ -180,12 +213,12 @@ impl<'a> Context<'a> {
         if let Some(extension) = extension {
             extended::function("absent_over_time", extension)?;
         }
-        let slide = Slide { window: &window, reach: Reach::default(), is_counted: is_subquery };
+        let slide = Slide { window, reach: Reach::default(), is_counted: is_subquery };
         self.budget.columns(1, grid.steps)?;
         let mut present = Bits::new(grid.steps);
         for series in &ranges {
             self.check()?;
-            self.slide(series, slide, grid, |step, _| {
+            slide.each(series, grid, self.meter(), |step, _| {
                 present.set(step);
                 Ok(())
             })?;

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::Context;
+use super::pushdown::Selected;
+use super::{Context, Meter};
 use crate::error::Error;
 use crate::plan::{Extension, Window};
 use crate::series::{Column, Grid, RangeSeries, Series, VectorSeries, is_stale};
@@ -43,7 +44,9 @@ impl<'a> Context<'a> {
     }
 
     fn selected(&self, selector: usize) -> (&'a [Series], Window, usize) {
-        let series = &self.series[selector];
+        let Selected::Samples(series) = &self.series[selector] else {
+            unreachable!("all uses of the selector take what was evaluated while reading");
+        };
         self.budget.count_series(series.len());
         let work = series.iter().map(|series| series.values.len()).sum();
         (series, self.plan.selectors[selector].window, work)
@@ -51,6 +54,9 @@ impl<'a> Context<'a> {
 
     /// An instant vector: at each step the last sample that is younger than the lookback, unless it is a stale marker.
     pub(super) fn vector(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+        if let Some(vector) = self.evaluated_selector(selector) {
+            return vector;
+        }
         if self.plan.selectors[selector].extension == Some(Extension::Smoothed) {
             return self.smoothed_vector(selector, grid);
         }
@@ -70,23 +76,9 @@ impl<'a> Context<'a> {
     ) -> Result<Vec<VectorSeries>, Error> {
         let (selected, window, samples) = self.selected(selector);
         let work = samples + selected.len() * grid.steps;
+        let latest = Latest { window, lookback_ms: self.options.lookback_ms, grid: *grid };
         let vector = self.for_each(selected, work, |series| {
-            self.budget.columns(1, grid.steps)?;
-            let mut column = Column::new(grid.steps);
-            let lookback_ms = series.lookback_ms.unwrap_or(self.options.lookback_ms);
-            let mut next = 0;
-            for (step, time) in grid.times().enumerate() {
-                let reference = window.reference(time);
-                next += series.times_ms[next..].partition_point_near(reference);
-                let Some(at) = next.checked_sub(1) else { continue };
-                let young = series.times_ms[at] > reference - lookback_ms;
-                if young && !is_stale(series.values[at]) {
-                    column.set(step, read(series, at));
-                }
-            }
-            let count = column.present.count();
-            self.budget.samples(count)?;
-            self.budget.count_samples(count, count);
+            let column = latest.column(series, self.meter(), &read)?;
             Ok(VectorSeries { labels: series.labels.clone(), drop_name: false, column })
         })?;
         Ok(vector.into_iter().filter(|series| series.column.present.any()).collect())
@@ -130,7 +122,43 @@ impl<'a> Context<'a> {
     }
 }
 
-fn without_stale(series: &Series) -> RangeSeries<'_> {
+/// An instant vector, evaluated for one series at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Latest {
+    pub window: Window,
+    pub lookback_ms: i64,
+    pub grid: Grid,
+}
+
+impl Latest {
+    /// `read` gets the index of a sample.
+    pub fn column(
+        &self,
+        series: &Series,
+        meter: Meter<'_>,
+        read: impl Fn(&Series, usize) -> f64,
+    ) -> Result<Column, Error> {
+        meter.budget.columns(1, self.grid.steps)?;
+        let mut column = Column::new(self.grid.steps);
+        let lookback_ms = series.lookback_ms.unwrap_or(self.lookback_ms);
+        let mut next = 0;
+        for (step, time) in self.grid.times().enumerate() {
+            let reference = self.window.reference(time);
+            next += series.times_ms[next..].partition_point_near(reference);
+            let Some(at) = next.checked_sub(1) else { continue };
+            let young = series.times_ms[at] > reference - lookback_ms;
+            if young && !is_stale(series.values[at]) {
+                column.set(step, read(series, at));
+            }
+        }
+        let count = column.present.count();
+        meter.budget.samples(count)?;
+        meter.budget.count_samples(count, count);
+        Ok(column)
+    }
+}
+
+pub(super) fn without_stale(series: &Series) -> RangeSeries<'_> {
     let (labels, drop_name) = (series.labels.clone(), false);
     if !series.values.iter().any(|value| is_stale(*value)) {
         let (times, values) = (Cow::Borrowed(&series.times_ms[..]), Cow::Borrowed(&series.values[..]));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gnudi_promql::{
-    Error, Evaluation, Labels, Limits, Options, Plan, QueryResult, QueryTimes, SampleSeries, Series, Value,
-    parse,
+    Error, Evaluation, Labels, Limits, Options, Plan, QueryResult, QueryTimes, SampleSeries, Selected,
+    Series, StepSeries, Value, parse,
 };
 use regex::Regex;
 
@@ -31,6 +31,21 @@ pub struct Report {
 
 pub fn options() -> Options<'static> {
     Options { delayed_name_removal: true, ..Options::default() }
+}
+
+/// The series, evaluated while reading where possible.
+fn pushed_down(plan: &Plan, series: &[Vec<Series>], options: &Options<'_>) -> Result<Vec<Selected>, Error> {
+    let evaluated = |(selection, series): (usize, &Vec<Series>)| {
+        let Some(pushdown) = plan.pushdown(selection, options.lookback_ms, &options.limits) else {
+            return Ok(Selected::Samples(series.clone()));
+        };
+        let evaluated = series.iter().map(|series| {
+            let steps = pushdown.evaluate(series, options.interrupt)?;
+            Ok(StepSeries { labels: series.labels.clone(), steps })
+        });
+        Ok(pushdown.finish(evaluated.collect::<Result<_, Error>>()?))
+    };
+    series.iter().enumerate().map(evaluated).collect()
 }
 
 impl Store {
@@ -84,7 +99,15 @@ impl Store {
     pub fn query(&self, query: &str, times: QueryTimes, options: Options<'_>) -> Result<QueryResult, Error> {
         let plan = parse(query, times, &Limits::default())?;
         let series = self.select(&plan, options.lookback_ms);
-        Evaluation { plan: &plan, series: &series, options }.run()
+        let pushed_down = pushed_down(&plan, &series, &options)
+            .and_then(|series| Evaluation { plan: &plan, series: &series, options }.run());
+        let series: Vec<Selected> = series.into_iter().map(Selected::Samples).collect();
+        let result = Evaluation { plan: &plan, series: &series, options }.run();
+        let shown = |result: &Result<QueryResult, Error>| {
+            result.as_ref().map_or(String::new(), |result| format!("{result:?}"))
+        };
+        assert_eq!(shown(&pushed_down), shown(&result), "{query}: evaluated while reading, and afterwards");
+        result
     }
 
     /// Note the native histogram that is made of a classic one.

@@ -23,18 +23,25 @@ pub(super) struct Archive {
 
 impl Archive {
     /// The pending points.
-    pub fn points(&self) -> Vec<Measure> {
+    pub fn points(&self) -> Result<Vec<Measure>, CodecError> {
         let mut points = Vec::new();
-        for part in &self.open {
-            raw::decode_points(part, &mut points).expect("checked when the head was decoded");
-        }
-        points
+        self.open.iter().try_for_each(|part| raw::decode_points(part, &mut points))?;
+        Ok(points)
+    }
+
+    /// The first pending point.
+    pub fn first(&self) -> Option<Timestamp> {
+        self.open.first().map(|part| extent(part).first)
+    }
+
+    /// The last pending point.
+    pub fn last(&self) -> Option<Timestamp> {
+        self.open.last().map(|part| extent(part).last)
     }
 
     /// The number of pending points.
     fn len(&self) -> usize {
-        let points = |part: &Vec<u8>| raw::extent(part).map_or(0, |extent| extent.points);
-        self.open.iter().map(points).sum()
+        self.open.iter().map(|part| extent(part).points).sum()
     }
 
     /// Adds points that are newer than all existing ones.
@@ -48,7 +55,11 @@ impl Archive {
             self.open.push(part);
             return;
         }
-        let mut all = self.points();
+        let mut all = self.points().unwrap_or_else(|_| {
+            // Readers of these blocks are told the error.
+            sealed.extend(self.open.drain(..).map(as_sealed));
+            Vec::new()
+        });
         all.extend_from_slice(points);
         self.set(&all, sealed);
     }
@@ -65,10 +76,20 @@ impl Archive {
         }
     }
 
-    /// An error if a part cannot be decoded.
+    /// An error if the header of a part cannot be decoded.
     pub fn check(&self) -> Result<(), CodecError> {
-        self.open.iter().try_for_each(|part| raw::decode_points(part, &mut Vec::new()))
+        self.open.iter().try_for_each(|part| raw::extent(part).map(drop))
     }
+}
+
+/// Converts a part to a block, undecoded.
+fn as_sealed(bytes: Vec<u8>) -> SealedBlock {
+    let raw::Extent { first, last, .. } = extent(&bytes);
+    SealedBlock { granularity: raw::GRANULARITY, first, last, bytes }
+}
+
+fn extent(part: &[u8]) -> raw::Extent {
+    raw::extent(part).expect("checked when the head was decoded")
 }
 
 /// Splits ordered points into blocks of about equal size.

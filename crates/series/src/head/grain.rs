@@ -372,6 +372,7 @@ impl GrainState {
             return rest.add_lazy(points, method, fetched);
         }
         let rows = self.lazy_rows(points, &[method], &mut Buffers::default());
+        fetched.reserve(rows.len());
         for (&start, &value) in rows.starts.iter().zip(&rows.columns[0]) {
             let lacks = may_lack(method) && is_absent(value);
             fetched.add_row(start, (!lacks).then_some(value));

@@ -181,7 +181,7 @@ impl Head {
             .filter(|block| is_raw(block))
             .try_for_each(|block| add(Origin::Sealed, &block.bytes))?;
         self.sealed.retain(|block| !is_raw(block));
-        let points = self.archive.as_ref().map_or_else(Vec::new, Archive::points);
+        let points = self.archive.as_ref().map_or_else(|| Ok(Vec::new()), Archive::points)?;
         parts.push(Part { origin: Origin::Open, points, is_changed: false });
         Ok(parts)
     }

@@ -39,7 +39,10 @@ use grain::{Buffers, GrainState, Points, aggregated};
 pub use import::{ImportOutcome, ImportedGrain};
 pub use late::{BlockSpan, LateRows, StoredBlock};
 
-use crate::{CodecError, raw, read::Fetched};
+use crate::{
+    CodecError, raw,
+    read::{Fetched, Series},
+};
 
 /// Buckets sealed into a block; [`crate::block`] decodes its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,22 +141,49 @@ impl Head {
         (archive.kept_from > 0).then_some(Timestamp(archive.kept_from))
     }
 
-    /// The points that are not in stored blocks, oldest first; without a raw timespan only those of the
-    /// window.
-    pub(crate) fn raw_points(&self) -> Vec<Measure> {
-        let mut points = Vec::new();
-        for block in self.sealed.iter().filter(|block| block.granularity == raw::GRANULARITY) {
-            raw::decode_points(&block.bytes, &mut points).expect("this head has encoded it");
+    /// Appends the points that are newer than the series' last one, oldest first; without a raw timespan only
+    /// those of the window. May leave out points before `start`.
+    pub(crate) fn add_raw_points(
+        &self,
+        start: Option<Timestamp>,
+        series: &mut Series,
+    ) -> Result<(), CodecError> {
+        let Series { timestamps, values, .. } = series;
+        let seen = timestamps.last().copied();
+        let is_seen = |time: &Timestamp| seen.is_some_and(|seen| *time <= seen);
+        let sealed = self.sealed.iter().filter(|block| block.granularity == raw::GRANULARITY);
+        let pending = self.archive.iter().flat_map(|archive| &archive.open);
+        for part in sealed.map(|block| &block.bytes).chain(pending) {
+            let last = raw::extent(part)?.last;
+            if is_seen(&last) || start.is_some_and(|start| last < start) {
+                continue;
+            }
+            let before = timestamps.len();
+            raw::decode(part, timestamps, values)?;
+            let skip = timestamps[before..].partition_point(is_seen);
+            timestamps.drain(before..before + skip);
+            values.drain(before..before + skip);
         }
-        points.extend(self.archive.iter().flat_map(Archive::points));
-        points.extend_from_slice(&self.raw);
-        points
+        for point in self.raw.iter().filter(|point| !is_seen(&point.timestamp)) {
+            timestamps.push(point.timestamp);
+            values.push(point.value);
+        }
+        Ok(())
     }
 
-    /// Buckets of the granularity that start before this are final; no block extends beyond. `None` without
-    /// the granularity.
-    pub fn final_until(&self, granularity: Timespan) -> Option<Timestamp> {
-        self.grain(granularity).map(|grain| Timestamp(grain.final_until))
+    /// No stored block of the granularity ends at this time or later: this head has all that does. `None` if
+    /// unknown.
+    pub fn blocks_end_before(&self, granularity: Timespan) -> Option<Timestamp> {
+        // Blocks may be left from before a loss.
+        if self.lost_before.is_some() || !self.sealed.is_empty() {
+            return None;
+        }
+        if granularity == raw::GRANULARITY {
+            let pending = self.archive.as_ref()?.first();
+            return pending.or_else(|| self.raw.first().map(|point| point.timestamp));
+        }
+        let grain = self.grain(granularity)?;
+        Some(grain.open.first().unwrap_or(Timestamp(grain.final_until)))
     }
 
     /// Whether [`Head::oldest_kept`] of any granularity, or [`Head::oldest_raw_kept`], has moved since the

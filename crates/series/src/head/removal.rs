@@ -96,9 +96,9 @@ impl Head {
             end = end.max(last.map_or(0, |last| last.saturating_add(grain.granularity.0)));
         }
         if let Some(archive) = &mut self.archive {
-            let waiting = archive.points().last().map(|point| point.timestamp.0);
+            let pending = archive.last().map(|last| last.0);
             // The end of the bucket of the last point, in each granularity.
-            if let Some(last) = left(raw::GRANULARITY).max(waiting) {
+            if let Some(last) = left(raw::GRANULARITY).max(pending) {
                 let ends = layout.granularities().map(|step| floor(last, step.0).saturating_add(step.0));
                 end = ends.fold(end, i64::max);
             }

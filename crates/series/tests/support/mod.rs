@@ -196,6 +196,13 @@ impl Store {
             });
         }
         self.head = Head::decode(&self.head_bytes()).unwrap();
+        for (granularity, first, last) in self.blocks.keys() {
+            let end = self.head.blocks_end_before(Timespan(*granularity));
+            assert!(
+                end.is_none_or(|end| *last < end.0),
+                "a block of {granularity} ns, {first} to {last}, extends beyond {end:?}"
+            );
+        }
     }
 
     fn merge_late(&mut self) {
