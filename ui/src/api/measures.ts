@@ -4,7 +4,6 @@ import { HttpError, isRecord } from "../http/errors";
 import { type Cost, requestArrow } from "../http/client";
 import type { Columns } from "../series/columns";
 import { WideTable } from "../series/wide";
-import { nextTask } from "../state/task";
 
 export interface Wanted {
   id: string;
@@ -25,10 +24,8 @@ interface PendingRequest extends Wanted {
 
 /** Limits on a batch: series, and about how many points. The first batches are drawn while the next are loading. */
 const REFERENCES_MAX = 100;
-const POINTS_MAX = 40_000;
+const POINTS_MAX = 80_000;
 const REFERENCES_MIN = 8;
-/** How many charts of a response are drawn before the others. */
-const SHOWN_FIRST = 4;
 
 function referencesMax({ from, to, grain }: Wanted): number {
   return Math.min(REFERENCES_MAX, Math.max(REFERENCES_MIN, Math.round((POINTS_MAX * grain) / (to - from))));
@@ -86,10 +83,7 @@ async function sendBatch(all: PendingRequest[]): Promise<void> {
     costs.requests += 1;
     costs.last = reply.cost;
     const table = new WideTable(reply.value);
-    for (const [at, pending] of all.entries()) {
-      if (at === SHOWN_FIRST) await nextTask();
-      pending.resolve(foundOf(pending, table));
-    }
+    for (const pending of all) pending.resolve(foundOf(pending, table));
   } catch (error) {
     const bad = error instanceof HttpError && all.length > 1 ? refusedIds(error) : null;
     if (!bad) {

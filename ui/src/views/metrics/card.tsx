@@ -1,6 +1,6 @@
 // A small chart of one metric, with its name and its value: the last, or the one under the cursor.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Metric } from "../../api/types";
 import { Plot } from "../../chart/plot";
 import { markChange, type Settings } from "../../chart/settings";
@@ -24,14 +24,19 @@ export interface CardProps {
   isMarking?: boolean;
   /** An additional text beside the name. */
   note?: string | null;
+  /** Called when there are points, or none. */
+  onLoaded?: () => void;
 }
 
-export function Card({ metric, settings, pixels, isMarking = false, note }: CardProps) {
+export function Card({ metric, settings, pixels, isMarking = false, note, onLoaded }: CardProps) {
   const chart = useMetricChart(metric, settings, pixels);
+  useLayoutEffect(() => {
+    if (!chart.isLoading) onLoaded?.();
+  }, [chart.isLoading]);
   const value = useRef<HTMLOutputElement>(null);
   const last = format(chart.summary?.last, chart.unit);
   const isUnder = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (value.current && !isUnder.current) value.current.textContent = last;
   }, [last]);
   const name = metric.name ?? metric.id;
@@ -69,6 +74,7 @@ export function Card({ metric, settings, pixels, isMarking = false, note }: Card
           onMark={(mark) => change(markChange(mark))}
           onWheel={zoom}
           onCursor={({ time, values }) => {
+            if (time === null && !isUnder.current) return;
             isUnder.current = time !== null;
             if (value.current) value.current.textContent = time === null ? last : format(values[0], chart.unit);
           }}

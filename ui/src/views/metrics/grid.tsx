@@ -1,6 +1,6 @@
 // A virtual grid of small charts: only visible rows are rendered, so it can hold any number.
 
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Metric } from "../../api/types";
 import type { Settings } from "../../chart/settings";
 import { formatCount } from "../../series/format";
@@ -15,8 +15,10 @@ const HEADING_HEIGHT = 44;
 /** Rows within this distance of the screen are rendered in advance. */
 const AHEAD_PX = 300;
 
-/** How many cards load their points before the others are rendered. */
+/** How many cards get their points before the others are rendered. */
 const CARDS_FIRST = 8;
+/** How long the others wait for that at most. */
+const FIRST_WAIT_MS = 100;
 
 const MemoCard = memo(Card);
 
@@ -83,11 +85,11 @@ export function Grid({ metrics, settings, isMarking, hasSections = true, noteOf,
     return seen <= cardsMax;
   });
   const isMore = seen > cardsMax;
+  const showMore = useCallback(() => void nextTask().then(() => setCardsMax(Infinity)), []);
   useLayoutEffect(() => {
     if (!isMore) return;
-    let isThere = true;
-    void nextTask().then(() => isThere && setCardsMax(Infinity));
-    return () => void (isThere = false);
+    const timer = window.setTimeout(showMore, FIRST_WAIT_MS);
+    return () => window.clearTimeout(timer);
   }, [isMore]);
 
   const isAtEnd = sight.bottom + AHEAD_PX >= tops.height;
@@ -121,7 +123,7 @@ export function Grid({ metrics, settings, isMarking, hasSections = true, noteOf,
             class="cell"
             style={{ width: `${widthOf(column)}px`, transform: `translate(${leftOf(column)}px, ${top}px)` }}
           >
-            <MemoCard metric={metric} settings={settings} pixels={widthOf(column)} isMarking={isMarking} note={noteOf?.(metric) ?? null} />
+            <MemoCard metric={metric} settings={settings} pixels={widthOf(column)} isMarking={isMarking} note={noteOf?.(metric) ?? null} onLoaded={showMore} />
           </div>
         ));
       })}
