@@ -30,7 +30,16 @@ test("charts of this machine appear without a log-in, and move on", async () => 
 test("while live the charts stay, and only what is new is asked for", async () => {
   const page = await open(browser, `${server.url}#/metrics?last=5m&q=hardware.cpu`);
   await waitDrawn(page, 4);
-  await page.evaluate(() => void (window.firstCanvases = [...document.querySelectorAll(".card canvas")]));
+  await page.waitForLoadState("networkidle"); // The other charts and the bands load after the first lines.
+  await page.evaluate(() => {
+    window.firstCanvases = [...document.querySelectorAll(".card canvas")];
+    window.drawings = 0;
+    const clear = CanvasRenderingContext2D.prototype.clearRect;
+    CanvasRenderingContext2D.prototype.clearRect = function (...what) {
+      if (this.canvas === window.firstCanvases[0]) window.drawings += 1;
+      clear.apply(this, what);
+    };
+  });
   const values = () => page.locator(".card .value").allTextContents();
   const [before, asked] = [await values(), []];
   page.on("response", async (answer) => {
@@ -49,6 +58,8 @@ test("while live the charts stay, and only what is new is asked for", async () =
   assert.notDeepEqual(await values(), before);
   assert.ok(await page.evaluate(() => window.firstCanvases.every((canvas) => canvas.isConnected)), "no chart is made anew");
   assert.ok(asked.length >= 2);
+  const drawings = await page.evaluate(() => window.drawings);
+  assert.ok(drawings >= 2 && drawings <= asked.length + 1, `drawn ${drawings} times, for ${asked.length} answers`);
   for (const { url } of asked) {
     const { start, stop } = Object.fromEntries(new URL(url).searchParams);
     assert.ok(stop - start < 60, `${stop - start} s are asked for`);

@@ -4,6 +4,7 @@ import { HttpError, isRecord } from "../http/errors";
 import { type Cost, requestArrow } from "../http/client";
 import type { Columns } from "../series/columns";
 import { WideTable } from "../series/wide";
+import { nextPiece } from "../state/task";
 
 export interface Wanted {
   id: string;
@@ -12,6 +13,8 @@ export interface Wanted {
   grain: number;
   from: number;
   to: number;
+  /** Whether the chart is shown already, and only has new points to draw: that is spread over frames. */
+  isUpdate?: boolean;
 }
 
 /** Columns by method. */
@@ -45,6 +48,9 @@ export function measuresOf(wanted: Wanted): Promise<Found> {
 }
 
 function sendAll(): void {
+  // What a chart wants follows one another, so that it is drawn once.
+  const places = new Map([...new Set(waiting.map(({ id }) => id))].map((id, at) => [id, at]));
+  waiting.sort((a, b) => (places.get(a.id) as number) - (places.get(b.id) as number));
   const groups = new Map<string, PendingRequest[]>();
   for (const pending of waiting) {
     const key = `${pending.grain}|${pending.from}|${pending.to}`;
@@ -83,7 +89,10 @@ async function sendBatch(all: PendingRequest[]): Promise<void> {
     costs.requests += 1;
     costs.last = reply.cost;
     const table = new WideTable(reply.value);
-    for (const pending of all) pending.resolve(foundOf(pending, table));
+    for (const [at, pending] of all.entries()) {
+      pending.resolve(foundOf(pending, table));
+      if (pending.isUpdate && all[at + 1]?.id !== pending.id) await nextPiece();
+    }
   } catch (error) {
     const bad = error instanceof HttpError && all.length > 1 ? refusedIds(error) : null;
     if (!bad) {

@@ -88,9 +88,10 @@ export function Plot(props: PlotProps) {
     if (plot.current && props.width !== undefined) fit(plot.current, props.width, height);
   }, [props.width]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const made = plot.current;
-    if (!made) return;
+    // A new plot is drawn with this data, but not yet.
+    if (!made || made.status === 0) return;
     const { min, max } = made.scales["x"] as uPlot.Scale;
     const isSameData = made.data === data;
     if (isSameData && min === range.from && max === range.to) return;

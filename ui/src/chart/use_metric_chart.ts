@@ -11,7 +11,7 @@ import { useColumns } from "../series/use_columns";
 import type { Found } from "../api/measures";
 import { useCell } from "../state/cell";
 import { lineColour, theme } from "../state/theme";
-import { isLive, range as shownRange } from "../state/time";
+import { useChosenRange } from "../state/time";
 import type { Line } from "./plot";
 import type { Settings } from "./settings";
 
@@ -44,9 +44,8 @@ const BAND_POINTS_PER_PIXEL_MAX = 1.5;
 
 const NOTHING_YET = { lines: [] as Line[], isRate: false, columns: EMPTY, summary: null };
 
-export function useMetricChart(metric: Metric, settings: Settings, pixels: number, colourAt = 0, isWanted = true): MetricChart {
-  const range = useCell(shownRange);
-  const live = useCell(isLive);
+export function useMetricChart(metric: Metric, settings: Settings, pixels: number, colourAt = 0): MetricChart {
+  const range = useChosenRange();
   const look = useCell(theme);
   const policy = metric.archive_policy;
   const grains = useMemo(() => grainsOf(policy), [policy]);
@@ -56,12 +55,12 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
   const grain = wished ?? chooseGrain(grains, range, pixels, now);
   const isDense = (range.to - range.from) / grain > pixels * BAND_POINTS_PER_PIXEL_MAX;
   const band = isDense && settings.band === null ? null : bandOf(policy.aggregation_methods, method, settings.band);
-  const main = useColumns(metric.id, [method], grain, range, live, isWanted);
-  const edges = useColumns(metric.id, band ? [band.low, band.high] : [], grain, range, live, isWanted && band !== null && main.found !== null);
+  const main = useColumns({ id: metric.id, methods: [method], grain });
+  const edges = useColumns({ id: metric.id, methods: band ? [band.low, band.high] : [], grain, isWanted: main.found !== null });
   const { besideSeconds } = settings;
   const past = { from: range.from - besideSeconds, to: range.to - besideSeconds };
   const pastGrain = wished ?? chooseGrain(grains, past, pixels, now);
-  const beside = useColumns(metric.id, [method], pastGrain, past, live, isWanted && besideSeconds > 0);
+  const beside = useColumns({ id: metric.id, methods: [method], grain: pastGrain, pastSeconds: besideSeconds, isWanted: besideSeconds > 0 });
 
   const made = useMemo(() => {
     if (!main.found) return NOTHING_YET;
@@ -85,7 +84,7 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
 
   return {
     ...made,
-    range,
+    range: main.range,
     method,
     grain,
     band: made.isRate ? null : band,

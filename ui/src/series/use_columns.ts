@@ -6,12 +6,15 @@ import { GoneError, explain } from "../http/errors";
 import { appended } from "./columns";
 import { returns } from "../http/client";
 import { useCell } from "../state/cell";
+import { isLive, range as shownRange, ticks, useChosenRange } from "../state/time";
 import type { Range } from "./range";
 
 export interface Loaded {
   found: Found | null;
   /** The granularity of `found`. */
   grain: number;
+  /** What to show: while live, the range of `found`, so that a chart moves when its new points are there. */
+  range: Range;
   error: string | null;
   isLoading: boolean;
 }
@@ -22,30 +25,42 @@ interface Work {
   isBusy: boolean;
 }
 
-/** `isWanted` is false while the chart is not visible. */
-export function useColumns(id: string, methods: string[], grain: number, range: Range, isLive: boolean, isWanted = true): Loaded {
-  const [loaded, setLoaded] = useState<Loaded>({ found: null, grain, error: null, isLoading: true });
-  const work = useRef<Work>({ key: "", found: null, isBusy: false });
-  const span = isLive ? `last ${Math.round(range.to - range.from)}` : `${range.from} ${range.to}`;
+interface WantedColumns {
+  id: string;
+  methods: string[];
+  grain: number;
+  /** How far before the shown range. */
+  pastSeconds?: number;
+  /** False for a part of the chart that is not shown, or not yet. */
+  isWanted?: boolean;
+}
+
+export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = true }: WantedColumns): Loaded {
+  const shown = useChosenRange();
+  const live = useCell(isLive);
   const returned = useCell(returns);
-  const key = `${id}|${methods.join(",")}|${grain}|${span}`;
-  // Before the browser's layout, which takes as long as the response.
-  useLayoutEffect(() => {
-    if (!isWanted || methods.length === 0) return;
+  const [loaded, setLoaded] = useState<Loaded & { key: string }>({ key: "", found: null, grain, range: shown, error: null, isLoading: true });
+  const work = useRef<Work>({ key: "", found: null, isBusy: false });
+  const span = live ? `last ${Math.round(shown.to - shown.from)}` : `${shown.from} ${shown.to}`;
+  const key = `${id}|${methods.join(",")}|${grain}|${pastSeconds}|${span}`;
+
+  const load = () => {
+    const now = shownRange.value;
+    const range = { from: now.from - pastSeconds, to: now.to - pastSeconds };
     const state = work.current;
-    const isSame = isLive && state.key === key;
+    const isSame = live && state.key === key;
     if (isSame && state.isBusy) return; // The next tick loads these points, too.
     const isTail = isSame && state.found !== null;
     const own: Work = { key, found: isTail ? state.found : null, isBusy: true };
     work.current = own;
     const from = isTail ? tailFrom(own.found as Found, range, grain) : range.from - grain;
     if (!isTail) setLoaded((before) => (before.isLoading ? before : { ...before, isLoading: true }));
-    measuresOf({ id, methods, grain, from, to: range.to }).then(
+    measuresOf({ id, methods, grain, from, to: range.to, isUpdate: isTail }).then(
       (next) => {
         own.isBusy = false;
         if (work.current !== own) return;
         own.found = isTail ? merged(own.found as Found, next, range.from - grain) : next;
-        setLoaded({ found: own.found, grain, error: null, isLoading: false });
+        setLoaded({ key, found: own.found, grain, range: now, error: null, isLoading: false });
       },
       (error: unknown) => {
         own.isBusy = false;
@@ -54,8 +69,14 @@ export function useColumns(id: string, methods: string[], grain: number, range: 
         if (work.current === own) setLoaded((before) => ({ ...before, error: explain(error), isLoading: false }));
       },
     );
-  }, [key, isWanted, returned, isLive ? range.to : 0]);
-  return loaded;
+  };
+  // Before the browser's layout, which takes as long as the response.
+  useLayoutEffect(() => {
+    if (!isWanted || methods.length === 0) return;
+    load();
+    return live ? ticks.follow(load) : undefined;
+  }, [key, isWanted, returned]);
+  return { ...loaded, range: loaded.key === key ? loaded.range : shown };
 }
 
 /** Reload from the second last bucket on: late points may still change it. */

@@ -1,6 +1,6 @@
 // The range of time of all charts, and the clock that moves it while live.
 
-import { Cell } from "./cell";
+import { Cell, useCell } from "./cell";
 import { address, change } from "./address";
 import { goneSince } from "../http/client";
 import { type Range, printMoment, rangeOf, secondsOfShort, short, spanOf } from "../series/range";
@@ -16,6 +16,18 @@ const now = () => Date.now() / 1000;
 export const isLive = new Cell(readLive());
 export const range = new Cell<Range>(readRange());
 
+/** The range when it was last chosen: the clock does not move it. */
+const chosen = new Cell<Range>(range.value);
+
+/** How often the clock has moved the range. */
+export const ticks = new Cell(0);
+
+/** The range; re-renders the component when another one is chosen, but not at each tick of the clock. */
+export function useChosenRange(): Range {
+  useCell(chosen);
+  return range.value;
+}
+
 function readLive(): boolean {
   const { params } = address.value;
   return params.get("live") !== "0" && !("from" in Object(spanOf(params)));
@@ -29,7 +41,9 @@ function update(): void {
   isLive.set(readLive());
   const next = readRange();
   const { from, to } = range.value;
-  if (next.from !== from || next.to !== to) range.set(next);
+  if (next.from === from && next.to === to) return;
+  range.set(next);
+  chosen.set(next);
 }
 
 let seen = "";
@@ -48,12 +62,16 @@ const GONE_PERIOD_MS = 3000;
 function tick(): void {
   const period = goneSince.value === null ? livePeriod.value : Math.max(livePeriod.value, GONE_PERIOD_MS);
   window.setTimeout(tick, period);
-  if (isLive.value && !document.hidden) update();
+  move();
 }
 window.setTimeout(tick, livePeriod.value);
-document.addEventListener("visibilitychange", () => {
-  if (isLive.value && !document.hidden) update();
-});
+document.addEventListener("visibilitychange", move);
+
+function move(): void {
+  if (!isLive.value || document.hidden) return;
+  range.set(readRange());
+  ticks.set(ticks.value + 1);
+}
 
 /** Shows a fixed range; stops live mode. */
 export function show({ from, to }: Range): void {
