@@ -32,6 +32,8 @@ export function optionsOf(shape: Shape, width: number, height: number, props: ()
   return {
     width,
     height,
+    // Else each chart compiles the default formats of times, which it does not use.
+    fmtDate: () => () => "",
     padding: shape.isSmall ? [6, 16, 0, 0] : [10, 20, 0, 0],
     legend: { show: false },
     scales: {
@@ -68,13 +70,24 @@ export function optionsOf(shape: Shape, width: number, height: number, props: ()
     hooks: {
       setSelect: [(self) => selected(self, isMarking, props())],
       setCursor: [(self) => reportCursor(self, props())],
-      // On thin lines the joins are invisible, and round ones are slowest. uPlot sets the join before it
-      // draws the axes.
-      drawAxes: [({ ctx }) => shape.isSmall && (ctx.lineJoin = "bevel")],
+      drawAxes: [(self) => shape.isSmall && simplify(self)],
       drawClear: [(self) => drawMark(self, props().mark ?? null)],
       ready: [(self) => followWheel(self, props), onDrawn],
     },
   };
+}
+
+const WIDTH_SMALL = 1.5;
+/** Browsers draw lines of one pixel ten times as fast as others. */
+const WIDTH_DENSE = 1;
+/** Beyond this density a line's width is hidden by the spread of its values. */
+const DENSE_POINTS_PER_PIXEL = 2;
+
+/** Makes drawing fast: on thin lines the joins are invisible, and round ones are slowest. uPlot sets the join before it draws the axes. */
+function simplify(self: uPlot): void {
+  self.ctx.lineJoin = "bevel";
+  const isDense = self.data[0].length > self.bbox.width * DENSE_POINTS_PER_PIXEL;
+  for (const series of self.series) if (series.width) series.width = isDense ? WIDTH_DENSE : WIDTH_SMALL;
 }
 
 function seriesOf({ label, colour: stroke, role }: Shape["lines"][number], isSmall: boolean): uPlot.Series {
@@ -83,7 +96,7 @@ function seriesOf({ label, colour: stroke, role }: Shape["lines"][number], isSma
   return {
     label,
     stroke,
-    width: isSmall ? 1.5 : 1.75,
+    width: isSmall ? WIDTH_SMALL : 1.75,
     spanGaps: false,
     ...(isBeside && { dash: [5, 4], alpha: 0.75 }),
     points: { size: 4.5, fill: stroke, filter: onlyAlone },
@@ -93,6 +106,8 @@ function seriesOf({ label, colour: stroke, role }: Shape["lines"][number], isSma
 /** Draws only isolated points, which have no line. */
 const onlyAlone: uPlot.Series.Points.Filter = (self, at, _show, gaps) => {
   const column = self.data[at] as (number | null | undefined)[];
+  // Without gaps a line has all points. Both look-ups are much faster than the loop.
+  if (column.length > 1 && !column.includes(null) && !column.includes(undefined)) return gaps ? [] : null;
   const [first, last] = (self.series[at] as uPlot.Series).idxs ?? [0, column.length - 1];
   const alone: number[] = [];
   let [before, beforeAlone] = [false, -1];
