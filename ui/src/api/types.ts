@@ -56,8 +56,19 @@ export interface Grain {
   spanSeconds: number;
 }
 
-/** Parses a timedelta as Python prints it, to seconds. */
+const known = new Map<string, number>();
+
+/** A timedelta as Python prints it, in seconds; cached, since metrics share policies. */
 export function secondsOf(text: string): number {
+  let seconds = known.get(text);
+  if (seconds === undefined) {
+    seconds = parsed(text);
+    known.set(text, seconds);
+  }
+  return seconds;
+}
+
+function parsed(text: string): number {
   const found = /^(?:(\d+) days?, )?(\d+):(\d+):(\d+(?:\.\d+)?)$/.exec(text);
   if (!found) return Number(text) || 0;
   const [, days, hours, minutes, seconds] = found;

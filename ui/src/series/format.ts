@@ -72,7 +72,7 @@ export function localInput(seconds: number): string {
 }
 
 export function formatCount(count: number, one: string, many = `${one}s`): string {
-  return `${count.toLocaleString("en").replace(/,/g, "\u202f")} ${count === 1 ? one : many}`;
+  return `${String(count).replace(/\B(?=(\d{3})+$)/g, "\u202f")} ${count === 1 ? one : many}`;
 }
 
 export function formatBytes(bytes: number): string {

@@ -12,7 +12,7 @@ export class WideTable {
   constructor(bytes: ArrayBuffer) {
     this.#table = tableFromIPC(bytes);
     const milliseconds: ArrayLike<number> = this.#table.getChild("timestamp").toArray();
-    this.#times = Array.from(milliseconds, (time) => time / 1000);
+    this.#times = mapped(milliseconds, (time) => time / 1000);
   }
 
   /** The points of the series with this column name. */
@@ -20,7 +20,7 @@ export class WideTable {
     const column = this.#table.getChild(name);
     if (!column || column.length === column.nullCount) return EMPTY;
     const found: ArrayLike<number | null> = column.toArray();
-    const numbers = Array.from(found, (value) => (Number.isNaN(value) ? null : value));
+    const numbers = mapped(found, (value) => (Number.isNaN(value) ? null : value));
     if (column.nullCount === 0) return { times: this.#times, values: numbers };
     // No point at another series' time is not a gap.
     const out: Columns = { times: [], values: [] };
@@ -31,4 +31,11 @@ export class WideTable {
     }
     return out;
   }
+}
+
+/** `Array.from` with a function takes several times as long. */
+function mapped<From, To>(from: ArrayLike<From>, change: (one: From) => To): To[] {
+  const to = new Array<To>(from.length);
+  for (let at = 0; at < from.length; at++) to[at] = change(from[at] as From);
+  return to;
 }
