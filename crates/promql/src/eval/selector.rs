@@ -43,13 +43,14 @@ impl<'a> Context<'a> {
         Ok(joined)
     }
 
-    fn selected(&self, selector: usize) -> (&'a [Series], Window, usize) {
+    /// The series of a selector, and the number of their samples.
+    fn selected(&self, selector: usize) -> (&'a [Series], usize) {
         let Selected::Samples(series) = &self.series[selector] else {
             unreachable!("all uses of the selector take what was evaluated while reading");
         };
         self.budget.count_series(series.len());
-        let work = series.iter().map(|series| series.values.len()).sum();
-        (series, self.plan.selectors[selector].window, work)
+        let samples = series.iter().map(|series| series.values.len()).sum();
+        (series, samples)
     }
 
     /// An instant vector: at each step the last sample that is younger than the lookback, unless it is a stale marker.
@@ -60,21 +61,28 @@ impl<'a> Context<'a> {
         if self.plan.selectors[selector].extension == Some(Extension::Smoothed) {
             return self.smoothed_vector(selector, grid);
         }
-        self.vector_of(selector, grid, |series, at| series.values[at])
+        let window = self.plan.selectors[selector].window;
+        self.vector_of(selector, window, grid, |series, at| series.values[at])
     }
 
-    /// The times of an instant vector's samples, in seconds.
+    /// The times of an instant vector's samples, in seconds. With `@`, Prometheus reads samples with the offset, but
+    /// evaluates `timestamp` without it.
     pub(super) fn vector_times(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
-        self.vector_of(selector, grid, |series, at| series.times_ms[at] as f64 / 1000.0)
+        let mut window = self.plan.selectors[selector].window;
+        if window.at.is_some() {
+            window.offset = 0;
+        }
+        self.vector_of(selector, window, grid, |series, at| series.times_ms[at] as f64 / 1000.0)
     }
 
     fn vector_of(
         &self,
         selector: usize,
+        window: Window,
         grid: &Grid,
         read: impl Fn(&Series, usize) -> f64 + Sync,
     ) -> Result<Vec<VectorSeries>, Error> {
-        let (selected, window, samples) = self.selected(selector);
+        let (selected, samples) = self.selected(selector);
         let work = samples + selected.len() * grid.steps;
         let latest = Latest { window, lookback_ms: self.options.lookback_ms, grid: *grid };
         let vector = self.for_each(selected, work, |series| {
@@ -86,7 +94,7 @@ impl<'a> Context<'a> {
 
     /// All samples of a range vector's series, without stale markers.
     pub(super) fn ranges(&self, selector: usize) -> Result<Vec<RangeSeries<'a>>, Error> {
-        let (selected, _, _) = self.selected(selector);
+        let (selected, _) = self.selected(selector);
         let mut ranges = Vec::with_capacity(selected.len());
         for series in selected {
             self.check()?;
