@@ -29,7 +29,18 @@ impl<'a> Reader<'a> {
         Ok(f64::from_bits(self.word()?))
     }
 
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, CodecError> {
+        match self.0.split_first() {
+            Some((&byte, rest)) if byte < 0x80 => {
+                self.0 = rest;
+                Ok(byte.into())
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, CodecError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -154,7 +165,7 @@ pub(crate) fn unpack(
 
 /// CRC32C (Castagnoli), as in the log's records.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+    crc_fast::crc32_iscsi(bytes)
 }
 
 /// Appends the checksum of what `out` holds from `start` on.

@@ -18,8 +18,8 @@ enum Source {
     Quotient(usize, usize),
 }
 
-/// A block with a valid checksum, not decoded yet.
-struct Parsed<'a> {
+/// What a block says before its columns.
+struct Header<'a> {
     version: u8,
     /// Positive.
     granularity: i64,
@@ -30,12 +30,16 @@ struct Parsed<'a> {
     min_step: u64,
     starts: Reader<'a>,
     width: usize,
+}
+
+/// A block with a valid checksum, not decoded yet.
+struct Parsed<'a> {
+    header: Header<'a>,
     columns: Vec<(u8, &'a [u8])>,
 }
 
-impl<'a> Parsed<'a> {
-    fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        let mut reader = Reader(checked(bytes)?);
+impl<'a> Header<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, CodecError> {
         let version = reader.byte()?;
         if !(1..=VERSION).contains(&version) {
             return Err(CodecError::Version(version));
@@ -49,16 +53,62 @@ impl<'a> Parsed<'a> {
         }
         let (min_step, width) = if rows > 1 { (reader.varint()?, reader.byte()?) } else { (1, 0) };
         let starts = Reader(reader.take(usize::from(width).saturating_mul(rows - 1))?);
-        let mut parsed = Parsed {
-            version,
-            granularity,
-            rows,
-            first,
-            starts,
-            min_step,
-            width: usize::from(width),
-            columns: Vec::new(),
-        };
+        Ok(Header { version, granularity, rows, first, min_step, starts, width: usize::from(width) })
+    }
+
+    /// The step from row to row if all are equal; an error if the last start exceeds the range of time.
+    fn even_step(&self) -> Result<Option<i64>, CodecError> {
+        if self.width > 0 || self.min_step == 0 {
+            return Ok(None);
+        }
+        let step =
+            self.min_step.checked_mul(self.granularity as u64).and_then(|step| i64::try_from(step).ok());
+        let end = step.and_then(|step| step.checked_mul(self.rows as i64 - 1));
+        let is_in_range = end.and_then(|end| end.checked_add(self.first)).is_some();
+        step.filter(|_| is_in_range).map(Some).ok_or(CodecError::Invalid("row"))
+    }
+
+    /// Calls `each` with every start; an error if one exceeds the range of time.
+    fn uneven_starts(&self, mut each: impl FnMut(Timestamp)) -> Result<(), CodecError> {
+        let granularity = self.granularity as u64;
+        let max = i64::MAX as u64 / granularity;
+        let mut index = self.first as u64 / granularity;
+        let mut in_range = self.min_step > 0;
+        each(Timestamp(self.first));
+        unpack(self.width, self.rows - 1, &mut { self.starts }, |above| {
+            let next = index.wrapping_add(self.min_step).wrapping_add(above);
+            in_range &= next <= max && next > index;
+            index = next;
+            each(Timestamp(index.wrapping_mul(granularity) as i64));
+        })?;
+        if in_range { Ok(()) } else { Err(CodecError::Invalid("row")) }
+    }
+
+    /// Appends all starts.
+    fn push_starts(&self, out: &mut Vec<Timestamp>) -> Result<(), CodecError> {
+        if let Some(step) = self.even_step()? {
+            out.extend((0..self.rows as i64).map(|row| Timestamp(self.first + row * step)));
+            return Ok(());
+        }
+        out.reserve(self.rows);
+        self.uneven_starts(|start| out.push(start))
+    }
+
+    fn extent(&self) -> Result<Extent, CodecError> {
+        let first = Timestamp(self.first);
+        let mut last = first;
+        match self.even_step()? {
+            Some(step) => last.0 += (self.rows as i64 - 1) * step,
+            None => self.uneven_starts(|start| last = start)?,
+        }
+        Ok(Extent { granularity: Timespan(self.granularity), rows: self.rows, first, last })
+    }
+}
+
+impl<'a> Parsed<'a> {
+    fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader(checked(bytes)?);
+        let mut parsed = Parsed { header: Header::read(&mut reader)?, columns: Vec::new() };
         let count = reader.count(usize::from(AggregationMethod::COUNT), "number of columns")?;
         let mut directory = Vec::with_capacity(count);
         for _ in 0..count {
@@ -69,34 +119,6 @@ impl<'a> Parsed<'a> {
         }
         reader.end()?;
         Ok(parsed)
-    }
-
-    /// Appends all starts; an error if one exceeds the range of time.
-    fn push_starts(&self, out: &mut Vec<Timestamp>) -> Result<(), CodecError> {
-        if self.width == 0 && self.min_step > 0 {
-            // Evenly spaced: if the last start is in range, all are.
-            let step =
-                self.min_step.checked_mul(self.granularity as u64).and_then(|step| i64::try_from(step).ok());
-            let end = step.and_then(|step| step.checked_mul(self.rows as i64 - 1));
-            let (Some(step), Some(_)) = (step, end.and_then(|end| end.checked_add(self.first))) else {
-                return Err(CodecError::Invalid("row"));
-            };
-            out.extend((0..self.rows as i64).map(|row| Timestamp(self.first + row * step)));
-            return Ok(());
-        }
-        let granularity = self.granularity as u64;
-        let max = i64::MAX as u64 / granularity;
-        let mut index = self.first as u64 / granularity;
-        let mut in_range = self.min_step > 0;
-        out.reserve(self.rows);
-        out.push(Timestamp(self.first));
-        unpack(self.width, self.rows - 1, &mut { self.starts }, |above| {
-            let next = index.wrapping_add(self.min_step).wrapping_add(above);
-            in_range &= next <= max && next > index;
-            index = next;
-            out.push(Timestamp(index.wrapping_mul(granularity) as i64));
-        })?;
-        if in_range { Ok(()) } else { Err(CodecError::Invalid("row")) }
     }
 
     fn find(&self, method: AggregationMethod) -> Option<usize> {
@@ -122,8 +144,8 @@ impl<'a> Parsed<'a> {
     }
 
     fn rows_of(&self, sources: &[Source]) -> Result<Rows, CodecError> {
-        let (mut rows, mut buffer) = (Rows::new(sources.len()), Vec::with_capacity(self.rows));
-        self.push_starts(&mut rows.starts)?;
+        let (mut rows, mut buffer) = (Rows::new(sources.len()), Vec::with_capacity(self.header.rows));
+        self.header.push_starts(&mut rows.starts)?;
         for (source, values) in sources.iter().zip(&mut rows.columns) {
             self.values(*source, &mut buffer, values)?;
         }
@@ -155,12 +177,12 @@ impl<'a> Parsed<'a> {
     /// The values of a column; only one if all are equal, as counts usually are.
     fn counts(&self, column: usize, hops: u8, buffer: &mut Vec<u64>) -> Result<Vec<f64>, CodecError> {
         let bytes = self.columns.get(column).ok_or(CodecError::Invalid("reference"))?.1;
-        if self.version > 1
+        if self.header.version > 1
             && let Some(value) = values::constant(bytes)
         {
             return Ok(vec![value]);
         }
-        let mut counts = Vec::with_capacity(self.rows);
+        let mut counts = Vec::with_capacity(self.header.rows);
         self.column(column, hops, buffer, &mut counts)?;
         Ok(counts)
     }
@@ -176,8 +198,11 @@ impl<'a> Parsed<'a> {
         let bytes = self.columns.get(column).ok_or(CodecError::Invalid("reference"))?.1;
         let mut reader = Reader(bytes);
         let kind = reader.byte()?;
-        let (kind, is_sparse) =
-            if self.version == 1 { version_1::kind(kind) } else { (kind & !SPARSE, kind & SPARSE != 0) };
+        let (kind, is_sparse) = if self.header.version == 1 {
+            version_1::kind(kind)
+        } else {
+            (kind & !SPARSE, kind & SPARSE != 0)
+        };
         let other = |reader: &mut Reader<'_>| reader.byte().map(usize::from);
         match kind {
             SAME | QUOTIENT | DEVIATION if hops == 0 => return Err(CodecError::Invalid("reference")),
@@ -193,18 +218,18 @@ impl<'a> Parsed<'a> {
                 let counts = self.counts(count, hops - 1, buffer)?;
                 deviation::read(power, &counts, &mut reader, buffer, &mut out[start..])?;
             }
-            NONE => out.resize(out.len() + self.rows, absent()),
+            NONE => out.resize(out.len() + self.header.rows, absent()),
             kind if is_sparse => {
-                let bitmap = reader.take(self.rows.div_ceil(8))?;
+                let bitmap = reader.take(self.header.rows.div_ceil(8))?;
                 let present = |row: &usize| bitmap[row / 8] >> (row % 8) & 1 == 1;
                 let mut values = Vec::new();
-                let count = (0..self.rows).filter(present).count();
+                let count = (0..self.header.rows).filter(present).count();
                 self.read_values(kind, count, &mut reader, buffer, &mut values)?;
                 let mut values = values.into_iter();
                 let mut value = |row| if present(&row) { values.next().expect("counted") } else { absent() };
-                out.extend((0..self.rows).map(&mut value));
+                out.extend((0..self.header.rows).map(&mut value));
             }
-            kind => self.read_values(kind, self.rows, &mut reader, buffer, out)?,
+            kind => self.read_values(kind, self.header.rows, &mut reader, buffer, out)?,
         }
         reader.end()
     }
@@ -217,7 +242,7 @@ impl<'a> Parsed<'a> {
         buffer: &mut Vec<u64>,
         out: &mut Vec<f64>,
     ) -> Result<(), CodecError> {
-        match self.version {
+        match self.header.version {
             1 => version_1::read_values(kind, count, reader, out),
             _ if count == 0 => Err(CodecError::Invalid("number of values")),
             _ => values::read_kind(kind, count, reader, buffer, out),
@@ -230,11 +255,12 @@ const HOPS_MAX: u8 = 2;
 
 /// The block's extent, without decoding the values.
 pub fn extent(bytes: &[u8]) -> Result<Extent, CodecError> {
-    let parsed = Parsed::new(bytes)?;
-    let mut starts = Vec::new();
-    parsed.push_starts(&mut starts)?;
-    let (first, last) = (starts[0], starts[parsed.rows - 1]);
-    Ok(Extent { granularity: Timespan(parsed.granularity), rows: parsed.rows, first, last })
+    Header::read(&mut Reader(checked(bytes)?))?.extent()
+}
+
+/// The extent of a block inside a head, whose checksum includes the block's bytes.
+pub(crate) fn extent_in_head(bytes: &[u8]) -> Result<Extent, CodecError> {
+    Header::read(&mut Reader(bytes))?.extent()
 }
 
 /// Appends the bucket starts and values of one method. Skips buckets without a value; appends nothing if the
@@ -248,8 +274,8 @@ pub fn decode(
     let parsed = Parsed::new(bytes)?;
     let Some(source) = parsed.source(method) else { return Ok(()) };
     let (times_before, values_before) = (timestamps.len(), values.len());
-    parsed.values(source, &mut Vec::with_capacity(parsed.rows), values)?;
-    parsed.push_starts(timestamps)?;
+    parsed.values(source, &mut Vec::with_capacity(parsed.header.rows), values)?;
+    parsed.header.push_starts(timestamps)?;
     if may_lack(method) && values[values_before..].iter().any(|&value| is_absent(value)) {
         let present: Vec<bool> = values[values_before..].iter().map(|&value| !is_absent(value)).collect();
         keep(timestamps, times_before, &present);

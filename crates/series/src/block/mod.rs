@@ -27,7 +27,7 @@ mod version_1;
 use gnudi_model::{Timespan, Timestamp};
 
 pub use decode::{decode, extent};
-pub(crate) use decode::{decode_all, decode_rows};
+pub(crate) use decode::{decode_all, decode_rows, extent_in_head};
 pub(crate) use encode::encode;
 
 const VERSION: u8 = 2;

@@ -17,31 +17,61 @@ pub(super) struct Archive {
     pub from: i64,
     /// Blocks whose last point is before this have expired.
     pub kept_from: i64,
-    /// The points that are not sealed yet: blocks as in [`raw`], one for each move of the window, in order.
-    pub open: Vec<Vec<u8>>,
+    /// The points that are not sealed yet, one part for each move of the window, in order.
+    pub open: Vec<Pending>,
+}
+
+/// A part of the pending points.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pending {
+    /// A block as in [`raw`].
+    pub bytes: Vec<u8>,
+    pub extent: raw::Extent,
+}
+
+impl Pending {
+    /// At least one point.
+    fn new(points: &[Measure]) -> Self {
+        let mut bytes = Vec::new();
+        raw::encode(points, &mut bytes);
+        let (first, last) = (points[0].timestamp, points[points.len() - 1].timestamp);
+        Pending { bytes, extent: raw::Extent { points: points.len(), first, last } }
+    }
+
+    /// As stored in a head with a valid checksum; an error if the header cannot be decoded.
+    pub fn stored(bytes: Vec<u8>) -> Result<Self, CodecError> {
+        let extent = raw::extent_in_head(&bytes)?;
+        Ok(Pending { bytes, extent })
+    }
+
+    /// Converts it to a block, undecoded.
+    fn sealed(self) -> SealedBlock {
+        let raw::Extent { first, last, .. } = self.extent;
+        SealedBlock { granularity: raw::GRANULARITY, first, last, bytes: self.bytes }
+    }
 }
 
 impl Archive {
     /// The pending points.
     pub fn points(&self) -> Result<Vec<Measure>, CodecError> {
         let mut points = Vec::new();
-        self.open.iter().try_for_each(|part| raw::decode_points(part, &mut points))?;
+        self.open.iter().try_for_each(|part| raw::decode_points(&part.bytes, &mut points))?;
         Ok(points)
     }
 
     /// The first pending point.
     pub fn first(&self) -> Option<Timestamp> {
-        self.open.first().map(|part| extent(part).first)
+        self.open.first().map(|part| part.extent.first)
     }
 
     /// The last pending point.
     pub fn last(&self) -> Option<Timestamp> {
-        self.open.last().map(|part| extent(part).last)
+        self.open.last().map(|part| part.extent.last)
     }
 
     /// The number of pending points.
     fn len(&self) -> usize {
-        self.open.iter().map(|part| extent(part).points).sum()
+        self.open.iter().map(|part| part.extent.points).sum()
     }
 
     /// Adds points that are newer than all existing ones.
@@ -50,14 +80,12 @@ impl Archive {
             return;
         }
         if self.open.len() < PARTS_MAX && self.len() + points.len() < SEAL_POINTS {
-            let mut part = Vec::new();
-            raw::encode(points, &mut part);
-            self.open.push(part);
+            self.open.push(Pending::new(points));
             return;
         }
         let mut all = self.points().unwrap_or_else(|_| {
             // Readers of these blocks are told the error.
-            sealed.extend(self.open.drain(..).map(as_sealed));
+            sealed.extend(self.open.drain(..).map(Pending::sealed));
             Vec::new()
         });
         all.extend_from_slice(points);
@@ -70,26 +98,9 @@ impl Archive {
         if points.len() >= SEAL_POINTS {
             sealed.extend(blocks_of(points));
         } else if !points.is_empty() {
-            let mut part = Vec::new();
-            raw::encode(points, &mut part);
-            self.open.push(part);
+            self.open.push(Pending::new(points));
         }
     }
-
-    /// An error if the header of a part cannot be decoded.
-    pub fn check(&self) -> Result<(), CodecError> {
-        self.open.iter().try_for_each(|part| raw::extent(part).map(drop))
-    }
-}
-
-/// Converts a part to a block, undecoded.
-fn as_sealed(bytes: Vec<u8>) -> SealedBlock {
-    let raw::Extent { first, last, .. } = extent(&bytes);
-    SealedBlock { granularity: raw::GRANULARITY, first, last, bytes }
-}
-
-fn extent(part: &[u8]) -> raw::Extent {
-    raw::extent(part).expect("checked when the head was decoded")
 }
 
 /// Splits ordered points into blocks of about equal size.

@@ -27,7 +27,7 @@ use gnudi_model::{AggregationMethod, Measure, Timespan, Timestamp};
 
 use super::{
     Head,
-    archive::{Archive, PARTS_MAX},
+    archive::{Archive, PARTS_MAX, Pending},
     compose::{Composite, Partial},
     grain::{GrainState, Open},
     marks::{Cut, Marks, Pass},
@@ -107,7 +107,7 @@ impl Head {
             put_signed(archive.from, out);
             put_signed(archive.kept_from, out);
             put_varint(archive.open.len() as u64, out);
-            archive.open.iter().for_each(|part| put_bytes(part, out));
+            archive.open.iter().for_each(|part| put_bytes(&part.bytes, out));
         }
         if flags & HAS_METHODS != 0 {
             put_varint(self.methods.len() as u64, out);
@@ -179,9 +179,8 @@ impl Head {
             let mut archive = Archive { from, kept_from, open: Vec::new() };
             for _ in 0..reader.count(PARTS_MAX, "number of parts")? {
                 let length = reader.count(usize::MAX, "length")?;
-                archive.open.push(reader.take(length)?.to_vec());
+                archive.open.push(Pending::stored(reader.take(length)?.to_vec())?);
             }
-            archive.check()?;
             head.archive = Some(archive);
         }
         if flags & HAS_METHODS != 0 {
@@ -262,11 +261,11 @@ impl GrainState {
         let length = reader.count(usize::MAX, "length")?;
         let bytes = reader.take(length)?.to_vec();
         if !bytes.is_empty() {
-            let extent = block::extent(&bytes)?;
+            let extent = block::extent_in_head(&bytes)?;
             if extent.granularity != grain.granularity || extent.last.0 >= final_until {
                 return Err(CodecError::Invalid("open block"));
             }
-            grain.open = Open::Packed { bytes, rows: extent.rows };
+            grain.open = Open::Packed { bytes, extent };
         }
         grain.marks = Marks::decode(reader)?;
         Ok(grain)

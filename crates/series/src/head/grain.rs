@@ -35,7 +35,7 @@ pub(super) enum Open {
     /// As stored: most passes do not decode them.
     Packed {
         bytes: Vec<u8>,
-        rows: usize,
+        extent: block::Extent,
     },
     Rows(Rows),
 }
@@ -49,7 +49,7 @@ impl Default for Open {
 impl Open {
     pub fn len(&self) -> usize {
         match self {
-            Open::Packed { rows, .. } => *rows,
+            Open::Packed { extent, .. } => extent.rows,
             Open::Rows(rows) => rows.len(),
         }
     }
@@ -57,7 +57,7 @@ impl Open {
     /// The start of the last bucket.
     pub fn last(&self) -> Option<Timestamp> {
         match self {
-            Open::Packed { bytes, .. } => block::extent(bytes).ok().map(|extent| extent.last),
+            Open::Packed { extent, .. } => Some(extent.last),
             Open::Rows(rows) => rows.starts.last().copied(),
         }
     }
@@ -65,7 +65,7 @@ impl Open {
     /// The start of the first bucket.
     pub fn first(&self) -> Option<Timestamp> {
         match self {
-            Open::Packed { bytes, .. } => block::extent(bytes).ok().map(|extent| extent.first),
+            Open::Packed { extent, .. } => Some(extent.first),
             Open::Rows(rows) => rows.starts.first().copied(),
         }
     }
@@ -304,15 +304,15 @@ impl GrainState {
     /// Removes and returns all open rows. A stored open block that lacks some of these methods is sealed as
     /// it is.
     pub(super) fn take_rows(&mut self, methods: &[AggregationMethod], sealed: &mut Vec<SealedBlock>) -> Rows {
-        let bytes = match std::mem::take(&mut self.open) {
+        let (bytes, extent) = match std::mem::take(&mut self.open) {
             Open::Rows(rows) if rows.columns.len() == methods.len() => return rows,
             Open::Rows(_) => return Rows::new(methods.len()),
-            Open::Packed { bytes, .. } => bytes,
+            Open::Packed { bytes, extent } => (bytes, extent),
         };
         if let Ok(Some(rows)) = block::decode_rows(&bytes, methods) {
             return rows;
         }
-        sealed.push(self.as_sealed(bytes));
+        sealed.push(as_sealed(bytes, extent));
         Rows::new(methods.len())
     }
 
@@ -324,17 +324,10 @@ impl GrainState {
     ) {
         if let Open::Packed { bytes, .. } = &self.open
             && !matches!(block::decode_rows(bytes, methods), Ok(Some(_)))
-            && let Open::Packed { bytes, .. } = std::mem::take(&mut self.open)
+            && let Open::Packed { bytes, extent } = std::mem::take(&mut self.open)
         {
-            sealed.push(self.as_sealed(bytes));
+            sealed.push(as_sealed(bytes, extent));
         }
-    }
-
-    /// Converts a stored open block to a sealed one.
-    fn as_sealed(&self, bytes: Vec<u8>) -> SealedBlock {
-        let extent = block::extent(&bytes);
-        let block::Extent { first, last, .. } = extent.expect("checked when the head was decoded");
-        SealedBlock { granularity: self.granularity, first, last, bytes }
     }
 
     /// Adds the open rows to `fetched`.
@@ -345,8 +338,8 @@ impl GrainState {
         fetched: &mut Fetched,
     ) -> Result<(), CodecError> {
         let rows = match &self.open {
-            Open::Packed { bytes, .. } => {
-                return fetched.add_block(aggregation, block::extent(bytes)?.last, bytes);
+            Open::Packed { bytes, extent } => {
+                return fetched.add_block(aggregation, extent.last, bytes);
             }
             Open::Rows(rows) => rows,
         };
@@ -378,6 +371,12 @@ impl GrainState {
             fetched.add_row(start, (!lacks).then_some(value));
         }
     }
+}
+
+/// Converts a stored open block to a sealed one.
+fn as_sealed(bytes: Vec<u8>, extent: block::Extent) -> SealedBlock {
+    let block::Extent { granularity, first, last, .. } = extent;
+    SealedBlock { granularity, first, last, bytes }
 }
 
 /// Splits rows into blocks of `size` rows.

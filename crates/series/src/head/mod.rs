@@ -152,9 +152,9 @@ impl Head {
         let seen = timestamps.last().copied();
         let is_seen = |time: &Timestamp| seen.is_some_and(|seen| *time <= seen);
         let sealed = self.sealed.iter().filter(|block| block.granularity == raw::GRANULARITY);
+        let sealed = sealed.map(|block| (block.last, &block.bytes));
         let pending = self.archive.iter().flat_map(|archive| &archive.open);
-        for part in sealed.map(|block| &block.bytes).chain(pending) {
-            let last = raw::extent(part)?.last;
+        for (last, part) in sealed.chain(pending.map(|part| (part.extent.last, &part.bytes))) {
             if is_seen(&last) || start.is_some_and(|start| last < start) {
                 continue;
             }

@@ -75,6 +75,11 @@ pub fn extent(bytes: &[u8]) -> Result<Extent, CodecError> {
     Parsed::new(bytes).map(|parsed| parsed.extent)
 }
 
+/// The header of a block inside a head, whose checksum includes the block's bytes.
+pub(crate) fn extent_in_head(bytes: &[u8]) -> Result<Extent, CodecError> {
+    Parsed::read(bytes).map(|parsed| parsed.extent)
+}
+
 /// Appends the times and values of a block. After an error the vectors contain what was decoded before it.
 pub fn decode(
     bytes: &[u8],
@@ -120,7 +125,7 @@ pub(crate) fn decode_points(bytes: &[u8], out: &mut Vec<Measure>) -> Result<(), 
     Ok(())
 }
 
-/// A block with a valid checksum, decoded up to its times.
+/// A block, decoded up to its times.
 struct Parsed<'a> {
     extent: Extent,
     unit: i64,
@@ -129,7 +134,12 @@ struct Parsed<'a> {
 
 impl<'a> Parsed<'a> {
     fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
-        let mut reader = Reader(checked(bytes)?);
+        Self::read(checked(bytes)?)
+    }
+
+    /// Of a block's bytes; the checksum may be left out.
+    fn read(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader(bytes);
         match reader.byte()? {
             1..=VERSION => {}
             version => return Err(CodecError::Version(version)),
