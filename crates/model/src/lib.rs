@@ -21,7 +21,7 @@ pub use aggregation::{Aggregation, AggregationMethod, Statistic};
 pub use archive_policy::{ArchivePolicy, ArchivePolicyItem};
 pub use archive_policy_rule::ArchivePolicyRule;
 pub use fault::Fault;
-pub use metric::{Measure, Metric, MetricId, MetricStatus};
+pub use metric::{Measure, Metric, MetricId, MetricMap, MetricSet, MetricStatus};
 pub use resource::{AttributeValue, Resource};
 pub use resource_type::{Attribute, AttributeKind, ResourceType};
 pub use sack::{Numbering, Sack, SackCount, SackId};

@@ -1,6 +1,10 @@
 //! Metrics and their measures.
 
-use std::fmt;
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    hash::{BuildHasherDefault, Hasher},
+};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -21,6 +25,39 @@ impl MetricId {
         let fraction = rest * 4096 / 1_000_000;
         let random = random & ((1 << 62) - 1);
         MetricId(Uuid::from_u128(milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random))
+    }
+}
+
+impl MetricId {
+    /// A hash of which all bits are used. Not keyed: servers choose ids, so no client can make them collide.
+    pub fn hash(self) -> u64 {
+        let id = self.0.as_u128();
+        let folded = (id >> 64) as u64 ^ id as u64;
+        let product = u128::from(folded ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        (product >> 64) as u64 ^ product as u64
+    }
+}
+
+/// A map by metric, without the cost of a keyed hash.
+pub type MetricMap<T> = HashMap<MetricId, T, BuildHasherDefault<MetricHasher>>;
+
+/// A set of metrics.
+pub type MetricSet = HashSet<MetricId, BuildHasherDefault<MetricHasher>>;
+
+/// [`MetricId::hash`] for standard collections.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MetricHasher(u64);
+
+impl Hasher for MetricHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = MetricId(Uuid::from_slice(bytes).expect("only ids are hashed")).hash();
+    }
+
+    /// The length of an id, which is constant.
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

@@ -5,9 +5,9 @@
 //! and if it is damaged, the metric and what it may have lost are still known. Item payloads start with the
 //! 40 bytes of the key; the tag is the type.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use gnudi_model::MetricId;
+use gnudi_model::{MetricId, MetricMap, MetricSet};
 
 use super::{roster::Listed, run::Order};
 use crate::aggregates::key::{KEY_BYTES, Key};
@@ -83,11 +83,11 @@ pub fn encode_deletion(metric: MetricId) -> (Frame, Written) {
 /// unsorted until the flush.
 #[derive(Default)]
 pub struct Layer {
-    heads: HashMap<MetricId, Recent>,
+    heads: MetricMap<Recent>,
     /// Deleted metrics: entries of older layers are void.
-    deleted: HashSet<MetricId>,
+    deleted: MetricSet,
     /// Metrics that lost blocks or tombstones of blocks, and where.
-    losses: HashMap<MetricId, Location>,
+    losses: MetricMap<Location>,
     blocks: BTreeMap<Key, Recent>,
 }
 
@@ -226,7 +226,7 @@ impl Layer {
     }
 
     /// Metrics that were deleted.
-    pub fn deleted(&self) -> &HashSet<MetricId> {
+    pub fn deleted(&self) -> &MetricSet {
         &self.deleted
     }
 

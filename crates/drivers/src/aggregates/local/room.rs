@@ -6,12 +6,12 @@
 //! while they last.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     io,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use gnudi_model::MetricId;
+use gnudi_model::MetricSet;
 use parking_lot::Mutex;
 
 use super::{
@@ -171,7 +171,7 @@ impl Shared {
 
     /// The metrics deleted since the layer being flushed was frozen. Their entries need not be written once
     /// the deletions are durable.
-    pub(super) fn deleted_since(&self) -> Result<HashSet<MetricId>, StoreError> {
+    pub(super) fn deleted_since(&self) -> Result<MetricSet, StoreError> {
         let deleted = self.state.read().active.deleted().clone();
         if !deleted.is_empty() {
             self.sync()?;
