@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange};
-use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicyItem, Measure, Timestamp};
+use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, Timestamp};
 use gnudi_series::{
     head::{Head, Layout},
     raw, read as stored,
@@ -71,7 +71,7 @@ impl Bulk {
 struct Reading<'a> {
     metric: &'a SampledMetric,
     head: &'a Head,
-    layout: Layout,
+    layout: Arc<Layout>,
     columns: Columns,
     segments: Vec<Segment>,
     first_range: usize,
@@ -90,6 +90,8 @@ async fn read_chunk<T>(
     for (metric, head) in ids.iter().zip(store.read_heads(&ids).await) {
         heads.push(on_damage.head(*metric, head)?);
     }
+    // Most metrics of a chunk have the same policy.
+    let mut last_layout: Option<(&Arc<ArchivePolicy>, Arc<Layout>)> = None;
     let mut ranges: Vec<(BlockRange, &Head)> = Vec::new();
     let mut readings: Vec<Option<Reading<'_>>> = Vec::with_capacity(metrics.len());
     for (metric, head) in metrics.iter().zip(&heads) {
@@ -102,7 +104,11 @@ async fn read_chunk<T>(
         let segments = segments(&metric.policy, newest, query);
         let first_range = ranges.len();
         ranges.extend(segments.iter().map(|segment| (block_range(metric, segment, columns.value), head)));
-        let layout = Layout::of(&metric.policy);
+        let layout = match last_layout.take() {
+            Some((policy, layout)) if Arc::ptr_eq(policy, &metric.policy) => layout,
+            _ => Arc::new(Layout::of(&metric.policy)),
+        };
+        last_layout = Some((&metric.policy, layout.clone()));
         readings.push(Some(Reading { metric, head, layout, columns, segments, first_range }));
     }
     let found = reader::blocks(store, on_damage, &ranges).await?;
