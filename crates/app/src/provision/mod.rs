@@ -10,6 +10,7 @@ mod parcel;
 
 use std::sync::Arc;
 
+use futures_util::future;
 use gnudi_access::{Rule, Target};
 use gnudi_drivers::incoming::Batch;
 use gnudi_indexer::{IndexerError, MetricsChange, NewNamedMetric, NewResource, ResourceChange};
@@ -22,6 +23,9 @@ pub use known::KnownResources;
 pub use parcel::{Parcel, Parcels};
 
 use crate::{call::Call, error::ApiError, json::Value};
+
+/// How many resources are looked up at the same time: one by one, each costs a change of threads.
+const LOOK_UPS_AT_ONCE: usize = 64;
 
 /// How many times creation is retried after losing a race with another request.
 const ATTEMPTS_MAX: usize = 16;
@@ -117,9 +121,17 @@ async fn make(
     }
     for _ in 0..ATTEMPTS_MAX {
         let now = call.resource_now();
-        let mut steps = Vec::new();
-        for (index, parcel) in parcels.iter().enumerate().filter(|(index, _)| found[*index].is_none()) {
-            steps.push((index, step(call, to, parcel).await?));
+        let missing = parcels.iter().enumerate().filter(|(index, _)| found[*index].is_none());
+        let missing: Vec<(usize, &Parcel)> = missing.collect();
+        let mut steps = Vec::with_capacity(missing.len());
+        for part in missing.chunks(LOOK_UPS_AT_ONCE) {
+            let mut decisions = Vec::with_capacity(part.len());
+            for (_, parcel) in part {
+                decisions.push(step(call, to, parcel));
+            }
+            for ((index, _), decided) in part.iter().zip(future::join_all(decisions).await) {
+                steps.push((*index, decided?));
+            }
         }
         if let Some(resource_type) = type_to_create {
             match indexer.create_resource_type(resource_type.clone()).await {
