@@ -73,7 +73,7 @@ impl Default for LocalAggregatesOptions {
     fn default() -> Self {
         Self {
             segment_bytes: 64 << 20,
-            spare_segments_max: 4,
+            spare_segments_max: 1,
             recent_bytes_max: 256 << 20,
             recent_entries_max: 300_000,
             unreadable_max: UNREADABLE_MAX,

@@ -91,7 +91,7 @@ impl Default for LocalIncomingOptions {
             sack_count: SackCount::DEFAULT,
             durability: Durability::Sync,
             segment_bytes: 64 << 20,
-            spare_segments_max: 4,
+            spare_segments_max: 2,
             queue_bytes_max: 64 << 20,
             held_bytes_max: 8 << 20,
             followed_in: None,
