@@ -66,6 +66,10 @@ pub trait Indexer:
         None
     }
 
+    /// Calls `visit` with those of the metrics that are cached and active, and with their places in `ids`. Locks
+    /// parts of the cache meanwhile: `visit` must be short.
+    fn visit_cached_metrics(&self, _ids: &[MetricId], _visit: &mut dyn FnMut(usize, &Metric)) {}
+
     /// A resource's cached active metric with this name; [`Metrics::named_metrics`] finds others.
     fn cached_named_metric(&self, _resource: Uuid, _name: &str) -> Option<Arc<Metric>> {
         None

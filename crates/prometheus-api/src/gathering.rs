@@ -49,6 +49,14 @@ pub struct Stored {
     pub faults_len: usize,
 }
 
+/// A series of the request.
+#[derive(Clone, Copy, Debug)]
+pub struct WrittenSeries {
+    key: SeriesKey,
+    /// Its metric, if the series is known and the caller may post to it.
+    metric: Option<MetricId>,
+}
+
 /// A series that is not in `known_series` yet, and where it is stored.
 struct UnknownSeries {
     key: SeriesKey,
@@ -88,19 +96,46 @@ impl<'c> Gathering<'c> {
         }
     }
 
-    /// Adds the samples of a series. `key` are bytes that identify its labels among requests of this form;
-    /// `labels` and `metadata` are called only if needed.
+    /// The key of a series. `labels` are bytes that identify its labels among requests of this form.
+    pub fn key(&self, form: u8, labels: &[u8]) -> SeriesKey {
+        self.call.api.known_series.key(&self.call.caller.user, form, labels)
+    }
+
+    /// Finds the metrics of known series that the caller may post to. One call for all series of a request is
+    /// the fastest.
+    pub fn find(&self, keys: &[SeriesKey]) -> Vec<WrittenSeries> {
+        let unknown = |key: &SeriesKey| WrittenSeries { key: *key, metric: None };
+        let mut series: Vec<WrittenSeries> = keys.iter().map(unknown).collect();
+        if !self.uses_known_series {
+            return series;
+        }
+        let (places, ids): (Vec<usize>, Vec<MetricId>) = self
+            .call
+            .api
+            .known_series
+            .get(keys)
+            .into_iter()
+            .enumerate()
+            .filter_map(|(place, id)| Some((place, id?)))
+            .unzip();
+        self.call.app.engine().indexer().visit_cached_metrics(&ids, &mut |index, metric| {
+            if self.call.allows(Rule::PostMeasures, Target::Metric(metric, None)) {
+                series[places[index]].metric = Some(metric.id);
+            }
+        });
+        series
+    }
+
+    /// Adds the samples of a series. `labels` and `metadata` are called only if needed.
     pub fn add<'a>(
         &mut self,
-        (form, key): (u8, &[u8]),
+        WrittenSeries { key, metric }: WrittenSeries,
         samples: &[Sample],
         labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
         metadata: impl Fn() -> Result<Option<Metadata<'a>>, InvalidLabels>,
     ) {
-        let creator = &self.call.caller.user;
-        let key = self.call.api.known_series.key(creator, form, key);
         let start = self.points.len();
-        if let Some(id) = self.known_metric(key) {
+        if let Some(id) = metric {
             self.add_points(samples, || notation(&labels));
             self.known.push((id, start..self.points.len()));
             return;
@@ -117,13 +152,6 @@ impl<'c> Gathering<'c> {
                 self.add_unknown_series(key, &checked, start);
             }
         }
-    }
-
-    /// The metric of a known series, if the caller may post to it.
-    fn known_metric(&self, key: SeriesKey) -> Option<MetricId> {
-        let id = self.uses_known_series.then(|| self.call.api.known_series.get(key))??;
-        let metric = self.call.app.engine().indexer().cached_metric(id)?;
-        self.call.allows(Rule::PostMeasures, Target::Metric(&metric, None)).then_some(id)
     }
 
     fn add_points(&mut self, samples: &[Sample], series: impl Fn() -> String) {

@@ -6,10 +6,11 @@
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState},
+    hash::{BuildHasher, BuildHasherDefault, Hasher},
     mem,
 };
 
+use ahash::RandomState;
 use gnudi_model::MetricId;
 use parking_lot::RwLock;
 
@@ -49,15 +50,24 @@ impl KnownSeries {
         SeriesKey(half(&self.hashers[0]) << 64 | half(&self.hashers[1]))
     }
 
-    pub fn get(&self, key: SeriesKey) -> Option<MetricId> {
+    /// The metric of each series, if known. Locks once for all of a request's series: a lock for each costs
+    /// several times the look-up.
+    pub fn get(&self, keys: &[SeriesKey]) -> Vec<Option<MetricId>> {
+        let mut from_old = Vec::new();
         let generations = self.generations.read();
-        if let Some(id) = generations.young.get(&key) {
-            return Some(*id);
-        }
-        let id = *generations.old.get(&key)?;
+        let ids = keys.iter().map(|key| {
+            generations.young.get(key).copied().or_else(|| {
+                let id = *generations.old.get(key)?;
+                from_old.push((*key, id));
+                Some(id)
+            })
+        });
+        let ids = ids.collect();
         drop(generations);
-        self.insert([(key, id)]);
-        Some(id)
+        if !from_old.is_empty() {
+            self.insert(from_old);
+        }
+        ids
     }
 
     pub fn insert(&self, series: impl IntoIterator<Item = (SeriesKey, MetricId)>) {
@@ -104,10 +114,11 @@ mod tests {
                 .map(|(creator, form, labels): (&str, u8, &str)| known.key(creator, form, labels.as_bytes()));
         known.insert(keys.iter().enumerate().map(|(number, key)| (*key, id(number as u128))));
         for (number, key) in keys.iter().enumerate() {
-            assert_eq!(known.get(*key), Some(id(number as u128)));
+            assert_eq!(known.get(&[*key]), [Some(id(number as u128))]);
         }
         assert_eq!(known.key("a", 1, b"xy"), keys[0]);
-        assert_eq!(known.get(known.key("a", 1, b"z")), None);
+        let unknown = known.key("a", 1, b"z");
+        assert_eq!(known.get(&[keys[1], unknown, keys[0]]), [Some(id(1)), None, Some(id(0))]);
     }
 
     #[test]
@@ -118,10 +129,9 @@ mod tests {
         let all = GENERATION_SERIES_MAX * 5 / 2;
         for number in 0..all {
             known.insert([(key(number), id(number))]);
-            assert_eq!(known.get(key(0)), Some(id(0)), "after {number}");
+            assert_eq!(known.get(&[key(0)]), [Some(id(0))], "after {number}");
         }
-        assert_eq!(known.get(key(all - 1)), Some(id(all - 1)));
-        assert_eq!(known.get(key(1)), None);
+        assert_eq!(known.get(&[key(all - 1), key(1)]), [Some(id(all - 1)), None]);
         let generations = known.generations.read();
         assert!(generations.young.len().max(generations.old.len()) <= GENERATION_SERIES_MAX);
     }

@@ -117,7 +117,19 @@ impl<'a> Fields<'a> {
 }
 
 /// Takes a number off the front.
+#[inline]
 pub(crate) fn read_varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {
+    match bytes.split_first() {
+        // Tags and most lengths.
+        Some((&byte, rest)) if byte < 0x80 => {
+            *bytes = rest;
+            Ok(byte.into())
+        }
+        _ => read_long_varint(bytes),
+    }
+}
+
+fn read_long_varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first().ok_or(Malformed::Truncated)?;

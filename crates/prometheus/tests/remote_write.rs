@@ -265,11 +265,9 @@ proptest! {
         let all = [Series { labels: a.clone(), samples, ..Series::default() }, Series { labels: b.clone(), ..Series::default() }];
         for (message, version) in [(write_v1(&all, false), 1), (write_v2(&all, false), 2)] {
             let request = if version == 1 { v1::read(&message, LIMITS) } else { v2::read(&message, LIMITS) }.unwrap();
-            let keys: Vec<Vec<u8>> = request.series.iter().map(|series| {
-                let mut key = Vec::new();
-                request.write_key(series, &mut key);
-                key
-            }).collect();
+            let mut buffer = Vec::new();
+            let keys: Vec<Vec<u8>> =
+                request.series.iter().map(|series| request.key(series, &mut buffer).to_vec()).collect();
             prop_assert_eq!(keys[0] == keys[1], a == b, "version {}", version);
         }
     }
@@ -315,7 +313,7 @@ fn look_at_all(message: &[u8]) {
     for request in [v1::read(message, LIMITS), v2::read(message, LIMITS)].into_iter().flatten() {
         for series in &request.series {
             let _ = (request.labels(series, 100), request.metadata(series), request.samples(series));
-            request.write_key(series, &mut Vec::new());
+            request.key(series, &mut Vec::new());
         }
     }
 }

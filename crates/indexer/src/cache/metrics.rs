@@ -22,12 +22,8 @@ impl Entry for Metric {
         self.id
     }
 
-    /// Servers choose ids of metrics, so nobody can aim at a slot.
     fn hash(id: MetricId) -> u64 {
-        let id = id.0.as_u128();
-        let folded = (id >> 64) as u64 ^ id as u64;
-        let product = u128::from(folded ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
-        (product >> 64) as u64 ^ product as u64
+        id.hash()
     }
 }
 
@@ -44,6 +40,13 @@ impl MetricCache {
 
     pub(super) fn get(&self, id: MetricId) -> Option<Arc<Metric>> {
         self.metrics.get(id)
+    }
+
+    /// See [`crate::Indexer::visit_cached_metrics`].
+    pub(super) fn visit(&self, ids: &[MetricId], visit: &mut dyn FnMut(usize, &Metric)) {
+        for (place, id) in ids.iter().enumerate() {
+            self.metrics.with(*id, |metric| visit(place, metric));
+        }
     }
 
     /// A resource's metric with this name.

@@ -157,6 +157,10 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
         self.caches.metrics.get(id)
     }
 
+    fn visit_cached_metrics(&self, ids: &[MetricId], visit: &mut dyn FnMut(usize, &Metric)) {
+        self.caches.metrics.visit(ids, visit);
+    }
+
     fn cached_named_metric(&self, resource: Uuid, name: &str) -> Option<Arc<Metric>> {
         self.caches.metrics.named(resource, name)
     }

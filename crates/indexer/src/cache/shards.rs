@@ -81,9 +81,14 @@ impl<E: Entry> Shards<E> {
     }
 
     pub(super) fn get(&self, key: E::Key) -> Option<Arc<E>> {
+        self.with(key, Arc::clone)
+    }
+
+    /// The result of `read` on an entry, while its shard is locked: cheaper than a reference to the entry.
+    pub(super) fn with<T>(&self, key: E::Key, read: impl FnOnce(&Arc<E>) -> T) -> Option<T> {
         let hash = E::hash(key);
         let shard = self.shard(hash);
-        let found = shard.table.read().entries.get(key, hash).cloned();
+        let found = shard.table.read().entries.get(key, hash).map(read);
         let counter = if found.is_some() { &shard.hits } else { &shard.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found

@@ -85,7 +85,8 @@ fn gather<'c>(
         }
         let labels = || Ok::<_, InvalidLabels>(translated.labels.to_vec());
         let metadata = || Ok(Some(translated.metadata.clone()));
-        gathering.add((FORM, &key), &[translated.sample], labels, metadata);
+        let found = gathering.find(&[gathering.key(FORM, &key)]);
+        gathering.add(found[0], &[translated.sample], labels, metadata);
     });
     Ok((gathering, rejected.map_err(|error| refused(&error))?))
 }

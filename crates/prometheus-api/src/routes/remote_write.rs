@@ -8,6 +8,7 @@ use hyper::{
 
 use crate::{
     gathering::{Gathering, Stored},
+    known_series::SeriesKey,
     routes::prelude::*,
     unreadable::{self, limits},
 };
@@ -79,13 +80,13 @@ fn gather<'c>(call: &'c Call<'c>, version: Version, body: &[u8]) -> Result<Gathe
     for (name, metadata) in &request.metadata {
         call.api.metadata.put(&call.caller.user, name, metadata.clone());
     }
-    let mut key = Vec::new();
-    for series in &request.series {
-        key.clear();
-        request.write_key(series, &mut key);
+    let mut buffer = Vec::new();
+    let key = |series| gathering.key(version as u8, request.key(series, &mut buffer));
+    let keys: Vec<SeriesKey> = request.series.iter().map(key).collect();
+    for (series, found) in request.series.iter().zip(gathering.find(&keys)) {
         let labels = || request.labels(series, LABELS_MAX);
         let samples = request.samples(series);
-        gathering.add((version as u8, &key), samples, labels, || request.metadata(series));
+        gathering.add(found, samples, labels, || request.metadata(series));
         gathering.add_exemplars(labels, request.exemplars(series, LABELS_MAX));
         if series.histograms > 0 {
             gathering.refuse("native histograms are not supported", labels);

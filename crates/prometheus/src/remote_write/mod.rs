@@ -93,6 +93,12 @@ pub struct WriteRequest<'a> {
 }
 
 impl<'a> WriteRequest<'a> {
+    /// Makes room for series that mostly have one sample each.
+    fn reserve(&mut self, series: usize) {
+        self.series.reserve(series);
+        self.samples.reserve(series);
+    }
+
     pub fn samples(&self, series: &Series<'_>) -> &[Sample] {
         &self.samples[series.samples.clone()]
     }
@@ -140,12 +146,16 @@ impl<'a> WriteRequest<'a> {
         })
     }
 
-    /// Writes bytes that are the same for two series of one version only if their labels are. Takes no look at whether they are sound.
-    pub fn write_key(&self, series: &Series<'a>, key: &mut Vec<u8>) {
-        match &self.symbols {
-            None => key.extend_from_slice(series.labels),
-            Some(symbols) => v2::write_key(series.labels, symbols, key),
-        }
+    /// Bytes that are the same for two series of one version only if their labels are; those may be invalid. `buffer` is overwritten
+    /// if needed.
+    pub fn key<'k>(&self, series: &Series<'a>, buffer: &'k mut Vec<u8>) -> &'k [u8]
+    where
+        'a: 'k,
+    {
+        let Some(symbols) = &self.symbols else { return series.labels };
+        buffer.clear();
+        v2::write_key(series.labels, symbols, buffer);
+        buffer
     }
 
     /// What version 2 says of the series' metric.

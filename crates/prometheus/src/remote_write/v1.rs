@@ -12,6 +12,8 @@ use crate::{
 pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadError> {
     let mut left = Left::new(limits);
     let mut request = WriteRequest::default();
+    request
+        .reserve(Fields(message).filter(|field| matches!(field, Ok((1, _)))).count().min(limits.samples_max));
     for field in Fields(message) {
         match field? {
             (1, value) => {
