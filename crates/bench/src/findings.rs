@@ -1,11 +1,13 @@
 //! The results of a command: figures, tables and plots, independent of their presentation.
 
+use std::{borrow::Cow, time::Duration};
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::context::EXIT_INTERRUPTED;
 
 /// The findings of one command.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Findings {
     /// What was done, in a sentence.
     pub title: String,
@@ -50,7 +52,7 @@ impl Findings {
 }
 
 /// A named number or text.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Figure {
     pub name: String,
     #[serde(flatten)]
@@ -71,7 +73,9 @@ pub enum Better {
 pub enum Value {
     Count(u64),
     /// Per second; the text is the unit in the singular (`create`).
-    Rate(f64, &'static str),
+    Rate(f64, Cow<'static, str>),
+    /// An amount for each piece of work; the text is its unit.
+    Each(f64, Cow<'static, str>),
     /// A duration, shown with its unit.
     Seconds(f64),
     /// A latency in seconds, shown without a unit like in gnocchiclient.
@@ -82,12 +86,36 @@ pub enum Value {
 }
 
 impl Value {
+    pub fn rate(rate: f64, of: &'static str) -> Self {
+        Value::Rate(rate, of.into())
+    }
+
+    pub fn each(amount: f64, unit: &'static str) -> Self {
+        Value::Each(amount, unit.into())
+    }
+
+    pub fn seconds(duration: Duration) -> Self {
+        Value::Seconds(duration.as_secs_f64())
+    }
+
+    pub fn latency(duration: Duration) -> Self {
+        Value::Latency(duration.as_secs_f64())
+    }
+
+    pub fn bytes(bytes: f64) -> Self {
+        Value::Bytes(bytes as u64)
+    }
+
+    pub fn text(text: impl Into<String>) -> Self {
+        Value::Text(text.into())
+    }
+
     /// Which direction is better: up for rates and shares, down for resources and backlogs.
-    fn better(&self) -> Option<Better> {
+    pub fn better(&self) -> Option<Better> {
         match self {
             Value::Rate(..) | Value::Percent(_) => Some(Better::Higher),
-            Value::Count(_) | Value::Seconds(_) | Value::Latency(_) | Value::Bytes(_) => Some(Better::Lower),
             Value::Text(_) => None,
+            _ => Some(Better::Lower),
         }
     }
 
@@ -95,17 +123,26 @@ impl Value {
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Count(count) | Value::Bytes(count) => Some(*count as f64),
-            Value::Rate(value, _) | Value::Seconds(value) | Value::Latency(value) | Value::Percent(value) => {
-                Some(*value)
-            }
+            Value::Rate(value, _)
+            | Value::Each(value, _)
+            | Value::Seconds(value)
+            | Value::Latency(value)
+            | Value::Percent(value) => Some(*value),
             Value::Text(_) => None,
         }
+    }
+
+    /// How many times better this value is than another of its kind; `None` for text.
+    pub fn times_better_than(&self, other: &Value) -> Option<f64> {
+        let (own, other) = (self.number()?, other.number()?);
+        Some(if self.better()? == Better::Higher { own / other } else { other / own })
     }
 
     /// In the JSON results: `create/s`, `seconds`.
     pub fn unit(&self) -> String {
         match self {
             Value::Rate(_, of) => format!("{of}/s"),
+            Value::Each(_, unit) => unit.to_string(),
             Value::Seconds(_) | Value::Latency(_) => "seconds".to_owned(),
             Value::Percent(_) => "percent".to_owned(),
             Value::Bytes(_) => "bytes".to_owned(),
@@ -114,18 +151,42 @@ impl Value {
     }
 }
 
+/// A value in JSON: `{"value": 1136.96, "unit": "create/s"}`; a number that is not finite is null.
+#[derive(Deserialize, Serialize)]
+struct Written {
+    value: serde_json::Value,
+    unit: String,
+}
+
 impl Serialize for Value {
-    /// `{"value": 1136.96, "unit": "create/s"}`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap as _;
-        let mut map = serializer.serialize_map(Some(2))?;
-        match self {
-            Value::Count(count) | Value::Bytes(count) => map.serialize_entry("value", count)?,
-            Value::Text(text) => map.serialize_entry("value", text)?,
-            other => map.serialize_entry("value", &other.number())?,
+        let value = match self {
+            Value::Count(count) | Value::Bytes(count) => (*count).into(),
+            Value::Text(text) => text.as_str().into(),
+            other => other.number().into(),
+        };
+        Written { value, unit: self.unit() }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    /// Durations and latencies have the same form: both are read as latencies.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Written { value, unit } = Written::deserialize(deserializer)?;
+        if let Some(text) = value.as_str() {
+            return Ok(Value::text(text));
         }
-        map.serialize_entry("unit", &self.unit())?;
-        map.end()
+        let number = value.as_f64().unwrap_or(f64::NAN);
+        Ok(match unit.as_str() {
+            "" => Value::Count(number as u64),
+            "bytes" => Value::bytes(number),
+            "seconds" => Value::Latency(number),
+            "percent" => Value::Percent(number),
+            unit => match unit.strip_suffix("/s") {
+                Some(of) => Value::Rate(number, of.to_owned().into()),
+                None => Value::Each(number, unit.to_owned().into()),
+            },
+        })
     }
 }
 
@@ -168,6 +229,10 @@ impl Plot {
     /// Without marks.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis, lines: Vec<Line>) -> Self {
         Plot { title: title.into(), x, y, lines, marks: Vec::new() }
+    }
+
+    pub fn marked(self, marks: Vec<Mark>) -> Self {
+        Plot { marks, ..self }
     }
 }
 
@@ -227,7 +292,7 @@ mod tests {
     #[test]
     fn a_figure_is_written_with_its_unit() {
         let mut findings = Findings::new("creates metrics");
-        findings.compare("create speed", Value::Rate(1136.5, "create"));
+        findings.compare("create speed", Value::rate(1136.5, "create"));
         findings.tell("client workers", Value::Count(48));
         let json = serde_json::to_value(&findings).unwrap();
         assert_eq!(

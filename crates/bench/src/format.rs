@@ -27,6 +27,7 @@ pub fn shown(value: &Value) -> String {
     match value {
         Value::Count(count) => count.to_string(),
         Value::Rate(rate, of) => format!("{rate:.2} {of}/s"),
+        Value::Each(amount, unit) => format!("{amount:.2} {unit}"),
         Value::Seconds(seconds) => format!("{seconds:.2} seconds"),
         Value::Latency(seconds) => python::text_of_float(*seconds),
         Value::Percent(percent) => format!("{percent:.2} %"),
@@ -160,7 +161,7 @@ mod tests {
     fn findings() -> Findings {
         let mut findings = Findings::new("creates metrics");
         findings.tell("client workers", Value::Count(48));
-        findings.tell("create speed", Value::Rate(1136.956, "create"));
+        findings.tell("create speed", Value::rate(1136.956, "create"));
         findings.tell("create latency min", Value::Latency(0.000_25));
         findings.tell("first failure", Value::Text("a \"b\"\nc".to_owned()));
         findings

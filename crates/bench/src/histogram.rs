@@ -57,7 +57,7 @@ impl Histogram {
         if self.is_empty() {
             return 0.0;
         }
-        let place = (self.total() - 1) as f64 * share;
+        let place = (self.count() - 1) as f64 * share;
         let (low, high) = (place.floor() as u64, place.ceil() as u64);
         let (low_ns, high_ns) = (self.at_rank(low), self.at_rank(high));
         (low_ns + (high_ns - low_ns) * (place - low as f64)).round() / 1e9
@@ -65,22 +65,23 @@ impl Histogram {
 
     /// Zero if empty.
     pub fn mean(&self) -> Duration {
-        Duration::from_nanos(u64::try_from(self.sum_ns / u128::from(self.total().max(1))).unwrap_or(u64::MAX))
+        Duration::from_nanos(u64::try_from(self.sum_ns / u128::from(self.count().max(1))).unwrap_or(u64::MAX))
     }
 
     /// Nanoseconds of the call with this rank, from 0: the middle of its bucket; minimum and maximum are exact.
     fn at_rank(&self, rank: u64) -> f64 {
         match rank {
             0 => return self.min_ns as f64,
-            rank if rank + 1 >= self.total() => return self.max_ns as f64,
+            rank if rank + 1 >= self.count() => return self.max_ns as f64,
             _ => {}
         }
         // Between two ranks, so that rounding cannot select the wrong one.
-        let ns = self.counts.value_at_quantile((rank as f64 + 0.5) / self.total() as f64);
+        let ns = self.counts.value_at_quantile((rank as f64 + 0.5) / self.count() as f64);
         (self.counts.median_equivalent(ns) as f64).clamp(self.min_ns as f64, self.max_ns as f64)
     }
 
-    fn total(&self) -> u64 {
+    /// Number of calls.
+    pub fn count(&self) -> u64 {
         self.counts.len()
     }
 

@@ -204,7 +204,7 @@ impl Finished {
         let cumulated = outcome.latency.sum().as_secs_f64();
         findings.tell(format!("{verb} runtime (cumulated)"), Value::Seconds(cumulated));
         findings.tell(format!("{verb} executed"), Value::Count(outcome.executed()));
-        findings.compare(format!("{verb} speed"), Value::Rate(self.speed(), verb));
+        findings.compare(format!("{verb} speed"), Value::rate(self.speed(), verb));
         findings.tell(format!("{verb} failures"), Value::Count(outcome.failures));
         let failures = 100.0 * ratio(outcome.failures as f64, outcome.executed() as f64);
         findings.tell(format!("{verb} failures rate"), Value::Percent(failures));
@@ -226,7 +226,7 @@ impl Finished {
     /// Further figures, after all of gnocchiclient's.
     pub fn add_own_figures(&self, findings: &mut Findings) {
         let (verb, outcome) = (self.verb, &self.outcome);
-        findings.compare(format!("{verb} rate"), Value::Rate(self.rate(), verb));
+        findings.compare(format!("{verb} rate"), Value::rate(self.rate(), verb));
         if outcome.refused > 0 {
             findings.tell(format!("{verb} refused for now"), Value::Count(outcome.refused));
         }
@@ -234,7 +234,7 @@ impl Finished {
             findings.tell(format!("{verb} first failure"), Value::Text(failure.clone()));
         }
         if let Some(limit) = self.limit {
-            findings.tell(format!("{verb} generator limit"), Value::Rate(limit, verb));
+            findings.tell(format!("{verb} generator limit"), Value::rate(limit, verb));
         }
         if let Some((run, wait)) = self.shares() {
             findings.tell(format!("{verb} generator cpu"), Value::Percent(100.0 * run));

@@ -146,7 +146,7 @@ impl Add {
         let mut findings = Findings::new(title);
         pushed.add_client_figures(&mut findings);
         findings.tell("measures per request", Value::Count(batch));
-        findings.compare("measures push speed", Value::Rate(batch as f64 * pushed.speed(), "push"));
+        findings.compare("measures push speed", Value::rate(batch as f64 * pushed.speed(), "push"));
         let waited = self.wait.then(|| wait_processed(&target, context));
         add_wait_figures(&pushed, batch, waited, &mut findings);
         pushed.add_own_figures(&mut findings);
@@ -189,7 +189,7 @@ impl Show {
         findings.tell("measures per request", Value::Count(per_request));
         let seconds = shown.outcome.elapsed.as_secs_f64();
         let rate = (per_request * shown.outcome.calls) as f64 / seconds.max(f64::MIN_POSITIVE);
-        findings.compare("measures show rate", Value::Rate(rate, "measure"));
+        findings.compare("measures show rate", Value::rate(rate, "measure"));
         shown.add_own_figures(&mut findings);
         Ok(findings)
     }
@@ -224,11 +224,11 @@ fn add_wait_figures(
             let extra = extra.as_secs_f64();
             findings.compare("extra wait to process measures", Value::Seconds(extra));
             let rate = per_second(seconds + extra);
-            findings.compare("measures push and process rate", Value::Rate(rate, "measure"));
+            findings.compare("measures push and process rate", Value::rate(rate, "measure"));
         }
         Err(why) => findings.partial = Some(why),
     }
-    findings.compare("measures push rate", Value::Rate(per_second(seconds), "measure"));
+    findings.compare("measures push rate", Value::rate(per_second(seconds), "measure"));
 }
 
 /// A time in whole seconds: a date with optional hours, UTC without a zone; seconds since 1970; or relative to now.

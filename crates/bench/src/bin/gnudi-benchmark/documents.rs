@@ -17,7 +17,7 @@ use crate::{
     measurement::Measurement,
     page::{self, words},
     peers::Peer,
-    results::{Recorded, Results, write_file},
+    results::{Results, write_file},
     rows, table,
 };
 
@@ -135,9 +135,7 @@ fn experiment(key: &str, results: &Results) -> Result<String> {
             anyhow::bail!("{reason}");
         }
         if let Some(findings) = &experiment.findings {
-            let Recorded { tables, notes, partial, .. } = findings;
-            let figures = table::markdown(tables, notes, partial.as_deref());
-            text.extend(["`gnudi-benchmark ", &experiment.command, "`\n\n", &figures]);
+            text.extend(["`gnudi-benchmark ", &experiment.command, "`\n\n", &table::markdown(findings)]);
         }
     }
     ensure!(!text.is_empty(), "not measured in this run");
@@ -166,7 +164,7 @@ mod tests {
             table: "growth".to_owned(),
             title: "growth".to_owned(),
             command: "growth --only metrics".to_owned(),
-            findings: Some(Recorded::new(&findings).unwrap()),
+            findings: Some(findings),
             missing: None,
         });
         results

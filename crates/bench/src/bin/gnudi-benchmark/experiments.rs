@@ -2,12 +2,7 @@
 //!
 //! To add one, add three lines to `ALL`.
 
-use crate::{
-    commands,
-    context::Context,
-    results::{Experiment as Outcome, Recorded},
-    rows::counts::Scale,
-};
+use crate::{commands, context::Context, results::Experiment as Outcome, rows::counts::Scale};
 
 /// Three lines each: the published table that it repeats (or another section's name) and a title, then the command line
 /// after `gnudi-benchmark` at small and at full scale.
@@ -80,8 +75,7 @@ impl Experiment {
     pub fn run(&self, scale: Scale, context: &mut Context) -> Outcome {
         let command = if scale == Scale::Small { self.small } else { self.full };
         eprintln!("{}: gnudi-benchmark {command}", self.title);
-        let outcome =
-            commands::run_words(&words(command), context).and_then(|findings| Recorded::new(&findings));
+        let outcome = commands::run_words(&words(command), context);
         let missing = outcome.as_ref().err().map(|error| format!("{error:#}"));
         if let Some(reason) = &missing {
             eprintln!("missing: {}: {reason}", self.title);

@@ -20,6 +20,7 @@ mod process;
 mod rados;
 mod results;
 mod rows;
+mod sheet;
 mod spread;
 mod table;
 mod versions;

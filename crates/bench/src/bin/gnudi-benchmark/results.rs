@@ -6,12 +6,7 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    findings::{Better, Findings, Plot, Table},
-    machine::Machine,
-    measurement::Measurement,
-    rows::counts::Scale,
-    table,
-    versions::Version,
+    findings::Findings, machine::Machine, measurement::Measurement, rows::counts::Scale, versions::Version,
 };
 
 /// A run of the report.
@@ -62,56 +57,9 @@ pub struct Experiment {
     pub title: String,
     /// Its command line after `gnudi-benchmark`.
     pub command: String,
-    pub findings: Option<Recorded>,
+    pub findings: Option<Findings>,
     /// Why there are no findings.
     pub missing: Option<String>,
-}
-
-/// Stored findings.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub struct Recorded {
-    pub title: String,
-    pub figures: Vec<RecordedFigure>,
-    pub tables: Vec<Table>,
-    pub plots: Vec<Plot>,
-    pub notes: Vec<String>,
-    pub partial: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct RecordedFigure {
-    pub name: String,
-    /// A number or a text; `null` if not finite.
-    pub value: serde_json::Value,
-    pub unit: String,
-    pub better: Option<Better>,
-}
-
-impl RecordedFigure {
-    /// With its unit, for readers.
-    pub fn shown(&self) -> String {
-        let Some(number) = self.value.as_f64() else {
-            return self.value.as_str().unwrap_or("-").to_owned();
-        };
-        match self.unit.as_str() {
-            "" | "bytes" if number.fract() == 0.0 && number.abs() < 10_000.0 => {
-                format!("{number} {}", self.unit)
-            }
-            "bytes" => format!("{}B", table::short(number)),
-            "seconds" if number < 1.0 => format!("{} ms", table::short(1e3 * number)),
-            "seconds" => format!("{number:.2} s"),
-            "percent" => format!("{number:.1} %"),
-            unit => format!("{} {unit}", table::short(number)),
-        }
-        .trim_end()
-        .to_owned()
-    }
-}
-
-impl Recorded {
-    pub fn new(findings: &Findings) -> Result<Self> {
-        Ok(serde_json::from_value(serde_json::to_value(findings)?)?)
-    }
 }
 
 impl Results {
@@ -156,7 +104,7 @@ pub(crate) fn sample() -> Results {
 mod tests {
     use super::*;
     use crate::{
-        findings::{Axis, Line, Value},
+        findings::{Axis, Line, Plot, Value},
         measurement::{Unit, sample as measurement},
         peers::Peer,
     };
@@ -164,8 +112,8 @@ mod tests {
     #[test]
     fn results_are_read_back_as_they_were_written() {
         let mut findings = Findings::new("how work is taken up");
-        findings.compare("speed", Value::Rate(2.5, "measure"));
-        findings.tell("servers", Value::Text("two".to_owned()));
+        findings.compare("speed", Value::rate(2.5, "measure"));
+        findings.tell("servers", Value::text("two"));
         findings.plots.push(Plot {
             x: Axis::logarithmic("workers"),
             lines: vec![Line::new("a", [(1.0, f64::NAN), (2.0, 3.0)])],
@@ -176,7 +124,7 @@ mod tests {
             table: "R3".to_owned(),
             title: "processing".to_owned(),
             command: "processing".to_owned(),
-            findings: Some(Recorded::new(&findings).unwrap()),
+            findings: Some(findings),
             missing: None,
         });
         let mut push = measurement("push-1", Peer::VictoriaMetrics, Unit::Measures, 10.0, 1.0);

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use crate::{
-    findings::Table,
+    findings::{Findings, Table, Value},
     measurement::{Measurement, Row, Unit},
     peers::Peer,
 };
@@ -13,7 +13,7 @@ pub const COLUMNS: usize = 11;
 const HEADINGS: [&str; COLUMNS] =
     ["", "rate", "gnudi is", "p50", "p90", "p99", "max", "cpu server", "cpu load", "per cpu s", "memory"];
 
-const ABSENT: &str = "-";
+pub const ABSENT: &str = "-";
 
 /// A number with three digits and a magnitude: `950`, `1.23k`, `12.0M`.
 pub fn short(value: f64) -> String {
@@ -58,6 +58,20 @@ pub fn seconds(duration: Duration) -> String {
 /// `12.3MB`.
 pub fn bytes(bytes: f64) -> String {
     short(bytes) + "B"
+}
+
+/// A value in a table, with its unit.
+pub fn shown(value: &Value) -> String {
+    match value {
+        Value::Count(count) => count.to_string(),
+        Value::Rate(rate, _) => short(*rate) + "/s",
+        Value::Each(amount, unit) => format!("{amount:.2} {unit}"),
+        Value::Seconds(seconds) => format!("{seconds:.2} s"),
+        Value::Latency(seconds) => span(1e6 * seconds),
+        Value::Percent(percent) => format!("{percent:.1} %"),
+        Value::Bytes(amount) => bytes(*amount as f64),
+        Value::Text(text) => text.clone(),
+    }
 }
 
 pub fn times(ratio: f64) -> String {
@@ -167,19 +181,19 @@ pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
 }
 
 /// Tables and notes of findings in Markdown.
-pub fn markdown(tables: &[Table], notes: &[String], partial: Option<&str>) -> String {
+pub fn markdown(findings: &Findings) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
         format!("| {} |\n", cells.join(" | "))
     };
     let mut text = String::new();
-    for Table { title, headings, rows } in tables {
+    for Table { title, headings, rows } in &findings.tables {
         text.extend([title, "\n\n", &line(headings), &line(&vec!["---".to_owned(); headings.len()])]);
         text.extend(rows.iter().map(|row| line(row)));
         text.push('\n');
     }
-    let partial = partial.map(|reason| format!("- partial: {reason}\n"));
-    text.extend(notes.iter().map(|note| format!("- {note}\n")).chain(partial));
+    let partial = findings.partial.iter().map(|reason| format!("- partial: {reason}\n"));
+    text.extend(findings.notes.iter().map(|note| format!("- {note}\n")).chain(partial));
     text
 }
 
@@ -212,7 +226,8 @@ mod tests {
     #[test]
     fn tables_are_markdown() {
         let speed = Table::new("Speed", "server | rate", [vec!["a|b".to_owned(), "1/s".to_owned()]]);
-        let text = markdown(&[speed], &["noted".to_owned()], None);
+        let (tables, notes) = (vec![speed], vec!["noted".to_owned()]);
+        let text = markdown(&Findings { tables, notes, ..Findings::default() });
         assert_eq!(text, "Speed\n\n| server | rate |\n| --- | --- |\n| a\\|b | 1/s |\n\n- noted\n");
     }
 

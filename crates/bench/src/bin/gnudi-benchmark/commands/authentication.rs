@@ -17,14 +17,15 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use gnudi_model::MetricId;
 
-use super::report;
+use super::within;
 use crate::{
     context::Context,
-    findings::{Better, Figure, Findings, Table, Value},
+    findings::{Better, Figure, Findings, Value},
     load::{Headers, Load, Requests, Until},
     noop::{self, NoopServer},
     peers::{Peer, Server},
     rows::{Bench, setup},
+    sheet::Sheet,
     spread::Spread,
     table::short,
 };
@@ -42,8 +43,8 @@ const TOKEN_BYTES: usize = 183;
 #[derive(Clone, Debug, Args)]
 pub struct AuthenticationOptions {
     /// Rounds.
-    #[arg(short, long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    rounds: u32,
+    #[arg(short, long, value_name = "N", default_value_t = 15, value_parser = within(1..=1_000))]
+    rounds: usize,
     /// Duration of a measurement.
     #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     turn_ms: u64,
@@ -63,49 +64,67 @@ pub fn run(options: &AuthenticationOptions, context: &mut Context) -> Result<Fin
     let mut with_token = Server::start_configured(Peer::Gnudi, &configuration, context)?;
     with_token.headers.identity = format!("X-Auth-Token: {}\r\n", token());
     let servers = [Server::start_configured(Peer::Gnudi, "", context)?, with_token];
-    let kinds = kinds(&servers, context)?;
     let AuthenticationOptions { rounds, turn_ms } = options;
     let title = format!("keystone with a known token against basic: {rounds} rounds of {turn_ms} ms each");
     let mut findings = Findings::new(title);
-    let mut table = Table::new(
-        "medians of requests a second; the ratio is that of keystone's rate to basic's, round by round; µs of processor time \
-         a request, over all rounds",
-        "request | basic | keystone | ratio | least | greatest | basic µs | keystone µs",
-        [],
-    );
-    for kind in &kinds {
-        let Some(Measured { rates, microseconds }) = measured(kind, &servers, options, context)? else {
-            findings.partial = Some("interrupted".to_owned());
-            break;
-        };
-        let spread = |of: &dyn Fn(&[f64; 2]) -> f64| Spread::of(rates.iter().map(of)).context("no rates");
-        let (basic, keystone) = (spread(&|rates| rates[0])?.median, spread(&|rates| rates[1])?.median);
-        let Spread { least, median: ratio, greatest } = spread(&|[basic, keystone]| keystone / basic)?;
-        let name = kind.name;
-        findings.compare(format!("{name}, basic"), Value::Rate(basic, "request"));
-        findings.compare(format!("{name}, keystone"), Value::Rate(keystone, "request"));
-        findings.compare(format!("{name}, keystone to basic"), Value::Percent(100.0 * ratio));
-        let [basic_us, keystone_us] = microseconds;
-        // The only share for which less is better.
-        findings.figures.push(Figure {
-            name: format!("{name}, cost in processor time"),
-            value: Value::Percent(100.0 * (keystone_us / basic_us - 1.0)),
-            better: Some(Better::Lower),
-        });
-        let row = [basic, keystone, ratio, least, greatest, basic_us, keystone_us].map(short);
-        table.rows.push(std::iter::once(name.to_owned()).chain(row).collect());
+    let mut all = Vec::new();
+    for kind in &kinds(&servers, context)? {
+        all.extend(measured(kind, &servers, options, context)?);
     }
-    findings.tables.push(table);
+    tell(&all, &mut findings);
     findings.tell("validations", Value::Count(validations.load(Ordering::Relaxed)));
     Ok(findings)
 }
 
+fn tell(all: &[Measured], findings: &mut Findings) {
+    let mut sheet = Sheet::<Measured>::new();
+    sheet.text("request", |one| one.name.to_owned());
+    sheet.text("basic", |one| short(one.rates(0).median));
+    sheet.text("keystone", |one| short(one.rates(1).median));
+    sheet.text("ratio", |one| short(one.ratio().median));
+    sheet.text("least", |one| short(one.ratio().least));
+    sheet.text("greatest", |one| short(one.ratio().greatest));
+    sheet.text("basic µs", |one| short(one.microseconds[0]));
+    sheet.text("keystone µs", |one| short(one.microseconds[1]));
+    for one in all {
+        let name = one.name;
+        findings.compare(format!("{name}, basic"), Value::rate(one.rates(0).median, "request"));
+        findings.compare(format!("{name}, keystone"), Value::rate(one.rates(1).median, "request"));
+        let ratio = Value::Percent(100.0 * one.ratio().median);
+        findings.compare(format!("{name}, keystone to basic"), ratio);
+        // The only share for which less is better.
+        findings.figures.push(Figure {
+            name: format!("{name}, cost in processor time"),
+            value: Value::Percent(100.0 * (one.microseconds[1] / one.microseconds[0] - 1.0)),
+            better: Some(Better::Lower),
+        });
+    }
+    let title = "medians of requests a second; the ratio is that of keystone's rate to basic's, round by round; µs of processor time \
+                 a request, over all rounds";
+    findings.tables.push(sheet.table(title, all, |_| None));
+}
+
 /// The results of one kind of requests on both servers, basic first.
 struct Measured {
-    /// Requests per second, by round.
-    rates: Vec<[f64; 2]>,
+    name: &'static str,
+    /// Requests per second, by round; at least one.
+    rounds: Vec<[f64; 2]>,
     /// The server's processor time per request.
     microseconds: [f64; 2],
+}
+
+impl Measured {
+    fn spread(&self, of: impl Fn(&[f64; 2]) -> f64) -> Spread {
+        Spread::of(self.rounds.iter().map(of)).expect("a round was measured")
+    }
+
+    fn rates(&self, side: usize) -> Spread {
+        self.spread(|rates| rates[side])
+    }
+
+    fn ratio(&self) -> Spread {
+        self.spread(|[basic, keystone]| keystone / basic)
+    }
 }
 
 /// `None` if the run was stopped.
@@ -115,7 +134,7 @@ fn measured(
     options: &AuthenticationOptions,
     context: &Context,
 ) -> Result<Option<Measured>> {
-    let (mut rates, mut calls, mut seconds) = (Vec::new(), [0; 2], [0.0; 2]);
+    let (mut rounds, mut calls, mut seconds) = (Vec::new(), [0; 2], [0.0; 2]);
     // The first round is a warm-up.
     for round in 0..=options.rounds {
         let mut pair = [0.0; 2];
@@ -141,15 +160,15 @@ fn measured(
             }
         }
         if round > 0 {
-            rates.push(pair);
+            rounds.push(pair);
         }
     }
     let microseconds = [0, 1].map(|side: usize| 1e6 * seconds[side] / calls[side] as f64);
-    Ok(Some(Measured { rates, microseconds }))
+    Ok(Some(Measured { name: kind.name, rounds, microseconds }))
 }
 
 fn kinds(servers: &[Server; 2], context: &Context) -> Result<Vec<RequestPair>> {
-    let bench = Bench::new(report::ReportOptions::default(), context);
+    let bench = Bench::plain(context);
     let metric = |server| anyhow::Ok(setup::create_metrics(&bench, server, "low", 1)?.0[0]);
     let metrics = [metric(&servers[0])?, metric(&servers[1])?];
     let of = |make: &dyn Fn(&Headers, MetricId) -> Vec<u8>| {

@@ -8,10 +8,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
-use super::{check_peers, in_turn, processing, report};
+use super::{Named as _, check_peers, in_turn, report::ReportOptions, within};
 use crate::{
     context::Context,
-    findings::{Findings, Table, Value},
+    findings::{Findings, Value},
     measurement::Measurement,
     peers::{
         Peer, Server,
@@ -23,8 +23,13 @@ use crate::{
         Load, RadosWrite,
         peer::{self as rados_bench, Access},
     },
-    rows::{Bench, push},
-    table::{short, times},
+    rows::{
+        Bench,
+        process::{Processed, Push},
+        push, setup,
+    },
+    sheet::Sheet,
+    table::short,
 };
 
 /// Measure gnudi and Gnocchi on PostgreSQL with Redis, Ceph or S3, all started and stopped by the tool.
@@ -32,21 +37,21 @@ use crate::{
 pub struct EnginesOptions {
     /// Engines for incoming measures and aggregates, in order.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Engine::Redis, Engine::Ceph, Engine::S3])]
-    pub only: Vec<Engine>,
+    only: Vec<Engine>,
     /// Servers, in order: gnudi, gnocchi.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Gnudi, Peer::Gnocchi])]
-    pub peers: Vec<Peer>,
+    peers: Vec<Peer>,
     /// Metrics with an hour of points each.
-    #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=300_000))]
-    pub metrics: u32,
+    #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = within(1..=300_000))]
+    metrics: usize,
     /// Divisor of the number of metrics for Gnocchi, which is slow: rates are compared.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub gnocchi_divisor: u32,
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = within(1..=1_000))]
+    gnocchi_divisor: usize,
     /// Duration of the pushes.
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
-    pub seconds: u64,
+    seconds: u64,
     #[command(flatten)]
-    pub ceph: CephOptions,
+    ceph: CephOptions,
 }
 
 /// The report's row with batches of 5,000.
@@ -62,9 +67,7 @@ struct Done {
     peer: Peer,
     /// Measures accepted per second.
     pushed: f64,
-    /// Measures processed per second, and the total duration in seconds.
-    processed: f64,
-    seconds: f64,
+    work: Processed,
 }
 
 pub fn run(options: &EnginesOptions, context: &mut Context) -> Result<Findings> {
@@ -79,10 +82,9 @@ pub fn run(options: &EnginesOptions, context: &mut Context) -> Result<Findings> 
         measure(options, engine, peer, context, &mut limits)
     });
     ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
-    context.mark_partial(&mut findings, "interrupted");
     tell(&mut findings, &done, &limits);
-    if options.peers.contains(&Peer::Gnocchi) && options.gnocchi_divisor > 1 {
-        let divisor = options.gnocchi_divisor;
+    let divisor = options.gnocchi_divisor;
+    if options.peers.contains(&Peer::Gnocchi) && divisor > 1 {
         findings.note(format!("gnocchi gets one of {divisor} of the metrics: rates are compared"));
     }
     Ok(findings)
@@ -96,28 +98,20 @@ fn measure(
     limits: &mut Vec<(Engine, String)>,
 ) -> Result<Done> {
     let mut server = Server::start_on(engine, &options.ceph, peer, context)?;
-    let report = report::ReportOptions {
-        only: vec![PUSH.to_owned()],
-        seconds: Some(options.seconds),
-        ..report::ReportOptions::default()
-    };
-    let mut bench = Bench::new(report, context);
+    let (only, seconds) = (vec![PUSH.to_owned()], Some(options.seconds));
+    let mut bench = Bench::new(ReportOptions { only, seconds, ..ReportOptions::default() }, context);
     push::run(&mut bench, &mut server)?;
     let pushed = bench.measurements.iter().map(Measurement::figure).fold(0.0, f64::max);
-    crate::rows::setup::wait_backlog(context, &server)?;
-    let metrics = match peer {
-        Peer::Gnocchi => options.metrics.div_ceil(options.gnocchi_divisor),
-        _ => options.metrics,
-    };
-    let metrics = metrics as usize;
-    let counts =
-        processing::Counts { metrics, points: POINTS, batches: 0, held: 0, connections: CONNECTIONS };
-    let fold = processing::fold(&bench, &server, counts, String::new())?;
+    setup::wait_backlog(context, &server)?;
+    let divisor = if peer == Peer::Gnocchi { options.gnocchi_divisor } else { 1 };
+    let fold = Push::fold(&bench, &server, options.metrics.div_ceil(divisor), POINTS, CONNECTIONS)?;
+    let work = fold.processed(&bench, &server)?;
+    fold.check(&bench, &server)?;
     let engines = server.engines().context("the server was started on engines")?;
     if !limits.iter().any(|(known, _)| *known == engine) {
         limits.push((engine, limit(engines, context)?));
     }
-    Ok(Done { engine, peer, pushed, processed: fold.work.rate(), seconds: fold.work.elapsed.as_secs_f64() })
+    Ok(Done { engine, peer, pushed, work })
 }
 
 /// The result of the engine's own benchmark, as text.
@@ -144,33 +138,25 @@ fn requests_per_second(csv: &str) -> Option<f64> {
 }
 
 fn tell(findings: &mut Findings, done: &[Done], limits: &[(Engine, String)]) {
+    let limit = |done: &Done| {
+        let limit = limits.iter().find(|(engine, _)| *engine == done.engine && done.peer == Peer::Gnudi);
+        limit.map(|(_, text)| text.clone()).unwrap_or_default()
+    };
+    let mut sheet = Sheet::<Done>::new();
+    sheet.text("engines", |done| done.engine.title().to_owned());
+    sheet.text("", |done| done.peer.name().to_owned());
+    sheet.compared("pushed, measures/s", "push", |done| Value::rate(done.pushed, "measure"));
+    sheet.compared("processed, measures/s", "process", |done| Value::rate(done.work.rate(), "measure"));
+    sheet.figure("processed in", "process time", |done| Value::seconds(done.work.elapsed));
+    sheet.text("the engine allows", limit);
     for done in done {
         let name = |figure: &str| format!("{} {} {figure}", done.peer.name(), done.engine.name());
-        findings.compare(name("push"), Value::Rate(done.pushed, "measure"));
-        findings.compare(name("process"), Value::Rate(done.processed, "measure"));
-        findings.compare(name("process time"), Value::Seconds(done.seconds));
+        sheet.add_figures(done, name, findings);
     }
-    let rows = done.iter().map(|one| {
-        let gnudi = done.iter().find(|other| other.peer == Peer::Gnudi && other.engine == one.engine);
-        let gnudi = gnudi.filter(|_| one.peer != Peer::Gnudi);
-        let ratio = |of: fn(&Done) -> f64| gnudi.map_or_else(String::new, |gnudi| times(of(gnudi) / of(one)));
-        let limit = limits.iter().find(|(engine, _)| *engine == one.engine && one.peer == Peer::Gnudi);
-        vec![
-            one.engine.title().to_owned(),
-            one.peer.name().to_owned(),
-            short(one.pushed),
-            ratio(|done| done.pushed),
-            short(one.processed),
-            ratio(|done| done.processed),
-            format!("{:.2} s", one.seconds),
-            limit.map(|(_, text)| text.clone()).unwrap_or_default(),
-        ]
-    });
-    findings.tables.push(Table::new(
-        "Batches of 5,000 measures; an hour of points of many metrics, until processed",
-        "engines | | pushed, measures/s | gnudi is | processed, measures/s | gnudi is | processed in | the engine allows",
-        rows,
-    ));
+    let title = "Batches of 5,000 measures; an hour of points of many metrics, until processed";
+    findings.tables.push(sheet.table(title, done, |one| {
+        done.iter().find(|other| other.peer == Peer::Gnudi && other.engine == one.engine)
+    }));
 }
 
 #[cfg(test)]

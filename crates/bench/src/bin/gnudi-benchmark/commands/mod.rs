@@ -14,8 +14,13 @@ pub mod samples;
 pub mod scheduling;
 pub mod versus;
 
+use std::{ops::RangeInclusive, time::Duration};
+
 use anyhow::{Context as _, Result, ensure};
-use clap::{Args, Parser, Subcommand};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{RangedU64ValueParser, TypedValueParser},
+};
 use gnudi_bench::commands::{Printing, measures, metric};
 
 use crate::{
@@ -69,8 +74,7 @@ impl Benchmark {
         };
         let exit_code = findings.exit_code();
         if self.markdown {
-            let Findings { tables, notes, partial, .. } = &findings;
-            print!("{}", table::markdown(tables, notes, partial.as_deref()));
+            print!("{}", table::markdown(&findings));
         } else {
             self.printing.print(findings)?;
         }
@@ -81,25 +85,50 @@ impl Benchmark {
 impl Command {
     /// `None` if the command has printed its results itself.
     fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
-        Ok(Some(match self {
-            Command::Authentication(options) => authentication::run(options, context)?,
-            Command::Engines(options) => engines::run(options, context)?,
-            Command::Growth(options) => growth::run(options, context)?,
-            Command::Measures(options) => measures::run(options, context)?,
-            Command::Metric(options) => metric::run(options, context)?,
-            Command::Notification(options) => notification::run(options, context)?,
-            Command::Scheduling(options) => scheduling::run(options, context),
-            Command::SackSplit(options) => sack_split::run(options, context)?,
-            Command::Samples(options) => samples::run(options, context)?,
-            Command::Processing(options) => processing::run(options, context)?,
-            Command::PgSplit(options) => pg_split::run(options, context)?,
-            Command::Prometheus(options) => prometheus::run(options, context)?,
-            Command::Rados(options) => rados::run(options, context)?,
-            Command::Versus(options) => versus::run(options, context)?,
+        let mut findings = match self {
+            // These say themselves how far they came.
+            Command::Measures(options) => return measures::run(options, context).map(Some),
+            Command::Metric(options) => return metric::run(options, context).map(Some),
             // It prints row by row, and writes files.
             Command::Report(options) => return report::run(options, context).map(|()| None),
-        }))
+            Command::Authentication(options) => authentication::run(options, context),
+            Command::Engines(options) => engines::run(options, context),
+            Command::Growth(options) => growth::run(options, context),
+            Command::Notification(options) => notification::run(options, context),
+            Command::Scheduling(options) => Ok(scheduling::run(options, context)),
+            Command::SackSplit(options) => sack_split::run(options, context),
+            Command::Samples(options) => samples::run(options, context),
+            Command::Processing(options) => processing::run(options, context),
+            Command::PgSplit(options) => pg_split::run(options, context),
+            Command::Prometheus(options) => prometheus::run(options, context),
+            Command::Rados(options) => rados::run(options, context),
+            Command::Versus(options) => versus::run(options, context),
+        }?;
+        if context.stop.is_set() {
+            findings.partial.get_or_insert_with(|| "interrupted".to_owned());
+        }
+        Ok(Some(findings))
     }
+}
+
+/// Values of options by their names.
+pub trait Named: ValueEnum {
+    /// The name on the command line.
+    fn name(&self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl<T: ValueEnum> Named for T {}
+
+/// A parser of numbers in this range.
+fn within(range: RangeInclusive<u64>) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(range)
+}
+
+/// A parser of seconds.
+fn seconds(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = Duration> {
+    RangedU64ValueParser::new().range(range).map(Duration::from_secs)
 }
 
 /// Rejects servers that do not support the work; `why` follows the server's name.

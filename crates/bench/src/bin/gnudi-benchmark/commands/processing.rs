@@ -7,21 +7,21 @@
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
-use super::{check_peers, in_turn, report};
+use super::{Named as _, check_peers, in_turn, within};
 use crate::{
     backlog::{self, Watched},
     body::{START_MS, Span, Values},
     context::Context,
-    findings::{Axis, Findings, Line, Mark, Plot, Table, Value},
+    findings::{Axis, Findings, Line, Mark, Plot, Value},
     load::Requests,
     peers::{Peer, Server},
     rows::{
-        Bench,
-        batch::{self, Metrics},
-        process::{self, Processed},
+        Bench, batch,
+        process::{self, Processed, Push},
         setup,
     },
-    table::{bytes, seconds, short, times},
+    sheet::Sheet,
+    table::short,
 };
 
 /// Measure how fast measures are folded into aggregates, and the backlog meanwhile.
@@ -29,48 +29,46 @@ use crate::{
 pub struct ProcessingOptions {
     /// Servers, in order: gnudi, gnocchi.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Gnudi, Peer::Gnocchi])]
-    pub peers: Vec<Peer>,
+    peers: Vec<Peer>,
     /// Measure this running server instead; created metrics and measures are not removed.
     #[arg(long, value_name = "URL", conflicts_with = "peers")]
-    pub endpoint: Option<String>,
+    endpoint: Option<String>,
     /// Only these workloads.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Workload::Worst, Workload::Fold, Workload::Stream])]
-    pub only: Vec<Workload>,
+    only: Vec<Workload>,
     /// Metrics of fold and stream.
-    #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub metrics: u32,
+    #[arg(short, long, value_name = "N", default_value_t = 20_000, value_parser = within(1..=1_000_000))]
+    metrics: usize,
     /// Measures per metric.
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub points: u32,
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = within(1..=10_000))]
+    points: usize,
     /// Batches of one measure in the worst case.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=40_000))]
-    pub batches: u32,
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = within(1..=40_000))]
+    batches: usize,
     /// Initial measures of the worst case's metric.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=40_000))]
-    pub held: u32,
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = within(1..=40_000))]
+    held: usize,
     /// Divisor of Gnocchi's numbers of metrics and worst-case batches, since it is slow: rates are compared.
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub gnocchi_divisor: u32,
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = within(1..=1_000))]
+    gnocchi_divisor: usize,
     /// Connections that push.
-    #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub connections: u32,
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = within(1..=64))]
+    connections: usize,
 }
 
-/// A workload.
+/// A workload, in the order of measuring: the worst case first, while nothing else is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Workload {
+enum Workload {
+    /// Batches of one measure for one metric with many points.
+    Worst,
     /// All points of a metric in one call, many metrics per call.
     Fold,
     /// One measure of each metric in turn.
     Stream,
-    /// Batches of one measure for one metric with many points.
-    Worst,
 }
 
 /// Requests are built before the clock starts.
-const MEASURES_MAX: u64 = 20_000_000;
-
-const POLICY: &str = "medium";
+const MEASURES_MAX: usize = 20_000_000;
 
 /// Gnocchi 2's policy medium, with which the worst case was published: with a granularity of a day, all measures of the
 /// day are raw points that each pass must carry.
@@ -81,14 +79,6 @@ const WORST_METHODS: [&str; 8] = ["std", "count", "95pct", "min", "max", "sum", 
 const WORST_STEP_MS: i64 = 1_000;
 
 impl Workload {
-    fn name(self) -> &'static str {
-        match self {
-            Workload::Fold => "fold",
-            Workload::Stream => "stream",
-            Workload::Worst => "worst",
-        }
-    }
-
     fn title(self) -> &'static str {
         match self {
             Workload::Fold => "Many points of many metrics",
@@ -96,49 +86,34 @@ impl Workload {
             Workload::Worst => "The worst case of a worker: batches of one measure for one metric",
         }
     }
-}
 
-/// The sizes of a server's workloads.
-#[derive(Clone, Copy, Debug)]
-pub struct Counts {
-    pub metrics: usize,
-    pub points: usize,
-    pub batches: usize,
-    pub held: usize,
-    pub connections: usize,
-}
-
-impl Counts {
-    fn of(options: &ProcessingOptions, peer: Peer) -> Self {
-        let divisor = if peer == Peer::Gnocchi { options.gnocchi_divisor } else { 1 };
-        let share = |count: u32| count.div_ceil(divisor) as usize;
-        Counts {
-            metrics: share(options.metrics),
-            points: options.points as usize,
-            batches: share(options.batches),
-            held: options.held as usize,
-            connections: options.connections as usize,
-        }
-    }
-
-    /// A description of the workload.
-    fn text(self, part: Workload) -> String {
-        let Counts { metrics, points, batches, held, .. } = self;
-        match part {
+    /// A description with its sizes.
+    fn text(self, sizes: &ProcessingOptions) -> String {
+        let ProcessingOptions { metrics, points, batches, held, .. } = sizes;
+        match self {
             Workload::Fold => format!("{metrics} metrics x {points} points, batched"),
             Workload::Stream => format!("{} single measures over {metrics} metrics", metrics * points),
             Workload::Worst => format!("{batches} batches of 1 for a metric that holds {held}"),
         }
     }
+
+    fn push(self, sizes: &ProcessingOptions, bench: &Bench, server: &Server) -> Result<Push> {
+        let ProcessingOptions { metrics, points, connections, .. } = *sizes;
+        match self {
+            Workload::Fold => Push::fold(bench, server, metrics, points, connections),
+            Workload::Stream => Push::stream(bench, server, metrics, points, connections),
+            Workload::Worst => worst(sizes, bench, server),
+        }
+    }
 }
 
 /// A server's results of a workload.
-pub struct Done {
-    part: Workload,
+struct Done {
+    workload: Workload,
     peer: Peer,
     text: String,
-    pub work: Processed,
-    pub watched: Watched,
+    work: Processed,
+    watched: Watched,
 }
 
 /// Measures each server in turn; failures are noted, and the others continue.
@@ -151,13 +126,12 @@ pub fn run(options: &ProcessingOptions, context: &mut Context) -> Result<Finding
     let mut done = Vec::new();
     let failed = |peer: Peer| format!("{}: not measured, or not all of it", peer.name());
     in_turn(peers.iter().copied(), context, &mut findings, failed, |peer| {
-        measure(options, peer, context, &mut done)
+        measure(&options.for_peer(peer), peer, context, &mut done)
     });
     ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
-    context.mark_partial(&mut findings, "interrupted");
     tell(&done, peers.len() > 1, &mut findings);
-    if peers.contains(&Peer::Gnocchi) && options.gnocchi_divisor > 1 {
-        let divisor = options.gnocchi_divisor;
+    let divisor = options.gnocchi_divisor;
+    if peers.contains(&Peer::Gnocchi) && divisor > 1 {
         findings
             .note(format!("gnocchi gets one of {divisor} of the metrics and batches: rates are compared"));
         findings.note("gnocchi's backlog counts what a call brought for a metric as one");
@@ -166,7 +140,7 @@ pub fn run(options: &ProcessingOptions, context: &mut Context) -> Result<Finding
 }
 
 fn check(options: &ProcessingOptions) -> Result<Vec<Peer>> {
-    let measures = u64::from(options.metrics) * u64::from(options.points);
+    let measures = options.metrics * options.points;
     ensure!(measures <= MEASURES_MAX, "{measures} measures, at most {MEASURES_MAX}");
     if options.endpoint.is_some() {
         return Ok(vec![Peer::Gnudi]);
@@ -175,139 +149,76 @@ fn check(options: &ProcessingOptions) -> Result<Vec<Peer>> {
     Ok(options.peers.clone())
 }
 
-/// All workloads on a server of its own: the worst case first, while nothing else is in memory.
-fn measure(options: &ProcessingOptions, peer: Peer, context: &Context, done: &mut Vec<Done>) -> Result<()> {
-    let bench = Bench::new(report::ReportOptions::default(), context);
+impl ProcessingOptions {
+    /// The sizes of a server's workloads.
+    fn for_peer(&self, peer: Peer) -> Self {
+        let divisor = if peer == Peer::Gnocchi { self.gnocchi_divisor } else { 1 };
+        let (metrics, batches) = (self.metrics.div_ceil(divisor), self.batches.div_ceil(divisor));
+        ProcessingOptions { metrics, batches, ..self.clone() }
+    }
+}
+
+/// All workloads on a server of its own.
+fn measure(sizes: &ProcessingOptions, peer: Peer, context: &Context, done: &mut Vec<Done>) -> Result<()> {
+    let bench = Bench::plain(context);
     let server = Server::start(peer, context)?;
-    let counts = Counts::of(options, peer);
-    for part in [Workload::Worst, Workload::Fold, Workload::Stream] {
-        if options.only.contains(&part) && !context.stop.is_set() {
-            let text = counts.text(part);
+    for &workload in Workload::value_variants() {
+        if sizes.only.contains(&workload) && !context.stop.is_set() {
+            let text = workload.text(sizes);
             eprintln!("{}: {text}", peer.name());
-            done.push(match part {
-                Workload::Fold => fold(&bench, &server, counts, text)?,
-                Workload::Stream => stream(&bench, &server, counts, text)?,
-                Workload::Worst => worst(&bench, &server, counts, text)?,
-            });
+            let push = workload.push(sizes, &bench, &server)?;
+            let (work, watched) = backlog::watch(context, &server, || push.processed(&bench, &server))?;
+            push.check(&bench, &server)?;
+            done.push(Done { workload, peer, text, work, watched });
         }
     }
     Ok(())
 }
 
-/// Pushes all points of each metric, many metrics per call.
-pub fn fold(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
-    let metrics = batch::metrics(bench, server, POLICY, counts.metrics)?;
-    let requests = process::fold_requests(&metrics, server, counts.points);
-    let load = (requests, counts.connections, counts.metrics * counts.points);
-    let done = push(bench, server, Workload::Fold, text, load)?;
-    check_counts(bench, server, &metrics, counts.points)?;
-    Ok(done)
-}
-
-/// Streams one measure of each metric in turn.
-pub fn stream(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
-    let metrics = batch::metrics(bench, server, POLICY, counts.metrics)?;
-    let connections = counts.connections.min(counts.metrics);
-    let requests = process::stream_requests(&metrics, bench, server, counts.points, connections);
-    let load = (requests, connections, counts.metrics * counts.points);
-    let done = push(bench, server, Workload::Stream, text, load)?;
-    check_counts(bench, server, &metrics, counts.points)?;
-    Ok(done)
-}
-
-fn worst(bench: &Bench, server: &Server, counts: Counts, text: String) -> Result<Done> {
+fn worst(sizes: &ProcessingOptions, bench: &Bench, server: &Server) -> Result<Push> {
     const HELD_CALL: usize = 5_000;
-    let context = bench.context;
-    setup::create_policy(context, server, WORST_POLICY, &WORST_DEFINITION, Some(&WORST_METHODS))?;
+    let (held, batches) = (sizes.held, sizes.batches);
+    setup::create_policy(bench.context, server, WORST_POLICY, &WORST_DEFINITION, Some(&WORST_METHODS))?;
     let metrics = batch::metrics(bench, server, WORST_POLICY, 1)?;
     let mut values = Values::new(1);
     let mut post = |first: usize, count: usize| {
         let start_ms = START_MS + first as i64 * WORST_STEP_MS;
         metrics.request(server, 0..1, Span { start_ms, step_ms: WORST_STEP_MS, count }, &mut values)
     };
-    let held = (0..counts.held).step_by(HELD_CALL);
-    let held: Vec<_> = held.map(|first| post(first, HELD_CALL.min(counts.held - first))).collect();
-    process::until_processed(bench, server, &Requests::Listed(held), 1, counts.held)?;
-    let requests = Requests::Listed((0..counts.batches).map(|index| post(counts.held + index, 1)).collect());
-    let done = push(bench, server, Workload::Worst, text, (requests, counts.connections, counts.batches))?;
-    check_counts(bench, server, &metrics, counts.held + counts.batches)?;
-    Ok(done)
-}
-
-/// Pushes `(requests, connections, measures)` until the backlog is empty.
-fn push(
-    bench: &Bench,
-    server: &Server,
-    part: Workload,
-    text: String,
-    (requests, connections, measures): (Requests, usize, usize),
-) -> Result<Done> {
-    let (work, watched) = backlog::watch(bench.context, server, || {
-        process::processed(bench, server, &requests, connections, measures)
-    })?;
-    Ok(Done { part, peer: server.peer, text, work, watched })
-}
-
-/// An interrupted run has fewer measures.
-fn check_counts(bench: &Bench, server: &Server, metrics: &Metrics, measures: usize) -> Result<()> {
-    if bench.context.stop.is_set() {
-        return Ok(());
-    }
-    setup::check_counts(bench, server, metrics.ids(), measures)
+    let first = (0..held).step_by(HELD_CALL).map(|first| post(first, HELD_CALL.min(held - first)));
+    process::until_processed(bench, server, &Requests::Listed(first.collect()), 1, held)?;
+    let requests = (0..batches).map(|index| post(held + index, 1)).collect();
+    Ok(Push { held: held + batches, ..Push::new(metrics, requests, sizes.connections, batches) })
 }
 
 fn tell(done: &[Done], several: bool, findings: &mut Findings) {
-    let mut parts: Vec<Workload> = Vec::new();
-    for done in done {
-        if !parts.contains(&done.part) {
-            parts.push(done.part);
-        }
-        let name = |figure: &str| {
-            let peer = if several { format!("{} ", done.peer.name()) } else { String::new() };
-            format!("{peer}{} {figure}", done.part.name())
-        };
-        findings.tell(name("measures"), Value::Count(done.work.measures as u64));
-        findings.compare(name("time"), Value::Seconds(done.work.elapsed.as_secs_f64()));
-        findings.compare(name("speed"), Value::Rate(done.work.rate(), "measure"));
-        findings.compare(name("drained after"), Value::Seconds(done.work.drained_after().as_secs_f64()));
-        findings.compare(name("backlog peak"), Value::Count(done.watched.peak_measures()));
-        if let Some(bytes) = done.watched.peak_memory_bytes() {
-            findings.compare(name("memory peak"), Value::Bytes(bytes));
-        }
-    }
-    for part in parts {
-        let of_part: Vec<&Done> = done.iter().filter(|done| done.part == part).collect();
-        findings.tables.push(table(part, &of_part));
-        findings.plots.extend(of_part.iter().map(|done| plot(done)));
-    }
-}
-
-/// One line per server.
-fn table(part: Workload, done: &[&Done]) -> Table {
-    let gnudi = done.iter().find(|done| done.peer == Peer::Gnudi);
-    let rows = done.iter().map(|done| {
-        let ratio =
-            gnudi.filter(|_| done.peer != Peer::Gnudi).map(|gnudi| gnudi.work.rate() / done.work.rate());
-        let per_cpu = done
-            .work
-            .cpu_seconds
-            .filter(|seconds| *seconds > 0.0)
-            .map(|seconds| done.work.measures / seconds);
-        vec![
-            done.peer.name().to_owned(),
-            done.text.clone(),
-            seconds(done.work.pushed),
-            seconds(done.work.drained_after()),
-            seconds(done.work.elapsed),
-            short(done.work.rate()),
-            ratio.map(times).unwrap_or_default(),
-            per_cpu.map(short).unwrap_or_default(),
-            done.watched.peak_measures().to_string(),
-            done.watched.peak_memory_bytes().map(|memory| bytes(memory as f64)).unwrap_or_default(),
-        ]
+    let mut sheet = Sheet::<Done>::new();
+    sheet.text("", |done| done.peer.name().to_owned());
+    sheet.text("work", |done| done.text.clone());
+    sheet.value("pushed in", |done| Value::seconds(done.work.pushed));
+    sheet.figure("drained after", "drained after", |done| Value::seconds(done.work.drained_after()));
+    sheet.figure("together", "time", |done| Value::seconds(done.work.elapsed));
+    sheet.compared("measures/s", "speed", |done| Value::rate(done.work.rate(), "measure"));
+    sheet.text("a cpu s", |done| {
+        let us = done.work.cpu_us().filter(|us| *us > 0.0);
+        us.map_or_else(String::new, |us| short(1e6 / us))
     });
-    let headings = "| work | pushed in | drained after | together | measures/s | gnudi is | a cpu s | backlog peak | memory peak";
-    Table::new(part.title(), headings, rows)
+    sheet.figure("backlog peak", "backlog peak", |done| Value::Count(done.watched.peak_measures()));
+    sheet.figure("memory peak", "memory peak", |done| done.watched.peak_memory_bytes().map(Value::Bytes));
+    for done in done {
+        let peer = if several { format!("{} ", done.peer.name()) } else { String::new() };
+        let name = |figure: &str| format!("{peer}{} {figure}", done.workload.name());
+        findings.tell(name("measures"), Value::Count(done.work.measures as u64));
+        sheet.add_figures(done, name, findings);
+    }
+    for &workload in Workload::value_variants() {
+        let of_workload = || done.iter().filter(|done| done.workload == workload);
+        let gnudi = of_workload().find(|done| done.peer == Peer::Gnudi);
+        if of_workload().next().is_some() {
+            findings.tables.push(sheet.table(workload.title(), of_workload(), |_| gnudi));
+        }
+        findings.plots.extend(of_workload().map(plot));
+    }
 }
 
 /// The backlog over time, one plot per server: times and sizes differ too much for a common one.
@@ -315,24 +226,20 @@ fn plot(done: &Done) -> Plot {
     let title = format!("{}: backlog, {}", done.text, done.peer.name());
     let line = Line::new(done.peer.name(), done.watched.points());
     let (x, y) = (Axis::linear("seconds"), Axis::linear("measures waiting"));
-    let marks = vec![Mark::new(done.work.pushed.as_secs_f64(), "all pushed")];
-    Plot { marks, ..Plot::new(title, x, y, vec![line]) }
+    let pushed = Mark::new(done.work.pushed.as_secs_f64(), "all pushed");
+    Plot::new(title, x, y, vec![line]).marked(vec![pushed])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::parse_options, *};
-
-    fn parse(words: &[&str]) -> ProcessingOptions {
-        parse_options(words)
-    }
+    use super::{super::parse_options as parse, *};
 
     #[test]
     fn gnocchi_gets_its_share() {
-        let options = parse(&["--metrics", "100", "--gnocchi-divisor", "30"]);
-        assert_eq!(Counts::of(&options, Peer::Gnudi).metrics, 100);
-        let counts = Counts::of(&options, Peer::Gnocchi);
-        assert_eq!((counts.metrics, counts.batches, counts.held, counts.points), (4, 334, 10_000, 60));
+        let options: ProcessingOptions = parse(&["--metrics", "100", "--gnocchi-divisor", "30"]);
+        assert_eq!(options.for_peer(Peer::Gnudi).metrics, 100);
+        let sizes = options.for_peer(Peer::Gnocchi);
+        assert_eq!((sizes.metrics, sizes.batches, sizes.held, sizes.points), (4, 334, 10_000, 60));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use gnudi_rados::{Cluster, ConnectOptions, Librados};
 
+use super::{Named as _, seconds, within};
 use crate::{
     context::Context,
     findings::{Axis, Findings, Line, Plot, Table, Value},
@@ -23,42 +24,42 @@ use crate::{
 pub struct RadosOptions {
     /// What to write [default: both, in turn].
     #[arg(value_enum, value_name = "KIND")]
-    pub kinds: Vec<RadosWrite>,
+    kinds: Vec<RadosWrite>,
     /// Concurrent operations.
-    #[arg(short = 't', long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
-    pub concurrent_operations: u16,
+    #[arg(short = 't', long, value_name = "N", default_value_t = 32, value_parser = within(1..=65_535))]
+    concurrent_operations: usize,
     /// Bytes per operation.
-    #[arg(short = 'b', long, value_name = "BYTES", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=BLOCK_BYTES_MAX))]
-    pub block_size: u32,
+    #[arg(short = 'b', long, value_name = "BYTES", default_value_t = 512, value_parser = within(1..=BLOCK_BYTES_MAX))]
+    block_size: usize,
     /// Duration of each load.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
-    pub seconds: u64,
+    #[arg(long, value_name = "N", default_value = "10", value_parser = seconds(1..=SECONDS_MAX))]
+    seconds: Duration,
     /// Rounds; medians are reported.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=ROUNDS_MAX))]
-    pub rounds: u16,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(1..=ROUNDS_MAX))]
+    rounds: usize,
     /// Pool of a running cluster.
     #[arg(long, value_name = "NAME", requires = "ceph_conf")]
-    pub pool: Option<String>,
+    pool: Option<String>,
     /// ceph.conf of a running cluster.
     #[arg(long, value_name = "FILE", requires = "pool", conflicts_with = "ceph_options")]
-    pub ceph_conf: Option<PathBuf>,
+    ceph_conf: Option<PathBuf>,
     /// User of that cluster.
     #[arg(long, value_name = "NAME", default_value = "admin", requires = "ceph_conf")]
-    pub ceph_user: String,
+    ceph_user: String,
     /// The user's keyring, if not as in ceph.conf.
     #[arg(long, value_name = "FILE", requires = "ceph_conf")]
-    pub ceph_keyring: Option<PathBuf>,
+    ceph_keyring: Option<PathBuf>,
     /// Keep the objects in the pool.
     #[arg(long, requires = "ceph_conf")]
-    pub keep: bool,
+    keep: bool,
     #[command(flatten)]
-    pub ceph: CephOptions,
+    ceph: CephOptions,
 }
 
 /// Ceph's default limit of an object is 128 MiB; omap values are meant to be small.
-const BLOCK_BYTES_MAX: i64 = 1 << 20;
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
 const SECONDS_MAX: u64 = 3600;
-const ROUNDS_MAX: i64 = 100;
+const ROUNDS_MAX: u64 = 100;
 /// Of the pool in a cluster started by the tool.
 const PLACEMENT_GROUPS: u32 = 8;
 const POOL: &str = "bench";
@@ -99,7 +100,7 @@ pub fn run(options: &RadosOptions, context: &mut Context) -> Result<Findings> {
     let peer_missing = check_installed(&[peer::PROGRAM]).err();
     let kinds = if options.kinds.is_empty() { &KINDS[..] } else { &options.kinds };
     let mut measured = Vec::new();
-    let rounds = 0..usize::from(options.rounds);
+    let rounds = 0..options.rounds;
     let mut turns =
         rounds.flat_map(|round| kinds.iter().enumerate().map(move |(turn, &kind)| (round + turn, kind)));
     let outcome = turns.try_for_each(|(turn, kind)| {
@@ -121,8 +122,8 @@ pub fn run(options: &RadosOptions, context: &mut Context) -> Result<Findings> {
     if let Some(reason) = peer_missing {
         findings.note(format!("rados bench was not measured: {reason}"));
     }
-    if findings.partial.is_none() {
-        context.mark_partial(&mut findings, "stopped before its time");
+    if context.stop.is_set() {
+        findings.partial.get_or_insert_with(|| "stopped before its time".to_owned());
     }
     Ok(findings)
 }
@@ -155,12 +156,8 @@ fn measure_kind(
 
 impl RadosOptions {
     fn load(&self, kind: RadosWrite) -> Load {
-        Load {
-            kind,
-            in_flight: usize::from(self.concurrent_operations),
-            block_bytes: self.block_size as usize,
-            duration: Duration::from_secs(self.seconds),
-        }
+        let &RadosOptions { concurrent_operations, block_size, seconds, .. } = self;
+        Load { kind, in_flight: concurrent_operations, block_bytes: block_size, duration: seconds }
     }
 }
 
@@ -226,8 +223,10 @@ impl Place {
 
 fn findings(options: &RadosOptions, measured: &[Measured]) -> Findings {
     let RadosOptions { concurrent_operations, block_size, seconds, .. } = options;
+    let block_bytes = *block_size as f64;
     let title = format!(
-        "blocks of {block_size} bytes written to Ceph, {concurrent_operations} at a time, for {seconds} s a load"
+        "blocks of {block_size} bytes written to Ceph, {concurrent_operations} at a time, for {} s a load",
+        seconds.as_secs()
     );
     let mut findings = Findings::new(title);
     let all = measured;
@@ -242,12 +241,11 @@ fn findings(options: &RadosOptions, measured: &[Measured]) -> Findings {
                 findings.tell(of(what), value);
             }
         };
-        figure("speed", Value::Rate(outcome.rate(), "write"));
-        let bytes = outcome.rate() * f64::from(*block_size);
-        figure("data", Value::Rate(bytes / BYTES_PER_MIB, "MiB"));
+        figure("speed", Value::rate(outcome.rate(), "write"));
+        figure("data", Value::rate(outcome.rate() * block_bytes / BYTES_PER_MIB, "MiB"));
         for (what, latency) in latencies(outcome) {
             if let Some(latency) = latency {
-                figure(what, Value::Latency(latency.as_secs_f64()));
+                figure(what, Value::latency(latency));
             }
         }
         findings.tell(of("writes"), Value::Count(outcome.writes));
@@ -258,7 +256,7 @@ fn findings(options: &RadosOptions, measured: &[Measured]) -> Findings {
             findings.compare(name, Value::Percent(ratio * 100.0));
         }
     }
-    findings.tables.push(table(measured, f64::from(*block_size)));
+    findings.tables.push(table(measured, block_bytes));
     findings.plots.push(plot(measured));
     findings
 }
@@ -311,7 +309,7 @@ fn latencies(outcome: &Outcome) -> [(&'static str, Option<Duration>); 6] {
 fn table(measured: &[Measured], block_bytes: f64) -> Table {
     let rows = measured.iter().map(|Measured { kind, generator, outcome }| {
         let rate = outcome.rate();
-        let mut row = vec![kind.name().to_owned(), generator.name().to_owned(), format!("{rate:.0}")];
+        let mut row = vec![kind.name(), generator.name().to_owned(), format!("{rate:.0}")];
         row.push(format!("{:.2}", rate * block_bytes / BYTES_PER_MIB));
         let ms = |latency: Duration| format!("{:.2}", latency.as_secs_f64() * 1e3);
         row.extend(latencies(outcome).map(|(_, latency)| latency.map_or_else(String::new, ms)));
@@ -321,7 +319,7 @@ fn table(measured: &[Measured], block_bytes: f64) -> Table {
     let mut table = Table::new("Small writes to Ceph", headings, rows);
     for (kind, iops, avg, max) in PUBLISHED {
         if measured.iter().any(|one| one.kind == kind) {
-            let cells = [kind.name(), "published", iops, "", avg, "", "", "", "", max];
+            let cells = [&*kind.name(), "published", iops, "", avg, "", "", "", "", max];
             table.rows.push(cells.map(str::to_owned).to_vec());
         }
     }

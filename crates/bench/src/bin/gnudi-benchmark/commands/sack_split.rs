@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use gnudi_model::MetricId;
 
-use super::report;
+use super::{seconds, within};
 use crate::{
     body::{START_MS, Span, Values},
     context::{Context, Stop},
@@ -36,24 +36,24 @@ use crate::{
 pub struct SackSplitOptions {
     /// Engine for incoming measures and aggregates.
     #[arg(long, value_enum, default_value_t = Engine::Redis)]
-    pub engine: Engine,
+    engine: Engine,
     /// Seconds before the split.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub seconds: u64,
+    #[arg(long, value_name = "N", default_value = "10", value_parser = seconds(1..=3600))]
+    seconds: Duration,
     /// Seconds to continue after the old sacks are empty.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub after: u64,
+    #[arg(long, value_name = "N", default_value = "5", value_parser = seconds(1..=3600))]
+    after: Duration,
     /// Number of doublings.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
-    pub splits: u32,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(1..=8))]
+    splits: usize,
     /// Connections that post, one measure per call.
-    #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub connections: u32,
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = within(1..=64))]
+    connections: usize,
     /// Skip Ceph's split.
     #[arg(long)]
-    pub without_ceph: bool,
+    without_ceph: bool,
     #[command(flatten)]
-    pub ceph: CephOptions,
+    ceph: CephOptions,
 }
 
 /// A multiple of any number of connections that is a power of two.
@@ -94,22 +94,20 @@ pub fn run(options: &SackSplitOptions, context: &mut Context) -> Result<Findings
             Err(error) => findings.note(format!("Ceph: not measured: {error:#}")),
         }
     }
-    let marks = moments.iter().flat_map(|moment| {
+    let marks = |moment: &Moment| {
         [Mark::new(moment.begin_s - first, "split"), Mark::new(moment.settled_s - first, "settled")]
-    });
-    let marks: Vec<Mark> = marks.collect();
+    };
     for (title, y, lines) in [
         ("The longest call under way, with the split at 0", Axis::logarithmic("milliseconds"), lines),
         ("Posts to gnudi", Axis::linear("posts/s"), vec![rate]),
     ] {
         let plot = Plot::new(title, Axis::linear("seconds"), y, lines);
-        findings.plots.push(Plot { marks: marks.clone(), ..plot });
+        findings.plots.push(plot.marked(moments.iter().flat_map(marks).collect()));
     }
     let headings =
         "| longest before | longest from the split on | until settled | calls/s before | calls/s meanwhile";
     findings.tables.push(Table::new("Split under load", headings, rows));
     findings.note(AIM);
-    context.mark_partial(&mut findings, "interrupted");
     Ok(findings)
 }
 
@@ -120,7 +118,7 @@ fn of_gnudi(
     findings: &mut Findings,
 ) -> Result<(Vec<Call>, Vec<Moment>)> {
     let server = Server::start_on(options.engine, &options.ceph, Peer::Gnudi, context)?;
-    let bench = Bench::new(report::ReportOptions::default(), context);
+    let bench = Bench::plain(context);
     setup::create_policy(context, &server, POLICY, &[(60, STEPS)], None)?;
     let (metrics, _) = setup::create_metrics(&bench, &server, POLICY, METRICS)?;
     let requests = requests(&server, &metrics);
@@ -174,7 +172,7 @@ fn post(
 ) -> (Outcome, Result<()>) {
     let end = Stop::default();
     let load = Load {
-        connections: options.connections as usize,
+        connections: options.connections,
         // The measures of a metric are posted in order.
         order: Order::Lanes,
         keep_calls: true,
@@ -199,14 +197,14 @@ fn carry_out(
 ) -> Result<()> {
     let cut = || context.stop.is_set() || ended();
     for _ in 0..options.splits {
-        if !pause(Duration::from_secs(options.seconds), &cut) {
+        if !pause(options.seconds, &cut) {
             return Ok(());
         }
         let begin_s = start.elapsed().as_secs_f64();
         split_sacks(server, context, &cut)?;
         moments.push(Moment { begin_s, settled_s: start.elapsed().as_secs_f64() });
     }
-    pause(Duration::from_secs(options.after), &cut);
+    pause(options.after, &cut);
     Ok(())
 }
 
@@ -238,11 +236,8 @@ fn count(context: &Context, server: &Server, metrics: &[MetricId]) -> Result<f64
 }
 
 fn of_ceph(options: &SackSplitOptions, context: &Context) -> Result<(Vec<Call>, Moment)> {
-    let plan = Plan {
-        setup: Duration::from_secs(options.seconds),
-        between: Duration::from_secs(3),
-        after: Duration::from_secs(options.after),
-    };
+    let &SackSplitOptions { seconds, after, .. } = options;
+    let plan = Plan { setup: seconds, between: Duration::from_secs(3), after };
     let timeline = split::run(&options.ceph, &plan, context)?;
     let begin_s = timeline.moments.pg_num.context("cut before the split")?;
     let settled_s = timeline.moments.clean.unwrap_or(timeline.moments.end);

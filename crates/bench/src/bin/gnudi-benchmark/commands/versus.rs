@@ -9,7 +9,7 @@ use std::{mem, path::PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 
-use super::{accepts_words, run_words};
+use super::{accepts_words, run_words, within};
 use crate::{
     context::Context,
     findings::{Axis, Better, Figure, Findings, Line, Plot, Table, Value},
@@ -29,8 +29,8 @@ pub struct VersusOptions {
     #[arg(value_name = "B")]
     b: String,
     /// Rounds.
-    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    rounds: u32,
+    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = within(1..=1_000))]
+    rounds: usize,
     /// The command with its options, as after `gnudi-benchmark`: metric create -n 1000
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -148,7 +148,7 @@ pub fn run(options: &VersusOptions, context: &mut Context) -> Result<Findings> {
 fn round_of(
     sides: &[Side; 2],
     options: &VersusOptions,
-    round: u32,
+    round: usize,
     context: &mut Context,
 ) -> Result<[Findings; 2]> {
     let order = if round.is_multiple_of(2) { [0, 1] } else { [1, 0] };
@@ -181,12 +181,11 @@ struct Compared<'a> {
 impl Compared<'_> {
     /// How many times better A is than B, for each pair.
     fn ratios(&self) -> Vec<f64> {
-        let ratio = |[a, b]: &[&Value; 2]| match (a.number(), b.number(), self.better) {
-            (Some(a), Some(b), Better::Higher) => a / b,
-            (Some(a), Some(b), Better::Lower) => b / a,
-            _ => f64::NAN,
+        let ratio = |[a, b]: &[&Value; 2]| {
+            let (a, b) = (a.number()?, b.number()?);
+            Some(if self.better == Better::Higher { a / b } else { b / a })
         };
-        self.values.iter().map(ratio).filter(|ratio| ratio.is_finite()).collect()
+        self.values.iter().filter_map(ratio).filter(|ratio| ratio.is_finite()).collect()
     }
 
     /// The median of a side's values.
@@ -258,7 +257,7 @@ mod tests {
 
     fn run_of(speed: f64, seconds: f64) -> Findings {
         let mut findings = Findings::default();
-        findings.compare("create speed", Value::Rate(speed, "create"));
+        findings.compare("create speed", Value::rate(speed, "create"));
         findings.compare("create runtime", Value::Seconds(seconds));
         findings.tell("client workers", Value::Count(8));
         findings

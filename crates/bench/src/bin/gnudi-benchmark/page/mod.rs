@@ -13,10 +13,10 @@ use html::{Cell, Line, commands, element, escape, folded, list, plain_table, tab
 use published::{Lines, Published};
 
 use crate::{
-    findings::Table,
+    findings::{Figure, Findings, Table},
     measurement::Measurement,
     peers::Peer,
-    results::{Experiment, Recorded, RecordedFigure, Results},
+    results::{Experiment, Results},
     rows::counts::Scale,
     table as text,
 };
@@ -248,7 +248,7 @@ fn section_of(experiment: &Experiment) -> String {
 }
 
 /// Tables and plots, then the single figures, collapsed if tables have them, too.
-fn shown(findings: &Recorded) -> String {
+fn shown(findings: &Findings) -> String {
     let mut out = String::new();
     if let Some(reason) = &findings.partial {
         out += &warning("Partial:", reason);
@@ -260,8 +260,8 @@ fn shown(findings: &Recorded) -> String {
     if findings.figures.is_empty() {
         return out;
     }
-    let line = |figure: &RecordedFigure| Line {
-        cells: vec![Cell::Text(figure.name.clone()), Cell::Figure(figure.shown())],
+    let line = |figure: &Figure| Line {
+        cells: vec![Cell::Text(figure.name.clone()), Cell::Figure(text::shown(&figure.value))],
         ours: false,
     };
     let figures = table("", &["figure", "value"], &findings.figures.iter().map(line).collect::<Vec<_>>());
@@ -275,7 +275,7 @@ fn shown(findings: &Recorded) -> String {
 mod tests {
     use super::*;
     use crate::{
-        findings::{Axis, Findings, Line as PlotLine, Plot, Value},
+        findings::{Axis, Line as PlotLine, Plot, Value},
         measurement::{Unit, sample as measurement},
         results::{Failure, ServerNote, sample},
     };
@@ -310,7 +310,7 @@ mod tests {
             table: "R3".to_owned(),
             title: "objects and omaps".to_owned(),
             command: "rados write-omap".to_owned(),
-            findings: Some(Recorded::new(&findings).unwrap()),
+            findings: Some(findings),
             missing: None,
         });
         results
@@ -401,7 +401,7 @@ mod tests {
         (findings.title, findings.partial) = (nasty(), Some(nasty()));
         findings.notes.push(nasty());
         findings.figures[0].name = nasty();
-        findings.figures[0].unit = nasty();
+        findings.figures[0].value = Value::text(nasty());
         findings.tables[0].rows[0][0] = nasty();
         findings.plots[0].title = nasty();
         findings.plots[0].lines[0].name = nasty();

@@ -21,6 +21,7 @@ use super::{
     free_address,
     postgres::Postgres,
 };
+use crate::commands::Named as _;
 
 /// The engine of incoming measures and aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,14 +40,6 @@ const ACCESS_KEY: &str = "bench-access";
 const SECRET_KEY: &str = "bench-secret";
 
 impl Engine {
-    pub fn name(self) -> &'static str {
-        match self {
-            Engine::Redis => "redis",
-            Engine::Ceph => "ceph",
-            Engine::S3 => "s3",
-        }
-    }
-
     /// The engines' names, and the durability of an accepted write.
     pub fn title(self) -> &'static str {
         match self {

@@ -55,7 +55,7 @@ pub fn remove(pool: &Pool, prefix: &str, writes: u64, in_flight: usize) -> Resul
 async fn drive(load: &Load, write: impl Fn(u64) -> Pending<()>, stop: &Stop) -> Result<Outcome> {
     let start = Instant::now();
     let end = start + load.duration;
-    let mut figures = Figures::default();
+    let (mut latencies, mut per_second) = (Histogram::default(), Vec::new());
     let mut begun = 0;
     let begin = |number: u64| {
         let pending = write(number);
@@ -84,51 +84,26 @@ async fn drive(load: &Load, write: impl Fn(u64) -> Pending<()>, stop: &Stop) -> 
             }
             continue;
         };
-        answer.with_context(|| format!("after {} writes", figures.writes))?;
-        figures.record(now - began, now - start);
+        answer.with_context(|| format!("after {} writes", latencies.count()))?;
+        latencies.record(now - began);
+        let second = (now - start).as_secs() as usize;
+        per_second.resize(per_second.len().max(second + 1), 0);
+        per_second[second] += 1;
         last = now;
         if now < end && !cut {
             running.push(begin(begun));
             begun += 1;
         }
     }
-    Ok(figures.outcome(last - start))
-}
-
-/// Sums over completed operations.
-#[derive(Default)]
-struct Figures {
-    writes: u64,
-    sum: Duration,
-    min: Option<Duration>,
-    latencies: Histogram,
-    per_second: Vec<u64>,
-}
-
-impl Figures {
-    fn record(&mut self, latency: Duration, at: Duration) {
-        self.writes += 1;
-        self.sum += latency;
-        self.min = Some(self.min.map_or(latency, |min| min.min(latency)));
-        self.latencies.record(latency);
-        let second = at.as_secs() as usize;
-        if self.per_second.len() <= second {
-            self.per_second.resize(second + 1, 0);
-        }
-        self.per_second[second] += 1;
-    }
-
-    fn outcome(self, elapsed: Duration) -> Outcome {
-        Outcome {
-            writes: self.writes,
-            elapsed,
-            latency_avg: self.sum.div_f64(self.writes.max(1) as f64),
-            latency_min: self.min.unwrap_or_default(),
-            latency_max: self.latencies.max(),
-            latencies: Some(self.latencies),
-            per_second: self.per_second,
-        }
-    }
+    Ok(Outcome {
+        writes: latencies.count(),
+        elapsed: last - start,
+        latency_avg: latencies.mean(),
+        latency_min: latencies.min(),
+        latency_max: latencies.max(),
+        latencies: Some(latencies),
+        per_second,
+    })
 }
 
 /// Reads some of the objects back.

@@ -20,16 +20,6 @@ pub enum RadosWrite {
     WriteOmap,
 }
 
-impl RadosWrite {
-    /// Its name in options and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            RadosWrite::WriteObject => "write-object",
-            RadosWrite::WriteOmap => "write-omap",
-        }
-    }
-}
-
 /// A load on a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{Load, Outcome};
 use crate::{
+    commands::Named as _,
     context::Context,
     peers::child::{Guarded, Signal},
 };

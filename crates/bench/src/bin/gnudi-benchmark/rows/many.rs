@@ -5,10 +5,8 @@
 
 use anyhow::Result;
 
-use super::{Bench, batch, process, setup};
+use super::{Bench, process::Push};
 use crate::{
-    body::{Span, Values},
-    load::Requests,
     measurement::{Row, Unit},
     peers::Server,
 };
@@ -23,37 +21,24 @@ pub const ROWS: [Row; 2] = [
 ];
 
 const POINTS: usize = 5;
-/// The batches of a round are a multiple of the connections, so that all measures of a metric use the same one.
 const BATCH: usize = 50;
-const CONNECTIONS: usize = 4;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
     if counts.many_metrics == 0 {
         return Ok(());
     }
-    let [few, many] = &ROWS;
     let mut rates = Vec::new();
-    for (row, count) in [(few, counts.few_metrics), (many, counts.many_metrics)] {
-        let metrics = batch::metrics(bench, server, "medium", count)?;
-        let rounds = (counts.many_measures / (count * POINTS)).max(1);
-        let mut values = Values::new(1);
-        let mut round = |round: usize| {
-            metrics.requests(server, BATCH, Span::minutes(round * POINTS, POINTS), &mut values)
-        };
-        process::until_processed(bench, server, &Requests::Listed(round(0)), CONNECTIONS, count * POINTS)?;
-        let requests = Requests::Listed((1..=rounds).flat_map(round).collect());
-        let measures = count * POINTS * rounds;
-        let measurement = bench.measure(server, row, None, |bench| {
-            let work = process::until_processed(bench, server, &requests, CONNECTIONS, measures)?;
-            Ok(work.note(format!("{measures} measures over {count} metrics")))
-        })?;
+    for (row, metrics) in ROWS.iter().zip([counts.few_metrics, counts.many_metrics]) {
+        let rounds = (counts.many_measures / (metrics * POINTS)).max(1);
+        let push = Push::rounds(bench, server, metrics, [BATCH, POINTS, rounds])?;
+        push.measure(bench, server, row, format!("{} measures over {metrics} metrics", push.measures))?;
+        let measurement = bench.measurements.last_mut().expect("a row was just measured");
         rates.push(measurement.figure());
         if let [few, many] = rates[..] {
             let percent = 100.0 * many / few;
             measurement.notes.push(format!("{percent:.0} % of the rate with {}", counts.few_metrics));
         }
-        setup::check_counts(bench, server, metrics.ids(), POINTS * (rounds + 1))?;
     }
     Ok(())
 }

@@ -95,6 +95,11 @@ impl<'a> Bench<'a> {
         Bench { options, context, measurements, number: Cell::new(0), missing, failures }
     }
 
+    /// With the default options, for work that is no row of the report.
+    pub fn plain(context: &'a Context) -> Self {
+        Bench::new(ReportOptions::default(), context)
+    }
+
     /// Measures all selected rows until the run is stopped; prints each group's rows as they are done.
     pub fn run(&mut self) {
         for group in &GROUPS {

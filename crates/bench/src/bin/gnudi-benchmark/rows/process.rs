@@ -44,88 +44,145 @@ const CONNECTIONS: usize = 4;
 const SINGLE_CONNECTIONS: usize = 64;
 
 pub fn run_fold(bench: &mut Bench, server: &mut Server) -> Result<()> {
-    let metrics = batch::metrics(bench, server, POLICY, bench.counts(server.peer).process_metrics)?;
-    let requests = fold_requests(&metrics, server, POINTS);
-    let measures = metrics.len() * POINTS;
-    bench.measure(server, &FOLD_ROWS[0], None, |bench| {
-        let work = until_processed(bench, server, &requests, CONNECTIONS, measures)?;
-        Ok(work.note(format!("{} metrics", metrics.len())))
-    })?;
-    setup::check_counts(bench, server, metrics.ids(), POINTS)
+    let metrics = bench.counts(server.peer).process_metrics;
+    let push = Push::fold(bench, server, metrics, POINTS, CONNECTIONS)?;
+    push.measure(bench, server, &FOLD_ROWS[0], format!("{metrics} metrics"))
 }
 
 pub fn run_stream(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
-    let [batched, single] = &STREAM_ROWS;
-    for (row, rounds, connections) in [
-        (batched, counts.stream_rounds, CONNECTIONS),
-        (single, counts.stream_single_rounds, SINGLE_CONNECTIONS),
-    ] {
+    let metrics = counts.stream_metrics;
+    for row in &STREAM_ROWS {
         if !bench.options.wants(row.key) {
             continue;
         }
-        let metrics = batch::metrics(bench, server, POLICY, counts.stream_metrics)?;
-        let requests = match row.key {
-            "stream" => stream_requests(&metrics, bench, server, rounds, connections),
-            _ => single_requests(&metrics, server, rounds),
+        let push = match row.key {
+            "stream" => Push::stream(bench, server, metrics, counts.stream_rounds, CONNECTIONS)?,
+            _ => Push::singles(bench, server, metrics, counts.stream_single_rounds)?,
         };
-        bench.measure(server, row, None, |bench| {
-            let work = until_processed(bench, server, &requests, connections, metrics.len() * rounds)?;
-            Ok(work.note(format!("{} measures over {} metrics", metrics.len() * rounds, metrics.len())))
-        })?;
-        setup::check_counts(bench, server, metrics.ids(), rounds)?;
+        push.measure(bench, server, row, format!("{} measures over {metrics} metrics", push.measures))?;
     }
     Ok(())
 }
 
-/// All points of a metric in one call, of many metrics each.
-pub fn fold_requests(metrics: &Metrics, server: &Server, points: usize) -> Requests {
-    Requests::Listed(metrics.requests(server, FOLD_BATCH, Span::minutes(0, points), &mut Values::new(1)))
+/// Measures to push.
+pub struct Push {
+    pub metrics: Metrics,
+    pub requests: Requests,
+    pub connections: usize,
+    pub measures: usize,
+    /// Measures that each metric then holds.
+    pub held: usize,
 }
 
-/// One measure of each metric in turn, many metrics per call.
-pub fn stream_requests(
-    metrics: &Metrics,
-    bench: &Bench,
-    server: &Server,
-    rounds: usize,
-    connections: usize,
-) -> Requests {
-    let count = metrics.len();
-    // The batches of a round are a multiple of the connections, so that all measures of a metric use the same one.
-    let batches = count.div_ceil(STREAM_BATCH * connections) * connections;
-    let batches = batches.min(count / connections * connections);
-    let mut values = Values::new(1);
-    let mut requests = Vec::with_capacity(rounds * batches);
-    for round in 0..rounds {
-        // An interrupted run would not send the rest.
-        if round > 0 && bench.context.stop.is_set() {
-            break;
-        }
-        let bound = |index: usize| index * count / batches;
-        requests.extend((0..batches).map(|index| {
-            metrics.request(server, bound(index)..bound(index + 1), Span::minutes(round, 1), &mut values)
-        }));
+impl Push {
+    /// All points of a metric in one call, of many metrics each.
+    pub fn fold(
+        bench: &Bench,
+        server: &Server,
+        metrics: usize,
+        points: usize,
+        connections: usize,
+    ) -> Result<Self> {
+        let metrics = batch::metrics(bench, server, POLICY, metrics)?;
+        let span = Span::minutes(0, points);
+        let requests = metrics.requests(server, FOLD_BATCH, span, &mut Values::new(1));
+        Ok(Push::new(metrics, requests, connections, points))
     }
-    Requests::Listed(requests)
-}
 
-/// The same with a call per measure: to the metric's own URL, if it has one.
-fn single_requests(metrics: &Metrics, server: &Server, rounds: usize) -> Requests {
-    let mut values = Values::new(1);
-    let requests = (0..rounds).flat_map(|round| {
-        let span = Span::minutes(round, 1);
-        let mut call = |id| {
-            let mut body = Vec::new();
-            span.write_gnocchi(&mut values, &mut body);
-            server.headers.post(&format!("/v1/metric/{id}/measures"), &body)
-        };
-        match metrics {
-            Metrics::Ids(ids) => ids.iter().map(&mut call).collect(),
-            Metrics::Numbered(_) => metrics.requests(server, 1, span, &mut values),
+    /// One measure of each metric in turn, many metrics per call.
+    pub fn stream(
+        bench: &Bench,
+        server: &Server,
+        metrics: usize,
+        rounds: usize,
+        connections: usize,
+    ) -> Result<Self> {
+        let connections = connections.min(metrics);
+        // The batches of a round are a multiple of the connections, so that all measures of a metric use the same one.
+        let batches = metrics.div_ceil(STREAM_BATCH * connections) * connections;
+        let batches = batches.min(metrics / connections * connections);
+        let bound = |index: usize| index * metrics / batches;
+        let metrics = batch::metrics(bench, server, POLICY, metrics)?;
+        let mut values = Values::new(1);
+        let mut requests = Vec::with_capacity(rounds * batches);
+        for round in 0..rounds {
+            // An interrupted run would not send the rest.
+            if round > 0 && bench.context.stop.is_set() {
+                break;
+            }
+            requests.extend((0..batches).map(|index| {
+                let range = bound(index)..bound(index + 1);
+                metrics.request(server, range, Span::minutes(round, 1), &mut values)
+            }));
         }
-    });
-    Requests::Listed(requests.collect())
+        Ok(Push::new(metrics, requests, connections, rounds))
+    }
+
+    /// The same with a call per measure: to the metric's own URL, if it has one.
+    fn singles(bench: &Bench, server: &Server, metrics: usize, rounds: usize) -> Result<Self> {
+        let metrics = batch::metrics(bench, server, POLICY, metrics)?;
+        let mut values = Values::new(1);
+        let mut requests = Vec::new();
+        for span in (0..rounds).map(|round| Span::minutes(round, 1)) {
+            match &metrics {
+                Metrics::Ids(ids) => requests.extend(ids.iter().map(|id| {
+                    let mut body = Vec::new();
+                    span.write_gnocchi(&mut values, &mut body);
+                    server.headers.post(&format!("/v1/metric/{id}/measures"), &body)
+                })),
+                Metrics::Numbered(_) => requests.extend(metrics.requests(server, 1, span, &mut values)),
+            }
+        }
+        Ok(Push::new(metrics, requests, SINGLE_CONNECTIONS, rounds))
+    }
+
+    /// Rounds of points of each metric, a batch of metrics per call, after a round that is not timed: every metric
+    /// already has measures. The batches of a round must be a multiple of the connections.
+    pub fn rounds(
+        bench: &Bench,
+        server: &Server,
+        metrics: usize,
+        [batch, points, rounds]: [usize; 3],
+    ) -> Result<Self> {
+        let metrics = batch::metrics(bench, server, POLICY, metrics)?;
+        let mut values = Values::new(1);
+        let mut round = |round: usize| {
+            metrics.requests(server, batch, Span::minutes(round * points, points), &mut values)
+        };
+        let first = Requests::Listed(round(0));
+        until_processed(bench, server, &first, CONNECTIONS, metrics.len() * points)?;
+        let requests = (1..=rounds).flat_map(round).collect();
+        let push = Push::new(metrics, requests, CONNECTIONS, rounds * points);
+        Ok(Push { held: (rounds + 1) * points, ..push })
+    }
+
+    /// So many measures of each metric, which has none yet.
+    pub fn new(metrics: Metrics, requests: Vec<Vec<u8>>, connections: usize, each: usize) -> Self {
+        let measures = metrics.len() * each;
+        Push { metrics, requests: Requests::Listed(requests), connections, measures, held: each }
+    }
+
+    /// Sends all and waits until they are processed.
+    pub fn run(&self, bench: &Bench, server: &Server) -> Result<Work> {
+        until_processed(bench, server, &self.requests, self.connections, self.measures)
+    }
+
+    /// As [`Push::run`], with the server's processor time.
+    pub fn processed(&self, bench: &Bench, server: &Server) -> Result<Processed> {
+        processed(bench, server, &self.requests, self.connections, self.measures)
+    }
+
+    /// Checks that the metrics hold the measures.
+    pub fn check(&self, bench: &Bench, server: &Server) -> Result<()> {
+        setup::check_counts(bench, server, self.metrics.ids(), self.held)
+    }
+
+    /// The figure of a row.
+    pub fn measure(&self, bench: &mut Bench, server: &Server, row: &Row, note: String) -> Result<()> {
+        bench.measure(server, row, None, |bench| Ok(self.run(bench, server)?.note(note)))?;
+        self.check(bench, server)
+    }
 }
 
 /// Measures pushed until processed, and their cost.
@@ -155,6 +212,11 @@ impl Processed {
     /// From the last response until the backlog was empty.
     pub fn drained_after(&self) -> Duration {
         self.elapsed.saturating_sub(self.pushed)
+    }
+
+    /// The server's processor time of a measure; `None` if its processes cannot be read.
+    pub fn cpu_us(&self) -> Option<f64> {
+        Some(1e6 * self.cpu_seconds? / self.measures)
     }
 }
 

@@ -9,13 +9,13 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use crate::{
-    commands::report,
     context::Context,
     findings::{Axis, Findings, Line, Plot, Table, Value},
     rows::{Bench, counts::Scale},
+    sheet::Sheet,
     table::{bytes, short},
 };
-use trial::{Sample, Trial};
+use trial::{Sample, Store};
 
 /// Measure gnudi's throughput, memory and disk use as its store grows.
 #[derive(Clone, Debug, Args)]
@@ -48,54 +48,22 @@ type Curve = Vec<(usize, Sample)>;
 pub fn run(options: &GrowthOptions, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new("Throughput, memory and disk of gnudi against what grows, each alone");
     findings.note("disk: with what the log of measures keeps reserved, but for the disk of histories");
-    let mut study = Study {
-        bench: Bench::new(report::ReportOptions::default(), context),
-        scale: options.scale,
-        findings,
-        by_metrics: Curve::new(),
-        history_bytes: None,
-    };
-    for kind in &options.only {
+    let (bench, is_small) = (Bench::plain(context), options.scale == Scale::Small);
+    let mut study = Study { bench, is_small, findings, by_metrics: Curve::new(), history_bytes: None };
+    for dimension in &options.only {
         if study.bench.context.stop.is_set() {
             break;
         }
-        let outcome = match kind {
-            Dimension::Metrics => study.metrics(),
-            Dimension::Points => study.points(),
-            Dimension::Sacks => study.sacks(),
-            Dimension::Workers => study.workers(),
-            Dimension::Disk => study.disk(),
-        };
-        // Checks fail after an interruption.
-        if !study.bench.context.stop.is_set() {
-            outcome?;
+        match dimension {
+            Dimension::Metrics => study.metrics()?,
+            Dimension::Points => study.points()?,
+            Dimension::Sacks => study.sacks()?,
+            Dimension::Workers => study.workers()?,
+            Dimension::Disk => study.disk()?,
         }
     }
     study.plan();
-    let mut findings = study.findings;
-    context.mark_partial(&mut findings, "the run was interrupted");
-    Ok(findings)
-}
-
-/// Takes a sample for each value until one fails or the run is stopped; earlier samples are kept.
-fn curve(
-    bench: &Bench,
-    what: &str,
-    places: &[usize],
-    mut sample: impl FnMut(usize) -> Result<Sample>,
-) -> (Curve, Result<()>) {
-    let mut taken = Vec::new();
-    for &place in places {
-        eprintln!("growth: {place} {what}");
-        match sample(place) {
-            Ok(sample) => taken.push((place, sample)),
-            Err(error) => return (taken, Err(error)),
-        }
-        if bench.context.stop.is_set() {
-            break;
-        }
-    }
-    (taken, Ok(()))
+    Ok(study.findings)
 }
 
 /// Policy whose history is planned for.
@@ -106,7 +74,7 @@ const SERVER_METRICS: usize = 30;
 /// One run of the command.
 struct Study<'a> {
     bench: Bench<'a>,
-    scale: Scale,
+    is_small: bool,
     findings: Findings,
     by_metrics: Curve,
     /// Disk of a metric with a full history in the planned policy.
@@ -114,49 +82,68 @@ struct Study<'a> {
 }
 
 impl Study<'_> {
+    /// Takes a sample for each value until the run is stopped, and shows the samples.
+    fn curve(
+        &mut self,
+        what: &str,
+        places: &[usize],
+        mut sample: impl FnMut(&Bench, usize) -> Result<Sample>,
+    ) -> Result<Curve> {
+        let mut taken = Curve::new();
+        for &place in places {
+            eprintln!("growth: {place} {what}");
+            let sample = sample(&self.bench, place);
+            // Checks fail after an interruption.
+            if self.bench.context.stop.is_set() {
+                break;
+            }
+            taken.push((place, sample?));
+        }
+        tell(&mut self.findings, what, &taken);
+        Ok(taken)
+    }
+
     fn metrics(&mut self) -> Result<()> {
-        let places: &[usize] = match self.scale {
-            Scale::Small => &[1_000, 5_000, 20_000, 50_000],
-            Scale::Full => &[1_000, 10_000, 100_000, 300_000, 1_000_000],
+        let places: &[usize] = match self.is_small {
+            true => &[1_000, 5_000, 20_000, 50_000],
+            false => &[1_000, 10_000, 100_000, 300_000, 1_000_000],
         };
-        let trial = Trial { metrics: 0, measures: 500_000 };
-        let (taken, outcome) =
-            curve(&self.bench, "metrics", places, |metrics| trial.at_metrics(&self.bench, metrics));
-        tell(&mut self.findings, "metrics of policy medium, a measure each a call", &taken);
+        let what = "metrics of policy medium, a measure each a call";
+        let taken =
+            self.curve(what, places, |bench, metrics| trial::on_server(bench, "", metrics, 500_000))?;
         self.findings.plots.push(memory_plot("metrics", &taken));
         if let [(few, first), .., (many, last)] = &taken[..] {
-            let per_metric = Value::Bytes(further_metric_bytes(&taken) as u64);
+            let per_metric = Value::bytes(further_metric_bytes(&taken));
             self.findings.compare("memory for each further metric", per_metric);
             let percent = Value::Percent(100.0 * last.work.rate() / first.work.rate());
             self.findings.compare(format!("processed with {many} metrics, of the rate with {few}"), percent);
         }
         self.by_metrics = taken;
-        outcome
+        Ok(())
     }
 
     fn points(&mut self) -> Result<()> {
-        let places: &[usize] = match self.scale {
-            Scale::Small => &[60, 1_000, 10_000],
-            Scale::Full => &[60, 1_000, 10_000, 100_000],
-        };
-        let trial = Trial { metrics: 200, measures: 120_000 };
-        let mut store = trial.store_of_points(&self.bench)?;
-        let (taken, outcome) = curve(&self.bench, "points stored in a metric", places, |points| {
-            store.at_points(&self.bench, points)
-        });
-        tell(&mut self.findings, "points already stored in each of 200 metrics", &taken);
-        outcome
+        const METRICS: usize = 200;
+        let places = [60, 1_000, 10_000, 100_000];
+        let places = if self.is_small { &places[..3] } else { &places };
+        let mut store = Store::new(&self.bench, METRICS)?;
+        let what = format!("points already stored in each of {METRICS} metrics");
+        self.curve(&what, places, |bench, points| store.at_points(bench, points, 120_000)).map(drop)
+    }
+
+    /// The metrics of servers with a certain number of sacks or workers.
+    fn configured_metrics(&self) -> usize {
+        if self.is_small { 10_000 } else { 50_000 }
     }
 
     fn sacks(&mut self) -> Result<()> {
-        let metrics = if self.scale == Scale::Small { 10_000 } else { 50_000 };
-        let trial = Trial { metrics, measures: 500_000 };
-        let (taken, outcome) = curve(&self.bench, "sacks", &[16, 128, 1_024, 16_384], |sacks| {
-            trial.configured(&self.bench, &format!("[incoming]\nsacks = {sacks}\n"))
-        });
-        tell(&mut self.findings, &format!("sacks, {metrics} metrics"), &taken);
-        self.findings.plots.push(memory_plot(&format!("sacks, {metrics} metrics"), &taken));
-        outcome
+        let metrics = self.configured_metrics();
+        let what = format!("sacks, {metrics} metrics");
+        let taken = self.curve(&what, &[16, 128, 1_024, 16_384], |bench, sacks| {
+            trial::on_server(bench, &format!("[incoming]\nsacks = {sacks}\n"), metrics, 500_000)
+        })?;
+        self.findings.plots.push(memory_plot(&what, &taken));
+        Ok(())
     }
 
     fn workers(&mut self) -> Result<()> {
@@ -164,48 +151,39 @@ impl Study<'_> {
         let places: Vec<usize> = std::iter::successors(Some(1), |count| Some(2 * count))
             .take_while(|&count| count <= 2 * processors)
             .collect();
-        let metrics = if self.scale == Scale::Small { 10_000 } else { 50_000 };
-        let trial = Trial { metrics, measures: 1_000_000 };
-        let (taken, outcome) = curve(&self.bench, "workers", &places, |workers| {
-            trial.configured(&self.bench, &format!("[metricd]\nworkers = {workers}\n"))
-        });
-        tell(&mut self.findings, &format!("workers, {metrics} metrics, {processors} processors"), &taken);
-        outcome
+        let metrics = self.configured_metrics();
+        let what = format!("workers, {metrics} metrics, {processors} processors");
+        let sample = |bench: &Bench, workers| {
+            trial::on_server(bench, &format!("[metricd]\nworkers = {workers}\n"), metrics, 1_000_000)
+        };
+        self.curve(&what, &places, sample).map(drop)
     }
 
     fn disk(&mut self) -> Result<()> {
-        let metrics = if self.scale == Scale::Small { 10 } else { 40 };
+        let metrics = if self.is_small { 10 } else { 40 };
         let mut table = Table::new(
             format!("on disk: {metrics} metrics that hold all that their policy keeps, with all its methods"),
             "policy | bytes a metric | points kept a metric | bytes a point with all its methods",
             [],
         );
-        let mut outcome = Ok(());
         for history in &trial::HISTORIES {
-            eprintln!("growth: a full history in policy {}", history.policy);
-            match trial::history_bytes(&self.bench, history, metrics) {
-                Ok(stored) => {
-                    let each = stored / metrics as f64;
-                    table.rows.push(vec![
-                        history.policy.to_owned(),
-                        bytes(each),
-                        history.points_kept.to_string(),
-                        bytes(each / history.points_kept as f64),
-                    ]);
-                    let name = format!("a full history in policy {}, a metric", history.policy);
-                    self.findings.compare(name, Value::Bytes(each as u64));
-                    if history.policy == PLANNED_POLICY {
-                        self.history_bytes = Some(each);
-                    }
-                }
-                Err(error) => outcome = Err(error),
-            }
-            if self.bench.context.stop.is_set() || outcome.is_err() {
+            let (policy, points) = (history.policy, history.points_kept);
+            eprintln!("growth: a full history in policy {policy}");
+            let stored = trial::history_bytes(&self.bench, history, metrics);
+            // Checks fail after an interruption.
+            if self.bench.context.stop.is_set() {
                 break;
+            }
+            let each = stored? / metrics as f64;
+            let cells = [policy.to_owned(), bytes(each), points.to_string(), bytes(each / points as f64)];
+            table.rows.push(cells.to_vec());
+            self.findings.compare(format!("a full history in policy {policy}, a metric"), Value::bytes(each));
+            if policy == PLANNED_POLICY {
+                self.history_bytes = Some(each);
             }
         }
         self.findings.tables.push(table);
-        outcome
+        Ok(())
     }
 
     /// What clouds of some sizes take, by arithmetic from the measured figures.
@@ -219,8 +197,7 @@ impl Study<'_> {
         let rows = [1_000, 10_000, 33_000, 100_000, 333_000].map(|servers| {
             let metrics = servers * SERVER_METRICS;
             let measures_a_second = metrics as f64 / 60.0;
-            let seconds = cpu_seconds_at(&self.by_metrics, metrics);
-            let processors = seconds.map(|seconds| measures_a_second * seconds);
+            let processors = cpu_us_at(&self.by_metrics, metrics).map(|us| measures_a_second * us / 1e6);
             let extrapolated = if metrics > *most { " (extrapolated)" } else { "" };
             vec![
                 servers.to_string(),
@@ -252,32 +229,26 @@ fn further_metric_bytes(by_metrics: &Curve) -> f64 {
     }
 }
 
-/// Processor seconds of a measure with so many metrics: of the next larger sample, else of the last.
-fn cpu_seconds_at(by_metrics: &Curve, metrics: usize) -> Option<f64> {
+/// Processor time of a measure with so many metrics: of the next larger sample, else of the last.
+fn cpu_us_at(by_metrics: &Curve, metrics: usize) -> Option<f64> {
     let (_, sample) = by_metrics.iter().find(|(count, _)| *count >= metrics).or(by_metrics.last())?;
-    sample.cpu_seconds_a_measure()
+    sample.work.cpu_us()
 }
 
 /// A table, and a plot of the rates.
 fn tell(findings: &mut Findings, what: &str, taken: &Curve) {
-    let rows = taken.iter().map(|(place, sample)| {
-        vec![
-            place.to_string(),
-            short(sample.work.accepted()) + "/s",
-            short(sample.work.rate()) + "/s",
-            sample
-                .cpu_seconds_a_measure()
-                .map_or("-".to_owned(), |seconds| format!("{:.2} us", 1e6 * seconds)),
-            bytes(sample.memory_bytes),
-            bytes(sample.disk_bytes),
-            sample.read_us.map_or("-".to_owned(), |us| format!("{} us", short(us))),
-        ]
-    });
     let first = what.split(',').next().unwrap_or(what);
-    let headings = format!(
-        "{first} | accepted | processed | processor time a measure | memory | disk | read the last hour"
-    );
-    findings.tables.push(Table::new(format!("against {what}"), &headings, rows));
+    let mut sheet = Sheet::<(usize, Sample)>::new();
+    sheet.text(first, |(place, _)| place.to_string());
+    sheet.value("accepted", |(_, sample)| Value::rate(sample.work.accepted(), "measure"));
+    sheet.value("processed", |(_, sample)| Value::rate(sample.work.rate(), "measure"));
+    sheet.value("processor time a measure", |(_, sample)| {
+        sample.work.cpu_us().map(|us| Value::each(us, "us"))
+    });
+    sheet.value("memory", |(_, sample)| Value::bytes(sample.memory_bytes));
+    sheet.value("disk", |(_, sample)| Value::bytes(sample.disk_bytes));
+    sheet.value("read the last hour", |(_, sample)| sample.read.map(Value::latency));
+    findings.tables.push(sheet.table(format!("against {what}"), taken, |_| None));
     findings.plots.push(Plot::new(
         format!("Measures a second against {what}"),
         Axis::logarithmic(what),
@@ -322,7 +293,7 @@ mod tests {
             },
             memory_bytes: 2e6 * seconds,
             disk_bytes: 3e6,
-            read_us: None,
+            read: None,
         }
     }
 
@@ -331,9 +302,9 @@ mod tests {
         let curve = vec![(1_000, sample(1.0)), (1_001_000, sample(3.0))];
         assert_eq!(further_metric_bytes(&curve), 4.0);
         for (metrics, us) in [(10, 1.0), (1_000, 1.0), (1_001, 3.0), (5_000_000, 3.0)] {
-            assert_eq!(cpu_seconds_at(&curve, metrics), Some(us / 1e6), "{metrics}");
+            assert_eq!(cpu_us_at(&curve, metrics), Some(us), "{metrics}");
         }
-        assert_eq!((further_metric_bytes(&vec![]), cpu_seconds_at(&vec![], 1)), (0.0, None));
+        assert_eq!((further_metric_bytes(&vec![]), cpu_us_at(&vec![], 1)), (0.0, None));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
     rows::{
         Bench,
         batch::{self, Metrics},
-        process::{self, Processed},
+        process::{self, Processed, Push},
         setup,
     },
 };
@@ -32,60 +32,21 @@ pub struct Sample {
     pub memory_bytes: f64,
     pub disk_bytes: f64,
     /// Median time to read a metric's last hour.
-    pub read_us: Option<f64>,
+    pub read: Option<Duration>,
 }
 
-impl Sample {
-    /// `None` if the server's processes cannot be read.
-    pub fn cpu_seconds_a_measure(&self) -> Option<f64> {
-        Some(self.work.cpu_seconds? / self.work.measures)
-    }
+/// On a server with these lines of configuration and so many metrics, each of which gets the same number of measures,
+/// at least `measures` together.
+pub fn on_server(bench: &Bench, configuration: &str, metrics: usize, measures: usize) -> Result<Sample> {
+    let server = Server::start_configured(Peer::Gnudi, configuration, bench.context)?;
+    let push = Push::rounds(bench, &server, metrics, [batch_of(metrics), 1, measures.div_ceil(metrics)])?;
+    let sample = timed(bench, &server, &push)?;
+    push.check(bench, &server)?;
+    Ok(sample)
 }
 
-/// The work of a sample.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Trial {
-    pub metrics: usize,
-    /// Minimum number of timed measures, the same for each metric.
-    pub measures: usize,
-}
-
-impl Trial {
-    /// On a server with default configuration and this number of metrics.
-    pub fn at_metrics(&self, bench: &Bench, metrics: usize) -> Result<Sample> {
-        Trial { metrics, ..*self }.configured(bench, "")
-    }
-
-    /// On a server with these lines of configuration.
-    pub fn configured(&self, bench: &Bench, configuration: &str) -> Result<Sample> {
-        let server = Server::start_configured(Peer::Gnudi, configuration, bench.context)?;
-        let metrics = batch::metrics(bench, &server, "medium", self.metrics)?;
-        let mut clock = 0;
-        let mut values = Values::new(1);
-        let mut round = || {
-            clock += 1;
-            metrics.requests(&server, batch_of(self.metrics), Span::minutes(clock - 1, 1), &mut values)
-        };
-        process::until_processed(bench, &server, &Requests::Listed(round()), CONNECTIONS, self.metrics)?;
-        let rounds = self.measures.div_ceil(self.metrics);
-        let requests = (0..rounds).flat_map(|_| round()).collect();
-        let sample = timed(bench, &server, requests, self.metrics * rounds)?;
-        setup::check_counts(bench, &server, metrics.ids(), rounds + 1)?;
-        Ok(sample)
-    }
-
-    /// A server whose metrics keep all points.
-    pub fn store_of_points(self, bench: &Bench) -> Result<Store> {
-        let server = Server::start(Peer::Gnudi, bench.context)?;
-        setup::create_policy(bench.context, &server, POLICY, &[(60, 10 * 365 * 24 * 60)], None)?;
-        let metrics = batch::metrics(bench, &server, POLICY, self.metrics)?;
-        Ok(Store { trial: self, server, metrics, values: Values::new(1), points: 0 })
-    }
-}
-
-/// Metrics that fill up between samples.
+/// A server with metrics that keep all points, and fill up between samples.
 pub struct Store {
-    trial: Trial,
     server: Server,
     metrics: Metrics,
     values: Values,
@@ -94,25 +55,29 @@ pub struct Store {
 }
 
 impl Store {
-    /// Fills up to this number of points, then takes a sample.
-    pub fn at_points(&mut self, bench: &Bench, points: usize) -> Result<Sample> {
+    pub fn new(bench: &Bench, metrics: usize) -> Result<Self> {
+        let server = Server::start(Peer::Gnudi, bench.context)?;
+        setup::create_policy(bench.context, &server, POLICY, &[(60, 10 * 365 * 24 * 60)], None)?;
+        let metrics = batch::metrics(bench, &server, POLICY, metrics)?;
+        Ok(Store { server, metrics, values: Values::new(1), points: 0 })
+    }
+
+    /// Fills up to this number of points, then takes a sample with at least `measures`.
+    pub fn at_points(&mut self, bench: &Bench, points: usize, measures: usize) -> Result<Sample> {
         const FILL: usize = 1_000;
+        let metrics = self.metrics.len();
         while self.points < points {
             let count = FILL.min(points - self.points);
             let requests = Requests::Listed(self.requests(1, count));
-            process::until_processed(
-                bench,
-                &self.server,
-                &requests,
-                CONNECTIONS,
-                count * self.metrics.len(),
-            )?;
+            process::until_processed(bench, &self.server, &requests, CONNECTIONS, count * metrics)?;
         }
-        let rounds = self.trial.measures.div_ceil(self.metrics.len());
-        let requests = (0..rounds).flat_map(|_| self.requests(batch_of(self.metrics.len()), 1)).collect();
-        let mut sample = timed(bench, &self.server, requests, self.metrics.len() * rounds)?;
-        sample.read_us = Some(self.read_us(bench)?);
-        setup::check_counts(bench, &self.server, self.metrics.ids(), self.points)?;
+        let rounds = measures.div_ceil(metrics);
+        let requests = (0..rounds).flat_map(|_| self.requests(batch_of(metrics), 1)).collect();
+        let ids = Metrics::Ids(self.metrics.ids().to_vec());
+        let push = Push { held: self.points, ..Push::new(ids, requests, CONNECTIONS, rounds) };
+        let mut sample = timed(bench, &self.server, &push)?;
+        sample.read = Some(self.read(bench)?);
+        push.check(bench, &self.server)?;
         Ok(sample)
     }
 
@@ -124,7 +89,7 @@ impl Store {
     }
 
     /// Reads the last hour of one metric after another.
-    fn read_us(&self, bench: &Bench) -> Result<f64> {
+    fn read(&self, bench: &Bench) -> Result<Duration> {
         let start = START_MS / 1_000 + (self.points as i64 - 60) * 60;
         let get = |id| {
             let path = format!("/v1/metric/{id}/measures?granularity=60&start={start}");
@@ -133,7 +98,7 @@ impl Store {
         let requests = Requests::Listed(self.metrics.ids().iter().map(get).collect());
         let outcome = bench.load(&self.server, &requests, 1, Until::Count(1_000)).run();
         setup::check(&outcome)?;
-        Ok(outcome.latency.percentile(0.5).as_secs_f64() * 1e6)
+        Ok(outcome.latency.percentile(0.5))
     }
 }
 
@@ -145,15 +110,15 @@ fn batch_of(metrics: usize) -> usize {
 }
 
 /// Does the work against the clock, then reads memory and disk once the server is idle.
-fn timed(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>, measures: usize) -> Result<Sample> {
-    let work = process::processed(bench, server, &Requests::Listed(requests), CONNECTIONS, measures)?;
+fn timed(bench: &Bench, server: &Server, push: &Push) -> Result<Sample> {
+    let work = push.processed(bench, server)?;
     ensure!(!bench.context.stop.is_set(), "cut short");
     std::thread::sleep(REST);
     Ok(Sample {
         work,
         memory_bytes: server.probe.memory_bytes().unwrap_or(0) as f64,
         disk_bytes: server.disk_bytes().unwrap_or(0) as f64,
-        read_us: None,
+        read: None,
     })
 }
 

@@ -53,6 +53,11 @@ impl Drain {
         self.messages / self.seconds.max(1e-9)
     }
 
+    /// Samples per second.
+    pub fn sample_rate(&self) -> f64 {
+        self.rate() * f64::from(SAMPLES)
+    }
+
     pub fn sample_us(&self) -> f64 {
         self.cpu_seconds * 1e6 / (self.messages * f64::from(SAMPLES)).max(1.0)
     }

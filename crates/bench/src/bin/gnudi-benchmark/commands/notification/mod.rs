@@ -16,15 +16,16 @@ use lapin::{
 
 use crate::{
     context::Context,
-    findings::{Findings, Table, Value},
+    findings::{Findings, Value},
     peers::{
         Peer, program,
         rabbitmq::{self, RabbitMq},
     },
     process,
+    sheet::Sheet,
 };
 use drain::{Agent, Drain};
-use messages::{QUEUE, SAMPLES, fill};
+use messages::{QUEUE, fill};
 
 /// Drain a queue of samples with gnudi's notification agent and with Ceilometer's.
 #[derive(Clone, Debug, Args)]
@@ -53,10 +54,13 @@ pub struct NotificationOptions {
 const PREFETCH: u16 = 400;
 const AIM: &str = "aim: 100 times Ceilometer's agent, or 80 % of what a consumer that only acknowledges gets";
 
+/// A drain with the name of what drained.
+type Drained = (&'static str, Drain);
+
 pub fn run(options: &NotificationOptions, context: &mut Context) -> Result<Findings> {
     let mut findings = Findings::new("a queue of samples, drained by notification agents");
     let broker = RabbitMq::start(context)?;
-    let mut drains =
+    let mut drains: Vec<Drained> =
         vec![("a consumer that only acknowledges", only_acknowledge(options, context, &broker)?)];
     if !context.stop.is_set() {
         let mut start = vec![program(&context.programs)?.into_os_string()];
@@ -76,44 +80,34 @@ pub fn run(options: &NotificationOptions, context: &mut Context) -> Result<Findi
     if context.stop.is_set() {
         drains.pop_if(|(_, drain)| drain.messages < 1.0);
     }
-    let mut of = drains.iter().map(|(_, drain)| *drain);
-    let (limit, ours, theirs) = (of.next(), of.next(), of.next());
-    if let (Some(limit), Some(ours)) = (limit, ours) {
-        compare(&mut findings, ours, limit);
-    }
-    if let (Some(ours), Some(theirs)) = (ours, theirs) {
-        findings.tell("Ceilometer", Value::Rate(theirs.rate(), "message"));
+    compare(&mut findings, &drains);
+    let mut sheet = Sheet::<Drained>::new();
+    sheet.text("", |(name, _)| (*name).to_owned());
+    sheet.text("messages", |(_, drain)| format!("{:.0}", drain.messages));
+    sheet.text("messages/s", |(_, drain)| format!("{:.1}", drain.rate()));
+    sheet.text("samples/s", |(_, drain)| format!("{:.0}", drain.sample_rate()));
+    sheet.text("us of processor time a sample", |(_, drain)| format!("{:.2}", drain.sample_us()));
+    sheet.text("MB", |(_, drain)| format!("{:.0}", drain.memory_bytes as f64 / 1e6));
+    findings.tables.push(sheet.table("Messages of 50 samples", &drains, |_| None));
+    findings.note(AIM);
+    Ok(findings)
+}
+
+/// The figures of gnudi's agent, beside the consumer's and Ceilometer's.
+fn compare(findings: &mut Findings, drains: &[Drained]) {
+    let [(_, limit), (_, ours), others @ ..] = drains else { return };
+    findings.compare("gnudi", Value::rate(ours.rate(), "message"));
+    findings.compare("gnudi, samples", Value::rate(ours.sample_rate(), "sample"));
+    let of_processor = Value::rate(1e6 / ours.sample_us().max(1e-9), "sample");
+    findings.compare("gnudi, by seconds of a processor", of_processor);
+    findings.compare("gnudi, memory", Value::Bytes(ours.memory_bytes));
+    findings.tell("of the broker's limit", Value::Percent(100.0 * ours.rate() / limit.rate()));
+    for (_, theirs) in others {
+        findings.tell("Ceilometer", Value::rate(theirs.rate(), "message"));
         findings.tell("times Ceilometer's rate", Value::Text(format!("{:.1}", ours.rate() / theirs.rate())));
         let cpu = theirs.sample_us() / ours.sample_us();
         findings.tell("times less processor time a sample", Value::Text(format!("{cpu:.1}")));
     }
-    let row = |(name, drain): &(&str, Drain)| {
-        vec![
-            (*name).to_owned(),
-            format!("{:.0}", drain.messages),
-            format!("{:.1}", drain.rate()),
-            format!("{:.0}", drain.rate() * f64::from(SAMPLES)),
-            format!("{:.2}", drain.sample_us()),
-            format!("{:.0}", drain.memory_bytes as f64 / 1e6),
-        ]
-    };
-    findings.tables.push(Table::new(
-        "Messages of 50 samples",
-        "| messages | messages/s | samples/s | us of processor time a sample | MB",
-        drains.iter().map(row),
-    ));
-    findings.note(AIM);
-    context.mark_partial(&mut findings, "interrupted");
-    Ok(findings)
-}
-
-fn compare(findings: &mut Findings, ours: Drain, limit: Drain) {
-    findings.compare("gnudi", Value::Rate(ours.rate(), "message"));
-    findings.compare("gnudi, samples", Value::Rate(ours.rate() * f64::from(SAMPLES), "sample"));
-    let of_processor = Value::Rate(1e6 / ours.sample_us().max(1e-9), "sample");
-    findings.compare("gnudi, by seconds of a processor", of_processor);
-    findings.compare("gnudi, memory", Value::Bytes(ours.memory_bytes));
-    findings.tell("of the broker's limit", Value::Percent(100.0 * ours.rate() / limit.rate()));
 }
 
 fn ceilometer(options: &NotificationOptions, name: &str) -> Result<OsString> {

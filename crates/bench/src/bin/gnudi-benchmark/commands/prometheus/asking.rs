@@ -10,16 +10,17 @@ use super::{
     answer::{Agreement, Answer},
     ask,
     data::{Instances, Writes, time_of},
-    get, gnudi_is,
+    get,
     question::{self, METRIC, Question},
 };
 use crate::{
-    findings::{Findings, Table, Value},
+    findings::{Findings, Value},
     load::Until,
     peers::{Peer, Server},
     rows::{Bench, process, setup},
+    sheet::Sheet,
     spread::Spread,
-    table::{bytes, seconds, short, span},
+    table::{short, times},
 };
 
 const DAY: i64 = 24 * 60;
@@ -47,7 +48,7 @@ struct History {
 impl History {
     fn new(options: &PrometheusOptions) -> Result<Self> {
         let series = options.scaled(options.series, 10_000, 1_000) / 10 * 10;
-        let days = i64::from(options.days);
+        let days = options.days as i64;
         let last = Self::last_minute(days);
         let mut instances = Instances::new(METRIC, series);
         let dense_from = last - DAY - SPARSE_MINUTES;
@@ -174,33 +175,31 @@ fn measure(question: &Question, rounds: usize, server: &Server, bench: &Bench) -
 fn add_history_table(servers: &[Asked], history: &History, bench: &Bench, findings: &mut Findings) {
     let History { series, days, writes } = history;
     let samples = writes.samples;
-    let rows = servers.iter().map(|asked| {
-        let after = Footprint::take(bench, &asked.server);
-        let name = asked.peer().name();
-        findings.compare(format!("{name} memory after queries"), Value::Bytes(after.memory_bytes as u64));
-        findings.compare(format!("{name} disk of the history"), Value::Bytes(after.disk_bytes as u64));
-        vec![
-            name.to_owned(),
-            seconds(asked.loaded),
-            bytes(asked.before.memory_bytes),
-            bytes(after.memory_bytes),
-            bytes(after.disk_bytes),
-            format!("{:.2} B", after.disk_bytes / samples as f64),
-        ]
+    let after = |asked: &Asked| Footprint::take(bench, &asked.server);
+    let after: Vec<(&Asked, Footprint)> = servers.iter().map(|asked| (asked, after(asked))).collect();
+    let mut sheet = Sheet::<(&Asked, Footprint)>::new();
+    sheet.text("server", |(asked, _)| asked.peer().name().to_owned());
+    sheet.value("written in", |(asked, _)| Value::seconds(asked.loaded));
+    sheet.value("memory", |(asked, _)| Value::bytes(asked.before.memory_bytes));
+    sheet.figure("memory after the queries", "memory after queries", |(_, after)| {
+        Value::bytes(after.memory_bytes)
     });
-    let rows: Vec<_> = rows.collect();
-    for busy in servers.iter().filter(|asked| asked.before.is_busy) {
-        let name = busy.peer().name();
-        findings.note(format!(
-            "{name}: still busy with the history when it was asked: its queries are slower than they could be"
-        ));
+    sheet.figure("disk", "disk of the history", |(_, after)| Value::bytes(after.disk_bytes));
+    sheet.value("a sample", |(_, after)| Value::each(after.disk_bytes / samples as f64, "B"));
+    for row in &after {
+        let name = row.0.peer().name();
+        sheet.add_figures(row, |figure| format!("{name} {figure}"), findings);
+        if row.0.before.is_busy {
+            findings.note(format!(
+                "{name}: still busy with the history when it was asked: its queries are slower than they could be"
+            ));
+        }
     }
     let title = format!(
         "The history that is queried: {series} series, {samples} samples, by one connection. 100 series have a sample a minute for \
          {days} days, the others for a day and before that one of {SPARSE_MINUTES} minutes"
     );
-    let headings = "server | written in | memory | memory after the queries | disk | a sample";
-    findings.tables.push(Table::new(title, headings, rows));
+    findings.tables.push(sheet.table(title, &after, |_| None));
     findings.note(
         "queries: medians; answers are those of Prometheus to 1e-9. VictoriaMetrics' rates take the sample before the window and are not \
          extrapolated: of these the series, the times and the sum (to 5 %) are compared. It is asked with nocache=1. gnudi's policy keeps raw \
@@ -210,47 +209,39 @@ fn add_history_table(servers: &[Asked], history: &History, bench: &Bench, findin
 
 /// A line per query, and the number of queries in which gnudi is ahead.
 fn tell(questions: &[Question], is_range: bool, servers: &[Asked], findings: &mut Findings) {
+    let questions = questions.iter().enumerate().filter(|(_, question)| question.is_range == is_range);
+    let rows: Vec<(usize, &Question)> = questions.collect();
     let gnudi = servers.iter().find(|asked| asked.peer() == Peer::Gnudi);
-    let of_form = || questions.iter().enumerate().filter(|(_, question)| question.is_range == is_range);
     let median = |asked: &Asked, place: usize| asked.medians.get(place).copied().flatten();
-    let ours = |place| gnudi.and_then(|asked| median(asked, place));
-    let mut headings = "query | series | time".to_owned();
+    let advantage = |asked: &Asked, place: usize| Some(median(asked, place)? / median(gnudi?, place)?);
+    let mut sheet = Sheet::<(usize, &Question)>::new();
+    sheet.text("query", |(_, question)| question.operation.to_owned());
+    sheet.text("series", |(_, question)| question.series.to_string());
+    sheet.text("time", |(_, question)| question.reach.clone());
     for asked in servers {
-        headings.extend([" | ", asked.peer().name()]);
+        sheet.value(asked.peer().name(), move |(place, _)| median(asked, *place).map(Value::Latency));
         if asked.peer() != Peer::Gnudi {
-            headings.push_str(" | gnudi is");
+            sheet.value("gnudi is", move |(place, _)| advantage(asked, *place).map(times).map(Value::Text));
         }
     }
-    let rows = of_form().map(|(place, question)| {
-        let mut row =
-            vec![question.operation.to_owned(), question.series.to_string(), question.reach.clone()];
-        for asked in servers {
-            let seconds = median(asked, place);
-            row.push(seconds.map_or_else(|| "-".to_owned(), |seconds| span(1e6 * seconds)));
-            if asked.peer() != Peer::Gnudi {
-                row.push(gnudi_is(ours(place), seconds));
-            }
-        }
-        row
-    });
     let form = if is_range { "Range" } else { "Instant" };
-    findings.tables.push(Table::new(format!("{form} queries"), &headings, rows));
+    findings.tables.push(sheet.table(format!("{form} queries"), &rows, |_| None));
     for asked in servers.iter().filter(|asked| asked.peer() != Peer::Gnudi) {
-        let ratios = of_form().filter_map(|(place, _)| Some(median(asked, place)? / ours(place)?));
-        let ratios: Vec<f64> = ratios.collect();
+        let ratios: Vec<f64> = rows.iter().filter_map(|(place, _)| advantage(asked, *place)).collect();
         let Some(Spread { least, median, greatest }) = Spread::of(ratios.iter().copied()) else { continue };
-        let twice = ratios.iter().filter(|ratio| **ratio >= 2.0).count();
-        let level = ratios.iter().filter(|ratio| **ratio >= 1.0).count();
+        let at_least = |times: f64| ratios.iter().filter(|ratio| **ratio >= times).count();
+        let peer = asked.peer().name();
         findings.note(format!(
-            "{form} queries against {}: gnudi is at least twice as fast in {twice} of {}, at least as fast in {level}; {} to {} times, {} at \
+            "{form} queries against {peer}: gnudi is at least twice as fast in {} of {}, at least as fast in {}; {} to {} times, {} at \
              the median",
-            asked.peer().name(),
+            at_least(2.0),
             ratios.len(),
+            at_least(1.0),
             short(least),
             short(greatest),
             short(median)
         ));
-        let name = format!("{} queries, gnudi to {}", form.to_lowercase(), asked.peer().name());
+        let name = format!("{} queries, gnudi to {peer}", form.to_lowercase());
         findings.compare(name, Value::Percent(100.0 * median));
     }
 }

@@ -14,14 +14,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
-use super::{check_peers, report};
+use super::{check_peers, within};
 use crate::{
     context::Context,
     findings::Findings,
     load::Requests,
     peers::{Peer, Server},
     rows::{Bench, setup},
-    table,
 };
 use answer::Answer;
 
@@ -38,26 +37,26 @@ pub struct PrometheusOptions {
     #[arg(long)]
     quick: bool,
     /// Series to write to an empty server [default: 40,000; quick: 10,000].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
-    write_series: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = within(100..=1_000_000))]
+    write_series: Option<usize>,
     /// Samples of all of them together [default: 10,000,000; quick: 1,000,000].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=50_000_000))]
-    write_samples: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = within(100..=50_000_000))]
+    write_samples: Option<usize>,
     /// Connections that write, each its share of the series.
-    #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
-    connections: u32,
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = within(1..=64))]
+    connections: usize,
     /// Samples per remote write.
-    #[arg(short, long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    batch: u32,
+    #[arg(short, long, value_name = "N", default_value_t = 10_000, value_parser = within(1..=100_000))]
+    batch: usize,
     /// Series to query [default: 10,000; quick: 1,000].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(200..=100_000))]
-    series: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = within(200..=100_000))]
+    series: Option<usize>,
     /// Days of history.
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=60))]
-    days: u32,
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = within(1..=60))]
+    days: usize,
     /// Repetitions of each query [default: 5; quick: 3]; fewer for slow ones.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    rounds: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = within(1..=1_000))]
+    rounds: Option<usize>,
 }
 
 const PEERS: [Peer; 5] = [Peer::Limit, Peer::Gnudi, Peer::GnudiOs, Peer::Prometheus, Peer::VictoriaMetrics];
@@ -80,7 +79,7 @@ const SETTLE_MAX: Duration = Duration::from_mins(5);
 pub fn run(options: &PrometheusOptions, context: &mut Context) -> Result<Findings> {
     check_peers(&options.peers, &PEERS, "takes no remote writes")?;
     let mut findings = Findings::new("remote write and queries of Prometheus' API");
-    let bench = Bench::new(report::ReportOptions::default(), context);
+    let bench = Bench::plain(context);
     for part in &options.only {
         if context.stop.is_set() {
             break;
@@ -91,14 +90,13 @@ pub fn run(options: &PrometheusOptions, context: &mut Context) -> Result<Finding
         }
     }
     ensure!(!findings.tables.is_empty() || context.stop.is_set(), "nothing was measured");
-    context.mark_partial(&mut findings, "interrupted");
     Ok(findings)
 }
 
 impl PrometheusOptions {
     /// The option's value, else the default of the scale.
-    fn scaled(&self, given: Option<u32>, usual: u32, quick: u32) -> usize {
-        given.unwrap_or(if self.quick { quick } else { usual }) as usize
+    fn scaled(&self, given: Option<usize>, usual: usize, quick: usize) -> usize {
+        given.unwrap_or(if self.quick { quick } else { usual })
     }
 }
 
@@ -142,9 +140,4 @@ impl Footprint {
             is_busy,
         }
     }
-}
-
-/// gnudi's advantage over a peer in a figure that both have and for which less is better.
-fn gnudi_is(gnudi: Option<f64>, peer: Option<f64>) -> String {
-    gnudi.zip(peer).map_or_else(|| "-".to_owned(), |(ours, theirs)| table::times(theirs / ours))
 }

@@ -9,7 +9,6 @@ pub const METRIC: &str = "gnudi_bench_seconds_bucket";
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
-const DAY: i64 = 24 * HOUR;
 
 /// The time range of a query before the last sample, in seconds.
 #[derive(Clone, Debug)]
@@ -26,69 +25,50 @@ struct Reach {
 
 /// The last one is as long as the history.
 fn reaches(days: i64) -> Vec<Reach> {
-    let reach = |name: &str, text: &str, span, step, window| {
-        let (name, text) = (name.to_owned(), text.to_owned());
-        Reach { name, text, span, step, window }
+    let history = format!("{days} days");
+    let all =
+        [("hour", 1, MINUTE, "5m"), ("day", 24, 5 * MINUTE, "5m"), (&*history, days * 24, 2 * HOUR, "2h")];
+    let reach = |(name, hours, step, window): (&str, i64, i64, &'static str)| {
+        let text = if hours < 24 { format!("{hours}h") } else { format!("{}d", hours / 24) };
+        Reach { name: name.to_owned(), text, span: hours * HOUR, step, window }
     };
-    let mut reaches =
-        vec![reach("hour", "1h", HOUR, MINUTE, "5m"), reach("day", "1d", DAY, 5 * MINUTE, "5m")];
-    if days > 1 {
-        let (name, text) = (format!("{days} days"), format!("{days}d"));
-        reaches.push(reach(&name, &text, days * DAY, 2 * HOUR, "2h"));
-    }
-    reaches
+    all.into_iter().take(if days > 1 { 3 } else { 2 }).map(reach).collect()
 }
 
-/// The operation on the series.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
-    Plain,
-    Regex,
-    TopK,
-    Rate,
-    SumBy,
-    Quantile,
+/// An operation on the series.
+struct Operation {
+    name: &'static str,
+    is_of_rates: bool,
+    /// The query for a window.
+    query: fn(&Selection, &str) -> String,
 }
 
 const OPERATIONS: [Operation; 6] = [
-    Operation::Plain,
-    Operation::Regex,
-    Operation::TopK,
-    Operation::Rate,
-    Operation::SumBy,
-    Operation::Quantile,
+    Operation { name: "selector", is_of_rates: false, query: |of, _| of.series.clone() },
+    Operation {
+        name: "sum over a regular expression",
+        is_of_rates: false,
+        query: |of, _| format!("sum({})", of.regex),
+    },
+    Operation { name: "topk", is_of_rates: false, query: |of, _| format!("topk(5, {})", of.series) },
+    Operation {
+        name: "rate",
+        is_of_rates: true,
+        query: |of, window| format!("rate({}[{window}])", of.series),
+    },
+    Operation {
+        name: "sum by of rates",
+        is_of_rates: true,
+        query: |of, window| format!("sum by (group, le) (rate({}[{window}]))", of.series),
+    },
+    Operation {
+        name: "histogram_quantile of rates",
+        is_of_rates: true,
+        query: |of, window| {
+            format!("histogram_quantile(0.9, sum by (group, le) (rate({}[{window}])))", of.histograms)
+        },
+    },
 ];
-
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Operation::Plain => "selector",
-            Operation::Regex => "sum over a regular expression",
-            Operation::TopK => "topk",
-            Operation::Rate => "rate",
-            Operation::SumBy => "sum by of rates",
-            Operation::Quantile => "histogram_quantile of rates",
-        }
-    }
-
-    fn text(self, selection: &Selection, window: &str) -> String {
-        let Selection { series, histograms, regex, .. } = selection;
-        match self {
-            Operation::Plain => series.clone(),
-            Operation::Regex => format!("sum({regex})"),
-            Operation::TopK => format!("topk(5, {series})"),
-            Operation::Rate => format!("rate({series}[{window}])"),
-            Operation::SumBy => format!("sum by (group, le) (rate({series}[{window}]))"),
-            Operation::Quantile => {
-                format!("histogram_quantile(0.9, sum by (group, le) (rate({histograms}[{window}])))")
-            }
-        }
-    }
-
-    fn is_of_rates(self) -> bool {
-        matches!(self, Operation::Rate | Operation::SumBy | Operation::Quantile)
-    }
-}
 
 /// Selectors of about a number of series.
 struct Selection {
@@ -144,10 +124,10 @@ pub struct Question {
 pub fn all(series: usize, days: i64, end_s: i64) -> Vec<Question> {
     let (mut questions, reaches) = (Vec::new(), reaches(days));
     for is_range in [false, true] {
-        for operation in OPERATIONS {
+        for operation in &OPERATIONS {
             for selection in selections(series) {
                 // An instant query reads only the newest samples, unless it has a window.
-                let reaches = if is_range || operation.is_of_rates() { &reaches[..] } else { &reaches[..1] };
+                let reaches = if is_range || operation.is_of_rates { &reaches[..] } else { &reaches[..1] };
                 let ask = |reach: &Reach| question(is_range, operation, &selection, reach, end_s);
                 questions.extend(reaches.iter().map(ask));
             }
@@ -158,13 +138,13 @@ pub fn all(series: usize, days: i64, end_s: i64) -> Vec<Question> {
 
 fn question(
     is_range: bool,
-    operation: Operation,
+    operation: &Operation,
     selection: &Selection,
     reach: &Reach,
     end_s: i64,
 ) -> Question {
     let window = if is_range { reach.window } else { &reach.text };
-    let query = operation.text(selection, window);
+    let query = (operation.query)(selection, window);
     let encoded = quote(&query, "");
     let path = if is_range {
         let (start_s, step) = (end_s - reach.span, reach.step);
@@ -174,12 +154,12 @@ fn question(
     };
     Question {
         is_range,
-        operation: operation.name(),
+        operation: operation.name,
         series: selection.series_count,
-        reach: if is_range || operation.is_of_rates() { reach.name.clone() } else { "now".to_owned() },
+        reach: if is_range || operation.is_of_rates { reach.name.clone() } else { "now".to_owned() },
         query,
         path,
-        agreement_of_rates: if operation.is_of_rates() { Agreement::Similar } else { Agreement::Exact },
+        agreement_of_rates: if operation.is_of_rates { Agreement::Similar } else { Agreement::Exact },
     }
 }
 

@@ -7,16 +7,15 @@ use super::{
     super::in_turn,
     Footprint, PrometheusOptions, ask,
     data::{Instances, Writes, time_of},
-    gnudi_is,
 };
 use crate::{
-    findings::{Findings, Table, Value},
+    findings::{Findings, Value},
     peers::{Peer, Server},
     rows::{
         Bench,
         process::{self, Processed},
     },
-    table::{bytes, short},
+    sheet::Sheet,
 };
 
 const METRIC: &str = "gnudi_bench_written_bucket";
@@ -46,10 +45,14 @@ impl Plan {
         let series = options.scaled(options.write_series, 40_000, 10_000) / 10 * 10;
         let samples = options.scaled(options.write_samples, 10_000_000, 1_000_000);
         let minutes = (samples / series).max(2) as i64;
-        let (batch, connections) = (options.batch as usize, options.connections as usize);
+        let &PrometheusOptions { batch, connections, .. } = options;
         let mut instances = Instances::new(METRIC, series);
         let mut spread = |minutes| Writes::spread(&mut instances, minutes, batch, connections);
         Ok(Plan { first: spread(0..1)?, others: spread(1..minutes)?, series, minutes, connections })
+    }
+
+    fn samples(&self) -> usize {
+        self.first.samples + self.others.samples
     }
 }
 
@@ -60,7 +63,7 @@ pub fn run(options: &PrometheusOptions, bench: &Bench, findings: &mut Findings) 
     let peers = options.peers.iter().copied();
     let written = in_turn(peers, bench.context, findings, failed, |peer| measure(peer, &mut plan, bench));
     if !written.is_empty() {
-        tell(&plan, options.batch as usize, &written, findings);
+        tell(&plan, options.batch, &written, findings);
     }
     Ok(())
 }
@@ -86,48 +89,39 @@ fn check(server: &Server, plan: &Plan, bench: &Bench) -> Result<()> {
     let query = quote(&format!("sum(count_over_time({METRIC}[{}m]))", plan.minutes), "");
     let end_s = time_of(plan.minutes - 1);
     let (answer, _) = ask(bench, server, &format!("/api/v1/query?query={query}&time={end_s}"))?;
-    let (found, written) = (answer.only_value().unwrap_or(0.0), plan.first.samples + plan.others.samples);
+    let (found, written) = (answer.only_value().unwrap_or(0.0), plan.samples());
     ensure!(found == written as f64, "{found} samples can be queried, not {written}");
     Ok(())
 }
 
 fn tell(plan: &Plan, batch: usize, all: &[Written], findings: &mut Findings) {
-    let samples = plan.first.samples + plan.others.samples;
-    let gnudi = all.iter().find(|written| written.peer == Peer::Gnudi);
-    let rows = all.iter().map(|written| {
-        let Written { peer, first, others, footprint } = written;
-        let name = peer.name();
-        findings.compare(format!("{name} remote write"), Value::Rate(others.rate(), "sample"));
-        let seconds = |written: &Written| Some(written.others.elapsed.as_secs_f64());
-        let cpu = others.cpu_seconds.map(|seconds| 1e6 * seconds / others.measures);
-        let mut row = vec![
-            name.to_owned(),
-            short(plan.series as f64 / first.elapsed.as_secs_f64()) + "/s",
-            short(others.accepted()) + "/s",
-            short(others.rate()) + "/s",
-            match gnudi {
-                Some(gnudi) if *peer != Peer::Gnudi => gnudi_is(seconds(gnudi), seconds(written)),
-                _ => "-".to_owned(),
-            },
-            cpu.map_or_else(|| "-".to_owned(), |us| format!("{us:.2} us")),
-        ];
-        let Some(Footprint { memory_bytes, disk_bytes, .. }) = *footprint else {
-            row.extend(["-"; 3].map(str::to_owned));
-            return row;
-        };
-        findings.compare(format!("{name} memory after remote write"), Value::Bytes(memory_bytes as u64));
-        findings.compare(format!("{name} disk after remote write"), Value::Bytes(disk_bytes as u64));
-        row.extend([bytes(memory_bytes), bytes(disk_bytes), format!("{:.2} B", disk_bytes / samples as f64)]);
-        row
+    let (series, samples) = (plan.series, plan.samples());
+    let disk = |written: &Written| Some(written.footprint?.disk_bytes);
+    let mut sheet = Sheet::<Written>::new();
+    sheet.text("server", |written| written.peer.name().to_owned());
+    sheet.value("new series", |written| {
+        Value::rate(series as f64 / written.first.elapsed.as_secs_f64(), "series")
     });
-    let rows: Vec<_> = rows.collect();
+    sheet.value("accepted", |written| Value::rate(written.others.accepted(), "sample"));
+    sheet.compared("until they can be queried", "remote write", |written| {
+        Value::rate(written.others.rate(), "sample")
+    });
+    sheet.value("processor time a sample", |written| written.others.cpu_us().map(|us| Value::each(us, "us")));
+    sheet.figure("memory", "memory after remote write", |written| {
+        Some(Value::bytes(written.footprint?.memory_bytes))
+    });
+    sheet.figure("disk", "disk after remote write", |written| disk(written).map(Value::bytes));
+    sheet.value("a sample", |written| disk(written).map(|bytes| Value::each(bytes / samples as f64, "B")));
+    for written in all {
+        let name = |figure: &str| format!("{} {figure}", written.peer.name());
+        sheet.add_figures(written, name, findings);
+    }
     let title = format!(
-        "Remote write: {} series, {samples} samples by the minute, {batch} a request, {} connections",
-        plan.series, plan.connections
+        "Remote write: {series} series, {samples} samples by the minute, {batch} a request, {} connections",
+        plan.connections
     );
-    let headings = "server | new series | accepted | until they can be queried | gnudi is | processor time a sample | memory | disk | \
-                    a sample";
-    findings.tables.push(Table::new(title, headings, rows));
+    let gnudi = all.iter().find(|written| written.peer == Peer::Gnudi);
+    findings.tables.push(sheet.table(title, all, |_| gnudi));
     for written in all {
         findings.note(format!("{}: {}", written.peer.name(), written.peer.durability()));
     }

@@ -14,7 +14,6 @@ use super::{
 };
 use crate::{
     body::{Span, Values},
-    commands::report,
     context::Context,
     load::{Order, Requests, Until},
     peers::{Peer, Server},
@@ -36,7 +35,7 @@ pub struct Http<'a> {
 impl<'a> Http<'a> {
     /// Starts a server, and creates the policy and a metric per instance.
     pub fn start(peer: Peer, plan: &Plan, context: &'a Context) -> Result<Self> {
-        let bench = Bench::new(report::ReportOptions::default(), context);
+        let bench = Bench::plain(context);
         let server = Server::start(peer, context)?;
         // Everything is kept by the minute and by the hour, with Gnocchi's six default methods.
         let hours = plan.minutes.div_ceil(60) + 1;

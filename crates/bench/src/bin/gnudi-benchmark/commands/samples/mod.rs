@@ -12,12 +12,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use super::in_turn;
+use super::{Named as _, in_turn, within};
 use crate::{
     context::Context,
-    findings::{Findings, Table, Value},
+    findings::{Findings, Value},
     peers::Peer,
-    table::{self, bytes, seconds, short},
+    sheet::Sheet,
+    table::{bytes, short},
 };
 use plan::Plan;
 
@@ -25,37 +26,34 @@ use plan::Plan;
 #[derive(Clone, Debug, Args)]
 pub struct SamplesOptions {
     /// Instances with one sample per minute.
-    #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub instances: u32,
+    #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = within(1..=10_000))]
+    instances: usize,
     /// Days of samples.
-    #[arg(short, long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=366))]
-    pub days: u32,
+    #[arg(short, long, value_name = "N", default_value_t = 30, value_parser = within(1..=366))]
+    days: usize,
     /// Number of instances for Gnocchi, which is slow: rates are compared.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub gnocchi_instances: u32,
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = within(1..=10_000))]
+    gnocchi_instances: usize,
     /// Stores, in order.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [SampleStore::Postgresql, SampleStore::Gnudi, SampleStore::Gnocchi])]
-    pub stores: Vec<SampleStore>,
+    stores: Vec<SampleStore>,
     /// Connections that load, each its share of the instances.
-    #[arg(short = 'w', long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub connections: u32,
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 2, value_parser = within(1..=64))]
+    connections: usize,
     /// Maximum samples per call or COPY.
-    #[arg(short, long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub batch: u32,
+    #[arg(short, long, value_name = "N", default_value_t = 5_000, value_parser = within(1..=100_000))]
+    batch: usize,
     /// Instances to read, each by the minute and by the hour.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub reads: u32,
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = within(1..=100))]
+    reads: usize,
 }
 
 /// Requests are built before the clock starts, at 60 bytes per sample.
 const SAMPLES_MAX: usize = 20_000_000;
 
-/// Means to read: by the minute, and by the hour.
-const GRANULARITIES_S: [i64; 2] = [60, 3600];
-
 /// A store of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SampleStore {
+enum SampleStore {
     Postgresql,
     Gnudi,
     Gnocchi,
@@ -64,15 +62,7 @@ pub enum SampleStore {
 impl SampleStore {
     /// The server, if it has Gnocchi's API.
     fn peer(self) -> Option<Peer> {
-        match self {
-            SampleStore::Postgresql => None,
-            SampleStore::Gnudi => Some(Peer::Gnudi),
-            SampleStore::Gnocchi => Some(Peer::Gnocchi),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        self.peer().map_or("postgresql", Peer::name)
+        Peer::from_name(&self.name())
     }
 
     fn durability(self) -> &'static str {
@@ -111,7 +101,7 @@ struct Loaded {
 struct Measured {
     kind: SampleStore,
     loaded: Loaded,
-    /// By granularity; fewer if the run was interrupted or failed.
+    /// By the minute and by the hour; fewer if the run was interrupted or failed.
     reads: Vec<Duration>,
     /// Before and after the load.
     bytes_empty: Option<u64>,
@@ -131,21 +121,17 @@ impl Measured {
 
 /// Measures each store in turn; failures are noted, and the others continue.
 pub fn run(options: &SamplesOptions, context: &mut Context) -> Result<Findings> {
-    let plan = plan(options)?;
-    let title = format!(
-        "{} instances, {} days by the minute, {} samples: raw in SQL, aggregated in gnudi and in Gnocchi",
-        plan.instances,
-        options.days,
-        plan.samples()
-    );
-    let mut findings = Findings::new(title);
+    let &SamplesOptions { instances, days, connections, batch, .. } = options;
+    let plan = Plan { instances, minutes: days * 24 * 60, connections, batch };
+    let samples = plan.samples();
+    ensure!(samples <= SAMPLES_MAX, "{samples} samples, at most {SAMPLES_MAX}");
+    let mut findings = Findings::new(format!(
+        "{instances} instances, {days} days by the minute, {samples} samples: raw in SQL, aggregated in gnudi and in Gnocchi"
+    ));
     let failed = |kind: SampleStore| format!("{}: not measured", kind.name());
     let mut measured = in_turn(options.stores.iter().copied(), context, &mut findings, failed, |kind| {
-        let instances = match kind {
-            SampleStore::Gnocchi => plan.instances.min(options.gnocchi_instances as usize),
-            SampleStore::Postgresql | SampleStore::Gnudi => plan.instances,
-        };
-        measure(kind, &Plan { instances, ..plan }, options.reads as usize, context)
+        let most = if kind == SampleStore::Gnocchi { options.gnocchi_instances } else { usize::MAX };
+        measure(kind, &Plan { instances: instances.min(most), ..plan }, options.reads, context)
     });
     for store in &mut measured {
         if let Some(failure) = store.failure.take() {
@@ -153,21 +139,9 @@ pub fn run(options: &SamplesOptions, context: &mut Context) -> Result<Findings> 
             findings.note_failure(format!("{}: {failure}", store.kind.name()));
         }
     }
-    context.mark_partial(&mut findings, "interrupted");
     ensure!(!measured.is_empty(), "nothing was measured");
-    tell(&plan, &measured, &mut findings);
+    tell(samples, &measured, &mut findings);
     Ok(findings)
-}
-
-fn plan(options: &SamplesOptions) -> Result<Plan> {
-    let plan = Plan {
-        instances: options.instances as usize,
-        minutes: options.days as usize * 24 * 60,
-        connections: options.connections as usize,
-        batch: options.batch as usize,
-    };
-    ensure!(plan.samples() <= SAMPLES_MAX, "{} samples, at most {SAMPLES_MAX}", plan.samples());
-    Ok(plan)
 }
 
 /// Fails if the load has no results.
@@ -184,7 +158,7 @@ fn measure(kind: SampleStore, plan: &Plan, reads: usize, context: &Context) -> R
     }
     let mut look = || {
         measured.bytes = store.disk_bytes()?;
-        for granularity_s in GRANULARITIES_S {
+        for granularity_s in [60, 3600] {
             progress(&format!("reading by {granularity_s} s"));
             measured.reads.push(median_read(store.as_mut(), plan, granularity_s, reads)?);
         }
@@ -209,20 +183,22 @@ fn median_read(store: &mut dyn Store, plan: &Plan, granularity_s: i64, reads: us
     Ok(times[times.len() / 2])
 }
 
-fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
+/// A line per store, with gnudi's advantage after each figure.
+fn tell(wanted: usize, measured: &[Measured], findings: &mut Findings) {
+    let mut sheet = Sheet::<Measured>::new();
+    sheet.text("", |store| store.kind.name());
+    sheet.text("samples", |store| short(store.loaded.samples as f64));
+    sheet.figure("loaded in", "load time", |store| Value::seconds(store.loaded.elapsed));
+    sheet.compared("load", "load speed", |store| Value::rate(store.rate(), "sample"));
+    for (index, name) in ["read by 60 s", "read by 3600 s"].into_iter().enumerate() {
+        sheet.compared(name, name, move |store| store.reads.get(index).copied().map(Value::latency));
+    }
+    sheet.figure("on disk", "disk", |store| store.bytes.map(Value::Bytes));
+    sheet.compared("a sample", "", |store| store.bytes_per_sample().map(|bytes| Value::each(bytes, "B")));
     for store in measured {
-        let name = store.kind.name();
-        let seconds = |duration: &Duration| Value::Seconds(duration.as_secs_f64());
-        findings.tell(format!("{name} samples"), Value::Count(store.loaded.samples as u64));
-        findings.tell(format!("{name} load time"), seconds(&store.loaded.elapsed));
-        findings.compare(format!("{name} load speed"), Value::Rate(store.rate(), "sample"));
-        for (granularity_s, time) in GRANULARITIES_S.iter().zip(&store.reads) {
-            let time = Value::Latency(time.as_secs_f64());
-            findings.compare(format!("{name} read by {granularity_s} s"), time);
-        }
-        if let Some(bytes) = store.bytes {
-            findings.compare(format!("{name} disk"), Value::Bytes(bytes));
-        }
+        let (name, samples) = (store.kind.name(), store.loaded.samples);
+        findings.tell(format!("{name} samples"), Value::Count(samples as u64));
+        sheet.add_figures(store, |figure| format!("{name} {figure}"), findings);
         findings.note(format!("{name}: {}; {}", store.loaded.note, store.kind.durability()));
         if let Some((empty, stored)) = store.bytes_empty.zip(store.bytes)
             && empty * 10 > stored
@@ -230,51 +206,16 @@ fn tell(plan: &Plan, measured: &[Measured], findings: &mut Findings) {
             let empty = bytes(empty as f64);
             findings.note(format!("{name}: {empty} of its disk were laid out before the first sample"));
         }
-        let wanted = plan.samples();
-        if store.loaded.samples < wanted {
+        if samples < wanted {
             findings.note(format!(
-                "{name}: {} of {wanted} samples: rates and bytes a sample are compared",
-                store.loaded.samples
+                "{name}: {samples} of {wanted} samples: rates and bytes a sample are compared"
             ));
         }
     }
-    findings.tables.push(table(measured));
+    let gnudi = measured.iter().find(|store| store.kind == SampleStore::Gnudi);
+    findings.tables.push(sheet.table("Raw samples and aggregates", measured, |_| gnudi));
     findings
         .note("a read is the median over several instances; every answer was checked against the samples");
-}
-
-/// One line per store, with gnudi's advantage after each figure.
-fn table(measured: &[Measured]) -> Table {
-    let gnudi = measured.iter().find(|store| store.kind == SampleStore::Gnudi);
-    let rows = measured.iter().map(|store| {
-        // gnudi's advantage in figures for which less is better.
-        let better = |figure: &dyn Fn(&Measured) -> Option<f64>| match gnudi {
-            Some(gnudi) if store.kind != SampleStore::Gnudi => {
-                let ratio = figure(store).zip(figure(gnudi)).map(|(theirs, ours)| theirs / ours);
-                ratio.map(table::times).unwrap_or_default()
-            }
-            _ => String::new(),
-        };
-        let mut row = vec![
-            store.kind.name().to_owned(),
-            short(store.loaded.samples as f64),
-            seconds(store.loaded.elapsed),
-            format!("{}/s", short(store.rate())),
-            better(&|store| Some(1.0 / store.rate())),
-        ];
-        for index in 0..GRANULARITIES_S.len() {
-            let read = |store: &Measured| store.reads.get(index).map(Duration::as_secs_f64);
-            row.push(read(store).map_or_else(String::new, |seconds| format!("{:.1} ms", seconds * 1e3)));
-            row.push(better(&read));
-        }
-        row.push(store.bytes.map(|stored| bytes(stored as f64)).unwrap_or_default());
-        row.push(store.bytes_per_sample().map_or_else(String::new, |bytes| format!("{bytes:.1} B")));
-        row.push(better(&Measured::bytes_per_sample));
-        row
-    });
-    let headings = "| samples | loaded in | load | gnudi is | read by 60 s | gnudi is | read by 3600 s | gnudi is \
-                    | on disk | a sample | gnudi is";
-    Table::new("Raw samples and aggregates", headings, rows)
 }
 
 #[cfg(test)]
@@ -300,7 +241,9 @@ mod tests {
             measured(SampleStore::Gnudi, 1000, 1, 5, 2_000),
             measured(SampleStore::Gnocchi, 100, 2, 20, 1_000),
         ];
-        let table = table(&stores);
+        let mut findings = Findings::default();
+        tell(1000, &stores, &mut findings);
+        let table = &findings.tables[0];
         assert!(table.rows.iter().all(|row| row.len() == table.headings.len()));
         let column = |name: &str| table.headings.iter().position(|heading| heading == name).unwrap();
         assert_eq!(table.rows[0][column("load") + 1], "10.0x");
@@ -308,18 +251,7 @@ mod tests {
         assert_eq!(table.rows[2][column("load") + 1], "20.0x");
         assert_eq!(table.rows[2][column("read by 60 s") + 1], "4.00x");
         assert_eq!(table.rows[2][column("a sample") + 1], "5.00x");
-        let mut findings = Findings::default();
-        let plan = Plan { instances: 10, minutes: 100, connections: 1, batch: 60 };
-        tell(&plan, &stores, &mut findings);
         let note = findings.notes.iter().find(|note| note.contains("100 of 1000 samples")).unwrap();
         assert!(note.starts_with("gnocchi"), "{note}");
-    }
-
-    #[test]
-    fn what_an_interrupted_run_left_is_shown() {
-        let mut store = measured(SampleStore::Gnudi, 10, 1, 1, 1);
-        (store.reads, store.bytes) = (Vec::new(), None);
-        let table = table(&[store]);
-        assert_eq!(table.rows[0].len(), table.headings.len());
     }
 }

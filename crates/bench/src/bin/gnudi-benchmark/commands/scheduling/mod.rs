@@ -14,7 +14,8 @@ use gnudi_model::SackCount;
 use crate::{
     context::Context,
     findings::{Axis, Findings, Line, Plot, Table, Value},
-    table::{seconds, short},
+    sheet::Sheet,
+    table::short,
 };
 use orders::{FRONT_BLOCK_SACKS, Order};
 use simulation::{Costs, Outcome, Stream, WorkerPool};
@@ -86,7 +87,6 @@ pub fn run(options: &SchedulingOptions, context: &Context) -> Findings {
     let mut findings = Findings::new(title);
     let simulated = simulate(options, context);
     tell(&simulated, options, &mut findings);
-    context.mark_partial(&mut findings, "interrupted");
     findings
 }
 
@@ -127,9 +127,10 @@ fn tell(simulated: &[Simulated], options: &SchedulingOptions, findings: &mut Fin
         let share = 100.0 * new.outcome.peak as f64 / old.outcome.peak as f64;
         let name = format!("workers {workers}: backlog peak of ring by sack, of front's");
         findings.tell(name, Value::Percent(share));
-        let waits = [&old.outcome, &new.outcome].map(|outcome| outcome.longest_wait.as_secs_f64());
-        findings.tell(format!("workers {workers}: longest wait with front"), Value::Seconds(waits[0]));
-        findings.tell(format!("workers {workers}: longest wait with ring by sack"), Value::Seconds(waits[1]));
+        for (order, found) in [("front", old), ("ring by sack", new)] {
+            let name = format!("workers {workers}: longest wait with {order}");
+            findings.tell(name, Value::seconds(found.outcome.longest_wait));
+        }
     }
     // As published: Gnocchi 4 with a third of the workers.
     let ring = KINDS[2];
@@ -170,23 +171,16 @@ fn tell(simulated: &[Simulated], options: &SchedulingOptions, findings: &mut Fin
 }
 
 fn table(simulated: &[Simulated]) -> Table {
-    let rows = simulated.iter().map(|Simulated { kind, workers, outcome }| {
-        vec![
-            workers.to_string(),
-            kind.name.to_owned(),
-            short(outcome.peak as f64),
-            seconds(outcome.drained_after),
-            seconds(outcome.longest_wait),
-            seconds(outcome.mean_wait),
-            outcome.never_reached.to_string(),
-            outcome.passes.to_string(),
-        ]
-    });
-    Table::new(
-        "Simulated: each order by the number of workers",
-        "workers | order | backlog peak | drained after | longest wait | mean wait | never reached | passes",
-        rows,
-    )
+    let mut sheet = Sheet::<Simulated>::new();
+    sheet.text("workers", |found| found.workers.to_string());
+    sheet.text("order", |found| found.kind.name.to_owned());
+    sheet.text("backlog peak", |found| short(found.outcome.peak as f64));
+    sheet.value("drained after", |found| Value::seconds(found.outcome.drained_after));
+    sheet.value("longest wait", |found| Value::seconds(found.outcome.longest_wait));
+    sheet.value("mean wait", |found| Value::seconds(found.outcome.mean_wait));
+    sheet.text("never reached", |found| found.outcome.never_reached.to_string());
+    sheet.text("passes", |found| found.outcome.passes.to_string());
+    sheet.table("Simulated: each order by the number of workers", simulated, |_| None)
 }
 
 fn notes(options: &SchedulingOptions, findings: &mut Findings) {
