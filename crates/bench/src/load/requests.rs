@@ -95,11 +95,6 @@ impl Headers {
         [self.open_head("PATCH", path).as_slice(), JSON, &with_length(body, 0)].concat()
     }
 
-    /// A complete POST of text, without a content type.
-    pub fn post_text(&self, path: &str, body: &[u8]) -> Vec<u8> {
-        [self.open_head("POST", path), with_length(body, 0)].concat()
-    }
-
     /// The open header of a POST of JSON.
     pub fn open_json_head(&self, path: &str) -> Vec<u8> {
         [self.open_head("POST", path).as_slice(), JSON].concat()

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Result;
 
-use crate::{context::Context, peers::Server};
+use crate::peers::Server;
 
 /// gnudi counts the metrics of a large backlog at most once a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -44,14 +44,10 @@ impl Watched {
 }
 
 /// Runs the work, polls the server meanwhile, and once more at the end.
-pub fn watch<T>(
-    context: &Context,
-    server: &Server,
-    work: impl FnOnce() -> Result<T>,
-) -> Result<(T, Watched)> {
+pub fn watch<T>(server: &Server, work: impl FnOnce() -> Result<T>) -> Result<(T, Watched)> {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| poll_until(&done, context, server));
+        let watcher = scope.spawn(|| poll_until(&done, server));
         let outcome = work();
         done.store(true, Ordering::Relaxed);
         let watched = watcher.join().expect("the polling thread does not panic")?;
@@ -59,14 +55,14 @@ pub fn watch<T>(
     })
 }
 
-fn poll_until(done: &AtomicBool, context: &Context, server: &Server) -> Result<Watched> {
+fn poll_until(done: &AtomicBool, server: &Server) -> Result<Watched> {
     let client = server.client()?;
     let (mut watched, start) = (Watched::default(), Instant::now());
     let mut last = false;
     while !last {
         last = done.load(Ordering::Relaxed);
         // A server under load may refuse: the next poll may succeed.
-        if let Ok(status) = context.runtime.block_on(client.status()) {
+        if let Ok(status) = server.context.runtime.block_on(client.status()) {
             watched.0.push(Observation {
                 at: start.elapsed(),
                 measures: status.backlog.measures,

@@ -81,9 +81,10 @@ impl Span {
         out.push(b']');
     }
 
-    /// The end of a line for VictoriaMetrics' `/api/v1/import`, after the metric:
-    /// `,"values":[1.23,...],"timestamps":[1420070400123,...]}`.
-    pub fn write_columns(self, values: &mut Values, out: &mut Vec<u8>) {
+    /// A line for VictoriaMetrics' `/api/v1/import`, which begins with the metric:
+    /// `{"metric":{...},"values":[1.23,...],"timestamps":[1420070400123,...]}`.
+    pub fn write_columns(self, metric: &str, values: &mut Values, out: &mut Vec<u8>) {
+        out.extend_from_slice(metric.as_bytes());
         out.extend_from_slice(b",\"values\":[");
         for _ in 0..self.count {
             values.write(out);
@@ -145,10 +146,7 @@ mod tests {
 
     #[test]
     fn the_same_values_in_every_form() {
-        let columns = text(|out| {
-            out.extend_from_slice(b"{\"metric\":{}");
-            SPAN.write_columns(&mut Values::new(7), out);
-        });
+        let columns = text(|out| SPAN.write_columns("{\"metric\":{}", &mut Values::new(7), out));
         let columns: serde_json::Value = serde_json::from_str(&columns).unwrap();
         assert_eq!(columns["timestamps"], serde_json::json!([START_MS, START_MS + 60_000]));
         let lines = text(|out| SPAN.write_lines("m{i=\"1\"}", &mut Values::new(7), out));

@@ -1,16 +1,16 @@
 //! The context of all commands, beyond the load generator's: programs to start, and their cleanup.
 
-use std::ops::Deref;
+use std::{ops::Deref, sync::Arc};
 
 use anyhow::Result;
 pub use gnudi_bench::context::Stop;
 
 use crate::peers::{Programs, child::Leftovers};
 
-/// State shared by the commands of a run.
-#[derive(Debug)]
+/// State shared by the commands of a run. A copy may have other programs.
+#[derive(Clone, Debug)]
 pub struct Context {
-    generator: gnudi_bench::context::Context,
+    generator: Arc<gnudi_bench::context::Context>,
     pub programs: Programs,
     /// Cleaned up however the run ends.
     pub leftovers: Leftovers,
@@ -22,7 +22,13 @@ impl Context {
         let leftovers = Leftovers::default();
         let left = leftovers.clone();
         let generator = gnudi_bench::context::Context::new(verbose, move || left.clean())?;
-        Ok(Context { generator, programs, leftovers })
+        Ok(Context { generator: Arc::new(generator), programs, leftovers })
+    }
+
+    /// With the default programs.
+    #[cfg(test)]
+    pub fn of_tests() -> Self {
+        Context::new(crate::commands::parse_options(&[]), false).unwrap()
     }
 }
 

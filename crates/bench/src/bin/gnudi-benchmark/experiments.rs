@@ -72,7 +72,7 @@ impl Experiment {
     }
 
     /// Runs it; on failure it has a reason instead of findings.
-    pub fn run(&self, scale: Scale, context: &mut Context) -> Outcome {
+    pub fn run(&self, scale: Scale, context: &Context) -> Outcome {
         let command = if scale == Scale::Small { self.small } else { self.full };
         eprintln!("{}: gnudi-benchmark {command}", self.title);
         let outcome = commands::run_words(&words(command), context);

@@ -24,7 +24,7 @@ use crate::{
     load::{Headers, Load, Requests, Until},
     noop::{self, NoopServer},
     peers::{Peer, Server},
-    rows::{Bench, setup},
+    rows::setup,
     sheet::Sheet,
     spread::Spread,
     table::short,
@@ -57,7 +57,7 @@ struct RequestPair {
     requests: [Requests; 2],
 }
 
-pub fn run(options: &AuthenticationOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &AuthenticationOptions, context: &Context) -> Result<Findings> {
     let validations = Arc::new(AtomicU64::new(0));
     let keystone = NoopServer::start_with(|address| Keystone::new(address.port(), validations.clone()))?;
     let configuration = configuration(keystone.address.port());
@@ -68,7 +68,7 @@ pub fn run(options: &AuthenticationOptions, context: &mut Context) -> Result<Fin
     let title = format!("keystone with a known token against basic: {rounds} rounds of {turn_ms} ms each");
     let mut findings = Findings::new(title);
     let mut all = Vec::new();
-    for kind in &kinds(&servers, context)? {
+    for kind in &kinds(&servers)? {
         all.extend(measured(kind, &servers, options, context)?);
     }
     tell(&all, &mut findings);
@@ -167,9 +167,8 @@ fn measured(
     Ok(Some(Measured { name: kind.name, rounds, microseconds }))
 }
 
-fn kinds(servers: &[Server; 2], context: &Context) -> Result<Vec<RequestPair>> {
-    let bench = Bench::plain(context);
-    let metric = |server| anyhow::Ok(setup::create_metrics(&bench, server, "low", 1)?.0[0]);
+fn kinds(servers: &[Server; 2]) -> Result<Vec<RequestPair>> {
+    let metric = |server| anyhow::Ok(setup::create_metrics(server, "low", 1)?.0[0]);
     let metrics = [metric(&servers[0])?, metric(&servers[1])?];
     let of = |make: &dyn Fn(&Headers, MetricId) -> Vec<u8>| {
         [0, 1].map(|side: usize| Requests::Listed(vec![make(&servers[side].headers, metrics[side])]))

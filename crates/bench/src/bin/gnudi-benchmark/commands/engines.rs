@@ -70,7 +70,7 @@ struct Done {
     work: Processed,
 }
 
-pub fn run(options: &EnginesOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &EnginesOptions, context: &Context) -> Result<Findings> {
     check_peers(&options.peers, &[Peer::Gnudi, Peer::Gnocchi], "does not use shared engines")?;
     let mut findings = Findings::new("measures pushed and processed on shared engines");
     let mut limits = Vec::new();
@@ -102,11 +102,11 @@ fn measure(
     let mut bench = Bench::new(ReportOptions { only, seconds, ..ReportOptions::default() }, context);
     push::run(&mut bench, &mut server)?;
     let pushed = bench.measurements.iter().map(Measurement::figure).fold(0.0, f64::max);
-    setup::wait_backlog(context, &server)?;
+    setup::wait_backlog(&server)?;
     let divisor = if peer == Peer::Gnocchi { options.gnocchi_divisor } else { 1 };
-    let fold = Push::fold(&bench, &server, options.metrics.div_ceil(divisor), POINTS, CONNECTIONS)?;
-    let work = fold.processed(&bench, &server)?;
-    fold.check(&bench, &server)?;
+    let fold = Push::fold(&server, options.metrics.div_ceil(divisor), POINTS, CONNECTIONS)?;
+    let work = fold.processed(&server)?;
+    fold.check(&server)?;
     let engines = server.engines().context("the server was started on engines")?;
     if !limits.iter().any(|(known, _)| *known == engine) {
         limits.push((engine, limit(engines, context)?));

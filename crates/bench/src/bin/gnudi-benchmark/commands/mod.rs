@@ -68,8 +68,8 @@ impl Benchmark {
     /// Runs the command and prints its findings; returns the exit code, which says if the findings are partial because
     /// of an interrupt.
     pub fn run(self) -> Result<u8> {
-        let mut context = Context::new(self.programs, self.printing.verbose)?;
-        let Some(findings) = self.command.run(&mut context)? else {
+        let context = Context::new(self.programs, self.printing.verbose)?;
+        let Some(findings) = self.command.run(&context)? else {
             return Ok(if context.stop.is_set() { gnudi_bench::context::EXIT_INTERRUPTED } else { 0 });
         };
         let exit_code = findings.exit_code();
@@ -84,7 +84,7 @@ impl Benchmark {
 
 impl Command {
     /// `None` if the command has printed its results itself.
-    fn run(&self, context: &mut Context) -> Result<Option<Findings>> {
+    fn run(&self, context: &Context) -> Result<Option<Findings>> {
         let mut findings = match self {
             // These say themselves how far they came.
             Command::Measures(options) => return measures::run(options, context).map(Some),
@@ -165,7 +165,7 @@ fn in_turn<T: Copy, R>(
 }
 
 /// Parses options; panics on invalid ones.
-fn parse_options<A: Args>(words: &[&str]) -> A {
+pub fn parse_options<A: Args>(words: &[&str]) -> A {
     let command = A::augment_args(clap::Command::new("options").no_binary_name(true));
     A::from_arg_matches(&command.get_matches_from(words)).expect("the words are right")
 }
@@ -179,7 +179,7 @@ struct Line {
 }
 
 /// Runs a command line as given after `gnudi-benchmark`, with the programs of the context.
-pub fn run_words<T: AsRef<str>>(words: &[T], context: &mut Context) -> Result<Findings> {
+pub fn run_words<T: AsRef<str>>(words: &[T], context: &Context) -> Result<Findings> {
     let line = Line::try_parse_from(words.iter().map(AsRef::as_ref))?;
     line.command.run(context)?.context("this command prints its results itself: nothing to compare")
 }

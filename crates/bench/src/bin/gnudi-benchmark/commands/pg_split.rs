@@ -53,7 +53,7 @@ impl PgSplitOptions {
     }
 }
 
-pub fn run(options: &PgSplitOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &PgSplitOptions, context: &Context) -> Result<Findings> {
     let mut findings = Findings::new(
         "one client creates objects, one at a time, while their placement group is split and moved",
     );

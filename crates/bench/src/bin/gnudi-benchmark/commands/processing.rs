@@ -6,6 +6,7 @@
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
+use gnudi_client::ArchivePolicySpec;
 
 use super::{Named as _, check_peers, in_turn, within};
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     load::Requests,
     peers::{Peer, Server},
     rows::{
-        Bench, batch,
+        batch,
         process::{self, Processed, Push},
         setup,
     },
@@ -97,12 +98,12 @@ impl Workload {
         }
     }
 
-    fn push(self, sizes: &ProcessingOptions, bench: &Bench, server: &Server) -> Result<Push> {
+    fn push(self, sizes: &ProcessingOptions, server: &Server) -> Result<Push> {
         let ProcessingOptions { metrics, points, connections, .. } = *sizes;
         match self {
-            Workload::Fold => Push::fold(bench, server, metrics, points, connections),
-            Workload::Stream => Push::stream(bench, server, metrics, points, connections),
-            Workload::Worst => worst(sizes, bench, server),
+            Workload::Fold => Push::fold(server, metrics, points, connections),
+            Workload::Stream => Push::stream(server, metrics, points, connections),
+            Workload::Worst => worst(sizes, server),
         }
     }
 }
@@ -117,16 +118,17 @@ struct Done {
 }
 
 /// Measures each server in turn; failures are noted, and the others continue.
-pub fn run(options: &ProcessingOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &ProcessingOptions, context: &Context) -> Result<Findings> {
     let peers = check(options)?;
-    if let Some(endpoint) = &options.endpoint {
-        context.programs.gnudi_url = Some(endpoint.clone());
+    let mut context = context.clone();
+    if options.endpoint.is_some() {
+        context.programs.gnudi_url.clone_from(&options.endpoint);
     }
     let mut findings = Findings::new("measures pushed until the backlog is empty, and the backlog meanwhile");
     let mut done = Vec::new();
     let failed = |peer: Peer| format!("{}: not measured, or not all of it", peer.name());
-    in_turn(peers.iter().copied(), context, &mut findings, failed, |peer| {
-        measure(&options.for_peer(peer), peer, context, &mut done)
+    in_turn(peers.iter().copied(), &context, &mut findings, failed, |peer| {
+        measure(&options.for_peer(peer), peer, &context, &mut done)
     });
     ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
     tell(&done, peers.len() > 1, &mut findings);
@@ -160,33 +162,34 @@ impl ProcessingOptions {
 
 /// All workloads on a server of its own.
 fn measure(sizes: &ProcessingOptions, peer: Peer, context: &Context, done: &mut Vec<Done>) -> Result<()> {
-    let bench = Bench::plain(context);
     let server = Server::start(peer, context)?;
     for &workload in Workload::value_variants() {
         if sizes.only.contains(&workload) && !context.stop.is_set() {
             let text = workload.text(sizes);
             eprintln!("{}: {text}", peer.name());
-            let push = workload.push(sizes, &bench, &server)?;
-            let (work, watched) = backlog::watch(context, &server, || push.processed(&bench, &server))?;
-            push.check(&bench, &server)?;
+            let push = workload.push(sizes, &server)?;
+            let (work, watched) = backlog::watch(&server, || push.processed(&server))?;
+            push.check(&server)?;
             done.push(Done { workload, peer, text, work, watched });
         }
     }
     Ok(())
 }
 
-fn worst(sizes: &ProcessingOptions, bench: &Bench, server: &Server) -> Result<Push> {
+fn worst(sizes: &ProcessingOptions, server: &Server) -> Result<Push> {
     const HELD_CALL: usize = 5_000;
     let (held, batches) = (sizes.held, sizes.batches);
-    setup::create_policy(bench.context, server, WORST_POLICY, &WORST_DEFINITION, Some(&WORST_METHODS))?;
-    let metrics = batch::metrics(bench, server, WORST_POLICY, 1)?;
+    let methods = Some(WORST_METHODS.map(str::to_owned).to_vec());
+    let policy = setup::policy(WORST_POLICY, &WORST_DEFINITION);
+    setup::create_policy(server, &ArchivePolicySpec { aggregation_methods: methods, ..policy })?;
+    let metrics = batch::metrics(server, WORST_POLICY, 1)?;
     let mut values = Values::new(1);
     let mut post = |first: usize, count: usize| {
         let start_ms = START_MS + first as i64 * WORST_STEP_MS;
         metrics.request(server, 0..1, Span { start_ms, step_ms: WORST_STEP_MS, count }, &mut values)
     };
     let first = (0..held).step_by(HELD_CALL).map(|first| post(first, HELD_CALL.min(held - first)));
-    process::until_processed(bench, server, &Requests::Listed(first.collect()), 1, held)?;
+    process::until_processed(server, &Requests::Listed(first.collect()), 1, held)?;
     let requests = (0..batches).map(|index| post(held + index, 1)).collect();
     Ok(Push { held: held + batches, ..Push::new(metrics, requests, sizes.connections, batches) })
 }

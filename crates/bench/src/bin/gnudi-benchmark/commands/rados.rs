@@ -95,7 +95,7 @@ struct Measured {
     outcome: Outcome,
 }
 
-pub fn run(options: &RadosOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &RadosOptions, context: &Context) -> Result<Findings> {
     let librados = Librados::load(&options.ceph.librados)?;
     let peer_missing = check_installed(&[peer::PROGRAM]).err();
     let kinds = if options.kinds.is_empty() { &KINDS[..] } else { &options.kinds };

@@ -81,7 +81,7 @@ impl ReportOptions {
 
 /// Measures the selected rows, prints each as it is done, and writes the results and their page. Failures are reported
 /// and do not affect the rest; an interrupted run keeps its results.
-pub fn run(options: &ReportOptions, context: &mut Context) -> Result<()> {
+pub fn run(options: &ReportOptions, context: &Context) -> Result<()> {
     if let Some(from) = &options.from {
         let results = Results::read(from)?;
         write_page(&results, &options.page)?;

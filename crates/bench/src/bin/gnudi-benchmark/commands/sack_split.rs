@@ -15,10 +15,10 @@ use gnudi_model::MetricId;
 
 use super::{seconds, within};
 use crate::{
-    body::{START_MS, Span, Values},
+    body::{START_MS, Span},
     context::{Context, Stop},
     findings::{Axis, Findings, Mark, Plot, Table, Value},
-    load::{Load, Order, Outcome, Requests, Until, requests::with_length},
+    load::{Load, Order, Outcome, Requests, Until},
     peers::{
         Peer, Server,
         ceph::CephOptions,
@@ -27,7 +27,7 @@ use crate::{
         program,
     },
     rados::split::{self, Plan, pause},
-    rows::{Bench, setup},
+    rows::{push::bodies, setup},
     timeline::{self, Call},
 };
 
@@ -75,7 +75,7 @@ struct Moment {
     settled_s: f64,
 }
 
-pub fn run(options: &SackSplitOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &SackSplitOptions, context: &Context) -> Result<Findings> {
     let title = "clients post measures while the count of sacks is doubled, and create objects while a placement group is split";
     let mut findings = Findings::new(title);
     let (calls, moments) = of_gnudi(options, context, &mut findings)?;
@@ -118,9 +118,8 @@ fn of_gnudi(
     findings: &mut Findings,
 ) -> Result<(Vec<Call>, Vec<Moment>)> {
     let server = Server::start_on(options.engine, &options.ceph, Peer::Gnudi, context)?;
-    let bench = Bench::plain(context);
-    setup::create_policy(context, &server, POLICY, &[(60, STEPS)], None)?;
-    let (metrics, _) = setup::create_metrics(&bench, &server, POLICY, METRICS)?;
+    setup::create_policy(&server, &setup::policy(POLICY, &[(60, STEPS)]))?;
+    let (metrics, _) = setup::create_metrics(&server, POLICY, METRICS)?;
     let requests = requests(&server, &metrics);
     let mut moments = Vec::new();
     let (outcome, carried_out) = post(options, &server, &requests, context, &mut moments);
@@ -130,8 +129,8 @@ fn of_gnudi(
         outcome.calls < requests.distinct(),
         "the server is too fast: measures came twice; give fewer --seconds"
     );
-    setup::wait_backlog(context, &server)?;
-    let found = count(context, &server, &metrics)?;
+    setup::wait_backlog(&server)?;
+    let found = count(&server, &metrics)?;
     let lost = outcome.calls as f64 - found;
     findings.tell("measures posted", Value::Count(outcome.calls));
     findings.tell("measures lost", Value::Text(format!("{lost}")));
@@ -152,14 +151,9 @@ fn of_gnudi(
 /// One measure of each metric in turn, each a second after the metric's previous one.
 fn requests(server: &Server, metrics: &[MetricId]) -> Requests {
     let head = |metric: &MetricId| server.headers.open_json_head(&format!("/v1/metric/{metric}/measures"));
-    let mut values = Values::new(1);
-    let body = |step: usize| {
-        let span = Span { start_ms: START_MS + step as i64 * STEP_MS, step_ms: STEP_MS, count: 1 };
-        let mut body = Vec::new();
-        span.write_gnocchi(&mut values, &mut body);
-        with_length(&body, 0)
-    };
-    Requests::Grid { heads: metrics.iter().map(head).collect(), bodies: (0..STEPS).map(body).collect() }
+    let span = |step| Span { start_ms: START_MS + step as i64 * STEP_MS, step_ms: STEP_MS, count: 1 };
+    let bodies = bodies((0..STEPS).map(span), Span::write_gnocchi);
+    Requests::Grid { heads: metrics.iter().map(head).collect(), bodies }
 }
 
 /// Posts until the plan is done.
@@ -226,11 +220,11 @@ fn split_sacks(server: &Server, context: &Context, cut: &dyn Fn() -> bool) -> Re
 }
 
 /// Number of measures in the aggregates of all metrics.
-fn count(context: &Context, server: &Server, metrics: &[MetricId]) -> Result<f64> {
+fn count(server: &Server, metrics: &[MetricId]) -> Result<f64> {
     let client = server.client()?;
     let mut found = 0.0;
     for metric in metrics {
-        found += setup::measures_by_minute(context, &client, *metric)?;
+        found += setup::measures_by_minute(server, &client, *metric)?;
     }
     Ok(found)
 }
@@ -283,7 +277,8 @@ mod tests {
 
     #[test]
     fn no_measure_is_posted_twice() {
-        let server = Server::nowhere(Peer::Gnudi);
+        let context = Context::of_tests();
+        let server = Server::nowhere(Peer::Gnudi, &context);
         let requests = requests(&server, &[MetricId(uuid::Uuid::nil()), MetricId(uuid::Uuid::max())]);
         assert_eq!(requests.distinct(), 2 * STEPS as u64);
         let texts: std::collections::HashSet<Vec<u8>> =

@@ -4,7 +4,7 @@
 //! The order alternates (A B, B A, A B), so that changes of the machine's speed affect both; ratios are of pairs
 //! measured close together. The command does the measuring.
 
-use std::{mem, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
@@ -62,18 +62,15 @@ impl Side {
     }
 
     /// Runs the command on this server; one that the tool starts is started anew each time.
-    fn run(&self, words: &[String], context: &mut Context) -> Result<Findings> {
-        let program = match self {
-            Side::Program(path) => Some(path.clone()),
-            _ => context.programs.gnudi.clone(),
-        };
-        let kept = mem::replace(&mut context.programs.gnudi, program);
-        let outcome = self.run_with_programs(words, context);
-        context.programs.gnudi = kept;
-        outcome
+    fn run(&self, words: &[String], context: &Context) -> Result<Findings> {
+        let mut context = context.clone();
+        if let Side::Program(path) = self {
+            context.programs.gnudi = Some(path.clone());
+        }
+        self.run_with_programs(words, &context)
     }
 
-    fn run_with_programs(&self, words: &[String], context: &mut Context) -> Result<Findings> {
+    fn run_with_programs(&self, words: &[String], context: &Context) -> Result<Findings> {
         let with = |option: &str, value: &str| {
             let more = [option.to_owned(), value.to_owned()];
             let words: Vec<String> = words.iter().cloned().chain(more).collect();
@@ -109,7 +106,7 @@ impl Side {
     }
 }
 
-pub fn run(options: &VersusOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &VersusOptions, context: &Context) -> Result<Findings> {
     let command = options.command.join(" ");
     ensure!(options.command[0] != "versus", "versus compares a command that measures");
     for option in ["--endpoint", "--peers", "--stores"] {
@@ -149,7 +146,7 @@ fn round_of(
     sides: &[Side; 2],
     options: &VersusOptions,
     round: usize,
-    context: &mut Context,
+    context: &Context,
 ) -> Result<[Findings; 2]> {
     let order = if round.is_multiple_of(2) { [0, 1] } else { [1, 0] };
     let mut found = [None, None];

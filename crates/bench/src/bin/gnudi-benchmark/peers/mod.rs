@@ -14,8 +14,10 @@ mod victoria_metrics;
 use std::{
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    ops::Range,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -25,7 +27,13 @@ use gnudi_client::{Client, ClientOptions};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::{context::Context, disk, load::Headers, noop::NoopServer, process::Probe};
+use crate::{
+    context::Context,
+    disk,
+    load::{Headers, Load, Requests, Until},
+    noop::NoopServer,
+    process::Probe,
+};
 pub use gnudi::program;
 
 use ceph::CephOptions;
@@ -168,11 +176,16 @@ pub struct Programs {
 }
 
 /// A running server with its own store.
-pub struct Server {
+pub struct Server<'a> {
     pub peer: Peer,
+    pub context: &'a Context,
     pub address: SocketAddr,
     pub headers: Headers,
     pub probe: Probe,
+    /// Threads of the load generator.
+    pub threads: usize,
+    /// The next metric's number, on servers that assign no ids.
+    number: AtomicUsize,
     running: Running,
 }
 
@@ -183,23 +196,23 @@ enum Running {
     Elsewhere,
 }
 
-impl Server {
+impl<'a> Server<'a> {
     /// Starts a server with an empty store.
-    pub fn start(peer: Peer, context: &Context) -> Result<Self> {
+    pub fn start(peer: Peer, context: &'a Context) -> Result<Self> {
         if peer == Peer::Limit {
             let noop = NoopServer::start()?;
             let (address, probe) = (noop.address, Probe::Thread(noop.thread_id));
-            return Ok(Server::new(peer, address, "", probe, Running::Noop(noop)));
+            return Ok(Server::new(peer, context, address, "", probe, Running::Noop(noop)));
         }
         if let (Peer::Gnudi, Some(url)) = (peer, &context.programs.gnudi_url) {
             let (address, prefix) = gnudi::resolve(url)?;
-            return Ok(Server::new(peer, address, &prefix, Probe::Unknown, Running::Elsewhere));
+            return Ok(Server::new(peer, context, address, &prefix, Probe::Unknown, Running::Elsewhere));
         }
         Server::start_configured(peer, "", context)
     }
 
     /// Starts a new server, even if a running one is configured; gnudi with these lines of gnocchi.conf.
-    pub fn start_configured(peer: Peer, configuration: &str, context: &Context) -> Result<Self> {
+    pub fn start_configured(peer: Peer, configuration: &str, context: &'a Context) -> Result<Self> {
         let directory = directory(&context.leftovers)?;
         if peer.is_gnudi() {
             let own = if peer == Peer::GnudiOs { gnudi::UNSYNCED } else { "" };
@@ -207,22 +220,23 @@ impl Server {
         }
         let site = Site::new(directory.path(), context)?;
         let (address, processes) = (site.address, peer.start_processes(&site)?);
-        Ok(Server::of_processes(peer, address, processes, directory, None))
+        Ok(Server::of_processes(peer, context, address, processes, directory, None))
     }
 
     /// Starts gnudi or Gnocchi on shared engines, which are stopped with it.
-    pub fn start_on(engine: Engine, ceph: &CephOptions, peer: Peer, context: &Context) -> Result<Self> {
+    pub fn start_on(engine: Engine, ceph: &CephOptions, peer: Peer, context: &'a Context) -> Result<Self> {
         let directory = directory(&context.leftovers)?;
         let engines = Engines::start(engine, ceph, &Site::new(directory.path(), context)?)?;
         // An address that the engines' daemons do not use.
         let site = Site::new(directory.path(), context)?;
         let start = if peer == Peer::Gnocchi { gnocchi::start_on } else { gnudi::start_on };
         let (address, processes) = (site.address, start(&engines, &site)?);
-        Ok(Server::of_processes(peer, address, processes, directory, Some(Box::new(engines))))
+        Ok(Server::of_processes(peer, context, address, processes, directory, Some(Box::new(engines))))
     }
 
     fn of_processes(
         peer: Peer,
+        context: &'a Context,
         address: SocketAddr,
         processes: Vec<Guarded>,
         directory: TempDir,
@@ -230,7 +244,7 @@ impl Server {
     ) -> Self {
         let of_engines = engines.iter().flat_map(|engines| engines.pids());
         let probe = Probe::Processes(processes.iter().map(Guarded::pid).chain(of_engines).collect());
-        Server::new(peer, address, "", probe, Running::Processes { processes, directory, engines })
+        Server::new(peer, context, address, "", probe, Running::Processes { processes, directory, engines })
     }
 
     /// The engines that it was started on.
@@ -254,20 +268,39 @@ impl Server {
         Some(self.directory()?.join(gnudi::CONFIGURATION))
     }
 
-    fn new(peer: Peer, address: SocketAddr, prefix: &str, probe: Probe, running: Running) -> Self {
+    fn new(
+        peer: Peer,
+        context: &'a Context,
+        address: SocketAddr,
+        prefix: &str,
+        probe: Probe,
+        running: Running,
+    ) -> Self {
         let headers = Headers::new(address.to_string(), prefix);
-        Server { peer, address, headers, probe, running }
+        Server { peer, context, address, headers, probe, threads: 1, number: AtomicUsize::new(0), running }
+    }
+
+    /// A load on it.
+    pub fn load<'b>(&'b self, requests: &'b Requests, connections: usize, until: Until) -> Load<'b> {
+        let threads = self.threads.min(connections);
+        Load { connections, threads, ..Load::new(self.address, requests, until, &self.context.stop) }
+    }
+
+    /// Unused metric numbers, on a server that assigns no ids.
+    pub fn number(&self, metrics: usize) -> Range<usize> {
+        let first = self.number.fetch_add(metrics, Ordering::Relaxed);
+        first..first + metrics
     }
 
     /// A server that is not running, for tests of requests.
     #[cfg(test)]
-    pub fn nowhere(peer: Peer) -> Self {
+    pub fn nowhere(peer: Peer, context: &'a Context) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        Server::new(peer, address, "", Probe::Unknown, Running::Elsewhere)
+        Server::new(peer, context, address, "", Probe::Unknown, Running::Elsewhere)
     }
 
     /// Restarts the server on the same store; `false` if that is not possible.
-    pub fn restart(&mut self, context: &Context) -> Result<bool> {
+    pub fn restart(&mut self) -> Result<bool> {
         let Running::Processes { processes, directory, .. } = &mut self.running else {
             return Ok(false);
         };
@@ -275,7 +308,7 @@ impl Server {
             return Ok(false);
         }
         processes.clear();
-        let site = Site { address: self.address, ..Site::new(directory.path(), context)? };
+        let site = Site { address: self.address, ..Site::new(directory.path(), self.context)? };
         *processes = self.peer.start_processes(&site)?;
         self.probe = Probe::Processes(processes.iter().map(Guarded::pid).collect());
         Ok(true)
@@ -309,7 +342,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for Server<'_> {
     fn drop(&mut self) {
         if let Running::Processes { processes, .. } = &mut self.running {
             // Later processes depend on earlier ones.

@@ -20,10 +20,10 @@ const GROUP_SECONDS: usize = 300;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
-    setup::create_policy(bench.context, server, POLICY, &[(60, 7 * POINTS)], None)?;
-    let metrics = batch::metrics(bench, server, POLICY, counts.aggregate_metrics)?;
+    setup::create_policy(server, &setup::policy(POLICY, &[(60, 7 * POINTS)]))?;
+    let metrics = batch::metrics(server, POLICY, counts.aggregate_metrics)?;
     // A day each.
-    metrics.fill(bench, server, &[Span::minutes(0, POINTS)])?;
+    metrics.fill(server, &[Span::minutes(0, POINTS)])?;
     let ids = metrics.ids();
     let references = ids.iter().map(|id| serde_json::json!([id, "mean"]));
     let metric: Vec<_> = std::iter::once("metric".into()).chain(references).collect();
@@ -31,21 +31,21 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let body = serde_json::json!({ "operations": operations }).to_string();
     let path = "/v1/aggregates?granularity=60";
     let requests = Requests::Listed(vec![server.headers.post(path, body.as_bytes())]);
-    check_answer(bench, server, &requests)?;
+    check_answer(server, &requests)?;
     let points = ids.len() * POINTS;
     let until = Until::Elapsed(counts.load);
-    bench.measure(server, &ROWS[0], None, |bench| {
-        let outcome = bench.load(server, &requests, 1, until).run();
+    bench.measure(server, &ROWS[0], None, || {
+        let outcome = server.load(&requests, 1, until).run();
         Ok(Work::of(outcome, points).note(format!("{} metrics of {POINTS} points", ids.len())))
     })?;
     Ok(())
 }
 
-fn check_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<()> {
+fn check_answer(server: &Server, requests: &Requests) -> Result<()> {
     if server.peer == Peer::Limit {
         return Ok(());
     }
-    let found = setup::aggregated_points(&setup::first_answer(bench, server, requests)?.0)?;
+    let found = setup::aggregated_points(&setup::first_answer(server, requests)?.0)?;
     ensure!(found == [POINTS * 60 / GROUP_SECONDS], "{found:?} points aggregated");
     Ok(())
 }

@@ -39,13 +39,13 @@ const BATCH_METRICS: usize = 50;
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
     let resources = counts.aggregate_resources;
-    setup::create_policy(bench.context, server, POLICY, &[(GRANULARITY_SECONDS, 7 * POINTS)], None)?;
-    create_resources(bench, server, resources)?;
-    let metrics = Metrics::Ids(create_metrics(bench, server, resources)?);
+    setup::create_policy(server, &setup::policy(POLICY, &[(GRANULARITY_SECONDS, 7 * POINTS)]))?;
+    create_resources(server, resources)?;
+    let metrics = Metrics::Ids(create_metrics(server, resources)?);
     let span = Span { step_ms: i64::from(GRANULARITY_SECONDS) * 1000, ..Span::minutes(0, POINTS) };
     let filled = metrics.requests(server, BATCH_METRICS, span, &mut Values::new(1));
-    setup::send(bench, server, filled, 4)?;
-    setup::wait_processed(bench, server)?;
+    setup::send(server, filled, 4)?;
+    setup::wait_processed(server)?;
     for (row, groupby) in ROWS.iter().zip(["", "&groupby=flavor"]) {
         if !bench.options.wants(row.key) {
             continue;
@@ -55,10 +55,10 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
             "operations": format!("(aggregate mean (metric {METRIC} mean))"), "search": {}, "resource_type": TYPE,
         });
         let requests = Requests::Listed(vec![server.headers.post(&path, body.to_string().as_bytes())]);
-        check_answer(bench, server, &requests)?;
+        check_answer(server, &requests)?;
         let until = Until::Elapsed(counts.load);
-        bench.measure(server, row, None, |bench| {
-            let outcome = bench.load(server, &requests, 1, until).run();
+        bench.measure(server, row, None, || {
+            let outcome = server.load(&requests, 1, until).run();
             let note =
                 format!("{resources} resources with {REVISIONS} former revisions, {POINTS} points each");
             Ok(Work::of(outcome, resources * POINTS).note(note))
@@ -68,37 +68,37 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
 }
 
 /// Creates resources, and changes each several times.
-fn create_resources(bench: &Bench, server: &Server, resources: usize) -> Result<()> {
-    create_type(bench, server)?;
+fn create_resources(server: &Server, resources: usize) -> Result<()> {
+    create_type(server)?;
     let path = format!("/v1/resource/{TYPE}");
     let post = |index| server.headers.post(&path, resource(index, resources).as_bytes());
-    setup::send(bench, server, (0..resources).map(post).collect(), setup::METADATA_CONNECTIONS)?;
+    setup::send(server, (0..resources).map(post).collect(), setup::METADATA_CONNECTIONS)?;
     for revision in 0..REVISIONS {
         let patch = |index: usize| {
             let body = serde_json::json!({ "display_name": format!("instance-{index}-{revision}") });
             server.headers.patch(&format!("{path}/{}", id(index)), body.to_string().as_bytes())
         };
-        setup::send(bench, server, (0..resources).map(patch).collect(), setup::METADATA_CONNECTIONS)?;
+        setup::send(server, (0..resources).map(patch).collect(), setup::METADATA_CONNECTIONS)?;
     }
     Ok(())
 }
 
 /// Creates a metric for each resource.
-fn create_metrics(bench: &Bench, server: &Server, resources: usize) -> Result<Vec<MetricId>> {
+fn create_metrics(server: &Server, resources: usize) -> Result<Vec<MetricId>> {
     let post = |index| {
         let body =
             serde_json::json!({ "archive_policy_name": POLICY, "name": METRIC, "resource_id": id(index) });
         server.headers.post("/v1/metric", body.to_string().as_bytes())
     };
     let requests = Requests::Listed((0..resources).map(post).collect());
-    Ok(setup::create_metrics_by(bench, server, &requests, resources)?.0)
+    Ok(setup::create_metrics_by(server, &requests, resources)?.0)
 }
 
-fn check_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<()> {
+fn check_answer(server: &Server, requests: &Requests) -> Result<()> {
     if server.peer == Peer::Limit {
         return Ok(());
     }
-    let found = setup::aggregated_points(&setup::first_answer(bench, server, requests)?.0)?;
+    let found = setup::aggregated_points(&setup::first_answer(server, requests)?.0)?;
     ensure!(!found.is_empty() && found.iter().all(|found| *found == POINTS), "{found:?} points aggregated");
     Ok(())
 }

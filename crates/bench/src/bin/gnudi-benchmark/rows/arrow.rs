@@ -69,12 +69,14 @@ pub fn rows(stream: &[u8]) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::Context;
     use crate::peers::Peer;
 
     #[test]
     fn a_stream_has_its_measures_wherever_it_is_cut() {
         let ids = vec![vec![b'a'; 36], vec![b'b'; 36]];
-        let server = Server::nowhere(Peer::Gnudi);
+        let context = Context::of_tests();
+        let server = Server::nowhere(Peer::Gnudi, &context);
         let requests =
             pushes(&server, ids, [Span::minutes(0, 10), Span::minutes(10, 10)].into_iter()).unwrap();
         assert_eq!(requests.distinct(), 4);

@@ -5,9 +5,10 @@ use std::{io::Write as _, ops::Range};
 use anyhow::Result;
 use gnudi_model::MetricId;
 
-use super::{Bench, setup};
+use super::setup;
 use crate::{
     body::{Span, Values},
+    load::requests::with_length,
     peers::{Peer, Server, influxdb},
 };
 
@@ -34,35 +35,20 @@ impl Metrics {
 
     /// One request with the span's measures of each metric in the range.
     pub fn request(&self, server: &Server, range: Range<usize>, span: Span, values: &mut Values) -> Vec<u8> {
-        let mut body = Vec::new();
         match self {
             Metrics::Ids(ids) => {
-                for (index, id) in ids[range].iter().enumerate() {
-                    let separator = if index == 0 { "{" } else { ", " };
-                    write!(body, "{separator}\"{id}\": ").expect("a Vec takes it");
-                    span.write_gnocchi(values, &mut body);
-                }
-                body.push(b'}');
-                server.headers.post("/v1/batch/metrics/measures", &body)
-            }
-            Metrics::Numbered(numbers) if server.peer == Peer::InfluxDb => {
-                for metric in within(numbers, &range) {
-                    span.write_influx(&influxdb::series_name(metric), values, &mut body);
-                }
-                server.headers.post_text(influxdb::WRITE_PATH, &body)
-            }
-            Metrics::Numbered(numbers) if span.count == 1 => {
-                for metric in within(numbers, &range) {
-                    span.write_lines(&setup::series_name(metric), values, &mut body);
-                }
-                server.headers.post_text("/api/v1/import/prometheus", &body)
+                let body = json_batch(&ids[range], |_, out| span.write_gnocchi(values, out));
+                server.headers.post(BATCH_PATH, &body)
             }
             Metrics::Numbered(numbers) => {
-                for metric in within(numbers, &range) {
-                    body.extend_from_slice(setup::series_object(metric).as_bytes());
-                    span.write_columns(values, &mut body);
-                }
-                server.headers.post("/api/v1/import", &body)
+                let dialect = match server.peer {
+                    Peer::InfluxDb => &INFLUX,
+                    _ if span.count == 1 => &LINES,
+                    _ => &COLUMNS,
+                };
+                // The numbers at these positions.
+                let metrics = numbers.start + range.start..numbers.start + range.end;
+                dialect.request(server, metrics, span, values)
             }
         }
     }
@@ -76,38 +62,101 @@ impl Metrics {
     }
 
     /// Pushes the spans' measures of every metric, metric by metric, and waits until they are processed.
-    pub fn fill(&self, bench: &Bench, server: &Server, spans: &[Span]) -> Result<()> {
+    pub fn fill(&self, server: &Server, spans: &[Span]) -> Result<()> {
         let mut values = Values::new(1);
         for span in spans {
-            setup::send(bench, server, self.requests(server, 1, *span, &mut values), 1)?;
+            setup::send(server, self.requests(server, 1, *span, &mut values), 1)?;
         }
-        setup::wait_processed(bench, server)?;
+        setup::wait_processed(server)?;
         Ok(())
     }
 }
 
-/// The numbers at these positions.
-fn within(numbers: &Range<usize>, places: &Range<usize>) -> Range<usize> {
-    numbers.start + places.start..numbers.start + places.end
+pub const BATCH_PATH: &str = "/v1/batch/metrics/measures";
+
+/// `{"id": [{"timestamp": ..., "value": ...}, ...], ...}`; `write` gets the position of the metric.
+pub fn json_batch(ids: &[MetricId], mut write: impl FnMut(usize, &mut Vec<u8>)) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (index, id) in ids.iter().enumerate() {
+        let separator = if index == 0 { "{" } else { ", " };
+        write!(body, "{separator}\"{id}\": ").expect("a Vec takes it");
+        write(index, &mut body);
+    }
+    body.push(b'}');
+    body
+}
+
+/// How a server takes measures of numbered metrics.
+pub struct Dialect {
+    path: &'static str,
+    is_json: bool,
+    /// How a body names a metric, with a fixed length.
+    pub name: fn(usize) -> String,
+    /// Writes the measures of a metric with this name.
+    write: fn(Span, &str, &mut Values, &mut Vec<u8>),
+}
+
+/// VictoriaMetrics' columns: a line per metric.
+pub const COLUMNS: Dialect =
+    Dialect { path: "/api/v1/import", is_json: true, name: setup::series_object, write: Span::write_columns };
+
+/// VictoriaMetrics' form of Prometheus' text: a line per measure.
+pub const LINES: Dialect = Dialect {
+    path: "/api/v1/import/prometheus",
+    is_json: false,
+    name: setup::series_name,
+    write: Span::write_lines,
+};
+
+pub const INFLUX: Dialect = Dialect {
+    path: influxdb::WRITE_PATH,
+    is_json: false,
+    name: influxdb::series_name,
+    write: Span::write_influx,
+};
+
+impl Dialect {
+    /// The open header of a request.
+    pub fn open_head(&self, server: &Server) -> Vec<u8> {
+        let headers = &server.headers;
+        if self.is_json { headers.open_json_head(self.path) } else { headers.open_head("POST", self.path) }
+    }
+
+    /// A request with the span's measures of each of the metrics.
+    pub fn request(
+        &self,
+        server: &Server,
+        metrics: Range<usize>,
+        span: Span,
+        values: &mut Values,
+    ) -> Vec<u8> {
+        let mut body = Vec::new();
+        for metric in metrics {
+            (self.write)(span, &(self.name)(metric), values, &mut body);
+        }
+        [self.open_head(server), with_length(&body, 0)].concat()
+    }
 }
 
 /// Creates metrics of the policy on a server that needs it, else uses numbers.
-pub fn metrics(bench: &Bench, server: &Server, policy: &str, count: usize) -> Result<Metrics> {
+pub fn metrics(server: &Server, policy: &str, count: usize) -> Result<Metrics> {
     if !server.peer.has_gnocchi_api() {
-        return Ok(Metrics::Numbered(bench.number(count)));
+        return Ok(Metrics::Numbered(server.number(count)));
     }
-    Ok(Metrics::Ids(setup::create_metrics(bench, server, policy, count)?.0))
+    Ok(Metrics::Ids(setup::create_metrics(server, policy, count)?.0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::body::START_MS;
+    use crate::context::Context;
 
     /// The requests' lines: of the header, then of the body.
     fn requests(peer: Peer, metrics: &Metrics, count: usize) -> Vec<Vec<String>> {
         let span = Span::minutes(0, count);
-        let requests = metrics.requests(&Server::nowhere(peer), 2, span, &mut Values::new(1));
+        let requests =
+            metrics.requests(&Server::nowhere(peer, &Context::of_tests()), 2, span, &mut Values::new(1));
         let lines = |request: &Vec<u8>| String::from_utf8_lossy(request).lines().map(str::to_owned).collect();
         requests.iter().map(lines).collect()
     }

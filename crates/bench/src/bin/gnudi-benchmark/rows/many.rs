@@ -31,7 +31,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let mut rates = Vec::new();
     for (row, metrics) in ROWS.iter().zip([counts.few_metrics, counts.many_metrics]) {
         let rounds = (counts.many_measures / (metrics * POINTS)).max(1);
-        let push = Push::rounds(bench, server, metrics, [BATCH, POINTS, rounds])?;
+        let push = Push::rounds(server, metrics, [BATCH, POINTS, rounds])?;
         push.measure(bench, server, row, format!("{} measures over {metrics} metrics", push.measures))?;
         let measurement = bench.measurements.last_mut().expect("a row was just measured");
         rates.push(measurement.figure());

@@ -23,14 +23,14 @@ const REST: Duration = Duration::from_secs(2);
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let [idle, restarted] = &ROWS;
-    let metrics = batch::metrics(bench, server, "medium", bench.counts(server.peer).memory_metrics)?;
+    let metrics = batch::metrics(server, "medium", bench.counts(server.peer).memory_metrics)?;
     let span = Span { start_ms: START_MS, step_ms: 1, count: 1 };
     let requests = metrics.requests(server, BATCH, span, &mut Values::new(1));
-    process::until_processed(bench, server, &Requests::Listed(requests), 1, metrics.len())?;
+    process::until_processed(server, &Requests::Listed(requests), 1, metrics.len())?;
     std::thread::sleep(REST);
     let note = format!("{} metrics", metrics.len());
     measure(bench, server, idle, &note)?;
-    if bench.options.wants(restarted.key) && server.restart(bench.context)? {
+    if bench.options.wants(restarted.key) && server.restart()? {
         std::thread::sleep(REST);
         measure(bench, server, restarted, &note)?;
     }
@@ -40,6 +40,6 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
 /// Records the memory; nothing if it is unknown.
 fn measure(bench: &mut Bench, server: &Server, row: &Row, note: &str) -> Result<()> {
     let Some(bytes) = server.probe.memory_bytes() else { return Ok(()) };
-    bench.measure(server, row, None, |_| Ok(Work { done: bytes as f64, ..Work::default() }.note(note)))?;
+    bench.measure(server, row, None, || Ok(Work { done: bytes as f64, ..Work::default() }.note(note)))?;
     Ok(())
 }

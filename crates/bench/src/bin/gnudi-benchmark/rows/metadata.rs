@@ -19,8 +19,8 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let counts = bench.counts(server.peer);
     let [create, show, delete] = &ROWS;
     let mut ids = Vec::new();
-    bench.measure(server, create, None, |bench| {
-        let (created, outcome) = setup::create_metrics(bench, server, "low", counts.metadata_metrics)?;
+    bench.measure(server, create, None, || {
+        let (created, outcome) = setup::create_metrics(server, "low", counts.metadata_metrics)?;
         ids = created;
         Ok(Work::of(outcome, 1).note(format!("{} metrics", ids.len())))
     })?;

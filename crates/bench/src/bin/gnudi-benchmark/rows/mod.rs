@@ -15,8 +15,6 @@ mod read;
 mod resources;
 pub mod setup;
 
-use std::{cell::Cell, ops::Range};
-
 use anyhow::Result;
 
 use counts::Counts;
@@ -24,7 +22,7 @@ use counts::Counts;
 use crate::{
     commands::report::ReportOptions,
     context::Context,
-    load::{Load, Requests, Until},
+    load::{Requests, Until},
     measurement::{Latency, Measurement, Row, Work},
     peers::{Peer, Server},
     process::{Probe, own_cpu_seconds},
@@ -81,8 +79,6 @@ pub struct Bench<'a> {
     pub options: ReportOptions,
     pub context: &'a Context,
     pub measurements: Vec<Measurement>,
-    /// The next metric's number, on servers that assign no ids.
-    number: Cell<usize>,
     /// Peers that could not be measured, with reasons.
     pub missing: Vec<(Peer, String)>,
     /// Work that failed.
@@ -92,12 +88,7 @@ pub struct Bench<'a> {
 impl<'a> Bench<'a> {
     pub fn new(options: ReportOptions, context: &'a Context) -> Self {
         let (measurements, missing, failures) = (Vec::new(), Vec::new(), Vec::new());
-        Bench { options, context, measurements, number: Cell::new(0), missing, failures }
-    }
-
-    /// With the default options, for work that is no row of the report.
-    pub fn plain(context: &'a Context) -> Self {
-        Bench::new(ReportOptions::default(), context)
+        Bench { options, context, measurements, missing, failures }
     }
 
     /// Measures all selected rows until the run is stopped; prints each group's rows as they are done.
@@ -130,7 +121,10 @@ impl<'a> Bench<'a> {
     /// reported.
     fn run_group(&mut self, group: &Group, peer: Peer) {
         let outcome = match Server::start(peer, self.context) {
-            Ok(mut server) => (group.run)(self, &mut server),
+            Ok(mut server) => {
+                server.threads = self.options.threads;
+                (group.run)(self, &mut server)
+            }
             Err(error) => {
                 eprintln!("{}: not measured: {error:#}", peer.name());
                 self.missing.push((peer, format!("{error:#}")));
@@ -148,27 +142,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Unused metric numbers, on a server that assigns no ids.
-    pub fn number(&self, metrics: usize) -> Range<usize> {
-        let first = self.number.get();
-        self.number.set(first + metrics);
-        first..first + metrics
-    }
-
     pub fn counts(&self, peer: Peer) -> Counts {
         self.options.counts(peer)
-    }
-
-    /// A load on the server with this run's threads.
-    pub fn load<'b>(
-        &'b self,
-        server: &Server,
-        requests: &'b Requests,
-        connections: usize,
-        until: Until,
-    ) -> Load<'b> {
-        let threads = self.options.threads.min(connections);
-        Load { connections, threads, ..Load::new(server.address, requests, until, &self.context.stop) }
     }
 
     /// Runs a load in which every call counts as one, and records its cost.
@@ -180,9 +155,7 @@ impl<'a> Bench<'a> {
         connections: usize,
         until: Until,
     ) -> Result<&mut Measurement> {
-        self.measure(server, row, None, |bench| {
-            Ok(Work::of(bench.load(server, requests, connections, until).run(), 1))
-        })
+        self.measure(server, row, None, || Ok(Work::of(server.load(requests, connections, until).run(), 1)))
     }
 
     /// Drops a row that was measured only because others build on it.
@@ -198,11 +171,11 @@ impl<'a> Bench<'a> {
         server: &Server,
         row: &Row,
         variant: Option<&'static str>,
-        work: impl FnOnce(&Bench) -> Result<Work>,
+        work: impl FnOnce() -> Result<Work>,
     ) -> Result<&mut Measurement> {
         eprintln!("{}: {}", server.peer.name(), row.title);
         let before = (server.probe.cpu_seconds(), generator_seconds(&server.probe));
-        let work = work(self)?;
+        let work = work()?;
         let after = (server.probe.cpu_seconds(), generator_seconds(&server.probe));
         let mut notes = work.notes;
         if self.context.stop.is_set() {

@@ -45,7 +45,7 @@ const SINGLE_CONNECTIONS: usize = 64;
 
 pub fn run_fold(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let metrics = bench.counts(server.peer).process_metrics;
-    let push = Push::fold(bench, server, metrics, POINTS, CONNECTIONS)?;
+    let push = Push::fold(server, metrics, POINTS, CONNECTIONS)?;
     push.measure(bench, server, &FOLD_ROWS[0], format!("{metrics} metrics"))
 }
 
@@ -57,8 +57,8 @@ pub fn run_stream(bench: &mut Bench, server: &mut Server) -> Result<()> {
             continue;
         }
         let push = match row.key {
-            "stream" => Push::stream(bench, server, metrics, counts.stream_rounds, CONNECTIONS)?,
-            _ => Push::singles(bench, server, metrics, counts.stream_single_rounds)?,
+            "stream" => Push::stream(server, metrics, counts.stream_rounds, CONNECTIONS)?,
+            _ => Push::singles(server, metrics, counts.stream_single_rounds)?,
         };
         push.measure(bench, server, row, format!("{} measures over {metrics} metrics", push.measures))?;
     }
@@ -77,38 +77,26 @@ pub struct Push {
 
 impl Push {
     /// All points of a metric in one call, of many metrics each.
-    pub fn fold(
-        bench: &Bench,
-        server: &Server,
-        metrics: usize,
-        points: usize,
-        connections: usize,
-    ) -> Result<Self> {
-        let metrics = batch::metrics(bench, server, POLICY, metrics)?;
+    pub fn fold(server: &Server, metrics: usize, points: usize, connections: usize) -> Result<Self> {
+        let metrics = batch::metrics(server, POLICY, metrics)?;
         let span = Span::minutes(0, points);
         let requests = metrics.requests(server, FOLD_BATCH, span, &mut Values::new(1));
         Ok(Push::new(metrics, requests, connections, points))
     }
 
     /// One measure of each metric in turn, many metrics per call.
-    pub fn stream(
-        bench: &Bench,
-        server: &Server,
-        metrics: usize,
-        rounds: usize,
-        connections: usize,
-    ) -> Result<Self> {
+    pub fn stream(server: &Server, metrics: usize, rounds: usize, connections: usize) -> Result<Self> {
         let connections = connections.min(metrics);
         // The batches of a round are a multiple of the connections, so that all measures of a metric use the same one.
         let batches = metrics.div_ceil(STREAM_BATCH * connections) * connections;
         let batches = batches.min(metrics / connections * connections);
         let bound = |index: usize| index * metrics / batches;
-        let metrics = batch::metrics(bench, server, POLICY, metrics)?;
+        let metrics = batch::metrics(server, POLICY, metrics)?;
         let mut values = Values::new(1);
         let mut requests = Vec::with_capacity(rounds * batches);
         for round in 0..rounds {
             // An interrupted run would not send the rest.
-            if round > 0 && bench.context.stop.is_set() {
+            if round > 0 && server.context.stop.is_set() {
                 break;
             }
             requests.extend((0..batches).map(|index| {
@@ -120,8 +108,8 @@ impl Push {
     }
 
     /// The same with a call per measure: to the metric's own URL, if it has one.
-    fn singles(bench: &Bench, server: &Server, metrics: usize, rounds: usize) -> Result<Self> {
-        let metrics = batch::metrics(bench, server, POLICY, metrics)?;
+    fn singles(server: &Server, metrics: usize, rounds: usize) -> Result<Self> {
+        let metrics = batch::metrics(server, POLICY, metrics)?;
         let mut values = Values::new(1);
         let mut requests = Vec::new();
         for span in (0..rounds).map(|round| Span::minutes(round, 1)) {
@@ -139,19 +127,14 @@ impl Push {
 
     /// Rounds of points of each metric, a batch of metrics per call, after a round that is not timed: every metric
     /// already has measures. The batches of a round must be a multiple of the connections.
-    pub fn rounds(
-        bench: &Bench,
-        server: &Server,
-        metrics: usize,
-        [batch, points, rounds]: [usize; 3],
-    ) -> Result<Self> {
-        let metrics = batch::metrics(bench, server, POLICY, metrics)?;
+    pub fn rounds(server: &Server, metrics: usize, [batch, points, rounds]: [usize; 3]) -> Result<Self> {
+        let metrics = batch::metrics(server, POLICY, metrics)?;
         let mut values = Values::new(1);
         let mut round = |round: usize| {
             metrics.requests(server, batch, Span::minutes(round * points, points), &mut values)
         };
         let first = Requests::Listed(round(0));
-        until_processed(bench, server, &first, CONNECTIONS, metrics.len() * points)?;
+        until_processed(server, &first, CONNECTIONS, metrics.len() * points)?;
         let requests = (1..=rounds).flat_map(round).collect();
         let push = Push::new(metrics, requests, CONNECTIONS, rounds * points);
         Ok(Push { held: (rounds + 1) * points, ..push })
@@ -164,24 +147,24 @@ impl Push {
     }
 
     /// Sends all and waits until they are processed.
-    pub fn run(&self, bench: &Bench, server: &Server) -> Result<Work> {
-        until_processed(bench, server, &self.requests, self.connections, self.measures)
+    pub fn run(&self, server: &Server) -> Result<Work> {
+        until_processed(server, &self.requests, self.connections, self.measures)
     }
 
     /// As [`Push::run`], with the server's processor time.
-    pub fn processed(&self, bench: &Bench, server: &Server) -> Result<Processed> {
-        processed(bench, server, &self.requests, self.connections, self.measures)
+    pub fn processed(&self, server: &Server) -> Result<Processed> {
+        processed(server, &self.requests, self.connections, self.measures)
     }
 
     /// Checks that the metrics hold the measures.
-    pub fn check(&self, bench: &Bench, server: &Server) -> Result<()> {
-        setup::check_counts(bench, server, self.metrics.ids(), self.held)
+    pub fn check(&self, server: &Server) -> Result<()> {
+        setup::check_counts(server, self.metrics.ids(), self.held)
     }
 
     /// The figure of a row.
     pub fn measure(&self, bench: &mut Bench, server: &Server, row: &Row, note: String) -> Result<()> {
-        bench.measure(server, row, None, |bench| Ok(self.run(bench, server)?.note(note)))?;
-        self.check(bench, server)
+        bench.measure(server, row, None, || Ok(self.run(server)?.note(note)))?;
+        self.check(server)
     }
 }
 
@@ -222,7 +205,6 @@ impl Processed {
 
 /// As [`until_processed`], with the server's processor time.
 pub fn processed(
-    bench: &Bench,
     server: &Server,
     requests: &Requests,
     connections: usize,
@@ -230,7 +212,7 @@ pub fn processed(
 ) -> Result<Processed> {
     let before = server.probe.cpu_seconds();
     let Work { done: measures, elapsed, outcome, .. } =
-        until_processed(bench, server, requests, connections, measures)?;
+        until_processed(server, requests, connections, measures)?;
     let cpu_seconds = server.probe.cpu_seconds().zip(before).map(|(after, before)| after - before);
     Ok(Processed { measures, pushed: outcome.elapsed, elapsed, cpu_seconds })
 }
@@ -238,19 +220,18 @@ pub fn processed(
 /// Sends all requests, request `i` over connection `i` modulo their number, and waits until the server has processed
 /// them.
 pub fn until_processed(
-    bench: &Bench,
     server: &Server,
     requests: &Requests,
     connections: usize,
     measures: usize,
 ) -> Result<Work> {
-    let mut load = bench.load(server, requests, connections, Until::Count(requests.distinct()));
+    let mut load = server.load(requests, connections, Until::Count(requests.distinct()));
     // A measure overtaken by a later one may be too late to count.
     load.order = Order::Lanes;
     let start = Instant::now();
     let outcome = load.run();
     setup::check(&outcome)?;
-    let (pushed, waited) = (seconds(outcome.elapsed), seconds(setup::wait_processed(bench, server)?));
+    let (pushed, waited) = (seconds(outcome.elapsed), seconds(setup::wait_processed(server)?));
     // An interrupted load has sent only a part.
     let share = outcome.calls as f64 / requests.distinct() as f64;
     let work = Work { done: measures as f64 * share, elapsed: start.elapsed(), outcome, notes: Vec::new() };

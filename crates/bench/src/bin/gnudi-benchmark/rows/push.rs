@@ -7,7 +7,12 @@ use std::ops::Range;
 
 use anyhow::Result;
 
-use super::{Bench, arrow, counts::Scale, setup};
+use super::{
+    Bench, arrow,
+    batch::{COLUMNS, Dialect, INFLUX, LINES},
+    counts::Scale,
+    setup,
+};
 use crate::{
     body::{START_MS, Span, Values},
     load::{
@@ -15,7 +20,7 @@ use crate::{
         requests::{length_header, with_length},
     },
     measurement::{Row, Unit, Work},
-    peers::{Peer, Server, influxdb},
+    peers::{Peer, Server},
 };
 
 /// The calls of a row.
@@ -64,7 +69,14 @@ const BETWEEN: [&str; 4] = ["push-500", "push-2000", "push-3000", "push-4000"];
 /// A measure per second.
 const STEP_MS: i64 = 1000;
 
+/// Policy `low`, with raw points for 15 days.
+const RAW_POLICY: &str = "gnudi-bench-low-raw";
+const RAW_SECONDS: usize = 15 * 24 * 3600;
+/// Measures per call of the rows that are also measured with raw points.
+const WITH_RAW: [usize; 3] = [1, 100, 5000];
+
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
+    let metrics = bench.counts(server.peer).push_metrics;
     for (row, shape) in &LADDER {
         let left_out = BETWEEN.contains(&row.key)
             && bench.options.scale == Scale::Small
@@ -72,178 +84,148 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         if left_out || !bench.options.wants(row.key) {
             continue;
         }
-        if server.peer.has_gnocchi_api() {
-            push_gnocchi(bench, server, row, shape, "low", (None, Span::write_gnocchi))?;
-            if shape.measures == 5000 && server.peer != Peer::Gnocchi {
-                let compact = (Some("compact"), Span::write_gnocchi_compact as Write);
-                push_gnocchi(bench, server, row, shape, "low", compact)?;
-            }
-            if WITH_RAW.contains(&shape.measures) && shape.connections == 8 && server.peer.is_gnudi() {
-                let five_minutes_for_a_month = [(300, 8640)];
-                setup::create_policy_with_raw(
-                    bench.context,
-                    server,
-                    RAW_POLICY,
-                    &five_minutes_for_a_month,
-                    None,
-                    Some(RAW_SECONDS),
-                )?;
-                push_gnocchi(bench, server, row, shape, RAW_POLICY, (Some("raw"), Span::write_gnocchi))?;
-            }
-            if shape.measures == 5000 && server.peer.is_gnudi() {
-                push_arrow(bench, server, row, shape)?;
-            }
-            continue;
+        let mut push = Pushes { bench, server, row, shape, metrics };
+        match server.peer {
+            Peer::InfluxDb => push.lines(None, &server.number(metrics), &INFLUX, 4_000_000)?,
+            Peer::VictoriaMetrics => push.to_victoria_metrics()?,
+            _ => push.to_gnocchi_api()?,
         }
-        let metrics = bench.number(bench.counts(server.peer).push_metrics);
-        if server.peer == Peer::InfluxDb {
-            measure(bench, server, row, shape, None, &lines(server, shape, &metrics, &INFLUX))?;
-            continue;
-        }
-        measure(bench, server, row, shape, Some("columns"), &columns(server, shape, &metrics))?;
-        if shape.measures >= 100 {
-            measure(bench, server, row, shape, Some("lines"), &lines(server, shape, &metrics, &PROMETHEUS))?;
-        }
-        setup::check_none_ignored(bench, server)?;
     }
     Ok(())
 }
-
-/// Policy `low`, with raw points for 15 days.
-const RAW_POLICY: &str = "gnudi-bench-low-raw";
-const RAW_SECONDS: usize = 15 * 24 * 3600;
-/// Measures per call of the rows that are also measured with raw points.
-const WITH_RAW: [usize; 3] = [1, 100, 5000];
 
 /// Writes a body.
 type Write = fn(Span, &mut Values, &mut Vec<u8>);
 
-/// Writes a body, with the name of the variant if there are several.
-type Style = (Option<&'static str>, Write);
-
-fn push_gnocchi(
-    bench: &mut Bench,
-    server: &Server,
-    row: &Row,
-    shape: &Shape,
-    policy: &str,
-    style: Style,
-) -> Result<()> {
-    // Fresh metrics: measures of an earlier row would make these late.
-    let (ids, _) = setup::create_metrics(bench, server, policy, bench.counts(server.peer).push_metrics)?;
-    let heads =
-        ids.iter().map(|id| server.headers.open_json_head(&format!("/v1/metric/{id}/measures"))).collect();
-    measure(bench, server, row, shape, style.0, &Requests::Grid { heads, bodies: bodies(shape, style.1) })?;
-    note_processing(bench, server)
+/// The pushes of a row to a server.
+struct Pushes<'a, 'b> {
+    bench: &'a mut Bench<'b>,
+    server: &'a Server<'a>,
+    row: &'static Row,
+    shape: &'static Shape,
+    metrics: usize,
 }
 
-/// The same measures as Arrow streams.
-fn push_arrow(bench: &mut Bench, server: &Server, row: &Row, shape: &Shape) -> Result<()> {
-    let (ids, _) = setup::create_metrics(bench, server, "low", bench.counts(server.peer).push_metrics)?;
-    let ids = ids.iter().map(|id| id.to_string().into_bytes()).collect();
-    let requests = arrow::pushes(server, ids, (0..shape.steps).map(|step| span(shape, step)))?;
-    measure(bench, server, row, shape, Some(arrow::VARIANT), &requests)?;
-    note_processing(bench, server)
-}
-
-fn measure(
-    bench: &mut Bench,
-    server: &Server,
-    row: &Row,
-    shape: &Shape,
-    variant: Option<&'static str>,
-    requests: &Requests,
-) -> Result<()> {
-    let until = Until::Elapsed(bench.counts(server.peer).load);
-    bench.measure(server, row, variant, |bench| {
-        let outcome = bench.load(server, requests, shape.connections, until).run();
-        let began_again =
-            outcome.calls > requests.distinct() && (server.peer.is_gnudi() || server.peer == Peer::InfluxDb);
-        let work = Work::of(outcome, shape.measures);
-        Ok(if began_again { work.note("time began again: measures came late") } else { work })
-    })?;
-    Ok(())
-}
-
-/// Notes how long the server processed after the last call. Gnocchi takes minutes: it is not waited for.
-fn note_processing(bench: &mut Bench, server: &Server) -> Result<()> {
-    if !server.peer.is_gnudi() {
-        return Ok(());
+impl Pushes<'_, '_> {
+    fn to_gnocchi_api(&mut self) -> Result<()> {
+        let (server, Shape { measures, connections, .. }) = (self.server, *self.shape);
+        self.json("low", None, Span::write_gnocchi)?;
+        if measures == 5000 && server.peer != Peer::Gnocchi {
+            self.json("low", Some("compact"), Span::write_gnocchi_compact)?;
+        }
+        if WITH_RAW.contains(&measures) && connections == 8 && server.peer.is_gnudi() {
+            let five_minutes_for_a_month = [(300, 8640)];
+            let policy = setup::policy(RAW_POLICY, &five_minutes_for_a_month);
+            setup::create_policy(server, &setup::with_raw(RAW_SECONDS, policy))?;
+            self.json(RAW_POLICY, Some("raw"), Span::write_gnocchi)?;
+        }
+        if measures == 5000 && server.peer.is_gnudi() {
+            self.arrow()?;
+        }
+        Ok(())
     }
-    let waited = setup::wait_processed(bench, server)?.as_secs_f64();
-    let last = bench.measurements.last_mut().expect("a row was just measured");
-    let rate = crate::table::short(last.done / (last.seconds + waited));
-    last.notes.push(format!("all processed {waited:.2} s later: {rate}/s"));
-    Ok(())
-}
 
-fn span(shape: &Shape, step: usize) -> Span {
-    let start_ms = START_MS + (step * shape.measures) as i64 * STEP_MS;
-    Span { start_ms, step_ms: STEP_MS, count: shape.measures }
-}
+    fn json(&mut self, policy: &str, variant: Option<&'static str>, write: Write) -> Result<()> {
+        // Fresh metrics: measures of an earlier row would make these late.
+        let (ids, _) = setup::create_metrics(self.server, policy, self.metrics)?;
+        let head = |id| self.server.headers.open_json_head(&format!("/v1/metric/{id}/measures"));
+        let heads = ids.iter().map(head).collect();
+        let bodies = bodies((0..self.shape.steps).map(|step| self.span(step)), write);
+        self.measure(variant, &Requests::Grid { heads, bodies })?;
+        self.note_processing()
+    }
 
-fn bodies(shape: &Shape, write: fn(Span, &mut Values, &mut Vec<u8>)) -> Vec<Vec<u8>> {
-    let mut values = Values::new(1);
-    (0..shape.steps)
-        .map(|step| {
+    /// The same measures as Arrow streams.
+    fn arrow(&mut self) -> Result<()> {
+        let (ids, _) = setup::create_metrics(self.server, "low", self.metrics)?;
+        let ids = ids.iter().map(|id| id.to_string().into_bytes()).collect();
+        let spans = (0..self.shape.steps).map(|step| self.span(step));
+        let requests = arrow::pushes(self.server, ids, spans)?;
+        self.measure(Some(arrow::VARIANT), &requests)?;
+        self.note_processing()
+    }
+
+    fn to_victoria_metrics(&mut self) -> Result<()> {
+        let metrics = self.server.number(self.metrics);
+        self.measure(Some("columns"), &self.columns(metrics.clone()))?;
+        if self.shape.measures >= 100 {
+            self.lines(Some("lines"), &metrics, &LINES, 1_000_000)?;
+        }
+        setup::check_none_ignored(self.server)
+    }
+
+    fn columns(&self, metrics: Range<usize>) -> Requests {
+        let mut values = Values::new(1);
+        let names: Vec<Vec<u8>> = metrics.map(|metric| (COLUMNS.name)(metric).into_bytes()).collect();
+        let open_head = COLUMNS.open_head(self.server);
+        let (mut heads, mut bodies) = (Vec::new(), Vec::new());
+        for step in 0..self.shape.steps {
             let mut body = Vec::new();
-            write(span(shape, step), &mut values, &mut body);
+            self.span(step).write_columns("", &mut values, &mut body);
+            heads.push([open_head.as_slice(), &length_header(names[0].len() + body.len())].concat());
+            bodies.push(body);
+        }
+        Requests::Named { heads, names, bodies }
+    }
+
+    /// A line per measure, which names its metric. Over all requests `measures_max`: they share no memory, so there are
+    /// fewer of them, and times may repeat (late for InfluxDB, to which repeated measures are expensive).
+    fn lines(
+        &mut self,
+        variant: Option<&'static str>,
+        metrics: &Range<usize>,
+        dialect: &Dialect,
+        measures_max: usize,
+    ) -> Result<()> {
+        const REQUESTS_MAX: usize = 200_000;
+        let mut values = Values::new(1);
+        let request = |index| {
+            let metric = metrics.start + index % metrics.len();
+            dialect.request(self.server, metric..metric + 1, self.span(index / metrics.len()), &mut values)
+        };
+        let count = REQUESTS_MAX.min(measures_max / self.shape.measures);
+        self.measure(variant, &Requests::Listed((0..count).map(request).collect()))
+    }
+
+    fn measure(&mut self, variant: Option<&'static str>, requests: &Requests) -> Result<()> {
+        let (server, shape) = (self.server, self.shape);
+        let until = Until::Elapsed(self.bench.counts(server.peer).load);
+        self.bench.measure(server, self.row, variant, || {
+            let outcome = server.load(requests, shape.connections, until).run();
+            let began_again = outcome.calls > requests.distinct()
+                && (server.peer.is_gnudi() || server.peer == Peer::InfluxDb);
+            let work = Work::of(outcome, shape.measures);
+            Ok(if began_again { work.note("time began again: measures came late") } else { work })
+        })?;
+        Ok(())
+    }
+
+    /// Notes how long the server processed after the last call. Gnocchi takes minutes: it is not waited for.
+    fn note_processing(&mut self) -> Result<()> {
+        if !self.server.peer.is_gnudi() {
+            return Ok(());
+        }
+        let waited = setup::wait_processed(self.server)?.as_secs_f64();
+        let last = self.bench.measurements.last_mut().expect("a row was just measured");
+        let rate = crate::table::short(last.done / (last.seconds + waited));
+        last.notes.push(format!("all processed {waited:.2} s later: {rate}/s"));
+        Ok(())
+    }
+
+    fn span(&self, step: usize) -> Span {
+        let measures = self.shape.measures;
+        Span { start_ms: START_MS + (step * measures) as i64 * STEP_MS, step_ms: STEP_MS, count: measures }
+    }
+}
+
+/// A body for each span, after its length.
+pub fn bodies(spans: impl Iterator<Item = Span>, write: Write) -> Vec<Vec<u8>> {
+    let mut values = Values::new(1);
+    spans
+        .map(|span| {
+            let mut body = Vec::new();
+            write(span, &mut values, &mut body);
             with_length(&body, 0)
         })
         .collect()
-}
-
-fn columns(server: &Server, shape: &Shape, metrics: &Range<usize>) -> Requests {
-    let mut values = Values::new(1);
-    let names: Vec<Vec<u8>> =
-        metrics.clone().map(|metric| setup::series_object(metric).into_bytes()).collect();
-    let name_bytes = names[0].len();
-    let open_head = server.headers.open_json_head("/api/v1/import");
-    let (mut heads, mut bodies) = (Vec::new(), Vec::new());
-    for step in 0..shape.steps {
-        let mut body = Vec::new();
-        span(shape, step).write_columns(&mut values, &mut body);
-        heads.push([open_head.as_slice(), &length_header(name_bytes + body.len())].concat());
-        bodies.push(body);
-    }
-    Requests::Named { heads, names, bodies }
-}
-
-/// A text with a line per measure, which names its metric.
-struct Lines {
-    path: &'static str,
-    name: fn(usize) -> String,
-    write: fn(Span, &str, &mut Values, &mut Vec<u8>),
-    /// Over all requests: they share no memory, so there are fewer of them, and times may repeat.
-    measures_max: usize,
-}
-
-const PROMETHEUS: Lines = Lines {
-    path: "/api/v1/import/prometheus",
-    name: setup::series_name,
-    write: Span::write_lines,
-    measures_max: 1_000_000,
-};
-
-/// Repeated measures are expensive for it, so times repeat late.
-const INFLUX: Lines = Lines {
-    path: influxdb::WRITE_PATH,
-    name: influxdb::series_name,
-    write: Span::write_influx,
-    measures_max: 4_000_000,
-};
-
-fn lines(server: &Server, shape: &Shape, metrics: &Range<usize>, style: &Lines) -> Requests {
-    const REQUESTS_MAX: usize = 200_000;
-    let mut values = Values::new(1);
-    let open_head = server.headers.open_head("POST", style.path);
-    let requests = (0..REQUESTS_MAX.min(style.measures_max / shape.measures))
-        .map(|index| {
-            let mut body = Vec::new();
-            let name = (style.name)(metrics.start + index % metrics.len());
-            (style.write)(span(shape, index / metrics.len()), &name, &mut values, &mut body);
-            [open_head.as_slice(), &with_length(&body, 0)].concat()
-        })
-        .collect();
-    Requests::Listed(requests)
 }

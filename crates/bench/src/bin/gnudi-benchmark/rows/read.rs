@@ -45,14 +45,14 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let year = shape(1, counts.year_points, counts.year_points, 1);
     let days = shape(counts.day_metrics, 2 * DAY_POINTS, DAY_POINTS, 4);
     if server.peer.has_gnocchi_api() {
-        setup::create_policy(bench.context, server, POLICY, &[(60, POINTS_MAX)], None)?;
+        setup::create_policy(server, &setup::policy(POLICY, &[(60, POINTS_MAX)]))?;
     }
     for (row, shape) in ROWS.iter().zip([month, year, days]) {
         if bench.options.wants(row.key) {
             measure(bench, server, row, &shape, POLICY, &[MEANS, MEANS_AS_ARROW])?;
             if server.peer.is_gnudi() {
-                let (definition, seconds) = ([(60, POINTS_MAX)], Some(60 * POINTS_MAX));
-                setup::create_policy_with_raw(bench.context, server, RAW_POLICY, &definition, None, seconds)?;
+                let policy = setup::policy(RAW_POLICY, &[(60, POINTS_MAX)]);
+                setup::create_policy(server, &setup::with_raw(60 * POINTS_MAX, policy))?;
                 measure(bench, server, row, &shape, RAW_POLICY, &[RAW, RAW_AS_ARROW])?;
             }
         }
@@ -82,8 +82,8 @@ fn measure(
     policy: &str,
     forms: &[Form],
 ) -> Result<()> {
-    let metrics = batch::metrics(bench, server, policy, shape.metrics)?;
-    metrics.fill(bench, server, &pieces(shape.stored))?;
+    let metrics = batch::metrics(server, policy, shape.metrics)?;
+    metrics.fill(server, &pieces(shape.stored))?;
     let speaks_arrow = server.peer.is_gnudi() || server.peer == Peer::Limit;
     for form in forms.iter().filter(|form| !form.is_arrow || speaks_arrow) {
         read(bench, server, row, shape, &requests(server, shape, &metrics, *form), *form)?;
@@ -99,7 +99,7 @@ fn read(
     requests: &Requests,
     form: Form,
 ) -> Result<()> {
-    let (answer, _) = setup::first_answer(bench, server, requests)?;
+    let (answer, _) = setup::first_answer(server, requests)?;
     let points = match server.peer {
         // Its streams are of the right size, and no more.
         Peer::Limit if form.is_arrow => shape.read,
@@ -108,8 +108,8 @@ fn read(
     };
     ensure!(points == shape.read, "{points} points, not {}", shape.read);
     let until = Until::Elapsed(bench.counts(server.peer).load);
-    bench.measure(server, row, form.variant, |bench| {
-        let outcome = bench.load(server, requests, shape.connections, until).run();
+    bench.measure(server, row, form.variant, || {
+        let outcome = server.load(requests, shape.connections, until).run();
         let calls = outcome.calls.max(1) as f64;
         let bytes = crate::table::short(outcome.body_bytes as f64 / calls);
         let days_seconds = outcome.elapsed.as_secs_f64() / calls * PUBLISHED_DAYS;

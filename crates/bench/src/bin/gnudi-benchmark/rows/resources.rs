@@ -32,7 +32,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     if ![create_typed, show, search].iter().any(|row| bench.options.wants(row.key)) {
         return Ok(());
     }
-    create_type(bench, server)?;
+    create_type(server)?;
     let path = format!("/v1/resource/{TYPE}");
     create(bench, server, create_typed, &path, resource)?;
     let until = Until::Elapsed(counts.load);
@@ -47,7 +47,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         let body = |host: usize| format!("{{\"=\": {{\"host\": \"{}\"}}}}", host_name(host));
         let post = |host| server.headers.post(&path, body(host).as_bytes());
         let requests = Requests::Listed((0..hosts).map(post).collect());
-        check_search(bench, server, &requests)?;
+        check_search(server, &requests)?;
         let measurement = bench.measure_load(server, search, &requests, 1, until)?;
         let note = format!("{RESOURCES_PER_HOST} of {resources} resources found each time");
         measurement.notes.insert(0, note);
@@ -67,23 +67,23 @@ fn create(
     let resources = bench.counts(server.peer).resources;
     let post = |index| server.headers.post(path, body(index, resources).as_bytes());
     let requests = Requests::Listed((0..resources).map(post).collect());
-    bench.measure(server, row, None, |bench| {
+    bench.measure(server, row, None, || {
         let until = Until::Count(resources as u64);
-        let outcome = bench.load(server, &requests, setup::METADATA_CONNECTIONS, until).run();
+        let outcome = server.load(&requests, setup::METADATA_CONNECTIONS, until).run();
         setup::check(&outcome)?;
         Ok(Work::of(outcome, 1).note(format!("{resources} resources")))
     })?;
     Ok(())
 }
 
-pub(super) fn create_type(bench: &Bench, server: &Server) -> Result<()> {
+pub(super) fn create_type(server: &Server) -> Result<()> {
     let body = serde_json::json!({ "name": TYPE, "attributes": {
         "display_name": { "type": "string", "required": true },
         "host": { "type": "string", "required": true },
         "flavor": { "type": "uuid", "required": false },
         "memory_mb": { "type": "number", "required": false },
     }});
-    setup::send(bench, server, vec![server.headers.post("/v1/resource_type", body.to_string().as_bytes())], 1)
+    setup::send(server, vec![server.headers.post("/v1/resource_type", body.to_string().as_bytes())], 1)
 }
 
 pub(super) fn id(index: usize) -> uuid::Uuid {
@@ -114,12 +114,11 @@ pub(super) fn resource(index: usize, _resources: usize) -> String {
 }
 
 /// Checks that a search finds the expected resources.
-fn check_search(bench: &Bench, server: &Server, requests: &Requests) -> Result<()> {
+fn check_search(server: &Server, requests: &Requests) -> Result<()> {
     if server.peer == Peer::Limit {
         return Ok(());
     }
-    let found: Vec<serde_json::Value> =
-        serde_json::from_slice(&setup::first_answer(bench, server, requests)?.0)?;
+    let found: Vec<serde_json::Value> = serde_json::from_slice(&setup::first_answer(server, requests)?.0)?;
     ensure!(found.len() == RESOURCES_PER_HOST, "a search finds {} resources", found.len());
     Ok(())
 }

@@ -8,9 +8,7 @@ use gnudi_client::{ArchivePolicySpec, Client, DefinitionSpec, MeasuresFilter, Ra
 use gnudi_model::{AggregationMethod, MetricId, Statistic};
 use uuid::Uuid;
 
-use super::Bench;
 use crate::{
-    context::Context,
     load::{Keep, Load, Outcome, Requests, Until},
     peers::{Peer, Server},
 };
@@ -25,26 +23,20 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// Creates metrics: their ids in order of creation, and the outcome.
-pub fn create_metrics(
-    bench: &Bench,
-    server: &Server,
-    policy: &str,
-    count: usize,
-) -> Result<(Vec<MetricId>, Outcome)> {
+pub fn create_metrics(server: &Server, policy: &str, count: usize) -> Result<(Vec<MetricId>, Outcome)> {
     let body = serde_json::json!({ "archive_policy_name": policy }).to_string();
     let requests = Requests::Listed(vec![server.headers.post("/v1/metric", body.as_bytes())]);
-    create_metrics_by(bench, server, &requests, count)
+    create_metrics_by(server, &requests, count)
 }
 
 /// Creates this number of metrics with these requests: their ids in order of creation, and the outcome.
 pub fn create_metrics_by(
-    bench: &Bench,
     server: &Server,
     requests: &Requests,
     count: usize,
 ) -> Result<(Vec<MetricId>, Outcome)> {
     let until = Until::Count(count as u64);
-    let load = Load { keep: Keep::Ids, ..bench.load(server, requests, METADATA_CONNECTIONS, until) };
+    let load = Load { keep: Keep::Ids, ..server.load(requests, METADATA_CONNECTIONS, until) };
     let outcome = load.run();
     check(&outcome)?;
     let ids = outcome.ids.iter().map(|id| Ok(MetricId(Uuid::try_parse_ascii(id)?)));
@@ -53,49 +45,37 @@ pub fn create_metrics_by(
     Ok((ids, outcome))
 }
 
-/// Creates an archive policy: granularities in seconds with their points, and methods, unless the server's defaults. An
-/// existing one is accepted.
-pub fn create_policy(
-    context: &Context,
-    server: &Server,
-    name: &str,
-    definitions: &[(u32, usize)],
-    methods: Option<&[&str]>,
-) -> Result<()> {
-    create_policy_with_raw(context, server, name, definitions, methods, None)
-}
-
-/// As [`create_policy`], with raw points for this number of seconds.
-pub fn create_policy_with_raw(
-    context: &Context,
-    server: &Server,
-    name: &str,
-    definitions: &[(u32, usize)],
-    methods: Option<&[&str]>,
-    raw_seconds: Option<usize>,
-) -> Result<()> {
+/// An archive policy: granularities in seconds with their points, and the server's default methods.
+pub fn policy(name: &str, definitions: &[(u32, usize)]) -> ArchivePolicySpec {
     let definition = |(granularity_s, points): &(u32, usize)| DefinitionSpec {
         granularity: Some(granularity_s.to_string()),
         points: Some(*points as u64),
         ..DefinitionSpec::default()
     };
-    let policy = ArchivePolicySpec {
+    ArchivePolicySpec {
         name: name.to_owned(),
         definition: definitions.iter().map(definition).collect(),
-        aggregation_methods: methods.map(|names| names.iter().map(ToString::to_string).collect()),
-        raw: raw_seconds.map(|seconds| RawSpec { timespan: seconds.to_string() }),
         ..ArchivePolicySpec::default()
-    };
-    match context.runtime.block_on(server.client()?.create_archive_policy(&policy)) {
+    }
+}
+
+/// The policy with raw points for this number of seconds.
+pub fn with_raw(seconds: usize, policy: ArchivePolicySpec) -> ArchivePolicySpec {
+    ArchivePolicySpec { raw: Some(RawSpec { timespan: seconds.to_string() }), ..policy }
+}
+
+/// Creates an archive policy; an existing one of this name is accepted.
+pub fn create_policy(server: &Server, policy: &ArchivePolicySpec) -> Result<()> {
+    match server.context.runtime.block_on(server.client()?.create_archive_policy(policy)) {
         Err(error) if error.status() != Some(409) => Err(error.into()),
         _ => Ok(()),
     }
 }
 
 /// Sends each of these requests once; all must succeed.
-pub fn send(bench: &Bench, server: &Server, requests: Vec<Vec<u8>>, connections: usize) -> Result<()> {
+pub fn send(server: &Server, requests: Vec<Vec<u8>>, connections: usize) -> Result<()> {
     let requests = Requests::Listed(requests);
-    check(&bench.load(server, &requests, connections, Until::Count(requests.distinct())).run())
+    check(&server.load(&requests, connections, Until::Count(requests.distinct())).run())
 }
 
 /// Number of points per group in a response of `/v1/aggregates`.
@@ -109,8 +89,8 @@ pub fn aggregated_points(answer: &[u8]) -> Result<Vec<usize>> {
 }
 
 /// The response to the first request, to be checked, and its time.
-pub fn first_answer(bench: &Bench, server: &Server, requests: &Requests) -> Result<(Vec<u8>, Duration)> {
-    let load = Load { keep: Keep::Bodies, ..bench.load(server, requests, 1, Until::Count(1)) };
+pub fn first_answer(server: &Server, requests: &Requests) -> Result<(Vec<u8>, Duration)> {
+    let load = Load { keep: Keep::Bodies, ..server.load(requests, 1, Until::Count(1)) };
     let mut outcome = load.run();
     check(&outcome)?;
     outcome.bodies.pop().map(|(_, body)| (body, outcome.elapsed)).context("no answer")
@@ -126,26 +106,26 @@ pub fn check(outcome: &Outcome) -> Result<()> {
 
 /// Waits until the backlog is empty; returns the time. Servers without a backlog are asked to make accepted data
 /// searchable.
-pub fn wait_processed(bench: &Bench, server: &Server) -> Result<Duration> {
+pub fn wait_processed(server: &Server) -> Result<Duration> {
     let start = Instant::now();
     match server.peer {
         Peer::VictoriaMetrics => {
-            send(bench, server, vec![server.headers.bare("GET", "/internal/force_flush")], 1)?;
+            send(server, vec![server.headers.bare("GET", "/internal/force_flush")], 1)?;
             Ok(start.elapsed())
         }
         // Acknowledged data is searchable.
         Peer::InfluxDb | Peer::Prometheus => Ok(Duration::ZERO),
-        Peer::Limit | Peer::Gnudi | Peer::GnudiOs | Peer::Gnocchi => wait_backlog(bench.context, server),
+        Peer::Limit | Peer::Gnudi | Peer::GnudiOs | Peer::Gnocchi => wait_backlog(server),
     }
 }
 
 /// Waits until the backlog of a server with Gnocchi's API is empty; returns the time.
-pub fn wait_backlog(context: &Context, server: &Server) -> Result<Duration> {
+pub fn wait_backlog(server: &Server) -> Result<Duration> {
     let start = Instant::now();
     let client = server.client()?;
     let (mut least, mut progress) = (u64::MAX, start);
     loop {
-        let waiting = context.runtime.block_on(client.status())?.backlog.measures;
+        let waiting = server.context.runtime.block_on(client.status())?.backlog.measures;
         if waiting == 0 {
             return Ok(start.elapsed());
         }
@@ -158,36 +138,36 @@ pub fn wait_backlog(context: &Context, server: &Server) -> Result<Duration> {
 }
 
 /// Checks the number of measures by the minute in some of the metrics: the sum of `count`.
-pub fn check_counts(bench: &Bench, server: &Server, metrics: &[MetricId], measures: usize) -> Result<()> {
+pub fn check_counts(server: &Server, metrics: &[MetricId], measures: usize) -> Result<()> {
     const SAMPLE: usize = 5;
     // An interrupted run has fewer measures.
-    if server.peer == Peer::Limit || !server.peer.has_gnocchi_api() || bench.context.stop.is_set() {
+    if server.peer == Peer::Limit || !server.peer.has_gnocchi_api() || server.context.stop.is_set() {
         return Ok(());
     }
     let client = server.client()?;
     for metric in metrics.iter().step_by((metrics.len() / SAMPLE).max(1)) {
-        let found = measures_by_minute(bench.context, &client, *metric)?;
+        let found = measures_by_minute(server, &client, *metric)?;
         ensure!(found == measures as f64, "metric {metric} holds {found} measures, not {measures}");
     }
     Ok(())
 }
 
 /// Number of measures by the minute in a metric: the sum of `count`.
-pub fn measures_by_minute(context: &Context, client: &Client, metric: MetricId) -> Result<f64> {
+pub fn measures_by_minute(server: &Server, client: &Client, metric: MetricId) -> Result<f64> {
     let filter = MeasuresFilter {
         aggregation: Some(AggregationMethod::new(Statistic::Count)),
         granularity: Some("60".to_owned()),
         ..MeasuresFilter::default()
     };
-    let points = context.runtime.block_on(client.get_measures(metric, &filter))?;
+    let points = server.context.runtime.block_on(client.get_measures(metric, &filter))?;
     Ok(points.iter().map(|point| point.value).sum())
 }
 
 /// Checks that VictoriaMetrics has stored the data: it returns 204 for measures that it drops (too old, too new),
 /// several times faster.
-pub fn check_none_ignored(bench: &Bench, server: &Server) -> Result<()> {
+pub fn check_none_ignored(server: &Server) -> Result<()> {
     let requests = Requests::Listed(vec![server.headers.bare("GET", "/metrics")]);
-    let ignored = ignored_rows(&String::from_utf8_lossy(&first_answer(bench, server, &requests)?.0));
+    let ignored = ignored_rows(&String::from_utf8_lossy(&first_answer(server, &requests)?.0));
     ensure!(ignored == 0.0, "the server has ignored {ignored} measures");
     Ok(())
 }

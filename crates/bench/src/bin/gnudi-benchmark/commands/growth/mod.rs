@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use crate::{
     context::Context,
     findings::{Axis, Findings, Line, Plot, Table, Value},
-    rows::{Bench, counts::Scale},
+    rows::counts::Scale,
     sheet::Sheet,
     table::{bytes, short},
 };
@@ -45,13 +45,13 @@ enum Dimension {
 /// Samples by the value that was varied.
 type Curve = Vec<(usize, Sample)>;
 
-pub fn run(options: &GrowthOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
     let mut findings = Findings::new("Throughput, memory and disk of gnudi against what grows, each alone");
     findings.note("disk: with what the log of measures keeps reserved, but for the disk of histories");
-    let (bench, is_small) = (Bench::plain(context), options.scale == Scale::Small);
-    let mut study = Study { bench, is_small, findings, by_metrics: Curve::new(), history_bytes: None };
+    let is_small = options.scale == Scale::Small;
+    let mut study = Study { context, is_small, findings, by_metrics: Curve::new(), history_bytes: None };
     for dimension in &options.only {
-        if study.bench.context.stop.is_set() {
+        if context.stop.is_set() {
             break;
         }
         match dimension {
@@ -73,7 +73,7 @@ const SERVER_METRICS: usize = 30;
 
 /// One run of the command.
 struct Study<'a> {
-    bench: Bench<'a>,
+    context: &'a Context,
     is_small: bool,
     findings: Findings,
     by_metrics: Curve,
@@ -87,14 +87,14 @@ impl Study<'_> {
         &mut self,
         what: &str,
         places: &[usize],
-        mut sample: impl FnMut(&Bench, usize) -> Result<Sample>,
+        mut sample: impl FnMut(usize) -> Result<Sample>,
     ) -> Result<Curve> {
         let mut taken = Curve::new();
         for &place in places {
             eprintln!("growth: {place} {what}");
-            let sample = sample(&self.bench, place);
+            let sample = sample(place);
             // Checks fail after an interruption.
-            if self.bench.context.stop.is_set() {
+            if self.context.stop.is_set() {
                 break;
             }
             taken.push((place, sample?));
@@ -108,9 +108,8 @@ impl Study<'_> {
             true => &[1_000, 5_000, 20_000, 50_000],
             false => &[1_000, 10_000, 100_000, 300_000, 1_000_000],
         };
-        let what = "metrics of policy medium, a measure each a call";
-        let taken =
-            self.curve(what, places, |bench, metrics| trial::on_server(bench, "", metrics, 500_000))?;
+        let (context, what) = (self.context, "metrics of policy medium, a measure each a call");
+        let taken = self.curve(what, places, |metrics| trial::on_server(context, "", metrics, 500_000))?;
         self.findings.plots.push(memory_plot("metrics", &taken));
         if let [(few, first), .., (many, last)] = &taken[..] {
             let per_metric = Value::bytes(further_metric_bytes(&taken));
@@ -126,9 +125,9 @@ impl Study<'_> {
         const METRICS: usize = 200;
         let places = [60, 1_000, 10_000, 100_000];
         let places = if self.is_small { &places[..3] } else { &places };
-        let mut store = Store::new(&self.bench, METRICS)?;
+        let mut store = Store::new(self.context, METRICS)?;
         let what = format!("points already stored in each of {METRICS} metrics");
-        self.curve(&what, places, |bench, points| store.at_points(bench, points, 120_000)).map(drop)
+        self.curve(&what, places, |points| store.at_points(points, 120_000)).map(drop)
     }
 
     /// The metrics of servers with a certain number of sacks or workers.
@@ -137,10 +136,10 @@ impl Study<'_> {
     }
 
     fn sacks(&mut self) -> Result<()> {
-        let metrics = self.configured_metrics();
+        let (context, metrics) = (self.context, self.configured_metrics());
         let what = format!("sacks, {metrics} metrics");
-        let taken = self.curve(&what, &[16, 128, 1_024, 16_384], |bench, sacks| {
-            trial::on_server(bench, &format!("[incoming]\nsacks = {sacks}\n"), metrics, 500_000)
+        let taken = self.curve(&what, &[16, 128, 1_024, 16_384], |sacks| {
+            trial::on_server(context, &format!("[incoming]\nsacks = {sacks}\n"), metrics, 500_000)
         })?;
         self.findings.plots.push(memory_plot(&what, &taken));
         Ok(())
@@ -151,10 +150,10 @@ impl Study<'_> {
         let places: Vec<usize> = std::iter::successors(Some(1), |count| Some(2 * count))
             .take_while(|&count| count <= 2 * processors)
             .collect();
-        let metrics = self.configured_metrics();
+        let (context, metrics) = (self.context, self.configured_metrics());
         let what = format!("workers, {metrics} metrics, {processors} processors");
-        let sample = |bench: &Bench, workers| {
-            trial::on_server(bench, &format!("[metricd]\nworkers = {workers}\n"), metrics, 1_000_000)
+        let sample = |workers| {
+            trial::on_server(context, &format!("[metricd]\nworkers = {workers}\n"), metrics, 1_000_000)
         };
         self.curve(&what, &places, sample).map(drop)
     }
@@ -169,9 +168,9 @@ impl Study<'_> {
         for history in &trial::HISTORIES {
             let (policy, points) = (history.policy, history.points_kept);
             eprintln!("growth: a full history in policy {policy}");
-            let stored = trial::history_bytes(&self.bench, history, metrics);
+            let stored = trial::history_bytes(self.context, history, metrics);
             // Checks fail after an interruption.
-            if self.bench.context.stop.is_set() {
+            if self.context.stop.is_set() {
                 break;
             }
             let each = stored? / metrics as f64;

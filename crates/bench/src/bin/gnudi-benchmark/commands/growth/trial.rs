@@ -6,10 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     body::{START_MS, Span, Values},
+    context::Context,
     load::{Requests, Until},
     peers::{Peer, Server},
     rows::{
-        Bench,
         batch::{self, Metrics},
         process::{self, Processed, Push},
         setup,
@@ -37,47 +37,47 @@ pub struct Sample {
 
 /// On a server with these lines of configuration and so many metrics, each of which gets the same number of measures,
 /// at least `measures` together.
-pub fn on_server(bench: &Bench, configuration: &str, metrics: usize, measures: usize) -> Result<Sample> {
-    let server = Server::start_configured(Peer::Gnudi, configuration, bench.context)?;
-    let push = Push::rounds(bench, &server, metrics, [batch_of(metrics), 1, measures.div_ceil(metrics)])?;
-    let sample = timed(bench, &server, &push)?;
-    push.check(bench, &server)?;
+pub fn on_server(context: &Context, configuration: &str, metrics: usize, measures: usize) -> Result<Sample> {
+    let server = Server::start_configured(Peer::Gnudi, configuration, context)?;
+    let push = Push::rounds(&server, metrics, [batch_of(metrics), 1, measures.div_ceil(metrics)])?;
+    let sample = timed(&server, &push)?;
+    push.check(&server)?;
     Ok(sample)
 }
 
 /// A server with metrics that keep all points, and fill up between samples.
-pub struct Store {
-    server: Server,
+pub struct Store<'a> {
+    server: Server<'a>,
     metrics: Metrics,
     values: Values,
     /// Per metric.
     points: usize,
 }
 
-impl Store {
-    pub fn new(bench: &Bench, metrics: usize) -> Result<Self> {
-        let server = Server::start(Peer::Gnudi, bench.context)?;
-        setup::create_policy(bench.context, &server, POLICY, &[(60, 10 * 365 * 24 * 60)], None)?;
-        let metrics = batch::metrics(bench, &server, POLICY, metrics)?;
+impl<'a> Store<'a> {
+    pub fn new(context: &'a Context, metrics: usize) -> Result<Self> {
+        let server = Server::start(Peer::Gnudi, context)?;
+        setup::create_policy(&server, &setup::policy(POLICY, &[(60, 10 * 365 * 24 * 60)]))?;
+        let metrics = batch::metrics(&server, POLICY, metrics)?;
         Ok(Store { server, metrics, values: Values::new(1), points: 0 })
     }
 
     /// Fills up to this number of points, then takes a sample with at least `measures`.
-    pub fn at_points(&mut self, bench: &Bench, points: usize, measures: usize) -> Result<Sample> {
+    pub fn at_points(&mut self, points: usize, measures: usize) -> Result<Sample> {
         const FILL: usize = 1_000;
         let metrics = self.metrics.len();
         while self.points < points {
             let count = FILL.min(points - self.points);
             let requests = Requests::Listed(self.requests(1, count));
-            process::until_processed(bench, &self.server, &requests, CONNECTIONS, count * metrics)?;
+            process::until_processed(&self.server, &requests, CONNECTIONS, count * metrics)?;
         }
         let rounds = measures.div_ceil(metrics);
         let requests = (0..rounds).flat_map(|_| self.requests(batch_of(metrics), 1)).collect();
         let ids = Metrics::Ids(self.metrics.ids().to_vec());
         let push = Push { held: self.points, ..Push::new(ids, requests, CONNECTIONS, rounds) };
-        let mut sample = timed(bench, &self.server, &push)?;
-        sample.read = Some(self.read(bench)?);
-        push.check(bench, &self.server)?;
+        let mut sample = timed(&self.server, &push)?;
+        sample.read = Some(self.read()?);
+        push.check(&self.server)?;
         Ok(sample)
     }
 
@@ -89,14 +89,14 @@ impl Store {
     }
 
     /// Reads the last hour of one metric after another.
-    fn read(&self, bench: &Bench) -> Result<Duration> {
+    fn read(&self) -> Result<Duration> {
         let start = START_MS / 1_000 + (self.points as i64 - 60) * 60;
         let get = |id| {
             let path = format!("/v1/metric/{id}/measures?granularity=60&start={start}");
             self.server.headers.bare("GET", &path)
         };
         let requests = Requests::Listed(self.metrics.ids().iter().map(get).collect());
-        let outcome = bench.load(&self.server, &requests, 1, Until::Count(1_000)).run();
+        let outcome = self.server.load(&requests, 1, Until::Count(1_000)).run();
         setup::check(&outcome)?;
         Ok(outcome.latency.percentile(0.5))
     }
@@ -110,9 +110,9 @@ fn batch_of(metrics: usize) -> usize {
 }
 
 /// Does the work against the clock, then reads memory and disk once the server is idle.
-fn timed(bench: &Bench, server: &Server, push: &Push) -> Result<Sample> {
-    let work = push.processed(bench, server)?;
-    ensure!(!bench.context.stop.is_set(), "cut short");
+fn timed(server: &Server, push: &Push) -> Result<Sample> {
+    let work = push.processed(server)?;
+    ensure!(!server.context.stop.is_set(), "cut short");
     std::thread::sleep(REST);
     Ok(Sample {
         work,
@@ -146,10 +146,10 @@ pub const HISTORIES: [History; 3] = [
 
 /// What the aggregates of metrics with a full history take on disk. So few metrics that the store's log takes them all in: nothing in
 /// it was written twice but the heads.
-pub fn history_bytes(bench: &Bench, history: &History, metrics: usize) -> Result<f64> {
+pub fn history_bytes(context: &Context, history: &History, metrics: usize) -> Result<f64> {
     const PIECE: usize = 3 * DAY;
-    let server = Server::start(Peer::Gnudi, bench.context)?;
-    let metrics = batch::metrics(bench, &server, history.policy, metrics)?;
+    let server = Server::start(Peer::Gnudi, context)?;
+    let metrics = batch::metrics(&server, history.policy, metrics)?;
     let mut values = Values::new(1);
     let mut start_ms = START_MS;
     for &(measures, step_s) in history.spans {
@@ -157,7 +157,7 @@ pub fn history_bytes(bench: &Bench, history: &History, metrics: usize) -> Result
             let span = Span { start_ms, step_ms: step_s * 1_000, count: PIECE.min(measures - from) };
             start_ms += span.count as i64 * span.step_ms;
             let requests = Requests::Listed(metrics.requests(&server, 1, span, &mut values));
-            process::until_processed(bench, &server, &requests, 1, span.count * metrics.len())?;
+            process::until_processed(&server, &requests, 1, span.count * metrics.len())?;
         }
     }
     std::thread::sleep(REST);

@@ -57,7 +57,7 @@ const AIM: &str = "aim: 100 times Ceilometer's agent, or 80 % of what a consumer
 /// A drain with the name of what drained.
 type Drained = (&'static str, Drain);
 
-pub fn run(options: &NotificationOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &NotificationOptions, context: &Context) -> Result<Findings> {
     let mut findings = Findings::new("a queue of samples, drained by notification agents");
     let broker = RabbitMq::start(context)?;
     let mut drains: Vec<Drained> =

@@ -14,10 +14,11 @@ use super::{
     question::{self, METRIC, Question},
 };
 use crate::{
+    context::Context,
     findings::{Findings, Value},
     load::Until,
     peers::{Peer, Server},
-    rows::{Bench, process, setup},
+    rows::{process, setup},
     sheet::Sheet,
     spread::Spread,
     table::{short, times},
@@ -62,61 +63,61 @@ impl History {
 }
 
 /// A server with the history, and its results.
-struct Asked {
-    server: Server,
+struct Asked<'a> {
+    server: Server<'a>,
     loaded: Duration,
     before: Footprint,
     /// Seconds, by query; `None` if it failed or the response differs.
     medians: Vec<Option<f64>>,
 }
 
-impl Asked {
+impl Asked<'_> {
     fn peer(&self) -> Peer {
         self.server.peer
     }
 }
 
-pub fn run(options: &PrometheusOptions, bench: &Bench, findings: &mut Findings) -> Result<()> {
+pub fn run(options: &PrometheusOptions, context: &Context, findings: &mut Findings) -> Result<()> {
     eprintln!("queries: the history");
     let rounds = options.scaled(options.rounds, 5, 3);
     let mut history = History::new(options)?;
     // gnudi-os gives the same responses as gnudi.
     let peers = options.peers.iter().copied().filter(|peer| !matches!(peer, Peer::Limit | Peer::GnudiOs));
     let failed = |peer: Peer| format!("{}: not asked", peer.name());
-    let mut servers = in_turn(peers, bench.context, findings, failed, |peer| load(peer, &mut history, bench));
-    if servers.is_empty() || bench.context.stop.is_set() {
+    let mut servers = in_turn(peers, context, findings, failed, |peer| load(peer, &mut history, context));
+    if servers.is_empty() || context.stop.is_set() {
         return Ok(());
     }
     let questions = question::all(history.series, history.days, time_of(History::last_minute(history.days)));
     for question in &questions {
-        if bench.context.stop.is_set() {
+        if context.stop.is_set() {
             break;
         }
-        if bench.context.verbose {
+        if context.verbose {
             eprintln!("{}: {}", question.reach, question.query);
         }
-        ask_all(question, rounds, &mut servers, bench, findings);
+        ask_all(question, rounds, &mut servers, context, findings);
     }
-    add_history_table(&servers, &history, bench, findings);
+    add_history_table(&servers, &history, findings);
     for is_range in [false, true] {
         tell(&questions, is_range, &servers, findings);
     }
     Ok(())
 }
 
-fn load(peer: Peer, history: &mut History, bench: &Bench) -> Result<Asked> {
+fn load<'a>(peer: Peer, history: &mut History, context: &'a Context) -> Result<Asked<'a>> {
     eprintln!("{}: {} samples of history", peer.name(), history.writes.samples);
-    let server =
-        Server::start_configured(peer, if peer.is_gnudi() { CONFIGURATION } else { "" }, bench.context)?;
+    let server = Server::start_configured(peer, if peer.is_gnudi() { CONFIGURATION } else { "" }, context)?;
     if peer.is_gnudi() {
         let definition = [(60, 90 * DAY as usize), (3_600, 2 * 365 * 24)];
-        let raw = Some((history.days as usize + 2) * 24 * 3_600);
-        setup::create_policy_with_raw(bench.context, &server, POLICY, &definition, None, raw)?;
+        let raw_seconds = (history.days as usize + 2) * 24 * 3_600;
+        let policy = setup::with_raw(raw_seconds, setup::policy(POLICY, &definition));
+        setup::create_policy(&server, &policy)?;
     }
     let samples = history.writes.samples;
-    let work = process::processed(bench, &server, history.writes.to(&server), 1, samples)?;
-    ensure!(!bench.context.stop.is_set(), "cut short");
-    let before = Footprint::take(bench, &server);
+    let work = process::processed(&server, history.writes.to(&server), 1, samples)?;
+    ensure!(!context.stop.is_set(), "cut short");
+    let before = Footprint::take(&server);
     Ok(Asked { server, loaded: work.elapsed, before, medians: Vec::new() })
 }
 
@@ -125,11 +126,11 @@ fn ask_all(
     question: &Question,
     rounds: usize,
     servers: &mut [Asked],
-    bench: &Bench,
+    context: &Context,
     findings: &mut Findings,
 ) {
     let mut answers: Vec<Result<(Answer, f64)>> =
-        servers.iter().map(|asked| measure(question, rounds, &asked.server, bench)).collect();
+        servers.iter().map(|asked| measure(question, rounds, &asked.server)).collect();
     let is_oracle = |asked: &Asked| asked.peer() == Peer::Prometheus;
     let oracle = servers.iter().position(is_oracle).filter(|place| answers[*place].is_ok());
     let oracle = oracle.or_else(|| answers.iter().position(Result::is_ok));
@@ -148,7 +149,7 @@ fn ask_all(
         }
     }
     for (asked, answer) in servers.iter_mut().zip(answers) {
-        if let (Err(error), false) = (&answer, bench.context.stop.is_set()) {
+        if let (Err(error), false) = (&answer, context.stop.is_set()) {
             findings.note_failure(format!("{}: {}: {error:#}", asked.peer().name(), question.query));
         }
         asked.medians.push(answer.ok().map(|(_, seconds)| seconds));
@@ -156,13 +157,13 @@ fn ask_all(
 }
 
 /// The response, and the median time in seconds. The first execution counts only if it is the only one.
-fn measure(question: &Question, rounds: usize, server: &Server, bench: &Bench) -> Result<(Answer, f64)> {
-    let (answer, first) = ask(bench, server, &question.path)?;
+fn measure(question: &Question, rounds: usize, server: &Server) -> Result<(Answer, f64)> {
+    let (answer, first) = ask(server, &question.path)?;
     ensure!(answer.series() > 0, "nothing was answered");
     let requests = get(server, &question.path);
     let (mut taken, mut spent) = (Vec::new(), first);
     while taken.len() < rounds && spent < ROUNDS_MAX {
-        let outcome = bench.load(server, &requests, 1, Until::Count(1)).run();
+        let outcome = server.load(&requests, 1, Until::Count(1)).run();
         setup::check(&outcome)?;
         ensure!(outcome.calls == 1, "cut short");
         spent += outcome.elapsed;
@@ -172,10 +173,10 @@ fn measure(question: &Question, rounds: usize, server: &Server, bench: &Bench) -
     Ok((answer, median))
 }
 
-fn add_history_table(servers: &[Asked], history: &History, bench: &Bench, findings: &mut Findings) {
+fn add_history_table(servers: &[Asked], history: &History, findings: &mut Findings) {
     let History { series, days, writes } = history;
     let samples = writes.samples;
-    let after = |asked: &Asked| Footprint::take(bench, &asked.server);
+    let after = |asked: &Asked| Footprint::take(&asked.server);
     let after: Vec<(&Asked, Footprint)> = servers.iter().map(|asked| (asked, after(asked))).collect();
     let mut sheet = Sheet::<(&Asked, Footprint)>::new();
     sheet.text("server", |(asked, _)| asked.peer().name().to_owned());

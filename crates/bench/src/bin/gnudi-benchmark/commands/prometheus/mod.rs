@@ -20,7 +20,7 @@ use crate::{
     findings::Findings,
     load::Requests,
     peers::{Peer, Server},
-    rows::{Bench, setup},
+    rows::setup,
 };
 use answer::Answer;
 
@@ -76,17 +76,16 @@ const WRITE_BACK_MAX: Duration = Duration::from_secs(6);
 /// Time limit of waiting for an idle server.
 const SETTLE_MAX: Duration = Duration::from_mins(5);
 
-pub fn run(options: &PrometheusOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &PrometheusOptions, context: &Context) -> Result<Findings> {
     check_peers(&options.peers, &PEERS, "takes no remote writes")?;
     let mut findings = Findings::new("remote write and queries of Prometheus' API");
-    let bench = Bench::plain(context);
     for part in &options.only {
         if context.stop.is_set() {
             break;
         }
         match part {
-            Part::Write => writing::run(options, &bench, &mut findings)?,
-            Part::Query => asking::run(options, &bench, &mut findings)?,
+            Part::Write => writing::run(options, context, &mut findings)?,
+            Part::Query => asking::run(options, context, &mut findings)?,
         }
     }
     ensure!(!findings.tables.is_empty() || context.stop.is_set(), "nothing was measured");
@@ -101,8 +100,8 @@ impl PrometheusOptions {
 }
 
 /// The response to a query, and its time.
-fn ask(bench: &Bench, server: &Server, path: &str) -> Result<(Answer, Duration)> {
-    let (body, elapsed) = setup::first_answer(bench, server, &get(server, path))?;
+fn ask(server: &Server, path: &str) -> Result<(Answer, Duration)> {
+    let (body, elapsed) = setup::first_answer(server, &get(server, path))?;
     Ok((Answer::read(&body)?, elapsed))
 }
 
@@ -123,12 +122,12 @@ struct Footprint {
 
 impl Footprint {
     /// Waits until the server has finished background work.
-    fn take(bench: &Bench, server: &Server) -> Self {
+    fn take(server: &Server) -> Self {
         if server.peer == Peer::VictoriaMetrics {
             std::thread::sleep(WRITE_BACK_MAX);
         }
         let (start, mut is_busy) = (Instant::now(), true);
-        while is_busy && start.elapsed() < SETTLE_MAX && !bench.context.stop.is_set() {
+        while is_busy && start.elapsed() < SETTLE_MAX && !server.context.stop.is_set() {
             let (before, second) = (server.probe.cpu_seconds(), Instant::now());
             std::thread::sleep(Duration::from_secs(1));
             let used = server.probe.cpu_seconds().zip(before).map_or(0.0, |(after, before)| after - before);

@@ -9,12 +9,10 @@ use super::{
     data::{Instances, Writes, time_of},
 };
 use crate::{
+    context::Context,
     findings::{Findings, Value},
     peers::{Peer, Server},
-    rows::{
-        Bench,
-        process::{self, Processed},
-    },
+    rows::process::{self, Processed},
     sheet::Sheet,
 };
 
@@ -56,39 +54,39 @@ impl Plan {
     }
 }
 
-pub fn run(options: &PrometheusOptions, bench: &Bench, findings: &mut Findings) -> Result<()> {
+pub fn run(options: &PrometheusOptions, context: &Context, findings: &mut Findings) -> Result<()> {
     eprintln!("remote write: the messages");
     let mut plan = Plan::new(options)?;
     let failed = |peer: Peer| format!("{}: not written to", peer.name());
     let peers = options.peers.iter().copied();
-    let written = in_turn(peers, bench.context, findings, failed, |peer| measure(peer, &mut plan, bench));
+    let written = in_turn(peers, context, findings, failed, |peer| measure(peer, &mut plan, context));
     if !written.is_empty() {
         tell(&plan, options.batch, &written, findings);
     }
     Ok(())
 }
 
-fn measure(peer: Peer, plan: &mut Plan, bench: &Bench) -> Result<Written> {
+fn measure(peer: Peer, plan: &mut Plan, context: &Context) -> Result<Written> {
     eprintln!("{}: remote write", peer.name());
-    let server = Server::start(peer, bench.context)?;
+    let server = Server::start(peer, context)?;
     let write = |writes: &mut Writes| {
         let samples = writes.samples;
-        process::processed(bench, &server, writes.to(&server), plan.connections, samples)
+        process::processed(&server, writes.to(&server), plan.connections, samples)
     };
     let (first, others) = (write(&mut plan.first)?, write(&mut plan.others)?);
-    ensure!(!bench.context.stop.is_set(), "cut short");
+    ensure!(!context.stop.is_set(), "cut short");
     if peer == Peer::Limit {
         return Ok(Written { peer, first, others, footprint: None });
     }
-    check(&server, plan, bench)?;
-    Ok(Written { peer, first, others, footprint: Some(Footprint::take(bench, &server)) })
+    check(&server, plan)?;
+    Ok(Written { peer, first, others, footprint: Some(Footprint::take(&server)) })
 }
 
 /// Fails if not all samples can be queried.
-fn check(server: &Server, plan: &Plan, bench: &Bench) -> Result<()> {
+fn check(server: &Server, plan: &Plan) -> Result<()> {
     let query = quote(&format!("sum(count_over_time({METRIC}[{}m]))", plan.minutes), "");
     let end_s = time_of(plan.minutes - 1);
-    let (answer, _) = ask(bench, server, &format!("/api/v1/query?query={query}&time={end_s}"))?;
+    let (answer, _) = ask(server, &format!("/api/v1/query?query={query}&time={end_s}"))?;
     let (found, written) = (answer.only_value().unwrap_or(0.0), plan.samples());
     ensure!(found == written as f64, "{found} samples can be queried, not {written}");
     Ok(())

@@ -120,7 +120,7 @@ impl Measured {
 }
 
 /// Measures each store in turn; failures are noted, and the others continue.
-pub fn run(options: &SamplesOptions, context: &mut Context) -> Result<Findings> {
+pub fn run(options: &SamplesOptions, context: &Context) -> Result<Findings> {
     let &SamplesOptions { instances, days, connections, batch, .. } = options;
     let plan = Plan { instances, minutes: days * 24 * 60, connections, batch };
     let samples = plan.samples();
