@@ -90,6 +90,10 @@ impl Headers {
         [self.open_json_head(path), with_length(body, 0)].concat()
     }
 
+    pub fn post_json(&self, path: &str, body: &serde_json::Value) -> Vec<u8> {
+        self.post(path, body.to_string().as_bytes())
+    }
+
     /// A complete PATCH of JSON.
     pub fn patch(&self, path: &str, body: &[u8]) -> Vec<u8> {
         [self.open_head("PATCH", path).as_slice(), JSON, &with_length(body, 0)].concat()

@@ -16,22 +16,26 @@ pub const ROWS: [Row; 3] = [
 ];
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
-    let counts = bench.counts(server.peer);
     let [create, show, delete] = &ROWS;
+    let count = bench.counts(server.peer).metadata_metrics;
     let mut ids = Vec::new();
     bench.measure(server, create, None, || {
-        let (created, outcome) = setup::create_metrics(server, "low", counts.metadata_metrics)?;
+        let (created, outcome) = setup::create_metrics(server, "low", count)?;
         ids = created;
-        Ok(Work::of(outcome, 1).note(format!("{} metrics", ids.len())))
+        Ok(Work::of(outcome, 1).note(format!("{count} metrics")))
     })?;
-    for (row, method, until) in
-        [(show, "GET", Until::Elapsed(counts.load)), (delete, "DELETE", Until::Count(ids.len() as u64))]
-    {
-        if bench.options.wants(row.key) {
-            let request = |id| server.headers.bare(method, &format!("/v1/metric/{id}"));
-            let requests = Requests::Listed(ids.iter().map(request).collect());
-            bench.measure_load(server, row, &requests, setup::METADATA_CONNECTIONS, until)?;
-        }
+    let requests = |method| {
+        let request = |id| server.headers.bare(method, &format!("/v1/metric/{id}"));
+        Requests::Listed(ids.iter().map(request).collect())
+    };
+    if bench.options.wants(show.key) {
+        bench.measure_load(server, show, None, &requests("GET"), setup::METADATA_CONNECTIONS, 1)?;
+    }
+    if bench.options.wants(delete.key) {
+        let (requests, until) = (requests("DELETE"), Until::Count(count as u64));
+        bench.measure(server, delete, None, || {
+            Ok(Work::of(server.load(&requests, setup::METADATA_CONNECTIONS, until).run(), 1))
+        })?;
     }
     bench.drop_unless_selected(create);
     Ok(())

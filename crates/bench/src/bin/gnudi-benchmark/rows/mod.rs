@@ -2,7 +2,6 @@
 //! so that compared figures were measured close together.
 
 mod aggregate;
-mod aggregate_resources;
 mod arrow;
 pub mod batch;
 pub mod counts;
@@ -44,7 +43,7 @@ const GROUPS: [Group; 10] = [
     Group { rows: &resources::ROWS, suits: manages_metrics, run: resources::run },
     Group { rows: &read::ROWS, suits: |peer| peer != Peer::GnudiOs, run: read::run },
     Group { rows: &aggregate::ROWS, suits: manages_metrics, run: aggregate::run },
-    Group { rows: &aggregate_resources::ROWS, suits: manages_metrics, run: aggregate_resources::run },
+    Group { rows: &aggregate::RESOURCE_ROWS, suits: manages_metrics, run: aggregate::run_resources },
     Group { rows: &process::FOLD_ROWS, suits: |_| true, run: process::run_fold },
     Group { rows: &process::STREAM_ROWS, suits: |_| true, run: process::run_stream },
     Group { rows: &memory::ROWS, suits: has_memory, run: memory::run },
@@ -146,16 +145,20 @@ impl<'a> Bench<'a> {
         self.options.counts(peer)
     }
 
-    /// Runs a load in which every call counts as one, and records its cost.
+    /// Runs a load for the fixed time, in which every call counts as `per_call`, and records its cost.
     pub fn measure_load(
         &mut self,
         server: &Server,
         row: &Row,
+        variant: Option<&'static str>,
         requests: &Requests,
         connections: usize,
-        until: Until,
+        per_call: usize,
     ) -> Result<&mut Measurement> {
-        self.measure(server, row, None, || Ok(Work::of(server.load(requests, connections, until).run(), 1)))
+        let until = Until::Elapsed(self.counts(server.peer).load);
+        self.measure(server, row, variant, || {
+            Ok(Work::of(server.load(requests, connections, until).run(), per_call))
+        })
     }
 
     /// Drops a row that was measured only because others build on it.

@@ -16,10 +16,10 @@ use super::{
 use crate::{
     body::{START_MS, Span, Values},
     load::{
-        Requests, Until,
+        Requests,
         requests::{length_header, with_length},
     },
-    measurement::{Row, Unit, Work},
+    measurement::{Row, Unit},
     peers::{Peer, Server},
 };
 
@@ -189,14 +189,13 @@ impl Pushes<'_, '_> {
 
     fn measure(&mut self, variant: Option<&'static str>, requests: &Requests) -> Result<()> {
         let (server, shape) = (self.server, self.shape);
-        let until = Until::Elapsed(self.bench.counts(server.peer).load);
-        self.bench.measure(server, self.row, variant, || {
-            let outcome = server.load(requests, shape.connections, until).run();
-            let began_again = outcome.calls > requests.distinct()
-                && (server.peer.is_gnudi() || server.peer == Peer::InfluxDb);
-            let work = Work::of(outcome, shape.measures);
-            Ok(if began_again { work.note("time began again: measures came late") } else { work })
-        })?;
+        let Shape { connections, measures, .. } = *shape;
+        let measurement =
+            self.bench.measure_load(server, self.row, variant, requests, connections, measures)?;
+        let is_sensitive = server.peer.is_gnudi() || server.peer == Peer::InfluxDb;
+        if is_sensitive && measurement.calls > requests.distinct() {
+            measurement.notes.insert(0, "time began again: measures came late".to_owned());
+        }
         Ok(())
     }
 

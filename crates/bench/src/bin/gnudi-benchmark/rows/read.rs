@@ -6,8 +6,8 @@ use gnudi_model::{Timestamp, python::quote};
 use super::{Bench, arrow, batch, batch::Metrics, setup};
 use crate::{
     body::{START_MS, Span},
-    load::{Requests, Until},
-    measurement::{Row, Unit, Work},
+    load::Requests,
+    measurement::{Row, Unit},
     noop::{self, DAY_POINTS, YEAR_ARGUMENT, YEAR_POINTS},
     peers::{Peer, Server, influxdb},
 };
@@ -107,18 +107,14 @@ fn read(
         peer => points(peer, &answer)?,
     };
     ensure!(points == shape.read, "{points} points, not {}", shape.read);
-    let until = Until::Elapsed(bench.counts(server.peer).load);
-    bench.measure(server, row, form.variant, || {
-        let outcome = server.load(requests, shape.connections, until).run();
-        let calls = outcome.calls.max(1) as f64;
-        let bytes = crate::table::short(outcome.body_bytes as f64 / calls);
-        let days_seconds = outcome.elapsed.as_secs_f64() / calls * PUBLISHED_DAYS;
-        let work = Work::of(outcome, points).note(format!("{points} points and {bytes}B an answer"));
-        Ok(match row.key {
-            "read-day" => work.note(format!("{PUBLISHED_DAYS} metrics in {days_seconds:.3} s")),
-            _ => work,
-        })
-    })?;
+    let measurement = bench.measure_load(server, row, form.variant, requests, shape.connections, points)?;
+    let bytes = crate::table::short(answer.len() as f64);
+    let mut notes = vec![format!("{points} points and {bytes}B an answer")];
+    if row.key == "read-day" {
+        let days_seconds = measurement.seconds / measurement.calls.max(1) as f64 * PUBLISHED_DAYS;
+        notes.push(format!("{PUBLISHED_DAYS} metrics in {days_seconds:.3} s"));
+    }
+    measurement.notes.splice(0..0, notes);
     Ok(())
 }
 

@@ -1,12 +1,13 @@
 //! Resources, generic ones and typed ones: create, show, search by an attribute.
 
 use anyhow::{Result, ensure};
+use serde_json::{Value, json};
 
 use super::{Bench, setup};
 use crate::{
     load::{Requests, Until},
     measurement::{Row, Unit, Work},
-    peers::{Peer, Server},
+    peers::Server,
 };
 
 pub const ROWS: [Row; 4] = [
@@ -23,8 +24,7 @@ pub(super) const TYPE: &str = "bench_instance";
 const RESOURCES_PER_HOST: usize = 10;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
-    let counts = bench.counts(server.peer);
-    let resources = counts.resources;
+    let resources = bench.counts(server.peer).resources;
     let [create_generic, create_typed, show, search] = &ROWS;
     if bench.options.wants(create_generic.key) {
         create(bench, server, create_generic, "/v1/resource/generic", generic_resource)?;
@@ -35,20 +35,22 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     create_type(server)?;
     let path = format!("/v1/resource/{TYPE}");
     create(bench, server, create_typed, &path, resource)?;
-    let until = Until::Elapsed(counts.load);
     if bench.options.wants(show.key) {
         let get = |index| server.headers.bare("GET", &format!("{path}/{}", id(index)));
         let requests = Requests::Listed((0..resources).map(get).collect());
-        bench.measure_load(server, show, &requests, setup::METADATA_CONNECTIONS, until)?;
+        bench.measure_load(server, show, None, &requests, setup::METADATA_CONNECTIONS, 1)?;
     }
     if bench.options.wants(search.key) {
-        let hosts = resources.div_ceil(RESOURCES_PER_HOST);
         let path = format!("/v1/search/resource/{TYPE}");
-        let body = |host: usize| format!("{{\"=\": {{\"host\": \"{}\"}}}}", host_name(host));
-        let post = |host| server.headers.post(&path, body(host).as_bytes());
+        let post = |host| server.headers.post_json(&path, &json!({ "=": { "host": host_name(host) } }));
+        let hosts = resources.div_ceil(RESOURCES_PER_HOST);
         let requests = Requests::Listed((0..hosts).map(post).collect());
-        check_search(server, &requests)?;
-        let measurement = bench.measure_load(server, search, &requests, 1, until)?;
+        setup::check_answer(server, &requests, |answer| {
+            let found = serde_json::from_slice::<Vec<Value>>(answer)?.len();
+            ensure!(found == RESOURCES_PER_HOST, "a search finds {found} resources");
+            Ok(())
+        })?;
+        let measurement = bench.measure_load(server, search, None, &requests, 1, 1)?;
         let note = format!("{RESOURCES_PER_HOST} of {resources} resources found each time");
         measurement.notes.insert(0, note);
     }
@@ -62,10 +64,10 @@ fn create(
     server: &Server,
     row: &Row,
     path: &str,
-    body: fn(index: usize, resources: usize) -> String,
+    body: fn(index: usize, resources: usize) -> Value,
 ) -> Result<()> {
     let resources = bench.counts(server.peer).resources;
-    let post = |index| server.headers.post(path, body(index, resources).as_bytes());
+    let post = |index| server.headers.post_json(path, &body(index, resources));
     let requests = Requests::Listed((0..resources).map(post).collect());
     bench.measure(server, row, None, || {
         let until = Until::Count(resources as u64);
@@ -77,13 +79,13 @@ fn create(
 }
 
 pub(super) fn create_type(server: &Server) -> Result<()> {
-    let body = serde_json::json!({ "name": TYPE, "attributes": {
+    let body = json!({ "name": TYPE, "attributes": {
         "display_name": { "type": "string", "required": true },
         "host": { "type": "string", "required": true },
         "flavor": { "type": "uuid", "required": false },
         "memory_mb": { "type": "number", "required": false },
     }});
-    setup::send(server, vec![server.headers.post("/v1/resource_type", body.to_string().as_bytes())], 1)
+    setup::send(server, vec![server.headers.post_json("/v1/resource_type", &body)], 1)
 }
 
 pub(super) fn id(index: usize) -> uuid::Uuid {
@@ -95,14 +97,14 @@ fn host_name(host: usize) -> String {
     format!("compute-{host}.example.org")
 }
 
-fn generic_resource(index: usize, resources: usize) -> String {
+fn generic_resource(index: usize, resources: usize) -> Value {
     let project_id = format!("project-{}", index % 97);
     // Different from the ids of resources with attributes.
-    serde_json::json!({ "id": id(index + resources), "project_id": project_id }).to_string()
+    json!({ "id": id(index + resources), "project_id": project_id })
 }
 
-pub(super) fn resource(index: usize, _resources: usize) -> String {
-    serde_json::json!({
+pub(super) fn resource(index: usize, _resources: usize) -> Value {
+    json!({
         "id": id(index),
         "project_id": format!("project-{}", index % 97),
         "display_name": format!("instance-{index}"),
@@ -110,15 +112,4 @@ pub(super) fn resource(index: usize, _resources: usize) -> String {
         "flavor": id(index % 20),
         "memory_mb": 512 << (index % 6),
     })
-    .to_string()
-}
-
-/// Checks that a search finds the expected resources.
-fn check_search(server: &Server, requests: &Requests) -> Result<()> {
-    if server.peer == Peer::Limit {
-        return Ok(());
-    }
-    let found: Vec<serde_json::Value> = serde_json::from_slice(&setup::first_answer(server, requests)?.0)?;
-    ensure!(found.len() == RESOURCES_PER_HOST, "a search finds {} resources", found.len());
-    Ok(())
 }
