@@ -158,46 +158,10 @@ fn csv(findings: &Findings, figures: &[Figure]) -> String {
 mod tests {
     use super::*;
 
-    fn findings() -> Findings {
-        let mut findings = Findings::new("creates metrics");
-        findings.tell("client workers", Value::Count(48));
-        findings.tell("create speed", Value::rate(1136.956, "create"));
-        findings.tell("create latency min", Value::Latency(0.000_25));
-        findings.tell("first failure", Value::Text("a \"b\"\nc".to_owned()));
-        findings
-    }
-
-    #[test]
-    fn figures_in_every_format() {
-        let findings = findings();
-        assert_eq!(
-            text(&findings, Format::Table),
-            "+--------------------+------------------+\n\
-             | Field              | Value            |\n\
-             +--------------------+------------------+\n\
-             | client workers     | 48               |\n\
-             | create speed       | 1136.96 create/s |\n\
-             | create latency min | 0.00025          |\n\
-             | first failure      | a \"b\" c          |\n\
-             +--------------------+------------------+\n"
-        );
-        assert_eq!(
-            text(&findings, Format::Json),
-            "{\n  \"client workers\": 48,\n  \"create speed\": \"1136.96 create/s\",\n  \
-             \"create latency min\": 0.00025,\n  \"first failure\": \"a \\\"b\\\"\\nc\"\n}\n"
-        );
-        assert_eq!(
-            text(&findings, Format::Csv),
-            "\"Field\",\"Value\"\n\"client workers\",48\n\"create speed\",\"1136.96 create/s\"\n\
-             \"create latency min\",0.00025\n\"first failure\",\"a \"\"b\"\"\nc\"\n"
-        );
-        assert_eq!(text(&findings, Format::Value), "48\n1136.96 create/s\n0.00025\na \"b\"\nc\n");
-    }
-
     #[test]
     fn what_the_client_does_not_have_follows() {
-        let mut findings = findings();
-        findings.figures.truncate(1);
+        let mut findings = Findings::new("creates metrics");
+        findings.tell("client workers", Value::Count(48));
         findings.tables.push(Table::new("T", "a | b", [vec!["1".to_owned(), "x".to_owned()]]));
         findings.note("slow");
         findings.partial = Some("cut".to_owned());
@@ -215,13 +179,5 @@ mod tests {
         assert_eq!(remarks(&findings, Format::Value), ["slow"]);
         assert!(remarks(&findings, Format::Json).is_empty());
         assert_eq!(text(&Findings::default(), Format::Json), "{}\n");
-    }
-
-    #[test]
-    fn columns_are_chosen_by_name() {
-        let mut chosen = findings();
-        select(&mut chosen, &["Create_Speed".to_owned(), "client workers".to_owned()]).unwrap();
-        assert_eq!(text(&chosen, Format::Value), "48\n1136.96 create/s\n");
-        assert!(select(&mut chosen, &["nothing".to_owned()]).is_err());
     }
 }

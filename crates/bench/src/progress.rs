@@ -94,15 +94,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_the_clients() {
-        let progress = Progress::new("create", 1000, Display::Lines);
-        progress.done.store(120, Ordering::Relaxed);
-        let line = progress.line(Duration::from_millis(1500));
-        assert_eq!(line, "120/1000, total: 1.50 seconds, rate: 80.00 create/second");
-        assert!(progress.line(Duration::ZERO).contains("rate: 0.00"));
-    }
-
-    #[test]
     fn the_bar_fills() {
         let progress = Progress::new("push", 10, Display::Bar);
         assert_eq!(progress.bar(), format!("[{}]", ".".repeat(30)));

@@ -38,26 +38,3 @@ pub fn threads(text: &str) -> Result<u64, String> {
 pub fn batch(text: &str) -> Result<u64, String> {
     number(text, BATCH_MAX)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_numbers_above_zero() {
-        assert_eq!((requests("1"), requests("+7"), requests("100000000")), (Ok(1), Ok(7), Ok(100_000_000)));
-        for (text, words) in [
-            ("0", "0 must be greater than 0"),
-            ("-00", "-00 must be greater than 0"),
-            ("-5", "-5 must be greater than 0"),
-            ("1.5", "1.5 must be an integer"),
-            ("", " must be an integer"),
-            ("--1", "--1 must be an integer"),
-            ("100000001", "100000001 must not be above 100000000"),
-            ("99999999999999999999999", "99999999999999999999999 must not be above 100000000"),
-        ] {
-            assert_eq!(requests(text), Err(words.to_owned()));
-        }
-        assert!(workers("10001").is_err() && threads("257").is_err() && batch("1000001").is_err());
-    }
-}

@@ -331,22 +331,4 @@ mod tests {
             assert_eq!(seconds_of(text, NOW), None, "{text}");
         }
     }
-
-    #[test]
-    fn measures_are_spread_over_the_period() {
-        let body: serde_json::Value = serde_json::from_slice(&measures(1000, 7, 1000, 5)).unwrap();
-        let measures = body.as_array().unwrap();
-        assert_eq!(measures.len(), 1000);
-        assert_eq!(measures[999]["timestamp"], 1000 + 7 * 999);
-        let values: Vec<i64> = measures.iter().map(|measure| measure["value"].as_i64().unwrap()).collect();
-        assert!(values.iter().all(|value| value.abs() <= 1 << 32));
-        let negative = values.iter().filter(|value| **value < 0).count();
-        assert!((400..600).contains(&negative), "{negative}");
-    }
-
-    #[test]
-    fn points_are_counted() {
-        assert_eq!(points(b"[]"), 0);
-        assert_eq!(points(b"[[\"2015-01-01T00:00:00+00:00\", 60.0, NaN], [\"x\", 1.0, 2.0]]"), 2);
-    }
 }

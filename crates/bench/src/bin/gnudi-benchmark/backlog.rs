@@ -75,20 +75,3 @@ fn poll_until(done: &AtomicBool, server: &Server) -> Result<Watched> {
     }
     Ok(watched)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn peaks_are_of_all_observations() {
-        let seen = |at, measures, memory_bytes| {
-            let at = Duration::from_secs(at);
-            Observation { at, measures, memory_bytes }
-        };
-        let watched = Watched(vec![seen(0, 3, Some(5)), seen(1, 9, None), seen(2, 0, Some(4))]);
-        assert_eq!((watched.peak_measures(), watched.peak_memory_bytes()), (9, Some(5)));
-        assert_eq!(watched.points()[1], (1.0, 9.0));
-        assert_eq!(Watched::default().peak_measures(), 0);
-    }
-}

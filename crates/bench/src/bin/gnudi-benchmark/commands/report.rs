@@ -230,20 +230,4 @@ mod tests {
             assert_eq!(quoted(word), text);
         }
     }
-
-    #[test]
-    fn what_is_missing_is_told() {
-        let mut results = crate::results::sample();
-        assert_eq!(outcome(&results), "");
-        results.servers.push(ServerNote {
-            name: "gnocchi".to_owned(),
-            durability: String::new(),
-            missing: Some("uwsgi is missing".to_owned()),
-        });
-        results.partial = Some("the run was interrupted".to_owned());
-        assert_eq!(
-            outcome(&results),
-            "missing: gnocchi: uwsgi is missing\npartial: the run was interrupted\n"
-        );
-    }
 }

@@ -291,16 +291,4 @@ mod tests {
         assert_eq!(compared(&pairs).iter().map(|found| found.name).collect::<Vec<_>>(), ["create runtime"]);
         assert!(compared(&[]).is_empty());
     }
-
-    #[test]
-    fn sides_are_urls_names_or_programs() {
-        assert_eq!(
-            Side::read("http://127.0.0.1:8041").unwrap(),
-            Side::Url("http://127.0.0.1:8041".to_owned())
-        );
-        assert_eq!(Side::read("gnocchi").unwrap(), Side::Peer(Peer::Gnocchi));
-        let program = std::env::current_exe().unwrap();
-        assert_eq!(Side::read(program.to_str().unwrap()).unwrap(), Side::Program(program));
-        assert!(Side::read("nothing-like-it").unwrap_err().to_string().contains("neither a URL"));
-    }
 }

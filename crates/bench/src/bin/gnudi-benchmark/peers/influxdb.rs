@@ -85,14 +85,6 @@ mod tests {
     }
 
     #[test]
-    fn points_are_counted() {
-        let answer = serde_json::json!({ "results": [{ "series": [{ "columns": ["time", "value"],
-            "values": [[1, 2.0], [3, 4.0]] }] }] });
-        assert_eq!(points(&answer), 2);
-        assert_eq!(points(&serde_json::json!({ "results": [{ "statement_id": 0 }] })), 0);
-    }
-
-    #[test]
     fn nothing_leaves_the_machine() {
         let address = |text: &str| text.parse().unwrap();
         let text = configuration(Path::new("/d"), address("127.0.0.1:1"), address("127.0.0.1:2"));

@@ -107,17 +107,3 @@ impl Counts {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gnocchi_does_less_of_the_same() {
-        for scale in [Scale::Small, Scale::Full] {
-            let (gnudi, gnocchi) = (Counts::new(scale, Peer::Gnudi), Counts::new(scale, Peer::Gnocchi));
-            assert!(gnocchi.process_metrics < gnudi.process_metrics);
-            assert_eq!(gnocchi.load, gnudi.load);
-        }
-    }
-}
