@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use gnudi_endpoint::ServerArgs;
 
 use crate::{
     commands::count,
@@ -15,7 +16,7 @@ use crate::{
     load::{Keep, Load, Outcome, Requests, Until},
     noop::NoopServer,
     progress::{Display, Progress},
-    target::{Target, TargetOptions},
+    target::Target,
 };
 
 /// Duration and repetitions of the calibration on the no-op server: the best one counts.
@@ -32,7 +33,7 @@ const NEAR_LIMIT: f64 = 0.8;
 #[derive(Clone, Debug, Args)]
 pub struct LoadOptions {
     #[command(flatten)]
-    pub target: TargetOptions,
+    pub server: ServerArgs,
     /// Number of workers: connections with one request in flight each [default: the number of processors].
     #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = count::workers)]
     pub workers: Option<u64>,
@@ -45,6 +46,10 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
+    pub fn open(&self) -> Result<Target> {
+        Target::open(&self.server)
+    }
+
     pub fn workers(&self) -> u64 {
         let processors = || std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         self.workers.unwrap_or_else(processors)
@@ -273,21 +278,14 @@ mod tests {
         net::{SocketAddr, TcpListener},
     };
 
-    use gnudi_endpoint::ServerArgs;
-
     use super::*;
     use crate::load::Headers;
 
     fn run(endpoint: &str, count: u64) -> Finished {
         let server =
             ServerArgs { endpoint: Some(endpoint.to_owned()), timeout: Some(5), ..ServerArgs::default() };
-        let options = LoadOptions {
-            target: TargetOptions { server },
-            workers: Some(4),
-            threads: 1,
-            no_calibration: false,
-        };
-        let target = options.target.open().unwrap();
+        let options = LoadOptions { server, workers: Some(4), threads: 1, no_calibration: false };
+        let target = options.open().unwrap();
         let requests = Requests::Listed(vec![Headers::new("h", "").bare("GET", "/v1/metric/x")]);
         let phase = Phase { verb: "show", requests: &requests, count, keep: Keep::Nothing };
         phase.run(&options, &target, &Context::new(false, || {}).unwrap()).unwrap()

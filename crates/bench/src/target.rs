@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::Args;
 use gnudi_client::{ClientOptions, Trust};
 use gnudi_endpoint::{ENDPOINT, Server, ServerArgs};
 
@@ -24,13 +23,6 @@ const LIMIT: &str = "limit";
 /// Timeout of the first connection.
 const CONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// The server, and the credentials.
-#[derive(Clone, Debug, Default, Args)]
-pub struct TargetOptions {
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
-
 /// A server that responds.
 #[derive(Debug)]
 pub struct Target {
@@ -40,37 +32,6 @@ pub struct Target {
     pub silence_max: Duration,
     /// Kept alive, if it is the target.
     noop: Option<NoopServer>,
-}
-
-impl TargetOptions {
-    /// Resolves the server and sends it a request: errors say which request failed.
-    pub fn open(&self) -> Result<Target> {
-        let silence_max = self.server.timeout();
-        let Server { endpoint, options } = self.server.resolve_blocking()?;
-        let identity = lines(&options)?;
-        let endpoint = endpoint.as_str();
-        if endpoint == LIMIT {
-            let noop = NoopServer::start().context("the no-op server")?;
-            let headers = Headers { identity, ..Headers::new(noop.address.to_string(), "") };
-            return Ok(Target {
-                address: noop.address,
-                secured: None,
-                headers,
-                silence_max,
-                noop: Some(noop),
-            });
-        }
-        let parsed = Endpoint::parse(endpoint)?;
-        let address = parsed.address().with_context(|| endpoint.to_owned())?;
-        let Endpoint { host, prefix, is_secure } = parsed;
-        let secured = if is_secure { Some(secured(&host, &options.trust)?) } else { None };
-        let headers = Headers { identity, ..Headers::new(host, prefix) };
-        TcpStream::connect_timeout(&address, CONNECT_DELAY_MAX)
-            .with_context(|| format!("{endpoint}: no connection to {address}"))?;
-        let target = Target { address, secured, headers, silence_max, noop: None };
-        target.call("GET", "/v1/capabilities").with_context(|| endpoint.to_owned())?;
-        Ok(target)
-    }
 }
 
 fn secured(host: &str, trust: &Trust) -> Result<Secured> {
@@ -128,6 +89,30 @@ impl Endpoint {
 }
 
 impl Target {
+    /// Resolves the server and sends it a request: errors say which request failed.
+    pub fn open(server: &ServerArgs) -> Result<Self> {
+        let silence_max = server.timeout();
+        let Server { endpoint, options } = server.resolve_blocking()?;
+        let identity = lines(&options)?;
+        let endpoint = endpoint.as_str();
+        if endpoint == LIMIT {
+            let noop = NoopServer::start().context("the no-op server")?;
+            let headers = Headers { identity, ..Headers::new(noop.address.to_string(), "") };
+            let address = noop.address;
+            return Ok(Target { address, secured: None, headers, silence_max, noop: Some(noop) });
+        }
+        let parsed = Endpoint::parse(endpoint)?;
+        let address = parsed.address().with_context(|| endpoint.to_owned())?;
+        let Endpoint { host, prefix, is_secure } = parsed;
+        let secured = if is_secure { Some(secured(&host, &options.trust)?) } else { None };
+        let headers = Headers { identity, ..Headers::new(host, prefix) };
+        TcpStream::connect_timeout(&address, CONNECT_DELAY_MAX)
+            .with_context(|| format!("{endpoint}: no connection to {address}"))?;
+        let target = Target { address, secured, headers, silence_max, noop: None };
+        target.call("GET", "/v1/capabilities").with_context(|| endpoint.to_owned())?;
+        Ok(target)
+    }
+
     /// Whether it is the built-in no-op server.
     pub fn is_noop(&self) -> bool {
         self.noop.is_some()

@@ -126,7 +126,7 @@ impl Add {
             "The specified time range is not large enough for the number of points"
         );
         let paths = self.subjects.paths()?;
-        let target = self.load.target.open()?;
+        let target = self.load.open()?;
         if self.wait {
             // Missing permission for the status is reported before the load.
             backlog(&target)?;
@@ -171,7 +171,7 @@ impl Add {
 impl Show {
     fn run(&self, context: &Context, now: Duration) -> Result<Findings> {
         let paths = subject::paths(&self.metric, self.resource_id.as_deref())?;
-        let target = self.load.target.open()?;
+        let target = self.load.open()?;
         let subjects = Subjects::of(paths, self.archive_policy_name.as_deref(), &target)?;
         if self.metric.is_none() {
             fill(&subjects.paths[0], &target, now.as_secs() as i64)?;

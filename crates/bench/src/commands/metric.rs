@@ -91,7 +91,7 @@ pub fn run(options: &MetricOptions, context: &Context) -> Result<Findings> {
 
 impl Create {
     fn run(&self, context: &Context) -> Result<Findings> {
-        let target = self.load.target.open()?;
+        let target = self.load.open()?;
         let policy = self.archive_policy_name.as_deref();
         let batch = Batch::new(&target, self.resource_id.as_deref(), policy, self.count);
         let mut created = batch.create(&self.load, context)?;
@@ -118,7 +118,7 @@ impl Show {
     fn run(&self, context: &Context) -> Result<Findings> {
         // Validate the command line before the server is contacted.
         let paths = self.subjects.paths()?;
-        let target = self.load.target.open()?;
+        let target = self.load.open()?;
         let subjects = self.subjects.subjects(paths, &target)?;
         let requests = subjects.paths.iter().map(|path| target.headers.bare("GET", path)).collect();
         let count = self.count * subjects.paths.len() as u64;
@@ -137,7 +137,7 @@ impl Delete {
     fn run(&self, context: &Context) -> Result<Findings> {
         let resource = self.resource_id.as_deref();
         let paths = subject::paths(&self.metrics, resource)?;
-        let target = self.load.target.open()?;
+        let target = self.load.open()?;
         let mut findings = Findings::default();
         let metrics = if let Some(count) = self.count {
             let batch = Batch::new(&target, resource, self.archive_policy_name.as_deref(), count);

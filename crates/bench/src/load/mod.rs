@@ -149,14 +149,10 @@ impl LoadProgress<'_> {
             let begin_s = begin.saturating_duration_since(start).as_secs_f64();
             outcome.timeline.push(Call { begin_s, latency_s: (end - begin).as_secs_f64() });
         }
-        self.succeeded();
-    }
-
-    fn succeeded(&self) {
         if !self.any_succeeded.load(Ordering::Relaxed) {
             self.any_succeeded.store(true, Ordering::Relaxed);
         }
-        self.count_done(1);
+        self.count_done();
     }
 
     fn failed(&self, outcome: &mut Outcome, words: impl FnOnce() -> String, index: u64) {
@@ -165,12 +161,12 @@ impl LoadProgress<'_> {
         if !self.any_succeeded.load(Ordering::Relaxed) {
             self.failures_first.fetch_add(1, Ordering::Relaxed);
         }
-        self.count_done(1);
+        self.count_done();
     }
 
-    fn count_done(&self, count: u64) {
+    fn count_done(&self) {
         if let Some(done) = self.load.done {
-            done.fetch_add(count, Ordering::Relaxed);
+            done.fetch_add(1, Ordering::Relaxed);
         }
     }
 

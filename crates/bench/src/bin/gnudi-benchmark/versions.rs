@@ -52,9 +52,8 @@ fn version_in(program: &Path, arguments: &[&str]) -> Option<String> {
 
 /// Of a Debian package, whose program may not know its own: `1.79.5+ds1-2+b5`.
 fn package(name: &str) -> Option<String> {
-    let mut query = Command::new("dpkg-query");
-    query.args(["-W", "-f", "${Version}", name]);
-    first_version(&output_of(query).ok()?)
+    let query = output_of(Command::new("dpkg-query").args(["-W", "-f", "${Version}", name]));
+    first_version(&query.ok()?)
 }
 
 fn first_version(text: &str) -> Option<String> {
@@ -97,9 +96,8 @@ pub fn commit() -> String {
 
 fn repository_commit(directory: &PathBuf) -> Option<String> {
     let git = |arguments: &[&str]| {
-        let mut command = Command::new("git");
-        command.arg("-C").arg(directory).args(arguments);
-        Some(output_of(command).ok()?.trim().to_owned())
+        let output = output_of(Command::new("git").arg("-C").arg(directory).args(arguments));
+        Some(output.ok()?.trim().to_owned())
     };
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;

@@ -119,8 +119,8 @@ fn limit(engines: &Engines, context: &Context) -> Result<String> {
     if let Some(address) = engines.redis_address() {
         let mut command = Command::new("redis-benchmark");
         command.args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-t", "set", "--csv", "-c", "8"]);
-        command.args(["-n", "20000", "-d", &LIMIT_BYTES.to_string()]);
-        let rate = requests_per_second(&output_of(command)?).context("redis-benchmark printed no rate")?;
+        let output = output_of(command.args(["-n", "20000", "-d", &LIMIT_BYTES.to_string()]))?;
+        let rate = requests_per_second(&output).context("redis-benchmark printed no rate")?;
         return Ok(format!("redis-benchmark: {} SETs of {} kB/s", short(rate), LIMIT_BYTES / 1000));
     }
     let ceph = engines.ceph().context("what is not Redis lies on Ceph")?;

@@ -206,7 +206,7 @@ fn carry_out(
 fn split_sacks(server: &Server, context: &Context, cut: &dyn Fn() -> bool) -> Result<()> {
     let configuration = server.configuration().context("the server runs here")?;
     let mut command = Command::new(program(&context.programs)?);
-    command.arg("split-sacks").arg("--config-file").arg(&configuration);
+    let command = command.arg("split-sacks").arg("--config-file").arg(&configuration);
     let log = configuration.with_file_name("split-sacks.log");
     let mut process = Guarded::start(command, &log, Signal::Term, &context.leftovers)?;
     let begin = Instant::now();

@@ -236,19 +236,19 @@ impl CephSite<'_> {
     }
 
     fn start(&self, program: &str, id: &str, log: &str) -> Result<Guarded> {
-        let mut command = self.command(program, id);
-        command.arg("-f");
-        Guarded::start(command, &self.root.join(log), Signal::Kill, self.leftovers)
+        Guarded::start(
+            self.command(program, id).arg("-f"),
+            &self.root.join(log),
+            Signal::Kill,
+            self.leftovers,
+        )
     }
 
     fn start_monitor(&self, fsid: &str, address: &str) -> Result<Guarded> {
         let map = self.root.join("monmap");
-        let mut command = Command::new("monmaptool");
-        command.args(["--create", "--fsid", fsid, "--addv", "a", address]).arg(&map);
-        run_to_end(command)?;
-        let mut command = self.command("ceph-mon", "a");
-        command.args(["--mkfs", "--monmap"]).arg(&map);
-        run_to_end(command)?;
+        let options = ["--create", "--fsid", fsid, "--addv", "a", address];
+        run_to_end(Command::new("monmaptool").args(options).arg(&map))?;
+        run_to_end(self.command("ceph-mon", "a").args(["--mkfs", "--monmap"]).arg(&map))?;
         self.start("ceph-mon", "a", "mon.out")
     }
 
@@ -256,10 +256,9 @@ impl CephSite<'_> {
         let id = uuid::Uuid::new_v4().to_string();
         let answer = monitor_command(cluster, &json!({"prefix": "osd new", "uuid": id}))?;
         ensure!(answer["osdid"].as_u64() == Some(number as u64), "OSD {number} is called {answer}");
-        let mut command = self.command("ceph-osd", &number.to_string());
-        command.args(["--mkfs", "--osd-uuid", &id]);
-        run_to_end(command)?;
-        self.start("ceph-osd", &number.to_string(), &format!("osd{number}.out"))
+        let name = number.to_string();
+        run_to_end(self.command("ceph-osd", &name).args(["--mkfs", "--osd-uuid", &id]))?;
+        self.start("ceph-osd", &name, &format!("osd{number}.out"))
     }
 }
 

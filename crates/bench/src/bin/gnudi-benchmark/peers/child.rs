@@ -75,7 +75,7 @@ pub struct Guarded {
 
 impl Guarded {
     /// Starts `command` with its output in `log`; `stop` is the signal that stops it.
-    pub fn start(mut command: Command, log: &Path, stop: Signal, leftovers: &Leftovers) -> Result<Self> {
+    pub fn start(command: &mut Command, log: &Path, stop: Signal, leftovers: &Leftovers) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let output = File::create(log).with_context(|| log.display().to_string())?;
         let child = command
@@ -161,12 +161,12 @@ fn signal_group(group: u32, signal: Signal) {
 }
 
 /// Runs a command to completion; errors include its output.
-pub fn run_to_end(command: Command) -> Result<()> {
+pub fn run_to_end(command: &mut Command) -> Result<()> {
     output_of(command).map(drop)
 }
 
 /// The output of a command; errors include it.
-pub fn output_of(mut command: Command) -> Result<String> {
+pub fn output_of(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {name}"))?;
     if !output.status.success() {
@@ -182,9 +182,8 @@ mod tests {
     use super::*;
 
     fn sh(script: &str, directory: &Path, leftovers: &Leftovers) -> Guarded {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        Guarded::start(command, &directory.join("log"), Signal::Term, leftovers).unwrap()
+        let command = &mut Command::new("sh");
+        Guarded::start(command.args(["-c", script]), &directory.join("log"), Signal::Term, leftovers).unwrap()
     }
 
     fn is_alive(pid: u32) -> bool {

@@ -142,7 +142,7 @@ pub(super) fn start_redis(site: &Site, more: &[&str]) -> Result<(Guarded, Socket
     command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", ""]);
     command.args(more).arg("--dir").arg(data);
     let ready = || TcpStream::connect(address).is_ok();
-    Ok((site.start(command, "redis.log", Signal::Term, ready)?, address))
+    Ok((site.start(&mut command, "redis.log", Signal::Term, ready)?, address))
 }
 
 fn start_gateway(conf: &Path, site: &Site) -> Result<(Guarded, SocketAddr)> {
@@ -153,12 +153,12 @@ fn start_gateway(conf: &Path, site: &Site) -> Result<(Guarded, SocketAddr)> {
     command.arg(format!("--rgw-frontends=beast endpoint={address}"));
     // Any response will do.
     let ready = || ask(address, "GET", "/").is_ok();
-    let gateway = site.start(command, "radosgw.log", Signal::Kill, ready)?;
+    let gateway = site.start(&mut command, "radosgw.log", Signal::Kill, ready)?;
     let mut command = Command::new("radosgw-admin");
     command.arg("-c").arg(conf).args(["user", "create", "--display-name=bench", "--max-buckets=0"]);
     command.args([format!("--uid={USER}"), format!("--access-key={ACCESS_KEY}")]);
     command.arg(format!("--secret-key={SECRET_KEY}"));
-    run_to_end(command)?;
+    run_to_end(&mut command)?;
     Ok((gateway, address))
 }
 

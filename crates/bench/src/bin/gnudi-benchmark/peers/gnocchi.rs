@@ -72,10 +72,10 @@ fn start_programs(
         command.arg("--config-file").arg(&config);
         command
     };
-    run_to_end(configured("gnocchi-upgrade"))?;
-    let metricd = site.start(configured("gnocchi-metricd"), "metricd.log", Signal::Kill, || true)?;
+    run_to_end(&mut configured("gnocchi-upgrade"))?;
+    let metricd = site.start(&mut configured("gnocchi-metricd"), "metricd.log", Signal::Kill, || true)?;
     let mut uwsgi = command("uwsgi");
-    uwsgi
+    let uwsgi = uwsgi
         .args(["--http-socket", &site.address.to_string(), "--listen", "100"])
         .args(["--processes", &UWSGI_PROCESSES.to_string(), "--threads", &UWSGI_THREADS.to_string()])
         .args(["--enable-threads", "--master", "--lazy-apps", "--buffer-size", "65535", "--disable-logging"])

@@ -57,7 +57,7 @@ fn serve(site: &Site, configure: impl FnOnce(&mut Command, &Path)) -> Result<Vec
     command.args(["serve", "--listen", &site.address.to_string(), "--without", "host"]);
     configure(&mut command, &site.directory.join(CONFIGURATION));
     let ready = || answers(site.address, "/healthcheck");
-    Ok(vec![site.start(command, "gnudi.log", Signal::Term, ready)?])
+    Ok(vec![site.start(&mut command, "gnudi.log", Signal::Term, ready)?])
 }
 
 /// The address and the path prefix of a URL.

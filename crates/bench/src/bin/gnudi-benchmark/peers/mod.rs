@@ -371,7 +371,7 @@ impl<'a> Site<'a> {
     /// Starts a process with its output in `log`, and waits until it is ready.
     fn start(
         &self,
-        command: Command,
+        command: &mut Command,
         log: &str,
         stop: Signal,
         ready: impl FnMut() -> bool,

@@ -43,9 +43,7 @@ impl Postgres {
             std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
         if as_root {
             // PostgreSQL refuses to run as root.
-            let mut command = Command::new("chown");
-            command.arg("postgres:").arg(&directory);
-            run_to_end(command)?;
+            run_to_end(Command::new("chown").arg("postgres:").arg(&directory))?;
         }
         let command = |name: &str| {
             let program = programs.join(name);
@@ -57,14 +55,13 @@ impl Postgres {
             command
         };
         let data = directory.join("data");
-        let mut initdb = command("initdb");
-        initdb.arg("-D").arg(&data).args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]);
-        run_to_end(initdb)?;
+        let options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"];
+        run_to_end(command("initdb").arg("-D").arg(&data).args(options))?;
 
         let address = free_address()?;
         let port = address.port().to_string();
         let mut server = command("postgres");
-        server
+        let server = server
             .arg("-D")
             .arg(&data)
             .args(["-p", &port, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300", "-k"])
@@ -73,9 +70,8 @@ impl Postgres {
         let ready = || socket.exists() && std::net::TcpStream::connect(address).is_ok();
         let mut process = site.start(server, "pg/log", Signal::Quit, ready)?;
         let create = || {
-            let mut createdb = command("createdb");
-            createdb.args(["-h", "127.0.0.1", "-p", &port, "-U", "postgres", database]);
-            run_to_end(createdb)
+            let options = ["-h", "127.0.0.1", "-p", &port, "-U", "postgres", database];
+            run_to_end(command("createdb").args(options))
         };
         // The port is open shortly before the server is ready.
         process.wait_ready(START_DELAY_MAX, || create().is_ok())?;

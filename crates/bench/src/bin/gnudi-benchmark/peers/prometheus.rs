@@ -18,7 +18,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     let configuration = site.directory.join("prometheus.yml");
     std::fs::write(&configuration, CONFIGURATION)?;
     let mut command = Command::new(program);
-    command
+    let command = command
         .arg(format!("--config.file={}", configuration.display()))
         .arg(format!("--storage.tsdb.path={}", site.directory.join(DATA).display()))
         .arg(format!("--web.listen-address={}", site.address))

@@ -94,10 +94,10 @@ fn start(
     std::fs::write(directory.join("rabbitmq.conf"), configuration)?;
     std::fs::write(directory.join("plugins"), "[].")?;
     let mut mapper = Command::new("epmd");
-    mapper.env("ERL_EPMD_PORT", mapper_port.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
+    let mapper = mapper.env("ERL_EPMD_PORT", mapper_port.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
     let mapper = Guarded::start(mapper, &directory.join("epmd.log"), Signal::Term, leftovers)?;
     let mut server = Command::new(SERVER);
-    server.envs([
+    let server = server.envs([
         ("HOME", path("")),
         ("RABBITMQ_NODENAME", format!("bench{port}@localhost")),
         ("RABBITMQ_CONFIG_FILE", path("rabbitmq.conf")),

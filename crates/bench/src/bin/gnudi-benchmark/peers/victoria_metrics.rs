@@ -11,7 +11,7 @@ use super::{
 
 pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     let mut command = Command::new(&site.programs.victoria_metrics);
-    command
+    let command = command
         .arg(format!("-storageDataPath={}", site.directory.join(DATA).display()))
         .arg(format!("-httpListenAddr={}", site.address))
         // Keep measures of 2015, readable at once.

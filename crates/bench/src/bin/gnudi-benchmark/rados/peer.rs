@@ -48,7 +48,7 @@ pub fn run(
     if keep {
         command.arg("--no-cleanup");
     }
-    let mut process = Guarded::start(command, &log, Signal::Term, &context.leftovers)?;
+    let mut process = Guarded::start(&mut command, &log, Signal::Term, &context.leftovers)?;
     let status = process.wait_end(|| context.stop.is_set())?;
     let end = process.log_end();
     drop(process);

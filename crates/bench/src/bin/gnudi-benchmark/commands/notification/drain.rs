@@ -83,13 +83,18 @@ impl Agent {
         let configuration = configure(directory.path(), broker, &server)?;
         let log = directory.path().join("agent.log");
         if let Some(upgrade) = &self.upgrade {
-            let command = configured(std::slice::from_ref(upgrade), &configuration);
-            let ended = Guarded::start(command, &log, Signal::Term, &context.leftovers)?
+            let mut command = configured(std::slice::from_ref(upgrade), &configuration);
+            let ended = Guarded::start(&mut command, &log, Signal::Term, &context.leftovers)?
                 .wait_end(|| context.stop.is_set())?;
             ensure!(ended.is_none_or(|status| status.success()), "ceilometer-upgrade: {}", log_end(&log));
         }
         let start = || {
-            Guarded::start(configured(&self.start, &configuration), &log, Signal::Term, &context.leftovers)
+            Guarded::start(
+                &mut configured(&self.start, &configuration),
+                &log,
+                Signal::Term,
+                &context.leftovers,
+            )
         };
         let (instances, round) = (options.instances, round(options.instances));
         fill(context, broker, instances, 0..round)?;
