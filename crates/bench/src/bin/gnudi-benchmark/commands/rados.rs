@@ -2,14 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result, bail, ensure};
-use clap::Args;
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, ValueEnum as _};
 use gnudi_rados::{Cluster, ConnectOptions, Librados};
 
 use super::{Named as _, seconds, within};
 use crate::{
     context::Context,
-    findings::{Axis, Findings, Line, Plot, Table, Value},
+    findings::{Axis, Figure, Findings, Line, Plot, Table, Value},
     peers::ceph::{Ceph, CephOptions, check_installed, create_pool},
     rados::{
         Load, Outcome, RadosWrite, load,
@@ -70,55 +70,47 @@ const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 const PUBLISHED: [(RadosWrite, &str, &str, &str); 2] =
     [(RadosWrite::WriteObject, "10156", "3.15", "2600"), (RadosWrite::WriteOmap, "13388", "2.39", "980")];
 
-const KINDS: [RadosWrite; 2] = [RadosWrite::WriteObject, RadosWrite::WriteOmap];
-
-/// The generator of a load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Generator {
-    Gnudi,
-    RadosBench,
-}
-
-impl Generator {
-    fn name(self) -> &'static str {
-        match self {
-            Generator::Gnudi => "gnudi",
-            Generator::RadosBench => "rados bench",
-        }
-    }
-}
+/// Our generator, and the peer.
+const GENERATORS: [&str; 2] = ["gnudi", "rados bench"];
 
 /// One measured load.
 struct Measured {
     kind: RadosWrite,
-    generator: Generator,
+    generator: &'static str,
     outcome: Outcome,
 }
 
 pub fn run(options: &RadosOptions, context: &Context) -> Result<Findings> {
     let librados = Librados::load(&options.ceph.librados)?;
     let peer_missing = check_installed(&[peer::PROGRAM]).err();
-    let kinds = if options.kinds.is_empty() { &KINDS[..] } else { &options.kinds };
+    let generators = if peer_missing.is_none() { &GENERATORS[..] } else { &GENERATORS[..1] };
+    let kinds = if options.kinds.is_empty() { RadosWrite::value_variants() } else { &options.kinds };
     let mut measured = Vec::new();
-    let rounds = 0..options.rounds;
-    let mut turns =
-        rounds.flat_map(|round| kinds.iter().enumerate().map(move |(turn, &kind)| (round + turn, kind)));
+    let mut turns = (0..options.rounds)
+        .flat_map(|round| kinds.iter().enumerate().map(move |(turn, &kind)| (round + turn, kind)));
     let outcome = turns.try_for_each(|(turn, kind)| {
-        let mut generators = vec![Generator::Gnudi];
-        if peer_missing.is_none() {
-            generators.push(Generator::RadosBench);
-        }
         // The order alternates: the second generator may find a fuller store, or a slower machine.
-        if turn % 2 == 1 {
-            generators.reverse();
+        for place in 0..generators.len() {
+            let generator = generators[(place + turn) % generators.len()];
+            if context.stop.is_set() {
+                break;
+            }
+            if context.verbose {
+                eprintln!("{} by {generator}", kind.name());
+            }
+            // Each finds the same empty store.
+            let outcome = Place::open(options, &librados, context)?
+                .measure(options.load(kind), generator, context)
+                .with_context(|| format!("{} by {generator}", kind.name()))?;
+            measured.push(Measured { kind, generator, outcome });
         }
-        measure_kind(options, &librados, kind, &generators, context, &mut measured)
+        Ok(())
     });
-    if let (Err(error), true) = (&outcome, measured.is_empty()) {
-        bail!("{error:#}");
-    }
-    let mut findings = findings(options, &measured);
-    findings.partial = outcome.err().map(|error| format!("{error:#}"));
+    let partial = match outcome {
+        Err(error) if measured.is_empty() => return Err(error),
+        outcome => outcome.err().map(|error| format!("{error:#}")),
+    };
+    let mut findings = Findings { partial, ..findings(options, &measured) };
     if let Some(reason) = peer_missing {
         findings.note(format!("rados bench was not measured: {reason}"));
     }
@@ -126,32 +118,6 @@ pub fn run(options: &RadosOptions, context: &Context) -> Result<Findings> {
         findings.partial.get_or_insert_with(|| "stopped before its time".to_owned());
     }
     Ok(findings)
-}
-
-/// Measures one kind of write with the generators in turn.
-fn measure_kind(
-    options: &RadosOptions,
-    librados: &Librados,
-    kind: RadosWrite,
-    generators: &[Generator],
-    context: &Context,
-    measured: &mut Vec<Measured>,
-) -> Result<()> {
-    for &generator in generators {
-        if context.stop.is_set() {
-            break;
-        }
-        if context.verbose {
-            eprintln!("{} by {}", kind.name(), generator.name());
-        }
-        // Each finds the same empty store.
-        let place = Place::open(options, librados, context)?;
-        let outcome = place
-            .measure(options.load(kind), generator, context)
-            .with_context(|| format!("{} by {}", kind.name(), generator.name()))?;
-        measured.push(Measured { kind, generator, outcome });
-    }
-    Ok(())
 }
 
 impl RadosOptions {
@@ -195,7 +161,7 @@ impl Place {
     }
 
     /// Runs a load on the given pool or a new one; removes its objects unless they are to be kept.
-    fn measure(&self, load: Load, generator: Generator, context: &Context) -> Result<Outcome> {
+    fn measure(&self, load: Load, generator: &str, context: &Context) -> Result<Outcome> {
         let name = if let Some(name) = &self.pool {
             name.clone()
         } else {
@@ -203,21 +169,17 @@ impl Place {
             POOL.to_owned()
         };
         let pool = self.cluster.open_pool(&name)?;
-        match generator {
-            Generator::Gnudi => {
-                let prefix = format!("gnudi_bench_{}", uuid::Uuid::new_v4().simple());
-                let outcome = load::run(&pool, &load, &prefix, &context.stop)?;
-                if !self.keep {
-                    load::remove(&pool, &prefix, outcome.writes, load.in_flight)?;
-                }
-                Ok(outcome)
+        if generator == GENERATORS[0] {
+            let prefix = format!("gnudi_bench_{}", uuid::Uuid::new_v4().simple());
+            let outcome = load::run(&pool, &load, &prefix, &context.stop)?;
+            if !self.keep {
+                load::remove(&pool, &prefix, outcome.writes, load.in_flight)?;
             }
-            Generator::RadosBench => {
-                let directory = tempfile::tempdir().context("a directory")?;
-                context.leftovers.add_directory(directory.path());
-                peer::run(&self.access, &name, &load, self.keep, directory.path(), context)
-            }
+            return Ok(outcome);
         }
+        let directory = tempfile::tempdir().context("a directory")?;
+        context.leftovers.add_directory(directory.path());
+        peer::run(&self.access, &name, &load, self.keep, directory.path(), context)
     }
 }
 
@@ -229,17 +191,14 @@ fn findings(options: &RadosOptions, measured: &[Measured]) -> Findings {
         seconds.as_secs()
     );
     let mut findings = Findings::new(title);
-    let all = measured;
-    let measured = &medians(all)[..];
-    for Measured { kind, generator, outcome } in measured {
-        let of = |what: &str| format!("{} {} {what}", kind.name(), generator.name());
-        let own = *generator == Generator::Gnudi;
+    let medians = medians(measured);
+    for Measured { kind, generator, outcome } in &medians {
+        let is_own = *generator == GENERATORS[0];
+        let of = |what: &str| format!("{} {generator} {what}", kind.name());
         let mut figure = |what: &str, value: Value| {
-            if own {
-                findings.compare(of(what), value);
-            } else {
-                findings.tell(of(what), value);
-            }
+            // The peer's are not ours to compare.
+            let better = value.better().filter(|_| is_own);
+            findings.figures.push(Figure { name: of(what), value, better });
         };
         figure("speed", Value::rate(outcome.rate(), "write"));
         figure("data", Value::rate(outcome.rate() * block_bytes / BYTES_PER_MIB, "MiB"));
@@ -250,22 +209,22 @@ fn findings(options: &RadosOptions, measured: &[Measured]) -> Findings {
         }
         findings.tell(of("writes"), Value::Count(outcome.writes));
     }
-    for kind in KINDS {
-        if let Some(ratio) = ratio(all, kind) {
+    for &kind in RadosWrite::value_variants() {
+        if let Some(ratio) = ratio(measured, kind) {
             let name = format!("{} speed, gnudi to rados bench", kind.name());
             findings.compare(name, Value::Percent(ratio * 100.0));
         }
     }
-    findings.tables.push(table(measured, block_bytes));
-    findings.plots.push(plot(measured));
+    findings.tables.push(table(&medians, block_bytes));
+    findings.plots.push(plot(&medians));
     findings
 }
 
 /// The load with the median speed for each kind and generator; the slower one of two.
 fn medians(measured: &[Measured]) -> Vec<Measured> {
     let mut medians = Vec::new();
-    for kind in KINDS {
-        for generator in [Generator::Gnudi, Generator::RadosBench] {
+    for &kind in RadosWrite::value_variants() {
+        for generator in GENERATORS {
             let mut outcomes = outcomes(measured, kind, generator);
             outcomes.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
             let middle = outcomes.get(outcomes.len().saturating_sub(1) / 2);
@@ -277,15 +236,15 @@ fn medians(measured: &[Measured]) -> Vec<Measured> {
 }
 
 /// In the order of the rounds.
-fn outcomes(measured: &[Measured], kind: RadosWrite, generator: Generator) -> Vec<&Outcome> {
+fn outcomes<'a>(measured: &'a [Measured], kind: RadosWrite, generator: &str) -> Vec<&'a Outcome> {
     let wanted = measured.iter().filter(|one| one.kind == kind && one.generator == generator);
     wanted.map(|one| &one.outcome).collect()
 }
 
 /// How many times faster gnudi is than the peer, by round: the median of the ratios, the lower one of two.
 fn ratio(measured: &[Measured], kind: RadosWrite) -> Option<f64> {
-    let own = outcomes(measured, kind, Generator::Gnudi);
-    let peers = outcomes(measured, kind, Generator::RadosBench);
+    let own = outcomes(measured, kind, GENERATORS[0]);
+    let peers = outcomes(measured, kind, GENERATORS[1]);
     let pairs = own.iter().zip(&peers).filter(|(_, peer)| peer.rate() > 0.0);
     let mut ratios: Vec<f64> = pairs.map(|(own, peer)| own.rate() / peer.rate()).collect();
     ratios.sort_by(f64::total_cmp);
@@ -309,7 +268,7 @@ fn latencies(outcome: &Outcome) -> [(&'static str, Option<Duration>); 6] {
 fn table(measured: &[Measured], block_bytes: f64) -> Table {
     let rows = measured.iter().map(|Measured { kind, generator, outcome }| {
         let rate = outcome.rate();
-        let mut row = vec![kind.name(), generator.name().to_owned(), format!("{rate:.0}")];
+        let mut row = vec![kind.name(), (*generator).to_owned(), format!("{rate:.0}")];
         row.push(format!("{:.2}", rate * block_bytes / BYTES_PER_MIB));
         let ms = |latency: Duration| format!("{:.2}", latency.as_secs_f64() * 1e3);
         row.extend(latencies(outcome).map(|(_, latency)| latency.map_or_else(String::new, ms)));
@@ -332,7 +291,7 @@ fn plot(measured: &[Measured]) -> Plot {
         let full = (outcome.elapsed.as_secs() as usize).min(outcome.per_second.len());
         let points = outcome.per_second[..full].iter().enumerate();
         let points = points.map(|(second, writes)| ((second + 1) as f64, *writes as f64));
-        Line::new(format!("{}, {}", kind.name(), generator.name()), points)
+        Line::new(format!("{}, {}", kind.name(), generator), points)
     };
     let (x, y) = (Axis::linear("seconds"), Axis::linear("writes/s"));
     Plot::new("Writes in each second", x, y, measured.iter().map(line).collect())
@@ -342,14 +301,14 @@ fn plot(measured: &[Measured]) -> Plot {
 mod tests {
     use super::*;
 
-    fn measured(kind: RadosWrite, generator: Generator, writes: u64) -> Measured {
+    fn measured(kind: RadosWrite, generator: &'static str, writes: u64) -> Measured {
         let outcome = Outcome { writes, elapsed: Duration::from_secs(1), ..Outcome::default() };
         Measured { kind, generator, outcome }
     }
 
     #[test]
     fn rounds_are_told_by_their_medians_and_pairs() {
-        let (object, gnudi, peer) = (RadosWrite::WriteObject, Generator::Gnudi, Generator::RadosBench);
+        let (object, gnudi, peer) = (RadosWrite::WriteObject, GENERATORS[0], GENERATORS[1]);
         let rounds = [(100, 200), (900, 300), (300, 100)];
         let mut all = Vec::new();
         for (own, others) in rounds {
