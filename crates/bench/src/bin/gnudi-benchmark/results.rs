@@ -69,6 +69,18 @@ impl Results {
             .with_context(|| format!("{}: not the results of a report", path.display()))
     }
 
+    /// What is missing or failed, with reasons: `(Missing, gnocchi, uwsgi is missing)`.
+    pub fn absences(&self) -> Vec<(&'static str, String, &str)> {
+        let servers = self.servers.iter().map(|server| (server.name.clone(), &server.missing));
+        let experiments = self.experiments.iter().map(|found| (found.title.clone(), &found.missing));
+        let missing = servers.chain(experiments);
+        let missing = missing.filter_map(|(what, reason)| Some(("Missing", what, reason.as_deref()?)));
+        let failed = self.failures.iter().map(|failure| {
+            ("Failed", format!("{}, {}", failure.server, failure.work), failure.reason.as_str())
+        });
+        missing.chain(failed).collect()
+    }
+
     pub fn write(&self, path: &Path) -> Result<()> {
         write_file(path, &serde_json::to_vec_pretty(self)?)
     }

@@ -165,18 +165,10 @@ fn update_documents(results: &Results, options: &ReportOptions) -> Result<()> {
 
 /// What is missing, as lines.
 fn outcome(results: &Results) -> String {
-    let missing = |what: &str, reason: &Option<String>| {
-        reason.as_ref().map(|reason| format!("missing: {what}: {reason}\n"))
-    };
-    let servers = results.servers.iter().filter_map(|server| missing(&server.name, &server.missing));
-    let experiments =
-        results.experiments.iter().filter_map(|experiment| missing(&experiment.title, &experiment.missing));
-    let failures = results
-        .failures
-        .iter()
-        .map(|failure| format!("failed: {}, {}: {}\n", failure.server, failure.work, failure.reason));
+    let line =
+        |(how, what, reason): (&str, String, &str)| format!("{}: {what}: {reason}\n", how.to_lowercase());
     let partial = results.partial.iter().map(|reason| format!("partial: {reason}\n"));
-    servers.chain(experiments).chain(failures).chain(partial).collect()
+    results.absences().into_iter().map(line).chain(partial).collect()
 }
 
 /// This program's command line, quoted for a shell.

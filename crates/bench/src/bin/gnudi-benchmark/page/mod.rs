@@ -70,12 +70,14 @@ fn head(results: &Results) -> String {
         out += &warning("Partial:", &format!("{reason}. What follows is what there was until then."));
     }
     out += &rows::overview(&results.measurements, &peers(results));
-    let absent = absences(results);
+    let absent = results.absences();
     if !absent.is_empty() {
+        let entry = |(how, what, reason): &(&str, String, &str)| {
+            format!("<p><strong>{how}: {}</strong> {}</p>\n", escape(what), escape(reason))
+        };
+        let entries: String = absent.iter().map(entry).collect();
         let summary = format!("Missing or failed: {}", absent.len());
-        out += "<div class=\"warn\">\n";
-        out += &folded(&summary, &absent.concat());
-        out += "</div>\n";
+        out.extend(["<div class=\"warn\">\n", &folded(&summary, &entries), "</div>\n"]);
     }
     let mut words = words::standings(&results.measurements, &peers(results));
     words.extend(words::figures(&results.measurements));
@@ -90,25 +92,6 @@ fn head(results: &Results) -> String {
         );
     }
     out + &contents()
-}
-
-/// Missing servers and experiments, and failures, with reasons.
-fn absences(results: &Results) -> Vec<String> {
-    let entry = |what: String, reason: &str| {
-        format!("<p><strong>{}</strong> {}</p>\n", escape(&what), escape(reason))
-    };
-    let servers = results
-        .servers
-        .iter()
-        .filter_map(|server| Some(entry(format!("Missing: {}", server.name), server.missing.as_deref()?)));
-    let failures = results
-        .failures
-        .iter()
-        .map(|failure| entry(format!("Failed: {}, {}", failure.server, failure.work), &failure.reason));
-    let experiments = results.experiments.iter().filter_map(|experiment| {
-        Some(entry(format!("Missing: {}", experiment.title), experiment.missing.as_deref()?))
-    });
-    servers.chain(failures).chain(experiments).collect()
 }
 
 fn contents() -> String {

@@ -18,7 +18,7 @@ use crate::{
     table::short,
 };
 use orders::{FRONT_BLOCK_SACKS, Order};
-use simulation::{Costs, Outcome, Stream, WorkerPool};
+use simulation::{Outcome, Setup};
 
 /// Compare the orders in which workers may process sacks: backlog and starvation.
 #[derive(Clone, Debug, Args)]
@@ -91,13 +91,6 @@ pub fn run(options: &SchedulingOptions, context: &Context) -> Findings {
 }
 
 fn simulate(options: &SchedulingOptions, context: &Context) -> Vec<Simulated> {
-    let stream =
-        Stream { metrics: options.metrics, rounds: options.rounds, rate: options.rate, seed: options.seed };
-    let costs = Costs {
-        pass: Duration::from_micros(options.pass_us.into()),
-        metric: Duration::from_micros(options.metric_us.into()),
-        measure: Duration::from_nanos(options.measure_ns.into()),
-    };
     let mut simulated = Vec::new();
     for &workers in &options.workers {
         for kind in KINDS {
@@ -106,13 +99,19 @@ fn simulate(options: &SchedulingOptions, context: &Context) -> Vec<Simulated> {
             }
             eprintln!("simulating {}, {workers} workers", kind.name);
             let sacks = if kind.sacks { NonZeroU16::new(options.sacks) } else { None };
-            let pool = WorkerPool {
+            let outcome = simulation::run(Setup {
+                metrics: options.metrics,
+                rounds: options.rounds,
+                rate: options.rate,
+                seed: options.seed,
+                pass: Duration::from_micros(options.pass_us.into()),
+                metric: Duration::from_micros(options.metric_us.into()),
+                measure: Duration::from_nanos(options.measure_ns.into()),
                 order: kind.order,
                 workers: workers.into(),
                 sacks: SackCount(sacks.unwrap_or(NonZeroU16::MAX)),
                 gather: GATHER,
-            };
-            let outcome = simulation::run(stream, costs, pool);
+            });
             simulated.push(Simulated { kind, workers, outcome });
         }
     }

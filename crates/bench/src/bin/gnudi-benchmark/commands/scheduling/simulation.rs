@@ -23,28 +23,19 @@ const TICK: Duration = Duration::from_millis(10);
 /// Maximum points of a line.
 const POINTS_MAX: usize = 240;
 
-/// The arriving measures.
+/// What is simulated.
 #[derive(Clone, Copy, Debug)]
-pub struct Stream {
+pub struct Setup {
     pub metrics: u32,
     /// Measures per metric.
     pub rounds: u32,
     /// Measures per second, over all metrics.
     pub rate: u32,
     pub seed: u64,
-}
-
-/// The cost of passes.
-#[derive(Clone, Copy, Debug)]
-pub struct Costs {
+    /// Costs of a pass, of a metric in it, and of a measure.
     pub pass: Duration,
     pub metric: Duration,
     pub measure: Duration,
-}
-
-/// The workers.
-#[derive(Clone, Copy, Debug)]
-pub struct WorkerPool {
     pub order: Order,
     pub workers: usize,
     pub sacks: SackCount,
@@ -69,7 +60,7 @@ pub struct Outcome {
     pub passes: u64,
 }
 
-impl Stream {
+impl Setup {
     fn measures(&self) -> u64 {
         u64::from(self.metrics) * u64::from(self.rounds)
     }
@@ -81,11 +72,10 @@ impl Stream {
     }
 
     /// The sack of each metric, in the order in which metrics get measures.
-    fn sacks(&self, count: SackCount) -> Vec<SackId> {
+    fn sack_of_metrics(&self) -> Vec<SackId> {
         let mut state = self.seed;
-        (0..self.metrics)
-            .map(|_| count.sack_of(MetricId(Uuid::from_u64_pair(splitmix(&mut state), splitmix(&mut state)))))
-            .collect()
+        let mut id = || MetricId(Uuid::from_u64_pair(splitmix(&mut state), splitmix(&mut state)));
+        (0..self.metrics).map(|_| self.sacks.sack_of(id())).collect()
     }
 }
 
@@ -113,9 +103,7 @@ enum Worker {
 }
 
 struct Simulation {
-    stream: Stream,
-    costs: Costs,
-    pool: WorkerPool,
+    setup: Setup,
     waiting: Waiting,
     sack_of: Vec<SackId>,
     sacks: Vec<Sack>,
@@ -131,22 +119,21 @@ struct Simulation {
 }
 
 /// Runs the stream, and until the backlog is empty.
-pub fn run(stream: Stream, costs: Costs, pool: WorkerPool) -> Outcome {
-    assert!(stream.rate > 0 && stream.metrics > 0 && pool.workers > 0);
+pub fn run(setup: Setup) -> Outcome {
+    let Setup { metrics, workers, sacks, .. } = setup;
+    assert!(setup.rate > 0 && metrics > 0 && workers > 0);
     let simulation = Simulation {
-        waiting: Waiting::new(pool.order, pool.workers, pool.sacks),
-        sack_of: stream.sacks(pool.sacks),
-        sacks: vec![Sack::default(); usize::from(pool.sacks.get())],
-        metrics: vec![(false, false); stream.metrics as usize],
-        workers: vec![Worker::Idle; pool.workers],
-        wake_at: vec![None; pool.workers],
+        waiting: Waiting::new(setup.order, workers, sacks),
+        sack_of: setup.sack_of_metrics(),
+        sacks: vec![Sack::default(); usize::from(sacks.get())],
+        metrics: vec![(false, false); metrics as usize],
+        workers: vec![Worker::Idle; workers],
+        wake_at: vec![None; workers],
         wakes: BinaryHeap::new(),
         arrived: 0,
         backlog: 0,
         outcome: Outcome::default(),
-        stream,
-        costs,
-        pool,
+        setup,
     };
     simulation.run()
 }
@@ -154,20 +141,20 @@ pub fn run(stream: Stream, costs: Costs, pool: WorkerPool) -> Outcome {
 impl Simulation {
     fn run(mut self) -> Outcome {
         let (mut now, mut waited, mut ended) = (Duration::ZERO, 0.0, None);
-        while self.arrived < self.stream.measures() || self.backlog > 0 {
+        while self.arrived < self.setup.measures() || self.backlog > 0 {
             now += TICK;
             self.work_until(now);
             self.arrive(now);
             waited += self.backlog as f64 * TICK.as_secs_f64();
             self.outcome.peak = self.outcome.peak.max(self.backlog);
             self.outcome.backlog.push((now.as_secs_f64(), self.backlog as f64));
-            if self.arrived == self.stream.measures() && ended.is_none() {
+            if self.arrived == self.setup.measures() && ended.is_none() {
                 ended = Some(now);
                 self.outcome.never_reached = self.metrics.iter().filter(|(_, reached)| !reached).count();
             }
         }
         self.outcome.drained_after = now.saturating_sub(ended.unwrap_or(now));
-        self.outcome.mean_wait = Duration::from_secs_f64(waited / self.stream.measures() as f64);
+        self.outcome.mean_wait = Duration::from_secs_f64(waited / self.setup.measures() as f64);
         thin(&mut self.outcome.backlog);
         self.outcome
     }
@@ -176,8 +163,8 @@ impl Simulation {
     fn arrive(&mut self, now: Duration) {
         let mut woken = BTreeSet::new();
         let mut all = false;
-        for measure in self.arrived..self.stream.by(now) {
-            let metric = (measure % u64::from(self.stream.metrics)) as usize;
+        for measure in self.arrived..self.setup.by(now) {
+            let metric = (measure % u64::from(self.setup.metrics)) as usize;
             let id = self.sack_of[metric];
             let sack = &mut self.sacks[usize::from(id.0)];
             if sack.measures == 0 {
@@ -187,7 +174,7 @@ impl Simulation {
             if !std::mem::replace(&mut self.metrics[metric].0, true) {
                 sack.metrics.push(metric as u32);
             }
-            match self.waiting.push(id, now, now + self.pool.gather) {
+            match self.waiting.push(id, now, now + self.setup.gather) {
                 Wake::One(worker) => {
                     woken.insert(worker);
                 }
@@ -196,7 +183,7 @@ impl Simulation {
             }
             self.backlog += 1;
         }
-        self.arrived = self.stream.by(now);
+        self.arrived = self.setup.by(now);
         for worker in 0..self.workers.len() {
             let idle = matches!(self.workers[worker], Worker::Idle);
             if idle && (all || woken.contains(&worker)) {
@@ -253,9 +240,9 @@ impl Simulation {
         if measures > 0 {
             self.outcome.passes += 1;
             let measures = u32::try_from(measures).unwrap_or(u32::MAX);
-            cost = self.costs.pass
-                + self.costs.metric * sack.metrics.len() as u32
-                + self.costs.measure * measures;
+            cost = self.setup.pass
+                + self.setup.metric * sack.metrics.len() as u32
+                + self.setup.measure * measures;
         }
         for metric in sack.metrics.drain(..) {
             self.metrics[metric as usize] = (false, true);
@@ -283,36 +270,41 @@ mod tests {
 
     use super::*;
 
-    const STREAM: Stream = Stream { metrics: 2_000, rounds: 20, rate: 10_000, seed: 1 };
-    const COSTS: Costs = Costs {
-        pass: Duration::from_millis(2),
-        metric: Duration::from_micros(5),
-        measure: Duration::from_nanos(200),
-    };
-
-    fn pool(order: Order, workers: usize) -> WorkerPool {
-        WorkerPool { order, workers, sacks: SackCount(NonZeroU16::MAX), gather: Duration::from_millis(50) }
+    fn setup(order: Order, workers: usize) -> Setup {
+        Setup {
+            metrics: 2_000,
+            rounds: 20,
+            rate: 10_000,
+            seed: 1,
+            pass: Duration::from_millis(2),
+            metric: Duration::from_micros(5),
+            measure: Duration::from_nanos(200),
+            order,
+            workers,
+            sacks: SackCount(NonZeroU16::MAX),
+            gather: Duration::from_millis(50),
+        }
     }
 
     #[test]
     fn the_same_seed_gives_the_same_outcome() {
         for order in [Order::Shared, Order::Ring, Order::Front] {
-            let outcome = run(STREAM, COSTS, pool(order, 3));
-            assert_eq!(outcome, run(STREAM, COSTS, pool(order, 3)));
+            let outcome = run(setup(order, 3));
+            assert_eq!(outcome, run(setup(order, 3)));
             assert_eq!(outcome.backlog.last().map(|point| point.1), Some(0.0));
             assert!(outcome.backlog.len() <= POINTS_MAX + 1 && outcome.peak > 0);
         }
-        let other = run(Stream { seed: 2, ..STREAM }, COSTS, pool(Order::Ring, 3));
-        assert_ne!(run(STREAM, COSTS, pool(Order::Ring, 3)), other);
+        let other = run(Setup { seed: 2, ..setup(Order::Ring, 3) });
+        assert_ne!(run(setup(Order::Ring, 3)), other);
     }
 
     #[test]
     fn one_worker_does_one_pass_after_the_other() {
         // One metric per sack, so rare that each measure gets its own pass.
-        let stream = Stream { metrics: 10, rounds: 3, rate: 10, seed: 1 };
-        let outcome = run(stream, COSTS, WorkerPool { gather: Duration::ZERO, ..pool(Order::Shared, 1) });
+        let setup = setup(Order::Shared, 1);
+        let outcome = run(Setup { metrics: 10, rounds: 3, rate: 10, gather: Duration::ZERO, ..setup });
         assert_eq!((outcome.passes, outcome.never_reached), (30, 0));
-        assert_eq!(outcome.longest_wait, COSTS.pass + COSTS.metric + COSTS.measure);
+        assert_eq!(outcome.longest_wait, setup.pass + setup.metric + setup.measure);
         assert_eq!(outcome.peak, 1);
     }
 
@@ -320,16 +312,16 @@ mod tests {
     fn the_tail_starves_at_the_front_and_nowhere_else() {
         // A worker makes 500 passes a second, while 2,000 metrics get five measures a second each.
         for workers in [1, 2] {
-            let front = run(STREAM, COSTS, pool(Order::Front, workers));
+            let front = run(setup(Order::Front, workers));
             assert!(front.never_reached > 1_000, "{}", front.never_reached);
             for order in [Order::Shared, Order::Ring] {
-                let fair = run(STREAM, COSTS, pool(order, workers));
+                let fair = run(setup(order, workers));
                 assert!(fair.never_reached <= 400, "{order:?}: {}", fair.never_reached);
                 assert!(fair.peak < front.peak && fair.mean_wait < front.mean_wait, "{order:?}");
             }
         }
         // With enough workers there is no starvation.
-        let enough = run(STREAM, COSTS, pool(Order::Front, 64));
+        let enough = run(setup(Order::Front, 64));
         assert!(enough.never_reached == 0 && enough.longest_wait < Duration::from_secs(1), "{enough:?}");
     }
 
