@@ -130,35 +130,23 @@ fn calibrate(load: &Load, answer: &[u8]) -> Result<f64> {
     Ok(rates.fold(0.0, f64::max))
 }
 
-/// The bottleneck of a load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bottleneck {
-    Server,
-    Generator,
-    /// The generator was ready to run, but waited for a processor.
-    Processors,
-}
-
-impl Bottleneck {
-    /// For a load that reached `rate` requests per second of a possible `limit`, with the shares of time that the
-    /// generator ran and waited for a processor.
-    fn of(rate: f64, limit: Option<f64>, run: Option<f64>, wait: Option<f64>) -> Self {
-        let near_limit = limit.is_some_and(|limit| rate >= NEAR_LIMIT * limit);
-        match (run.unwrap_or(0.0), wait.unwrap_or(0.0)) {
-            (run, _) if run >= BUSY || near_limit => Bottleneck::Generator,
-            (run, wait) if run + wait >= BUSY => Bottleneck::Processors,
-            _ => Bottleneck::Server,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Bottleneck::Server => "server",
-            Bottleneck::Generator => "generator",
-            Bottleneck::Processors => "processors",
-        }
+/// The bottleneck of a load that reached `rate` requests per second of a possible `limit`, with the shares of time that
+/// the generator ran and waited for a processor.
+fn bottleneck(rate: f64, limit: Option<f64>, (run, wait): (f64, f64)) -> &'static str {
+    let near_limit = limit.is_some_and(|limit| rate >= NEAR_LIMIT * limit);
+    if run >= BUSY || near_limit {
+        GENERATOR
+    } else if run + wait >= BUSY {
+        PROCESSORS
+    } else {
+        SERVER
     }
 }
+
+const SERVER: &str = "server";
+const GENERATOR: &str = "generator";
+/// The generator was ready to run, but waited for a processor.
+const PROCESSORS: &str = "processors";
 
 impl Finished {
     /// Fails if no request succeeded, although some were completed.
@@ -189,13 +177,11 @@ impl Finished {
         Some((ratio(times.run.as_secs_f64(), all), ratio(times.wait.as_secs_f64(), all)))
     }
 
-    pub fn bottleneck(&self) -> Bottleneck {
+    pub fn bottleneck(&self) -> &'static str {
         if self.on_noop {
-            return Bottleneck::Generator;
+            return GENERATOR;
         }
-        let shares = self.shares();
-        let (run, wait) = (shares.map(|shares| shares.0), shares.map(|shares| shares.1));
-        Bottleneck::of(self.rate(), self.limit, run, wait)
+        bottleneck(self.rate(), self.limit, self.shares().unwrap_or_default())
     }
 
     /// gnocchiclient's figures, with its names and in its order.
@@ -246,17 +232,17 @@ impl Finished {
             findings.tell(format!("{verb} generator waiting for cpu"), Value::Percent(100.0 * wait));
         }
         let bottleneck = self.bottleneck();
-        findings.tell(format!("{verb} bottleneck"), Value::Text(bottleneck.name().to_owned()));
-        match bottleneck {
-            Bottleneck::Server => {}
-            Bottleneck::Generator => findings.note(format!(
+        findings.tell(format!("{verb} bottleneck"), Value::text(bottleneck));
+        if bottleneck == GENERATOR {
+            findings.note(format!(
                 "{verb}: the load generator, not the server, is the bottleneck: the server may be faster than this says (more \
                  --threads or --workers may tell)"
-            )),
-            Bottleneck::Processors => findings.note(format!(
+            ));
+        } else if bottleneck == PROCESSORS {
+            findings.note(format!(
                 "{verb}: the load generator waited for a processor: with more of them, or less else to do, the server may be \
                  faster than this says"
-            )),
+            ));
         }
         if outcome.executed() < self.count {
             let why = if self.interrupted { "interrupted" } else { "the server stopped answering" };
@@ -291,12 +277,6 @@ mod tests {
         phase.run(&options, &target, &Context::new(false, || {}).unwrap()).unwrap()
     }
 
-    fn figure(finished: &Finished, name: &str) -> Option<Value> {
-        let mut findings = Findings::default();
-        finished.add_own_figures(&mut findings);
-        findings.figures.into_iter().find(|figure| figure.name == name).map(|figure| figure.value)
-    }
-
     /// Answers all requests with the same response, after a pause.
     fn server(pause: Duration, answer: &'static [u8]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -320,9 +300,8 @@ mod tests {
         let server = server(Duration::from_millis(20), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
         let finished = run(&format!("http://{server}"), 40);
         // On an overloaded machine, it may be the processors.
-        assert_ne!(finished.bottleneck(), Bottleneck::Generator, "{finished:?}");
+        assert_ne!(finished.bottleneck(), GENERATOR, "{finished:?}");
         assert!(finished.limit.unwrap() > 2.0 * finished.rate(), "{finished:?}");
-        assert_ne!(figure(&finished, "show bottleneck"), Some(Value::Text("generator".to_owned())));
         // Four workers with requests of 20 ms; the client's speed excludes pauses between requests.
         assert!(finished.rate() <= 200.0 && finished.speed() <= 200.0, "{finished:?}");
         assert!(finished.speed() >= finished.rate() * 0.999, "{finished:?}");
@@ -330,17 +309,14 @@ mod tests {
 
     #[test]
     fn verdicts() {
-        use Bottleneck::{Generator, Processors, Server};
-        for (rate, limit, run, wait, verdict) in [
-            (79.0, Some(100.0), Some(0.2), Some(0.1), Server),
-            (80.0, Some(100.0), Some(0.2), Some(0.1), Generator),
-            (10.0, Some(100.0), Some(0.9), Some(0.0), Generator),
-            (10.0, None, Some(0.5), Some(0.4), Processors),
-            (10.0, None, None, None, Server),
-            (0.0, None, Some(0.0), Some(0.0), Server),
+        for (rate, limit, shares, verdict) in [
+            (79.0, Some(100.0), (0.2, 0.1), SERVER),
+            (80.0, Some(100.0), (0.2, 0.1), GENERATOR),
+            (10.0, Some(100.0), (0.9, 0.0), GENERATOR),
+            (10.0, None, (0.5, 0.4), PROCESSORS),
+            (0.0, None, (0.0, 0.0), SERVER),
         ] {
-            let found = Bottleneck::of(rate, limit, run, wait);
-            assert_eq!(found, verdict, "{rate}, {limit:?}, {run:?}, {wait:?}");
+            assert_eq!(bottleneck(rate, limit, shares), verdict, "{rate}, {limit:?}, {shares:?}");
         }
     }
 }

@@ -94,19 +94,18 @@ impl Create {
         let target = self.load.open()?;
         let policy = self.archive_policy_name.as_deref();
         let batch = Batch::new(&target, self.resource_id.as_deref(), policy, self.count);
-        let mut created = batch.create(&self.load, context)?;
-        let metrics = batch.created(&mut created);
+        let (created, deletions) = batch.create(&self.load, context)?;
         let title = format!("creates {} metrics with {} workers", self.count, created.workers);
         let mut findings = Findings::new(title);
         created.add_client_figures(&mut findings);
         if created.interrupted && !self.keep {
-            metrics.remove(&target, &self.load);
+            remove(&deletions, &target, &self.load);
         }
         if self.keep || created.interrupted {
             created.add_own_figures(&mut findings);
             return Ok(findings);
         }
-        let deleted = metrics.delete(&target, &self.load, context)?;
+        let deleted = delete(&deletions, &target, &self.load, context)?;
         deleted.add_client_figures(&mut findings);
         created.add_own_figures(&mut findings);
         add_deletion_figures(&deleted, &mut findings);
@@ -139,26 +138,24 @@ impl Delete {
         let paths = subject::paths(&self.metrics, resource)?;
         let target = self.load.open()?;
         let mut findings = Findings::default();
-        let metrics = if let Some(count) = self.count {
+        let deletions = if let Some(count) = self.count {
             let batch = Batch::new(&target, resource, self.archive_policy_name.as_deref(), count);
             let unmeasured = LoadOptions { no_calibration: true, ..self.load.clone() };
-            let mut created = batch.create(&unmeasured, context)?;
-            let metrics = batch.created(&mut created);
+            let (created, deletions) = batch.create(&unmeasured, context)?;
             if created.interrupted {
                 findings.partial = Some("interrupted before the first deletion".to_owned());
-                metrics.remove(&target, &self.load);
+                remove(&deletions, &target, &self.load);
                 return Ok(findings);
             }
             let Outcome { failure, failures, .. } = &created.outcome;
             findings.notes.extend(
                 failure.iter().map(|failure| format!("{failures} metrics could not be created: {failure}")),
             );
-            metrics
+            deletions
         } else {
-            let requests = paths.iter().map(|path| target.headers.bare("DELETE", path)).collect();
-            Deletions(Requests::Listed(requests))
+            Requests::Listed(paths.iter().map(|path| target.headers.bare("DELETE", path)).collect())
         };
-        let deleted = metrics.delete(&target, &self.load, context)?.require_success()?;
+        let deleted = delete(&deletions, &target, &self.load, context)?.require_success()?;
         findings.title = format!("deletes {} metrics with {} workers", deleted.count, deleted.workers);
         deleted.add_client_figures(&mut findings);
         add_deletion_figures(&deleted, &mut findings);
@@ -171,84 +168,78 @@ struct Batch<'a> {
     target: &'a Target,
     count: u64,
     requests: Requests,
-    /// Their resource.
-    resource: Option<&'a str>,
+    /// The path of a metric, before its id or name.
+    prefix: String,
 }
 
 impl<'a> Batch<'a> {
-    fn new(target: &'a Target, resource: Option<&'a str>, policy: Option<&str>, count: u64) -> Self {
+    fn new(target: &'a Target, resource: Option<&str>, policy: Option<&str>, count: u64) -> Self {
         let mut spec = Map::new();
         spec.extend(policy.map(|policy| ("archive_policy_name".to_owned(), json!(policy))));
-        let spec = serde_json::Value::from(spec).to_string();
+        let spec = serde_json::Value::from(spec);
+        let path = resource.map_or_else(|| "/v1/metric".to_owned(), subject::resource_path);
         let requests = match resource {
             // The same request for all: metrics without a name.
-            None => Requests::Listed(vec![target.headers.post("/v1/metric", spec.as_bytes())]),
-            Some(resource) => named_creations(target, resource, &spec, count),
+            None => Requests::Listed(vec![target.headers.post_json(&path, &spec)]),
+            Some(_) => named_creations(target, &path, &spec.to_string(), count),
         };
-        Batch { target, count, requests, resource }
+        Batch { target, count, requests, prefix: path + "/" }
     }
 
-    fn create(&self, options: &LoadOptions, context: &Context) -> Result<Finished> {
+    /// Creates them; returns also the requests that delete each of the created metrics.
+    fn create(self, options: &LoadOptions, context: &Context) -> Result<(Finished, Requests)> {
+        let Batch { target, count, requests, prefix } = self;
         // A resource responds with all its metrics, not with the new one.
-        let keep = if self.resource.is_some() { Keep::Indices } else { Keep::Ids };
-        let phase = Phase { verb: "create", requests: &self.requests, count: self.count, keep };
-        phase.run(options, self.target, context)?.require_success()
-    }
-
-    /// The created metrics, removed from the outcome, to be deleted.
-    fn created(self, finished: &mut Finished) -> Deletions {
-        let prefix = self
-            .resource
-            .map_or_else(|| "/v1/metric/".to_owned(), |resource| subject::resource_path(resource) + "/");
-        let whole = self.target.headers.bare("DELETE", &prefix);
-        let at = whole.windows(9).position(|part| part == b" HTTP/1.1").expect("a request has a version");
-        let (head, tail) = (whole[..at].to_vec(), whole[at..].to_vec());
+        let keep = if matches!(requests, Requests::Named { .. }) { Keep::Indices } else { Keep::Ids };
+        let phase = Phase { verb: "create", requests: &requests, count, keep };
+        let mut finished = phase.run(options, target, context)?.require_success()?;
         let Outcome { indices, ids, .. } = &mut finished.outcome;
-        let names = match &self.requests {
+        let names = match &requests {
             Requests::Named { names, .. } => {
                 std::mem::take(indices).into_iter().map(|index| names[index as usize].clone()).collect()
             }
             _ => std::mem::take(ids).into_iter().map(Vec::from).collect(),
         };
-        Deletions(Requests::Named { heads: vec![head], names, bodies: vec![tail] })
+        let whole = target.headers.bare("DELETE", &prefix);
+        let at = whole.windows(9).position(|part| part == b" HTTP/1.1").expect("a request has a version");
+        let (heads, bodies) = (vec![whole[..at].to_vec()], vec![whole[at..].to_vec()]);
+        Ok((finished, Requests::Named { heads, names, bodies }))
     }
 }
 
 /// Metrics of a resource with names that are unique, also across runs.
-fn named_creations(target: &Target, resource: &str, spec: &str, count: u64) -> Requests {
+fn named_creations(target: &Target, path: &str, spec: &str, count: u64) -> Requests {
     let run = Uuid::new_v4().simple().to_string();
     let names: Vec<Vec<u8>> =
         (0..count).map(|index| format!("benchmark-{}-{index:09}", &run[..8]).into_bytes()).collect();
     let tail = format!("\": {spec}}}").into_bytes();
-    let mut head = target.headers.open_json_head(&subject::resource_path(resource));
+    let mut head = target.headers.open_json_head(path);
     head.extend_from_slice(&with_length(b"{\"", names[0].len() + tail.len()));
     Requests::Named { heads: vec![head], names, bodies: vec![tail] }
 }
 
-/// Metrics to delete, each once.
-struct Deletions(Requests);
+/// Deletes metrics, each once.
+fn delete(
+    requests: &Requests,
+    target: &Target,
+    options: &LoadOptions,
+    context: &Context,
+) -> Result<Finished> {
+    let count = requests.distinct();
+    Phase { verb: "delete", requests, count, keep: Keep::Nothing }.run(options, target, context)
+}
 
-impl Deletions {
-    fn delete(&self, target: &Target, options: &LoadOptions, context: &Context) -> Result<Finished> {
-        let count = self.0.distinct();
-        Phase { verb: "delete", requests: &self.0, count, keep: Keep::Nothing }.run(options, target, context)
+/// Deletes the metrics that an interrupted run has created; not measured.
+fn remove(requests: &Requests, target: &Target, options: &LoadOptions) {
+    let (count, stop) = (requests.distinct(), Stop::default());
+    if count == 0 {
+        return;
     }
-
-    /// Deletes the metrics that an interrupted run has created; not measured.
-    fn remove(&self, target: &Target, options: &LoadOptions) {
-        let (count, stop) = (self.0.distinct(), Stop::default());
-        if count == 0 {
-            return;
-        }
-        eprintln!("deleting the {count} metrics that were created");
-        let load = Load {
-            connections: options.workers() as usize,
-            ..target.load(&self.0, Until::Count(count), &stop)
-        };
-        let outcome = load.run();
-        if let Some(failure) = outcome.failure {
-            eprintln!("{} of them are left: {failure}", count - outcome.calls);
-        }
+    eprintln!("deleting the {count} metrics that were created");
+    let connections = options.workers() as usize;
+    let outcome = Load { connections, ..target.load(requests, Until::Count(count), &stop) }.run();
+    if let Some(failure) = outcome.failure {
+        eprintln!("{} of them are left: {failure}", count - outcome.calls);
     }
 }
 
