@@ -122,7 +122,7 @@ fn of_gnudi(
     let (metrics, _) = setup::create_metrics(&server, POLICY, METRICS)?;
     let requests = requests(&server, &metrics);
     let mut moments = Vec::new();
-    let (outcome, carried_out) = post(options, &server, &requests, context, &mut moments);
+    let (outcome, carried_out) = post(options, &server, &requests, &mut moments);
     carried_out?;
     setup::check(&outcome)?;
     ensure!(
@@ -161,7 +161,6 @@ fn post(
     options: &SackSplitOptions,
     server: &Server,
     requests: &Requests,
-    context: &Context,
     moments: &mut Vec<Moment>,
 ) -> (Outcome, Result<()>) {
     let end = Stop::default();
@@ -175,35 +174,26 @@ fn post(
     std::thread::scope(|scope| {
         let start = Instant::now();
         let posting = scope.spawn(|| load.run());
-        let outcome = carry_out(options, server, context, start, moments, &|| posting.is_finished());
+        let cut = || server.context.stop.is_set() || posting.is_finished();
+        let outcome = (0..options.splits).try_for_each(|_| {
+            if pause(options.seconds, &cut) {
+                let begin_s = start.elapsed().as_secs_f64();
+                split_sacks(server, &cut)?;
+                moments.push(Moment { begin_s, settled_s: start.elapsed().as_secs_f64() });
+            }
+            Ok(())
+        });
+        if outcome.is_ok() {
+            pause(options.after, &cut);
+        }
         end.set();
         (posting.join().expect("the load does not panic"), outcome)
     })
 }
 
-fn carry_out(
-    options: &SackSplitOptions,
-    server: &Server,
-    context: &Context,
-    start: Instant,
-    moments: &mut Vec<Moment>,
-    ended: &dyn Fn() -> bool,
-) -> Result<()> {
-    let cut = || context.stop.is_set() || ended();
-    for _ in 0..options.splits {
-        if !pause(options.seconds, &cut) {
-            return Ok(());
-        }
-        let begin_s = start.elapsed().as_secs_f64();
-        split_sacks(server, context, &cut)?;
-        moments.push(Moment { begin_s, settled_s: start.elapsed().as_secs_f64() });
-    }
-    pause(options.after, &cut);
-    Ok(())
-}
-
 /// Runs `gnudi split-sacks`, which exits when the old sacks are empty.
-fn split_sacks(server: &Server, context: &Context, cut: &dyn Fn() -> bool) -> Result<()> {
+fn split_sacks(server: &Server, cut: &dyn Fn() -> bool) -> Result<()> {
+    let context = server.context;
     let configuration = server.configuration().context("the server runs here")?;
     let mut command = Command::new(program(&context.programs)?);
     let command = command.arg("split-sacks").arg("--config-file").arg(&configuration);

@@ -78,14 +78,14 @@ pub fn run(options: &CephOptions, plan: &Plan, context: &Context) -> Result<Time
         pool: name,
         pool_id: pool.id(),
         start: Instant::now(),
+        context,
+        ended: AtomicBool::new(false),
     };
-    let done = AtomicBool::new(false);
     let mut timeline = Timeline::default();
     let (outcome, created) = std::thread::scope(|scope| {
-        let creates = &mut timeline.creates;
-        let client = scope.spawn(|| create_until(&pool, observer.start, &done, creates));
-        let outcome = observer.carry_out(plan, context, &|| client.is_finished(), &mut timeline.moments);
-        done.store(true, Ordering::Relaxed);
+        let client = scope.spawn(|| observer.create_until_ended(&pool, &mut timeline.creates));
+        let outcome = observer.carry_out(plan, &mut timeline.moments);
+        observer.ended.store(true, Ordering::Relaxed);
         (outcome, client.join().unwrap_or_else(|_| Err(anyhow!("the client panicked"))))
     });
     timeline.moments.end = observer.now_s();
@@ -97,17 +97,6 @@ pub fn run(options: &CephOptions, plan: &Plan, context: &Context) -> Result<Time
         timeline.failure = Some(format!("{error:#}"));
     }
     Ok(timeline)
-}
-
-/// Creates obj.0, obj.1, ... one after the other.
-fn create_until(pool: &Pool, start: Instant, done: &AtomicBool, creates: &mut Vec<Call>) -> Result<()> {
-    while !done.load(Ordering::Relaxed) {
-        let begin = Instant::now();
-        pool.create_exclusive(&format!("obj.{}", creates.len())).wait()?;
-        let latency_s = begin.elapsed().as_secs_f64();
-        creates.push(Call { begin_s: (begin - start).as_secs_f64(), latency_s });
-    }
-    Ok(())
 }
 
 /// Creates pools with one placement group until its two halves would be on different OSDs; returns the pool's name.
@@ -154,54 +143,68 @@ struct Group {
 }
 
 /// Monitors and changes the pool.
-struct Observer {
+struct Observer<'a> {
     cluster: Cluster,
     pool: String,
     pool_id: i64,
     start: Instant,
+    context: &'a Context,
+    /// The plan is done, or the client has failed.
+    ended: AtomicBool,
 }
 
-impl Observer {
+impl Observer<'_> {
     fn now_s(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Executes the plan and records the times; ends early when the run is stopped or the client ends.
-    fn carry_out(
-        &self,
-        plan: &Plan,
-        context: &Context,
-        client_ended: &dyn Fn() -> bool,
-        moments: &mut Moments,
-    ) -> Result<()> {
-        let cut = || context.stop.is_set() || client_ended();
-        let tell = |what: &str| {
-            if context.verbose {
-                eprintln!("{:8.2} s  {what}", self.now_s());
+    fn is_cut(&self) -> bool {
+        self.context.stop.is_set() || self.ended.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, what: &str) {
+        if self.context.verbose {
+            eprintln!("{:8.2} s  {what}", self.now_s());
+        }
+    }
+
+    /// Creates obj.0, obj.1, ... one after the other.
+    fn create_until_ended(&self, pool: &Pool, creates: &mut Vec<Call>) -> Result<()> {
+        while !self.ended.load(Ordering::Relaxed) {
+            let begin = Instant::now();
+            if let Err(error) = pool.create_exclusive(&format!("obj.{}", creates.len())).wait() {
+                self.ended.store(true, Ordering::Relaxed);
+                return Err(error.into());
             }
-        };
+            let latency_s = begin.elapsed().as_secs_f64();
+            creates.push(Call { begin_s: (begin - self.start).as_secs_f64(), latency_s });
+        }
+        Ok(())
+    }
+
+    /// Executes the plan and records the times; ends early when the run is stopped or the client ends.
+    fn carry_out(&self, plan: &Plan, moments: &mut Moments) -> Result<()> {
+        let cut = || self.is_cut();
         // A split takes a moment, the move about as long as creating the objects did.
         let wait_max = Duration::from_mins(5) + plan.setup * 4;
-        tell("the client creates objects");
+        self.tell("the client creates objects");
         if !pause(plan.setup, &cut) {
             return Ok(());
         }
         moments.pg_num = Some(self.now_s());
-        tell("pg_num 2");
+        self.tell("pg_num 2");
         self.set("pg_num", 2)?;
         self.set("pgp_num", 1)?;
-        let Some(groups) = self.wait([2, 1], wait_max, &cut, &mut Moments::default(), &tell)? else {
-            return Ok(());
-        };
+        let Some(groups) = self.wait([2, 1], wait_max, &mut Moments::default())? else { return Ok(()) };
         ensure!(groups[0].osd == groups[1].osd, "the new placement group moved although pgp_num was held");
         moments.split = Some(self.now_s());
         if !pause(plan.between, &cut) {
             return Ok(());
         }
         moments.pgp_num = Some(self.now_s());
-        tell("pgp_num 2");
+        self.tell("pgp_num 2");
         self.set("pgp_num", 2)?;
-        let Some(groups) = self.wait([2, 2], wait_max, &cut, moments, &tell)? else { return Ok(()) };
+        let Some(groups) = self.wait([2, 2], wait_max, moments)? else { return Ok(()) };
         ensure!(groups[0].osd != groups[1].osd, "both placement groups stayed on one OSD: nothing moved");
         moments.clean = Some(self.now_s());
         pause(plan.after, &cut);
@@ -219,15 +222,13 @@ impl Observer {
         &self,
         numbers: [u64; 2],
         wait_max: Duration,
-        cut: &dyn Fn() -> bool,
         moments: &mut Moments,
-        tell: &dyn Fn(&str),
     ) -> Result<Option<Vec<Group>>> {
         let begin = Instant::now();
         let mut last_told = String::new();
         let mut copying = false;
         while begin.elapsed() < wait_max {
-            if cut() {
+            if self.is_cut() {
                 return Ok(None);
             }
             let now_s = self.now_s();
@@ -238,7 +239,7 @@ impl Observer {
             let states: Vec<&str> = groups.iter().map(|group| group.state.as_str()).collect();
             let told = format!("pg_num {}, pgp_num {}: {}", now[0], now[1], states.join(", "));
             if told != last_told {
-                tell(&told);
+                self.tell(&told);
                 last_told = told;
             }
             if states.iter().any(|state| state.contains("backfill") || state.contains("recover")) {
