@@ -206,12 +206,13 @@ impl Table {
         headings: &str,
         rows: impl IntoIterator<Item = Vec<String>>,
     ) -> Self {
-        Table {
-            title: title.into(),
-            headings: headings.split('|').map(|heading| heading.trim().to_owned()).collect(),
-            rows: rows.into_iter().collect(),
-        }
+        Table { title: title.into(), headings: cells(headings), rows: rows.into_iter().collect() }
     }
+}
+
+/// The cells of a row that are separated by `|`.
+pub fn cells(row: &str) -> Vec<String> {
+    row.split('|').map(|cell| cell.trim().to_owned()).collect()
 }
 
 /// Lines over a common axis.

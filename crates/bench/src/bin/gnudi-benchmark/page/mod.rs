@@ -9,11 +9,11 @@ pub mod words;
 
 use gnudi_model::Timestamp;
 
-use html::{Cell, Line, commands, element, escape, folded, list, plain_table, table, warning};
+use html::{commands, element, escape, folded, list, plain_table, warning};
 use published::{Lines, Published};
 
 use crate::{
-    findings::{Figure, Findings, Table},
+    findings::{Figure, Findings, Table, cells},
     measurement::Measurement,
     peers::Peer,
     results::{Experiment, Results},
@@ -112,25 +112,15 @@ pub fn peers(results: &Results) -> Vec<Peer> {
 fn the_run(results: &Results) -> String {
     let mut out = String::from("<h2 id=\"run\">The run</h2>\n");
     out += &element("p", &format!("{}; load generator included.", results.machine));
-    let versions = results
-        .versions
-        .iter()
-        .map(|version| (version.name.as_str(), version.version.as_deref().unwrap_or("not here")));
-    out += &pairs("versions", ["program", "version"], versions);
-    let promises = results.servers.iter().map(|server| (server.name.as_str(), server.durability.as_str()));
+    let versions = results.versions.iter().map(|version| {
+        vec![version.name.clone(), version.version.clone().unwrap_or_else(|| "not here".to_owned())]
+    });
+    out += &plain_table(&Table::new("versions", "program | version", versions));
+    let promises = results.servers.iter().map(|server| vec![server.name.clone(), server.durability.clone()]);
     let caption = "what an accepted request is worth when the power goes";
-    out += &pairs(caption, ["server", "promise"], promises);
+    out += &plain_table(&Table::new(caption, "server | promise", promises));
     out += &element("p", "To repeat the run, and to make this page again from its raw results:");
     out + &commands(&[&results.command, "gnudi-benchmark report --from target/bench/results.json"])
-}
-
-/// A table of names and descriptions.
-fn pairs<'a>(caption: &str, headings: [&str; 2], rows: impl Iterator<Item = (&'a str, &'a str)>) -> String {
-    let line = |(name, text): (&str, &str)| Line {
-        cells: [name, text].map(|text| Cell::Text(text.to_owned())).into(),
-        ours: name == "gnudi",
-    };
-    table(caption, &headings, &rows.map(line).collect::<Vec<_>>())
 }
 
 fn side_by_side(results: &Results) -> String {
@@ -158,28 +148,15 @@ fn repeated(published: &Published, results: &Results) -> String {
         escape(published.source)
     );
     if !published.figures.is_empty() {
-        let lines: Vec<Line> =
-            published.figures.iter().map(|figure| beside(figure, &results.measurements)).collect();
-        let headings = [
-            "operation",
-            "published",
-            "its rate",
-            "Gnocchi here",
-            "gnudi here",
-            "gnudi to Gnocchi",
-            "gnudi to published",
-        ];
-        out += &table("a second, on that machine and on this one", &headings, &lines);
+        let headings = "operation | published | its rate | Gnocchi here | gnudi here | gnudi to Gnocchi | gnudi to published";
+        let rows = published.figures.iter().map(|figure| beside(figure, &results.measurements));
+        out += &plain_table(&Table::new("a second, on that machine and on this one", headings, rows));
         out +=
             &commands(&[&format!("gnudi-benchmark report --only {} --peers gnudi,gnocchi", published.rows)]);
     }
-    let cells = |row: &&str| row.split('|').map(|cell| cell.trim().to_owned()).collect();
     for Lines { title, headings, rows } in published.tables {
-        out += &plain_table(&Table::new(
-            format!("published: {title}"),
-            headings,
-            rows.iter().map(cells).collect::<Vec<_>>(),
-        ));
+        let rows = rows.iter().map(|row| cells(row));
+        out += &plain_table(&Table::new(format!("published: {title}"), headings, rows));
     }
     if published.figures.is_empty() && !published.rows.is_empty() {
         out += &commands(&[&format!("gnudi-benchmark report --only {}", published.rows)]);
@@ -192,29 +169,24 @@ fn repeated(published: &Published, results: &Results) -> String {
 }
 
 /// A published figure, Gnocchi's and gnudi's, and their ratios.
-fn beside(figure: &published::Figure, measurements: &[Measurement]) -> Line {
+fn beside(figure: &published::Figure, measurements: &[Measurement]) -> Vec<String> {
     let here = |peer: Peer| {
         let found = measurements.iter().find(|found| found.row == figure.row && found.peer == peer)?;
         let seconds = if figure.per_processor { found.server_cpu_seconds? } else { found.seconds };
         Some(found.done / seconds).filter(|rate| rate.is_finite() && *rate > 0.0)
     };
     let (gnocchi, gnudi) = (here(Peer::Gnocchi), here(Peer::Gnudi));
-    let rate = |rate: Option<f64>| {
-        Cell::Figure(rate.map_or_else(|| "-".to_owned(), |rate| text::short(rate) + "/s"))
-    };
-    let times = |times: Option<f64>| Cell::Figure(times.map_or_else(|| "-".to_owned(), text::times));
-    Line {
-        cells: vec![
-            Cell::Text(figure.operation.to_owned()),
-            Cell::Text(figure.details.to_owned()),
-            rate(Some(figure.rate)),
-            rate(gnocchi),
-            rate(gnudi),
-            times(gnudi.zip(gnocchi).map(|(ours, theirs)| ours / theirs)),
-            times(gnudi.map(|ours| ours / figure.rate)),
-        ],
-        ours: false,
-    }
+    let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| text::short(rate) + "/s");
+    let times = |times: Option<f64>| times.map_or_else(|| "-".to_owned(), text::times);
+    vec![
+        figure.operation.to_owned(),
+        figure.details.to_owned(),
+        rate(Some(figure.rate)),
+        rate(gnocchi),
+        rate(gnudi),
+        times(gnudi.zip(gnocchi).map(|(ours, theirs)| ours / theirs)),
+        times(gnudi.map(|ours| ours / figure.rate)),
+    ]
 }
 
 /// An experiment: its command, and its findings.
@@ -243,11 +215,8 @@ fn shown(findings: &Findings) -> String {
     if findings.figures.is_empty() {
         return out;
     }
-    let line = |figure: &Figure| Line {
-        cells: vec![Cell::Text(figure.name.clone()), Cell::Figure(text::shown(&figure.value))],
-        ours: false,
-    };
-    let figures = table("", &["figure", "value"], &findings.figures.iter().map(line).collect::<Vec<_>>());
+    let row = |figure: &Figure| vec![figure.name.clone(), text::shown(&figure.value)];
+    let figures = plain_table(&Table::new("", "figure | value", findings.figures.iter().map(row)));
     if findings.tables.is_empty() {
         return out + &figures;
     }
