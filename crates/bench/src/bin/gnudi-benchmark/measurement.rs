@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{histogram::Histogram, load::Outcome, peers::Peer};
+use crate::{findings::Value, histogram::Histogram, load::Outcome, peers::Peer};
 
 /// The unit of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -125,6 +125,13 @@ impl Measurement {
     /// Work per second; for `Bytes` the figure itself.
     pub fn figure(&self) -> f64 {
         if self.unit == Unit::Bytes { self.done } else { self.done / self.seconds }
+    }
+
+    pub fn value(&self) -> Value {
+        match self.unit {
+            Unit::Bytes => Value::bytes(self.figure()),
+            unit => Value::rate(self.figure(), unit.name()),
+        }
     }
 
     /// How many times better this figure is than another: faster, or smaller.

@@ -4,14 +4,10 @@ use std::{fmt::Write as _, time::Duration};
 
 use crate::{
     findings::{Findings, Table, Value},
-    measurement::{Measurement, Row, Unit},
+    measurement::{Latency, Measurement, Row, Unit},
     peers::Peer,
+    sheet::Sheet,
 };
-
-pub const COLUMNS: usize = 11;
-
-const HEADINGS: [&str; COLUMNS] =
-    ["", "rate", "gnudi is", "p50", "p90", "p99", "max", "cpu server", "cpu load", "per cpu s", "memory"];
 
 pub const ABSENT: &str = "-";
 
@@ -43,11 +39,6 @@ pub fn span(us: f64) -> String {
         us if us < 999_500.0 => format!("{} ms", digits(us / 1e3)),
         us => format!("{} s", digits(us / 1e6)),
     }
-}
-
-/// Processor seconds; the clock's resolution is 0.01 s.
-fn cpu(seconds: f64) -> String {
-    if seconds < 0.005 { ABSENT.to_owned() } else { format!("{seconds:.2} s") }
 }
 
 /// `1.20 s`.
@@ -83,37 +74,39 @@ pub fn times(ratio: f64) -> String {
 
 /// The rate, or the memory, with its unit.
 pub fn figure(measurement: &Measurement) -> String {
-    match measurement.unit {
-        Unit::Bytes => bytes(measurement.figure()),
-        _ => short(measurement.figure()) + "/s",
-    }
+    shown(&measurement.value())
 }
 
-/// A line of a row's block, compared with gnudi's.
-pub fn cells(measurement: &Measurement, gnudi: Option<&Measurement>) -> [String; COLUMNS] {
-    let absent = || ABSENT.to_owned();
-    let latency = |us: fn(&crate::measurement::Latency) -> f64| {
-        measurement.latency.as_ref().map_or_else(absent, |latency| span(us(latency)))
+/// The columns of a row's block.
+fn sheet() -> Sheet<'static, Measurement> {
+    let latency = |us: fn(&Latency) -> f64| {
+        move |found: &Measurement| found.latency.as_ref().map(|latency| Value::Latency(us(latency) / 1e6))
     };
-    [
-        name(measurement),
-        figure(measurement),
-        match gnudi {
-            Some(gnudi) if measurement.peer != Peer::Gnudi => times(gnudi.times_better_than(measurement)),
-            _ => absent(),
-        },
-        latency(|latency| latency.p50_us),
-        latency(|latency| latency.p90_us),
-        latency(|latency| latency.p99_us),
-        latency(|latency| latency.max_us),
-        measurement.server_cpu_seconds.map_or_else(absent, cpu),
-        cpu(measurement.generator_cpu_seconds),
-        measurement.server_cpu_seconds.map_or_else(absent, |seconds| match measurement.done / seconds {
-            rate if rate.is_finite() && measurement.unit != Unit::Bytes => short(rate),
-            _ => absent(),
-        }),
-        measurement.server_memory_bytes.map_or_else(absent, |amount| bytes(amount as f64)),
-    ]
+    // The clock's resolution is 0.01 s.
+    let cpu = |seconds: f64| (seconds >= 0.005).then_some(Value::Seconds(seconds));
+    let mut sheet = Sheet::new();
+    sheet.text("", name);
+    sheet.compared("rate", "", Measurement::value);
+    sheet.value("p50", latency(|latency| latency.p50_us));
+    sheet.value("p90", latency(|latency| latency.p90_us));
+    sheet.value("p99", latency(|latency| latency.p99_us));
+    sheet.value("max", latency(|latency| latency.max_us));
+    sheet.value("cpu server", move |found| found.server_cpu_seconds.and_then(cpu));
+    sheet.value("cpu load", move |found| cpu(found.generator_cpu_seconds));
+    sheet.value("per cpu s", |found| {
+        let rate = found.done / found.server_cpu_seconds?;
+        (rate.is_finite() && found.unit != Unit::Bytes).then(|| Value::Text(short(rate)))
+    });
+    sheet.value("memory", |found| found.server_memory_bytes.map(Value::Bytes));
+    sheet
+}
+
+/// A row's table: a line per server and variant, in order.
+pub fn of_row(row: &Row, measurements: &[&Measurement]) -> Table {
+    let title = format!("{} [{}]", row.title, row.key);
+    sheet().table(title, measurements.iter().copied(), |found| {
+        counterpart(found, measurements).filter(|_| found.peer != Peer::Gnudi)
+    })
 }
 
 /// The server, and the variant.
@@ -148,24 +141,22 @@ pub fn counterpart<'a>(
 
 /// A row's block: its title, then a line for each peer, in order. Empty columns are left out.
 pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
-    let lines: Vec<[String; COLUMNS]> = std::iter::once(HEADINGS.map(str::to_owned))
-        .chain(
-            measurements.iter().map(|measurement| cells(measurement, counterpart(measurement, measurements))),
-        )
-        .collect();
-    // `None` for an empty column.
-    let widths = std::array::from_fn::<Option<usize>, COLUMNS, _>(|column| {
-        let cells = || lines.iter().map(|line| line[column].as_str());
-        let used = cells().skip(1).any(|cell| cell != ABSENT);
-        used.then(|| cells().map(|cell| cell.chars().count()).max().unwrap_or(0))
-    });
-    let mut text = format!("{} [{}]\n", row.title, row.key);
+    let Table { title, headings, rows } = of_row(row, measurements);
+    let is_used = |column: usize| rows.iter().any(|row| !["", ABSENT].contains(&row[column].as_str()));
+    let used: Vec<usize> = (0..headings.len()).filter(|&column| is_used(column)).collect();
+    let lines: Vec<&Vec<String>> = std::iter::once(&headings).chain(&rows).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let mut text = title + "\n";
     for (index, line) in lines.iter().enumerate() {
         let mut shown = String::new();
-        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            let Some(width) = *width else { continue };
+        for &column in &used {
+            let (width, cell) = (width(column), line[column].as_str());
             // Names are left-aligned, figures right-aligned.
-            let padded = if column == 0 { format!("  {cell:<width$}") } else { format!("  {cell:>width$}") };
+            let padded = match (column, cell) {
+                (0, name) => format!("  {name:<width$}"),
+                (_, "") => format!("  {ABSENT:>width$}"),
+                (_, cell) => format!("  {cell:>width$}"),
+            };
             shown.push_str(&padded);
         }
         if index > 0 {
@@ -200,7 +191,7 @@ pub fn markdown(findings: &Findings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::{Latency, sample};
+    use crate::measurement::sample;
 
     #[test]
     fn numbers_are_short() {

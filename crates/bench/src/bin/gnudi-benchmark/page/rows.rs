@@ -23,11 +23,12 @@ pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
         .map(|found| found.figure())
         .filter(|figure| figure.is_finite())
         .fold(0.0, f64::max);
-    let line = |measurement: &&Measurement| Line {
-        cells: cells(measurement, measurements, greatest),
+    let rows = text::of_row(row, measurements).rows;
+    let line = |(measurement, row): (&&Measurement, Vec<String>)| Line {
+        cells: cells(measurement, row, greatest),
         ours: measurement.peer == Peer::Gnudi,
     };
-    let lines: Vec<Line> = measurements.iter().map(line).collect();
+    let lines: Vec<Line> = measurements.iter().zip(rows).map(line).collect();
     let figure = if row.unit == Unit::Bytes { "memory" } else { row.unit.name() };
     let headings = ["server", figure, "", "gnudi is", "p50", "p99", "cpu", "per cpu s", "memory"];
     let table = table("", &headings, &lines);
@@ -44,12 +45,12 @@ fn remarks(measurements: &[&Measurement]) -> String {
     if all.is_empty() { String::new() } else { folded("remarks", &list(&all)) }
 }
 
-fn cells(measurement: &Measurement, all: &[&Measurement], greatest: f64) -> Vec<Cell> {
-    let gnudi = text::counterpart(measurement, all);
+fn cells(measurement: &Measurement, row: Vec<String>, greatest: f64) -> Vec<Cell> {
     // The no-op server's figure would make all bars short.
     let share = (measurement.peer != Peer::Limit).then(|| measurement.figure() / greatest);
-    let [name, figure, times, p50, _, p99, _, cpu, _, per_cpu, memory] = text::cells(measurement, gnudi);
     let bar = Cell::Bar(share, measurement.peer.style());
+    let row = <[String; 11]>::try_from(row).expect("as many columns");
+    let [name, figure, times, p50, _, p99, _, cpu, _, per_cpu, memory] = row;
     let mut cells = vec![Cell::Text(name), Cell::Figure(figure), bar];
     cells.extend([times, p50, p99, cpu, per_cpu, memory].map(Cell::Figure));
     cells

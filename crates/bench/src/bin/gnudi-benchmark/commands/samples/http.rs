@@ -1,6 +1,6 @@
 //! Stores the samples as measures in a server with Gnocchi's API: gnudi, or Gnocchi itself.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use gnudi_model::MetricId;
@@ -12,13 +12,12 @@ use super::{
 use crate::{
     body::Values,
     context::Context,
-    load::{Order, Requests, Until},
+    load::Requests,
     peers::{Peer, Server},
     rows::{
         batch::{BATCH_PATH, json_batch},
-        setup,
+        process, setup,
     },
-    table::seconds,
 };
 
 const POLICY: &str = "gnudi-bench-samples";
@@ -61,20 +60,12 @@ fn requests(server: &Server, plan: &Plan, metrics: &[MetricId]) -> Vec<Vec<u8>> 
 impl Store for Http<'_> {
     fn load(&mut self, plan: &Plan) -> Result<Loaded> {
         let requests = Requests::Listed(requests(&self.server, plan, &self.metrics));
-        let until = Until::Count(requests.distinct());
-        let mut load = self.server.load(&requests, plan.shares().len(), until);
+        let connections = plan.shares().len();
         // All measures of a metric use the same connection, in order of time.
-        load.order = Order::Lanes;
-        let start = Instant::now();
-        let outcome = load.run();
-        setup::check(&outcome)?;
-        let waited = setup::wait_backlog(&self.server)?;
-        let elapsed = start.elapsed();
+        let work = process::until_processed(&self.server, &requests, connections, plan.samples())?;
         // Let background writes finish before the disk use is measured.
         std::thread::sleep(REST);
-        let samples = plan.samples() * outcome.calls as usize / requests.distinct() as usize;
-        let note = format!("accepted in {}, processed {} later", seconds(outcome.elapsed), seconds(waited));
-        Ok(Loaded { samples, elapsed, note })
+        Ok(Loaded { samples: work.done as usize, elapsed: work.elapsed, note: work.notes.concat() })
     }
 
     fn read(&mut self, instance: usize, granularity_s: i64) -> Result<(Duration, Vec<Point>)> {
