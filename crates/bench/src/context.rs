@@ -11,8 +11,6 @@ use std::{
 use anyhow::Result;
 use tokio::runtime::Runtime;
 
-use crate::findings::Findings;
-
 /// State shared by the commands of a run.
 #[derive(Debug)]
 pub struct Context {
@@ -40,13 +38,6 @@ impl Context {
             }
         });
         Ok(context)
-    }
-
-    /// Marks the findings of an interrupted run as partial.
-    pub fn mark_partial(&self, findings: &mut Findings, reason: &str) {
-        if self.stop.is_set() {
-            findings.partial = Some(reason.to_owned());
-        }
     }
 
     /// Whether progress is shown on a terminal, as a bar; else as lines.

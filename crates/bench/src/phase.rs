@@ -191,9 +191,8 @@ impl Finished {
         if findings.figures.is_empty() {
             findings.tell("client workers", Value::Count(self.workers));
         }
-        findings.tell(format!("{verb} runtime"), Value::Seconds(outcome.elapsed.as_secs_f64()));
-        let cumulated = outcome.latency.sum().as_secs_f64();
-        findings.tell(format!("{verb} runtime (cumulated)"), Value::Seconds(cumulated));
+        findings.tell(format!("{verb} runtime"), Value::seconds(outcome.elapsed));
+        findings.tell(format!("{verb} runtime (cumulated)"), Value::seconds(outcome.latency.sum()));
         findings.tell(format!("{verb} executed"), Value::Count(outcome.executed()));
         findings.compare(format!("{verb} speed"), Value::rate(self.speed(), verb));
         findings.tell(format!("{verb} failures"), Value::Count(outcome.failures));
@@ -203,14 +202,17 @@ impl Finished {
             return;
         }
         let latency = &outcome.latency;
-        let mut tell = |name: &str, seconds: f64| {
-            findings.compare(format!("{verb} latency {name}"), Value::Latency(seconds));
-        };
-        tell("min", latency.min().as_secs_f64());
-        tell("max", latency.max().as_secs_f64());
-        tell("mean", latency.mean().as_secs_f64());
-        for (name, share) in [("median", 0.5), ("95%'ile", 0.95), ("99%'ile", 0.99), ("99.9%'ile", 0.999)] {
-            tell(name, latency.quantile_seconds(share));
+        let percentile = |share| latency.percentile(share);
+        for (name, latency) in [
+            ("min", latency.min()),
+            ("max", latency.max()),
+            ("mean", latency.mean()),
+            ("median", percentile(0.5)),
+            ("95%'ile", percentile(0.95)),
+            ("99%'ile", percentile(0.99)),
+            ("99.9%'ile", percentile(0.999)),
+        ] {
+            findings.compare(format!("{verb} latency {name}"), Value::latency(latency));
         }
     }
 

@@ -28,18 +28,12 @@ enum State {
     Head,
     /// This many bytes of the body remain.
     Length(u64),
-    /// Reading a chunk's size line; the value so far, and whether its digits have ended.
-    ChunkSize {
-        value: u64,
-        digits: bool,
-        ended: bool,
-    },
+    /// Reading a chunk's size line.
+    ChunkSize,
     /// This many bytes of the chunk, including its line end, remain.
     Chunk(u64),
-    /// After the last chunk: lines up to an empty one; the length of the current line.
-    Trailer {
-        line_bytes: u64,
-    },
+    /// After the last chunk: lines up to an empty one.
+    Trailer,
     /// The body ends when the peer closes.
     UntilClose,
     Done,
@@ -95,19 +89,7 @@ impl Parser {
                 }
                 State::UntilClose => self.take_body(bytes, u64::MAX, &mut body),
                 State::Chunk(left) => self.feed_chunk(bytes, left, &mut body)?,
-                State::ChunkSize { value, digits, ended } => {
-                    self.feed_chunk_size(bytes[0], value, digits, ended)?;
-                    1
-                }
-                State::Trailer { line_bytes } => {
-                    self.state = match bytes[0] {
-                        b'\n' if line_bytes == 0 => State::Done,
-                        b'\n' => State::Trailer { line_bytes: 0 },
-                        b'\r' => State::Trailer { line_bytes },
-                        _ => State::Trailer { line_bytes: line_bytes + 1 },
-                    };
-                    1
-                }
+                State::ChunkSize | State::Trailer => self.feed_line(bytes)?,
                 State::Done => return Err(BadAnswer("bytes behind the end of the answer")),
             };
             bytes = &bytes[taken..];
@@ -196,7 +178,7 @@ impl Parser {
         }
         self.state = match (status, length, chunked) {
             (204 | 304, ..) | (_, Some(0), false) => State::Done,
-            (.., true) => State::ChunkSize { value: 0, digits: false, ended: false },
+            (.., true) => State::ChunkSize,
             (_, Some(length), false) => State::Length(length),
             (_, None, false) => {
                 self.answer.keep_alive = false;
@@ -206,25 +188,26 @@ impl Parser {
         Ok(())
     }
 
-    fn feed_chunk_size(&mut self, byte: u8, value: u64, digits: bool, ended: bool) -> Result<(), BadAnswer> {
-        self.state = match byte {
-            b'\n' if !digits => return Err(BadAnswer("a chunk without a size")),
-            b'\n' if value == 0 => State::Trailer { line_bytes: 0 },
-            // The chunk's line end counts as part of it.
-            b'\n' => State::Chunk(value + 2),
-            // A chunk extension, or the carriage return.
-            _ if ended || !byte.is_ascii_hexdigit() => State::ChunkSize { value, digits, ended: true },
-            _ => {
-                let digit = char::from(byte).to_digit(16).expect("a hexadecimal digit");
-                let value = value
-                    .checked_mul(16)
-                    .and_then(|value| value.checked_add(u64::from(digit)))
-                    .filter(|value| *value < u64::MAX - 2)
-                    .ok_or(BadAnswer("a chunk too large"))?;
-                State::ChunkSize { value, digits: true, ended: false }
-            }
-        };
-        Ok(())
+    /// Reads up to the end of a line between chunks.
+    fn feed_line(&mut self, bytes: &[u8]) -> Result<usize, BadAnswer> {
+        let taken = bytes.iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |at| at + 1);
+        self.head.extend_from_slice(&bytes[..taken]);
+        if let Some(line) = self.head.strip_suffix(b"\n") {
+            let line = line.trim_ascii_end();
+            self.state = match self.state {
+                State::Trailer if line.is_empty() => State::Done,
+                State::Trailer => State::Trailer,
+                _ => match chunk_bytes(line).ok_or(BadAnswer("a chunk without a size"))? {
+                    0 => State::Trailer,
+                    // The chunk's line end counts as part of it.
+                    bytes => State::Chunk(bytes + 2),
+                },
+            };
+            self.head.clear();
+        } else if self.head.len() > HEAD_BYTES_MAX {
+            return Err(BadAnswer("a line without an end"));
+        }
+        Ok(taken)
     }
 
     /// `left` counts the remaining data and the two bytes of its line end.
@@ -241,7 +224,7 @@ impl Parser {
             _ => self.take_body(bytes, left - 2, body),
         };
         self.state = match left - taken as u64 {
-            0 => State::ChunkSize { value: 0, digits: false, ended: false },
+            0 => State::ChunkSize,
             left => State::Chunk(left),
         };
         Ok(taken)
@@ -251,6 +234,13 @@ impl Parser {
 /// The end of the header, searching from `from` on.
 fn head_end(bytes: &[u8], from: usize) -> Option<usize> {
     bytes[from..].windows(4).position(|window| window == b"\r\n\r\n").map(|at| from + at + 4)
+}
+
+/// The size in a chunk's first line: hexadecimal digits, which an extension may follow.
+fn chunk_bytes(line: &[u8]) -> Option<u64> {
+    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let size = u64::from_str_radix(std::str::from_utf8(&line[..digits]).ok()?, 16).ok()?;
+    (size < u64::MAX - 2).then_some(size)
 }
 
 /// The value of a header line with this lower-case name.
