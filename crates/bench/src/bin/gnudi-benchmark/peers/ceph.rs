@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{
     START_DELAY_MAX,
-    child::{Guarded, Leftovers, Signal, run_to_end},
+    child::{Guarded, Leftovers, Processes, Signal, run_to_end},
     free_address,
 };
 
@@ -93,20 +93,8 @@ fn option(text: &str) -> Result<(String, String), String> {
 #[derive(Debug)]
 pub struct Ceph {
     cluster: Cluster,
-    daemons: Daemons,
+    daemons: Processes,
     directory: TempDir,
-}
-
-/// In the order of their start; the monitor, started first, stops last.
-#[derive(Debug)]
-struct Daemons(Vec<Guarded>);
-
-impl Drop for Daemons {
-    fn drop(&mut self) {
-        while let Some(daemon) = self.0.pop() {
-            drop(daemon);
-        }
-    }
 }
 
 impl Ceph {
@@ -131,7 +119,7 @@ impl Ceph {
             std::fs::create_dir(root.join(name))?;
         }
         let site = CephSite { root, conf: &conf, leftovers };
-        let mut daemons = Daemons(vec![site.start_monitor(&fsid, &monitor)?]);
+        let mut daemons = Processes(vec![site.start_monitor(&fsid, &monitor)?]);
         let connect = ConnectOptions { conf: Some(conf.clone()), ..ConnectOptions::default() };
         let cluster = Cluster::connect(librados, &connect)
             .with_context(|| format!("the monitor says: {}", daemons.0[0].log_end()))?;

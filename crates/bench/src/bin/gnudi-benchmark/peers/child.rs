@@ -146,6 +146,18 @@ impl Drop for Guarded {
     }
 }
 
+/// Processes in the order of their start; later ones, which depend on earlier ones, stop first.
+#[derive(Debug)]
+pub struct Processes(pub Vec<Guarded>);
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        while let Some(process) = self.0.pop() {
+            drop(process);
+        }
+    }
+}
+
 /// The last lines of a log, on one line.
 pub fn log_end(path: &Path) -> String {
     const LINES: usize = 5;

@@ -37,7 +37,7 @@ use crate::{
 pub use gnudi::program;
 
 use ceph::CephOptions;
-use child::{Guarded, Leftovers, Signal};
+use child::{Guarded, Leftovers, Processes, Signal};
 use engines::{Engine, Engines};
 
 /// Timeout of the first response after a start.
@@ -186,14 +186,11 @@ pub struct Server<'a> {
     pub threads: usize,
     /// The next metric's number, on servers that assign no ids.
     number: AtomicUsize,
-    running: Running,
-}
-
-/// What must stay alive, in the order of dropping.
-enum Running {
-    Noop(#[expect(dead_code, reason = "held until the server is dropped")] NoopServer),
-    Processes { processes: Vec<Guarded>, directory: TempDir, engines: Option<Box<Engines>> },
-    Elsewhere,
+    // In the order of stopping.
+    processes: Processes,
+    engines: Option<Engines>,
+    directory: Option<TempDir>,
+    _noop: Option<NoopServer>,
 }
 
 impl<'a> Server<'a> {
@@ -202,11 +199,11 @@ impl<'a> Server<'a> {
         if peer == Peer::Limit {
             let noop = NoopServer::start()?;
             let (address, probe) = (noop.address, Probe::Thread(noop.thread_id));
-            return Ok(Server::new(peer, context, address, "", probe, Running::Noop(noop)));
+            return Ok(Server { probe, _noop: Some(noop), ..Server::at(peer, context, address, "") });
         }
         if let (Peer::Gnudi, Some(url)) = (peer, &context.programs.gnudi_url) {
             let (address, prefix) = gnudi::resolve(url)?;
-            return Ok(Server::new(peer, context, address, &prefix, Probe::Unknown, Running::Elsewhere));
+            return Ok(Server::at(peer, context, address, &prefix));
         }
         Server::start_configured(peer, "", context)
     }
@@ -231,7 +228,7 @@ impl<'a> Server<'a> {
         let site = Site::new(directory.path(), context)?;
         let start = if peer == Peer::Gnocchi { gnocchi::start_on } else { gnudi::start_on };
         let (address, processes) = (site.address, start(&engines, &site)?);
-        Ok(Server::of_processes(peer, context, address, processes, directory, Some(Box::new(engines))))
+        Ok(Server::of_processes(peer, context, address, processes, directory, Some(engines)))
     }
 
     fn of_processes(
@@ -240,44 +237,44 @@ impl<'a> Server<'a> {
         address: SocketAddr,
         processes: Vec<Guarded>,
         directory: TempDir,
-        engines: Option<Box<Engines>>,
+        engines: Option<Engines>,
     ) -> Self {
-        let of_engines = engines.iter().flat_map(|engines| engines.pids());
+        let of_engines = engines.iter().flat_map(Engines::pids);
         let probe = Probe::Processes(processes.iter().map(Guarded::pid).chain(of_engines).collect());
-        Server::new(peer, context, address, "", probe, Running::Processes { processes, directory, engines })
+        let (processes, directory) = (Processes(processes), Some(directory));
+        Server { probe, processes, engines, directory, ..Server::at(peer, context, address, "") }
+    }
+
+    /// A server elsewhere.
+    fn at(peer: Peer, context: &'a Context, address: SocketAddr, prefix: &str) -> Self {
+        Server {
+            peer,
+            context,
+            address,
+            headers: Headers::new(address.to_string(), prefix),
+            probe: Probe::Unknown,
+            threads: 1,
+            number: AtomicUsize::new(0),
+            processes: Processes(Vec::new()),
+            engines: None,
+            directory: None,
+            _noop: None,
+        }
     }
 
     /// The engines that it was started on.
     pub fn engines(&self) -> Option<&Engines> {
-        match &self.running {
-            Running::Processes { engines, .. } => engines.as_deref(),
-            _ => None,
-        }
+        self.engines.as_ref()
     }
 
     /// Its directory, if it runs here.
     fn directory(&self) -> Option<&Path> {
-        match &self.running {
-            Running::Processes { directory, .. } => Some(directory.path()),
-            _ => None,
-        }
+        self.directory.as_ref().map(TempDir::path)
     }
 
     /// Its configuration file, if it runs here.
     pub fn configuration(&self) -> Option<PathBuf> {
         Some(self.directory()?.join(gnudi::CONFIGURATION))
-    }
-
-    fn new(
-        peer: Peer,
-        context: &'a Context,
-        address: SocketAddr,
-        prefix: &str,
-        probe: Probe,
-        running: Running,
-    ) -> Self {
-        let headers = Headers::new(address.to_string(), prefix);
-        Server { peer, context, address, headers, probe, threads: 1, number: AtomicUsize::new(0), running }
     }
 
     /// A load on it.
@@ -296,21 +293,18 @@ impl<'a> Server<'a> {
     #[cfg(test)]
     pub fn nowhere(peer: Peer, context: &'a Context) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        Server::new(peer, context, address, "", Probe::Unknown, Running::Elsewhere)
+        Server::at(peer, context, address, "")
     }
 
     /// Restarts the server on the same store; `false` if that is not possible.
     pub fn restart(&mut self) -> Result<bool> {
-        let Running::Processes { processes, directory, .. } = &mut self.running else {
+        let Some(directory) = self.directory.as_ref().filter(|_| self.peer != Peer::Gnocchi) else {
             return Ok(false);
         };
-        if self.peer == Peer::Gnocchi {
-            return Ok(false);
-        }
-        processes.clear();
+        self.processes.0.clear();
         let site = Site { address: self.address, ..Site::new(directory.path(), self.context)? };
-        *processes = self.peer.start_processes(&site)?;
-        self.probe = Probe::Processes(processes.iter().map(Guarded::pid).collect());
+        self.processes = Processes(self.peer.start_processes(&site)?);
+        self.probe = Probe::Processes(self.processes.0.iter().map(Guarded::pid).collect());
         Ok(true)
     }
 
@@ -339,17 +333,6 @@ impl<'a> Server<'a> {
             ..ClientOptions::default()
         };
         Ok(Client::new(&url, &options)?)
-    }
-}
-
-impl Drop for Server<'_> {
-    fn drop(&mut self) {
-        if let Running::Processes { processes, .. } = &mut self.running {
-            // Later processes depend on earlier ones.
-            while let Some(process) = processes.pop() {
-                drop(process);
-            }
-        }
     }
 }
 
