@@ -10,7 +10,7 @@ use clap::Args;
 use gnudi_endpoint::ServerArgs;
 
 use crate::{
-    commands::count,
+    commands::count::{THREADS_MAX, WORKERS_MAX, up_to},
     context::Context,
     findings::{Findings, Value},
     load::{Keep, Load, Outcome, Requests, Until},
@@ -35,10 +35,10 @@ pub struct LoadOptions {
     #[command(flatten)]
     pub server: ServerArgs,
     /// Number of workers: connections with one request in flight each [default: the number of processors].
-    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = count::workers)]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = up_to::<WORKERS_MAX>)]
     pub workers: Option<u64>,
     /// Threads of the load generator.
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = count::threads)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = up_to::<THREADS_MAX>)]
     pub threads: u64,
     /// Skip the calibration of the load generator.
     #[arg(long)]

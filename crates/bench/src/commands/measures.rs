@@ -11,7 +11,7 @@ use gnudi_client::uri::Query;
 use gnudi_model::{Timestamp, python};
 
 use crate::{
-    commands::count,
+    commands::count::{BATCH_MAX, REQUESTS_MAX, up_to},
     context::Context,
     findings::{Findings, Value},
     load::{Keep, Requests, requests::with_length},
@@ -53,11 +53,11 @@ struct Add {
     #[command(flatten)]
     load: LoadOptions,
     /// Number of total measures to send.
-    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = up_to::<REQUESTS_MAX>)]
     count: u64,
     /// Number of measures to send in each batch.
     #[arg(short, long, alias = "batch-size", value_name = "N", default_value_t = 1, allow_negative_numbers = true,
-          value_parser = count::batch)]
+          value_parser = up_to::<BATCH_MAX>)]
     batch: u64,
     /// First timestamp to use [default: a year ago].
     #[arg(short = 's', long, value_name = "TIME", allow_hyphen_values = true)]
@@ -78,7 +78,7 @@ struct Show {
     #[command(flatten)]
     load: LoadOptions,
     /// Number of times to get the measures.
-    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = up_to::<REQUESTS_MAX>)]
     count: u64,
     /// Aggregation to retrieve.
     #[arg(long, value_name = "METHOD")]

@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use uuid::Uuid;
 
 use crate::{
-    commands::count,
+    commands::count::{REQUESTS_MAX, up_to},
     context::{Context, Stop},
     findings::Findings,
     load::{Keep, Load, Outcome, Requests, Until, requests::with_length},
@@ -36,7 +36,7 @@ struct Create {
     #[command(flatten)]
     load: LoadOptions,
     /// Number of metrics to create.
-    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = up_to::<REQUESTS_MAX>)]
     count: u64,
     /// Name of the archive policy [default: by the server's rules].
     #[arg(short, long, value_name = "NAME")]
@@ -55,7 +55,7 @@ struct Show {
     #[command(flatten)]
     load: LoadOptions,
     /// Number of times to get each metric.
-    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests)]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = up_to::<REQUESTS_MAX>)]
     count: u64,
     #[command(flatten)]
     subjects: SubjectArgs,
@@ -67,7 +67,7 @@ struct Delete {
     #[command(flatten)]
     load: LoadOptions,
     /// Create this number of metrics first, and delete them.
-    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count::requests,
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = up_to::<REQUESTS_MAX>,
           required_unless_present = "metrics", conflicts_with = "metrics")]
     count: Option<u64>,
     /// Archive policy of the created metrics [default: by the server's rules].

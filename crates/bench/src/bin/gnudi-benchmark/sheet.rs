@@ -9,10 +9,12 @@ use crate::{
 /// The columns of a table with a row per result.
 pub struct Sheet<'a, T>(Vec<Column<'a, T>>);
 
+/// What a column shows of a result; `None` if the result lacks it.
+type ValueOf<'a, T> = Box<dyn Fn(&T) -> Option<Value> + 'a>;
+
 struct Column<'a, T> {
     heading: String,
-    /// `None` if the result lacks it.
-    value: Box<dyn Fn(&T) -> Option<Value> + 'a>,
+    value: ValueOf<'a, T>,
     /// Its name among the figures; empty if it is none of them.
     figure: &'static str,
     /// How many times better gnudi's value is follows in a column of its own.

@@ -20,7 +20,7 @@ use gnudi_model::MetricId;
 use super::within;
 use crate::{
     context::Context,
-    findings::{Better, Figure, Findings, Value},
+    findings::{Findings, Value},
     load::{Headers, Load, Requests, Until},
     noop::{self, NoopServer},
     peers::{Peer, Server},
@@ -79,25 +79,17 @@ pub fn run(options: &AuthenticationOptions, context: &Context) -> Result<Finding
 fn tell(all: &[Measured], findings: &mut Findings) {
     let mut sheet = Sheet::<Measured>::new();
     sheet.text("request", |one| one.name.to_owned());
-    sheet.text("basic", |one| short(one.rates(0).median));
-    sheet.text("keystone", |one| short(one.rates(1).median));
-    sheet.text("ratio", |one| short(one.ratio().median));
-    sheet.text("least", |one| short(one.ratio().least));
-    sheet.text("greatest", |one| short(one.ratio().greatest));
+    sheet.figure("basic", "basic", |one| Value::rate(one.rates(0).median, "request"));
+    sheet.figure("keystone", "keystone", |one| Value::rate(one.rates(1).median, "request"));
+    sheet.figure("ratio", "keystone to basic", |one| Value::Percent(100.0 * one.ratio().median));
+    sheet.value("least", |one| Value::Percent(100.0 * one.ratio().least));
+    sheet.value("greatest", |one| Value::Percent(100.0 * one.ratio().greatest));
     sheet.text("basic µs", |one| short(one.microseconds[0]));
     sheet.text("keystone µs", |one| short(one.microseconds[1]));
     for one in all {
-        let name = one.name;
-        findings.compare(format!("{name}, basic"), Value::rate(one.rates(0).median, "request"));
-        findings.compare(format!("{name}, keystone"), Value::rate(one.rates(1).median, "request"));
-        let ratio = Value::Percent(100.0 * one.ratio().median);
-        findings.compare(format!("{name}, keystone to basic"), ratio);
-        // The only share for which less is better.
-        findings.figures.push(Figure {
-            name: format!("{name}, cost in processor time"),
-            value: Value::Percent(100.0 * (one.microseconds[1] / one.microseconds[0] - 1.0)),
-            better: Some(Better::Lower),
-        });
+        sheet.add_figures(one, |figure| format!("{}, {figure}", one.name), findings);
+        let percent = 100.0 * (one.microseconds[1] / one.microseconds[0] - 1.0);
+        findings.compare(format!("{}, cost in processor time", one.name), Value::each(percent, "%"));
     }
     let title = "medians of requests a second; the ratio is that of keystone's rate to basic's, round by round; µs of processor time \
                  a request, over all rounds";

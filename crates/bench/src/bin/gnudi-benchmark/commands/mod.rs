@@ -134,7 +134,7 @@ fn seconds(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = Duration
 /// Rejects servers that do not support the work; `why` follows the server's name.
 fn check_peers(peers: &[Peer], suited: &[Peer], why: &str) -> Result<()> {
     for peer in peers {
-        let names = || suited.iter().map(|peer| peer.name()).collect::<Vec<_>>().join(", ");
+        let names = || suited.iter().copied().map(Peer::name).collect::<Vec<_>>().join(", ");
         ensure!(suited.contains(peer), "{} {why}: choose {}", peer.name(), names());
     }
     Ok(())

@@ -73,7 +73,7 @@ pub fn run(options: &PgSplitOptions, context: &Context) -> Result<Findings> {
         findings.partial =
             timeline.failure.as_ref().map(|failure| format!("setup of {setup_s} s: {failure}"));
         let results = results(&timeline);
-        columns.push((format!("{setup_s} s"), results.iter().map(cell).collect()));
+        columns.push((format!("{setup_s} s"), results.iter().map(|value| cell(value.as_ref())).collect()));
         tell(&mut findings, setup_s, results);
         findings.plots.extend(plots(&format!("{setup_s} s of setup"), &timeline));
         if let Some((_, cells)) = PUBLISHED.iter().find(|(published_s, _)| *published_s == setup_s) {
@@ -129,8 +129,8 @@ fn results(timeline: &Timeline) -> Results {
     ]
 }
 
-fn cell(value: &Option<Value>) -> String {
-    value.as_ref().map_or_else(String::new, table::shown)
+fn cell(value: Option<&Value>) -> String {
+    value.map_or_else(String::new, table::shown)
 }
 
 fn tell(findings: &mut Findings, setup_s: u64, results: Results) {
@@ -226,6 +226,6 @@ mod tests {
         let results = results(&timeline);
         assert_eq!(results[1], Some(Value::Seconds(1.5)));
         assert_eq!(results[2..5], [None, None, None]);
-        assert_eq!(cell(&results[2]), "");
+        assert_eq!(cell(results[2].as_ref()), "");
     }
 }

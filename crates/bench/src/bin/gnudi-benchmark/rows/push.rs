@@ -87,8 +87,8 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         let mut push = Pushes { bench, server, row, shape, metrics };
         match server.peer {
             Peer::InfluxDb => push.lines(None, &server.number(metrics), &INFLUX, 4_000_000)?,
-            Peer::VictoriaMetrics => push.to_victoria_metrics()?,
-            _ => push.to_gnocchi_api()?,
+            Peer::VictoriaMetrics => push.push_columns_and_lines()?,
+            _ => push.push_json_and_arrow()?,
         }
     }
     Ok(())
@@ -107,7 +107,7 @@ struct Pushes<'a, 'b> {
 }
 
 impl Pushes<'_, '_> {
-    fn to_gnocchi_api(&mut self) -> Result<()> {
+    fn push_json_and_arrow(&mut self) -> Result<()> {
         let (server, Shape { measures, connections, .. }) = (self.server, *self.shape);
         self.json("low", None, Span::write_gnocchi)?;
         if measures == 5000 && server.peer != Peer::Gnocchi {
@@ -145,7 +145,7 @@ impl Pushes<'_, '_> {
         self.note_processing()
     }
 
-    fn to_victoria_metrics(&mut self) -> Result<()> {
+    fn push_columns_and_lines(&mut self) -> Result<()> {
         let metrics = self.server.number(self.metrics);
         self.measure(Some("columns"), &self.columns(metrics.clone()))?;
         if self.shape.measures >= 100 {

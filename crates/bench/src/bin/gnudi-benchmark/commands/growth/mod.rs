@@ -104,9 +104,10 @@ impl Study<'_> {
     }
 
     fn metrics(&mut self) -> Result<()> {
-        let places: &[usize] = match self.is_small {
-            true => &[1_000, 5_000, 20_000, 50_000],
-            false => &[1_000, 10_000, 100_000, 300_000, 1_000_000],
+        let places: &[usize] = if self.is_small {
+            &[1_000, 5_000, 20_000, 50_000]
+        } else {
+            &[1_000, 10_000, 100_000, 300_000, 1_000_000]
         };
         let (context, what) = (self.context, "metrics of policy medium, a measure each a call");
         let taken = self.curve(what, places, |metrics| trial::on_server(context, "", metrics, 500_000))?;
