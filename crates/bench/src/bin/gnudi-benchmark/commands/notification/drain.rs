@@ -82,50 +82,39 @@ impl Agent {
         let directory = directory(&context.leftovers)?;
         let configuration = configure(directory.path(), broker, &server)?;
         let log = directory.path().join("agent.log");
+        let launch = |words: &[OsString]| {
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]).arg("--config-file").arg(&configuration);
+            Guarded::start(&mut command, &log, Signal::Term, &context.leftovers)
+        };
         if let Some(upgrade) = &self.upgrade {
-            let mut command = configured(std::slice::from_ref(upgrade), &configuration);
-            let ended = Guarded::start(&mut command, &log, Signal::Term, &context.leftovers)?
-                .wait_end(|| context.stop.is_set())?;
+            let ended = launch(std::slice::from_ref(upgrade))?.wait_end(|| context.stop.is_set())?;
             ensure!(ended.is_none_or(|status| status.success()), "ceilometer-upgrade: {}", log_end(&log));
         }
-        let start = || {
-            Guarded::start(
-                &mut configured(&self.start, &configuration),
-                &log,
-                Signal::Term,
-                &context.leftovers,
-            )
-        };
         let (instances, round) = (options.instances, round(options.instances));
         fill(context, broker, instances, 0..round)?;
         // A stopped agent may requeue unfinished messages.
-        while measure(start()?, context, broker, 0, WARM_UP_MAX)?.left > 0 && !context.stop.is_set() {}
+        while measure(launch(&self.start)?, context, broker, 0, WARM_UP_MAX)?.left > 0
+            && !context.stop.is_set()
+        {}
         if !context.stop.is_set() {
             let last = Content::new(round - 1, instances);
-            expect_stored(&server, context, &last).with_context(|| log_end(&log))?;
+            expect_stored(&server, &last).with_context(|| log_end(&log))?;
         }
         fill(context, broker, instances, round..2 * round + options.messages)?;
         if context.stop.is_set() {
             return Ok(Drain::default());
         }
         let limit = Duration::from_secs(options.seconds);
-        let drained = measure(start()?, context, broker, u64::from(options.messages), limit)?;
+        let drained = measure(launch(&self.start)?, context, broker, u64::from(options.messages), limit)?;
         purge(context, broker)?;
         if !context.stop.is_set() && drained.messages >= 1.0 {
             // Messages need not be stored in order: not the last one.
             let number = 2 * round + drained.messages as u32 / 2;
-            expect_stored(&server, context, &Content::new(number, instances))
-                .with_context(|| log_end(&log))?;
+            expect_stored(&server, &Content::new(number, instances)).with_context(|| log_end(&log))?;
         }
         Ok(drained)
     }
-}
-
-/// A command line with a configuration.
-fn configured(words: &[OsString], configuration: &Path) -> Command {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).arg("--config-file").arg(configuration);
-    command
 }
 
 /// The configuration shared by both agents.
@@ -186,7 +175,8 @@ fn measure(
 }
 
 /// Waits until the store shows the last sample of a message: an agent that loses samples would be fast.
-fn expect_stored(server: &Server, context: &Context, content: &Content) -> Result<()> {
+fn expect_stored(server: &Server, content: &Content) -> Result<()> {
+    let context = server.context;
     let client = server.client()?;
     let (resource, meter, minute) =
         (content.resource(SAMPLES - 1), METERS[content.meter].0, content.minute());

@@ -80,27 +80,20 @@ struct Selection {
 }
 
 fn selections(series: usize) -> [Selection; 3] {
-    let one = data::instance(0);
-    let hundred = data::group(0);
+    let one = format!("instance=\"{}\"", data::instance(0));
+    let hundred = format!("group=\"{}\"", data::group(0));
+    let bucket = "le=\"0.1\"";
+    let selection = |series_count, series: &str, histograms: &str, regex: &str| {
+        let [series, histograms, regex] = [series, histograms, regex].map(|labels| match labels {
+            "" => METRIC.to_owned(),
+            labels => format!("{METRIC}{{{labels}}}"),
+        });
+        Selection { series_count, series, histograms, regex }
+    };
     [
-        Selection {
-            series_count: 1,
-            series: format!("{METRIC}{{instance=\"{one}\",le=\"0.1\"}}"),
-            histograms: format!("{METRIC}{{instance=\"{one}\"}}"),
-            regex: format!("{METRIC}{{instance=~\".*-00000:.*\",le=\"0.1\"}}"),
-        },
-        Selection {
-            series_count: 100,
-            series: format!("{METRIC}{{group=\"{hundred}\"}}"),
-            histograms: format!("{METRIC}{{group=\"{hundred}\"}}"),
-            regex: format!("{METRIC}{{instance=~\"host-0000.:9100\"}}"),
-        },
-        Selection {
-            series_count: series,
-            series: METRIC.to_owned(),
-            histograms: METRIC.to_owned(),
-            regex: format!("{METRIC}{{instance=~\"host-.*\"}}"),
-        },
+        selection(1, &format!("{one},{bucket}"), &one, &format!("instance=~\".*-00000:.*\",{bucket}")),
+        selection(100, &hundred, &hundred, "instance=~\"host-0000.:9100\""),
+        selection(series, "", "", "instance=~\"host-.*\""),
     ]
 }
 
