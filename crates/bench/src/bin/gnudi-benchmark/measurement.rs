@@ -79,6 +79,8 @@ pub struct Work {
     pub elapsed: Duration,
     /// Of the load, if there was one.
     pub outcome: Outcome,
+    /// Of the server, if the work was pushed until processed.
+    pub cpu_seconds: Option<f64>,
     pub notes: Vec<String>,
 }
 
@@ -89,8 +91,28 @@ impl Work {
             done: outcome.calls as f64 * per_call as f64,
             elapsed: outcome.elapsed,
             outcome,
-            notes: Vec::new(),
+            ..Work::default()
         }
+    }
+
+    /// Work per second until the last response.
+    pub fn accepted(&self) -> f64 {
+        self.done / self.outcome.elapsed.as_secs_f64()
+    }
+
+    /// Work per second.
+    pub fn rate(&self) -> f64 {
+        self.done / self.elapsed.as_secs_f64()
+    }
+
+    /// From the last response to the end.
+    pub fn drained_after(&self) -> Duration {
+        self.elapsed.saturating_sub(self.outcome.elapsed)
+    }
+
+    /// The server's processor time for one piece of the work.
+    pub fn cpu_us(&self) -> Option<f64> {
+        Some(1e6 * self.cpu_seconds? / self.done)
     }
 
     pub fn note(mut self, note: impl Into<String>) -> Self {

@@ -12,7 +12,7 @@ use super::{Named as _, check_peers, in_turn, report::ReportOptions, within};
 use crate::{
     context::Context,
     findings::{Findings, Value},
-    measurement::Measurement,
+    measurement::{Measurement, Work},
     peers::{
         Peer, Server,
         ceph::CephOptions,
@@ -23,11 +23,7 @@ use crate::{
         Load, RadosWrite,
         peer::{self as rados_bench, Access},
     },
-    rows::{
-        Bench,
-        process::{Processed, Push},
-        push, setup,
-    },
+    rows::{Bench, process::Push, push, setup},
     sheet::Sheet,
     table::short,
 };
@@ -67,7 +63,7 @@ struct Done {
     peer: Peer,
     /// Measures accepted per second.
     pushed: f64,
-    work: Processed,
+    work: Work,
 }
 
 pub fn run(options: &EnginesOptions, context: &Context) -> Result<Findings> {
@@ -105,7 +101,7 @@ fn measure(
     setup::wait_backlog(&server)?;
     let divisor = if peer == Peer::Gnocchi { options.gnocchi_divisor } else { 1 };
     let fold = Push::fold(&server, options.metrics.div_ceil(divisor), POINTS, CONNECTIONS)?;
-    let work = fold.processed(&server)?;
+    let work = fold.run(&server)?;
     fold.check(&server)?;
     let engines = server.engines().context("the server was started on engines")?;
     if !limits.iter().any(|(known, _)| *known == engine) {

@@ -15,10 +15,11 @@ use crate::{
     context::Context,
     findings::{Axis, Findings, Line, Mark, Plot, Value},
     load::Requests,
+    measurement::Work,
     peers::{Peer, Server},
     rows::{
         batch,
-        process::{self, Processed, Push},
+        process::{self, Push},
         setup,
     },
     sheet::Sheet,
@@ -113,7 +114,7 @@ struct Done {
     workload: Workload,
     peer: Peer,
     text: String,
-    work: Processed,
+    work: Work,
     watched: Watched,
 }
 
@@ -168,7 +169,7 @@ fn measure(sizes: &ProcessingOptions, peer: Peer, context: &Context, done: &mut 
             let text = workload.text(sizes);
             eprintln!("{}: {text}", peer.name());
             let push = workload.push(sizes, &server)?;
-            let (work, watched) = backlog::watch(&server, || push.processed(&server))?;
+            let (work, watched) = backlog::watch(&server, || push.run(&server))?;
             push.check(&server)?;
             done.push(Done { workload, peer, text, work, watched });
         }
@@ -198,7 +199,7 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
     let mut sheet = Sheet::<Done>::new();
     sheet.text("", |done| done.peer.name().to_owned());
     sheet.text("work", |done| done.text.clone());
-    sheet.value("pushed in", |done| Value::seconds(done.work.pushed));
+    sheet.value("pushed in", |done| Value::seconds(done.work.outcome.elapsed));
     sheet.figure("drained after", "drained after", |done| Value::seconds(done.work.drained_after()));
     sheet.figure("together", "time", |done| Value::seconds(done.work.elapsed));
     sheet.compared("measures/s", "speed", |done| Value::rate(done.work.rate(), "measure"));
@@ -211,7 +212,7 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
     for done in done {
         let peer = if several { format!("{} ", done.peer.name()) } else { String::new() };
         let name = |figure: &str| format!("{peer}{} {figure}", done.workload.name());
-        findings.tell(name("measures"), Value::Count(done.work.measures as u64));
+        findings.tell(name("measures"), Value::Count(done.work.done as u64));
         sheet.add_figures(done, name, findings);
     }
     for &workload in Workload::value_variants() {
@@ -229,7 +230,7 @@ fn plot(done: &Done) -> Plot {
     let title = format!("{}: backlog, {}", done.text, done.peer.name());
     let line = Line::new(done.peer.name(), done.watched.points());
     let (x, y) = (Axis::linear("seconds"), Axis::linear("measures waiting"));
-    let pushed = Mark::new(done.work.pushed.as_secs_f64(), "all pushed");
+    let pushed = Mark::new(done.work.outcome.elapsed.as_secs_f64(), "all pushed");
     Plot::new(title, x, y, vec![line]).marked(vec![pushed])
 }
 

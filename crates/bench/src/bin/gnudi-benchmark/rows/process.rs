@@ -1,6 +1,6 @@
 //! Measures pushed and processed: from the first call until the backlog is empty.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 
@@ -151,11 +151,6 @@ impl Push {
         until_processed(server, &self.requests, self.connections, self.measures)
     }
 
-    /// As [`Push::run`], with the server's processor time.
-    pub fn processed(&self, server: &Server) -> Result<Processed> {
-        processed(server, &self.requests, self.connections, self.measures)
-    }
-
     /// Checks that the metrics hold the measures.
     pub fn check(&self, server: &Server) -> Result<()> {
         setup::check_counts(server, self.metrics.ids(), self.held)
@@ -166,55 +161,6 @@ impl Push {
         bench.measure(server, row, None, || Ok(self.run(server)?.note(note)))?;
         self.check(server)
     }
-}
-
-/// Measures pushed until processed, and their cost.
-#[derive(Clone, Copy, Debug)]
-pub struct Processed {
-    /// Fewer than planned if the run was interrupted.
-    pub measures: f64,
-    /// Until the last response.
-    pub pushed: Duration,
-    /// Until the backlog was empty.
-    pub elapsed: Duration,
-    /// Of the server, during the work.
-    pub cpu_seconds: Option<f64>,
-}
-
-impl Processed {
-    /// Measures accepted per second.
-    pub fn accepted(&self) -> f64 {
-        self.measures / self.pushed.as_secs_f64()
-    }
-
-    /// Measures processed per second.
-    pub fn rate(&self) -> f64 {
-        self.measures / self.elapsed.as_secs_f64()
-    }
-
-    /// From the last response until the backlog was empty.
-    pub fn drained_after(&self) -> Duration {
-        self.elapsed.saturating_sub(self.pushed)
-    }
-
-    /// The server's processor time of a measure; `None` if its processes cannot be read.
-    pub fn cpu_us(&self) -> Option<f64> {
-        Some(1e6 * self.cpu_seconds? / self.measures)
-    }
-}
-
-/// As [`until_processed`], with the server's processor time.
-pub fn processed(
-    server: &Server,
-    requests: &Requests,
-    connections: usize,
-    measures: usize,
-) -> Result<Processed> {
-    let before = server.probe.cpu_seconds();
-    let Work { done: measures, elapsed, outcome, .. } =
-        until_processed(server, requests, connections, measures)?;
-    let cpu_seconds = server.probe.cpu_seconds().zip(before).map(|(after, before)| after - before);
-    Ok(Processed { measures, pushed: outcome.elapsed, elapsed, cpu_seconds })
 }
 
 /// Sends all requests, request `i` over connection `i` modulo their number, and waits until the server has processed
@@ -228,13 +174,16 @@ pub fn until_processed(
     let mut load = server.load(requests, connections, Until::Count(requests.distinct()));
     // A measure overtaken by a later one may be too late to count.
     load.order = Order::Lanes;
+    let before = server.probe.cpu_seconds();
     let start = Instant::now();
     let outcome = load.run();
     setup::check(&outcome)?;
     let (pushed, waited) = (seconds(outcome.elapsed), seconds(setup::wait_processed(server)?));
     // An interrupted load has sent only a part.
     let share = outcome.calls as f64 / requests.distinct() as f64;
-    let work = Work { done: measures as f64 * share, elapsed: start.elapsed(), outcome, notes: Vec::new() };
+    let (done, elapsed) = (measures as f64 * share, start.elapsed());
+    let cpu_seconds = server.probe.cpu_seconds().zip(before).map(|(after, before)| after - before);
+    let work = Work { done, elapsed, outcome, cpu_seconds, notes: Vec::new() };
     Ok(work.note(match server.peer {
         Peer::InfluxDb | Peer::Prometheus => format!("accepted in {pushed}: nothing is processed"),
         Peer::VictoriaMetrics => {

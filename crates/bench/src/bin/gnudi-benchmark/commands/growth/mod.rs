@@ -281,15 +281,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::rows::process::Processed;
+    use crate::{load::Outcome, measurement::Work};
 
     fn sample(seconds: f64) -> Sample {
         Sample {
-            work: Processed {
-                measures: 1_000.0,
-                pushed: Duration::from_secs_f64(seconds / 2.0),
+            work: Work {
+                done: 1_000.0,
                 elapsed: Duration::from_secs_f64(seconds),
+                outcome: Outcome { elapsed: Duration::from_secs_f64(seconds / 2.0), ..Outcome::default() },
                 cpu_seconds: Some(seconds / 1_000.0),
+                notes: Vec::new(),
             },
             memory_bytes: 2e6 * seconds,
             disk_bytes: 3e6,

@@ -8,10 +8,11 @@ use crate::{
     body::{START_MS, Span, Values},
     context::Context,
     load::{Requests, Until},
+    measurement::Work,
     peers::{Peer, Server},
     rows::{
         batch::{self, Metrics},
-        process::{self, Processed, Push},
+        process::{self, Push},
         setup,
     },
 };
@@ -25,9 +26,9 @@ const REST: Duration = Duration::from_secs(2);
 const POLICY: &str = "gnudi-bench-growth";
 
 /// The work and its cost.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Sample {
-    pub work: Processed,
+    pub work: Work,
     /// When idle, after the work.
     pub memory_bytes: f64,
     pub disk_bytes: f64,
@@ -111,7 +112,7 @@ fn batch_of(metrics: usize) -> usize {
 
 /// Does the work against the clock, then reads memory and disk once the server is idle.
 fn timed(server: &Server, push: &Push) -> Result<Sample> {
-    let work = push.processed(server)?;
+    let work = push.run(server)?;
     ensure!(!server.context.stop.is_set(), "cut short");
     std::thread::sleep(REST);
     Ok(Sample {

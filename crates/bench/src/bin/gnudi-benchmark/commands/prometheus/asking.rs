@@ -115,7 +115,7 @@ fn load<'a>(peer: Peer, history: &mut History, context: &'a Context) -> Result<A
         setup::create_policy(&server, &policy)?;
     }
     let samples = history.writes.samples;
-    let work = process::processed(&server, history.writes.to(&server), 1, samples)?;
+    let work = process::until_processed(&server, history.writes.to(&server), 1, samples)?;
     ensure!(!context.stop.is_set(), "cut short");
     let before = Footprint::take(&server);
     Ok(Asked { server, loaded: work.elapsed, before, medians: Vec::new() })

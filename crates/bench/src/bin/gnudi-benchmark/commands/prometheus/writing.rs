@@ -11,8 +11,9 @@ use super::{
 use crate::{
     context::Context,
     findings::{Findings, Value},
+    measurement::Work,
     peers::{Peer, Server},
-    rows::process::{self, Processed},
+    rows::process,
     sheet::Sheet,
 };
 
@@ -22,9 +23,9 @@ const METRIC: &str = "gnudi_bench_written_bucket";
 struct Written {
     peer: Peer,
     /// The first sample of each series.
-    first: Processed,
+    first: Work,
     /// All other samples.
-    others: Processed,
+    others: Work,
     /// `None` if the server stores nothing.
     footprint: Option<Footprint>,
 }
@@ -71,7 +72,7 @@ fn measure(peer: Peer, plan: &mut Plan, context: &Context) -> Result<Written> {
     let server = Server::start(peer, context)?;
     let write = |writes: &mut Writes| {
         let samples = writes.samples;
-        process::processed(&server, writes.to(&server), plan.connections, samples)
+        process::until_processed(&server, writes.to(&server), plan.connections, samples)
     };
     let (first, others) = (write(&mut plan.first)?, write(&mut plan.others)?);
     ensure!(!context.stop.is_set(), "cut short");
