@@ -1,11 +1,8 @@
 //! The context of all commands: a runtime for calls that are not measured, and the stop signal.
 
-use std::{
-    io::IsTerminal as _,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::Result;
@@ -38,11 +35,6 @@ impl Context {
             }
         });
         Ok(context)
-    }
-
-    /// Whether progress is shown on a terminal, as a bar; else as lines.
-    pub fn on_terminal() -> bool {
-        std::io::stderr().is_terminal()
     }
 }
 

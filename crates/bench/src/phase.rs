@@ -15,7 +15,7 @@ use crate::{
     findings::{Findings, Value},
     load::{Keep, Load, Outcome, Requests, Until},
     noop::NoopServer,
-    progress::{Display, Progress},
+    progress::Progress,
     target::Target,
 };
 
@@ -86,12 +86,7 @@ pub struct Finished {
 impl Phase<'_> {
     pub fn run(&self, options: &LoadOptions, target: &Target, context: &Context) -> Result<Finished> {
         let workers = options.workers();
-        let display = match (context.verbose, Context::on_terminal()) {
-            (false, _) => Display::Hidden,
-            (true, true) => Display::Bar,
-            (true, false) => Display::Lines,
-        };
-        let progress = Progress::new(self.verb, self.count, display);
+        let progress = Progress::new(self.verb, self.count, context.verbose);
         let load = Load {
             connections: workers as usize,
             threads: options.threads.min(workers) as usize,

@@ -3,7 +3,7 @@
 //! The lines are gnocchiclient's: `120/1000, total: 1.00 seconds, rate: 120.00 create/second`, once a second and at the end.
 
 use std::{
-    io::Write as _,
+    io::{IsTerminal as _, Write as _},
     sync::{
         atomic::{AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError},
@@ -18,7 +18,7 @@ const BAR_WIDTH: u64 = 30;
 
 /// How to show progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Display {
+enum Display {
     Hidden,
     Lines,
     Bar,
@@ -35,7 +35,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(verb: &'static str, total: u64, display: Display) -> Self {
+    /// Shown if it is `verbose`: on a terminal as a bar, else as lines.
+    pub fn new(verb: &'static str, total: u64, verbose: bool) -> Self {
+        let display = match (verbose, std::io::stderr().is_terminal()) {
+            (false, _) => Display::Hidden,
+            (true, true) => Display::Bar,
+            (true, false) => Display::Lines,
+        };
         Progress { done: AtomicU64::new(0), total, verb, display }
     }
 
@@ -95,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_bar_fills() {
-        let progress = Progress::new("push", 10, Display::Bar);
+        let progress = Progress::new("push", 10, true);
         assert_eq!(progress.bar(), format!("[{}]", ".".repeat(30)));
         progress.done.store(5, Ordering::Relaxed);
         assert_eq!(progress.bar(), format!("[{}{}]", "#".repeat(15), ".".repeat(15)));
@@ -105,7 +111,7 @@ mod tests {
 
     #[test]
     fn watching_ends_with_the_work() {
-        let progress = Progress::new("show", 1, Display::Lines);
+        let progress = Progress::new("show", 1, true);
         let start = Instant::now();
         assert_eq!(progress.watch(|| 7), 7);
         assert!(start.elapsed() < LINE_DELAY);

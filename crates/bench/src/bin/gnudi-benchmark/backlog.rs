@@ -14,33 +14,13 @@ use crate::peers::Server;
 /// gnudi counts the metrics of a large backlog at most once a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The result of one poll.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Observation {
-    /// Since the start of the work.
-    pub at: Duration,
-    /// Measures in the backlog.
-    pub measures: u64,
-    pub memory_bytes: Option<u64>,
-}
-
-/// Observations in order of time.
+/// What the polls have seen.
 #[derive(Clone, Debug, Default)]
-pub struct Watched(pub Vec<Observation>);
-
-impl Watched {
-    pub fn peak_measures(&self) -> u64 {
-        self.0.iter().map(|seen| seen.measures).max().unwrap_or(0)
-    }
-
-    pub fn peak_memory_bytes(&self) -> Option<u64> {
-        self.0.iter().filter_map(|seen| seen.memory_bytes).max()
-    }
-
-    /// The backlog over time, in seconds.
-    pub fn points(&self) -> Vec<(f64, f64)> {
-        self.0.iter().map(|seen| (seen.at.as_secs_f64(), seen.measures as f64)).collect()
-    }
+pub struct Watched {
+    /// The backlog over time, in seconds since the start of the work.
+    pub points: Vec<(f64, f64)>,
+    pub peak_measures: u64,
+    pub peak_memory_bytes: Option<u64>,
 }
 
 /// Runs the work, polls the server meanwhile, and once more at the end.
@@ -63,11 +43,10 @@ fn poll_until(done: &AtomicBool, server: &Server) -> Result<Watched> {
         last = done.load(Ordering::Relaxed);
         // A server under load may refuse: the next poll may succeed.
         if let Ok(status) = server.context.runtime.block_on(client.status()) {
-            watched.0.push(Observation {
-                at: start.elapsed(),
-                measures: status.backlog.measures,
-                memory_bytes: server.probe.memory_bytes(),
-            });
+            let measures = status.backlog.measures;
+            watched.points.push((start.elapsed().as_secs_f64(), measures as f64));
+            watched.peak_measures = watched.peak_measures.max(measures);
+            watched.peak_memory_bytes = watched.peak_memory_bytes.max(server.probe.memory_bytes());
         }
         if !last {
             std::thread::sleep(POLL_INTERVAL);

@@ -207,8 +207,8 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
         let us = done.work.cpu_us().filter(|us| *us > 0.0);
         us.map_or_else(String::new, |us| short(1e6 / us))
     });
-    sheet.figure("backlog peak", "backlog peak", |done| Value::Count(done.watched.peak_measures()));
-    sheet.figure("memory peak", "memory peak", |done| done.watched.peak_memory_bytes().map(Value::Bytes));
+    sheet.figure("backlog peak", "backlog peak", |done| Value::Count(done.watched.peak_measures));
+    sheet.figure("memory peak", "memory peak", |done| done.watched.peak_memory_bytes.map(Value::Bytes));
     for done in done {
         let peer = if several { format!("{} ", done.peer.name()) } else { String::new() };
         let name = |figure: &str| format!("{peer}{} {figure}", done.workload.name());
@@ -228,7 +228,7 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
 /// The backlog over time, one plot per server: times and sizes differ too much for a common one.
 fn plot(done: &Done) -> Plot {
     let title = format!("{}: backlog, {}", done.text, done.peer.name());
-    let line = Line::new(done.peer.name(), done.watched.points());
+    let line = Line::new(done.peer.name(), done.watched.points.iter().copied());
     let (x, y) = (Axis::linear("seconds"), Axis::linear("measures waiting"));
     let pushed = Mark::new(done.work.outcome.elapsed.as_secs_f64(), "all pushed");
     Plot::new(title, x, y, vec![line]).marked(vec![pushed])

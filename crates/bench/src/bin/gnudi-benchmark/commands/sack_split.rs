@@ -212,11 +212,7 @@ fn split_sacks(server: &Server, cut: &dyn Fn() -> bool) -> Result<()> {
 /// Number of measures in the aggregates of all metrics.
 fn count(server: &Server, metrics: &[MetricId]) -> Result<f64> {
     let client = server.client()?;
-    let mut found = 0.0;
-    for metric in metrics {
-        found += setup::measures_by_minute(server, &client, *metric)?;
-    }
-    Ok(found)
+    metrics.iter().map(|metric| setup::measures_by_minute(server, &client, *metric)).sum()
 }
 
 fn of_ceph(options: &SackSplitOptions, context: &Context) -> Result<(Vec<Call>, Moment)> {

@@ -50,13 +50,14 @@ impl Engine {
     }
 }
 
-/// Running engines; dropping them stops them in reverse order.
+/// Running engines.
 pub struct Engines {
     pub engine: Engine,
-    postgres: Postgres,
-    redis: Option<(Guarded, SocketAddr)>,
+    // In the order of stopping: the gateway writes to Ceph until it stops.
     gateway: Option<(Guarded, SocketAddr)>,
     ceph: Option<Ceph>,
+    redis: Option<(Guarded, SocketAddr)>,
+    postgres: Postgres,
 }
 
 impl Engines {
@@ -122,14 +123,6 @@ impl Engines {
             }
         };
         format!("[indexer]\nurl = {}\n[incoming]\n{options}[storage]\n{options}", self.database())
-    }
-}
-
-impl Drop for Engines {
-    fn drop(&mut self) {
-        // The gateway writes to Ceph until it stops.
-        drop(self.gateway.take());
-        drop(self.ceph.take());
     }
 }
 

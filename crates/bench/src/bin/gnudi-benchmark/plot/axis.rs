@@ -17,6 +17,10 @@ pub struct Scale {
     logarithmic: bool,
 }
 
+/// Digits of a tick's label, and of an exact value.
+const TICK_DIGITS: i32 = 3;
+pub const EXACT_DIGITS: i32 = 4;
+
 /// Approximate number of ticks on a linear axis.
 const TICKS: f64 = 6.0;
 
@@ -51,7 +55,7 @@ impl Scale {
     }
 
     pub fn ticks(&self) -> Vec<Tick> {
-        let tick = |value: f64| Tick { value, label: label(value) };
+        let tick = |value: f64| Tick { value, label: label(value, TICK_DIGITS) };
         if !self.logarithmic {
             let step = step(self.greatest - self.least);
             let steps = ((self.greatest - self.least) / step).round() as i64;
@@ -115,17 +119,8 @@ fn step(span: f64) -> f64 {
     digit * decade
 }
 
-/// A tick's label: significant digits and a magnitude: `0`, `0.5`, `20k`, `1.5M`.
-fn label(value: f64) -> String {
-    with_magnitude(value, 3)
-}
-
-/// A value with more digits, for tooltips.
-pub fn label_exactly(value: f64) -> String {
-    with_magnitude(value, 4)
-}
-
-fn with_magnitude(value: f64, digits: i32) -> String {
+/// A value with significant digits and a magnitude: `0`, `0.5`, `20k`, `1.5M`.
+pub fn label(value: f64, digits: i32) -> String {
     let size = value.abs();
     let (divisor, magnitude) = match size {
         size if size >= 0.9995e9 => (1e9, "G"),
@@ -191,8 +186,8 @@ mod tests {
         for (value, text) in
             [(0.0, "0"), (0.05, "0.05"), (999.0, "999"), (1500.0, "1.5k"), (2.5e9, "2.5G"), (-2e6, "-2M")]
         {
-            assert_eq!(label(value), text);
+            assert_eq!(label(value, TICK_DIGITS), text);
         }
-        assert_eq!(label_exactly(1_234_567.0), "1.235M");
+        assert_eq!(label(1_234_567.0, EXACT_DIGITS), "1.235M");
     }
 }

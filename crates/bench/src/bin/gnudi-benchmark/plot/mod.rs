@@ -8,7 +8,7 @@ pub mod standings;
 
 use std::fmt::Write as _;
 
-use axis::Scale;
+use axis::{EXACT_DIGITS, Scale, label};
 
 use crate::{
     findings::{Line, Plot},
@@ -57,12 +57,7 @@ pub fn svg(plot: &Plot) -> String {
     let top = 8.0 + ROW * (legend_rows + mark_rows) as f64 + 6.0;
     let bottom = top + FIELD_HEIGHT;
     let y = Scale::new(points().map(|(_, y)| y), plot.y.logarithmic, (bottom, top));
-    let title = escape(&plot.title);
-    let height = bottom + BELOW;
-    let mut out = format!(
-        "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\" \
-         xmlns=\"http://www.w3.org/2000/svg\"><title>{title}</title>"
-    );
+    let mut out = open_svg("plot", WIDTH, bottom + BELOW, &escape(&plot.title));
     let (Some(x), Some(y)) = (x, y) else {
         out += &text(WIDTH / 2.0, top + FIELD_HEIGHT / 2.0, "middle", "label", "nothing was measured");
         return out + "</svg>\n";
@@ -188,19 +183,15 @@ fn grid(plot: &Plot, x: &Scale, y: &Scale) -> String {
 fn draw_line(number: usize, line: &Line, plot: &Plot, x: &Scale, y: &Scale) -> String {
     let shown: Vec<(f64, f64)> =
         line.points.iter().copied().filter(|&(at, value)| x.shows(at) && y.shows(value)).collect();
-    let (colour, dash) = stroke(number);
     let mut path = String::new();
     for (index, &(at, value)) in thinned(&shown, x).iter().enumerate() {
         let command = if index == 0 { 'M' } else { 'L' };
         write!(path, "{command}{:.1} {:.1}", x.place(at), y.place(value)).expect("a String takes it");
     }
-    let mut out = format!(
-        "<path class=\"line\" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\" d=\"{path}\">{}</path>",
-        line_title(&line.name)
-    );
+    let mut out = path_of(number, &line.name, &path);
     if shown.len() <= DOTS_MAX {
         for &(at, value) in &shown {
-            let [exact_at, exact_value] = [at, value].map(axis::label_exactly);
+            let [exact_at, exact_value] = [at, value].map(exactly);
             let says = format!("{}: {exact_value} at {exact_at} {}", line.name, plot.x.label);
             out += &dot(number, x.place(at), y.place(value), &says);
         }
@@ -208,9 +199,26 @@ fn draw_line(number: usize, line: &Line, plot: &Plot, x: &Scale, y: &Scale) -> S
     out
 }
 
-/// The tooltip of a line.
-fn line_title(name: &str) -> String {
-    format!("<title>{}</title>", escape(name))
+/// A value in a tooltip.
+fn exactly(value: f64) -> String {
+    label(value, EXACT_DIGITS)
+}
+
+/// The path of a line, with its name as tooltip.
+fn path_of(number: usize, name: &str, path: &str) -> String {
+    let (colour, dash) = stroke(number);
+    let title = escape(name);
+    format!(
+        "<path class=\"line\" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\" d=\"{path}\"><title>{title}</title></path>"
+    )
+}
+
+/// The beginning of a drawing, up to its title, which is escaped.
+fn open_svg(class: &str, width: f64, height: f64, title: &str) -> String {
+    format!(
+        "<svg class=\"{class}\" viewBox=\"0 0 {width} {height:.0}\" role=\"img\" aria-label=\"{title}\" \
+         xmlns=\"http://www.w3.org/2000/svg\"><title>{title}</title>"
+    )
 }
 
 /// At most four points per unit of width: first, least, greatest and last, in order.

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Scale, dot, legend, line_title, stroke, stroke_between, text, width_of};
+use super::{Scale, dot, exactly, legend, open_svg, path_of, stroke_between, text, width_of};
 use crate::page::html::escape;
 
 const WIDTH: f64 = 520.0;
@@ -37,11 +37,7 @@ pub fn svg(title: &str, axis: &str, rows: &[NamedRow], servers: &[Standing]) -> 
     let ratios = servers.iter().flat_map(|server| server.ratios.iter().flatten().copied());
     // gnudi's own figure is always in range.
     let x = Scale::new(ratios.chain([1.0]), true, (left, WIDTH - RIGHT)).expect("one is a value");
-    let mut out = format!(
-        "<svg class=\"plot standings\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" aria-label=\"{title}\" \
-         xmlns=\"http://www.w3.org/2000/svg\"><title>{title}</title>{legend}",
-        bottom + BELOW
-    );
+    let mut out = open_svg("plot standings", WIDTH, bottom + BELOW, &title) + &legend;
     for tick in x.ticks() {
         let at = x.place(tick.value);
         out += &stroke_between("grid", "", (at, bottom), (at, top));
@@ -67,7 +63,6 @@ pub fn svg(title: &str, axis: &str, rows: &[NamedRow], servers: &[Standing]) -> 
 }
 
 fn draw(server: &Standing, rows: &[NamedRow], x: &Scale, middle: impl Fn(usize) -> f64) -> String {
-    let (colour, dash) = stroke(server.style);
     let (mut path, mut dots) = (String::new(), String::new());
     let mut is_joined = false;
     for (row, ratio) in server.ratios.iter().enumerate() {
@@ -78,13 +73,10 @@ fn draw(server: &Standing, rows: &[NamedRow], x: &Scale, middle: impl Fn(usize) 
         let (at, y) = (x.place(ratio), middle(row));
         write!(path, "{}{at:.1} {y:.1}", if is_joined { 'L' } else { 'M' }).expect("a String takes it");
         is_joined = true;
-        let says = format!("{}: {}x, {}", server.name, super::axis::label_exactly(ratio), rows[row].1);
+        let says = format!("{}: {}x, {}", server.name, exactly(ratio), rows[row].1);
         dots += &dot(server.style, at, y, &says);
     }
-    format!(
-        "<path class=\"line\" style=\"stroke:{colour}\" stroke-dasharray=\"{dash}\" d=\"{path}\">{}</path>{dots}",
-        line_title(server.name)
-    )
+    path_of(server.style, server.name, &path) + &dots
 }
 
 #[cfg(test)]
