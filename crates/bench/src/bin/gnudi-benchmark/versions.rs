@@ -18,22 +18,21 @@ pub struct Version {
 
 /// Of all programs that the report may start.
 pub fn all(programs: &Programs) -> Vec<Version> {
-    let version = |name: &str, version| Version { name: name.to_owned(), version };
-    let postgres =
-        crate::peers::postgres::programs(programs).ok().map(|directory| directory.join("postgres"));
-    vec![
-        version("gnudi", gnudi(programs)),
-        version("Gnocchi", gnocchi(&programs.gnocchi_venv)),
-        version("PostgreSQL", postgres.and_then(|program| version_in(&program, &["--version"]))),
-        version("Redis", version_in(Path::new("redis-server"), &["--version"])),
-        version(
-            "VictoriaMetrics",
-            version_in(&programs.victoria_metrics, &["--version"]).or_else(|| package("victoria-metrics")),
-        ),
-        version("InfluxDB", version_in(&programs.influxdb, &["version"])),
-        version("Prometheus", version_in(&programs.prometheus, &["--version"])),
-        version("Ceph", version_in(Path::new("ceph-osd"), &["--version"])),
+    let of_program = |program: &Path| version_in(program, &["--version"]);
+    let postgres = crate::peers::postgres::programs(programs).ok();
+    let victoria_metrics = of_program(&programs.victoria_metrics);
+    [
+        ("gnudi", gnudi(programs)),
+        ("Gnocchi", gnocchi(&programs.gnocchi_venv)),
+        ("PostgreSQL", postgres.and_then(|directory| of_program(&directory.join("postgres")))),
+        ("Redis", of_program(Path::new("redis-server"))),
+        ("VictoriaMetrics", victoria_metrics.or_else(|| package("victoria-metrics"))),
+        ("InfluxDB", version_in(&programs.influxdb, &["version"])),
+        ("Prometheus", of_program(&programs.prometheus)),
+        ("Ceph", of_program(Path::new("ceph-osd"))),
     ]
+    .map(|(name, version)| Version { name: name.to_owned(), version })
+    .to_vec()
 }
 
 fn gnudi(programs: &Programs) -> Option<String> {

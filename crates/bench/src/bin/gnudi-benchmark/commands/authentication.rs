@@ -50,12 +50,8 @@ pub struct AuthenticationOptions {
     turn_ms: u64,
 }
 
-/// The requests for both servers.
-struct RequestPair {
-    name: &'static str,
-    /// The requests of both, basic first.
-    requests: [Requests; 2],
-}
+/// A kind of request: its name, and the requests to both servers, basic first.
+type Kind = (&'static str, [Requests; 2]);
 
 pub fn run(options: &AuthenticationOptions, context: &Context) -> Result<Findings> {
     let validations = Arc::new(AtomicU64::new(0));
@@ -121,7 +117,7 @@ impl Measured {
 
 /// `None` if the run was stopped.
 fn measured(
-    kind: &RequestPair,
+    (name, requests): &Kind,
     servers: &[Server; 2],
     options: &AuthenticationOptions,
     context: &Context,
@@ -134,7 +130,7 @@ fn measured(
             let until = Until::Elapsed(Duration::from_millis(options.turn_ms));
             let load = Load {
                 connections: CONNECTIONS,
-                ..Load::new(servers[side].address, &kind.requests[side], until, &context.stop)
+                ..Load::new(servers[side].address, &requests[side], until, &context.stop)
             };
             let used = || servers[side].probe.cpu_seconds().context("a server's processor time");
             let before = used()?;
@@ -143,7 +139,7 @@ fn measured(
                 return Ok(None);
             }
             if let Some(failure) = outcome.failure {
-                bail!("{}: {failure}", kind.name);
+                bail!("{name}: {failure}");
             }
             pair[side] = outcome.calls as f64 / outcome.elapsed.as_secs_f64();
             if round > 0 {
@@ -156,10 +152,10 @@ fn measured(
         }
     }
     let microseconds = [0, 1].map(|side: usize| 1e6 * seconds[side] / calls[side] as f64);
-    Ok(Some(Measured { name: kind.name, rounds, microseconds }))
+    Ok(Some(Measured { name, rounds, microseconds }))
 }
 
-fn kinds(servers: &[Server; 2]) -> Result<Vec<RequestPair>> {
+fn kinds(servers: &[Server; 2]) -> Result<[Kind; 2]> {
     let metric = |server| anyhow::Ok(setup::create_metrics(server, "low", 1)?.0[0]);
     let metrics = [metric(&servers[0])?, metric(&servers[1])?];
     let of = |make: &dyn Fn(&Headers, MetricId) -> Vec<u8>| {
@@ -171,10 +167,7 @@ fn kinds(servers: &[Server; 2]) -> Result<Vec<RequestPair>> {
     let body = format!("[{}]", measures.join(","));
     let get = of(&|headers, metric| headers.bare("GET", &format!("/v1/metric/{metric}")));
     let post = of(&|headers, metric| headers.post(&format!("/v1/metric/{metric}/measures"), body.as_bytes()));
-    Ok(vec![
-        RequestPair { name: "get a metric", requests: get },
-        RequestPair { name: "post 100 measures", requests: post },
-    ])
+    Ok([("get a metric", get), ("post 100 measures", post)])
 }
 
 fn token() -> String {
