@@ -40,11 +40,13 @@ pub struct Row {
     pub key: &'static str,
     pub title: &'static str,
     pub unit: Unit,
+    /// The protocol or format, if there are several.
+    pub variant: Option<&'static str>,
 }
 
 impl Row {
     pub const fn new(key: &'static str, unit: Unit, title: &'static str) -> Self {
-        Row { key, title, unit }
+        Row { key, title, unit, variant: None }
     }
 }
 

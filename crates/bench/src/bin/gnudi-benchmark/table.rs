@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_block_lines_up_and_compares() {
-        let row = Row { key: "push-1", title: "push, 1 measure a call", unit: Unit::Measures };
+        let row = Row::new("push-1", Unit::Measures, "push, 1 measure a call");
         let mut gnudi = sample("push-1", Peer::Gnudi, Unit::Measures, 80_000.0, 2.0);
         gnudi.latency = Some(Latency { p50_us: 10.0, p90_us: 20.0, p99_us: 1500.0, max_us: 2e6 });
         let mut gnocchi = sample("push-1", Peer::Gnocchi, Unit::Measures, 400.0, 2.0);

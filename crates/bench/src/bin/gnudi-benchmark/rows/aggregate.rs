@@ -95,7 +95,7 @@ fn measure(
         ensure!(is_right, "{found:?} points aggregated");
         Ok(())
     })?;
-    bench.measure_load(server, row, None, &requests, 1, points)?.notes.insert(0, note);
+    bench.measure_load(server, row, &requests, 1, points)?.notes.insert(0, note);
     Ok(())
 }
 

@@ -40,6 +40,6 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
 /// Records the memory; nothing if it is unknown.
 fn measure(bench: &mut Bench, server: &Server, row: &Row, note: &str) -> Result<()> {
     let Some(bytes) = server.probe.memory_bytes() else { return Ok(()) };
-    bench.measure(server, row, None, || Ok(Work { done: bytes as f64, ..Work::default() }.note(note)))?;
+    bench.measure(server, row, || Ok(Work { done: bytes as f64, ..Work::default() }.note(note)))?;
     Ok(())
 }

@@ -19,7 +19,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let [create, show, delete] = &ROWS;
     let count = bench.counts(server.peer).metadata_metrics;
     let mut ids = Vec::new();
-    bench.measure(server, create, None, || {
+    bench.measure(server, create, || {
         let (created, outcome) = setup::create_metrics(server, "low", count)?;
         ids = created;
         Ok(Work::of(outcome, 1).note(format!("{count} metrics")))
@@ -29,11 +29,11 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         Requests::Listed(ids.iter().map(request).collect())
     };
     if bench.options.wants(show.key) {
-        bench.measure_load(server, show, None, &requests("GET"), setup::METADATA_CONNECTIONS, 1)?;
+        bench.measure_load(server, show, &requests("GET"), setup::METADATA_CONNECTIONS, 1)?;
     }
     if bench.options.wants(delete.key) {
         let (requests, until) = (requests("DELETE"), Until::Count(count as u64));
-        bench.measure(server, delete, None, || {
+        bench.measure(server, delete, || {
             Ok(Work::of(server.load(&requests, setup::METADATA_CONNECTIONS, until).run(), 1))
         })?;
     }

@@ -150,15 +150,12 @@ impl<'a> Bench<'a> {
         &mut self,
         server: &Server,
         row: &Row,
-        variant: Option<&'static str>,
         requests: &Requests,
         connections: usize,
         per_call: usize,
     ) -> Result<&mut Measurement> {
         let until = Until::Elapsed(self.counts(server.peer).load);
-        self.measure(server, row, variant, || {
-            Ok(Work::of(server.load(requests, connections, until).run(), per_call))
-        })
+        self.measure(server, row, || Ok(Work::of(server.load(requests, connections, until).run(), per_call)))
     }
 
     /// Drops a row that was measured only because others build on it.
@@ -173,7 +170,6 @@ impl<'a> Bench<'a> {
         &mut self,
         server: &Server,
         row: &Row,
-        variant: Option<&'static str>,
         work: impl FnOnce() -> Result<Work>,
     ) -> Result<&mut Measurement> {
         eprintln!("{}: {}", server.peer.name(), row.title);
@@ -188,7 +184,7 @@ impl<'a> Bench<'a> {
         self.measurements.push(Measurement {
             row: row.key.into(),
             peer: server.peer,
-            variant: variant.map(Into::into),
+            variant: row.variant.map(Into::into),
             unit: row.unit,
             done: work.done,
             seconds: work.elapsed.as_secs_f64(),

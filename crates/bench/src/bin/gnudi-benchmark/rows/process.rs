@@ -158,7 +158,7 @@ impl Push {
 
     /// The figure of a row.
     pub fn measure(&self, bench: &mut Bench, server: &Server, row: &Row, note: String) -> Result<()> {
-        bench.measure(server, row, None, || Ok(self.run(server)?.note(note)))?;
+        bench.measure(server, row, || Ok(self.run(server)?.note(note)))?;
         self.check(server)
     }
 }

@@ -190,8 +190,8 @@ impl Pushes<'_, '_> {
     fn measure(&mut self, variant: Option<&'static str>, requests: &Requests) -> Result<()> {
         let (server, shape) = (self.server, self.shape);
         let Shape { connections, measures, .. } = *shape;
-        let measurement =
-            self.bench.measure_load(server, self.row, variant, requests, connections, measures)?;
+        let row = Row { variant, ..*self.row };
+        let measurement = self.bench.measure_load(server, &row, requests, connections, measures)?;
         let is_sensitive = server.peer.is_gnudi() || server.peer == Peer::InfluxDb;
         if is_sensitive && measurement.calls > requests.distinct() {
             measurement.notes.insert(0, "time began again: measures came late".to_owned());

@@ -86,35 +86,25 @@ fn measure(
     metrics.fill(server, &pieces(shape.stored))?;
     let speaks_arrow = server.peer.is_gnudi() || server.peer == Peer::Limit;
     for form in forms.iter().filter(|form| !form.is_arrow || speaks_arrow) {
-        read(bench, server, row, shape, &requests(server, shape, &metrics, *form), *form)?;
+        let requests = requests(server, shape, &metrics, *form);
+        let (answer, _) = setup::first_answer(server, &requests)?;
+        let points = match server.peer {
+            // Its streams are of the right size, and no more.
+            Peer::Limit if form.is_arrow => shape.read,
+            _ if form.is_arrow => arrow::rows(&answer)?,
+            peer => points(peer, &answer)?,
+        };
+        ensure!(points == shape.read, "{points} points, not {}", shape.read);
+        let row = Row { variant: form.variant, ..*row };
+        let measurement = bench.measure_load(server, &row, &requests, shape.connections, points)?;
+        let bytes = crate::table::short(answer.len() as f64);
+        let mut notes = vec![format!("{points} points and {bytes}B an answer")];
+        if row.key == "read-day" {
+            let days_seconds = measurement.seconds / measurement.calls.max(1) as f64 * PUBLISHED_DAYS;
+            notes.push(format!("{PUBLISHED_DAYS} metrics in {days_seconds:.3} s"));
+        }
+        measurement.notes.splice(0..0, notes);
     }
-    Ok(())
-}
-
-fn read(
-    bench: &mut Bench,
-    server: &Server,
-    row: &Row,
-    shape: &Shape,
-    requests: &Requests,
-    form: Form,
-) -> Result<()> {
-    let (answer, _) = setup::first_answer(server, requests)?;
-    let points = match server.peer {
-        // Its streams are of the right size, and no more.
-        Peer::Limit if form.is_arrow => shape.read,
-        _ if form.is_arrow => arrow::rows(&answer)?,
-        peer => points(peer, &answer)?,
-    };
-    ensure!(points == shape.read, "{points} points, not {}", shape.read);
-    let measurement = bench.measure_load(server, row, form.variant, requests, shape.connections, points)?;
-    let bytes = crate::table::short(answer.len() as f64);
-    let mut notes = vec![format!("{points} points and {bytes}B an answer")];
-    if row.key == "read-day" {
-        let days_seconds = measurement.seconds / measurement.calls.max(1) as f64 * PUBLISHED_DAYS;
-        notes.push(format!("{PUBLISHED_DAYS} metrics in {days_seconds:.3} s"));
-    }
-    measurement.notes.splice(0..0, notes);
     Ok(())
 }
 

@@ -38,7 +38,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     if bench.options.wants(show.key) {
         let get = |index| server.headers.bare("GET", &format!("{path}/{}", id(index)));
         let requests = Requests::Listed((0..resources).map(get).collect());
-        bench.measure_load(server, show, None, &requests, setup::METADATA_CONNECTIONS, 1)?;
+        bench.measure_load(server, show, &requests, setup::METADATA_CONNECTIONS, 1)?;
     }
     if bench.options.wants(search.key) {
         let path = format!("/v1/search/resource/{TYPE}");
@@ -50,7 +50,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
             ensure!(found == RESOURCES_PER_HOST, "a search finds {found} resources");
             Ok(())
         })?;
-        let measurement = bench.measure_load(server, search, None, &requests, 1, 1)?;
+        let measurement = bench.measure_load(server, search, &requests, 1, 1)?;
         let note = format!("{RESOURCES_PER_HOST} of {resources} resources found each time");
         measurement.notes.insert(0, note);
     }
@@ -69,7 +69,7 @@ fn create(
     let resources = bench.counts(server.peer).resources;
     let post = |index| server.headers.post_json(path, &body(index, resources));
     let requests = Requests::Listed((0..resources).map(post).collect());
-    bench.measure(server, row, None, || {
+    bench.measure(server, row, || {
         let until = Until::Count(resources as u64);
         let outcome = server.load(&requests, setup::METADATA_CONNECTIONS, until).run();
         setup::check(&outcome)?;
