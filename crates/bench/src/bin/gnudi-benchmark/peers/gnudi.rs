@@ -1,10 +1,6 @@
 //! gnudi itself: `gnudi serve` on an empty data directory.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{ffi::OsStr, net::SocketAddr, path::PathBuf, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
 use gnudi_bench::target::Endpoint;
@@ -25,20 +21,13 @@ pub(super) const UNSYNCED: &str = "[incoming]\ndurability = os\n";
 pub(super) const AGGREGATES: &str = "data/aggregates";
 
 pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
-    serve(site, |command, configuration| {
-        command.arg("--data-dir").arg(site.directory.join(DATA));
-        if configuration.exists() {
-            command.arg("--config-file").arg(configuration);
-        }
-    })
+    serve(site, &["--data-dir".as_ref(), site.directory.join(DATA).as_os_str()])
 }
 
 /// `gnudi serve` on shared engines.
 pub(super) fn start_on(engines: &Engines, site: &Site) -> Result<Vec<Guarded>> {
     std::fs::write(site.directory.join(CONFIGURATION), engines.configuration())?;
-    serve(site, |command, configuration| {
-        command.arg("--config-file").arg(configuration);
-    })
+    serve(site, &[])
 }
 
 /// The program to measure: as configured, or the `gnudi` beside this one.
@@ -51,11 +40,14 @@ pub fn program(programs: &Programs) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Starts the program with further arguments, such as the configuration.
-fn serve(site: &Site, configure: impl FnOnce(&mut Command, &Path)) -> Result<Vec<Guarded>> {
+/// Starts the program with further options, and with the configuration file, if there is one.
+fn serve(site: &Site, options: &[&OsStr]) -> Result<Vec<Guarded>> {
     let mut command = Command::new(program(site.programs)?);
-    command.args(["serve", "--listen", &site.address.to_string(), "--without", "host"]);
-    configure(&mut command, &site.directory.join(CONFIGURATION));
+    command.args(["serve", "--listen", &site.address.to_string(), "--without", "host"]).args(options);
+    let configuration = site.directory.join(CONFIGURATION);
+    if configuration.exists() {
+        command.arg("--config-file").arg(configuration);
+    }
     let ready = || answers(site.address, "/healthcheck");
     Ok(vec![site.start(&mut command, "gnudi.log", Signal::Term, ready)?])
 }

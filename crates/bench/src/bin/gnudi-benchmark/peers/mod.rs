@@ -216,8 +216,9 @@ impl<'a> Server<'a> {
             std::fs::write(directory.path().join(gnudi::CONFIGURATION), own.to_owned() + configuration)?;
         }
         let site = Site::new(directory.path(), context)?;
-        let (address, processes) = (site.address, peer.start_processes(&site)?);
-        Ok(Server::of_processes(peer, context, address, processes, directory, None))
+        let mut server = Server::at(peer, context, site.address, "");
+        server.consist_of(peer.start_processes(&site)?);
+        Ok(Server { directory: Some(directory), ..server })
     }
 
     /// Starts gnudi or Gnocchi on shared engines, which are stopped with it.
@@ -227,22 +228,17 @@ impl<'a> Server<'a> {
         // An address that the engines' daemons do not use.
         let site = Site::new(directory.path(), context)?;
         let start = if peer == Peer::Gnocchi { gnocchi::start_on } else { gnudi::start_on };
-        let (address, processes) = (site.address, start(&engines, &site)?);
-        Ok(Server::of_processes(peer, context, address, processes, directory, Some(engines)))
+        let processes = start(&engines, &site)?;
+        let mut server = Server { engines: Some(engines), ..Server::at(peer, context, site.address, "") };
+        server.consist_of(processes);
+        Ok(Server { directory: Some(directory), ..server })
     }
 
-    fn of_processes(
-        peer: Peer,
-        context: &'a Context,
-        address: SocketAddr,
-        processes: Vec<Guarded>,
-        directory: TempDir,
-        engines: Option<Engines>,
-    ) -> Self {
-        let of_engines = engines.iter().flat_map(Engines::pids);
-        let probe = Probe::Processes(processes.iter().map(Guarded::pid).chain(of_engines).collect());
-        let (processes, directory) = (Processes(processes), Some(directory));
-        Server { probe, processes, engines, directory, ..Server::at(peer, context, address, "") }
+    /// Consists of these processes, and of those of its engines.
+    fn consist_of(&mut self, processes: Vec<Guarded>) {
+        let of_engines = self.engines.iter().flat_map(Engines::pids);
+        self.probe = Probe::Processes(processes.iter().map(Guarded::pid).chain(of_engines).collect());
+        self.processes = Processes(processes);
     }
 
     /// A server elsewhere.
@@ -303,8 +299,8 @@ impl<'a> Server<'a> {
         };
         self.processes.0.clear();
         let site = Site { address: self.address, ..Site::new(directory.path(), self.context)? };
-        self.processes = Processes(self.peer.start_processes(&site)?);
-        self.probe = Probe::Processes(self.processes.0.iter().map(Guarded::pid).collect());
+        let processes = self.peer.start_processes(&site)?;
+        self.consist_of(processes);
         Ok(true)
     }
 
