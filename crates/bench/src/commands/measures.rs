@@ -16,7 +16,7 @@ use crate::{
     findings::{Findings, Value},
     load::{Keep, Requests, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
-    random::{xorshift, xorshift_state},
+    random::splitmix,
     subject::{self, SubjectArgs, Subjects},
     target::Target,
 };
@@ -245,8 +245,8 @@ fn seconds_of(text: &str, now: i64) -> Option<i64> {
 
 /// `[{"timestamp":1420070400,"value":-12345},...]` with 33-bit values, as in gnocchiclient.
 fn measures(start: i64, step: i64, count: u64, seed: u64) -> Vec<u8> {
-    let mut state = xorshift_state(seed);
-    let mut value = move || (xorshift(&mut state) >> 31) as i64 - (1 << 32);
+    let mut state = seed;
+    let mut value = move || (splitmix(&mut state) >> 31) as i64 - (1 << 32);
     let items: Vec<String> = (0..count as i64)
         .map(|index| format!("{{\"timestamp\":{},\"value\":{}}}", start + index * step, value()))
         .collect();

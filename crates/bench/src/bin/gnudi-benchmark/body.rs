@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use gnudi_bench::random::{xorshift, xorshift_state};
+use gnudi_bench::random::splitmix;
 use gnudi_model::Timestamp;
 
 /// The first time of every load: 2015-01-01T00:00:00.123Z, in milliseconds since the epoch.
 pub const START_MS: i64 = 1_420_070_400_123;
 
-/// A reproducible gauge (a random walk by xorshift64*): between 0 and 100, two decimals, steps of at most one half,
+/// A reproducible gauge (a random walk): between 0 and 100, two decimals, steps of at most one half,
 /// like a machine's load. Noise would be unfair to servers that compress.
 #[derive(Clone, Debug)]
 pub struct Values {
@@ -18,12 +18,12 @@ pub struct Values {
 
 impl Values {
     pub fn new(seed: u64) -> Self {
-        Values { state: xorshift_state(seed), hundredths: 5_000 }
+        Values { state: seed, hundredths: 5_000 }
     }
 
     /// The next value in hundredths, 0 to 10,000.
     pub fn next_hundredths(&mut self) -> i64 {
-        let step = (xorshift(&mut self.state) >> 32) % 101;
+        let step = (splitmix(&mut self.state) >> 32) % 101;
         self.hundredths = (self.hundredths + step as i64 - 50).clamp(0, 10_000);
         self.hundredths
     }

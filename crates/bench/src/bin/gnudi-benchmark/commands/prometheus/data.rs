@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use gnudi_bench::random::{xorshift, xorshift_state};
+use gnudi_bench::random::splitmix;
 
 use crate::{
     body::START_MS,
@@ -43,8 +43,8 @@ struct Histogram {
 
 impl Histogram {
     fn new(instance: usize) -> Self {
-        let mut state = xorshift_state(instance as u64 + 1);
-        let mut below = |bound| (xorshift(&mut state) >> 32) % bound;
+        let mut state = instance as u64 + 1;
+        let mut below = |bound| (splitmix(&mut state) >> 32) % bound;
         let rate = 100 + below(1_000);
         let counted = [(); BUCKETS].map(|()| 10_000_000 + below(1_000_000));
         Histogram { state, rate, counted }
@@ -54,7 +54,7 @@ impl Histogram {
     fn advance(&mut self, minutes: u64) -> [f64; BUCKETS] {
         let mut below = 0;
         self.counted.each_mut().map(|counted| {
-            *counted += minutes * ((xorshift(&mut self.state) >> 32) % self.rate);
+            *counted += minutes * ((splitmix(&mut self.state) >> 32) % self.rate);
             below += *counted;
             below as f64
         })
