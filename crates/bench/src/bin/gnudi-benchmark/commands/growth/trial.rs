@@ -41,7 +41,7 @@ pub struct Sample {
 pub fn on_server(context: &Context, configuration: &str, metrics: usize, measures: usize) -> Result<Sample> {
     let server = Server::start_configured(Peer::Gnudi, configuration, context)?;
     let push = Push::rounds(&server, metrics, [batch_of(metrics), 1, measures.div_ceil(metrics)])?;
-    let sample = timed(&server, &push)?;
+    let sample = sample(&server, push.run(&server)?)?;
     push.check(&server)?;
     Ok(sample)
 }
@@ -74,11 +74,11 @@ impl<'a> Store<'a> {
         }
         let rounds = measures.div_ceil(metrics);
         let requests = (0..rounds).flat_map(|_| self.requests(batch_of(metrics), 1)).collect();
-        let ids = Metrics::Ids(self.metrics.ids().to_vec());
-        let push = Push { held: self.points, ..Push::new(ids, requests, CONNECTIONS, rounds) };
-        let mut sample = timed(&self.server, &push)?;
+        let requests = Requests::Listed(requests);
+        let work = process::until_processed(&self.server, &requests, CONNECTIONS, metrics * rounds)?;
+        let mut sample = sample(&self.server, work)?;
         sample.read = Some(self.read()?);
-        push.check(&self.server)?;
+        setup::check_counts(&self.server, self.metrics.ids(), self.points)?;
         Ok(sample)
     }
 
@@ -110,9 +110,8 @@ fn batch_of(metrics: usize) -> usize {
     metrics.div_ceil(CONNECTIONS * calls_a_connection)
 }
 
-/// Does the work against the clock, then reads memory and disk once the server is idle.
-fn timed(server: &Server, push: &Push) -> Result<Sample> {
-    let work = push.run(server)?;
+/// Reads memory and disk after the work, once the server is idle.
+fn sample(server: &Server, work: Work) -> Result<Sample> {
     ensure!(!server.context.stop.is_set(), "cut short");
     std::thread::sleep(REST);
     Ok(Sample {
