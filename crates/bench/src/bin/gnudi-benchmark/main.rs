@@ -13,6 +13,7 @@ mod documents;
 mod experiments;
 mod machine;
 mod measurement;
+mod named;
 mod page;
 mod peers;
 mod plot;

@@ -8,11 +8,12 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
-use super::{Named as _, check_peers, in_turn, report::ReportOptions, within};
+use super::{check_peers, in_turn, report::ReportOptions, within};
 use crate::{
     context::Context,
     findings::{Findings, Value},
     measurement::{Measurement, Work},
+    named::Named as _,
     peers::{
         Peer, Server,
         ceph::CephOptions,

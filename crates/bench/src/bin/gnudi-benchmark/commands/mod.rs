@@ -18,7 +18,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{
-    Args, Parser, Subcommand, ValueEnum,
+    Args, Parser, Subcommand,
     builder::{RangedU64ValueParser, TypedValueParser},
 };
 use gnudi_bench::commands::{Printing, measures, metric};
@@ -110,16 +110,6 @@ impl Command {
         Ok(Some(findings))
     }
 }
-
-/// Values of options by their names.
-pub trait Named: ValueEnum {
-    /// The name on the command line.
-    fn name(&self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-}
-
-impl<T: ValueEnum> Named for T {}
 
 /// A parser of numbers in this range.
 fn within(range: RangeInclusive<u64>) -> RangedU64ValueParser<usize> {

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use gnudi_client::ArchivePolicySpec;
 
-use super::{Named as _, check_peers, in_turn, within};
+use super::{check_peers, in_turn, within};
 use crate::{
     backlog::{self, Watched},
     body::{START_MS, Span, Values},
@@ -16,6 +16,7 @@ use crate::{
     findings::{Axis, Findings, Line, Mark, Plot, Value},
     load::Requests,
     measurement::Work,
+    named::Named as _,
     peers::{Peer, Server},
     rows::{
         batch,

@@ -6,10 +6,11 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum as _};
 use gnudi_rados::{Cluster, ConnectOptions, Librados};
 
-use super::{Named as _, seconds, within};
+use super::{seconds, within};
 use crate::{
     context::Context,
     findings::{Axis, Figure, Findings, Line, Plot, Table, Value},
+    named::Named as _,
     peers::ceph::{Ceph, CephOptions, check_installed, create_pool},
     rados::{
         Load, Outcome, RadosWrite, load,

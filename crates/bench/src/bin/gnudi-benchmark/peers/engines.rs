@@ -21,7 +21,7 @@ use super::{
     free_address,
     postgres::Postgres,
 };
-use crate::commands::Named as _;
+use crate::named::Named as _;
 
 /// The engine of incoming measures and aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{Load, Outcome};
 use crate::{
-    commands::Named as _,
     context::Context,
+    named::Named as _,
     peers::child::{Guarded, Signal},
 };
 

@@ -12,10 +12,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use super::{Named as _, in_turn, within};
+use super::{in_turn, within};
 use crate::{
     context::Context,
     findings::{Findings, Value},
+    named::Named as _,
     peers::Peer,
     sheet::Sheet,
     table::{bytes, short},
