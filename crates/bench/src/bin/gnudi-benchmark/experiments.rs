@@ -2,7 +2,12 @@
 //!
 //! To add one, add three lines to `ALL`.
 
-use crate::{commands, context::Context, results::Experiment as Outcome, rows::counts::Scale};
+use crate::{
+    commands,
+    context::Context,
+    results::{Experiment as Outcome, recorded},
+    rows::counts::Scale,
+};
 
 /// Three lines each: the published table that it repeats (or another section's name) and a title, then the command line
 /// after `gnudi-benchmark` at small and at full scale.
@@ -75,7 +80,7 @@ impl Experiment {
     pub fn run(&self, scale: Scale, context: &Context) -> Outcome {
         let command = if scale == Scale::Small { self.small } else { self.full };
         eprintln!("{}: gnudi-benchmark {command}", self.title);
-        let outcome = commands::run_words(&words(command), context);
+        let outcome = commands::run_words(&words(command), context).and_then(|findings| recorded(&findings));
         let missing = outcome.as_ref().err().map(|error| format!("{error:#}"));
         if let Some(reason) = &missing {
             eprintln!("missing: {}: {reason}", self.title);

@@ -62,6 +62,11 @@ pub struct Experiment {
     pub missing: Option<String>,
 }
 
+/// Findings as they are read back, so that a page of a run is also that of its results.
+pub fn recorded(findings: &Findings) -> Result<Findings> {
+    Ok(serde_json::from_value(serde_json::to_value(findings)?)?)
+}
+
 impl Results {
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read(path).with_context(|| path.display().to_string())?;
@@ -136,7 +141,7 @@ mod tests {
             table: "R3".to_owned(),
             title: "processing".to_owned(),
             command: "processing".to_owned(),
-            findings: Some(findings),
+            findings: Some(recorded(&findings).unwrap()),
             missing: None,
         });
         let mut push = measurement("push-1", Peer::VictoriaMetrics, Unit::Measures, 10.0, 1.0);
