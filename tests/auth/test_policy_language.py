@@ -7,18 +7,16 @@ refused.
 
 import json
 import logging
-import os
-import pathlib
 import random
 import subprocess
 
 import pytest
 from oslo_config import cfg
 from oslo_policy import _parser, policy
+from support.gnudi import example
 
 ROUNDS = 1500
 QUESTIONS = 12
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 ROLES = ["admin", "service", "Member", "reader", "\u00c9tranger"]
 VALUES = ["p1", "p2", "u1", "u1:p1", "", "None", "True", "5", "1.5", "admin", "\u00e9"]
@@ -30,14 +28,7 @@ LITERALS = ["'p1'", '"admin"', "True", "False", "None", "5", "-7", "1.5", "''", 
 
 @pytest.fixture(scope="module")
 def program():
-    """The example of the api crate; `cargo test` builds it, `cargo build --examples` too."""
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
-    built = [target / profile / "examples" / "policy" for profile in ("debug", "release")]
-    found = [path for path in built if path.exists()]
-    assert found, "no example program: cargo build -p gnudi-api --example policy"
-    process = subprocess.Popen(
-        [max(found, key=lambda path: path.stat().st_mtime)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([example("gnudi-api", "policy")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     yield process
     process.stdin.close()
     assert process.wait(timeout=30) == 0

@@ -2,14 +2,13 @@
 
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
 
 import pytest
 
-from support.gnudi import ROOT, benchmark_binary, run_benchmark
+from support.gnudi import benchmark_binary, example, run_benchmark
 from support.process import free_port, wait_until
 
 pytestmark = pytest.mark.long
@@ -70,12 +69,8 @@ def left_behind(directory):
 
 
 def test_the_binding_does_what_it_says(ceph):
-    """The example of the rados crate, which checks every operation; `cargo test` builds it, `cargo build --examples` too."""
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    built = [target / profile / "examples" / "round_trip" for profile in ("debug", "quick")]
-    found = [path for path in built if path.exists()]
-    assert found, "no example program: cargo build -p gnudi-rados --example round_trip"
-    program = max(found, key=lambda path: path.stat().st_mtime)
+    """The example of the rados crate, which checks every operation."""
+    program = example("gnudi-rados", "round_trip")
     ceph.create_pool("binding")
     done = subprocess.run([program, ceph.conf, "binding"], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "ok\n", done.stderr

@@ -6,17 +6,9 @@ import pathlib
 import subprocess
 
 from support import cloud_venv
+from support.gnudi import ROOT, example
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 THEIRS = ROOT / "tests" / "telemetry" / "theirs.py"
-
-
-def example(name):
-    """A program of crates/telemetry/examples; `cargo test` builds them, `cargo build --examples` too."""
-    built = [ROOT / "target" / profile / "examples" / name for profile in ("debug", "quick")]
-    built = [path for path in built if path.exists()]
-    assert built, "run `cargo build -p gnudi-telemetry --examples` first"
-    return max(built, key=lambda path: path.stat().st_mtime)
 
 
 class Side:
@@ -48,7 +40,7 @@ class Side:
 
 
 def ours(directory):
-    return Side([example("publishers")], directory)
+    return Side([example("gnudi-telemetry", "publishers")], directory)
 
 
 def theirs(directory):

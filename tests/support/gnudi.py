@@ -22,6 +22,15 @@ def binary():
     return path
 
 
+def example(crate, name):
+    """The newest build of a crate's example program; `cargo test` builds it, `cargo build --examples` too."""
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    built = [target / profile / "examples" / name for profile in ("debug", "quick", "release")]
+    found = [path for path in built if path.exists()]
+    assert found, f"no example program: cargo build -p {crate} --example {name}"
+    return max(found, key=lambda path: path.stat().st_mtime)
+
+
 def benchmark_binary():
     """The gnudi-benchmark beside the gnudi binary."""
     path = binary().with_name("gnudi-benchmark")

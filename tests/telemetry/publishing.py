@@ -9,25 +9,22 @@ import uuid
 import pytest
 
 from support import cloud_venv
+from support.gnudi import example
 
 HERE = pathlib.Path(__file__).resolve().parent
-TARGET = HERE.parents[1] / "target"
 EVERYTHING = "gnocchi://?enable_filter_project=false"
 TIMEOUT_S = 120
 
 
-def example():
-    """Our side; `cargo test` builds it, `cargo build --examples` too."""
-    built = [TARGET / profile / "examples" / "gnocchi_publisher" for profile in ("debug", "release")]
-    built = [path for path in built if path.exists()]
-    assert built, "run `cargo build -p gnudi-telemetry --examples` first"
-    return max(built, key=lambda path: path.stat().st_mtime)
+def publisher():
+    """Our side."""
+    return example("gnudi-telemetry", "gnocchi_publisher")
 
 
 def publish_ours(store_url, lines, url=EVERYTHING):
     """What became of each line: None, or the error."""
     text = "".join(json.dumps(line) + "\n" for line in [*lines, {"wait": True}])
-    done = subprocess.run([example(), store_url, url], input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    done = subprocess.run([publisher(), store_url, url], input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
                           env={**os.environ, "RUST_BACKTRACE": "0"})
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
@@ -73,7 +70,7 @@ def installed_definitions():
 
 def shipped_definitions():
     done = subprocess.run(
-        [example(), "http://127.0.0.1:1"], input='{"definitions": true}\n', capture_output=True, text=True, timeout=60, check=True
+        [publisher(), "http://127.0.0.1:1"], input='{"definitions": true}\n', capture_output=True, text=True, timeout=60, check=True
     )
     return json.loads(done.stdout)
 

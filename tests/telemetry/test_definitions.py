@@ -5,8 +5,6 @@ Ceilometer. No servers. `--rounds` and `--seed` as for the other random tests.
 """
 
 import json
-import os
-import pathlib
 import random
 import subprocess
 import threading
@@ -14,11 +12,11 @@ import threading
 import pytest
 
 from support import cloud_venv
+from support.gnudi import ROOT, example
 
 ROUNDS = 800
 SHOWN_CHARACTERS_MAX = 2000
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-ORACLE = REPOSITORY / "tests" / "oracle" / "definitions.py"
+ORACLE = ROOT / "tests" / "oracle" / "definitions.py"
 
 
 class Peer:
@@ -54,12 +52,7 @@ def peer(command):
 
 @pytest.fixture(scope="module")
 def ours():
-    """`cargo test` builds the example, `cargo build --examples` too."""
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
-    built = [target / profile / "examples" / "definitions" for profile in ("debug", "release")]
-    found = [path for path in built if path.exists()]
-    assert found, "no example program: cargo build -p gnudi-telemetry --example definitions"
-    yield from peer([max(found, key=lambda path: path.stat().st_mtime)])
+    yield from peer([example("gnudi-telemetry", "definitions")])
 
 
 @pytest.fixture(scope="module")

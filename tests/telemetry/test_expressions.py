@@ -5,13 +5,12 @@ has the same, and where Python has an error, gnudi has one.
 """
 
 import json
-import os
-import pathlib
 import random
 
 import pytest
 
-from telemetry.test_definitions import REPOSITORY, peer
+from support.gnudi import example
+from telemetry.test_definitions import peer
 
 ROUNDS = 3000
 
@@ -82,11 +81,7 @@ def is_foreign(value):
 
 @pytest.fixture(scope="module")
 def ours():
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
-    built = [target / profile / "examples" / "expressions" for profile in ("debug", "release")]
-    found = [path for path in built if path.exists()]
-    assert found, "no example program: cargo build -p gnudi-telemetry --example expressions"
-    yield from peer([max(found, key=lambda path: path.stat().st_mtime)])
+    yield from peer([example("gnudi-telemetry", "expressions")])
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
