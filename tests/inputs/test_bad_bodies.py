@@ -5,7 +5,7 @@ import struct
 
 import pytest
 from inputs.remote_write import field, label, sample, series, snappy, varint
-from support.http import create_policy
+from support.http import create_policy_with_rule
 
 T = "1510581804179554816"
 GOOD = series(label("__name__", "up"), label("job", "j"), label("instance", "i"), sample(1.0, 1700000000000))
@@ -71,9 +71,7 @@ CASES = [
 def server(module_path):
     from support.gnudi import Gnudi
     with Gnudi(module_path, arguments=["--skip-archive-policies-creation"]) as server:
-        create_policy(server.client(), "all", [("1s", 3600)])
-        server.client().post("/v1/archive_policy_rule",
-                             {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
+        create_policy_with_rule(server.client())
         server.client().post("/v1/influxdb/query?q=create+database+db").expect(204)
         yield server
 

@@ -13,7 +13,7 @@ from proton import Message, SSLDomain
 from proton.utils import BlockingConnection
 from support import gnudi as program
 from support.certificates import Certificates
-from support.http import create_policy
+from support.http import create_policy_with_rule
 from support.process import Process, free_port, wait_until
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
@@ -87,9 +87,7 @@ def broker(tmp_path):
 @pytest.fixture
 def server(gnudi):
     server = gnudi(arguments=["--skip-archive-policies-creation"])
-    create_policy(server.client(), "all", [("1s", 3600)])
-    server.client().post("/v1/archive_policy_rule",
-                         {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
+    create_policy_with_rule(server.client())
     # A type is for administrators to make; the collector finds this one.
     host = {"type": "string", "required": True, "min_length": 0, "max_length": 255}
     server.client().post("/v1/resource_type", {"name": "collectd_amqp1d", "attributes": {"host": host}}).expect(201)

@@ -7,7 +7,7 @@ import threading
 import pytest
 from inputs.stored import metrics_of, points, values
 from influxdb import InfluxDBClient
-from support.http import basic, create_policy
+from support.http import basic, create_policy_with_rule
 
 LINES = {"Content-Type": "text/plain"}
 
@@ -15,9 +15,7 @@ LINES = {"Content-Type": "text/plain"}
 @pytest.fixture
 def server(gnudi):
     server = gnudi(arguments=["--skip-archive-policies-creation"])
-    create_policy(server.client(), "all", [("1s", 3600)], back_window=3000)
-    server.client().post("/v1/archive_policy_rule",
-                         {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
+    create_policy_with_rule(server.client(), back_window=3000)
     server.client().post("/v1/influxdb/query?q=CREATE+DATABASE+%22db%22").expect(204)
     return server
 

@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 from inputs.remote_write import label, sample, series, snappy
 from inputs.stored import metrics_of, points, wait_for_metrics
-from support.http import create_policy
+from support.http import create_policy_with_rule
 from support.process import Process, free_port, wait_until
 
 CONFIG = """\
@@ -63,9 +63,7 @@ def exporter():
 @pytest.fixture
 def server(gnudi):
     server = gnudi(arguments=["--skip-archive-policies-creation"])
-    create_policy(server.client(), "all", [("1s", 3600)], aggregation_methods=["mean", "max", "count", "last"])
-    server.client().post("/v1/archive_policy_rule",
-                         {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
+    create_policy_with_rule(server.client(), aggregation_methods=["mean", "max", "count", "last"])
     return server
 
 

@@ -6,7 +6,7 @@ import pytest
 import statsd
 from inputs.stored import points, values, wait_for_metrics
 from support import gnudi as program
-from support.http import create_policy
+from support.http import create_policy_with_rule
 from support.process import Process, free_port, wait_until
 
 CONFIG = """\
@@ -17,7 +17,6 @@ creator = statsd-user
 flush_delay = 0.3
 """
 RESOURCE = "07f26121-5777-48ba-8a0b-d70468133dd9"
-POLICY = [("1s", 3600)]
 
 
 def udp_port():
@@ -34,9 +33,7 @@ def ports():
 @pytest.fixture
 def server(gnudi):
     server = gnudi(arguments=["--skip-archive-policies-creation"])
-    create_policy(server.client(), "all", POLICY, aggregation_methods=["mean", "max", "count", "sum"])
-    server.client().post("/v1/archive_policy_rule",
-                         {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
+    create_policy_with_rule(server.client(), aggregation_methods=["mean", "max", "count", "sum"])
     return server
 
 
@@ -145,9 +142,7 @@ def test_measures_wait_for_a_store_that_is_away(gnudi, collector, server, ports)
 def test_a_metric_without_a_policy_costs_no_other(gnudi, tmp_path, ports):
     server = gnudi(arguments=["--skip-archive-policies-creation", "--with", "statsd"],
                    config=CONFIG.format(port=ports))
-    create_policy(server.client(), "all", POLICY)
-    server.client().post("/v1/archive_policy_rule",
-                         {"name": "r", "metric_pattern": "good*", "archive_policy_name": "all"}).expect(201)
+    create_policy_with_rule(server.client(), pattern="good*")
     client = statsd.StatsClient("127.0.0.1", ports)
     with client.pipeline() as pipe:
         pipe.incr("good.one")

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from limits import hostile
-from support.http import create_policy
+from support.http import create_policy_with_rule
 from support.process import wait_until
 
 
@@ -112,9 +112,7 @@ def play(server, request, names):
 
 
 def make_world(client):
-    create_policy(client, "hostile", [("1s", 60)])
-    client.post("/v1/archive_policy_rule",
-                {"name": "hostile", "metric_pattern": "h*", "archive_policy_name": "hostile"}).expect(201)
+    create_policy_with_rule(client, "hostile", [("1s", 60)], "h*")
     client.post("/v1/resource_type", {"name": "hostile"}).expect(201)
     made = client.post("/v1/resource/hostile",
                        {"id": "h", "metrics": {"cpu": {"archive_policy_name": "hostile"}}}).expect(201).json()

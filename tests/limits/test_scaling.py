@@ -11,7 +11,7 @@ import uuid
 import pytest
 
 from inputs.remote_write import label, sample, series, snappy
-from support.http import create_policy
+from support.http import create_policy_with_rule
 
 pytestmark = pytest.mark.slow
 
@@ -32,9 +32,7 @@ def server(module_path):
 
     with Gnudi(module_path, CONFIG, ["--skip-archive-policies-creation"]) as server:
         client = server.client()
-        create_policy(client, "all", [("1s", 3600)], aggregation_methods=["mean"])
-        client.post("/v1/archive_policy_rule",
-                    {"name": "all", "metric_pattern": "*", "archive_policy_name": "all"}).expect(201)
+        create_policy_with_rule(client, aggregation_methods=["mean"])
         client.post("/v1/influxdb/query?q=CREATE+DATABASE+%22db%22").expect(204)
         yield server
 

@@ -9,7 +9,7 @@ import pytest
 from prometheus.oracle import BUILT, Oracle, ask, write
 from prometheus.series import START, is_stale, messages, series_of
 from support.gnudi import Gnudi
-from support.http import create_policy
+from support.http import create_policy_with_rule
 from support.process import wait_until
 
 WRITE = "/v1/prometheus/write"
@@ -48,9 +48,7 @@ def filled_server(directory, written):
     server.start()
     try:
         client = server.client()
-        create_policy(client, "kept", [("1m", 100_000)], raw={"timespan": "30 days"})
-        client.post("/v1/archive_policy_rule",
-                    {"name": "kept", "metric_pattern": "*", "archive_policy_name": "kept"}).expect(201)
+        create_policy_with_rule(client, "kept", [("1m", 100_000)], raw={"timespan": "30 days"})
         for message in messages(written):
             write(server.port, WRITE, message)
         counts = collections.Counter()

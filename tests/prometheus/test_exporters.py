@@ -9,7 +9,7 @@ import pytest
 from prometheus import golang
 from prometheus.oracle import ask
 from support.gnudi import Gnudi
-from support.http import Client, basic, create_policy
+from support.http import Client, basic, create_policy_with_rule
 from support.process import Process, free_port, wait_until
 
 pytestmark = pytest.mark.long
@@ -151,8 +151,7 @@ def telegraf_output(name, port):
 ])
 def test_telegraf(server, start, tmp_path, output, query):
     program = golang.program("telegraf", "github.com/influxdata/telegraf/cmd/telegraf", ["custom", *TELEGRAF_PLUGINS])
-    create_policy(server.client(), "seconds", [("1s", 3600)])
-    server.client().post("/v1/archive_policy_rule", {"name": "all", "metric_pattern": "*", "archive_policy_name": "seconds"}).expect(201)
+    create_policy_with_rule(server.client())
     port = free_port()
     config = f"""
         [agent]

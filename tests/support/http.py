@@ -110,6 +110,12 @@ def create_policy(client, name, definition, **more):
     return client.post("/v1/archive_policy", {"name": name, "definition": items, **more}).expect(201).json()
 
 
+def create_policy_with_rule(client, name="all", definition=(("1s", 3600),), pattern="*", **more):
+    """Creates an archive policy, and a rule of that name which gives it to the metrics that match the pattern."""
+    create_policy(client, name, definition, **more)
+    client.post("/v1/archive_policy_rule", {"name": name, "metric_pattern": pattern, "archive_policy_name": name}).expect(201)
+
+
 def create_metric(client, policy, **more):
     """The id of a new metric."""
     return client.post("/v1/metric", {"archive_policy_name": policy, **more}).expect(201).json()["id"]
