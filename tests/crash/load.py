@@ -43,19 +43,24 @@ class Writer(threading.Thread):
 
     def run(self):
         while not self.stop.is_set():
-            chosen = self.rng.sample(self.metrics, self.rng.choice([1, 1, 2, len(self.metrics)]))
-            # All measures of one request: {metric: its new seconds}.
-            new = {metric.id: self.extend(metric) for metric in chosen}
             try:
-                answer = self.push(chosen, new)
+                self.push_some()
             except (OSError, http.client.HTTPException):
                 return
-            self.requests += 1
-            if answer.status == 202:
-                for metric in chosen:
-                    metric.acknowledged.update(new[metric.id])
-            else:
-                self.refused[answer.status] = self.refused.get(answer.status, 0) + 1
+
+    def push_some(self):
+        """Pushes to some of the metrics in one request; whether it was acknowledged."""
+        chosen = self.rng.sample(self.metrics, self.rng.choice([1, 1, 2, len(self.metrics)]))
+        # All measures of the request: {metric: its new seconds}.
+        new = {metric.id: self.extend(metric) for metric in chosen}
+        answer = self.push(chosen, new)
+        self.requests += 1
+        if answer.status == 202:
+            for metric in chosen:
+                metric.acknowledged.update(new[metric.id])
+        else:
+            self.refused[answer.status] = self.refused.get(answer.status, 0) + 1
+        return answer.status == 202
 
     def extend(self, metric):
         first = len(metric.values)

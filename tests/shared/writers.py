@@ -21,21 +21,13 @@ class Writer(load.Writer):
         clients = [server.client(timeout_s=30) for server in self.servers]
         while not self.stop.is_set():
             self.client = self.rng.choice(clients)
-            chosen = self.rng.sample(self.metrics, self.rng.choice([1, 1, 2, len(self.metrics)]))
-            new = {metric.id: self.extend(metric) for metric in chosen}
             try:
-                answer = self.push(chosen, new)
+                is_acknowledged = self.push_some()
             except (OSError, http.client.HTTPException):
                 self.broken += 1
                 self.client.close()
-                time.sleep(PAUSE_S)
-                continue
-            self.requests += 1
-            if answer.status == 202:
-                for metric in chosen:
-                    metric.acknowledged.update(new[metric.id])
-            else:
-                self.refused[answer.status] = self.refused.get(answer.status, 0) + 1
+                is_acknowledged = False
+            if not is_acknowledged:
                 time.sleep(PAUSE_S)
 
 
