@@ -20,6 +20,7 @@ from support.gnocchi import Gnocchi
 from support.keystone import Keystone
 from support.mariadb import Mariadb
 from support.postgres import Postgres
+from support.process import running
 from support.radosgw import Radosgw
 from support.redis import Redis
 
@@ -75,49 +76,28 @@ def shared_dir():
     shutil.rmtree(path, ignore_errors=True)
 
 
-def running(server):
-    """For a fixture: starts a server, and stops it at the end of the test run."""
-    try:
-        yield server.start()
-    finally:
-        server.stop()
+def shared_server(make):
+    """A fixture: the server that `make` makes in a directory, for all tests of the run."""
+    @pytest.fixture(scope="session")
+    def server(shared_dir):
+        yield from running(make(shared_dir))
+
+    return server
 
 
-@pytest.fixture(scope="session")
-def postgres(shared_dir):
-    yield from running(Postgres(shared_dir / "pg"))
-
-
-@pytest.fixture(scope="session")
-def mariadb(shared_dir):
-    yield from running(Mariadb(shared_dir / "my"))
-
-
-@pytest.fixture(scope="session")
-def redis(shared_dir):
-    # Gnocchi's uses have a database each, by number.
-    yield from running(Redis(shared_dir / "redis", "--databases", "256"))
-
-
-@pytest.fixture(scope="session")
-def etcd(shared_dir):
-    yield from running(Etcd(shared_dir / "etcd"))
-
-
-@pytest.fixture(scope="session")
-def ceph(shared_dir):
-    yield from running(Ceph(shared_dir / "ceph"))
+postgres = shared_server(lambda directory: Postgres(directory / "pg"))
+mariadb = shared_server(lambda directory: Mariadb(directory / "my"))
+# Gnocchi's uses have a database each, by number.
+redis = shared_server(lambda directory: Redis(directory / "redis", "--databases", "256"))
+etcd = shared_server(lambda directory: Etcd(directory / "etcd"))
+ceph = shared_server(lambda directory: Ceph(directory / "ceph"))
+# Whoever stops it starts it again.
+keystone = shared_server(lambda directory: Keystone(directory / "keystone"))
 
 
 @pytest.fixture(scope="session")
 def radosgw(shared_dir, ceph):
     yield from running(Radosgw(shared_dir / "rgw", ceph))
-
-
-@pytest.fixture(scope="session")
-def keystone(shared_dir):
-    """A Keystone that tests share: whoever stops it starts it again."""
-    yield from running(Keystone(shared_dir / "keystone"))
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,14 @@ import threading
 import time
 
 
+def running(server):
+    """For a fixture: starts a server, and stops it at the end."""
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
 class StartFailed(Exception):
     """The process ended, or didn't answer, before it was ready. The text carries the end of its log."""
 

@@ -3,6 +3,7 @@
 import pytest
 
 from support import ceilometer_oracle
+from support.process import running
 from support.rabbitmq import Rabbitmq
 from telemetry.agents import Agent, CeilometerAgent
 from telemetry.polling import Reader
@@ -25,37 +26,34 @@ def theirs(module_path):
 @pytest.fixture(scope="module")
 def rabbitmq(shared_dir, request):
     """One node for a module, so that no module sees another's queues."""
-    broker = Rabbitmq(shared_dir / f"rabbitmq-{request.module.__name__.rsplit('.', 1)[-1]}")
-    try:
-        yield broker.start()
-    finally:
-        broker.stop()
+    yield from running(Rabbitmq(shared_dir / f"rabbitmq-{request.module.__name__.rsplit('.', 1)[-1]}"))
 
 
-@pytest.fixture
-def agent(tmp_path):
-    """Makes agents: `agent(broker, config=..., ...)` answers one that is not started yet."""
+def agents_of(kind, directory):
+    """For a fixture: makes agents, and ends them with the test."""
     agents = []
 
-    def make(broker, **kwargs):
-        made = Agent(tmp_path / f"agent-{len(agents)}", broker, **kwargs)
+    def make(*args, **kwargs):
+        made = kind(directory.with_name(f"{directory.name}-{len(agents)}"), *args, **kwargs)
         agents.append(made)
         return made
 
     yield make
     for made in agents:
         if made.process is not None and made.process.running():
-            made.kill()
+            made.process.kill()
+
+
+@pytest.fixture
+def agent(tmp_path):
+    """Makes agents: `agent(broker, config=..., ...)` answers one that is not started yet."""
+    yield from agents_of(Agent, tmp_path / "agent")
 
 
 @pytest.fixture(scope="session")
 def bus(shared_dir):
     """One node for all modules about polling: each of their tests has topics of its own."""
-    broker = Rabbitmq(shared_dir / "bus")
-    try:
-        yield broker.start()
-    finally:
-        broker.stop()
+    yield from running(Rabbitmq(shared_dir / "bus"))
 
 
 @pytest.fixture(scope="session")
@@ -71,14 +69,4 @@ def reader(bus):
 @pytest.fixture
 def ceilometer_agent(tmp_path):
     """As `agent`, for Ceilometer's own."""
-    agents = []
-
-    def make(broker, store, **kwargs):
-        made = CeilometerAgent(tmp_path / f"ceilometer-{len(agents)}", broker, store, **kwargs)
-        agents.append(made)
-        return made
-
-    yield make
-    for made in agents:
-        if made.process is not None and made.process.running():
-            made.process.kill()
+    yield from agents_of(CeilometerAgent, tmp_path / "ceilometer")

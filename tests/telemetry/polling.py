@@ -3,6 +3,7 @@
 Each test has topics of its own, so that all can share one broker.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -121,6 +122,7 @@ def polled(conf, namespace="compute"):
 def poll_once(conf, namespace="compute"):
     """What our agent says meanwhile."""
     ended = polled(conf, namespace)
+    print(ended.stdout)
     assert ended.returncode == 0, ended.stdout
     return ended.stdout
 
@@ -133,6 +135,17 @@ def theirs(conf, log_path, namespace="compute", path=()):
     command = [*program, "--config-file", conf, "--polling-namespaces", namespace]
     programs = os.pathsep.join([*map(str, path), os.environ["PATH"]])
     return Process(command, log_path, env={"PYTHONPATH": str(TESTS / "oracle" / "shims"), "PATH": programs})
+
+
+@contextlib.contextmanager
+def ending(agent):
+    """Ends an agent with the block; where a check fails, with what it has logged."""
+    try:
+        yield agent
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{agent.log()[-6000:]}") from None
+    finally:
+        agent.kill()
 
 
 class Reader:

@@ -147,16 +147,11 @@ def configure(bus, tmp_path, keystone, region, user, services):
 
 def test_services_tell_both_agents_the_same(reader, configure, services, tmp_path):
     their_agent = polling.theirs(configure("central-theirs"), tmp_path / "ceilometer.log", "central")
-    told = ""
-    try:
+    with polling.ending(their_agent):
         told = polling.poll_once(configure("central-ours"), "central")
         ours = samples(reader.silent("central-ours"))
         reader.until("central-theirs", lambda got: len(got) >= len(ours))
         theirs = samples(reader.silent("central-theirs", 2))
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nours: {told}\ntheirs: {their_agent.log()[-6000:]}") from None
-    finally:
-        their_agent.kill()
     expected = by_meter_and_resource(reader.messages("central-theirs"))
     for (meter, _), sample in expected.items():
         if meter == "network.services.vpn.connections":
@@ -195,15 +190,10 @@ def test_nova_tells_both_agents_the_same(reader, configure, services, tmp_path):
                "compute": {"instance_discovery_method": "naive"}}
     meters = ["cpu", "power.state", "disk.root.size", "disk.ephemeral.size"]
     their_agent = polling.theirs(configure("nova-theirs", options, meters=meters), tmp_path / "ceilometer.log")
-    told = ""
-    try:
+    with polling.ending(their_agent):
         told = polling.poll_once(configure("nova-ours", options, meters=meters))
         found = by_meter_and_resource(reader.until("nova-ours", lambda got: len(got) >= 8))
         expected = by_meter_and_resource(reader.until("nova-theirs", lambda got: len(got) >= 8))
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nours: {told}\ntheirs: {their_agent.log()[-6000:]}") from None
-    finally:
-        their_agent.kill()
     for sample in expected.values():
         # What openstacksdk adds of its own: where the cloud is, and what it has no names for.
         for name in ("location", "properties"):

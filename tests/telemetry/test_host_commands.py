@@ -43,15 +43,10 @@ def configure(directory, bus, topic, pollsters):
 
 def test_commands_tell_both_agents_the_same(bus, reader, tmp_path):
     their_agent = polling.theirs(configure(tmp_path, bus, "commands-theirs", POLLSTERS), tmp_path / "ceilometer.log")
-    told = ""
-    try:
+    with polling.ending(their_agent):
         told = polling.poll_once(configure(tmp_path, bus, "commands-ours", POLLSTERS))
         ours = by_meter_and_resource(reader.silent("commands-ours"))
         theirs = by_meter_and_resource(reader.until("commands-theirs", lambda got: len(got) >= len(ours)))
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nours: {told}\ntheirs: {their_agent.log()[-4000:]}") from None
-    finally:
-        their_agent.kill()
     polling.assert_alike(ours, theirs, told=told)
     assert {key: sample["counter_volume"] for key, sample in ours.items()} == {
         ("host.disks", "h1"): 5, ("host.disks", "h2"): -1, ("host.errors", "node-one"): 2, ("host.made.a", "h"): "1",

@@ -3,7 +3,7 @@
 import pytest
 
 from telemetry import polling
-from telemetry.polling import by_meter_and_resource, samples, source
+from telemetry.polling import by_meter_and_resource, source
 
 THRESHOLD = """Sensor ID              : {name} ({number})
  Entity ID             : 7.1 (System Board)
@@ -64,15 +64,10 @@ def configure(directory, bus, topic, program, *more):
 def test_sensors_are_those_of_ceilometers_agent(bus, reader, tmp_path, ipmitool):
     conf = configure(tmp_path, bus, "ipmi-theirs", "ignored")
     their_agent = polling.theirs(conf, tmp_path / "ceilometer.log", "ipmi", [ipmitool])
-    told = ""
-    try:
+    with polling.ending(their_agent):
         told = polling.poll_once(configure(tmp_path, bus, "ipmi-ours", f"env A=b {ipmitool}/ipmitool"), "ipmi")
         ours = by_meter_and_resource(reader.silent("ipmi-ours"))
         theirs = by_meter_and_resource(reader.until("ipmi-theirs", lambda got: len(got) >= len(ours)))
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nours: {told}\ntheirs: {their_agent.log()[-4000:]}") from None
-    finally:
-        their_agent.kill()
     polling.assert_alike(ours, theirs, told=told)
     assert len(ours) == 7 and ours["hardware.ipmi.power", "node-1-pwr_consumption_(0x77)"]["counter_unit"] == "W"
 
@@ -80,9 +75,6 @@ def test_sensors_are_those_of_ceilometers_agent(bus, reader, tmp_path, ipmitool)
 def test_a_machine_without_sensors_is_asked_a_few_times(bus, tmp_path):
     conf = configure(tmp_path, bus, "ipmi-none", "/nowhere/ipmitool", {"ipmi": {"polling_retry": 1}})
     conf.with_name("polling.yaml").write_text("sources: [{name: a, interval: 1, meters: [hardware.ipmi.fan]}]")
-    agent = polling.ours(conf, tmp_path / "none.log", namespace="ipmi")
-    try:
+    with polling.ending(polling.ours(conf, tmp_path / "none.log", namespace="ipmi")) as agent:
         agent.wait_ready(lambda: "polled no more" in agent.log(), 30)
-    finally:
-        agent.kill()
     assert agent.log().count("cannot be polled in this round") <= 3 and "/nowhere/ipmitool: No such file" in agent.log()

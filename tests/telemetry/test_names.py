@@ -75,15 +75,10 @@ def configure(bus, tmp_path, world):
 
 def test_both_agents_tell_the_same_names(reader, configure, world, tmp_path):
     their_agent = polling.theirs(configure("names-theirs"), tmp_path / "ceilometer.log", "central")
-    told = ""
-    try:
+    with polling.ending(their_agent):
         expected = by_meter_and_resource(reader.until("names-theirs", lambda got: len(got) >= 10))
         told = polling.poll_once(configure("names-ours"), "central")
         found = by_meter_and_resource(reader.until("names-ours", lambda got: len(got) >= 10))
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nours: {told}\ntheirs: {their_agent.log()[-6000:]}") from None
-    finally:
-        their_agent.kill()
     # An id that is a path is one to us, and none to them.
     strange = {key for key, sample in expected.items() if sample["project_id"] == "../" + NOBODY}
     assert {found[key]["project_name"] for key in strange} == {None}
@@ -97,16 +92,13 @@ def test_both_agents_tell_the_same_names(reader, configure, world, tmp_path):
 
 
 def test_keystone_is_asked_once_for_each(reader, configure, world, tmp_path):
-    agent = polling.ours(configure("names-once", {"polling": {"jitter": 0.01, "threads_to_process_pollsters": 0}}, interval=1),
-                         tmp_path / "ours.log", namespace="central")
-    try:
+    conf = configure("names-once", {"polling": {"jitter": 0.01, "threads_to_process_pollsters": 0}}, interval=1)
+    with polling.ending(polling.ours(conf, tmp_path / "ours.log", namespace="central")) as agent:
         reader.until("names-once", lambda got: len(got) >= 40)
         assert len(questions := world.questions()) == len(set(questions)) == 6, questions
         for unknown in (f'id="{NOBODY}"', f'id="../{NOBODY}"'):
             assert agent.log().count(unknown) == 1, agent.log()
         assert agent.log().count("samples go without its name") == 2, agent.log()
-    finally:
-        agent.kill()
 
 
 def test_names_are_looked_up_again_when_their_time_is_over(reader, configure, world, tmp_path):

@@ -27,15 +27,11 @@ def configure(directory, broker, topic, *options):
 
 def test_samples_are_those_of_ceilometers_agent(bus, reader, tmp_path):
     their_agent = polling.theirs(configure(tmp_path, bus, "theirs"), tmp_path / "ceilometer.log")
-    try:
+    with polling.ending(their_agent):
         told = polling.poll_once(configure(tmp_path, bus, "ours"))
         expected = len(samples(ours := reader.silent("ours")))
         reader.until("theirs", lambda got: len(got) >= expected)
         theirs = reader.silent("theirs")
-    except AssertionError as error:
-        raise AssertionError(f"{error}\n{their_agent.log()[-4000:]}") from None
-    finally:
-        their_agent.kill()
     polling.assert_alike(by_meter_and_resource(ours), by_meter_and_resource(theirs), lambda key: key[0].startswith(MOVING), told)
     polling.assert_same_messages(ours, theirs)
     for sample in samples([*ours, *theirs]):

@@ -59,15 +59,10 @@ def metadata(found):
 def test_both_agents_tell_the_same_metadata(reader, configure, nova, tmp_path, case, fetch):
     more = [RESERVED] if case == "reserved" else []
     their_agent = polling.theirs(configure(f"extra-{case}-theirs", *more, fetch=fetch), tmp_path / "ceilometer.log")
-    told = ""
-    try:
+    with polling.ending(their_agent):
         expected = by_meter_and_resource(reader.until(f"extra-{case}-theirs", lambda got: len(got) >= 10))
         told = polling.poll_once(configure(f"extra-{case}-ours", *more, fetch=fetch))
         found = by_meter_and_resource(reader.until(f"extra-{case}-ours", lambda got: len(got) >= 10))
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nours: {told}\ntheirs: {their_agent.log()[-6000:]}") from None
-    finally:
-        their_agent.kill()
     polling.assert_alike(found, expected, told=told)
     users = {resource: of_one.get("user_metadata") for resource, of_one in metadata(found).items()}
     assert users == {
@@ -83,28 +78,22 @@ def test_both_agents_tell_the_same_metadata(reader, configure, nova, tmp_path, c
 
 def test_nova_is_asked_once(reader, configure, nova, tmp_path):
     """A list for all, one question for each whom it does not name, and one for the flavor of whom nobody knows."""
-    agent = polling.ours(configure("extra-once", interval=INTERVAL_S), tmp_path / "ours.log")
-    try:
+    with polling.ending(polling.ours(configure("extra-once", interval=INTERVAL_S), tmp_path / "ours.log")) as agent:
         reader.until("extra-once", lambda got: len(got) >= 45)
         asked = [path for path in nova.asked if "/compute/v2.1/" in path]
         assert sorted(asked) == [
             "GET /compute/v2.1/flavors?is_public=None", "GET /compute/v2.1/servers/" + instance_id(4),
             "GET /compute/v2.1/servers/" + instance_id(5), "GET /compute/v2.1/servers/detail?host=cmp1&all_tenants=True"]
         assert agent.log().count("Nova does not know the instance") == 1
-    finally:
-        agent.kill()
 
 
 def test_samples_come_while_nova_is_away(reader, configure, nova, tmp_path):
     conf = configure("extra-away", interval=INTERVAL_S)
     nova.is_broken = True
-    agent = polling.ours(conf, tmp_path / "ours.log")
-    try:
+    with polling.ending(polling.ours(conf, tmp_path / "ours.log")) as agent:
         reader.until("extra-away", lambda got: len(got) >= 45)
         assert len([path for path in nova.asked if "/compute/v2.1/" in path]) == 1, nova.asked
         assert agent.log().count("Nova does not tell") == 1
-    finally:
-        agent.kill()
 
 
 def test_metadata_need_somebody_to_ask(configure):
