@@ -2,35 +2,27 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before, test } from "node:test";
-import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { test } from "node:test";
+import { close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { fillCloud } from "./support/data.mjs";
-import { Server } from "./support/server.mjs";
+import { start } from "./support/start.mjs";
 
 const AXE = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 const PHONE = { width: 390, height: 844 };
 const WIDE = { width: 1680, height: 1000 };
 
-let server, browser, views;
-before(async () => {
-  [server, browser] = await Promise.all([new Server({ hasHost: true }).start(), launch()]);
-  const cloud = await fillCloud(server, { days: 1 });
-  const cpu = cloud[2].metrics["cpu_util"];
-  const query = encodeURIComponent("(aggregate mean (metric cpu_util mean))");
-  views = [
-    ["metrics", "#/metrics?last=6h", 3],
-    ["chart", `#/chart?m=${cpu}&last=6h&beside=1d&by=zone`, 2],
-    ["query", `#/query?last=6h&type=instance&by=zone&gran=60&op=${query}`, 1],
-    ["promql", `#/query?last=6h&lang=promql&expr=${encodeURIComponent("avg by (zone) (cpu_util)")}`, 1],
-    ["resources", "#/resources/instance?last=6h", 0],
-    ["resource", `#/resources/instance/${cloud[0].id}?last=6h`, 3],
-    ["store", "#/store", 0],
-  ];
-});
-after(async () => {
-  await browser.close();
-  await server.remove();
-});
+const { server, browser, cloud } = await start({ hasHost: true }, (server) => fillCloud(server, { days: 1 }));
+const cpu = cloud[2].metrics["cpu_util"];
+const query = encodeURIComponent("(aggregate mean (metric cpu_util mean))");
+const views = [
+  ["metrics", "#/metrics?last=6h", 3],
+  ["chart", `#/chart?m=${cpu}&last=6h&beside=1d&by=zone`, 2],
+  ["query", `#/query?last=6h&type=instance&by=zone&gran=60&op=${query}`, 1],
+  ["promql", `#/query?last=6h&lang=promql&expr=${encodeURIComponent("avg by (zone) (cpu_util)")}`, 1],
+  ["resources", "#/resources/instance?last=6h", 0],
+  ["resource", `#/resources/instance/${cloud[0].id}?last=6h`, 3],
+  ["store", "#/store", 0],
+];
 
 async function violations(page) {
   // Through the debugger, to bypass the page's security policy.

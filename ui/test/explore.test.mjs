@@ -2,20 +2,12 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before, test } from "node:test";
-import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { test } from "node:test";
+import { close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { fillCloud } from "./support/data.mjs";
-import { Server } from "./support/server.mjs";
+import { start } from "./support/start.mjs";
 
-let server, browser, cloud;
-before(async () => {
-  [server, browser] = await Promise.all([new Server().start(), launch()]);
-  cloud = await fillCloud(server);
-});
-after(async () => {
-  await browser.close();
-  await server.remove();
-});
+const { server, browser, cloud } = await start({}, (server) => fillCloud(server));
 
 const cpuOf = (number) => cloud[number].metrics["cpu_util"];
 const chart = (number, more = "") => `${server.url}#/chart?m=${cpuOf(number)}${more}`;

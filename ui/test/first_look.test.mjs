@@ -1,19 +1,12 @@
 // A first visit: this machine's own metrics, without any action.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
-import { Server, sleep } from "./support/server.mjs";
+import { test } from "node:test";
+import { close, open, picture, waitDrawn } from "./support/browser.mjs";
+import { sleep } from "./support/server.mjs";
+import { start } from "./support/start.mjs";
 
-let server, browser;
-before(async () => {
-  [server, browser] = await Promise.all([new Server({ hasHost: true }).start(), launch()]);
-  await sleep(6000); // Two rounds of measures make a line.
-});
-after(async () => {
-  await browser.close();
-  await server.remove();
-});
+const { server, browser } = await start({ hasHost: true }, () => sleep(6000)); // Two rounds of measures make a line.
 
 test("charts of this machine appear without a log-in, and move on", async () => {
   const page = await open(browser, server.url);

@@ -1,20 +1,12 @@
 // One metric of many resources: grouped by an attribute, and more groups than a chart can show.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { test } from "node:test";
+import { close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { ZONES, fillCloud, folded } from "./support/data.mjs";
-import { Server } from "./support/server.mjs";
+import { start } from "./support/start.mjs";
 
-let server, browser, cloud;
-before(async () => {
-  [server, browser] = await Promise.all([new Server().start(), launch()]);
-  cloud = await fillCloud(server, { days: 1 });
-});
-after(async () => {
-  await browser.close();
-  await server.remove();
-});
+const { server, browser, cloud } = await start({}, (server) => fillCloud(server, { days: 1 }));
 
 test("a metric of all resources is grouped by an attribute, with its values", async () => {
   const page = await open(browser, `${server.url}#/chart?m=${cloud[0].metrics["cpu_util"]}&last=6h`);

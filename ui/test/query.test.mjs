@@ -1,20 +1,12 @@
 // The editor for operations and filters: completion, marked mistakes, time and cost.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { test } from "node:test";
+import { close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { fillCloud } from "./support/data.mjs";
-import { Server } from "./support/server.mjs";
+import { start } from "./support/start.mjs";
 
-let server, browser;
-before(async () => {
-  [server, browser] = await Promise.all([new Server().start(), launch()]);
-  await fillCloud(server, { days: 1 });
-});
-after(async () => {
-  await browser.close();
-  await server.remove();
-});
+const { server, browser } = await start({}, (server) => fillCloud(server, { days: 1 }));
 
 const wrong = (page, id) => page.locator(`.sheet:has(#${id}) .wrong`).allTextContents();
 

@@ -1,20 +1,12 @@
 // The store view, and a resource.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { test } from "node:test";
+import { close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { fillCloud, folded } from "./support/data.mjs";
-import { Server } from "./support/server.mjs";
+import { start } from "./support/start.mjs";
 
-let server, browser, cloud;
-before(async () => {
-  [server, browser] = await Promise.all([new Server().start(), launch()]);
-  cloud = await fillCloud(server, { days: 1 });
-});
-after(async () => {
-  await browser.close();
-  await server.remove();
-});
+const { server, browser, cloud } = await start({}, (server) => fillCloud(server, { days: 1 }));
 
 test("the store shows rates, backlog, owners, disk, policies, types, silent metrics and late points", async () => {
   // Older than the back window of this policy.

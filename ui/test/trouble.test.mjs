@@ -1,22 +1,15 @@
 // Failures while the page is open: reported in context, without losing typed text.
 
 import assert from "node:assert/strict";
-import { after, before, beforeEach, test } from "node:test";
-import { close, launch, open, picture, waitDrawn } from "./support/browser.mjs";
+import { beforeEach, test } from "node:test";
+import { close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { fillCloud } from "./support/data.mjs";
-import { Server } from "./support/server.mjs";
+import { start } from "./support/start.mjs";
 
-let server, browser, cloud;
-before(async () => {
-  [server, browser] = await Promise.all([new Server().start(), launch()]);
-  cloud = await fillCloud(server, { days: 1, instances: 3 });
-});
+const { server, browser, cloud } = await start({}, (server) => fillCloud(server, { days: 1, instances: 3 }));
+
 beforeEach(async () => {
   if (server.process.exitCode !== null) await server.start(); // A failed test may have stopped it.
-});
-after(async () => {
-  await browser.close();
-  await server.remove();
 });
 
 test("a server that goes away is named, and the page goes on once it is back", async () => {
