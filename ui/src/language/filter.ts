@@ -1,28 +1,17 @@
 // The filter language, as far as completion and error marking need it.
 
 import type { Mistake } from "./problem";
+import * as tokens from "./tokens";
 
 export const OPERATORS = ["=", "!=", "<", "<=", ">", ">=", "like", "in"];
 const JOINERS = ["and", "or", "not"];
 const WORDS = new Set([...OPERATORS, ...JOINERS, "eq", "ne", "lt", "le", "gt", "ge", "==", "≠", "≤", "≥", "∧", "∨", "∈", "null", "true", "false"]);
 
-export interface Token {
-  kind: "word" | "text" | "number" | "operator" | "sign";
-  text: string;
-  from: number;
-  to: number;
-}
+const PATTERN = /\s+|"[^"]*"?|'[^']*'?|[<>!=≠≤≥∧∨∈]+|-?\d+(?:\.\d+)?(?![\w-])|[\w.:-]+|./gu;
 
-export function tokensOf(text: string): Token[] {
-  const tokens: Token[] = [];
-  const pattern = /\s+|"[^"]*"?|'[^']*'?|[<>!=≠≤≥∧∨∈]+|-?\d+(?:\.\d+)?(?![\w-])|[\w.:-]+|./gu;
-  for (const match of text.matchAll(pattern)) {
-    const word = match[0];
-    if (/^\s/.test(word)) continue;
-    tokens.push({ kind: kindOf(word), text: word, from: match.index, to: match.index + word.length });
-  }
-  return tokens;
-}
+type Token = tokens.Token<"word" | "text" | "number" | "operator" | "sign">;
+
+export const tokensOf = (text: string): Token[] => tokens.tokensOf(text, PATTERN, kindOf);
 
 function kindOf(word: string): Token["kind"] {
   if (/^["']/.test(word)) return "text";
@@ -35,21 +24,11 @@ const isComparison = (token: Token | undefined): boolean => token?.kind === "ope
 
 /** Checks that words before comparisons are attributes, and that brackets and quotes match. */
 export function check(text: string, attributes: string[]): Mistake[] {
-  const tokens = tokensOf(text);
-  const mistakes: Mistake[] = [];
-  const open: Token[] = [];
-  tokens.forEach((token, at) => {
-    if (token.text === "(" || token.text === "[") open.push(token);
-    if ((token.text === ")" || token.text === "]") && !open.pop()) mistakes.push({ message: "Nothing is open here", from: token.from, to: token.to });
-    if (token.kind === "text" && (token.text.length < 2 || !token.text.endsWith(token.text[0] as string))) {
-      mistakes.push({ message: "The quotation mark is not closed", from: token.from, to: token.to });
-    }
-    if (token.kind === "word" && isComparison(tokens[at + 1]) && attributes.length && !attributes.includes(token.text)) {
-      mistakes.push({ message: `The type has no attribute “${token.text}”`, from: token.from, to: token.to });
-    }
+  const found = tokensOf(text);
+  return tokens.check(found, [["(", "["], [")", "]"]], (token, at) => {
+    const isUnknown = token.kind === "word" && isComparison(found[at + 1]) && attributes.length && !attributes.includes(token.text);
+    return isUnknown ? `The type has no attribute “${token.text}”` : undefined;
   });
-  for (const token of open) mistakes.push({ message: "This is not closed", from: token.from, to: token.to });
-  return mistakes;
 }
 
 export interface Wanted {
@@ -61,12 +40,8 @@ export interface Wanted {
 }
 
 export function wantedAt(text: string, place: number): Wanted {
-  const tokens = tokensOf(text.slice(0, place));
-  const last = tokens[tokens.length - 1];
-  const isTyping = last !== undefined && last.to === place && (last.kind === "word" || last.kind === "text" || /^\w+$/.test(last.text));
-  const word = isTyping ? last.text : "";
-  const from = isTyping ? last.from : place;
-  const before = isTyping ? tokens.slice(0, -1) : tokens;
+  const isWord = ({ kind, text }: Token) => kind === "word" || kind === "text" || /^\w+$/.test(text);
+  const { word, from, before } = tokens.typedAt(tokensOf(text.slice(0, place)), place, isWord);
   const opener = before[before.length - 1];
   if (!opener || opener.text === "(" || JOINERS.includes(opener.text.toLowerCase())) return { kind: "attribute", word, from };
   if (isComparison(opener)) return { kind: "value", word, from, attribute: before[before.length - 2]?.text ?? "" };

@@ -1,6 +1,7 @@
 // The language of operations, as far as completion and error marking need it.
 
 import type { Mistake } from "./problem";
+import * as tokens from "./tokens";
 
 export const ARITHMETIC = ["+", "-", "*", "/", "%", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"];
 export const FUNCTIONS = ["abs", "neg", "sign", "cos", "sin", "tan", "floor", "ceil", "absolute", "negative", "clip", "clip_min", "clip_max", "max", "rateofchange", "rateofchangesec"];
@@ -10,43 +11,21 @@ export const AGGREGATES = ["mean", "median", "std", "min", "max", "sum", "var", 
 
 const NAMES = new Set([...OPERATIONS, "eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "mod", "div", "pow", "multiply", "divide", "subtract", "≠", "≤", "≥"]);
 
-export interface Token {
-  kind: "(" | ")" | "text" | "word";
-  text: string;
-  from: number;
-  to: number;
-}
+const PATTERN = /\s+|[()]|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|[^\s()"']+/g;
 
-export function tokensOf(text: string): Token[] {
-  const tokens: Token[] = [];
-  const pattern = /\s+|[()]|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|[^\s()"']+/g;
-  for (const match of text.matchAll(pattern)) {
-    const word = match[0];
-    if (/^\s/.test(word)) continue;
-    const kind = word === "(" || word === ")" ? word : /^["']/.test(word) ? "text" : "word";
-    tokens.push({ kind, text: word, from: match.index, to: match.index + word.length });
-  }
-  return tokens;
-}
+type Token = tokens.Token<"(" | ")" | "text" | "word">;
+
+export const tokensOf = (text: string): Token[] =>
+  tokens.tokensOf(text, PATTERN, (word) => (word === "(" || word === ")" ? word : /^["']/.test(word) ? "text" : "word"));
 
 /** Finds certain errors; the server reports the rest. */
 export function check(text: string): Mistake[] {
-  const tokens = tokensOf(text);
-  const mistakes: Mistake[] = [];
-  const open: Token[] = [];
-  tokens.forEach((token, at) => {
-    const before = tokens[at - 1];
-    if (token.kind === "(") open.push(token);
-    if (token.kind === ")" && !open.pop()) mistakes.push({ message: "Nothing is open here", from: token.from, to: token.to });
-    if (token.kind === "text" && (token.text.length < 2 || !token.text.endsWith(token.text[0] as string))) {
-      mistakes.push({ message: "The quotation mark is not closed", from: token.from, to: token.to });
-    }
+  const found = tokensOf(text);
+  return tokens.check(found, [["("], [")"]], (token, at) => {
     // A list of metrics has nested parentheses: (metric (ID mean) (ID mean)).
-    const isHead = before?.kind === "(" && token.kind === "word" && !isInMetric(tokens, at);
-    if (isHead && !NAMES.has(token.text)) mistakes.push({ message: `There is no operation “${token.text}”`, from: token.from, to: token.to });
+    const isHead = found[at - 1]?.kind === "(" && token.kind === "word" && !isInMetric(found, at);
+    return isHead && !NAMES.has(token.text) ? `There is no operation “${token.text}”` : undefined;
   });
-  for (const token of open) mistakes.push({ message: "This is not closed", from: token.from, to: token.to });
-  return mistakes;
 }
 
 /** The forms around a position, innermost last: their heads, and the number of operands before the position. */
@@ -78,12 +57,7 @@ export interface Wanted {
 
 /** What kind of word may stand at the position. */
 export function wantedAt(text: string, place: number): Wanted {
-  const tokens = tokensOf(text.slice(0, place));
-  const last = tokens[tokens.length - 1];
-  const isTyping = last !== undefined && last.to === place && last.kind === "word";
-  const word = isTyping ? last.text : "";
-  const from = isTyping ? last.from : place;
-  const before = isTyping ? tokens.slice(0, -1) : tokens;
+  const { word, from, before } = tokens.typedAt(tokensOf(text.slice(0, place)), place, ({ kind }) => kind === "word");
   const opener = before[before.length - 1];
   const stack = around(before);
   const top = stack[stack.length - 1];
