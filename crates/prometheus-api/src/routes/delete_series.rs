@@ -19,8 +19,11 @@ use crate::{
 /// times whole metrics, otherwise their measures from `start` to `end`, inclusive.
 pub async fn delete_series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_allowed(Rule::DeleteMetric)?;
-    let deleted = delete(call, body, seen.as_ref()).await;
-    Ok(deleted.map_or_else(|failure| failure.response(), |()| reply::no_content()))
+    super::respond(call, body, async |arguments| {
+        delete(call, &arguments, seen.as_ref()).await?;
+        Ok(reply::no_content())
+    })
+    .await
 }
 
 /// `POST` and `PUT /api/v1/admin/tsdb/clean_tombstones`: does nothing, deleted data is removed automatically.
@@ -29,12 +32,7 @@ pub async fn clean_tombstones(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answe
     Ok(reply::no_content())
 }
 
-async fn delete(
-    call: &Call<'_>,
-    body: &mut RequestBody<'_>,
-    seen: Option<&MetricScope>,
-) -> Result<(), Failure> {
-    let arguments = Arguments::read(call, body).await?;
+async fn delete(call: &Call<'_>, arguments: &Arguments, seen: Option<&MetricScope>) -> Result<(), Failure> {
     let sets = arguments.required_matchers()?;
     let (start_ms, end_ms) = arguments.times()?;
     if start_ms.zip(end_ms).is_some_and(|(start_ms, end_ms)| end_ms < start_ms) {

@@ -71,25 +71,20 @@ impl Escaping {
 /// `GET /federate`
 pub async fn federate(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_allowed(Rule::GetMeasures)?;
-    Ok(federated(call, body, seen.as_ref()).await.unwrap_or_else(|failure| failure.response()))
-}
-
-async fn federated(
-    call: &Call<'_>,
-    body: &mut RequestBody<'_>,
-    seen: Option<&MetricScope>,
-) -> Result<Response, Failure> {
-    let arguments = Arguments::read(call, body).await?;
-    let sets = arguments.matchers()?;
-    let accept = call.parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
-    let escaping = Escaping::of(accept);
-    let mut samples = newest(call, &sets, seen).await?;
-    samples.retain(|sample| !sample.labels.metric_name().is_empty());
-    let key = |sample: &Newest| (sample.labels.metric_name().to_owned(), sample.labels.clone());
-    samples.sort_by_cached_key(key);
-    samples.dedup_by(|a, b| a.labels == b.labels);
-    let text = text(&samples, escaping);
-    Ok(reply::with_body(StatusCode::OK, escaping.content_type(), text))
+    let seen = seen.as_ref();
+    super::respond(call, body, async |arguments| {
+        let sets = arguments.matchers()?;
+        let accept = call.parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+        let escaping = Escaping::of(accept);
+        let mut samples = newest(call, &sets, seen).await?;
+        samples.retain(|sample| !sample.labels.metric_name().is_empty());
+        let key = |sample: &Newest| (sample.labels.metric_name().to_owned(), sample.labels.clone());
+        samples.sort_by_cached_key(key);
+        samples.dedup_by(|a, b| a.labels == b.labels);
+        let text = text(&samples, escaping);
+        Ok(reply::with_body(StatusCode::OK, escaping.content_type(), text))
+    })
+    .await
 }
 
 fn text(samples: &[Newest], escaping: Escaping) -> Vec<u8> {

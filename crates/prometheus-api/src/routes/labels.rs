@@ -20,24 +20,24 @@ use crate::{
 /// `GET` and `POST /api/v1/labels`
 pub async fn labels(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_seen(Rule::ListMetric)?;
-    super::answer(listed(call, body, None, seen.as_ref()).await)
+    super::respond(call, body, async |arguments| list(call, &arguments, None, seen.as_ref()).await).await
 }
 
 /// `GET /api/v1/label/{name}/values`
 pub async fn label_values(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_seen(Rule::ListMetric)?;
     let name = unescape(call.parameter("name"));
-    super::answer(listed(call, body, Some(&name), seen.as_ref()).await)
+    super::respond(call, body, async |arguments| list(call, &arguments, Some(&name), seen.as_ref()).await)
+        .await
 }
 
 /// Label names, or the values of a label.
-async fn listed(
+async fn list(
     call: &Call<'_>,
-    body: &mut RequestBody<'_>,
+    arguments: &Arguments,
     name: Option<&str>,
     seen: Option<&MetricScope>,
-) -> Result<Vec<u8>, Failure> {
-    let arguments = Arguments::read(call, body).await?;
+) -> Result<Response, Failure> {
     if name == Some("") {
         return Err(Failure::bad_data("invalid label name: \"\""));
     }
@@ -60,7 +60,7 @@ async fn listed(
     let warnings: &[String] = if texts.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };
     let mut data = Vec::new();
     write_texts(texts.iter().take(limit).map(AsRef::as_ref), &mut data);
-    Ok(success(&data, warnings, &[]))
+    Ok(reply::ok(success(&data, warnings, &[])))
 }
 
 /// The same if an operator's rule must be checked per metric.

@@ -8,25 +8,21 @@ use crate::{arguments::Arguments, failure::Failure, routes::prelude::*};
 /// `GET` and `POST /api/v1/format_query`
 pub async fn format_query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     call.has_no_items(Rule::ListMetric);
-    super::answer(formatted(call, body).await)
+    super::respond(call, body, async |arguments| {
+        let text = format(arguments.get("query"), &Limits::default())?;
+        let mut data = Vec::with_capacity(text.len() + 2);
+        write_text(&text, &mut data);
+        Ok(reply::ok(success(&data, &[], &[])))
+    })
+    .await
 }
 
 /// `GET` and `POST /api/v1/parse_query`
 pub async fn parse_query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     call.has_no_items(Rule::ListMetric);
-    super::answer(parsed(call, body).await)
-}
-
-async fn formatted(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Vec<u8>, Failure> {
-    let arguments = Arguments::read(call, body).await?;
-    let text = format(arguments.get("query"), &Limits::default())?;
-    let mut data = Vec::with_capacity(text.len() + 2);
-    write_text(&text, &mut data);
-    Ok(success(&data, &[], &[]))
-}
-
-async fn parsed(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Vec<u8>, Failure> {
-    let arguments = Arguments::read(call, body).await?;
-    let tree = syntax_tree(arguments.get("query"), &Limits::default())?;
-    Ok(success(tree.as_bytes(), &[], &[]))
+    super::respond(call, body, async |arguments| {
+        let tree = syntax_tree(arguments.get("query"), &Limits::default())?;
+        Ok(reply::ok(success(tree.as_bytes(), &[], &[])))
+    })
+    .await
 }

@@ -20,61 +20,56 @@ const UNIT: &str = "unit";
 /// `GET /api/v1/metadata`
 pub async fn metadata(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_seen(Rule::ListMetric)?;
-    super::answer(listed(call, body, seen.as_ref()).await)
-}
-
-async fn listed(
-    call: &Call<'_>,
-    body: &mut RequestBody<'_>,
-    seen: Option<&MetricScope>,
-) -> Result<Vec<u8>, Failure> {
-    let arguments = Arguments::read(call, body).await?;
-    let count = |name| {
-        let given = arguments.number(name)?;
-        Ok::<_, Failure>(given.and_then(|number| usize::try_from(number).ok()))
-    };
-    let limit = count("limit")?.unwrap_or(METRICS_MAX);
-    let per_metric_max = count("limit_per_metric")?.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-    let asked = arguments.get("metric");
-    let catalogue = &call.api.catalogue;
-    let of_name = |name: &str| [Matcher::equal(METRIC_NAME, name)];
-    let sets = if asked.is_empty() { Vec::new() } else { vec![of_name(asked)] };
-    let sets: Vec<&[Matcher]> = sets.iter().map(|matchers| &matchers[..]).collect();
-    let names = catalogue.label_values(METRIC_NAME, &sets, seen).await?;
-    let mut listed: BTreeMap<String, Vec<Metadata<'static>>> = BTreeMap::new();
-    for (name, metadata) in call.api.metadata.seen(|creator| super::sees_creator(seen, creator)) {
-        if asked.is_empty() || asked == name {
-            listed.entry(name).or_default().push(metadata);
+    let seen = seen.as_ref();
+    super::respond(call, body, async |arguments| {
+        let count = |name| {
+            let given = arguments.number(name)?;
+            Ok::<_, Failure>(given.and_then(|number| usize::try_from(number).ok()))
+        };
+        let limit = count("limit")?.unwrap_or(METRICS_MAX);
+        let per_metric_max = count("limit_per_metric")?.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+        let asked = arguments.get("metric");
+        let catalogue = &call.api.catalogue;
+        let of_name = |name: &str| [Matcher::equal(METRIC_NAME, name)];
+        let sets = if asked.is_empty() { Vec::new() } else { vec![of_name(asked)] };
+        let sets: Vec<&[Matcher]> = sets.iter().map(|matchers| &matchers[..]).collect();
+        let names = catalogue.label_values(METRIC_NAME, &sets, seen).await?;
+        let mut listed: BTreeMap<String, Vec<Metadata<'static>>> = BTreeMap::new();
+        for (name, metadata) in call.api.metadata.seen(|creator| super::sees_creator(seen, creator)) {
+            if asked.is_empty() || asked == name {
+                listed.entry(name).or_default().push(metadata);
+            }
         }
-    }
-    // The series of a histogram or summary are covered by its own entry.
-    let is_part = |name: &str| MetricKind::families(name).any(|family| listed.contains_key(family));
-    let others: Vec<_> = names.into_iter().filter(|name| !is_part(name)).take(limit).collect();
-    for name in others {
-        let mut units = catalogue.label_values(UNIT, &[&of_name(&name)], seen).await?;
-        if units.is_empty() {
-            units.push("".into());
+        // The series of a histogram or summary are covered by its own entry.
+        let is_part = |name: &str| MetricKind::families(name).any(|family| listed.contains_key(family));
+        let others: Vec<_> = names.into_iter().filter(|name| !is_part(name)).take(limit).collect();
+        for name in others {
+            let mut units = catalogue.label_values(UNIT, &[&of_name(&name)], seen).await?;
+            if units.is_empty() {
+                units.push("".into());
+            }
+            let of_unit = |unit: &str| Metadata { unit: unit.to_owned().into(), ..Metadata::default() };
+            listed.insert(name.to_string(), units.iter().map(|unit| of_unit(unit)).collect());
         }
-        let of_unit = |unit: &str| Metadata { unit: unit.to_owned().into(), ..Metadata::default() };
-        listed.insert(name.to_string(), units.iter().map(|unit| of_unit(unit)).collect());
-    }
-    let mut data = vec![b'{'];
-    for (index, (name, said)) in listed.iter().take(limit).enumerate() {
-        if index > 0 {
-            data.push(b',');
+        let mut data = vec![b'{'];
+        for (index, (name, said)) in listed.iter().take(limit).enumerate() {
+            if index > 0 {
+                data.push(b',');
+            }
+            write_text(name, &mut data);
+            data.push(b':');
+            write_list(&said[..said.len().min(per_metric_max)], &mut data, |metadata, data| {
+                data.extend_from_slice(b"{\"type\":");
+                write_text(metadata.kind.name(), data);
+                data.extend_from_slice(b",\"help\":");
+                write_text(&metadata.help, data);
+                data.extend_from_slice(b",\"unit\":");
+                write_text(&metadata.unit, data);
+                data.push(b'}');
+            });
         }
-        write_text(name, &mut data);
-        data.push(b':');
-        write_list(&said[..said.len().min(per_metric_max)], &mut data, |metadata, data| {
-            data.extend_from_slice(b"{\"type\":");
-            write_text(metadata.kind.name(), data);
-            data.extend_from_slice(b",\"help\":");
-            write_text(&metadata.help, data);
-            data.extend_from_slice(b",\"unit\":");
-            write_text(&metadata.unit, data);
-            data.push(b'}');
-        });
-    }
-    data.push(b'}');
-    Ok(success(&data, &[], &[]))
+        data.push(b'}');
+        Ok(reply::ok(success(&data, &[], &[])))
+    })
+    .await
 }

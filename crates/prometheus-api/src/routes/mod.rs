@@ -31,15 +31,19 @@ pub use status::{alerts, build_info, config, flags, rules, runtime_info, tsdb};
 pub use targets::targets;
 pub use write::write;
 
-use crate::failure::Failure;
+use crate::{arguments::Arguments, failure::Failure};
 use gnudi_indexer::MetricScope;
 
 use prelude::*;
 
-/// The response of a handler with Prometheus' errors.
-#[expect(clippy::unnecessary_wraps, reason = "handlers return it")]
-fn answer(answered: Result<Vec<u8>, Failure>) -> Answer {
-    Ok(answered.map_or_else(|failure| failure.response(), reply::ok))
+/// The response of a handler to the request's arguments, with Prometheus' errors.
+async fn respond(
+    call: &Call<'_>,
+    body: &mut RequestBody<'_>,
+    work: impl AsyncFnOnce(Arguments) -> Result<Response, Failure>,
+) -> Answer {
+    let answered = async { work(Arguments::read(call, body).await?).await };
+    Ok(answered.await.unwrap_or_else(|failure| failure.response()))
 }
 
 /// Whether a caller may see what a creator wrote.

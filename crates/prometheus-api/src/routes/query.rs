@@ -21,32 +21,18 @@ const WHOLE_SAMPLES_MAX: usize = 20_000;
 /// `GET` and `POST /api/v1/query`
 pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_allowed(Rule::GetMeasures)?;
-    Ok(instant(call, body, seen).await.unwrap_or_else(|failure| failure.response()))
+    super::respond(call, body, async |arguments| {
+        let limit = arguments.limit()?;
+        let time_ms = arguments.time("time")?.unwrap_or_else(|| call.now_ms());
+        respond(call, &arguments, QueryTimes::instant(time_ms), limit, seen).await
+    })
+    .await
 }
 
 /// `GET` and `POST /api/v1/query_range`
 pub async fn query_range(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_allowed(Rule::GetMeasures)?;
-    Ok(range(call, body, seen).await.unwrap_or_else(|failure| failure.response()))
-}
-
-async fn instant(
-    call: &Call<'_>,
-    body: &mut RequestBody<'_>,
-    seen: Option<MetricScope>,
-) -> Result<Response, Failure> {
-    let arguments = Arguments::read(call, body).await?;
-    let limit = arguments.limit()?;
-    let time_ms = arguments.time("time")?.unwrap_or_else(|| call.now_ms());
-    respond(call, &arguments, QueryTimes::instant(time_ms), limit, seen).await
-}
-
-async fn range(
-    call: &Call<'_>,
-    body: &mut RequestBody<'_>,
-    seen: Option<MetricScope>,
-) -> Result<Response, Failure> {
-    let arguments = Arguments::read(call, body).await?;
+    super::respond(call, body, async |arguments| {
     let limit = arguments.limit()?;
     let (start_ms, end_ms) = (arguments.required_time("start")?, arguments.required_time("end")?);
     if end_ms < start_ms {
@@ -66,6 +52,8 @@ async fn range(
     // Times have a precision of milliseconds.
     let step_ms = (step / 1_000_000).max(1);
     respond(call, &arguments, QueryTimes { start_ms, end_ms, step_ms }, limit, seen).await
+    })
+    .await
 }
 
 async fn respond(

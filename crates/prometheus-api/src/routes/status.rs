@@ -68,15 +68,8 @@ pub async fn alerts(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 /// `GET /api/v1/status/tsdb`: cardinality statistics of the series that the caller may see.
 pub async fn tsdb(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_seen(Rule::ListMetric)?;
-    super::answer(census(call, body, seen.as_ref()).await)
-}
-
-async fn census(
-    call: &Call<'_>,
-    body: &mut RequestBody<'_>,
-    seen: Option<&MetricScope>,
-) -> Result<Vec<u8>, Failure> {
-    let arguments = Arguments::read(call, body).await?;
+    let seen = seen.as_ref();
+    super::respond(call, body, async |arguments| {
     let limit = match arguments.number("limit")? {
         None => CENSUS_DEFAULT,
         Some(limit @ 1..=CENSUS_MAX) => limit as usize,
@@ -101,7 +94,9 @@ async fn census(
         write_counted(counted, &mut data);
     }
     data.push(b'}');
-    Ok(success(&data, &[], &[]))
+    Ok(reply::ok(success(&data, &[], &[])))
+    })
+    .await
 }
 
 /// A name and its count.

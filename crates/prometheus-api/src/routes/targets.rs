@@ -25,23 +25,18 @@ struct Target {
 /// `GET /api/v1/targets`
 pub async fn targets(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_allowed(Rule::GetMeasures)?;
-    super::answer(listed(call, body, seen.as_ref()).await)
-}
-
-async fn listed(
-    call: &Call<'_>,
-    body: &mut RequestBody<'_>,
-    seen: Option<&MetricScope>,
-) -> Result<Vec<u8>, Failure> {
-    let arguments = Arguments::read(call, body).await?;
-    let pool = arguments.get("scrapePool");
-    let mut active =
-        if arguments.get("state") == "dropped" { Vec::new() } else { active(call, seen).await? };
-    active.retain(|target| pool.is_empty() || target.labels.get("job") == pool);
-    let mut data = b"{\"activeTargets\":".to_vec();
-    write_list(&active, &mut data, Target::write);
-    data.extend_from_slice(b",\"droppedTargets\":[],\"droppedTargetCounts\":{}}");
-    Ok(success(&data, &[], &[]))
+    let seen = seen.as_ref();
+    super::respond(call, body, async |arguments| {
+        let pool = arguments.get("scrapePool");
+        let mut active =
+            if arguments.get("state") == "dropped" { Vec::new() } else { active(call, seen).await? };
+        active.retain(|target| pool.is_empty() || target.labels.get("job") == pool);
+        let mut data = b"{\"activeTargets\":".to_vec();
+        write_list(&active, &mut data, Target::write);
+        data.extend_from_slice(b",\"droppedTargets\":[],\"droppedTargetCounts\":{}}");
+        Ok(reply::ok(success(&data, &[], &[])))
+    })
+    .await
 }
 
 async fn active(call: &Call<'_>, seen: Option<&MetricScope>) -> Result<Vec<Target>, Failure> {
