@@ -86,6 +86,13 @@ def verify(store, *arguments):
     return done.returncode, [line for line in lines if "[repair: " in line], done.stdout + done.stderr
 
 
+def check_whole(store):
+    """Nothing is found; answers what is printed."""
+    status, findings, text = verify(store)
+    assert (status, findings) == (0, []), text
+    return text
+
+
 def start_repair(store, before=()):
     """A repair that somebody else ends; `before`: words before the command."""
     command = [*before, binary(), "verify", "--repair", "--data-dir", store.data_dir]
