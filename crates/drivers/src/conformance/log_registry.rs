@@ -43,7 +43,7 @@ pub async fn log_registry(make: impl AsyncFn() -> Vec<Arc<dyn LogRegistry>>) {
         (Position(3), Position(4), doubled),
         (Position(0), Position(0), SackCount::DEFAULT),
     ] {
-        assert!(other.raise_log(1, reached, floor, sacks).await.unwrap());
+        assert!(other.raise_log(&RegisteredLog { reached, floor, sacks, ..first.clone() }).await.unwrap());
     }
     let raised =
         RegisteredLog { reached: Position(7), floor: Position(1 << 60 | 9), sacks: doubled, ..first };
@@ -52,7 +52,8 @@ pub async fn log_registry(make: impl AsyncFn() -> Vec<Arc<dyn LogRegistry>>) {
     let next = raised.successor(Uuid::from_u128(99), "elsewhere".to_owned());
     assert!(next.first >= raised.floor);
     one.register_log(&next).await.unwrap();
-    assert!(!other.raise_log(1, Position(u64::MAX >> 2), Position(0), doubled).await.unwrap());
+    let late = RegisteredLog { reached: Position(u64::MAX >> 2), ..raised };
+    assert!(!other.raise_log(&late).await.unwrap());
     assert_eq!(other.newest_log().await.unwrap().as_ref(), Some(&next));
     one.register_log(&log(1, 7)).await.unwrap();
     assert_eq!(other.newest_log().await.unwrap(), Some(next));

@@ -111,15 +111,9 @@ pub trait LogRegistry: Send + Sync + 'static {
     /// returns the winner.
     async fn register_log(&self, log: &RegisteredLog) -> Result<(), CoordinationError>;
 
-    /// Durably raises a log's figures; none ever decreases. Returns whether the log is still the followed
-    /// one; otherwise changes nothing.
-    async fn raise_log(
-        &self,
-        generation: u64,
-        reached: Position,
-        floor: Position,
-        sacks: SackCount,
-    ) -> Result<bool, CoordinationError>;
+    /// Durably raises the figures of a log's generation to these (`reached`, `floor`, `sacks`); none ever
+    /// decreases. Returns whether the generation is still the followed one; otherwise changes nothing.
+    async fn raise_log(&self, log: &RegisteredLog) -> Result<bool, CoordinationError>;
 }
 
 /// In memory, for tests.
@@ -154,18 +148,14 @@ impl LogRegistry for MemoryLogRegistry {
         Ok(())
     }
 
-    async fn raise_log(
-        &self,
-        generation: u64,
-        reached: Position,
-        floor: Position,
-        sacks: SackCount,
-    ) -> Result<bool, CoordinationError> {
+    async fn raise_log(&self, log: &RegisteredLog) -> Result<bool, CoordinationError> {
         let mut logs = self.0.lock();
-        let Some(log) = logs.last_mut().filter(|log| log.generation == generation) else { return Ok(false) };
-        log.reached = log.reached.max(reached);
-        log.floor = log.floor.max(floor);
-        log.sacks = log.sacks.max(sacks);
+        let Some(newest) = logs.last_mut().filter(|newest| newest.generation == log.generation) else {
+            return Ok(false);
+        };
+        newest.reached = newest.reached.max(log.reached);
+        newest.floor = newest.floor.max(log.floor);
+        newest.sacks = newest.sacks.max(log.sacks);
         Ok(true)
     }
 }

@@ -63,19 +63,14 @@ impl Operation for Register<'_> {
 }
 
 /// Returns whether the generation is the newest.
-pub(super) struct Raise {
-    pub(super) generation: u64,
-    pub(super) reached: Position,
-    pub(super) floor: Position,
-    pub(super) sacks: SackCount,
-}
+pub(super) struct Raise<'a>(pub(super) &'a RegisteredLog);
 
 #[async_trait]
-impl Operation for Raise {
+impl Operation for Raise<'_> {
     type Answer = bool;
 
     async fn run(&self, connection: &mut Connection) -> Result<bool, Error> {
-        let Raise { generation, reached, floor, sacks } = self;
+        let RegisteredLog { generation, reached, floor, sacks, .. } = self.0;
         let raise = format!(
             "UPDATE gnudi_incoming_log SET reached_position = GREATEST(reached_position, {}), \
              floor_position = GREATEST(floor_position, {}), sacks = GREATEST(sacks, {}) WHERE generation = {generation}",

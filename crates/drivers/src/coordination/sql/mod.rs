@@ -19,16 +19,13 @@ mod schema;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use gnudi_model::{Sack, SackCount};
+use gnudi_model::Sack;
 use gnudi_sql::ServerOptions;
 
 use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session};
 use crate::{
     OpenError,
-    incoming::{
-        Position,
-        registry::{LogRegistry, RegisteredLog},
-    },
+    incoming::registry::{LogRegistry, RegisteredLog},
 };
 use connections::Connections;
 
@@ -132,13 +129,7 @@ impl LogRegistry for SqlCoordinator {
         self.connections.run(logs::Register(log)).await
     }
 
-    async fn raise_log(
-        &self,
-        generation: u64,
-        reached: Position,
-        floor: Position,
-        sacks: SackCount,
-    ) -> Result<bool, CoordinationError> {
-        self.connections.run(logs::Raise { generation, reached, floor, sacks }).await
+    async fn raise_log(&self, log: &RegisteredLog) -> Result<bool, CoordinationError> {
+        self.connections.run(logs::Raise(log)).await
     }
 }

@@ -33,10 +33,11 @@ use uuid::Uuid;
 use self::{
     append::Queued,
     numbering::{LANE, Root, Step, root_call},
+    read::READ_BYTES_MAX,
     scripts::Scripts,
 };
 use super::{
-    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Record, Topology,
     registry::LogRegistry,
 };
 use crate::{
@@ -73,11 +74,6 @@ impl RedisIncomingOptions {
         }
     }
 }
-
-/// Minimum delay between two polls for arrivals.
-const ARRIVALS_PAUSE: Duration = Duration::from_millis(2);
-/// Delay after a failed poll.
-const ARRIVALS_RETRY: Duration = Duration::from_millis(200);
 
 pub struct RedisIncoming {
     store: Arc<Store>,
@@ -320,46 +316,21 @@ impl Append for RedisIncoming {
     }
 
     async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        self.store.backlog_by_metric().await
-    }
-}
-
-#[async_trait]
-impl Consume for RedisIncoming {
-    fn numbering(&self) -> Numbering {
-        self.store.numbering()
-    }
-
-    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
-        self.store.pending(sack, after, bytes_max).await
-    }
-
-    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
-        self.store.acknowledge(sack, up_to).await
-    }
-
-    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
-        self.store.trim(up_to).await
-    }
-
-    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
-        self.store.positions(sacks).await
-    }
-
-    async fn arrivals(&self) -> Vec<Sack> {
-        let mut named = self.named.lock().await;
-        loop {
-            let wait = match self.store.arrived(&mut named).await {
-                Ok(sacks) if !sacks.is_empty() => return sacks,
-                Ok(_) => self.store.options.arrivals_interval,
-                Err(error) => {
-                    tracing::debug!(%error, "arrivals are not seen");
-                    ARRIVALS_RETRY
+        let mut measures: HashMap<MetricId, u64> = HashMap::new();
+        for sack in self.store.arrived(&mut vec![0; self.store.tags.len()]).await? {
+            let mut after = Position(0);
+            loop {
+                let Pending { records, more } = self.pending(sack, after, READ_BYTES_MAX).await?;
+                for Record { metric, measures: of_record, .. } in &records {
+                    *measures.entry(*metric).or_default() += u64::from(*of_record);
                 }
-            };
-            tokio::time::sleep(ARRIVALS_PAUSE).await;
-            tokio::time::timeout(wait, self.arrived.notified()).await.ok();
+                match records.last() {
+                    Some(last) if more => after = last.position,
+                    _ => break,
+                }
+            }
         }
+        Ok(measures)
     }
 }
 

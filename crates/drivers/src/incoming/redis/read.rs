@@ -1,56 +1,30 @@
 //! The workers' operations: read, acknowledge, trim, and wait for arrivals.
 
-use std::collections::HashMap;
+use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_model::{MetricId, Sack};
+use gnudi_model::{Numbering, Sack};
 use redis::Value;
 
-use super::{Store, layout, numbering::LANE};
+use super::{RedisIncoming, Store, layout, numbering::LANE};
 use crate::{
     clients::redis::{Call, Confirm, Tag},
-    incoming::{Backlog, IncomingError, Pending, Position, Positions, Record},
+    incoming::{Backlog, Consume, IncomingError, Pending, Position, Positions},
 };
 
 /// How many bytes of a sack one round trip returns: larger responses would block other clients.
-const READ_BYTES_MAX: usize = 4 << 20;
+pub(super) const READ_BYTES_MAX: usize = 4 << 20;
 /// How many sacks one call acknowledges or trims.
 const CALL_SACKS_MAX: usize = 500;
 /// How many damaged entries are kept for inspection.
 const DAMAGED_MAX: usize = 1000;
+/// Minimum delay between two polls for arrivals.
+const ARRIVALS_PAUSE: Duration = Duration::from_millis(2);
+/// Delay after a failed poll.
+const ARRIVALS_RETRY: Duration = Duration::from_millis(200);
 
 impl Store {
-    pub(super) async fn pending(
-        &self,
-        sack: Sack,
-        after: Position,
-        bytes_max: usize,
-    ) -> Result<Pending, IncomingError> {
-        let mut pending = Pending::default();
-        let (mut after, mut bytes) = (after, 0);
-        loop {
-            let wanted = (bytes_max - bytes).min(READ_BYTES_MAX);
-            let tag = self.tag_of(sack);
-            let call =
-                Call::script(&self.scripts.pending, tag).key(tag.key(":m")).key(layout::stream(tag, sack));
-            let call = call.arg(layout::member(sack)).arg(after.0).arg(wanted);
-            let value = self.all(Confirm::Master, vec![call]).await?.remove(0);
-            let page = Page::parse(value).ok_or_else(|| self.nonsense())?;
-            pending.more = page.more;
-            for (position, payload) in page.entries {
-                (after, bytes) = (position, bytes + payload.len());
-                if layout::records(&payload, position, &mut pending.records).is_none() {
-                    self.set_aside(sack, position, &payload).await;
-                }
-            }
-            let enough = bytes >= bytes_max && !pending.records.is_empty();
-            if !page.more || enough {
-                return Ok(pending);
-            }
-            bytes = bytes.min(bytes_max.saturating_sub(1));
-        }
-    }
-
     /// Reports a damaged entry and keeps a copy of it.
     async fn set_aside(&self, sack: Sack, position: Position, payload: &Bytes) {
         tracing::error!(
@@ -66,67 +40,6 @@ impl Store {
                 tracing::warn!(%error, "the damaged entry could not be copied");
             }
         }
-    }
-
-    pub(super) async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
-        let tag = self.tag_of(sack);
-        let call =
-            Call::script(&self.scripts.acknowledge, tag).key(tag.key(":m")).key(layout::stream(tag, sack));
-        let call = call.arg(layout::member(sack)).arg(up_to.0);
-        self.all(Confirm::Master, vec![call]).await?;
-        Ok(())
-    }
-
-    pub(super) async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
-        let mut calls: Vec<Call> = Vec::new();
-        let mut of_groups: Vec<Vec<&(Sack, Position)>> = vec![Vec::new(); self.tags.len()];
-        for item in up_to {
-            of_groups[usize::from(self.group_of(item.0))].push(item);
-        }
-        for (tag, items) in self.tags.iter().zip(of_groups) {
-            for items in items.chunks(CALL_SACKS_MAX) {
-                let mut call = Call::script(&self.scripts.trim, tag).key(tag.key(":m"));
-                for (sack, position) in items {
-                    call.push_key(layout::stream(tag, *sack));
-                    call.push(layout::member(*sack));
-                    call.push(position.0);
-                }
-                calls.push(call);
-            }
-        }
-        self.all(Confirm::Master, calls).await?;
-        Ok(())
-    }
-
-    pub(super) async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
-        let mut of_groups: Vec<Vec<usize>> = vec![Vec::new(); self.tags.len()];
-        for (index, sack) in sacks.iter().enumerate() {
-            of_groups[usize::from(self.group_of(*sack))].push(index);
-        }
-        of_groups.retain(|indexes| !indexes.is_empty());
-        let call = |indexes: &Vec<usize>| {
-            let tag = self.tag_of(sacks[indexes[0]]);
-            let mut call = Call::command("HMGET", tag).key(tag.key(":m"));
-            for index in indexes {
-                let member = layout::member(sacks[*index]);
-                call.push(format!("n{member}"));
-                call.push(format!("a{member}"));
-            }
-            call
-        };
-        let answers = self.all(Confirm::Master, of_groups.iter().map(call).collect()).await?;
-        let mut positions = vec![Positions::default(); sacks.len()];
-        for (indexes, answer) in of_groups.iter().zip(answers) {
-            let values: Vec<Option<Vec<u8>>> =
-                redis::from_redis_value(answer).map_err(|_| self.nonsense())?;
-            let first = |value: &Option<Vec<u8>>| {
-                Position(value.as_deref().and_then(layout::first_number).unwrap_or(0))
-            };
-            for (index, pair) in indexes.iter().zip(values.chunks_exact(2)) {
-                positions[*index] = Positions { newest: first(&pair[0]), acknowledged: first(&pair[1]) };
-            }
-        }
-        Ok(positions)
     }
 
     /// The sacks with waiting entries behind the cursors, one cursor per group; advances the cursors.
@@ -170,26 +83,122 @@ impl Store {
         Ok(backlog)
     }
 
-    pub(super) async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        let mut measures: HashMap<MetricId, u64> = HashMap::new();
-        for sack in self.arrived(&mut vec![0; self.tags.len()]).await? {
-            let mut after = Position(0);
-            loop {
-                let Pending { records, more } = self.pending(sack, after, READ_BYTES_MAX).await?;
-                for Record { metric, measures: of_record, .. } in &records {
-                    *measures.entry(*metric).or_default() += u64::from(*of_record);
-                }
-                match records.last() {
-                    Some(last) if more => after = last.position,
-                    _ => break,
-                }
-            }
-        }
-        Ok(measures)
-    }
-
     fn nonsense(&self) -> IncomingError {
         IncomingError::Io(format!("{} returned an unexpected response", self.client.place()))
+    }
+}
+
+#[async_trait]
+impl Consume for RedisIncoming {
+    fn numbering(&self) -> Numbering {
+        self.store.numbering()
+    }
+
+    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
+        let store = &*self.store;
+        let mut pending = Pending::default();
+        let (mut after, mut bytes) = (after, 0);
+        loop {
+            let wanted = (bytes_max - bytes).min(READ_BYTES_MAX);
+            let tag = store.tag_of(sack);
+            let call =
+                Call::script(&store.scripts.pending, tag).key(tag.key(":m")).key(layout::stream(tag, sack));
+            let call = call.arg(layout::member(sack)).arg(after.0).arg(wanted);
+            let value = store.all(Confirm::Master, vec![call]).await?.remove(0);
+            let page = Page::parse(value).ok_or_else(|| store.nonsense())?;
+            pending.more = page.more;
+            for (position, payload) in page.entries {
+                (after, bytes) = (position, bytes + payload.len());
+                if layout::records(&payload, position, &mut pending.records).is_none() {
+                    store.set_aside(sack, position, &payload).await;
+                }
+            }
+            let enough = bytes >= bytes_max && !pending.records.is_empty();
+            if !page.more || enough {
+                return Ok(pending);
+            }
+            bytes = bytes.min(bytes_max.saturating_sub(1));
+        }
+    }
+
+    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
+        let store = &*self.store;
+        let tag = store.tag_of(sack);
+        let call =
+            Call::script(&store.scripts.acknowledge, tag).key(tag.key(":m")).key(layout::stream(tag, sack));
+        let call = call.arg(layout::member(sack)).arg(up_to.0);
+        store.all(Confirm::Master, vec![call]).await?;
+        Ok(())
+    }
+
+    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
+        let store = &*self.store;
+        let mut calls: Vec<Call> = Vec::new();
+        let mut of_groups: Vec<Vec<&(Sack, Position)>> = vec![Vec::new(); store.tags.len()];
+        for item in up_to {
+            of_groups[usize::from(store.group_of(item.0))].push(item);
+        }
+        for (tag, items) in store.tags.iter().zip(of_groups) {
+            for items in items.chunks(CALL_SACKS_MAX) {
+                let mut call = Call::script(&store.scripts.trim, tag).key(tag.key(":m"));
+                for (sack, position) in items {
+                    call.push_key(layout::stream(tag, *sack));
+                    call.push(layout::member(*sack));
+                    call.push(position.0);
+                }
+                calls.push(call);
+            }
+        }
+        store.all(Confirm::Master, calls).await?;
+        Ok(())
+    }
+
+    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+        let store = &*self.store;
+        let mut of_groups: Vec<Vec<usize>> = vec![Vec::new(); store.tags.len()];
+        for (index, sack) in sacks.iter().enumerate() {
+            of_groups[usize::from(store.group_of(*sack))].push(index);
+        }
+        of_groups.retain(|indexes| !indexes.is_empty());
+        let call = |indexes: &Vec<usize>| {
+            let tag = store.tag_of(sacks[indexes[0]]);
+            let mut call = Call::command("HMGET", tag).key(tag.key(":m"));
+            for index in indexes {
+                let member = layout::member(sacks[*index]);
+                call.push(format!("n{member}"));
+                call.push(format!("a{member}"));
+            }
+            call
+        };
+        let answers = store.all(Confirm::Master, of_groups.iter().map(call).collect()).await?;
+        let mut positions = vec![Positions::default(); sacks.len()];
+        for (indexes, answer) in of_groups.iter().zip(answers) {
+            let values: Vec<Option<Vec<u8>>> =
+                redis::from_redis_value(answer).map_err(|_| store.nonsense())?;
+            let first = |value: &Option<Vec<u8>>| {
+                Position(value.as_deref().and_then(layout::first_number).unwrap_or(0))
+            };
+            for (index, pair) in indexes.iter().zip(values.chunks_exact(2)) {
+                positions[*index] = Positions { newest: first(&pair[0]), acknowledged: first(&pair[1]) };
+            }
+        }
+        Ok(positions)
+    }
+
+    async fn arrivals(&self) -> Vec<Sack> {
+        let mut named = self.named.lock().await;
+        loop {
+            let wait = match self.store.arrived(&mut named).await {
+                Ok(sacks) if !sacks.is_empty() => return sacks,
+                Ok(_) => self.store.options.arrivals_interval,
+                Err(error) => {
+                    tracing::debug!(%error, "arrivals are not seen");
+                    ARRIVALS_RETRY
+                }
+            };
+            tokio::time::sleep(ARRIVALS_PAUSE).await;
+            tokio::time::timeout(wait, self.arrived.notified()).await.ok();
+        }
     }
 }
 
