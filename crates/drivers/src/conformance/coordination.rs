@@ -33,6 +33,11 @@ impl CoordinationSetup {
         self.processes[process].join(name, "{}", Duration::from_mins(10)).await.unwrap()
     }
 
+    /// Two processes, with the sessions `a` and `b`.
+    async fn joined(&self) -> [(&dyn Coordinator, Session); 2] {
+        [(self.one(), self.join(0, "a").await), (self.two(), self.join(1, "b").await)]
+    }
+
     /// Lets a session of `ttl` expire.
     async fn outlive(&self) {
         (self.pass)(self.ttl + self.ends_late_by).await;
@@ -152,8 +157,7 @@ async fn a_name_joins_again(setup: &CoordinationSetup) {
 }
 
 async fn one_owner_for_each_sack(setup: &CoordinationSetup) {
-    let (one, two) = (setup.one(), setup.two());
-    let (a, b) = (setup.join(0, "a").await, setup.join(1, "b").await);
+    let [(one, a), (two, b)] = setup.joined().await;
     let of_a = acquire(one, a, &[1, 2, 3]).await;
     let of_b = acquire(two, b, &[5, 3, 0, 2, 4]).await;
     assert_eq!(of_a.iter().flatten().count(), 3);
@@ -173,8 +177,7 @@ async fn one_owner_for_each_sack(setup: &CoordinationSetup) {
 }
 
 async fn tokens_grow_over_all_sacks(setup: &CoordinationSetup) {
-    let (one, two) = (setup.one(), setup.two());
-    let (a, b) = (setup.join(0, "a").await, setup.join(1, "b").await);
+    let [(one, a), (two, b)] = setup.joined().await;
     let mut last = 0;
     for round in 0..4 {
         for (coordinator, session, ids) in [(one, a, [1, 2]), (two, b, [3, 4]), (two, b, [5, round + 10])] {
@@ -200,8 +203,7 @@ async fn owned_sacks_keep_their_tokens(setup: &CoordinationSetup) {
 }
 
 async fn released_sacks_are_free(setup: &CoordinationSetup) {
-    let (one, two) = (setup.one(), setup.two());
-    let (a, b) = (setup.join(0, "a").await, setup.join(1, "b").await);
+    let [(one, a), (two, b)] = setup.joined().await;
     let of_a = acquire(one, a, &[1, 2]).await;
     // Another's sack, and a free one.
     two.release(b, &sacks([2, 30])).await.unwrap();
@@ -217,8 +219,7 @@ async fn released_sacks_are_free(setup: &CoordinationSetup) {
 }
 
 async fn sacks_of_other_counts_are_others(setup: &CoordinationSetup) {
-    let (one, two) = (setup.one(), setup.two());
-    let (a, b) = (setup.join(0, "a").await, setup.join(1, "b").await);
+    let [(one, a), (two, b)] = setup.joined().await;
     let of = |count: u16, id| Sack { count: SackCount(NonZeroU16::new(count).unwrap()), id: SackId(id) };
     let all = [of(4, 3), of(8, 3), of(8, 7), of(u16::MAX, u16::MAX - 1)];
     let of_a = one.acquire(a, &all[..2]).await.unwrap();
@@ -235,8 +236,7 @@ async fn sacks_of_other_counts_are_others(setup: &CoordinationSetup) {
 }
 
 async fn leaving_frees_everything(setup: &CoordinationSetup) {
-    let (one, two) = (setup.one(), setup.two());
-    let (a, b) = (setup.join(0, "a").await, setup.join(1, "b").await);
+    let [(one, a), (two, b)] = setup.joined().await;
     let before = acquire(one, a, &[1, 2, 3]).await;
     one.leave(a).await.unwrap();
     assert_eq!(owned(two).await, []);
@@ -294,8 +294,7 @@ async fn tokens_advance(setup: &CoordinationSetup) {
 }
 
 async fn many_sacks_in_one_trip(setup: &CoordinationSetup) {
-    let (one, two) = (setup.one(), setup.two());
-    let (a, b) = (setup.join(0, "a").await, setup.join(1, "b").await);
+    let [(one, a), (two, b)] = setup.joined().await;
     let count = SackCount(NonZeroU16::new(8_192).unwrap());
     let all: Vec<Sack> = count.sacks().collect();
     let (low, high) = all.split_at(5_000);

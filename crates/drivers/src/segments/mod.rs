@@ -24,7 +24,7 @@ pub use self::{
 };
 pub(crate) use self::{
     recovery::recover,
-    segment::{FORMAT_VERSION, HeaderError, SegmentHeader, SegmentReader, file_name, number_of},
+    segment::{FORMAT_VERSION, HeaderError, SegmentHeader, SegmentReader, Sight, file_name, number_of},
 };
 use crate::{
     OpenError,

@@ -19,9 +19,10 @@ use std::{
 
 use super::{
     Location, OwnerState, SPARE_SUFFIX,
-    frame::{ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ItemView, filler, items},
+    frame::{ALIGNMENT, FrameHeader, ItemView, filler, items},
     segment::{
-        FORMAT_VERSION, HeaderError, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, number_of,
+        FORMAT_VERSION, HeaderError, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, Sight,
+        number_of,
     },
 };
 use crate::{
@@ -170,14 +171,6 @@ struct Found {
     proven: u32,
 }
 
-/// What stands at an offset.
-enum Sight {
-    Whole(FrameHeader, Vec<ItemView>),
-    /// The header is valid, but not all of the items.
-    Damaged(FrameHeader, Vec<ItemView>),
-    Nothing,
-}
-
 impl<'a> Scan<'a> {
     fn new(
         segment: &'a Arc<Segment>,
@@ -208,7 +201,7 @@ impl<'a> Scan<'a> {
     fn run(mut self, visit: &mut dyn FnMut(RecoveredFrame<'_>)) -> Result<Found, OpenError> {
         let (mut offset, mut proven) = (SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES);
         while offset < self.limit {
-            let sight = self.look(offset)?;
+            let sight = self.reader.look(offset).map_err(OpenError::io(&self.segment.path))?;
             if let Sight::Whole(header, _) | Sight::Damaged(header, _) = &sight {
                 proven = proven.max(offset - header.unsynced.min(offset));
             }
@@ -239,21 +232,6 @@ impl<'a> Scan<'a> {
             offset = hole_end;
         }
         Ok(Found { end: offset.min(self.limit), proven })
-    }
-
-    fn look(&mut self, offset: u32) -> Result<Sight, OpenError> {
-        let at = self.segment.at(offset);
-        let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) else {
-            return Ok(Sight::Nothing);
-        };
-        let frame = self.bytes(offset, header.length)?;
-        let whole_length = frame.len() == header.length;
-        let items = if header.items == 0 { Vec::new() } else { items(frame) };
-        Ok(if whole_length && header.matches(&items) {
-            Sight::Whole(header, items)
-        } else {
-            Sight::Damaged(header, items.into_iter().filter(|item| item.valid).collect())
-        })
     }
 
     fn show(

@@ -22,7 +22,9 @@ use parking_lot::Mutex;
 
 use super::{
     Location,
-    frame::{self, ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ITEM_HEADER_BYTES, u32_at, u64_at},
+    frame::{
+        self, ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ITEM_HEADER_BYTES, ItemView, items, u32_at, u64_at,
+    },
 };
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 
@@ -165,6 +167,14 @@ pub struct SegmentReader {
     buffer_start: u32,
 }
 
+/// What stands at an offset.
+pub enum Sight {
+    Whole(FrameHeader, Vec<ItemView>),
+    /// The header is valid, but only these items.
+    Damaged(FrameHeader, Vec<ItemView>),
+    Nothing,
+}
+
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 /// A block that was never written.
@@ -209,6 +219,22 @@ impl SegmentReader {
             }
         }
         Ok(())
+    }
+
+    /// What stands at an offset.
+    pub fn look(&mut self, offset: u32) -> io::Result<Sight> {
+        let at = self.segment.at(offset);
+        let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) else {
+            return Ok(Sight::Nothing);
+        };
+        let frame = self.bytes(offset, header.length)?;
+        let whole_length = frame.len() == header.length;
+        let items = if header.items == 0 { Vec::new() } else { items(frame) };
+        Ok(if whole_length && header.matches(&items) {
+            Sight::Whole(header, items)
+        } else {
+            Sight::Damaged(header, items.into_iter().filter(|item| item.valid).collect())
+        })
     }
 
     /// The first valid frame header at or behind `offset`.

@@ -4,25 +4,12 @@ use std::collections::BTreeSet;
 
 use gnudi_model::MetricId;
 
-use super::{
-    chain::Shard,
-    manifest::Manifest,
-    read::{Stop, Tries},
-    requests::Requests,
-};
+use super::{chain::Shard, manifest::Manifest, read::Stop, requests::Requests};
 use crate::aggregates::{StoreError, entry::Kind, key::Key};
 
 impl Requests {
     pub async fn list_metrics(&self, shard: &Shard) -> Result<Vec<MetricId>, StoreError> {
-        let mut tries = Tries::default();
-        loop {
-            let manifest = self.newest(shard).await?;
-            match self.metrics(&manifest, tries.is_last(&manifest)).await {
-                Ok(metrics) => return Ok(metrics),
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Gone) => tries.again(shard, &manifest)?,
-            }
-        }
+        self.of_newest(shard, |manifest, last| async move { self.metrics(&manifest, last).await }).await
     }
 
     async fn metrics(&self, manifest: &Manifest, last: bool) -> Result<Vec<MetricId>, Stop> {

@@ -55,17 +55,17 @@ impl From<StoreError> for Stop {
 /// The attempts of a read, each with the newest manifest. A segment missing under the same manifest twice is
 /// lost.
 #[derive(Default)]
-pub(super) struct Tries {
+struct Tries {
     made: usize,
     before: Option<Uuid>,
 }
 
 impl Tries {
-    pub(super) fn is_last(&self, manifest: &Manifest) -> bool {
+    fn is_last(&self, manifest: &Manifest) -> bool {
         self.before == Some(manifest.id)
     }
 
-    pub(super) fn again(&mut self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
+    fn again(&mut self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
         self.made += 1;
         self.before = Some(manifest.id);
         shard.invalidate();
@@ -82,32 +82,35 @@ type HeadAnswer = Result<Option<Bytes>, StoreError>;
 type Indexes = HashMap<String, Arc<Index>>;
 
 impl Requests {
-    pub async fn read_heads(
+    /// Reads from the newest manifest, and again if segments were merged meanwhile.
+    pub(super) async fn of_newest<T, R: Future<Output = Result<T, Stop>>>(
         &self,
         shard: &Shard,
-        metrics: &[MetricId],
-    ) -> Result<Vec<HeadAnswer>, StoreError> {
+        read: impl Fn(Arc<Manifest>, bool) -> R,
+    ) -> Result<T, StoreError> {
         let mut tries = Tries::default();
         loop {
             let manifest = self.newest(shard).await?;
-            match self.heads(&manifest, metrics, tries.is_last(&manifest)).await {
-                Ok(answers) => return Ok(answers),
+            match read(manifest.clone(), tries.is_last(&manifest)).await {
+                Ok(found) => return Ok(found),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Gone) => tries.again(shard, &manifest)?,
             }
         }
     }
 
+    pub async fn read_heads(
+        &self,
+        shard: &Shard,
+        metrics: &[MetricId],
+    ) -> Result<Vec<HeadAnswer>, StoreError> {
+        self.of_newest(shard, |manifest, last| async move { self.heads(&manifest, metrics, last).await })
+            .await
+    }
+
     pub async fn read_blocks(&self, shard: &Shard, ranges: &[BlockRange]) -> Result<Vec<Blocks>, StoreError> {
-        let mut tries = Tries::default();
-        loop {
-            let manifest = self.newest(shard).await?;
-            match self.blocks(&manifest, ranges, tries.is_last(&manifest)).await {
-                Ok(answers) => return Ok(answers),
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Gone) => tries.again(shard, &manifest)?,
-            }
-        }
+        self.of_newest(shard, |manifest, last| async move { self.blocks(&manifest, ranges, last).await })
+            .await
     }
 
     pub async fn list_blocks(
@@ -115,15 +118,8 @@ impl Requests {
         shard: &Shard,
         ranges: &[BlockRange],
     ) -> Result<Vec<Vec<BlockKey>>, StoreError> {
-        let mut tries = Tries::default();
-        loop {
-            let manifest = self.newest(shard).await?;
-            match self.block_keys(&manifest, ranges, tries.is_last(&manifest)).await {
-                Ok(answers) => return Ok(answers),
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Gone) => tries.again(shard, &manifest)?,
-            }
-        }
+        self.of_newest(shard, |manifest, last| async move { self.block_keys(&manifest, ranges, last).await })
+            .await
     }
 
     async fn heads(

@@ -20,8 +20,8 @@ use crate::{
     disk::{Disk, LocalDisk},
     incoming::{Position, Record, log::entries},
     segments::{
-        Location, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, file_name,
-        frame::{ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ITEM_HEADER_BYTES, ItemView, items},
+        Location, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, Sight, file_name,
+        frame::{ALIGNMENT, FrameHeader, ITEM_HEADER_BYTES, ItemView},
         numbers_on,
     },
 };
@@ -97,14 +97,6 @@ struct Current {
     /// The next file's number, and whether all of this file was durable when that one was begun.
     next: Option<(u32, bool)>,
     told_short: Option<u64>,
-}
-
-/// What stands at an offset.
-enum Sight {
-    Whole(FrameHeader, Vec<ItemView>),
-    /// The header is valid, but not all of the items.
-    Damaged(FrameHeader),
-    Nothing,
 }
 
 impl JournalReader {
@@ -229,7 +221,7 @@ impl JournalReader {
                 return Ok(Some(entry.map_or_else(damage, Found::Entry)));
             }
             let behind = match &sight {
-                Sight::Damaged(header) => offset + header.length as u32,
+                Sight::Damaged(header, _) => offset + header.length as u32,
                 _ => offset + ALIGNMENT as u32,
             };
             let next = current.reader.next_header(behind).map_err(OpenError::io(&current.segment.path))?;
@@ -254,15 +246,7 @@ impl JournalReader {
 
 impl Current {
     fn look(&mut self, offset: u32) -> Result<Sight, OpenError> {
-        let at = self.segment.at(offset);
-        let Some(header) = FrameHeader::parse(self.bytes(offset, FRAME_HEADER_BYTES)?, at) else {
-            return Ok(Sight::Nothing);
-        };
-        let frame = self.bytes(offset, header.length)?;
-        let whole_length = frame.len() == header.length;
-        let items = if header.items == 0 { Vec::new() } else { items(frame) };
-        let is_whole = whole_length && header.matches(&items);
-        Ok(if is_whole { Sight::Whole(header, items) } else { Sight::Damaged(header) })
+        self.reader.look(offset).map_err(OpenError::io(&self.segment.path))
     }
 
     /// Drops the read buffer.
