@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::{io::ErrorKind, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use gnudi_drivers::aggregates::{
     AggregateStore, Fence, MetricWrite, StoreError,
@@ -16,7 +16,8 @@ use proptest::prelude::*;
 use support::{
     aggregate_items::{self, Everything, metric, random_block, random_write},
     random::Random,
-    sim_disk::{Operation as Fault, SimDisk},
+    sim_disk::{FAULTS, Operation as Fault, SimDisk},
+    wait::block_on,
 };
 
 const METRICS: usize = 6;
@@ -133,14 +134,7 @@ async fn power_cuts(seed: u64, kills: bool) {
     // All single items so far, and how many of them are certainly durable.
     let (mut history, mut durable): (Vec<Operation>, usize) = (Vec::new(), 0);
     for _ in 0..4 {
-        if kills && random.one_in(2) {
-            disk.kill_after(1 + random.next() % 300);
-        } else {
-            disk.cut_after(1 + random.next() % 300, random.next());
-        }
-        if kills && random.one_in(3) {
-            disk.lose_pages(random.below(10));
-        }
+        disk.end_at_random(&mut random, 300, kills);
         if let Some(store) = open(&disk) {
             for _ in 0..random.below(120) {
                 let operation = operation(&mut random);
@@ -206,21 +200,7 @@ async fn failures(seed: u64) {
     let disk = SimDisk::default();
     let memory = MemoryAggregates::default();
     for _ in 0..5 {
-        for _ in 0..random.below(5) {
-            let operations = [
-                Fault::Create,
-                Fault::Write,
-                Fault::SyncData,
-                Fault::SyncDir,
-                Fault::Rename,
-                Fault::Remove,
-                Fault::Truncate,
-                Fault::Allocate,
-            ];
-            let fault = operations[random.below(operations.len())];
-            let error = if random.one_in(3) { ErrorKind::Other } else { ErrorKind::StorageFull };
-            disk.fail(fault, random.below(25), error, false);
-        }
+        disk.fail_at_random(&mut random, &[&FAULTS[..], &[Fault::Remove]].concat());
         let mut unknown = Vec::new();
         if let Some(store) = open(&disk) {
             for _ in 0..random.below(60) {
@@ -244,32 +224,28 @@ async fn failures(seed: u64) {
     }
 }
 
-fn run(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
     fn the_store_answers_as_the_model(seed in any::<u64>()) {
-        run(same_answers(seed));
+        block_on(same_answers(seed));
     }
 
     #[test]
     fn a_failing_disk_loses_nothing_taken(seed in any::<u64>()) {
-        run(failures(seed));
+        block_on(failures(seed));
     }
 
     #[test]
     fn a_power_cut_loses_nothing_synced(seed in any::<u64>()) {
-        run(power_cuts(seed, false));
+        block_on(power_cuts(seed, false));
     }
 
     /// A killed process, perhaps after a sync that lost pages, may leave names and bytes that are not
     /// durable; the next one must not rely on them.
     #[test]
     fn kills_before_a_power_cut_lose_nothing_synced(seed in any::<u64>()) {
-        run(power_cuts(seed, true));
+        block_on(power_cuts(seed, true));
     }
 }

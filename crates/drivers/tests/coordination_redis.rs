@@ -1,5 +1,7 @@
 //! The coordination suite on a real Redis, and its outages and failovers.
 
+#[path = "engines/outage.rs"]
+mod outage;
 #[path = "engines/redis.rs"]
 mod redis_server;
 #[path = "engines/server.rs"]
@@ -10,7 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::future::join_all;
 use gnudi_drivers::{
     OpenError,
     clients::redis::RedisOptions,
@@ -18,6 +19,7 @@ use gnudi_drivers::{
     coordination::{CoordinationError, Coordinator, redis::RedisCoordinator},
 };
 use gnudi_model::SackCount;
+use outage::{Held, outage};
 use redis_server::{RedisSentinels, RedisServer};
 use uuid::Uuid;
 
@@ -47,35 +49,18 @@ async fn coordinates_on_redis() {
     outages_end(&mut engine).await;
 }
 
-fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, CoordinationError>) {
-    assert!(matches!(answer, Err(CoordinationError::Unavailable(why)) if !why.is_empty()), "{answer:?}");
-}
-
-/// Calls to a dead or hanging server fail in time, and succeed again afterwards: this one has lost
-/// everything.
+/// The server has lost everything afterwards.
 async fn outages_end(engine: &mut RedisServer) {
-    let (cluster, ttl) = (Uuid::new_v4(), Duration::from_mins(10));
-    let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
-    let one = open(&engine.url(), cluster).await.unwrap();
-    let a = one.join("a", "{}", ttl).await.unwrap();
-    let before = one.acquire(a, &sacks).await.unwrap();
-    engine.process.pause();
-    let asked = Instant::now();
-    join_all((0..10).map(|_| one.renew(a, "{}"))).await.iter().for_each(is_unavailable);
-    assert!(asked.elapsed() < TIMEOUT * 3, "{:?}", asked.elapsed());
-    engine.process.resume();
-    one.renew(a, "{}").await.unwrap();
-    assert_eq!(one.acquire(a, &sacks).await.unwrap(), before);
-    engine.process.stop();
-    is_unavailable(&one.acquire(a, &sacks).await);
-    assert!(matches!(open(&engine.url(), cluster).await, Err(OpenError::Engine { .. })));
-    engine.process.start_again();
+    let (cluster, url) = (Uuid::new_v4(), engine.url());
+    let one = open(&url, cluster).await.unwrap();
+    let again = async || open(&url, cluster).await;
+    let Held { session, sacks, tokens } = outage(&*one, &mut engine.process, TIMEOUT * 3, again).await;
     let again = Instant::now();
-    while one.renew(a, "{}").await != Err(CoordinationError::Expired) {
+    while one.renew(session, "{}").await != Err(CoordinationError::Expired) {
         assert!(again.elapsed() < Duration::from_secs(5), "not found again");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    joins_again(&one, &sacks, &before).await;
+    joins_again(&one, &sacks, &tokens).await;
 }
 
 /// All data is gone: the session has ended, and new tokens are higher than the lost ones.

@@ -2,6 +2,8 @@
 
 #[path = "engines/database.rs"]
 mod database;
+#[path = "engines/outage.rs"]
+mod outage;
 #[path = "engines/server.rs"]
 mod server;
 
@@ -24,6 +26,7 @@ use gnudi_drivers::{
 };
 use gnudi_model::SackCount;
 use gnudi_sql::{DatabaseOptions, ServerOptions};
+use outage::is_unavailable;
 use server::fresh_name;
 
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -56,10 +59,6 @@ async fn keeps_the_rules(engine: &Database) {
         processes(&fresh()).await.into_iter().map(|one| one as Arc<dyn LogRegistry>).collect()
     })
     .await;
-}
-
-fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, CoordinationError>) {
-    assert!(matches!(answer, Err(CoordinationError::Unavailable(why)) if !why.is_empty()), "{answer:?}");
 }
 
 /// Calls to a dead or hanging database fail in time, and succeed again afterwards.

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::{collections::HashMap, io::ErrorKind, num::NonZeroU16, path::Path, sync::Arc};
+use std::{collections::HashMap, num::NonZeroU16, path::Path, sync::Arc};
 
 use gnudi_drivers::incoming::{
     Append as _, Batch, Consume as _, IncomingError, Position, Record,
@@ -13,7 +13,8 @@ use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use proptest::prelude::*;
 use support::{
     random::Random,
-    sim_disk::{Operation, SimDisk},
+    sim_disk::{FAULTS, Operation, SimDisk},
+    wait::block_on,
 };
 use uuid::Uuid;
 
@@ -53,8 +54,6 @@ struct Entry {
 
 struct Run {
     durability: Durability,
-    /// Whether the process is killed at times, instead of the power cut.
-    kills: bool,
     disk: SimDisk,
     random: Random,
     sent: HashMap<u64, Sent>,
@@ -77,15 +76,7 @@ async fn waiting(log: &LocalIncoming, sack: Sack, bytes_max: usize) -> Option<Ve
 impl Run {
     fn new(disk: SimDisk, seed: u64, durability: Durability) -> Self {
         let random = Random::new(seed);
-        Run {
-            durability,
-            kills: false,
-            disk,
-            random,
-            sent: HashMap::new(),
-            acknowledged: Vec::new(),
-            next: 1,
-        }
+        Run { durability, disk, random, sent: HashMap::new(), acknowledged: Vec::new(), next: 1 }
     }
 
     /// A batch with the number `id` in all entries.
@@ -203,18 +194,12 @@ fn id_of(record: &Record) -> u64 {
     u64::from_le_bytes(record.points[..8].try_into().unwrap())
 }
 
+/// With `kills` the process is killed at times, instead of the power cut.
 async fn run(seed: u64, durability: Durability, kills: bool) {
     let options = options(durability);
-    let mut run = Run { kills, ..Run::new(SimDisk::default(), seed, durability) };
+    let mut run = Run::new(SimDisk::default(), seed, durability);
     for _ in 0..5 {
-        if run.kills && run.random.one_in(2) {
-            run.disk.kill_after(1 + run.random.next() % 120);
-        } else {
-            run.disk.cut_after(1 + run.random.next() % 120, run.random.next());
-        }
-        if run.kills && run.random.one_in(3) {
-            run.disk.lose_pages(run.random.below(10));
-        }
+        run.disk.end_at_random(&mut run.random, 120, kills);
         // The power may be cut while the log is being opened.
         if let Ok(log) = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options) {
             run.check(&log).await;
@@ -237,21 +222,7 @@ async fn run_with_failures(seed: u64) {
     let disk = SimDisk::default();
     let mut run = Run::new(disk, seed, Durability::Sync);
     for _ in 0..6 {
-        for _ in 0..run.random.below(4) {
-            let operations = [
-                Operation::Create,
-                Operation::Write,
-                Operation::SyncData,
-                Operation::SyncDir,
-                Operation::Rename,
-                Operation::Remove,
-                Operation::Truncate,
-                Operation::Allocate,
-            ];
-            let operation = operations[run.random.below(operations.len())];
-            let error = if run.random.one_in(3) { ErrorKind::Other } else { ErrorKind::StorageFull };
-            run.disk.fail(operation, run.random.below(20), error, false);
-        }
+        run.disk.fail_at_random(&mut run.random, &[&FAULTS[..], &[Operation::Remove]].concat());
         if let Ok(log) = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options) {
             run.check(&log).await;
             run.work(&log).await;
@@ -271,27 +242,23 @@ proptest! {
 
     #[test]
     fn a_power_cut_loses_nothing_acknowledged(seed in any::<u64>()) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(run(seed, Durability::Sync, false));
+        block_on(run(seed, Durability::Sync, false));
     }
 
     /// Also if a sync that lost pages precedes the kill.
     #[test]
     fn kills_before_a_power_cut_lose_nothing_acknowledged(seed in any::<u64>()) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(run(seed, Durability::Sync, true));
+        block_on(run(seed, Durability::Sync, true));
     }
 
     #[test]
     fn a_failing_disk_loses_nothing_acknowledged(seed in any::<u64>()) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(run_with_failures(seed));
+        block_on(run_with_failures(seed));
     }
 
     /// Without syncs acknowledged batches may be lost, but only whole ones, and found ones stay.
     #[test]
     fn without_syncs_a_power_cut_leaves_whole_batches(seed in any::<u64>()) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(run(seed, Durability::Os, false));
+        block_on(run(seed, Durability::Os, false));
     }
 }

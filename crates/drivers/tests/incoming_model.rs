@@ -11,7 +11,7 @@ use gnudi_drivers::incoming::{
 };
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use proptest::prelude::*;
-use support::sim_disk::SimDisk;
+use support::{sim_disk::SimDisk, wait::block_on};
 use uuid::Uuid;
 
 const SACKS: u16 = 3;
@@ -154,8 +154,7 @@ proptest! {
 
     #[test]
     fn the_log_answers_as_the_model(operations in prop::collection::vec(operation(), 0..40)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
+        block_on(async {
             let disk = SimDisk::default();
             let log = open(&disk);
             let memory = MemoryIncoming::new(log.numbering().count, u64::MAX);

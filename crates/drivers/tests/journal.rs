@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::{collections::BTreeMap, io::ErrorKind, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use gnudi_drivers::{
     disk::Disk,
@@ -18,7 +18,8 @@ use gnudi_model::{MetricId, Timestamp};
 use proptest::prelude::*;
 use support::{
     random::Random,
-    sim_disk::{Operation, SimDisk},
+    sim_disk::{FAULTS, SimDisk},
+    wait::block_on,
 };
 use uuid::Uuid;
 
@@ -164,14 +165,7 @@ impl Run {
 async fn run_with_cuts(seed: u64, kills: bool) {
     let mut run = Run::new(seed);
     for _ in 0..5 {
-        if kills && run.random.one_in(2) {
-            run.disk.kill_after(1 + run.random.next() % 120);
-        } else {
-            run.disk.cut_after(1 + run.random.next() % 120, run.random.next());
-        }
-        if kills && run.random.one_in(3) {
-            run.disk.lose_pages(run.random.below(10));
-        }
+        run.disk.end_at_random(&mut run.random, 120, kills);
         if let Some(journal) = open(&run.disk) {
             run.work(journal).await;
         }
@@ -188,20 +182,7 @@ async fn run_with_cuts(seed: u64, kills: bool) {
 async fn run_with_failures(seed: u64) {
     let mut run = Run::new(seed);
     for _ in 0..6 {
-        for _ in 0..run.random.below(4) {
-            let operations = [
-                Operation::Create,
-                Operation::Write,
-                Operation::SyncData,
-                Operation::SyncDir,
-                Operation::Rename,
-                Operation::Truncate,
-                Operation::Allocate,
-            ];
-            let operation = operations[run.random.below(operations.len())];
-            let error = if run.random.one_in(3) { ErrorKind::Other } else { ErrorKind::StorageFull };
-            run.disk.fail(operation, run.random.below(20), error, false);
-        }
+        run.disk.fail_at_random(&mut run.random, &FAULTS);
         if let Some(journal) = open(&run.disk) {
             run.work(journal).await;
         }
@@ -209,10 +190,6 @@ async fn run_with_failures(seed: u64) {
         drop(open(&run.disk));
         run.check();
     }
-}
-
-fn block_on(future: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future);
 }
 
 proptest! {

@@ -31,7 +31,7 @@ mod support;
 use radosgw::s3_at as options;
 use server::fresh_name;
 use support::{
-    proxy::{Mood, Proxy},
+    proxy::{Mood, Proxy, impatient, troubled},
     random::Random,
 };
 
@@ -81,24 +81,13 @@ async fn nothing_is_lost_or_claimed_twice(engine: &str) {
     let struck = Arc::new(AtomicUsize::new(0));
     let seen = struck.clone();
     let proxy = Proxy::start(engine, move |_, _| {
-        let mood = match random.lock().below(20) {
-            0 => Mood::SlowDown,
-            1 => Mood::Drop,
-            2 | 3 => Mood::DropAnswer,
-            4 => Mood::Late(Duration::from_millis(900)),
-            _ => Mood::Pass,
-        };
+        let mood = troubled(&mut random.lock());
         seen.fetch_add(usize::from(mood != Mood::Pass), Ordering::Relaxed);
         mood
     })
     .await;
-    let http = HttpOptions {
-        deadline: Duration::from_secs(30),
-        attempt_timeout: Duration::from_millis(600),
-        ..HttpOptions::default()
-    };
-    let troubled = S3Options { http, ..options(&proxy.endpoint()) };
-    let drivers = [(); 2].map(|()| async { Arc::new(S3Objects::open(&troubled, "proxy").await.unwrap()) });
+    let impatient = S3Options { http: impatient(), ..options(&proxy.endpoint()) };
+    let drivers = [(); 2].map(|()| async { Arc::new(S3Objects::open(&impatient, "proxy").await.unwrap()) });
     let drivers = join_all(drivers).await;
     let direct = S3Objects::open(&options(engine), "proxy").await.unwrap();
     // Equal bytes: only the creator's id distinguishes them.

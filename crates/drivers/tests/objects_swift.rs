@@ -37,7 +37,7 @@ mod support;
 use radosgw::{Radosgw, swift_at as options};
 use server::fresh_name;
 use support::{
-    proxy::{Mood, Proxy},
+    proxy::{Proxy, impatient, troubled},
     random::Random,
 };
 
@@ -155,23 +155,11 @@ async fn wrong_keys_are_refused(right: &SwiftOptions) {
 async fn nothing_is_claimed_twice(gateway: &Radosgw) {
     const NAMES: usize = 40;
     let random = Mutex::new(Random::new(11));
-    let proxy = Proxy::start(&gateway.endpoint(), move |_, _| match random.lock().below(20) {
-        0 => Mood::SlowDown,
-        1 => Mood::Drop,
-        2 | 3 => Mood::DropAnswer,
-        4 => Mood::Late(Duration::from_millis(900)),
-        _ => Mood::Pass,
-    })
-    .await;
-    let http = HttpOptions {
-        deadline: Duration::from_secs(30),
-        attempt_timeout: Duration::from_millis(600),
-        ..HttpOptions::default()
-    };
+    let proxy = Proxy::start(&gateway.endpoint(), move |_, _| troubled(&mut random.lock())).await;
     let arbiter = Arc::new(Counted::default());
     // The gateway's storage URL has the host of the request: everything goes through the proxy.
-    let troubled = SwiftOptions { http, ..options(&format!("{}/auth/1.0", proxy.endpoint())) };
-    let drivers = [open(&troubled, "proxy", &arbiter).await, open(&troubled, "proxy", &arbiter).await];
+    let impatient = SwiftOptions { http: impatient(), ..options(&format!("{}/auth/1.0", proxy.endpoint())) };
+    let drivers = [open(&impatient, "proxy", &arbiter).await, open(&impatient, "proxy", &arbiter).await];
     let direct = open(&options(&gateway.swift_auth()), "proxy", &arbiter).await;
     let creating = (0..NAMES).map(async |number| {
         let name = format!("name/{number}");

@@ -11,7 +11,10 @@ use gnudi_drivers::{
         memory::{Call, Fault, MemoryObjects},
     },
 };
-use tokio::sync::{Mutex, Notify};
+use tokio::{
+    sync::{Mutex, Notify},
+    task::JoinHandle,
+};
 
 use crate::{
     setup::{TestClock, fence, named, open_at},
@@ -96,6 +99,14 @@ impl World {
         Self { objects, clock, sleepy, sleeper, awake }
     }
 
+    /// A write that is asleep before it creates its version.
+    async fn write_asleep(&self, own: Fence) -> JoinHandle<Result<(), StoreError>> {
+        let sleeper = self.sleeper.clone();
+        let late = tokio::spawn(async move { apply(&sleeper, own, 2, "late").await });
+        self.sleepy.asleep.notified().await;
+        late
+    }
+
     /// The other process writes until everything that the suspended one knew is removed.
     async fn go_on(&self, fence: Fence) {
         for round in 0..150 {
@@ -119,9 +130,7 @@ async fn overslept(world: &World, own: Fence, others: Fence) -> Result<(), Store
     apply(&world.sleeper, own, 2, "before").await.unwrap();
     let before = world.manifests();
     let night = world.sleepy.creates.lock().await;
-    let (sleeper, asleep) = (world.sleeper.clone(), world.sleepy.asleep.clone());
-    let late = tokio::spawn(async move { apply(&sleeper, own, 2, "late").await });
-    asleep.notified().await;
+    let late = world.write_asleep(own).await;
     world.awake.raise(others).await.unwrap();
     world.go_on(others).await;
     let now = world.manifests();
@@ -174,9 +183,7 @@ async fn a_version_out_of_time_misleads_nobody() {
     let reader = open_at(world.objects.clone(), &world.clock).await;
     assert_eq!(head(&*reader, 2).await.unwrap().as_deref(), Some("before"));
     let night = world.sleepy.creates.lock().await;
-    let (sleeper, asleep) = (world.sleeper.clone(), world.sleepy.asleep.clone());
-    let late = tokio::spawn(async move { apply(&sleeper, own, 2, "late").await });
-    asleep.notified().await;
+    let late = world.write_asleep(own).await;
     world.go_on(others).await;
     let before = world.manifests();
     let second_night = world.sleepy.deletes.lock().await;
@@ -252,9 +259,7 @@ async fn what_nobody_names_goes_and_is_not_named_later() {
     world.awake.settle().await;
     let before = named(&world.objects, "shard/0/segment/");
     let night = world.sleepy.creates.lock().await;
-    let (sleeper, asleep) = (world.sleeper.clone(), world.sleepy.asleep.clone());
-    let late = tokio::spawn(async move { apply(&sleeper, own, 2, "late").await });
-    asleep.notified().await;
+    let late = world.write_asleep(own).await;
     let mut of_sleeper = named(&world.objects, "shard/0/segment/");
     of_sleeper.retain(|name| !before.contains(name));
     assert_eq!(of_sleeper.len(), 1);

@@ -20,6 +20,7 @@ use crate::{
     support::{
         aggregate_items::{everything, key, metric, random_write},
         random::Random,
+        wait::block_on,
     },
 };
 
@@ -175,8 +176,7 @@ proptest! {
 
     #[test]
     fn two_processes_answer_as_the_model(seed in any::<u64>()) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(same_answers(seed));
+        block_on(same_answers(seed));
     }
 }
 

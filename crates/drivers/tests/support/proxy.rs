@@ -3,6 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use gnudi_drivers::objects::HttpOptions;
 use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, Response, StatusCode, Uri, body::Incoming, service::service_fn};
 use hyper_util::{
@@ -10,6 +11,8 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
 };
 use tokio::net::TcpListener;
+
+use super::random::Random;
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,4 +104,24 @@ async fn forward(
         _ => {}
     }
     Ok(Response::from_parts(head, Full::new(body)))
+}
+
+/// A network with all kinds of failures.
+pub fn troubled(random: &mut Random) -> Mood {
+    match random.below(20) {
+        0 => Mood::SlowDown,
+        1 => Mood::Drop,
+        2 | 3 => Mood::DropAnswer,
+        4 => Mood::Late(Duration::from_millis(900)),
+        _ => Mood::Pass,
+    }
+}
+
+/// Options of a client that soon tries again in such a network.
+pub fn impatient() -> HttpOptions {
+    HttpOptions {
+        deadline: Duration::from_secs(30),
+        attempt_timeout: Duration::from_millis(600),
+        ..HttpOptions::default()
+    }
 }

@@ -38,6 +38,17 @@ pub enum Operation {
     Read,
 }
 
+/// Those of every log; `Remove` is for stores that remove files.
+pub const FAULTS: [Operation; 7] = [
+    Operation::Create,
+    Operation::Write,
+    Operation::SyncData,
+    Operation::SyncDir,
+    Operation::Rename,
+    Operation::Truncate,
+    Operation::Allocate,
+];
+
 #[derive(Clone, Default)]
 pub struct SimDisk(Arc<Mutex<State>>);
 
@@ -116,6 +127,29 @@ impl NameChange {
 }
 
 impl SimDisk {
+    /// Some of the next operations fail.
+    pub fn fail_at_random(&self, random: &mut Random, operations: &[Operation]) {
+        for _ in 0..random.below(5) {
+            let operation = operations[random.below(operations.len())];
+            let error = if random.one_in(3) { ErrorKind::Other } else { ErrorKind::StorageFull };
+            self.fail(operation, random.below(25), error, false);
+        }
+    }
+
+    /// The power is cut within this many operations, or the process is killed if that is asked for; then syncs may
+    /// lose pages, too.
+    pub fn end_at_random(&self, random: &mut Random, operations_max: u64, kills: bool) {
+        let operations = 1 + random.next() % operations_max;
+        if kills && random.one_in(2) {
+            self.kill_after(operations);
+        } else {
+            self.cut_after(operations, random.next());
+        }
+        if kills && random.one_in(3) {
+            self.lose_pages(random.below(10));
+        }
+    }
+
     /// Makes the `after`-th next `operation` fail, once or from then on.
     pub fn fail(&self, operation: Operation, after: usize, error: ErrorKind, lasting: bool) {
         self.0.lock().faults.push(Fault { operation, after, error, lasting, name_end: "" });

@@ -23,3 +23,8 @@ pub async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     found(what, async || holds().await.then_some(())).await;
 }
+
+/// Runs the future of a test that is not asynchronous.
+pub fn block_on<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
