@@ -106,11 +106,7 @@ impl Engine {
         activity.mark(&*self.incoming, now).await?;
         let Some(begin) = activity.begin(now) else { return Ok(0) };
         let created_before = now.saturating_sub(activity.inactive_after);
-        let goes_on = Filter::Compare {
-            comparison: Comparison::Equal,
-            field: "ended_at".to_owned(),
-            value: FilterValue::Null,
-        };
+        let goes_on = Filter::equal("ended_at", FilterValue::Null);
         let mut marker = None;
         let mut ended = 0;
         loop {
@@ -201,11 +197,7 @@ impl Engine {
     /// Their backlog is applied first, which revokes the ends of those that go on. The index checks again
     /// that they have ended.
     pub async fn remove_ended_resources(&self, before: Timestamp) -> Result<usize> {
-        let ended = Filter::Compare {
-            comparison: Comparison::Less,
-            field: "ended_at".to_owned(),
-            value: FilterValue::Int(before.secs()),
-        };
+        let ended = Filter::compare("ended_at", Comparison::Less, FilterValue::Int(before.secs()));
         let mut marker = None;
         let (mut applied, mut stuck) = (HashSet::new(), HashSet::new());
         let mut removed = 0;

@@ -19,19 +19,10 @@ use gnudi_series::{
 use proptest::prelude::*;
 
 fn policy(granularities: &[i64], methods: &[&str]) -> Arc<ArchivePolicy> {
-    let item = |&seconds: &i64| ArchivePolicyItem {
-        granularity: Timespan::from_secs(seconds),
-        points: None,
-        timespan: None,
-    };
-    Arc::new(ArchivePolicy {
-        name: "p".to_owned(),
-        back_window: 0,
-        definition: granularities.iter().map(item).collect(),
-        aggregation_methods: methods.iter().map(|name| name.parse().unwrap()).collect(),
-        raw_timespan: None,
-        recomputes_late: false,
-    })
+    let item = |&seconds: &i64| ArchivePolicyItem::unlimited(Timespan::from_secs(seconds));
+    let methods = methods.iter().map(|name| name.parse().unwrap()).collect();
+    let definition = granularities.iter().map(item).collect();
+    Arc::new(ArchivePolicy::new("p".to_owned(), 0, definition, methods).unwrap())
 }
 
 fn id(number: usize) -> MetricId {

@@ -3,14 +3,7 @@
 
 mod support;
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use gnudi_drivers::incoming::memory::MemoryIncoming;
 use gnudi_engine::{Engine, EngineError};
@@ -27,19 +20,9 @@ const COARSE: [i64; 3] = [3600, 300, 7200];
 const METRICS: usize = 2;
 
 fn policy(coarse: i64) -> ArchivePolicy {
-    let item = |seconds| ArchivePolicyItem {
-        granularity: Timespan::from_secs(seconds),
-        points: None,
-        timespan: None,
-    };
-    ArchivePolicy {
-        name: format!("by {coarse}"),
-        back_window: 0,
-        definition: vec![item(60), item(coarse)],
-        aggregation_methods: ArchivePolicy::default_methods(),
-        raw_timespan: None,
-        recomputes_late: false,
-    }
+    let definition = [60, coarse].map(|seconds| ArchivePolicyItem::unlimited(Timespan::from_secs(seconds)));
+    ArchivePolicy::new(format!("by {coarse}"), 0, definition.into(), ArchivePolicy::default_methods())
+        .unwrap()
 }
 
 #[derive(Clone, Debug)]
@@ -64,11 +47,7 @@ async fn play(steps: Vec<Step>, failures: Vec<bool>) -> Result<(), TestCaseError
     for number in 0..METRICS {
         index.move_metric(metric(number as u128), "by 3600").await.unwrap();
     }
-    let writes_seen = AtomicUsize::new(0);
-    let store = Arc::new(Tapped::new(move |call, writes| {
-        let fails = || failures.get(writes_seen.fetch_add(1, Ordering::Relaxed)).copied();
-        if call == "write" && fails().unwrap_or(false) { writes.len() / 2 } else { writes.len() }
-    }));
+    let store = Arc::new(Tapped::failing(failures));
     let incoming = Arc::new(MemoryIncoming::new(sacks(2), u64::MAX));
     let engine = Engine::new(index.clone(), incoming, store, || Timestamp::EPOCH);
     let metrics: Vec<MetricId> = (0..METRICS as u128).map(metric).collect();

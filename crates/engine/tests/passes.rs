@@ -4,10 +4,7 @@ mod support;
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -36,11 +33,7 @@ async fn house_of(policy: &str, failures: Vec<bool>) -> House {
     let indexer = indexer(METRICS as u128, policy).await;
     let policy = indexer.archive_policy(policy).await.unwrap().unwrap();
     let incoming = Arc::new(MemoryIncoming::new(sacks(2), u64::MAX));
-    let writes_seen = AtomicUsize::new(0);
-    let store = Arc::new(Tapped::new(move |call, writes| {
-        let fails = || failures.get(writes_seen.fetch_add(1, Ordering::Relaxed)).copied();
-        if call == "write" && fails().unwrap_or(false) { writes.len() / 2 } else { writes.len() }
-    }));
+    let store = Arc::new(Tapped::failing(failures));
     let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
     House { engine, incoming, policy, metrics: (0..METRICS as u128).map(metric).collect() }
 }

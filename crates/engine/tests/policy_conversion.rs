@@ -19,16 +19,11 @@ const LEASE: Duration = Duration::from_secs(1);
 const POLICIES: [(&str, bool); 2] = [("kept", true), ("plain", false)];
 
 async fn add_policies(indexer: &MemoryIndexer) {
-    let granularity = Timespan::from_secs(60);
     for (name, is_raw) in POLICIES {
-        let policy = ArchivePolicy {
-            name: name.to_owned(),
-            back_window: 0,
-            definition: vec![ArchivePolicyItem { granularity, points: None, timespan: None }],
-            aggregation_methods: [AggregationMethod::new(Statistic::Sum)].into(),
-            raw_timespan: is_raw.then_some(Timespan::from_secs(86_400)),
-            recomputes_late: false,
-        };
+        let definition = vec![ArchivePolicyItem::unlimited(Timespan::from_secs(60))];
+        let sum = [AggregationMethod::new(Statistic::Sum)].into();
+        let mut policy = ArchivePolicy::new(name.to_owned(), 0, definition, sum).unwrap();
+        policy.raw_timespan = is_raw.then_some(Timespan::from_secs(86_400));
         indexer.create_archive_policy(policy).await.unwrap();
     }
 }

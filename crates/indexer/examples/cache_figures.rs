@@ -99,15 +99,13 @@ fn metric(number: usize, unique_name: bool) -> NewMetric {
     let random = Uuid::new_v4();
     let name =
         if unique_name { format!("a.unique.name{number:07}") } else { format!("name.{}", number % 100) };
+    let id = MetricId::new(Timestamp(1_700_000_000_000_000_000 + number as i64 * 1000), random.as_u128());
+    let creator = format!("0123456789abcdef0123456789abcde{}:0123456789abcdef0123456789abcdef", number % 8);
     NewMetric {
-        id: MetricId::new(Timestamp(1_700_000_000_000_000_000 + number as i64 * 1000), random.as_u128()),
-        creator: format!("0123456789abcdef0123456789abcde{}:0123456789abcdef0123456789abcdef", number % 8),
         name: Some(name),
         unit: Some("B/s".to_owned()),
-        archive_policy_name: "low".to_owned(),
         resource_id: Some(random),
-        created_at: Timestamp::EPOCH,
-        whole_name: None,
+        ..NewMetric::new(id, &creator, "low", Timestamp::EPOCH)
     }
 }
 

@@ -67,15 +67,11 @@ fn metric(caller: usize, ordered_id: bool) -> NewMetric {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time");
     let now = Timestamp(now.as_nanos() as i64);
     let id = if ordered_id { MetricId::new(now, random.as_u128()) } else { MetricId(random) };
+    let creator = format!("0123456789abcdef0123456789abcde{}:0123456789abcdef0123456789abcdef", caller % 8);
     NewMetric {
-        id,
-        creator: format!("0123456789abcdef0123456789abcde{}:0123456789abcdef0123456789abcdef", caller % 8),
         name: Some(format!("name.{}", random.as_u128() % 100)),
         unit: Some("B/s".to_owned()),
-        archive_policy_name: "low".to_owned(),
-        resource_id: None,
-        created_at: now,
-        whole_name: None,
+        ..NewMetric::new(id, &creator, "low", now)
     }
 }
 

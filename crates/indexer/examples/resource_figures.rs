@@ -84,18 +84,11 @@ fn now() -> Timestamp {
 fn resource(number: usize) -> NewResource {
     let id = Uuid::new_v4();
     let now = now();
+    let creator = format!("0123456789abcdef0123456789abcde{}:0123456789abcdef0123456789abcdef", number % 8);
     NewResource {
-        id,
-        resource_type: GENERIC.to_owned(),
-        original_resource_id: id.to_string(),
-        creator: format!("0123456789abcdef0123456789abcde{}:0123456789abcdef0123456789abcdef", number % 8),
         user_id: Some(format!("0123456789abcdef0123456789abcd{}", number % 90 + 10)),
         project_id: Some(format!("0123456789abcdef0123456789abcd{}", number % 30 + 10)),
-        started_at: now,
-        ended_at: None,
-        attributes: [].into(),
-        metrics: Vec::new(),
-        now,
+        ..NewResource::new(id, GENERIC, &creator, now)
     }
 }
 

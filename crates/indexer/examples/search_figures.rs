@@ -110,14 +110,6 @@ fn text(text: impl Into<String>) -> FilterValue {
     FilterValue::Text(text.into())
 }
 
-fn compare(comparison: Comparison, field: &str, value: FilterValue) -> Filter {
-    Filter::Compare { comparison, field: field.to_owned(), value }
-}
-
-fn equal(field: &str, value: FilterValue) -> Filter {
-    compare(Comparison::Equal, field, value)
-}
-
 fn like(field: &str, pattern: &str) -> Filter {
     Filter::Like { field: field.to_owned(), pattern: text(pattern) }
 }
@@ -159,37 +151,53 @@ async fn search(index: &SqlIndexer, name: &str, filter: Filter) {
 
 async fn columns(index: &SqlIndexer, count: u64) {
     time(index, "first page of the type", &listing(None)).await;
-    search(index, "id =", equal("id", FilterValue::Uuid(id(count / 2)))).await;
-    search(index, "original_resource_id =", equal("original_resource_id", text(id(count / 2).to_string())))
+    search(index, "id =", Filter::equal("id", FilterValue::Uuid(id(count / 2)))).await;
+    search(
+        index,
+        "original_resource_id =",
+        Filter::equal("original_resource_id", text(id(count / 2).to_string())),
+    )
+    .await;
+    search(index, "project_id = (1 in 500)", Filter::equal("project_id", text(format!("{:032x}", 450))))
         .await;
-    search(index, "project_id = (1 in 500)", equal("project_id", text(format!("{:032x}", 450)))).await;
-    search(index, "user_id = (1 in 2000)", equal("user_id", text(format!("{:032x}", 450)))).await;
-    search(index, "creator = (1 in 500)", equal("creator", text(format!("{:032x}:{:032x}", 1, 451)))).await;
+    search(index, "user_id = (1 in 2000)", Filter::equal("user_id", text(format!("{:032x}", 450)))).await;
+    search(index, "creator = (1 in 500)", Filter::equal("creator", text(format!("{:032x}:{:032x}", 1, 451))))
+        .await;
     search(
         index,
         "created_by_project_id = (1 in 500)",
-        equal("created_by_project_id", text(format!("{:032x}", 450))),
+        Filter::equal("created_by_project_id", text(format!("{:032x}", 450))),
     )
     .await;
     search(
         index,
         "started_at > (none)",
-        compare(Comparison::Greater, "started_at", FilterValue::Int(1_800_000_000)),
+        Filter::compare("started_at", Comparison::Greater, FilterValue::Int(1_800_000_000)),
     )
     .await;
-    search(index, "ended_at = null", equal("ended_at", FilterValue::Null)).await;
-    search(index, "lifespan > (1 in 10)", compare(Comparison::Greater, "lifespan", text("0.5"))).await;
+    search(index, "ended_at = null", Filter::equal("ended_at", FilterValue::Null)).await;
+    search(index, "lifespan > (1 in 10)", Filter::compare("lifespan", Comparison::Greater, text("0.5")))
+        .await;
 }
 
 async fn attributes(index: &SqlIndexer, count: u64) {
-    search(index, "display_name = (1)", equal("display_name", text(format!("server-{}", count / 2)))).await;
-    search(index, "host = (20 in 100 k)", equal("host", text("compute-77.example.org"))).await;
-    search(index, "image_ref = (1 in 100)", equal("image_ref", FilterValue::Uuid(id(7)))).await;
-    search(index, "flavor_name = (1 in 8)", equal("flavor_name", text("m1.3"))).await;
-    search(index, "vcpus >= (1 in 64)", compare(Comparison::GreaterOrEqual, "vcpus", FilterValue::Int(63)))
+    search(index, "display_name = (1)", Filter::equal("display_name", text(format!("server-{}", count / 2))))
         .await;
-    search(index, "vcpus >= (1 in 2)", compare(Comparison::GreaterOrEqual, "vcpus", FilterValue::Int(32)))
-        .await;
+    search(index, "host = (20 in 100 k)", Filter::equal("host", text("compute-77.example.org"))).await;
+    search(index, "image_ref = (1 in 100)", Filter::equal("image_ref", FilterValue::Uuid(id(7)))).await;
+    search(index, "flavor_name = (1 in 8)", Filter::equal("flavor_name", text("m1.3"))).await;
+    search(
+        index,
+        "vcpus >= (1 in 64)",
+        Filter::compare("vcpus", Comparison::GreaterOrEqual, FilterValue::Int(63)),
+    )
+    .await;
+    search(
+        index,
+        "vcpus >= (1 in 2)",
+        Filter::compare("vcpus", Comparison::GreaterOrEqual, FilterValue::Int(32)),
+    )
+    .await;
     search(index, "display_name like prefix (11)", like("display_name", "server-77_7%")).await;
     search(index, "display_name like %middle% (few)", like("display_name", "%er-7777%")).await;
     let hosts = (0..20).map(|number| text(format!("compute-{number}.example.org"))).collect();
@@ -197,20 +205,20 @@ async fn attributes(index: &SqlIndexer, count: u64) {
 }
 
 async fn logic(index: &SqlIndexer, count: u64) {
-    let host = || equal("host", text("compute-77.example.org"));
-    let flavor = || equal("flavor_name", text("m1.5"));
-    let project = || equal("project_id", text(format!("{:032x}", 450)));
+    let host = || Filter::equal("host", text("compute-77.example.org"));
+    let flavor = || Filter::equal("flavor_name", text("m1.5"));
+    let project = || Filter::equal("project_id", text(format!("{:032x}", 450)));
     search(index, "host = and flavor_name =", Filter::And(vec![host(), flavor()])).await;
     search(
         index,
         "host = or display_name =",
-        Filter::Or(vec![host(), equal("display_name", text(format!("server-{}", count / 3)))]),
+        Filter::Or(vec![host(), Filter::equal("display_name", text(format!("server-{}", count / 3)))]),
     )
     .await;
     search(index, "project_id = and flavor_name =", Filter::And(vec![project(), flavor()])).await;
     search(index, "project_id = or host =", Filter::Or(vec![project(), host()])).await;
     search(index, "not flavor_name =", Filter::Not(Box::new(flavor()))).await;
-    search(index, "flavor_name !=", compare(Comparison::NotEqual, "flavor_name", text("m1.5"))).await;
+    search(index, "flavor_name !=", Filter::compare("flavor_name", Comparison::NotEqual, text("m1.5"))).await;
     let policy = Filter::Or(vec![project(), like("creator", &format!("%:{:032x}", 450))]);
     search(index, "the project's and host =", Filter::And(vec![policy, host()])).await;
 }
@@ -244,24 +252,24 @@ async fn history(index: &SqlIndexer, count: u64) {
         resource_type: resource_type.to_owned(),
         ..listing(filter)
     };
-    let one = || Some(equal("id", FilterValue::Uuid(id(count / 10))));
+    let one = || Some(Filter::equal("id", FilterValue::Uuid(id(count / 10))));
     time(index, "history of one", &past(one(), "instance")).await;
     time(index, "history of one, generic", &past(one(), "generic")).await;
     time(index, "history of the type", &past(None, "instance")).await;
     time(index, "history of all", &past(None, "generic")).await;
-    let project = Some(equal("project_id", text(format!("{:032x}", 450))));
+    let project = Some(Filter::equal("project_id", text(format!("{:032x}", 450))));
     time(index, "history of a project", &past(project, "instance")).await;
-    let host = Some(equal("host", text("compute-77.example.org")));
+    let host = Some(Filter::equal("host", text("compute-77.example.org")));
     time(index, "history by host =", &past(host, "instance")).await;
-    let since = compare(
-        Comparison::GreaterOrEqual,
+    let since = Filter::compare(
         "revision_start",
+        Comparison::GreaterOrEqual,
         FilterValue::Float(1_700_000_000.0 + count as f64 * 0.00115),
     );
     time(index, "history since a time", &past(Some(since), "instance")).await;
-    let until = compare(
-        Comparison::LessOrEqual,
+    let until = Filter::compare(
         "revision_end",
+        Comparison::LessOrEqual,
         FilterValue::Float(1_700_000_000.0 + count as f64 * 0.00101),
     );
     time(index, "history until a time", &past(Some(until), "instance")).await;

@@ -61,6 +61,14 @@ pub trait Annotations {
     async fn delete_annotation(&self, resource_id: Uuid, id: Uuid) -> Result<()>;
 }
 
-pub(crate) fn invalid_marker(id: Uuid) -> IndexerError {
-    IndexerError::InvalidPagination(format!("Invalid marker: `{id}'"))
+/// The annotation behind which a listing begins.
+pub(crate) async fn marker_of(
+    index: &impl Annotations,
+    listing: &AnnotationListing,
+) -> Result<Option<Annotation>> {
+    let Some(id) = listing.marker else { return Ok(None) };
+    match index.annotation(listing.resource_id, id).await? {
+        None => Err(IndexerError::InvalidPagination(format!("Invalid marker: `{id}'"))),
+        found => Ok(found),
+    }
 }

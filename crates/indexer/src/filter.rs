@@ -46,6 +46,16 @@ pub enum Filter {
     Empty,
 }
 
+impl Filter {
+    pub fn compare(field: &str, comparison: Comparison, value: FilterValue) -> Self {
+        Filter::Compare { comparison, field: field.to_owned(), value }
+    }
+
+    pub fn equal(field: &str, value: FilterValue) -> Self {
+        Filter::compare(field, Comparison::Equal, value)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     Equal,

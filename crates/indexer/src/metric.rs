@@ -24,6 +24,22 @@ pub struct NewMetric {
     pub whole_name: Option<String>,
 }
 
+impl NewMetric {
+    /// A metric without a name, a unit and a resource.
+    pub fn new(id: MetricId, creator: &str, archive_policy_name: &str, created_at: Timestamp) -> Self {
+        NewMetric {
+            id,
+            creator: creator.to_owned(),
+            name: None,
+            unit: None,
+            archive_policy_name: archive_policy_name.to_owned(),
+            resource_id: None,
+            created_at,
+            whole_name: None,
+        }
+    }
+}
+
 /// Equality filters, a pattern and a scope, combined with AND.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricFilter {

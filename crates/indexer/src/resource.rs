@@ -8,7 +8,10 @@ use async_trait::async_trait;
 use gnudi_model::{AttributeValue, MetricId, Resource, ResourceType, Text, Timestamp};
 use uuid::Uuid;
 
-use crate::{Filter, IndexerError, Result, SortDirection};
+use crate::{
+    Filter, IndexerError, Result, SortDirection,
+    filter::{Condition, FieldSort, Scope, order_of},
+};
 
 /// A resource to create.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +32,23 @@ pub struct NewResource {
 }
 
 impl NewResource {
+    /// A resource of nobody's, without an end, attributes and metrics.
+    pub fn new(id: Uuid, resource_type: &str, creator: &str, now: Timestamp) -> Self {
+        NewResource {
+            id,
+            resource_type: resource_type.to_owned(),
+            original_resource_id: id.to_string(),
+            creator: creator.to_owned(),
+            user_id: None,
+            project_id: None,
+            started_at: now,
+            ended_at: None,
+            attributes: BTreeMap::new(),
+            metrics: Vec::new(),
+            now,
+        }
+    }
+
     /// The resource in its first revision, without metrics. `label` interns texts that resources share: creators,
     /// users, projects.
     pub(crate) fn resource(
@@ -186,6 +206,13 @@ pub struct ResourceListing {
 }
 
 impl ResourceListing {
+    /// The condition and the order, for resources of the type.
+    pub(crate) fn search(&self, resource_type: &ResourceType) -> Result<(Option<Condition>, Vec<FieldSort>)> {
+        let scope = Scope { resource_type, history: self.history, now: self.now };
+        let condition = self.filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
+        Ok((condition, order_of(&self.page.sorts, scope)?))
+    }
+
     /// All current resources of a type.
     pub fn of(resource_type: &str, now: Timestamp) -> Self {
         ResourceListing {

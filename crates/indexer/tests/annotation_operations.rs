@@ -3,8 +3,6 @@
 mod engines;
 mod playing;
 
-use std::collections::BTreeMap;
-
 use gnudi_indexer::{Annotation, AnnotationListing, Indexer, NewResource};
 use gnudi_model::{Timestamp, resource_type::GENERIC};
 use proptest::prelude::*;
@@ -32,19 +30,7 @@ calls! {
 const RESOURCES: u128 = 4;
 
 fn resource(id: Uuid) -> NewResource {
-    NewResource {
-        id,
-        resource_type: GENERIC.to_owned(),
-        original_resource_id: id.to_string(),
-        creator: "admin".to_owned(),
-        user_id: None,
-        project_id: None,
-        started_at: Timestamp::EPOCH,
-        ended_at: None,
-        attributes: BTreeMap::new(),
-        metrics: Vec::new(),
-        now: Timestamp::EPOCH,
-    }
+    NewResource::new(id, GENERIC, "admin", Timestamp::EPOCH)
 }
 
 fn resource_id() -> impl Strategy<Value = Uuid> {

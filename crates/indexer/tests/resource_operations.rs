@@ -215,14 +215,9 @@ fn change() -> impl Strategy<Value = ResourceChange> {
 fn new_metric() -> impl Strategy<Value = NewMetric> {
     (metric_id(), creator(), prop::option::of(id()), metric_name()).prop_map(
         |(id, creator, resource_id, name)| NewMetric {
-            id,
-            creator,
             name: Some(name),
-            unit: None,
-            archive_policy_name: "low".to_owned(),
             resource_id,
-            created_at: Timestamp::EPOCH,
-            whole_name: None,
+            ..NewMetric::new(id, &creator, "low", Timestamp::EPOCH)
         },
     )
 }

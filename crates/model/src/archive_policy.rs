@@ -79,6 +79,11 @@ impl ArchivePolicyItem {
         let timespan = points.map(|points| span_of(granularity, points)).transpose()?;
         Ok(ArchivePolicyItem { granularity, points, timespan })
     }
+
+    /// Keeps all points.
+    pub fn unlimited(granularity: Timespan) -> Self {
+        ArchivePolicyItem { granularity, points: None, timespan: None }
+    }
 }
 
 impl Serialize for ArchivePolicyItem {

@@ -36,14 +36,10 @@ fn policy(words: &[&str]) -> ArchivePolicy {
         let (granularity, timespan) = (number(granularity).map(Timespan), number(timespan).map(Timespan));
         ArchivePolicyItem { granularity: granularity.expect("a granularity"), points: None, timespan }
     };
-    ArchivePolicy {
-        name: String::new(),
-        back_window: words[0].parse().expect("a back window"),
-        definition: words[2].split(',').map(item).collect(),
-        aggregation_methods: words[1].split(',').map(|name| name.parse().expect("a method")).collect(),
-        raw_timespan: None,
-        recomputes_late: false,
-    }
+    let back_window = words[0].parse().expect("a back window");
+    let methods = words[1].split(',').map(|name| name.parse().expect("a method")).collect();
+    let definition = words[2].split(',').map(item).collect();
+    ArchivePolicy::new(String::new(), back_window, definition, methods).expect("distinct granularities")
 }
 
 impl Metric {

@@ -174,6 +174,34 @@ pub(crate) fn put_checksum(start: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
+#[cfg(test)]
+pub(crate) mod damage {
+    //! Damage that a checksum does not show.
+
+    use proptest::{collection, prelude::*, sample::Index};
+
+    use super::put_checksum;
+
+    /// Other bytes, and where the rest is cut off.
+    pub(crate) type Damage = (Vec<(Index, u8)>, Option<Index>);
+
+    pub(crate) fn damage() -> impl Strategy<Value = Damage> {
+        (collection::vec((any::<Index>(), any::<u8>()), 0..4), any::<Option<Index>>())
+    }
+
+    /// The bytes with the damage, and with a checksum that matches.
+    pub(crate) fn damaged(mut bytes: Vec<u8>, (changes, cut): Damage) -> Vec<u8> {
+        bytes.truncate(bytes.len() - 4);
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
+        put_checksum(0, &mut bytes);
+        bytes
+    }
+}
+
 /// The bytes before the checksum, if it matches.
 pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8], CodecError> {
     let (body, sum) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;

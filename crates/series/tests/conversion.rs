@@ -9,29 +9,14 @@ use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Statistic, Time
 use gnudi_series::head::{Origin, outcome};
 use proptest::prelude::*;
 use support::{
-    Rows, Store, aggregations,
+    PLAIN, Rows, Store, aggregations, methods,
     model::{Query, buckets},
     policy,
 };
 
-const METHODS: [&str; 12] = [
-    "mean",
-    "sum",
-    "last",
-    "max",
-    "min",
-    "std",
-    "median",
-    "first",
-    "count",
-    "37pct",
-    "rate:mean",
-    "rate:last",
-];
-
 fn policies() -> impl Strategy<Value = ArchivePolicy> {
     let granularities = prop::sample::subsequence(vec![1i64, 2, 5, 6, 10, 30, 60], 1..4);
-    let methods = prop::sample::subsequence(METHODS.to_vec(), 1..9);
+    let methods = prop::sample::subsequence(methods(&[PLAIN, "37pct rate:mean rate:last"]), 1..9);
     (0u64..2, granularities, methods, prop::option::of(300i64..3000)).prop_map(
         |(back_window, granularities, methods, raw)| {
             let definition: Vec<_> = granularities.into_iter().map(|step| (step, None)).collect();

@@ -40,18 +40,10 @@ fn late_points_are_dropped_and_replays_ignored() {
 
 /// A policy with one granularity, in seconds.
 fn policy(granularity: i64, timespan: Option<i64>, methods: &[&str]) -> ArchivePolicy {
-    ArchivePolicy {
-        name: "p".to_owned(),
-        back_window: 0,
-        definition: vec![ArchivePolicyItem {
-            granularity: Timespan::from_secs(granularity),
-            points: None,
-            timespan: timespan.map(Timespan::from_secs),
-        }],
-        aggregation_methods: methods.iter().map(|name| name.parse().unwrap()).collect(),
-        raw_timespan: None,
-        recomputes_late: false,
-    }
+    let unlimited = ArchivePolicyItem::unlimited(Timespan::from_secs(granularity));
+    let definition = vec![ArchivePolicyItem { timespan: timespan.map(Timespan::from_secs), ..unlimited }];
+    let methods = methods.iter().map(|name| name.parse().unwrap()).collect();
+    ArchivePolicy::new("p".to_owned(), 0, definition, methods).unwrap()
 }
 
 /// A pass that starts at a bucket does not compute the rate of its first point if the point before is too far

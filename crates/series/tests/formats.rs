@@ -40,18 +40,8 @@ fn methods() -> Vec<AggregationMethod> {
 }
 
 fn policy() -> ArchivePolicy {
-    ArchivePolicy {
-        name: "formats".to_owned(),
-        back_window: 0,
-        definition: vec![ArchivePolicyItem {
-            granularity: Timespan::from_secs(60),
-            points: None,
-            timespan: None,
-        }],
-        aggregation_methods: methods().into_iter().collect(),
-        raw_timespan: None,
-        recomputes_late: false,
-    }
+    let definition = vec![ArchivePolicyItem::unlimited(Timespan::from_secs(60))];
+    ArchivePolicy::new("formats".to_owned(), 0, definition, methods().into_iter().collect()).unwrap()
 }
 
 /// The sealed blocks of a series, and the remaining head.

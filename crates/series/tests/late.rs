@@ -9,7 +9,7 @@ use gnudi_model::{Aggregation, ArchivePolicy, Timespan};
 use gnudi_series::head::Layout;
 use proptest::prelude::*;
 use support::{
-    Rows, Store, aggregations, bits,
+    Rows, Store, aggregations, bits, definitions,
     model::{Query, buckets, sorted},
     playing::{self, events, play},
     policy,
@@ -26,12 +26,8 @@ fn value() -> impl Strategy<Value = f64> + Clone {
 }
 
 fn policies() -> impl Strategy<Value = ArchivePolicy> {
-    let spans = prop::collection::vec(prop::option::of(5i64..400), 3);
-    let granularities = prop::collection::btree_set(1i64..40, 1..4);
     let methods = prop::sample::subsequence(METHODS[1..].to_vec(), 1..5);
-    (0u64..3, granularities, spans, methods).prop_map(|(back_window, granularities, spans, methods)| {
-        let span = |(step, points): (i64, &Option<i64>)| (step, points.map(|points| points * step));
-        let definition: Vec<_> = granularities.into_iter().zip(&spans).map(span).collect();
+    (0u64..3, definitions(), methods).prop_map(|(back_window, definition, methods)| {
         let methods = if methods.len() == METHODS.len() - 1 { METHODS.to_vec() } else { methods };
         let mut policy = policy(back_window, &definition, &methods);
         policy.recomputes_late = true;

@@ -9,29 +9,13 @@ use gnudi_model::{Aggregation, ArchivePolicy, Measure, Timespan, Timestamp};
 use gnudi_series::head::Head;
 use proptest::prelude::*;
 use support::{
-    Rows, Store, aggregations,
+    PLAIN, Rows, Store, aggregations, definitions, methods,
     model::{Query, buckets, sorted},
     playing::{self, Model as _, events, play},
     policy,
 };
 
-const METHODS: [&str; 15] = [
-    "mean",
-    "sum",
-    "last",
-    "max",
-    "min",
-    "std",
-    "median",
-    "first",
-    "count",
-    "rate:mean",
-    "rate:last",
-    "rate:std",
-    "rate:count",
-    "increase",
-    "rate_reset",
-];
+const OTHERS: &str = "rate:mean rate:last rate:std rate:count increase rate_reset";
 
 fn value() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![
@@ -42,18 +26,12 @@ fn value() -> impl Strategy<Value = f64> + Clone {
 }
 
 fn policies() -> impl Strategy<Value = ArchivePolicy> {
-    let spans = prop::collection::vec(prop::option::of(5i64..400), 3);
-    let granularities = prop::collection::btree_set(1i64..40, 1..4);
-    let methods = prop::sample::subsequence(METHODS.to_vec(), 1..6);
-    (0u64..3, granularities, spans, methods, 100i64..1500).prop_map(
-        |(back_window, granularities, spans, methods, raw)| {
-            let span = |(step, points): (i64, &Option<i64>)| (step, points.map(|points| points * step));
-            let definition: Vec<_> = granularities.into_iter().zip(&spans).map(span).collect();
-            let mut policy = policy(back_window, &definition, &methods);
-            policy.raw_timespan = Some(Timespan(raw));
-            policy
-        },
-    )
+    let methods = prop::sample::subsequence(methods(&[PLAIN, OTHERS]), 1..6);
+    (0u64..3, definitions(), methods, 100i64..1500).prop_map(|(back_window, definition, methods, raw)| {
+        let mut policy = policy(back_window, &definition, &methods);
+        policy.raw_timespan = Some(Timespan(raw));
+        policy
+    })
 }
 
 /// The points that were accepted, in a map.

@@ -339,16 +339,7 @@ mod tests {
         let indexer = MemoryIndexer::default();
         let low = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).swap_remove(1);
         indexer.create_archive_policy(low.clone()).await.unwrap();
-        let metric = |number| NewMetric {
-            id: MetricId(Uuid::from_u128(number)),
-            creator: "a".to_owned(),
-            name: None,
-            unit: None,
-            archive_policy_name: low.name.clone(),
-            resource_id: None,
-            created_at: second(0),
-            whole_name: None,
-        };
+        let metric = |number| NewMetric::new(MetricId(Uuid::from_u128(number)), "a", &low.name, second(0));
         assert!(indexer.create_metrics(vec![metric(1), metric(2)]).await.iter().all(Result::is_ok));
         let caller = named("a");
         let admit = async |at, new| {

@@ -49,14 +49,9 @@ pub async fn indexer(metrics: u128, policy: &str) -> Arc<MemoryIndexer> {
 /// An index with this many metrics that keep `points` sums by the second.
 pub async fn indexer_of_sums(metrics: u128, points: u64) -> (Arc<MemoryIndexer>, ArchivePolicy) {
     let indexer = Arc::new(MemoryIndexer::default());
-    let policy = ArchivePolicy {
-        name: "sums".into(),
-        back_window: 0,
-        raw_timespan: None,
-        recomputes_late: false,
-        aggregation_methods: [AggregationMethod::new(Statistic::Sum)].into(),
-        definition: vec![ArchivePolicyItem::new(Some(Timespan::from_secs(1)), Some(points), None).unwrap()],
-    };
+    let definition = vec![ArchivePolicyItem::new(Some(Timespan::from_secs(1)), Some(points), None).unwrap()];
+    let sum = [AggregationMethod::new(Statistic::Sum)].into();
+    let policy = ArchivePolicy::new("sums".to_owned(), 0, definition, sum).unwrap();
     indexer.create_archive_policy(policy.clone()).await.unwrap();
     create_metrics(&indexer, metrics, &policy.name).await;
     (indexer, policy)

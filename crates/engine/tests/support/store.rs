@@ -1,5 +1,7 @@
 //! Aggregates in memory behind a hook that sees each call before it is executed.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{
@@ -18,6 +20,15 @@ pub struct Tapped {
 impl Tapped {
     pub fn new(tap: impl Fn(&'static str, &[MetricWrite]) -> usize + Send + Sync + 'static) -> Self {
         Tapped { store: MemoryAggregates::default(), tap: Box::new(tap) }
+    }
+
+    /// `failures[n]` says whether the nth write fails. A failed write has written half of its items.
+    pub fn failing(failures: Vec<bool>) -> Self {
+        let writes_seen = AtomicUsize::new(0);
+        Tapped::new(move |call, writes| {
+            let fails = || failures.get(writes_seen.fetch_add(1, Ordering::Relaxed)).copied();
+            if call == "write" && fails().unwrap_or(false) { writes.len() / 2 } else { writes.len() }
+        })
     }
 }
 

@@ -13,11 +13,7 @@ mod resource_metric;
 mod resource_type;
 mod search;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::Pin,
-    sync::Arc,
-};
+use std::{pin::Pin, sync::Arc};
 
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyItem, Attribute, AttributeKind, AttributeValue, MetricId, Resource,
@@ -109,22 +105,10 @@ pub async fn run<I: Indexer>(open: impl AsyncFn() -> I) {
 
 /// A policy with one granularity, `seconds` long.
 fn policy(name: &str, seconds: &[i64]) -> ArchivePolicy {
-    let definition = seconds
-        .iter()
-        .map(|seconds| ArchivePolicyItem {
-            granularity: Timespan::from_secs(*seconds),
-            points: Some(10),
-            timespan: Some(Timespan::from_secs(seconds * 10)),
-        })
-        .collect();
-    ArchivePolicy {
-        name: name.to_owned(),
-        back_window: 0,
-        definition,
-        aggregation_methods: BTreeSet::from_iter(ArchivePolicy::default_methods()),
-        raw_timespan: None,
-        recomputes_late: false,
-    }
+    let item =
+        |seconds: &i64| ArchivePolicyItem::new(Some(Timespan::from_secs(*seconds)), Some(10), None).unwrap();
+    let definition = seconds.iter().map(item).collect();
+    ArchivePolicy::new(name.to_owned(), 0, definition, ArchivePolicy::default_methods()).unwrap()
 }
 
 fn id(number: u128) -> MetricId {
@@ -139,16 +123,7 @@ pub fn with_back_window(policy: &ArchivePolicy, back_window: u64) -> PolicyChang
 
 /// A metric of policy `low`, without name, unit and resource.
 pub fn new_metric(number: u128) -> NewMetric {
-    NewMetric {
-        id: id(number),
-        creator: "admin".to_owned(),
-        name: None,
-        unit: None,
-        archive_policy_name: "low".to_owned(),
-        resource_id: None,
-        created_at: Timestamp::from_secs(1_700_000_000),
-        whole_name: None,
-    }
+    NewMetric::new(id(number), "admin", "low", Timestamp::from_secs(1_700_000_000))
 }
 
 async fn create_low(indexer: &dyn Indexer) {
@@ -161,19 +136,7 @@ async fn create(indexer: &dyn Indexer, metrics: Vec<NewMetric>) -> Vec<Option<In
 
 /// A generic resource without metrics, called by its id.
 pub fn new_resource(number: u128) -> NewResource {
-    NewResource {
-        id: Uuid::from_u128(number),
-        resource_type: GENERIC.to_owned(),
-        original_resource_id: Uuid::from_u128(number).to_string(),
-        creator: "admin".to_owned(),
-        user_id: None,
-        project_id: None,
-        started_at: Timestamp::from_secs(1_700_000_000),
-        ended_at: None,
-        attributes: BTreeMap::new(),
-        metrics: Vec::new(),
-        now: Timestamp::from_secs(1_700_000_000),
-    }
+    NewResource::new(Uuid::from_u128(number), GENERIC, "admin", Timestamp::from_secs(1_700_000_000))
 }
 
 async fn create_generic(indexer: &dyn Indexer, numbers: &[u128]) {

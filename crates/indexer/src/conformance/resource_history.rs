@@ -5,14 +5,10 @@ use super::{
     resource::{at, change, create_resources, revisions, updated, uuid},
     shown, text,
 };
-use crate::{Comparison, Filter, FilterValue, Indexer, ResourceChange, ResourceListing};
+use crate::{Filter, FilterValue, Indexer, ResourceChange, ResourceListing};
 
 async fn with_host(indexer: &dyn Indexer, host: &str) -> usize {
-    let filter = Filter::Compare {
-        comparison: Comparison::Equal,
-        field: "host".to_owned(),
-        value: FilterValue::Text(host.to_owned()),
-    };
+    let filter = Filter::equal("host", FilterValue::Text(host.to_owned()));
     let listing =
         ResourceListing { filter: Some(filter), history: true, ..ResourceListing::of("instance", at(0)) };
     indexer.list_resources(&listing).await.unwrap().len()

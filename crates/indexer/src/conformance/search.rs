@@ -5,7 +5,6 @@ use uuid::Uuid;
 
 use super::{create_generic, create_type, instance, new_resource, text};
 use crate::{
-    Comparison,
     Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual},
     Filter, FilterValue, Indexer, IndexerError, NewResource, ResourceChange, ResourceListing, ResourceMarker,
     ResourcePage, ResourceSort, ResourceTypeChange, SortDirection,
@@ -18,12 +17,8 @@ fn word(text: &str) -> FilterValue {
     FilterValue::Text(text.to_owned())
 }
 
-fn compare(field: &str, comparison: Comparison, value: FilterValue) -> Filter {
-    Filter::Compare { comparison, field: field.to_owned(), value }
-}
-
 fn equal(field: &str, value: &str) -> Filter {
-    compare(field, Equal, word(value))
+    Filter::equal(field, word(value))
 }
 
 fn one_of(field: &str, values: &[FilterValue]) -> Filter {
@@ -135,7 +130,7 @@ pub(super) async fn comparisons(indexer: &dyn Indexer) {
         ("created_by_project_id", Equal, word("_ed"), &[1]),
         ("created_by_project_id", NotEqual, word("red"), &[2, 3, 4]),
     ] {
-        let filter = compare(field, comparison, value);
+        let filter = Filter::compare(field, comparison, value);
         assert_eq!(find(indexer, filter.clone()).await, expected, "{filter:?}");
     }
 }
@@ -172,8 +167,8 @@ pub(super) async fn patterns_and_lists(indexer: &dyn Indexer) {
 
 pub(super) async fn what_is_absent_is_unknown(indexer: &dyn Indexer) {
     populate(indexer).await;
-    let vcpus = |comparison| compare("vcpus", comparison, FilterValue::Int(1));
-    let null = |field: &str, comparison| compare(field, comparison, FilterValue::Null);
+    let vcpus = |comparison| Filter::compare("vcpus", comparison, FilterValue::Int(1));
+    let null = |field: &str, comparison| Filter::compare(field, comparison, FilterValue::Null);
     let unknown = || vcpus(Greater);
     for (filter, expected) in [
         (null("vcpus", Equal), &[4][..]),
@@ -193,7 +188,7 @@ pub(super) async fn what_is_absent_is_unknown(indexer: &dyn Indexer) {
         (not(Filter::Or(vec![unknown(), equal("creator", "alice:red")])), &[3]),
         (Filter::Or(vec![unknown(), equal("creator", "")]), &[2, 4]),
         (not(equal("display_name", "none")), &[1, 2, 3]),
-        (not(compare("lifespan", Less, FilterValue::Int(1))), &[2]),
+        (not(Filter::compare("lifespan", Less, FilterValue::Int(1))), &[2]),
     ] {
         assert_eq!(find(indexer, filter.clone()).await, expected, "{filter:?}");
     }
@@ -210,18 +205,26 @@ pub(super) async fn refusals(indexer: &dyn Indexer) {
         (GENERIC, equal("vcpus", "1"), field("generic", "vcpus")),
         ("instance", equal("color", "red"), field("instance", "color")),
         ("instance", equal("revision", "1"), field("instance", "revision")),
-        ("instance", compare("revision_end", Equal, FilterValue::Null), field("instance", "revision_end")),
+        (
+            "instance",
+            Filter::compare("revision_end", Equal, FilterValue::Null),
+            field("instance", "revision_end"),
+        ),
         ("instance", equal("metrics", "x"), field("instance", "metrics")),
         ("instance", equal("started_at", "never"), value("never", "started_at")),
-        ("instance", compare("started_at", Less, FilterValue::Null), value("None", "started_at")),
+        ("instance", Filter::compare("started_at", Less, FilterValue::Null), value("None", "started_at")),
         ("instance", equal("vcpus", "many"), value("many", "vcpus")),
         ("instance", equal("image", "none"), value("none", "image")),
-        ("instance", compare("on", Equal, FilterValue::Int(1)), value("1", "on")),
+        ("instance", Filter::compare("on", Equal, FilterValue::Int(1)), value("1", "on")),
         ("instance", equal("lifespan", "-5 s"), value("-5 s", "lifespan")),
         ("instance", one_of("born", &words), value(r#"["it's", None]"#, "born")),
         ("instance", one_of("lifespan", &words), value(r#"["it's", None]"#, "lifespan")),
         ("instance", one_of("created_by_user_id", &words), value(r#"["it's", None]"#, "created_by_user_id")),
-        ("instance", compare("created_by_project_id", Less, word("a")), value("a", "created_by_project_id")),
+        (
+            "instance",
+            Filter::compare("created_by_project_id", Less, word("a")),
+            value("a", "created_by_project_id"),
+        ),
         ("instance", like("vcpus", "1%"), value("1%", "vcpus")),
         ("instance", like("display_name", r"a\"), value(r"a\", "display_name")),
         ("instance", Filter::Empty, "Unable to parse this query".to_owned()),
@@ -317,25 +320,28 @@ pub(super) async fn histories(indexer: &dyn Indexer) {
     assert_eq!(list(indexer, &past(GENERIC, None)).await, [1, 1, 1, 2, 3, 3]);
     // Each revision is matched as it was.
     for (resource_type, filter, expected) in [
-        ("instance", compare("vcpus", Equal, FilterValue::Int(8)), &[1, 1][..]),
-        ("instance", compare("vcpus", NotEqual, FilterValue::Int(8)), &[1, 2]),
-        ("instance", compare("vcpus", Less, FilterValue::Int(8)), &[1, 2]),
-        ("instance", compare("ended_at", NotEqual, FilterValue::Null), &[1]),
-        ("instance", compare("revision_end", Equal, FilterValue::Null), &[1, 2]),
-        ("instance", compare("revision_end", LessOrEqual, FilterValue::Int(1_700_000_010)), &[1]),
-        ("instance", compare("revision_end", NotEqual, FilterValue::Int(1_700_000_010)), &[1, 1, 2]),
-        ("instance", compare("revision_start", Greater, FilterValue::Int(1_700_000_000)), &[1, 1]),
-        ("instance", compare("revision", Equal, FilterValue::Int(-1)), &[1, 2]),
-        ("instance", compare("revision", Greater, word("0")), &[1, 1]),
+        ("instance", Filter::compare("vcpus", Equal, FilterValue::Int(8)), &[1, 1][..]),
+        ("instance", Filter::compare("vcpus", NotEqual, FilterValue::Int(8)), &[1, 2]),
+        ("instance", Filter::compare("vcpus", Less, FilterValue::Int(8)), &[1, 2]),
+        ("instance", Filter::compare("ended_at", NotEqual, FilterValue::Null), &[1]),
+        ("instance", Filter::compare("revision_end", Equal, FilterValue::Null), &[1, 2]),
+        ("instance", Filter::compare("revision_end", LessOrEqual, FilterValue::Int(1_700_000_010)), &[1]),
+        ("instance", Filter::compare("revision_end", NotEqual, FilterValue::Int(1_700_000_010)), &[1, 1, 2]),
+        ("instance", Filter::compare("revision_start", Greater, FilterValue::Int(1_700_000_000)), &[1, 1]),
+        ("instance", Filter::compare("revision", Equal, FilterValue::Int(-1)), &[1, 2]),
+        ("instance", Filter::compare("revision", Greater, word("0")), &[1, 1]),
         // Conditions on columns and on attributes both apply.
         (
             "instance",
-            Filter::Or(vec![compare("vcpus", Equal, FilterValue::Int(8)), equal("user_id", "nobody")]),
+            Filter::Or(vec![
+                Filter::compare("vcpus", Equal, FilterValue::Int(8)),
+                equal("user_id", "nobody"),
+            ]),
             &[1, 1],
         ),
         ("instance", one_of("vcpus", &[FilterValue::Int(1), FilterValue::Int(2)]), &[1, 2]),
         (GENERIC, equal("project_id", "project"), &[1, 1, 1, 2, 3]),
-        (GENERIC, compare("id", Equal, FilterValue::Uuid(Uuid::from_u128(3))), &[3, 3]),
+        (GENERIC, Filter::compare("id", Equal, FilterValue::Uuid(Uuid::from_u128(3))), &[3, 3]),
     ] {
         let listing = past(resource_type, Some(filter));
         assert_eq!(list(indexer, &listing).await, expected, "{listing:?}");
@@ -396,7 +402,7 @@ pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
     assert_eq!(refused(true, "instance", 3, -1).await, invalid(format!("{}@-1", id(3))));
     // A marker that does not match the filter is still a position.
     let marker = Some(ResourceMarker { id: id(1), revision: Resource::CURRENT });
-    let filter = compare("id", NotEqual, FilterValue::Uuid(id(1)));
+    let filter = Filter::compare("id", NotEqual, FilterValue::Uuid(id(1)));
     let page = ResourcePage { marker, ..ResourcePage::default() };
     assert_eq!(list(indexer, &ResourceListing { page, ..listing("instance", Some(filter)) }).await, [2]);
 }
@@ -430,7 +436,7 @@ pub(super) async fn deletion_by_filter(indexer: &dyn Indexer) {
         (1..=300).map(|number| if number % 30 > 0 { instance(number) } else { new_resource(number) });
     assert!(indexer.create_resources(resources.collect()).await.iter().all(Result::is_ok));
     // More than are deleted at once.
-    let filter = compare("vcpus", Greater, FilterValue::Int(30));
+    let filter = Filter::compare("vcpus", Greater, FilterValue::Int(30));
     let deleted = indexer.delete_matching_resources("instance", &filter, NOW).await.unwrap();
     assert_eq!((deleted.ids.len(), deleted.metrics.len()), (261, 0));
     let left = list(indexer, &listing(GENERIC, None)).await;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::MemoryIndexer;
 use crate::{
     Annotation, AnnotationListing, Annotations, IndexerError, Result,
-    annotation::{ANNOTATIONS_MAX, invalid_marker},
+    annotation::{ANNOTATIONS_MAX, marker_of},
 };
 
 #[async_trait]
@@ -34,13 +34,7 @@ impl Annotations for MemoryIndexer {
     }
 
     async fn list_annotations(&self, listing: &AnnotationListing) -> Result<Vec<Annotation>> {
-        let marker = match listing.marker {
-            Some(id) => {
-                let found = self.annotation(listing.resource_id, id).await?;
-                Some(found.ok_or_else(|| invalid_marker(id))?)
-            }
-            None => None,
-        };
+        let marker = marker_of(self, listing).await?;
         let place = |annotation: &Annotation| (annotation.timestamp, annotation.id);
         let tables = self.tables.lock();
         let mut found: Vec<Annotation> = tables

@@ -6,8 +6,8 @@ use gnudi_model::{Resource, Timestamp};
 
 use super::{MemoryIndexer, Tables, resource::is_of_type};
 use crate::{
-    DeletedResources, Filter, ResourceListing, ResourceMarker, ResourcePage, Result,
-    filter::{Condition, Scope, compare, invalid_marker, order_of},
+    DeletedResources, Filter, ResourceListing, ResourceMarker, Result,
+    filter::{Condition, Scope, compare, invalid_marker},
 };
 
 #[allow(clippy::unused_async)]
@@ -33,24 +33,11 @@ pub(super) async fn delete_matching(
 #[allow(clippy::unused_async)]
 pub(super) async fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
     let tables = indexer.tables.lock();
-    let ResourceListing {
-        resource_type: type_name,
-        filter,
-        history,
-        details,
-        omits_attributes,
-        metric_names,
-        page,
-        now,
-    } = listing;
-    let ResourcePage { limit, marker, sorts } = page;
-    let (history, details, now) = (*history, *details, *now);
+    let (type_name, history) = (&listing.resource_type, listing.history);
     let resource_type = tables.resource_type(type_name)?;
-    let scope = Scope { resource_type: &resource_type, history, now };
-    let condition = filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
-    let order = order_of(sorts, scope)?;
+    let (condition, order) = listing.search(&resource_type)?;
     let all = tables.listed(type_name, history);
-    let marker = match *marker {
+    let marker = match listing.page.marker {
         Some(marker) => Some(find(&all, marker, history)?.clone()),
         None => None,
     };
@@ -62,14 +49,14 @@ pub(super) async fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> 
     let mut found: Vec<_> =
         all.into_iter().filter(|resource| is_wanted(resource) && is_behind(resource)).collect();
     found.sort_by(|a, b| compare(a, b, &order));
-    found.truncate(limit.unwrap_or(usize::MAX));
+    found.truncate(listing.page.limit.unwrap_or(usize::MAX));
     let shown = |resource: &Resource| {
-        let shown_as = if details { &*resource.resource_type } else { &**type_name };
+        let shown_as = if listing.details { &*resource.resource_type } else { &**type_name };
         let mut shown = tables.shown(resource, shown_as);
-        if *omits_attributes {
+        if listing.omits_attributes {
             shown.attributes.clear();
         }
-        if let Some(names) = metric_names {
+        if let Some(names) = &listing.metric_names {
             shown.metrics.retain(|metric| names.iter().any(|name| metric.name.as_deref() == Some(name)));
         }
         Arc::new(shown)

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Annotation, AnnotationListing, Annotations, IndexerError, Result, Touched,
-    annotation::{ANNOTATIONS_MAX, invalid_marker},
+    annotation::{ANNOTATIONS_MAX, marker_of},
 };
 
 const SELECT: &str = "SELECT id, resource_id, annotated_at, content, creator FROM resource_annotation";
@@ -31,13 +31,7 @@ impl Annotations for SqlIndexer {
     }
 
     async fn list_annotations(&self, listing: &AnnotationListing) -> Result<Vec<Annotation>> {
-        let marker = match listing.marker {
-            Some(id) => {
-                let found = self.annotation(listing.resource_id, id).await?;
-                Some(found.ok_or_else(|| invalid_marker(id))?)
-            }
-            None => None,
-        };
+        let marker = marker_of(self, listing).await?;
         let rows = self.readers.fetch_all(list(self.readers.dialect(), listing, marker.as_ref())).await?;
         Ok(rows.iter().map(decode).collect::<Result<_, _>>()?)
     }

@@ -145,15 +145,11 @@ mod tests {
         let low = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).swap_remove(1);
         indexer.create_archive_policy(low).await.unwrap();
         let metrics = (0..2000u128)
-            .map(|number| NewMetric {
-                id: MetricId(Uuid::from_u128(number << 100 | number)),
-                creator: format!("creator{}", number % 4),
-                name: Some(format!("name{}", number % 50)),
-                unit: None,
-                archive_policy_name: "low".to_owned(),
-                resource_id: None,
-                created_at: Timestamp::EPOCH,
-                whole_name: None,
+            .map(|number| {
+                let id = MetricId(Uuid::from_u128(number << 100 | number));
+                let creator = format!("creator{}", number % 4);
+                let name = Some(format!("name{}", number % 50));
+                NewMetric { name, ..NewMetric::new(id, &creator, "low", Timestamp::EPOCH) }
             })
             .collect();
         assert!(indexer.create_metrics(metrics).await.iter().all(Result::is_ok));

@@ -39,6 +39,31 @@ pub fn parse_uuid(text: &str) -> Option<Uuid> {
         .flatten()
 }
 
+/// `str.expandtabs()`.
+pub fn expand_tabs(text: &str) -> String {
+    const TAB_COLUMNS: usize = 8;
+    let mut out = String::with_capacity(text.len());
+    let mut column = 0;
+    for character in text.chars() {
+        match character {
+            '\t' => {
+                let blanks = TAB_COLUMNS - column % TAB_COLUMNS;
+                out.extend(std::iter::repeat_n(' ', blanks));
+                column += blanks;
+            }
+            '\n' | '\r' => {
+                out.push(character);
+                column = 0;
+            }
+            _ => {
+                out.push(character);
+                column += 1;
+            }
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -155,18 +155,9 @@ fn sealed(points: &Series, factor: i64, methods: &[AggregationMethod]) -> (Vec<S
     let step = steps[steps.len() / 2];
     // Jittering times still have a period.
     let step = if step > 500_000_000 { (step + 500_000_000) / 1_000_000_000 * 1_000_000_000 } else { step };
-    let policy = ArchivePolicy {
-        name: "codecs".to_owned(),
-        back_window: 0,
-        definition: vec![ArchivePolicyItem {
-            granularity: Timespan(step * factor),
-            points: None,
-            timespan: None,
-        }],
-        aggregation_methods: methods.iter().copied().collect(),
-        raw_timespan: None,
-        recomputes_late: false,
-    };
+    let definition = vec![ArchivePolicyItem::unlimited(Timespan(step * factor))];
+    let methods = methods.iter().copied().collect();
+    let policy = ArchivePolicy::new("codecs".to_owned(), 0, definition, methods).expect("one granularity");
     let layout = Layout::of(&policy);
     let (mut head, mut blocks) = (Head::new(), Vec::new());
     for (index, request) in points.chunks(60).enumerate() {

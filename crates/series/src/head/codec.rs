@@ -320,7 +320,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{layout::Layout, read::assemble};
+    use crate::{
+        layout::Layout,
+        packing::damage::{damage, damaged},
+        read::assemble,
+    };
 
     fn policy() -> ArchivePolicy {
         let mut policy = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).remove(2);
@@ -358,8 +362,7 @@ mod tests {
         #[test]
         fn any_bytes_are_refused_or_work(
             requests in prop::collection::vec(prop::collection::vec(any::<u16>(), 1..8), 1..5),
-            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-            cut: Option<prop::sample::Index>,
+            damage in damage(),
         ) {
             let policy = policy();
             let layout = Layout::of(&policy);
@@ -370,14 +373,7 @@ mod tests {
             head.take_sealed(&layout);
             let mut bytes = Vec::new();
             head.encode(&mut bytes);
-            bytes.truncate(bytes.len() - 4);
-            for (at, byte) in changes {
-                let at = at.index(bytes.len());
-                bytes[at] = byte;
-            }
-            bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
-            put_checksum(0, &mut bytes);
-            let Ok(mut head) = Head::decode(&bytes) else { return Ok(()) };
+            let Ok(mut head) = Head::decode(&damaged(bytes, damage)) else { return Ok(()) };
             for (index, request) in requests.iter().enumerate() {
                 let position = head.applied().saturating_add(1);
                 head.fold(&layout, position, &mut points(1_000_000 + 10_000 * index as i64, request));

@@ -163,6 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::packing::damage::{damage, damaged};
 
     prop_compose! {
         fn points()(
@@ -200,19 +201,11 @@ mod tests {
         #[test]
         fn any_bytes_are_refused_or_read(
             points in points(),
-            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-            cut: Option<prop::sample::Index>,
+            damage in damage(),
         ) {
             let mut bytes = Vec::new();
             encode(&points, &mut bytes);
-            bytes.truncate(bytes.len() - 4);
-            for (at, byte) in changes {
-                let at = at.index(bytes.len());
-                bytes[at] = byte;
-            }
-            bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
-            put_checksum(0, &mut bytes);
-            let _ = decode_points(&bytes, &mut Vec::new());
+            let _ = decode_points(&damaged(bytes, damage), &mut Vec::new());
         }
     }
 }

@@ -8,8 +8,8 @@ use gnudi_model::{Resource, resource_type::GENERIC};
 
 use super::row::{self, Attributes, HISTORY_COLUMNS};
 use crate::{
-    ResourceListing, ResourceMarker, ResourcePage, Result,
-    filter::{Condition, Field, FieldSort, Scalar, Scope, Test, invalid_marker, order_of},
+    ResourceListing, ResourceMarker, Result,
+    filter::{Condition, Field, FieldSort, Scalar, Test, invalid_marker},
     sql::{
         Dialect, Row, SqlIndexer, Statement,
         decoding::decode_all,
@@ -52,26 +52,19 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn read(types: &'a Types, listing: &'a ResourceListing) -> Result<Self> {
-        let ResourceListing {
-            resource_type,
-            filter,
-            history,
-            details,
-            omits_attributes,
-            metric_names,
-            page,
-            now,
-        } = listing;
-        let ResourcePage { limit, marker, sorts } = page;
-        let (history, limit, marker) = (*history, *limit, *marker);
-        let stored = types.named(resource_type)?;
-        let has_none = *omits_attributes || (is_generic(stored) && !details);
-        let shown = if has_none { Attributes::None } else { Attributes::All };
-        let scope = Scope { resource_type: &stored.resource_type, history, now: *now };
-        let condition = filter.as_ref().map(|filter| Condition::read(filter, scope)).transpose()?;
-        let order = order_of(sorts, scope)?;
-        let metric_names = metric_names.as_deref();
-        Ok(Plan { history, shown, metric_names, limit, marker, stored, condition, order })
+        let stored = types.named(&listing.resource_type)?;
+        let has_none = listing.omits_attributes || (is_generic(stored) && !listing.details);
+        let (condition, order) = listing.search(&stored.resource_type)?;
+        Ok(Plan {
+            history: listing.history,
+            shown: if has_none { Attributes::None } else { Attributes::All },
+            metric_names: listing.metric_names.as_deref(),
+            limit: listing.page.limit,
+            marker: listing.page.marker,
+            stored,
+            condition,
+            order,
+        })
     }
 
     /// The common tests in current revisions, and in former ones if listed, and the version of the types if anything

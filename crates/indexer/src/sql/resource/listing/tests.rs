@@ -74,9 +74,7 @@ async fn populated() -> (tempfile::TempDir, SqlIndexer) {
 async fn plans(indexer: &SqlIndexer, listing: &ResourceListing) -> Vec<String> {
     let types = indexer.types().await.unwrap();
     let stored = types.named(&listing.resource_type).unwrap();
-    let scope = Scope { resource_type: &stored.resource_type, history: listing.history, now: listing.now };
-    let condition = listing.filter.as_ref().map(|filter| Condition::read(filter, scope).unwrap());
-    let order = order_of(&listing.page.sorts, scope).unwrap();
+    let (condition, order) = listing.search(&stored.resource_type).unwrap();
     let mut common = Vec::new();
     for rows in [Rows::Current, Rows::Past] {
         common.push(common_tests(indexer, stored, rows, condition.as_ref()).await.unwrap().tests);
@@ -106,12 +104,8 @@ fn text(text: &str) -> FilterValue {
     FilterValue::Text(text.to_owned())
 }
 
-fn compare(field: &str, comparison: Comparison, value: FilterValue) -> Filter {
-    Filter::Compare { comparison, field: field.to_owned(), value }
-}
-
 fn equal(field: &str, value: &str) -> Filter {
-    compare(field, Comparison::Equal, text(value))
+    Filter::equal(field, text(value))
 }
 
 fn like(field: &str, pattern: &str) -> Filter {
@@ -140,7 +134,7 @@ const USUAL: &[&str] = &["revision_start", "started_at"];
 #[tokio::test]
 async fn an_index_serves_every_piece() {
     let (_folder, indexer) = populated().await;
-    let id = || compare("id", Comparison::Equal, FilterValue::Uuid(resource(5).id));
+    let id = || Filter::compare("id", Comparison::Equal, FilterValue::Uuid(resource(5).id));
     let host = || equal("host", "host7");
     let either = || Filter::Or(vec![equal("project_id", "project7"), like("creator", "%:project7")]);
     for (resource_type, filter, sorts, indexes) in [
@@ -208,7 +202,7 @@ fn assert_all(plans: &[String], indexes: &[&str]) {
 #[tokio::test]
 async fn an_index_serves_every_history() {
     let (_folder, indexer) = populated().await;
-    let id = || compare("id", Comparison::Equal, FilterValue::Uuid(resource(4).id));
+    let id = || Filter::compare("id", Comparison::Equal, FilterValue::Uuid(resource(4).id));
     let time = || FilterValue::Float(1_700_000_000.001);
     for (resource_type, filter, indexes) in [
         (
@@ -226,7 +220,7 @@ async fn an_index_serves_every_history() {
         ),
         (
             "instance",
-            Some(compare("revision_start", Comparison::Less, time())),
+            Some(Filter::compare("revision_start", Comparison::Less, time())),
             &["ix_resource_history_type", "ix_resource_type"],
         ),
         (
