@@ -4,7 +4,7 @@
 //! The figures are in the metrics' heads, so a request reads a limited number of metrics. Beyond it, the
 //! response is partial and links to the next page.
 
-use gnudi_app::{ApiError, json::Value, python, query::Query};
+use gnudi_app::{ApiError, json::Value, query::Query};
 use gnudi_engine::{LastMeasure, Measured};
 use gnudi_indexer::SortDirection;
 use gnudi_model::Timestamp;
@@ -119,7 +119,5 @@ impl LastMeasures {
 /// # Errors
 /// 400 for an invalid time.
 pub fn silent_since(query: &Query, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
-    let refuse = || ApiError::argument(SILENT_SINCE, "Must be a datetime or a timestamp");
-    let text = query.single(SILENT_SINCE, refuse)?;
-    text.map(|text| python::timestamp(text, now).map_err(|_| refuse())).transpose()
+    query.time(SILENT_SINCE, now)
 }

@@ -8,7 +8,7 @@ use std::sync::{
 use gnudi_access::{Caller, Rule, Target};
 use gnudi_drivers::incoming::Batch;
 use gnudi_engine::Measured;
-use gnudi_indexer::{Filter, IndexerError, MetricScope};
+use gnudi_indexer::{Filter, Indexer, IndexerError, MetricScope};
 use gnudi_model::{
     ArchivePolicy, Metric, MetricId, ResourceType, Timestamp, python::unquote, resource_type::GENERIC,
 };
@@ -89,7 +89,7 @@ impl Call<'_> {
     /// # Errors
     /// 404 if it does not exist.
     pub async fn policy_of(&self, name: &str) -> Result<Arc<ArchivePolicy>, ApiError> {
-        let indexer = self.app.engine().indexer();
+        let indexer = self.indexer();
         if let Some(policy) = indexer.cached_policy(name) {
             return Ok(policy);
         }
@@ -161,6 +161,10 @@ impl Call<'_> {
         Timestamp(now.0 - now.0.rem_euclid(1_000))
     }
 
+    pub fn indexer(&self) -> &dyn Indexer {
+        self.app.engine().indexer()
+    }
+
     /// An id for a new metric.
     pub fn new_metric_id(&self) -> MetricId {
         MetricId::new(self.app.now(), Uuid::new_v4().as_u128())
@@ -171,7 +175,7 @@ impl Call<'_> {
     /// # Errors
     /// 400 if no rule matches.
     pub async fn archive_policy_for(&self, name: Option<&str>) -> Result<String, ApiError> {
-        let found = self.app.engine().indexer().archive_policy_name_for_metric(name.unwrap_or("")).await;
+        let found = self.indexer().archive_policy_name_for_metric(name.unwrap_or("")).await;
         found.map_err(|error| match error {
             IndexerError::NoArchivePolicyRuleMatch(_) => ApiError::bad_request(format!(
                 "No archive policy name specified and no archive policy rule found matching the metric name {}",
@@ -230,7 +234,7 @@ impl Call<'_> {
             return if allowed { Ok(()) } else { Err(ApiError::forbidden_by(rule)) };
         }
         let resource = match metric.resource_id {
-            Some(id) => self.app.engine().indexer().resource(GENERIC, id).await?,
+            Some(id) => self.indexer().resource(GENERIC, id).await?,
             None => None,
         };
         self.enforce(rule, Target::Metric(metric, resource.as_deref()))

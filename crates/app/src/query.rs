@@ -1,8 +1,8 @@
 //! The query string: decoded `name=value` pairs, in order.
 
-use gnudi_model::python::unquote_plus;
+use gnudi_model::{Timespan, Timestamp, python::unquote_plus};
 
-use crate::{error::ApiError, json::Value};
+use crate::{error::ApiError, json::Value, python};
 
 /// The arguments of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,19 @@ pub struct Query(Vec<(String, String)>);
 pub enum Argument<'a> {
     One(&'a str),
     Several(Vec<&'a str>),
+}
+
+impl Argument<'_> {
+    /// The argument as a timespan.
+    ///
+    /// # Errors
+    /// The reason if it is not a timespan.
+    pub fn timespan(&self) -> Result<Timespan, &'static str> {
+        match self {
+            Argument::One(text) => python::timespan(&Value::from(*text)),
+            Argument::Several(_) => Err("Unable to parse timespan"),
+        }
+    }
 }
 
 impl Query {
@@ -52,6 +65,24 @@ impl Query {
             Some(Argument::One(value)) => Ok(Some(value)),
             Some(Argument::Several(_)) => Err(otherwise()),
         }
+    }
+
+    /// All values of an argument; none if it is only given empty.
+    pub fn list(&self, name: &str) -> Vec<String> {
+        match self.get(name) {
+            Some(Argument::One("")) => Vec::new(),
+            _ => self.values(name).map(str::to_owned).collect(),
+        }
+    }
+
+    /// A time; `None` if absent.
+    ///
+    /// # Errors
+    /// 400 if it is not a time, or given several times.
+    pub fn time(&self, name: &str, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
+        let refuse = || ApiError::argument(name, "Must be a datetime or a timestamp");
+        let text = self.single(name, refuse)?;
+        text.map(|text| python::timestamp(text, now).map_err(|_| refuse())).transpose()
     }
 
     /// A boolean argument; `default` if absent.

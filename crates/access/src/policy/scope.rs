@@ -4,7 +4,7 @@
 //! target owned or created by its project sees those. Callers by name see all items, unless an operator's
 //! file overrides the rule.
 
-use gnudi_indexer::{Comparison, Creators, Filter, FilterValue, MetricScope};
+use gnudi_indexer::{Creators, Filter, FilterValue, MetricScope};
 
 use super::{Caller, Policy, Rule, Target};
 
@@ -105,18 +105,10 @@ impl Scope {
     pub fn narrow(self, filter: Option<Filter>) -> Filter {
         let mut any = Vec::new();
         if let Some(project) = self.owner {
-            any.push(Filter::Compare {
-                comparison: Comparison::Equal,
-                field: "project_id".to_owned(),
-                value: FilterValue::Text(project),
-            });
+            any.push(Filter::equal("project_id", FilterValue::Text(project)));
         }
         match self.creators {
-            Some(Creators::Is(user)) => any.push(Filter::Compare {
-                comparison: Comparison::Equal,
-                field: "creator".to_owned(),
-                value: FilterValue::Text(user),
-            }),
+            Some(Creators::Is(user)) => any.push(Filter::equal("creator", FilterValue::Text(user))),
             Some(Creators::Of(project)) => any.push(Filter::Like {
                 field: "creator".to_owned(),
                 pattern: FilterValue::Text(Creators::pattern(&project)),

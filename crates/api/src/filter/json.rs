@@ -127,10 +127,6 @@ mod tests {
         filter(&parse(text.as_bytes()).unwrap(), "foobar").unwrap_err().reason()
     }
 
-    fn equal(field: &str, value: FilterValue) -> Filter {
-        Filter::Compare { comparison: Comparison::Equal, field: field.to_owned(), value }
-    }
-
     #[test]
     fn documents_become_filters() {
         let of = |text: &str| filter(&parse(text.as_bytes()).unwrap(), "foobar").unwrap();
@@ -140,8 +136,11 @@ mod tests {
         assert_eq!(
             of(r#"{"and": [{"=": {"id": "foo"}}, {"∨": [{"eq": {"a": null}}, {"==": {"a": 1}}]}]}"#),
             Filter::And(vec![
-                equal("id", FilterValue::Uuid(id)),
-                Filter::Or(vec![equal("a", FilterValue::Null), equal("a", FilterValue::Int(1))]),
+                Filter::equal("id", FilterValue::Uuid(id)),
+                Filter::Or(vec![
+                    Filter::equal("a", FilterValue::Null),
+                    Filter::equal("a", FilterValue::Int(1))
+                ]),
             ])
         );
         assert_eq!(

@@ -10,6 +10,7 @@ use std::fmt;
 
 use gnudi_app::json::Value;
 use gnudi_indexer::filter::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX};
+use gnudi_model::python::expand_tabs;
 
 use super::json::NOT;
 
@@ -39,30 +40,6 @@ impl fmt::Display for Fault {
 pub fn document(text: &str) -> Result<Value, Fault> {
     let text = expand_tabs(text);
     Reader { text: &text, at: 0 }.document()
-}
-
-/// Python's `str.expandtabs`.
-fn expand_tabs(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut column = 0;
-    for character in text.chars() {
-        match character {
-            '\t' => {
-                let spaces = 8 - column % 8;
-                out.extend(std::iter::repeat_n(' ', spaces));
-                column += spaces;
-            }
-            '\n' | '\r' => {
-                out.push(character);
-                column = 0;
-            }
-            _ => {
-                out.push(character);
-                column += 1;
-            }
-        }
-    }
-    out
 }
 
 /// In matching order: an operator before its prefixes, except `=`, which hides `==` as in Gnocchi.

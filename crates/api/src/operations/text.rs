@@ -5,12 +5,10 @@
 //! `nestedExpr`.
 
 use gnudi_app::json::{Value, repr_str};
+use gnudi_model::python::expand_tabs;
 
 /// The maximum nesting: that of operations, plus the lists of names in a metric node.
 pub const DEPTH_MAX: usize = gnudi_series::operations::DEPTH_MAX + 1;
-
-/// Tabs are expanded to multiples of this many characters before parsing.
-const TAB_COLUMNS: usize = 8;
 
 /// How many characters of a word an error quotes.
 const SHOWN_MAX: usize = 16;
@@ -30,7 +28,7 @@ pub enum Fault {
 /// # Errors
 /// If the text does not begin with a list, or ends within it, or nests deeper than [`DEPTH_MAX`].
 pub fn list(text: &str) -> Result<Value, Fault> {
-    let characters = without_tabs(text);
+    let characters: Vec<char> = expand_tabs(text).chars().collect();
     let mut reader = Reader { characters: &characters, at: 0 };
     reader.skip_space();
     if reader.next() != Some('(') {
@@ -60,30 +58,6 @@ pub fn list(text: &str) -> Result<Value, Fault> {
             Some(_) => items.push(reader.atom()),
         }
     }
-}
-
-/// The text's characters after Python's `expandtabs`.
-fn without_tabs(text: &str) -> Vec<char> {
-    let mut characters = Vec::with_capacity(text.len());
-    let mut column = 0;
-    for character in text.chars() {
-        match character {
-            '\t' => {
-                let blanks = TAB_COLUMNS - column % TAB_COLUMNS;
-                characters.extend(std::iter::repeat_n(' ', blanks));
-                column += blanks;
-            }
-            '\n' | '\r' => {
-                characters.push(character);
-                column = 0;
-            }
-            _ => {
-                characters.push(character);
-                column += 1;
-            }
-        }
-    }
-    characters
 }
 
 const fn is_space(character: char) -> bool {

@@ -161,7 +161,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     }
     let policy = completed(call, given)?;
     call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
-    call.app.engine().indexer().create_archive_policy(policy.clone()).await?;
+    call.indexer().create_archive_policy(policy.clone()).await?;
     let location = call.links().to(&format!("/v1/archive_policy/{}", policy.name));
     Ok(reply::created(&location, &shown(&policy)))
 }
@@ -198,7 +198,7 @@ pub(crate) async fn of_definition(
     call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
     let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, shown(&policy).to_json().as_bytes());
     policy.name = ArchivePolicy::definition_name(digest);
-    let indexer = call.app.engine().indexer();
+    let indexer = call.indexer();
     if indexer.archive_policy(&policy.name).await?.is_none() {
         match indexer.create_archive_policy(policy.clone()).await {
             // A concurrent request has created it.
@@ -281,7 +281,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         aggregation_methods: methods,
     };
     let changes_methods = change.aggregation_methods.is_some();
-    let policy = call.app.engine().indexer().update_archive_policy(call.parameter("name"), change).await?;
+    let policy = call.indexer().update_archive_policy(call.parameter("name"), change).await?;
     let mut shown = shown(&policy);
     if changes_methods {
         add_conversion(&mut shown, &before, &policy);
@@ -344,13 +344,13 @@ fn change(body: &Value) -> Checked<ChangeFields> {
 /// `DELETE /v1/archive_policy/{name}`
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     refuse_definition(call.parameter("name"))?;
-    call.app.engine().indexer().delete_archive_policy(call.parameter("name")).await?;
+    call.indexer().delete_archive_policy(call.parameter("name")).await?;
     Ok(reply::no_content())
 }
 
 /// `GET /v1/archive_policy`
 pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    let policies = call.app.engine().indexer().archive_policies().await?;
+    let policies = call.indexer().archive_policies().await?;
     let shown = policies.iter().map(|policy| shown(policy)).collect();
     Ok(reply::ok(&Value::Array(shown)))
 }

@@ -17,13 +17,13 @@ fn shown(rule: &ArchivePolicyRule) -> Value {
 
 /// The rule in the path.
 async fn find(call: &Call<'_>) -> Result<ArchivePolicyRule, ApiError> {
-    let rule = call.app.engine().indexer().archive_policy_rule(call.parameter("name")).await?;
+    let rule = call.indexer().archive_policy_rule(call.parameter("name")).await?;
     rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(call.parameter("name").to_owned()).into())
 }
 
 /// `GET /v1/archive_policy_rule`: in matching order.
 pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    let rules = call.app.engine().indexer().archive_policy_rules().await?;
+    let rules = call.indexer().archive_policy_rules().await?;
     Ok(reply::ok(&Value::Array(rules.iter().map(shown).collect())))
 }
 
@@ -34,7 +34,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     storable(&rule.metric_pattern)?;
     call.enforce(Rule::CreateArchivePolicyRule, Target::ArchivePolicyRule(&rule))?;
     let created = match refuse_definition(&rule.archive_policy_name) {
-        Ok(()) => call.app.engine().indexer().create_archive_policy_rule(rule.clone()).await,
+        Ok(()) => call.indexer().create_archive_policy_rule(rule.clone()).await,
         refused => refused,
     };
     created.map_err(|error| match error {
@@ -77,7 +77,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let rule = find(call).await?;
     let new_name = new_name(&request::json(call.parts, body).await?)?;
     addressable(&new_name)?;
-    let rule = call.app.engine().indexer().rename_archive_policy_rule(&rule.name, &new_name).await?;
+    let rule = call.indexer().rename_archive_policy_rule(&rule.name, &new_name).await?;
     Ok(reply::ok(&shown(&rule)))
 }
 
@@ -94,6 +94,6 @@ fn new_name(body: &Value) -> Checked<String> {
 
 /// `DELETE /v1/archive_policy_rule/{name}`
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    call.app.engine().indexer().delete_archive_policy_rule(call.parameter("name")).await?;
+    call.indexer().delete_archive_policy_rule(call.parameter("name")).await?;
     Ok(reply::no_content())
 }

@@ -87,7 +87,7 @@ fn known_metrics(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Optio
     {
         return None;
     }
-    let indexer = call.app.engine().indexer();
+    let indexer = call.indexer();
     let metric = |name| {
         indexer
             .cached_named_metric(parcel.id, name)
@@ -109,7 +109,7 @@ async fn make(
     parcels: &Parcels,
     mut found: Vec<Option<Vec<Arc<Metric>>>>,
 ) -> Result<Vec<Vec<Arc<Metric>>>, ApiError> {
-    let indexer = call.app.engine().indexer();
+    let indexer = call.indexer();
     let exists = indexer.resource_type(to.resource_type).await?.is_some();
     let type_to_create = to.type_to_create.filter(|_| !exists);
     if !exists && type_to_create.is_none() {
@@ -151,7 +151,7 @@ async fn make(
 async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<Step, ApiError> {
     let resource_type = to.resource_type;
     // Look it up with any type; its own type may not exist yet.
-    let Some(resource) = call.app.engine().indexer().resource(GENERIC, parcel.id).await? else {
+    let Some(resource) = call.indexer().resource(GENERIC, parcel.id).await? else {
         let given = [
             ("resource_type", Some(resource_type)),
             ("creator", Some(call.caller.user.as_str())),
@@ -182,7 +182,7 @@ async fn new_metrics(
     names: impl Iterator<Item = (&str, Option<&str>)>,
 ) -> Result<Vec<(String, MetricsChange)>, ApiError> {
     let mut metrics = Vec::new();
-    let indexer = call.app.engine().indexer();
+    let indexer = call.indexer();
     let own_policy = match to.archive_policy {
         Some(name) => indexer.archive_policy(name).await?.map(|policy| policy.name.clone()),
         None => None,
@@ -211,7 +211,7 @@ async fn carry_out(
     now: Timestamp,
     found: &mut [Option<Vec<Arc<Metric>>>],
 ) -> Result<(), ApiError> {
-    let indexer = call.app.engine().indexer();
+    let indexer = call.indexer();
     let (mut new, mut new_of) = (Vec::new(), Vec::new());
     for (index, step) in steps {
         let parcel = parcels.get(index);
@@ -255,17 +255,10 @@ fn new_resource(
     now: Timestamp,
 ) -> NewResource {
     NewResource {
-        id: parcel.id,
-        resource_type: resource_type.to_owned(),
         original_resource_id: parcel.original_resource_id.clone(),
-        creator: call.caller.user.clone(),
-        user_id: None,
-        project_id: None,
-        started_at: now,
-        ended_at: None,
         attributes: parcel.attributes.clone(),
         metrics,
-        now,
+        ..NewResource::new(parcel.id, resource_type, &call.caller.user, now)
     }
 }
 

@@ -82,7 +82,7 @@ async fn find_named(call: &Call<'_>, lookup: Lookup) -> Result<Named, ApiError> 
         Lookup::Nothing => {}
         Lookup::ArchivePolicyRule => {
             let name = call.parameter("name");
-            let rule = call.app.engine().indexer().archive_policy_rule(name).await?;
+            let rule = call.indexer().archive_policy_rule(name).await?;
             rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(name.to_owned()))?;
         }
         Lookup::Metric => named.metric = Some(find_metric(call.app, call.parameter("id")).await?),
@@ -104,7 +104,7 @@ async fn find_named(call: &Call<'_>, lookup: Lookup) -> Result<Named, ApiError> 
 
 async fn find_resource_type(call: &Call<'_>) -> Result<Arc<ResourceType>, ApiError> {
     let name = call.parameter("type");
-    let found = call.app.engine().indexer().resource_type(name).await?;
+    let found = call.indexer().resource_type(name).await?;
     found.ok_or_else(|| ApiError::not_found(IndexerError::NoSuchResourceType(name.to_owned()).to_string()))
 }
 
@@ -119,7 +119,7 @@ async fn find_named_metric(
     resource_type: &str,
     resource: Uuid,
 ) -> Result<Arc<Metric>, ApiError> {
-    let (indexer, name) = (call.app.engine().indexer(), call.parameter("name"));
+    let (indexer, name) = (call.indexer(), call.parameter("name"));
     if let Some(metric) = indexer.cached_named_metric(resource, name) {
         return Ok(metric);
     }

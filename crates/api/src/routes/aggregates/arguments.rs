@@ -1,13 +1,11 @@
 //! The query arguments of aggregation across metrics.
 
-use gnudi_app::{
-    ApiError,
-    json::Value,
-    python,
-    query::{Argument, Query},
-};
+use std::sync::Arc;
+
+use gnudi_app::{ApiError, python, query::Query};
+use gnudi_engine::{CrossMeasuresQuery, CrossReference};
 use gnudi_model::{Timespan, Timestamp};
-use gnudi_series::cross::Fill;
+use gnudi_series::{cross::Fill, operations::Operation};
 
 /// The default of `needed_overlap`: the percentage of points that series must have in common.
 const NEEDED_OVERLAP: f64 = 100.0;
@@ -30,13 +28,9 @@ impl Arguments {
     /// last. `empty_answers` is its default.
     pub fn of(query: &Query, now: Timestamp, empty_answers: bool) -> Result<Self, ApiError> {
         let needed_overlap = read(query, "needed_overlap", "Must be a number", python::float_of_text)?;
-        let time = |name| {
-            let timestamp = |text: &str| python::timestamp(text, now).ok();
-            read(query, name, "Must be a datetime or a timestamp", timestamp)
-        };
-        let (start, stop) = (time("start")?, time("stop")?);
+        let (start, stop) = (query.time("start", now)?, query.time("stop", now)?);
         let refuse = |reason| ApiError::argument("granularity", reason);
-        let granularity = query.get("granularity").map(|argument| timespan(&argument)).transpose();
+        let granularity = query.get("granularity").map(|argument| argument.timespan()).transpose();
         let granularity = granularity.map_err(refuse)?;
         let reason = "Must be a float, 'dropna', 'null', 'ffill', 'bfill', 'full_ffill' or 'full_bfill'";
         let fill = |text: &str| python::float_of_text(text).map(Fill::Value).or_else(|| text.parse().ok());
@@ -56,6 +50,20 @@ impl Arguments {
     /// The same arguments for another range.
     pub fn between(self, start: Option<Timestamp>, stop: Option<Timestamp>) -> Self {
         Arguments { start, stop, ..self }
+    }
+
+    /// The engine's query with these arguments.
+    pub fn query(&self, references: Vec<CrossReference>, operations: Arc<Operation>) -> CrossMeasuresQuery {
+        CrossMeasuresQuery {
+            references,
+            operations,
+            granularities: self.granularities(),
+            start: self.start,
+            stop: self.stop,
+            needed_overlap: self.needed_overlap(),
+            fill: self.fill,
+            may_be_empty: self.may_be_empty,
+        }
     }
 
     pub fn needed_overlap(&self) -> f64 {
@@ -79,21 +87,9 @@ fn read<T>(
     query.single(name, refuse)?.map(|text| of(text).ok_or_else(refuse)).transpose()
 }
 
-/// Parses a timespan.
-fn timespan(argument: &Argument<'_>) -> Result<Timespan, &'static str> {
-    match argument {
-        Argument::One(text) => python::timespan(&Value::from(*text)),
-        Argument::Several(_) => Err("Unable to parse timespan"),
-    }
-}
-
 /// The fields to group by: sorted and distinct.
 pub(crate) fn groupby(query: &Query) -> Vec<String> {
-    let mut fields: Vec<String> = match query.get("groupby") {
-        None | Some(Argument::One("")) => Vec::new(),
-        Some(Argument::One(field)) => vec![field.to_owned()],
-        Some(Argument::Several(fields)) => fields.into_iter().map(str::to_owned).collect(),
-    };
+    let mut fields = query.list("groupby");
     fields.sort_unstable();
     fields.dedup();
     fields
@@ -101,6 +97,8 @@ pub(crate) fn groupby(query: &Query) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use gnudi_app::json::Value;
+
     use super::*;
 
     fn of(text: &str) -> Result<Arguments, String> {

@@ -91,7 +91,7 @@ fn operations_fault(value: &Value) -> Option<Invalid> {
 
 async fn existing_type(call: &Call<'_>, value: &Value) -> Result<String, ApiError> {
     if let Value::Str(name) = value
-        && call.app.engine().indexer().resource_type(name).await?.is_some()
+        && call.indexer().resource_type(name).await?.is_some()
     {
         return Ok(name.clone());
     }

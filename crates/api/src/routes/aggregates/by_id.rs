@@ -88,7 +88,7 @@ async fn compute(
 async fn find(call: &Call<'_>, names: &[&MetricName]) -> Result<Vec<Reference>, ApiError> {
     let ids: Option<Vec<MetricId>> = names.iter().map(|name| parse_uuid(&name.name).map(MetricId)).collect();
     let ids = ids.ok_or_else(|| invalid_references(names))?;
-    let found = call.app.engine().indexer().metrics(&ids).await?;
+    let found = call.indexer().metrics(&ids).await?;
     let missing = ids.iter().zip(&found).filter(|(_, metric)| metric.is_none()).map(|(id, _)| id.to_string());
     let mut missing: Vec<String> = missing.collect();
     if !missing.is_empty() {

@@ -316,5 +316,5 @@ pub(super) async fn list(
         page: ResourcePage { limit: Some(limit), marker: None, sorts },
         now: call.resource_now(),
     };
-    call.app.engine().indexer().list_resources(&listing).await
+    call.indexer().list_resources(&listing).await
 }

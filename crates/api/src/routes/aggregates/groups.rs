@@ -39,7 +39,7 @@ impl<'f> Fields<'f> {
     ) -> Result<Self, ApiError> {
         let mut fields = Fields::of_type(names);
         if resource_type == GENERIC {
-            let types = call.app.engine().indexer().resource_types().await?;
+            let types = call.indexer().resource_types().await?;
             let attributes = types.iter().flat_map(|of| of.attributes.keys());
             let attributes: BTreeSet<&str> = attributes.map(Text::as_str).collect();
             fields.of_some_types =

@@ -116,17 +116,15 @@ async fn find(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Group>,
 /// Restricts the filter to revisions within the requested range, if it has both ends.
 fn with_period(filter: Option<Filter>, arguments: &Arguments) -> Option<Filter> {
     let (Some(start), Some(stop)) = (arguments.start, arguments.stop) else { return filter };
-    let compare =
-        |comparison, field: &str, value| Filter::Compare { comparison, field: field.to_owned(), value };
     // Revisions begin and end at whole microseconds.
     let time = |time: Timestamp| {
         FilterValue::Text(Timestamp(time.0.saturating_add(999) / 1_000 * 1_000).to_iso_micros())
     };
     let mut period = vec![
-        compare(Comparison::Less, "revision_start", time(stop)),
+        Filter::compare("revision_start", Comparison::Less, time(stop)),
         Filter::Or(vec![
-            compare(Comparison::GreaterOrEqual, "revision_end", time(start)),
-            compare(Comparison::Equal, "revision_end", FilterValue::Null),
+            Filter::compare("revision_end", Comparison::GreaterOrEqual, time(start)),
+            Filter::compare("revision_end", Comparison::Equal, FilterValue::Null),
         ]),
     ];
     period.extend(filter);
@@ -488,11 +486,7 @@ mod tests {
 
     #[test]
     fn the_period_is_part_of_the_filter() {
-        let filter = Filter::Compare {
-            comparison: Comparison::Equal,
-            field: "flavor".to_owned(),
-            value: FilterValue::Null,
-        };
+        let filter = Filter::equal("flavor", FilterValue::Null);
         assert_eq!(with_period(Some(filter.clone()), &arguments(Some(1), None)), Some(filter.clone()));
         let Some(Filter::And(parts)) = with_period(Some(filter.clone()), &arguments(Some(1), Some(2))) else {
             panic!("three conditions")

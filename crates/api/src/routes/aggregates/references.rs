@@ -193,16 +193,7 @@ pub(super) async fn query(
             name: reference.name.clone(),
         });
     }
-    Ok(CrossMeasuresQuery {
-        references: asked,
-        operations: operations.clone(),
-        granularities: arguments.granularities(),
-        start: arguments.start,
-        stop: arguments.stop,
-        needed_overlap: arguments.needed_overlap(),
-        fill: arguments.fill,
-        may_be_empty: arguments.may_be_empty,
-    })
+    Ok(arguments.query(asked, operations.clone()))
 }
 
 #[cfg(test)]

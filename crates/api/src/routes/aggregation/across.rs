@@ -184,7 +184,6 @@ fn across(asked: &AcrossQuery<'_>, known: &[Known], resample: Option<Resample>) 
             return Err(no_aggregation(metric, &asked.aggregation, granularity));
         }
     }
-    let arguments = &asked.arguments;
     let references: Vec<CrossReference> = known
         .iter()
         .map(|(metric, policy)| CrossReference {
@@ -195,17 +194,7 @@ fn across(asked: &AcrossQuery<'_>, known: &[Known], resample: Option<Resample>) 
         })
         .collect();
     let operations = Arc::new(operations(asked, &references, resample)?);
-    let query = CrossMeasuresQuery {
-        references,
-        operations,
-        granularities: arguments.granularities(),
-        start: arguments.start,
-        stop: arguments.stop,
-        needed_overlap: arguments.needed_overlap(),
-        fill: arguments.fill,
-        may_be_empty: arguments.may_be_empty,
-    };
-    Ok(Reading::Across(query))
+    Ok(Reading::Across(asked.arguments.query(references, operations)))
 }
 
 /// The equivalent operations for `/v1/aggregates`: aggregate all, after an optional resampling.

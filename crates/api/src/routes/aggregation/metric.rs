@@ -42,7 +42,7 @@ fn ids(document: &Value) -> Checked<BTreeSet<MetricId>> {
 async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Answer {
     check_count(call, ids.len())?;
     let ids: Vec<MetricId> = ids.into_iter().collect();
-    let found = call.app.engine().indexer().metrics(&ids).await?;
+    let found = call.indexer().metrics(&ids).await?;
     let metrics: Result<Vec<Arc<Metric>>, ApiError> = ids
         .iter()
         .zip(found)

@@ -43,7 +43,7 @@ pub async fn create(
     let new = definitions(call, named, &missing).await?;
     call.enforce_all(Rule::PostMeasures, found.iter().flatten()).await?;
     call.admit_metrics(new.len()).await?;
-    let indexer = call.app.engine().indexer();
+    let indexer = call.indexer();
     let mut again = Vec::new();
     let mut gone = HashSet::new();
     for (index, made) in missing.into_iter().zip(indexer.create_metrics(new).await) {
@@ -143,7 +143,7 @@ async fn definition_of(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<Defi
 
 /// Refuses (400) an unknown archive policy; `known` caches existing ones.
 async fn check_policy(call: &Call<'_>, name: &str, known: &mut HashSet<String>) -> Result<(), ApiError> {
-    let indexer = call.app.engine().indexer();
+    let indexer = call.indexer();
     if known.contains(name) || indexer.cached_policy(name).is_some() {
         return Ok(());
     }

@@ -34,7 +34,7 @@ pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         return Err(ApiError::bad_request("'/' is not supported in a database's name"));
     }
     let resource_type = ResourceType { name: name.into(), attributes: BTreeMap::new() };
-    match call.app.engine().indexer().create_resource_type(resource_type).await {
+    match call.indexer().create_resource_type(resource_type).await {
         Ok(()) | Err(IndexerError::ResourceTypeAlreadyExists(_)) => Ok(reply::no_content()),
         Err(error) => Err(error.into()),
     }

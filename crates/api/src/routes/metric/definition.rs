@@ -210,7 +210,7 @@ pub async fn complete_named(
 /// Refuses (403) a metric that the caller may not write to: attaching it to an own resource gives the right
 /// to read and delete it. In Gnocchi anybody may attach any metric.
 async fn check_attached(call: &Call<'_>, id: MetricId) -> Result<(), ApiError> {
-    let found = call.app.engine().indexer().metrics(&[id]).await?;
+    let found = call.indexer().metrics(&[id]).await?;
     call.enforce_all(Rule::PostMeasures, found.iter().flatten()).await
 }
 

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use gnudi_app::{
-    python,
-    query::{Argument, Query},
-};
+use gnudi_app::query::{Argument, Query};
 use gnudi_engine::{MeasuresQuery, Resample};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Timespan, Timestamp};
 use gnudi_series::calendar::Calendar;
@@ -124,23 +121,16 @@ fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {
     let granularity = query.get("granularity");
     let resample = resample(query, granularity.as_ref())?;
     Ok(Wanted {
-        start: time(query, "start", now)?,
-        stop: time(query, "stop", now)?,
+        start: query.time("start", now)?,
+        stop: query.time("stop", now)?,
         granularity: granularity
             .map(|granularity| {
-                timespan(&granularity).map_err(|reason| ApiError::argument("granularity", reason))
+                granularity.timespan().map_err(|reason| ApiError::argument("granularity", reason))
             })
             .transpose()?,
         aggregation: query.get("aggregation").unwrap_or(Argument::One("mean")),
         resample,
     })
-}
-
-/// A time argument.
-pub(super) fn time(query: &Query, name: &str, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
-    let refuse = || ApiError::argument(name, "Must be a datetime or a timestamp");
-    let text = query.single(name, refuse)?;
-    text.map(|text| python::timestamp(text, now).map_err(|_| refuse())).transpose()
 }
 
 /// What to resample to; requires a granularity.
@@ -160,15 +150,8 @@ pub(crate) fn resample(
     };
     Ok(Some(match calendar {
         Some(calendar) => Resample::Calendar(calendar),
-        None => Resample::Span(timespan(&asked).map_err(ApiError::bad_request)?),
+        None => Resample::Span(asked.timespan().map_err(ApiError::bad_request)?),
     }))
-}
-
-fn timespan(argument: &Argument<'_>) -> Result<Timespan, &'static str> {
-    match argument {
-        Argument::One(text) => python::timespan(&Value::from(*text)),
-        Argument::Several(_) => Err("Unable to parse timespan"),
-    }
 }
 
 /// The requested aggregations of the policy, coarsest first.

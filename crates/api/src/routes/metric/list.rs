@@ -29,7 +29,7 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let asked = LastMeasures::of(&query, &pagination, call.app.now())?;
     let (response, next) = if asked.is_none() {
         let listing = MetricListing { filter, page: pagination.page()? };
-        let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
+        let metrics = call.indexer().list_metrics(&listing).await?;
         let next = metrics.last().filter(|_| metrics.len() >= pagination.limit).map(|last| last.id);
         (super::list_answer(call, &metrics).await?, next)
     } else {

@@ -44,7 +44,7 @@ async fn scanned(
     }
     let (mut found, mut scanned) = (Vec::new(), 0);
     loop {
-        let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
+        let metrics = call.indexer().list_metrics(&listing).await?;
         let is_last = metrics.len() < listing.page.limit;
         for (metric, measured) in with_measured(call, metrics).await? {
             let id = metric.id;
@@ -85,7 +85,7 @@ async fn sorted(
     listing.page.limit = METRICS_AT_ONCE;
     let (mut first, mut scanned) = (Vec::new(), 0);
     loop {
-        let metrics = call.app.engine().indexer().list_metrics(&listing).await?;
+        let metrics = call.indexer().list_metrics(&listing).await?;
         scanned += metrics.len();
         if scanned > SORTED_MAX {
             return Err(ApiError::too_large(format!(
@@ -112,7 +112,7 @@ type Place = (Option<i128>, MetricId);
 
 /// The metric of the page's marker.
 async fn marked(call: &Call<'_>, id: MetricId) -> Result<(Arc<Metric>, Measured), ApiError> {
-    let metrics = call.app.engine().indexer().metrics(&[id]).await?.into_iter().flatten().collect();
+    let metrics = call.indexer().metrics(&[id]).await?.into_iter().flatten().collect();
     let mut found = with_measured(call, metrics).await?;
     found.pop().ok_or_else(|| IndexerError::InvalidPagination(format!("Invalid marker: `{id}'")).into())
 }

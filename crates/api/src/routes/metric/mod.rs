@@ -9,7 +9,6 @@ pub use get_measures::get_measures;
 pub use list::list;
 
 pub(crate) use get_measures::resample;
-use get_measures::time;
 use gnudi_app::json;
 
 use std::{collections::HashMap, sync::Arc};
@@ -67,7 +66,7 @@ pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Resu
     for metric in metrics {
         let name = &*metric.archive_policy_name;
         if !policies.contains_key(name) {
-            policies.insert(name, call.app.engine().indexer().archive_policy(name).await?);
+            policies.insert(name, call.indexer().archive_policy(name).await?);
         }
     }
     let shown = metrics
@@ -92,7 +91,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         created_at: call.app.now(),
         whole_name: None,
     };
-    let created = call.app.engine().indexer().create_metrics(vec![metric]).await.pop();
+    let created = call.indexer().create_metrics(vec![metric]).await.pop();
     let metric = created.expect("one answer per metric").map_err(|error| match error {
         IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
         IndexerError::NamedMetricAlreadyExists(name) => {
@@ -108,7 +107,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let policy = call.policy_of(&call.metric().archive_policy_name).await?;
     let resource = match call.metric().resource_id {
-        Some(id) => call.app.engine().indexer().resource(GENERIC, id).await?,
+        Some(id) => call.indexer().resource(GENERIC, id).await?,
         None => None,
     };
     let form = ResourceForm::Whole(resource.as_deref());
@@ -152,7 +151,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 
 /// `DELETE /v1/metric/{id}`: hides the metric at once; the janitor removes its data later.
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    let deleted = call.app.engine().indexer().delete_metrics(&[call.metric().id]).await;
+    let deleted = call.indexer().delete_metrics(&[call.metric().id]).await;
     deleted.into_iter().collect::<Result<Vec<()>, _>>()?;
     Ok(reply::no_content())
 }
@@ -181,7 +180,7 @@ pub async fn post_measures(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answe
 /// that the request is durable. It is applied in order with posts of measures.
 pub async fn delete_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let (query, now) = (call.query(), call.app.now());
-    let (start, stop) = (time(&query, "start", now)?, time(&query, "stop", now)?);
+    let (start, stop) = (query.time("start", now)?, query.time("stop", now)?);
     if start.is_none() && stop.is_none() {
         // As in Gnocchi, which has no such route; it also prevents deleting everything by accident.
         return Err(ApiError::not_found(""));

@@ -5,10 +5,7 @@
 
 use std::sync::Arc;
 
-use gnudi_app::{
-    python,
-    schema::{Checked, Invalid, entries, required, string_up_to},
-};
+use gnudi_app::schema::{Checked, Invalid, entries, required, string_up_to};
 use gnudi_indexer::{Annotation, AnnotationListing, IndexerError};
 use gnudi_model::{
     Resource, Timestamp,
@@ -17,7 +14,7 @@ use gnudi_model::{
 use hyper::header::LINK;
 use uuid::Uuid;
 
-use super::{find, shown};
+use super::{definition::time, find, shown};
 use crate::{
     pagination::{Pagination, next_link},
     routes::prelude::*,
@@ -48,24 +45,20 @@ async fn find_annotation(call: &Call<'_>, resource: &Resource) -> Result<Annotat
     let text = call.parameter("annotation");
     let unknown = || ApiError::not_found(format!("Annotation {text} does not exist"));
     let id = parse_uuid(text).ok_or_else(unknown)?;
-    call.app.engine().indexer().annotation(resource.id, id).await?.ok_or_else(unknown)
+    call.indexer().annotation(resource.id, id).await?.ok_or_else(unknown)
 }
 
 /// `GET /v1/resource/{type}/{id}/annotation`: pages in order of time.
 pub async fn list_annotations(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let pagination = Pagination::of(&query, call.app.options().max_limit, &[])?;
-    let time = |name| {
-        let refuse = || ApiError::argument(name, "Must be a datetime or a timestamp");
-        let text = query.single(name, refuse)?;
-        text.map(|text| python::timestamp(text, call.app.now()).map_err(|_| refuse())).transpose()
-    };
-    let (start, stop): (Option<Timestamp>, Option<Timestamp>) = (time("start")?, time("stop")?);
+    let now = call.app.now();
+    let (start, stop) = (query.time("start", now)?, query.time("stop", now)?);
     let marker = pagination.id_marker()?;
     let resource = find(call, Rule::GetAnnotation).await?;
     let limit = pagination.limit;
     let listing = AnnotationListing { resource_id: resource.id, start, stop, marker, limit };
-    let found = call.app.engine().indexer().list_annotations(&listing).await?;
+    let found = call.indexer().list_annotations(&listing).await?;
     let response = reply::ok(&Value::Array(found.iter().map(as_json).collect()));
     let Some(last) = found.last().filter(|_| found.len() >= limit) else { return Ok(response) };
     let link = next_link(&call.url(), &query, &pagination, &last.id.to_string());
@@ -83,7 +76,7 @@ pub async fn annotate(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         text,
         creator: call.caller.user.clone(),
     };
-    call.app.engine().indexer().create_annotation(annotation.clone()).await?;
+    call.indexer().create_annotation(annotation.clone()).await?;
     let location =
         format!("/v1/resource/{}/{}/annotation/{}", call.resource_type().name, resource.id, annotation.id);
     Ok(reply::created(&call.links().to(&location), &as_json(&annotation)))
@@ -100,13 +93,6 @@ fn new_annotation(body: &Value, now: Timestamp) -> Checked<(Timestamp, String)> 
         }
     }
     Ok((timestamp.unwrap_or_else(|| datetime(now)), required(text, "text")?))
-}
-
-fn time(value: &Value, now: Timestamp) -> Checked<Timestamp> {
-    match python::timestamps([value].into_iter(), now) {
-        Ok(times) => Ok(datetime(times[0])),
-        Err(_) => Err(Invalid::new("not a valid value")),
-    }
 }
 
 fn content(value: &Value) -> Checked<String> {
@@ -140,7 +126,7 @@ pub async fn delete_annotation(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answ
         ("project_id", resource.project_id.as_deref()),
     ];
     call.enforce(Rule::DeleteAnnotation, Target::Given(&target))?;
-    call.app.engine().indexer().delete_annotation(resource.id, id).await?;
+    call.indexer().delete_annotation(resource.id, id).await?;
     Ok(reply::no_content())
 }
 
@@ -154,7 +140,7 @@ pub(super) async fn of_history(
     }
     call.enforce(Rule::GetAnnotation, Target::Resource(resource))?;
     let all = AnnotationListing::of(resource.id);
-    Ok(Some(call.app.engine().indexer().list_annotations(&all).await?))
+    Ok(Some(call.indexer().list_annotations(&all).await?))
 }
 
 /// Writes the revisions of a resource, each with the annotations of its time.

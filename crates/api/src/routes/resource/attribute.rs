@@ -75,13 +75,7 @@ fn number(value: &Value, min: Option<f64>, max: Option<f64>) -> Checked<f64> {
 
 /// A real number in Python's sense, as a double.
 pub(crate) fn real(value: &Value) -> Option<f64> {
-    match value {
-        Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
-        Value::Int(number) => Some(*number as f64),
-        Value::BigInt(digits) => digits.parse().ok().filter(|number: &f64| number.is_finite()),
-        Value::Float(number) => Some(*number),
-        _ => None,
-    }
+    if matches!(value, Value::Str(_)) { None } else { python::float(value) }
 }
 
 /// Whole numbers up to this are shown without a point.

@@ -50,7 +50,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         metrics,
         now,
     };
-    let created = call.app.engine().indexer().create_resources(vec![resource]).await.pop();
+    let created = call.indexer().create_resources(vec![resource]).await.pop();
     let resource = created.expect("one answer per resource").map_err(super::refusal)?;
     let location = call.links().to(&format!("/v1/resource/{}/{}", resource.resource_type, resource.id));
     Ok(reply::with_header(super::versioned_answer(StatusCode::CREATED, &resource), LOCATION, &location))

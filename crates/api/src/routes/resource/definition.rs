@@ -98,7 +98,7 @@ fn id(value: &Value, creator: &str) -> Checked<(String, Uuid)> {
 }
 
 /// Parses a time of a resource.
-fn time(value: &Value, now: Timestamp) -> Checked<Timestamp> {
+pub(super) fn time(value: &Value, now: Timestamp) -> Checked<Timestamp> {
     match python::timestamps([value].into_iter(), now) {
         Ok(times) => Ok(datetime(times[0])),
         Err(_) => Err(Invalid::new("not a valid value")),

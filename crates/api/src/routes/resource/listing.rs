@@ -1,6 +1,6 @@
 //! Listings of resources: arguments and responses, also for searches.
 
-use gnudi_app::query::{Argument, Query};
+use gnudi_app::query::Query;
 use gnudi_indexer::{Annotation, Filter, ResourceListing};
 use gnudi_model::Timestamp;
 use hyper::header::LINK;
@@ -34,11 +34,7 @@ impl Listing {
     /// 400 for an invalid argument.
     pub fn of(call: &Call<'_>) -> Result<Self, ApiError> {
         let query = call.query();
-        let attrs = match query.get("attrs") {
-            None | Some(Argument::One("")) => Vec::new(),
-            Some(Argument::One(name)) => vec![name.to_owned()],
-            Some(Argument::Several(names)) => names.into_iter().map(str::to_owned).collect(),
-        };
+        let attrs = query.list("attrs");
         let (details, history) = (query.flag("details", false)?, query.flag("history", false)?);
         let pagination = Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?;
         let silent_since = last_measure::silent_since(&query, call.app.now())?;
@@ -72,7 +68,7 @@ impl Listing {
         let (resources, next) = if let Some(since) = self.silent_since {
             silent::page(call, listing, self.pagination.limit, since).await?
         } else {
-            let resources = call.app.engine().indexer().list_resources(&listing).await?;
+            let resources = call.indexer().list_resources(&listing).await?;
             let is_full = resources.len() >= self.pagination.limit;
             let next = resources.last().filter(|_| is_full).map(|last| last.id);
             (resources, next)

@@ -23,7 +23,7 @@ use std::{
 };
 
 use gnudi_indexer::{
-    Comparison, Filter, FilterValue, IndexerError, ResourceChange, ResourceListing, ResourcePage,
+    Filter, FilterValue, IndexerError, ResourceChange, ResourceListing, ResourcePage,
     filter::FILTER_VALUES_MAX,
 };
 use gnudi_model::{Metric, Resource, resource_type::GENERIC};
@@ -59,7 +59,7 @@ async fn find_of(
     id: Uuid,
     rule: Rule,
 ) -> Result<Arc<Resource>, ApiError> {
-    let found = call.app.engine().indexer().resource(resource_type, id).await?;
+    let found = call.indexer().resource(resource_type, id).await?;
     let resource = found.ok_or(IndexerError::NoSuchResource(id))?;
     call.enforce(rule, Target::Resource(&resource))?;
     Ok(resource)
@@ -85,7 +85,7 @@ pub(crate) async fn by_ids(
             page: ResourcePage::default(),
             now: call.resource_now(),
         };
-        let found = call.app.engine().indexer().list_resources(&listing).await?;
+        let found = call.indexer().list_resources(&listing).await?;
         resources.extend(found.into_iter().map(|resource| (resource.id, resource)));
     }
     Ok(resources)
@@ -118,7 +118,7 @@ fn refusal(error: IndexerError) -> ApiError {
 /// `GET /v1/resource`: the URLs of the resources of each type.
 pub async fn types(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let base = call.links().to("/v1/resource/");
-    let types = call.app.engine().indexer().resource_types().await?;
+    let types = call.indexer().resource_types().await?;
     let links = types.iter().map(|of| (of.name.to_string(), format!("{base}{}", of.name).into()));
     Ok(reply::ok(&Value::Object(links.collect())))
 }
@@ -143,7 +143,7 @@ pub async fn delete_matching(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
     let filter = filter.ok_or_else(|| ApiError::bad_request(NO_FILTER))?;
     let seen = call.seen(Rule::DeleteResources, &call.resource_type().name, Some(filter))?;
     let filter = seen.expect("a filter is never widened");
-    let indexer = call.app.engine().indexer();
+    let indexer = call.indexer();
     let deleted =
         indexer.delete_matching_resources(&call.resource_type().name, &filter, call.resource_now()).await?;
     let deleted = Value::object([("deleted", (deleted.ids.len() as u64).into())]);
@@ -165,7 +165,7 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let resource = find(call, Rule::DeleteResource).await?;
     Version::of(&resource).check(call.parts)?;
-    let deleted = call.app.engine().indexer().delete_resources(&[resource.id]).await;
+    let deleted = call.indexer().delete_resources(&[resource.id]).await;
     deleted.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(reply::no_content())
 }
@@ -175,11 +175,7 @@ pub async fn history(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let mut listing = Listing::of_history(call)?;
     let resource = find(call, Rule::GetResource).await?;
     listing.annotations = annotation::of_history(call, &resource).await?;
-    let filter = Filter::Compare {
-        comparison: Comparison::Equal,
-        field: "id".to_owned(),
-        value: FilterValue::Uuid(resource.id),
-    };
+    let filter = Filter::equal("id", FilterValue::Uuid(resource.id));
     listing.answer(call, &call.resource_type().name, Some(filter)).await
 }
 
@@ -206,7 +202,7 @@ pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answ
         now: call.resource_now(),
         ..ResourceChange::default()
     };
-    let indexer = call.app.engine().indexer();
+    let indexer = call.indexer();
     let updated = indexer.update_resource(&call.resource_type().name, resource.id, change).await;
     let updated = updated.map_err(|error| match error {
         IndexerError::NamedMetricAlreadyExists(_) => ApiError::new(StatusCode::CONFLICT, error.to_string()),

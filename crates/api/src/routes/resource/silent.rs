@@ -26,7 +26,7 @@ pub(super) async fn page(
     let (mut found, mut scanned) = (Vec::new(), 0);
     listing.page.limit = Some(RESOURCES_AT_ONCE);
     loop {
-        let resources = call.app.engine().indexer().list_resources(&listing).await?;
+        let resources = call.indexer().list_resources(&listing).await?;
         let mut rest = &resources[..];
         while !rest.is_empty() {
             let (some, others) = rest.split_at(some_of(rest));

@@ -49,7 +49,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         create_revision,
         now,
     };
-    let updated = call.app.engine().indexer().update_resource(&resource_type.name, resource.id, change).await;
+    let updated = call.indexer().update_resource(&resource_type.name, resource.id, change).await;
     Ok(super::versioned_answer(StatusCode::OK, &updated.map_err(super::refusal)?.resource))
 }
 

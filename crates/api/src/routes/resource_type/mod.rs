@@ -49,13 +49,13 @@ fn shown_attribute(attribute: &Attribute) -> Value {
 /// The type in the path.
 async fn find(call: &Call<'_>) -> Result<Arc<ResourceType>, ApiError> {
     let name = call.parameter("name");
-    let found = call.app.engine().indexer().resource_type(name).await?;
+    let found = call.indexer().resource_type(name).await?;
     found.ok_or_else(|| IndexerError::NoSuchResourceType(name.to_owned()).into())
 }
 
 /// `GET /v1/resource_type`
 pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    let types = call.app.engine().indexer().resource_types().await?;
+    let types = call.indexer().resource_types().await?;
     let shown = types.iter().map(|of| shown(of)).collect();
     Ok(reply::ok(&Value::Array(shown)))
 }
@@ -71,7 +71,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         .map(|(name, given)| Ok((name.as_str().into(), given.complete(name, call.app.now())?)))
         .collect::<Result<_, ApiError>>()?;
     let created = ResourceType { name: name.into(), attributes };
-    call.app.engine().indexer().create_resource_type(created.clone()).await?;
+    call.indexer().create_resource_type(created.clone()).await?;
     let location = call.links().to(&format!("/v1/resource_type/{}", created.name));
     Ok(reply::created(&location, &shown(&created)))
 }
@@ -87,6 +87,6 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let of = find(call).await?;
     call.enforce(Rule::DeleteResourceType, Target::Nothing)?;
-    call.app.engine().indexer().delete_resource_type(&of.name).await?;
+    call.indexer().delete_resource_type(&of.name).await?;
     Ok(reply::no_content())
 }

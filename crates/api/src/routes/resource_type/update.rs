@@ -31,7 +31,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     if change == ResourceTypeChange::default() {
         return Ok(reply::ok(&super::shown(&current)));
     }
-    let updated = call.app.engine().indexer().update_resource_type(&current.name, change).await?;
+    let updated = call.indexer().update_resource_type(&current.name, change).await?;
     Ok(reply::ok(&super::shown(&updated)))
 }
 

@@ -37,7 +37,7 @@ struct Wanted {
 pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let ids = ids(&query)?;
-    let metrics = call.app.engine().indexer().metrics(&ids).await?;
+    let metrics = call.indexer().metrics(&ids).await?;
     let metrics: Vec<Arc<Metric>> = metrics.into_iter().flatten().collect();
     call.enforce_all(Rule::SearchMetric, &metrics).await?;
     call.reads_metrics(metrics.len());
