@@ -133,6 +133,12 @@ pub fn arranged(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+/// The command of a line without the program's name.
+#[cfg(test)]
+pub fn parsed(line: &str) -> Option<crate::args::Command> {
+    parse(format!("gnudi {line}").split_whitespace().map(Into::into)).ok().map(|cli| cli.command)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

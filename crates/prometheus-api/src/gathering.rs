@@ -118,7 +118,7 @@ impl<'c> Gathering<'c> {
             .enumerate()
             .filter_map(|(place, id)| Some((place, id?)))
             .unzip();
-        self.call.app.engine().indexer().visit_cached_metrics(&ids, &mut |index, metric| {
+        self.call.indexer().visit_cached_metrics(&ids, &mut |index, metric| {
             if self.call.allows(Rule::PostMeasures, Target::Metric(metric, None)) {
                 series[places[index]].metric = Some(metric.id);
             }
@@ -275,7 +275,7 @@ impl<'c> Gathering<'c> {
         if ends.is_empty() {
             return Ok(());
         }
-        let found = self.call.app.engine().indexer().named_metrics(&ends).await?;
+        let found = self.call.indexer().named_metrics(&ends).await?;
         let unknown = ends.iter().zip(found).filter(|(_, metric)| metric.is_none());
         let unknown: HashSet<(Uuid, String)> =
             unknown.map(|((resource, name), _)| (*resource, (*name).to_owned())).collect();

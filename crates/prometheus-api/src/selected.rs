@@ -204,7 +204,7 @@ async fn permitted(
     found: Vec<FoundSeries>,
 ) -> Result<Vec<FoundSeries>, ApiError> {
     let ids: Vec<_> = found.iter().map(|series| series.metric).collect();
-    let metrics = call.app.engine().indexer().metrics(&ids).await?;
+    let metrics = call.indexer().metrics(&ids).await?;
     let mut permitted = Vec::with_capacity(found.len());
     for (series, metric) in found.into_iter().zip(metrics) {
         let Some(metric) = metric else { continue };

@@ -1,36 +1,27 @@
 //! OpenTelemetry's metrics: both encodings say the same, limits hold, and no bytes are too much.
 
+mod support;
+
 use gnudi_prometheus::{
     otlp::{Encoding, OtlpError, Rejected, read, translate},
     remote_write::{Limits, labels::check},
 };
 use proptest::{collection, prelude::*};
 use serde_json::{Value, json};
+use support::{LIMITS, varint};
 
-const LIMITS: Limits = Limits { samples_max: 1_000, labels_bytes_max: 100_000 };
 /// Of random requests, whose `target_info` may have a thousand samples for each resource.
 const ROOMY: Limits = Limits { samples_max: 100_000, labels_bytes_max: 10_000_000 };
 
-fn varint(mut number: u64, out: &mut Vec<u8>) {
-    while number > 0x7f {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
 fn field(number: u64, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    varint(number << 3 | 2, &mut out);
-    varint(payload.len() as u64, &mut out);
-    out.extend_from_slice(payload);
+    support::field(number, payload, &mut out);
     out
 }
 
 fn number(field: u64, value: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    varint(field << 3, &mut out);
-    varint(value, &mut out);
+    support::number(field, value, &mut out);
     out
 }
 

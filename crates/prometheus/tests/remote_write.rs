@@ -1,5 +1,7 @@
 //! Remote write: what is written is read in both versions, parts of later versions are passed over, and no bytes are too much.
 
+mod support;
+
 use gnudi_prometheus::{
     metadata::{Metadata, MetricKind},
     remote_write::{
@@ -9,27 +11,7 @@ use gnudi_prometheus::{
     },
 };
 use proptest::{collection, prelude::*};
-
-const LIMITS: Limits = Limits { samples_max: 1_000, labels_bytes_max: 100_000 };
-
-fn varint(mut number: u64, out: &mut Vec<u8>) {
-    while number > 0x7f {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn field(number: u64, payload: &[u8], out: &mut Vec<u8>) {
-    varint(number << 3 | 2, out);
-    varint(payload.len() as u64, out);
-    out.extend_from_slice(payload);
-}
-
-fn number(field: u64, value: u64, out: &mut Vec<u8>) {
-    varint(field << 3, out);
-    varint(value, out);
-}
+use support::{LIMITS, field, number, varint};
 
 /// Fields that no version has yet, of every wire type.
 fn unknown(out: &mut Vec<u8>) {

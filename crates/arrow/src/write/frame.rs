@@ -50,12 +50,13 @@ impl ColumnBuffers {
 pub struct Frames {
     compression: Compression,
     pieces: VecDeque<Bytes>,
+    is_over: bool,
 }
 
 impl Frames {
     /// Begins a stream with its schema.
     pub fn new(schema: &Schema, compression: Compression) -> Self {
-        let mut frames = Frames { compression, pieces: VecDeque::new() };
+        let mut frames = Frames { compression, pieces: VecDeque::new(), is_over: false };
         frames.pieces.push_back(schema_message(schema).into());
         frames
     }
@@ -64,7 +65,13 @@ impl Frames {
         self.pieces.pop_front()
     }
 
+    /// Whether all pieces so far are taken, and more are to come.
+    pub fn is_wanting(&self) -> bool {
+        self.pieces.is_empty() && !self.is_over
+    }
+
     pub fn end(&mut self) {
+        self.is_over = true;
         self.pieces.push_back(Bytes::from_static(&END));
     }
 

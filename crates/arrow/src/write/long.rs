@@ -26,7 +26,6 @@ pub struct Long {
     /// The next row of the first series.
     row: usize,
     frames: Frames,
-    is_over: bool,
     /// A cached granularity column, as long as the longest batch so far.
     granularity: Option<(Option<u64>, ColumnBuffers)>,
 }
@@ -43,7 +42,7 @@ impl Long {
         for (id, key) in set.keys.iter().enumerate() {
             frames.dictionary(id as i64, key.texts.iter().map(String::as_str));
         }
-        Long { set, row: 0, frames, is_over: false, granularity: None }
+        Long { set, row: 0, frames, granularity: None }
     }
 
     /// Appends the next batch; returns false at the end.
@@ -180,17 +179,11 @@ impl Iterator for Long {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(piece) = self.frames.pop() {
-                return Some(piece);
-            }
-            if self.is_over {
-                return None;
-            }
+        while self.frames.is_wanting() {
             if !self.batch() {
                 self.frames.end();
-                self.is_over = true;
             }
         }
+        self.frames.pop()
     }
 }

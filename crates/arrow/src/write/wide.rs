@@ -47,7 +47,6 @@ pub struct Wide {
     row: usize,
     columns: usize,
     frames: Frames,
-    is_over: bool,
 }
 
 impl Wide {
@@ -89,7 +88,7 @@ impl Wide {
         let fields: Vec<Field> = [time_field(), granularity_field()].into_iter().chain(series).collect();
         let frames = Frames::new(&Schema::new(fields), compression);
         let parts = parts.into_iter();
-        Ok(Wide { parts, part: None, row: 0, columns: names.len(), frames, is_over: false })
+        Ok(Wide { parts, part: None, row: 0, columns: names.len(), frames })
     }
 
     /// Appends the next batch; returns false at the end.
@@ -167,17 +166,11 @@ impl Iterator for Wide {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(piece) = self.frames.pop() {
-                return Some(piece);
-            }
-            if self.is_over {
-                return None;
-            }
+        while self.frames.is_wanting() {
             if !self.batch() {
                 self.frames.end();
-                self.is_over = true;
             }
         }
+        self.frames.pop()
     }
 }

@@ -102,8 +102,7 @@ mod tests {
     };
 
     fn parsed(line: &str) -> Option<ExportGnocchiArgs> {
-        let words = format!("gnudi export gnocchi {line}");
-        match command_line::parse(words.split_whitespace().map(Into::into)).ok()?.command {
+        match command_line::parsed(&format!("export gnocchi {line}"))? {
             Command::Export(ExportCommand::Gnocchi(args)) => Some(args),
             _ => None,
         }

@@ -151,8 +151,7 @@ mod tests {
     };
 
     fn parsed(line: &str) -> Option<Box<ImportVerifyArgs>> {
-        let words = format!("gnudi import verify {line}");
-        match command_line::parse(words.split_whitespace().map(Into::into)).ok()?.command {
+        match command_line::parsed(&format!("import verify {line}"))? {
             Command::Import(ImportCommand::Verify(args)) => Some(args),
             _ => None,
         }

@@ -47,7 +47,7 @@ async fn delete(call: &Call<'_>, arguments: &Arguments, seen: Option<&MetricScop
     if start_ms.is_none() && end_ms.is_none() {
         let metrics: Vec<MetricId> = metrics.into_iter().collect();
         for metrics in metrics.chunks(METRICS_AT_ONCE) {
-            for deleted in call.app.engine().indexer().delete_metrics(metrics).await {
+            for deleted in call.indexer().delete_metrics(metrics).await {
                 match deleted {
                     // A concurrent request has deleted it.
                     Ok(()) | Err(IndexerError::NoSuchMetric(_)) => {}

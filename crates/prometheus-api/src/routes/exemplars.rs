@@ -1,13 +1,12 @@
 //! `/api/v1/query_exemplars`: the exemplars of a query's series.
 
-use gnudi_indexer::MetricScope;
 use gnudi_prometheus::{
     answer::{success, write_labels, write_list},
     number::{write_time, write_value},
 };
 use gnudi_promql::{Labels, Limits, Matcher, QueryTimes, parse};
 
-use crate::{arguments::Arguments, exemplar_store::StoredExemplar, failure::Failure, routes::prelude::*};
+use crate::{exemplar_store::StoredExemplar, failure::Failure, routes::prelude::*};
 
 /// `GET` and `POST /api/v1/query_exemplars`
 pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use gnudi_indexer::MetricScope;
 use gnudi_prometheus::{
     escaped::{escape, is_plain},
     number::write_value,
@@ -14,9 +13,7 @@ use hyper::{
 };
 
 use crate::{
-    arguments::Arguments,
     evaluation::{Newest, newest},
-    failure::Failure,
     routes::prelude::*,
 };
 

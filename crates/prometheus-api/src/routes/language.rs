@@ -3,7 +3,7 @@
 use gnudi_prometheus::answer::{success, write_text};
 use gnudi_promql::{Limits, format, syntax_tree};
 
-use crate::{arguments::Arguments, failure::Failure, routes::prelude::*};
+use crate::routes::prelude::*;
 
 /// `GET` and `POST /api/v1/format_query`
 pub async fn format_query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use gnudi_indexer::MetricScope;
 use gnudi_prometheus::{
     answer::{success, write_list, write_text},
     metadata::{Metadata, MetricKind},
 };
 use gnudi_promql::{METRIC_NAME, Matcher};
 
-use crate::{arguments::Arguments, failure::Failure, routes::prelude::*};
+use crate::{failure::Failure, routes::prelude::*};
 
 /// The default limit on metrics in a response.
 const METRICS_MAX: usize = 10_000;

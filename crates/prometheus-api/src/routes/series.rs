@@ -2,14 +2,11 @@
 
 use std::collections::HashSet;
 
-use gnudi_indexer::MetricScope;
 use gnudi_prometheus::answer::{success, write_labels, write_list};
 use gnudi_promql::{Labels, Limits};
 
 use crate::{
-    arguments::Arguments,
     evaluation::TRUNCATED,
-    failure::Failure,
     routes::prelude::*,
     selected::{choice, find},
 };

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use gnudi_indexer::MetricScope;
 use gnudi_prometheus::answer::{success, write_list, write_text};
 
-use crate::{arguments::Arguments, failure::Failure, routes::prelude::*};
+use crate::{failure::Failure, routes::prelude::*};
 
 /// The emulated version of Prometheus: clients check it.
 const PROMETHEUS_VERSION: &str = "3.5.0";

@@ -9,7 +9,6 @@ use gnudi_prometheus::answer::{success, write_labels, write_list, write_text};
 use gnudi_promql::{Labels, METRIC_NAME, QueryTimes, Value as QueryValue};
 
 use crate::{
-    arguments::Arguments,
     evaluation::{self, QueryParameters},
     failure::Failure,
     routes::prelude::*,

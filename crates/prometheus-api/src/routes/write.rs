@@ -35,8 +35,7 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let mut parcels = body.long_work.run(inflated_bytes, read).await?;
     drop(input);
     // End markers of unknown series do not create metrics.
-    let is_known =
-        |resource, name: &str| call.app.engine().indexer().cached_named_metric(resource, name).is_some();
+    let is_known = |resource, name: &str| call.indexer().cached_named_metric(resource, name).is_some();
     parcels.retain(|resource, name, measures| {
         !measures.iter().all(Measure::is_end_marker) || is_known(resource, name)
     });

@@ -104,7 +104,8 @@ fn raw(event: &Event) -> Value {
     if event.raw.is_null() { json!({}) } else { event.raw.clone() }
 }
 
-fn trait_value(value: &TraitValue) -> Value {
+/// A value in JSON.
+pub fn trait_value(value: &TraitValue) -> Value {
     match value {
         TraitValue::Text(text) => text.as_str().into(),
         TraitValue::Integer(number) => (*number).into(),

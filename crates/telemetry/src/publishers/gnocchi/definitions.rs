@@ -8,17 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use gnudi_model::{Timestamp, python::fnmatch::Pattern};
+use gnudi_model::python::fnmatch::Pattern;
 use serde_json::{Map, Value};
 
 use super::{GnocchiError, shipped};
-use crate::{
-    definitions::Field,
-    event::{Event, TraitValue},
-    located::Located,
-    time::naive_iso,
-    yaml,
-};
+use crate::{definitions::Field, event::Event, located::Located, wire::trait_value, yaml};
 
 /// What an event does to its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,16 +209,7 @@ impl Definition {
     pub fn event_attributes(&self, event: &Event) -> Map<String, Value> {
         let value = |name: &str| event.traits.iter().rev().find(|item| item.name == name);
         let found = self.event_attributes.iter();
-        found.filter_map(|(name, field)| Some((name.clone(), json_of(&value(field)?.value)))).collect()
-    }
-}
-
-fn json_of(value: &TraitValue) -> Value {
-    match value {
-        TraitValue::Text(text) => text.as_str().into(),
-        TraitValue::Integer(number) => (*number).into(),
-        TraitValue::Float(number) => (*number).into(),
-        TraitValue::Datetime(nanoseconds) => naive_iso(Timestamp(*nanoseconds)).into(),
+        found.filter_map(|(name, field)| Some((name.clone(), trait_value(&value(field)?.value)))).collect()
     }
 }
 
@@ -322,6 +307,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::event::TraitValue;
 
     fn compile(file: &Value) -> Definitions {
         Definitions::compile(Path::new("x.yaml"), file, &[], None).unwrap()
