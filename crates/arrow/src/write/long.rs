@@ -45,19 +45,18 @@ impl Long {
         Long { set, row: 0, frames, granularity: None }
     }
 
-    /// Appends the next batch; returns false at the end.
-    fn batch(&mut self) -> bool {
+    /// Appends the next batch, or the end.
+    fn batch(&mut self) {
         while self.set.series.front().is_some_and(|series| series.len() == self.row) {
             self.pop();
         }
-        let Some(series) = self.set.series.front() else { return false };
+        let Some(series) = self.set.series.front() else { return self.frames.end() };
         let left = series.len() - self.row;
         if left >= ALONE_ROWS_MIN {
             self.slice(left.min(BATCH_ROWS));
         } else {
             self.gather();
         }
-        true
     }
 
     fn pop(&mut self) {
@@ -180,9 +179,7 @@ impl Iterator for Long {
 
     fn next(&mut self) -> Option<Bytes> {
         while self.frames.is_wanting() {
-            if !self.batch() {
-                self.frames.end();
-            }
+            self.batch();
         }
         self.frames.pop()
     }

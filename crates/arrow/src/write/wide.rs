@@ -91,8 +91,8 @@ impl Wide {
         Ok(Wide { parts, part: None, row: 0, columns: names.len(), frames })
     }
 
-    /// Appends the next batch; returns false at the end.
-    fn batch(&mut self) -> bool {
+    /// Appends the next batch, or the end.
+    fn batch(&mut self) {
         loop {
             if let Some(part) = &mut self.part
                 && self.row < part.times.len()
@@ -105,12 +105,12 @@ impl Wide {
                 columns.extend(part.series.iter_mut().map(|series| cells(series, times)));
                 self.frames.batch(rows, columns);
                 self.row += rows;
-                return true;
+                return;
             }
             self.part = self.parts.next();
             self.row = 0;
             if self.part.is_none() {
-                return false;
+                return self.frames.end();
             }
         }
     }
@@ -167,9 +167,7 @@ impl Iterator for Wide {
 
     fn next(&mut self) -> Option<Bytes> {
         while self.frames.is_wanting() {
-            if !self.batch() {
-                self.frames.end();
-            }
+            self.batch();
         }
         self.frames.pop()
     }

@@ -325,13 +325,13 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
         self.index.policy_conversions().await
     }
 
-    async fn metrics_of_policy(
+    async fn policy_metrics(
         &self,
         name: &str,
         after: Option<MetricId>,
         limit: usize,
     ) -> Result<Vec<MetricId>> {
-        self.index.metrics_of_policy(name, after, limit).await
+        self.index.policy_metrics(name, after, limit).await
     }
 
     async fn advance_policy_conversion(&self, id: Uuid, to: Option<MetricId>) -> Result<()> {

@@ -119,7 +119,7 @@ impl ArchivePolicies for MemoryIndexer {
         Ok(self.tables.lock().conversions.values().cloned().collect())
     }
 
-    async fn metrics_of_policy(
+    async fn policy_metrics(
         &self,
         name: &str,
         after: Option<MetricId>,

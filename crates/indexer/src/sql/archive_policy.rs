@@ -67,7 +67,7 @@ impl ArchivePolicies for SqlIndexer {
         self.readers.fetch_all(select).await?.iter().map(decode).collect()
     }
 
-    async fn metrics_of_policy(
+    async fn policy_metrics(
         &self,
         name: &str,
         after: Option<MetricId>,

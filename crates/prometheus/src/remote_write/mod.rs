@@ -16,7 +16,7 @@ pub use labels::InvalidLabels;
 
 use crate::{
     metadata::Metadata,
-    protobuf::{Fields, Malformed},
+    protobuf::{FieldValue, Fields, Malformed},
 };
 
 /// Why a request is not read.
@@ -216,6 +216,51 @@ impl Span {
     fn of<'a>(&self, message: &'a [u8]) -> &'a [u8] {
         self.0.map_or(&[], |(start, end)| &message[start..end])
     }
+}
+
+/// The numbers of the fields of a series that differ between the versions.
+struct Numbers {
+    exemplar: u64,
+    histogram: u64,
+}
+
+/// Reads a series. `own` reads its labels and what only one version has; it answers whether a field is of the labels.
+fn read_series<'a>(
+    message: &'a [u8],
+    left: &mut Left,
+    request: &mut WriteRequest<'a>,
+    numbers: Numbers,
+    mut own: impl FnMut(&mut Left, (u64, FieldValue<'a>)) -> Result<bool, ReadError>,
+) -> Result<Series<'a>, ReadError> {
+    let (first, first_exemplar) = (request.samples.len(), request.exemplars.len());
+    let (mut span, mut histograms) = (Span::default(), 0);
+    let mut fields = Fields(message);
+    let mut start = 0;
+    while let Some(field) = fields.next() {
+        let field = field?;
+        let end = message.len() - fields.0.len();
+        match field {
+            (2, value) => {
+                left.take_sample()?;
+                request.samples.push(sample(value.bytes(2)?)?);
+            }
+            (number, value) if number == numbers.exemplar => {
+                left.take_sample()?;
+                request.exemplars.push(value.bytes(number)?);
+            }
+            (number, value) if number == numbers.histogram => {
+                left.take_sample()?;
+                value.bytes(number)?;
+                histograms += 1;
+            }
+            other if own(left, other)? => span.add(start, end),
+            _ => {}
+        }
+        start = end;
+    }
+    let samples = first..request.samples.len();
+    let exemplars = first_exemplar..request.exemplars.len();
+    Ok(Series { labels: span.of(message), samples, histograms, exemplars, metadata: None })
 }
 
 fn sample(message: &[u8]) -> Result<Sample, Malformed> {

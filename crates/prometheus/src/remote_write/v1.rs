@@ -2,7 +2,7 @@
 //!
 //! Native histograms are counted; what later versions add is passed over.
 
-use super::{InvalidLabels, Left, Limits, ReadError, Series, Span, WriteRequest, sample};
+use super::{InvalidLabels, Left, Limits, Numbers, ReadError, WriteRequest, read_series};
 use crate::{
     metadata::Metadata,
     protobuf::{FieldValue, Fields, Malformed},
@@ -18,7 +18,14 @@ pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadErro
         match field? {
             (1, value) => {
                 left.take_series()?;
-                let series = series(value.bytes(1)?, &mut left, &mut request)?;
+                let numbers = Numbers { exemplar: 3, histogram: 4 };
+                let series =
+                    read_series(value.bytes(1)?, &mut left, &mut request, numbers, |left, field| {
+                        let (1, value) = field else { return Ok(false) };
+                        left.take_label()?;
+                        value.bytes(1)?;
+                        Ok(true)
+                    })?;
                 request.series.push(series);
             }
             (3, FieldValue::Bytes(message)) => {
@@ -29,46 +36,6 @@ pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadErro
         }
     }
     Ok(request)
-}
-
-fn series<'a>(
-    message: &'a [u8],
-    left: &mut Left,
-    request: &mut WriteRequest<'a>,
-) -> Result<Series<'a>, ReadError> {
-    let (first, first_exemplar) = (request.samples.len(), request.exemplars.len());
-    let (mut span, mut histograms) = (Span::default(), 0);
-    let mut fields = Fields(message);
-    let mut start = 0;
-    while let Some(field) = fields.next() {
-        let field = field?;
-        let end = message.len() - fields.0.len();
-        match field {
-            (1, value) => {
-                left.take_label()?;
-                value.bytes(1)?;
-                span.add(start, end);
-            }
-            (2, value) => {
-                left.take_sample()?;
-                request.samples.push(sample(value.bytes(2)?)?);
-            }
-            (3, value) => {
-                left.take_sample()?;
-                request.exemplars.push(value.bytes(3)?);
-            }
-            (4, value) => {
-                left.take_sample()?;
-                value.bytes(4)?;
-                histograms += 1;
-            }
-            _ => {}
-        }
-        start = end;
-    }
-    let samples = first..request.samples.len();
-    let exemplars = first_exemplar..request.exemplars.len();
-    Ok(Series { labels: span.of(message), samples, histograms, exemplars, metadata: None })
 }
 
 /// The labels of a part of a series.

@@ -3,7 +3,7 @@
 //! A table of few long texts may be referred to often, so what all references stand for has a bound. Native histograms are
 //! counted; what later versions add is passed over.
 
-use super::{InvalidLabels, Left, Limits, ReadError, Series, Span, WriteRequest, sample};
+use super::{InvalidLabels, Left, Limits, Numbers, ReadError, Series, WriteRequest, read_series};
 use crate::{
     metadata::Metadata,
     protobuf::{FieldValue, Fields, Malformed, read_varint},
@@ -46,7 +46,18 @@ pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadErro
     for field in Fields(message) {
         if let (5, value) = field? {
             left.take_series()?;
-            let series = series(value.bytes(5)?, &mut left, &mut request)?;
+            let mut metadata = None;
+            let numbers = Numbers { exemplar: 4, histogram: 3 };
+            let series = read_series(value.bytes(5)?, &mut left, &mut request, numbers, |_, field| {
+                match field {
+                    (1, FieldValue::Bytes(_) | FieldValue::Varint(_)) => return Ok(true),
+                    (1, value) => return Err(value.unexpected(1).into()),
+                    (5, value) => metadata = Some(series_metadata(value.bytes(5)?)?),
+                    _ => {}
+                }
+                Ok(false)
+            })?;
+            let series = Series { metadata, ..series };
             for reference in references(series.labels) {
                 let text = symbol(&symbols, reference?).unwrap_or_default();
                 labels_bytes += text.len();
@@ -59,45 +70,6 @@ pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadErro
     }
     request.symbols = Some(symbols);
     Ok(request)
-}
-
-fn series<'a>(
-    message: &'a [u8],
-    left: &mut Left,
-    request: &mut WriteRequest<'a>,
-) -> Result<Series<'a>, ReadError> {
-    let (first, first_exemplar) = (request.samples.len(), request.exemplars.len());
-    let (mut span, mut histograms) = (Span::default(), 0);
-    let mut metadata = None;
-    let mut fields = Fields(message);
-    let mut start = 0;
-    while let Some(field) = fields.next() {
-        let field = field?;
-        let end = message.len() - fields.0.len();
-        match field {
-            (1, FieldValue::Bytes(_) | FieldValue::Varint(_)) => span.add(start, end),
-            (1, value) => return Err(value.unexpected(1).into()),
-            (2, value) => {
-                left.take_sample()?;
-                request.samples.push(sample(value.bytes(2)?)?);
-            }
-            (3, value) => {
-                left.take_sample()?;
-                value.bytes(3)?;
-                histograms += 1;
-            }
-            (4, value) => {
-                left.take_sample()?;
-                request.exemplars.push(value.bytes(4)?);
-            }
-            (5, value) => metadata = Some(series_metadata(value.bytes(5)?)?),
-            _ => {}
-        }
-        start = end;
-    }
-    let samples = first..request.samples.len();
-    let exemplars = first_exemplar..request.exemplars.len();
-    Ok(Series { labels: span.of(message), samples, histograms, exemplars, metadata })
 }
 
 fn series_metadata(message: &[u8]) -> Result<SeriesMetadata, Malformed> {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     completion,
-    metric::{self, OfResource},
+    metric::OneMetric,
     output::{self, Cell, Listing, Output},
     sparkline,
 };
@@ -56,11 +56,8 @@ impl Period {
 
 #[derive(Clone, Debug, Args)]
 pub struct Show {
-    /// Id of the metric, or its name.
-    #[arg(value_name = "METRIC", add = ArgValueCompleter::new(completion::metric_names))]
-    metric: String,
     #[command(flatten)]
-    resource: OfResource,
+    metric: OneMetric,
     /// Aggregation method, such as max, 95pct or rate:mean [default: mean].
     #[arg(long, value_name = "METHOD", add = ArgValueCompleter::new(completion::aggregations))]
     aggregation: Option<String>,
@@ -86,11 +83,8 @@ pub struct Show {
 
 #[derive(Clone, Debug, Args)]
 pub struct Add {
-    /// Id of the metric, or its name.
-    #[arg(value_name = "METRIC", add = ArgValueCompleter::new(completion::metric_names))]
-    metric: String,
     #[command(flatten)]
-    resource: OfResource,
+    metric: OneMetric,
     /// A time and a value: 2026-11-21T10:00@21.5; can be repeated. The server parses the time: now, -5min and seconds
     /// since 1970 are valid, too.
     #[arg(short, long = "measure", value_name = "TIME@VALUE", required = true, allow_hyphen_values = true, value_parser = measure)]
@@ -116,7 +110,7 @@ pub fn run(command: &MeasuresCommand) -> Result<()> {
     match command {
         MeasuresCommand::Show(args) => super::run(&args.server, async |client| show(client, args).await),
         MeasuresCommand::Add(args) => super::run(&args.server, async |client| {
-            let path = metric::path(client, &args.metric, &args.resource).await? + "/measures";
+            let path = args.metric.path(client).await? + "/measures";
             client.send_json("POST", path, Some(Bytes::from(body(&args.measures)))).await?;
             Ok(())
         }),
@@ -136,7 +130,7 @@ fn body(measures: &[Measure]) -> String {
 }
 
 async fn show(client: &Client, args: &Show) -> Result<()> {
-    let path = metric::path(client, &args.metric, &args.resource).await?;
+    let path = args.metric.path(client).await?;
     let mut query = Query::new(&(path + "/measures"));
     args.period.add_to(crate::commands::now(), &mut query);
     query.add_some("aggregation", args.aggregation.as_deref());

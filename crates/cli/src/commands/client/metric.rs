@@ -48,13 +48,26 @@ pub struct OfResource {
     pub resource_id: Option<String>,
 }
 
+/// A metric.
 #[derive(Clone, Debug, Args)]
-pub struct Show {
+pub struct OneMetric {
     /// Id of the metric, or its name.
     #[arg(value_name = "METRIC", add = ArgValueCompleter::new(completion::metric_names))]
     metric: String,
     #[command(flatten)]
     resource: OfResource,
+}
+
+impl OneMetric {
+    pub async fn path(&self, client: &Client) -> Result<String> {
+        path(client, &self.metric, &self.resource).await
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Show {
+    #[command(flatten)]
+    metric: OneMetric,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -96,7 +109,7 @@ pub fn run(command: &MetricCommand) -> Result<()> {
     match command {
         MetricCommand::List(args) => super::run(&args.server, async |client| list(client, args).await),
         MetricCommand::Show(args) => super::run(&args.server, async |client| {
-            let shown = object(client.get_json(path(client, &args.metric, &args.resource).await?).await?)?;
+            let shown = object(client.get_json(args.metric.path(client).await?).await?)?;
             args.output.print_record(record(flat(shown)))
         }),
         MetricCommand::Create(args) => super::run(&args.server, async |client| create(client, args).await),
@@ -191,7 +204,7 @@ fn flat(mut metric: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// The path of a metric, given by its id, by its name within a resource, or by a unique name.
-pub async fn path(client: &Client, metric: &str, of: &OfResource) -> Result<String> {
+async fn path(client: &Client, metric: &str, of: &OfResource) -> Result<String> {
     ensure!(!metric.is_empty(), "the metric has no name");
     if let Some(resource) = &of.resource_id {
         return Ok(uri::path(&(of_resource(resource) + "/"), metric));
