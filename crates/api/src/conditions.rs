@@ -3,7 +3,7 @@
 //!
 //! Preconditions are evaluated in RFC 9110's order; headers are parsed as `WebOb` parses them.
 
-use gnudi_app::{ApiError, http_date};
+use gnudi_app::{ApiError, Result, http_date};
 use gnudi_model::{Resource, Timestamp};
 use gnudi_server::Response;
 use hyper::{
@@ -55,7 +55,7 @@ impl Version {
     ///
     /// # Errors
     /// 412 if one fails.
-    pub fn check(&self, request: &Parts) -> Result<Verdict, ApiError> {
+    pub fn check(&self, request: &Parts) -> Result<Verdict> {
         let headers = &request.headers;
         let failed = || Err(ApiError::new(StatusCode::PRECONDITION_FAILED, ""));
         let reads = request.method == Method::GET || request.method == Method::HEAD;

@@ -4,7 +4,7 @@
 //! The figures are in the metrics' heads, so a request reads a limited number of metrics. Beyond it, the
 //! response is partial and links to the next page.
 
-use gnudi_app::{ApiError, json::Value, query::Query};
+use gnudi_app::{Result, json::Value, query::Query};
 use gnudi_engine::{LastMeasure, Measured};
 use gnudi_indexer::SortDirection;
 use gnudi_model::Timestamp;
@@ -70,7 +70,7 @@ pub struct Shown([Option<Figure>; Figure::ALL.len()]);
 impl Shown {
     /// # Errors
     /// 400 for an invalid boolean.
-    pub fn of(query: &Query) -> Result<Self, ApiError> {
+    pub fn of(query: &Query) -> Result<Self> {
         let mut shown = Shown::default();
         for (place, figure) in shown.0.iter_mut().zip(Figure::ALL) {
             *place = query.flag(figure.name(), false)?.then_some(figure);
@@ -95,7 +95,7 @@ impl Shown {
 impl LastMeasures {
     /// # Errors
     /// 400 for an invalid argument.
-    pub fn of(query: &Query, pagination: &Pagination, now: Timestamp) -> Result<Self, ApiError> {
+    pub fn of(query: &Query, pagination: &Pagination, now: Timestamp) -> Result<Self> {
         let silent_since = silent_since(query, now)?;
         let mut sort = None;
         for figure in Figure::ALL {
@@ -118,6 +118,6 @@ impl LastMeasures {
 ///
 /// # Errors
 /// 400 for an invalid time.
-pub fn silent_since(query: &Query, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
+pub fn silent_since(query: &Query, now: Timestamp) -> Result<Option<Timestamp>> {
     query.time(SILENT_SINCE, now)
 }

@@ -1,7 +1,7 @@
 //! Pagination of listings: `limit`, `marker`, `sort`, and the link to the next page.
 
 use gnudi_app::{
-    ApiError,
+    ApiError, Result,
     json::Value,
     python,
     query::{Argument, Query},
@@ -32,7 +32,7 @@ impl Pagination {
     ///
     /// # Errors
     /// 400 for a wrong type.
-    pub fn of(query: &Query, max_limit: usize, default_sorts: &[&str]) -> Result<Self, ApiError> {
+    pub fn of(query: &Query, max_limit: usize, default_sorts: &[&str]) -> Result<Self> {
         let refuse = |name: &str, message: &str| {
             ApiError::bad_request(Value::object([
                 ("cause", "Argument value error".into()),

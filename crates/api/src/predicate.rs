@@ -5,7 +5,7 @@
 //! by zero is infinite or NaN. Between constants it is Python's, where it raises: such a query is refused.
 
 use gnudi_app::{
-    ApiError,
+    ApiError, Result,
     json::Value,
     python,
     schema::{Checked, Invalid, list, one_entry},
@@ -118,7 +118,7 @@ impl Predicate {
     ///
     /// # Errors
     /// 400 for `not`, for operations between constants that raise in Python, and beyond [`NODES_MAX`].
-    pub fn check(&self) -> Result<(), ApiError> {
+    pub fn check(&self) -> Result<()> {
         let mut nodes = 0;
         self.0.check(&mut nodes).map(|_| ())
     }
@@ -131,7 +131,7 @@ impl Predicate {
 
 impl Node {
     /// The result, if it is constant.
-    fn check(&self, nodes: &mut usize) -> Result<Option<f64>, ApiError> {
+    fn check(&self, nodes: &mut usize) -> Result<Option<f64>> {
         *nodes += 1;
         if *nodes > NODES_MAX {
             let reason = format!("The query has more than {NODES_MAX} operators and numbers");

@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// Bytes held by the rows of all responses that are not fully read.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl AnswerBudget {
     ///
     /// # Errors
     /// 503 if the limit is exceeded; the bytes stay reserved even then.
-    pub fn hold(&self, bytes: usize) -> Result<(), ApiError> {
+    pub fn hold(&self, bytes: usize) -> Result<()> {
         if self.take(bytes) {
             Ok(())
         } else {
@@ -81,7 +81,7 @@ impl Share {
     ///
     /// # Errors
     /// 503 if the limit is exceeded.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
         self.held += bytes;
         self.budget.hold(bytes)
     }

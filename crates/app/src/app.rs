@@ -1,6 +1,7 @@
 //! The API as a value: takes a request, returns a response. `gnudi_server` binds it to sockets; tests call it
 //! directly.
 
+use crate::error::Result;
 use std::{io, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
@@ -116,7 +117,7 @@ impl App {
     ///
     /// # Errors
     /// 429 if the caller's project or the whole backlog exceeds its limit; 503 if they cannot be stored.
-    pub(crate) async fn append(&self, caller: &Caller, batch: Batch) -> Result<(), ApiError> {
+    pub(crate) async fn append(&self, caller: &Caller, batch: Batch) -> Result<()> {
         let measures = batch.measures();
         // A batch that only deletes measures has none to admit.
         if !batch.entries.is_empty() {
@@ -175,10 +176,10 @@ impl App {
 
     async fn handle(
         &self,
-        found: Result<RouteMatch<'_>, ApiError>,
+        found: Result<RouteMatch<'_>>,
         parts: &Parts,
         body: &mut RequestBody<'_>,
-    ) -> Result<Response, ApiError> {
+    ) -> Result<Response> {
         head::check(parts, &self.options.http_limits)?;
         let auth_mode = &self.options.auth_mode;
         let leads_to_version_1 = || match &found {

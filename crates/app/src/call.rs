@@ -1,5 +1,6 @@
 //! A request as its handler gets it: caller, path parameters and policy checks. The checks are recorded.
 
+use crate::error::Result;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -88,7 +89,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// 404 if it does not exist.
-    pub async fn policy_of(&self, name: &str) -> Result<Arc<ArchivePolicy>, ApiError> {
+    pub async fn policy_of(&self, name: &str) -> Result<Arc<ArchivePolicy>> {
         let indexer = self.indexer();
         if let Some(policy) = indexer.cached_policy(name) {
             return Ok(policy);
@@ -119,12 +120,12 @@ impl Call<'_> {
     }
 
     /// Appends the caller's measures to the log. They are durable once this returns.
-    pub async fn append(&self, batch: Batch) -> Result<(), ApiError> {
+    pub async fn append(&self, batch: Batch) -> Result<()> {
         self.app.append(&self.caller, batch).await
     }
 
     /// Refuses (429) new metrics that would exceed the quota of the caller's project.
-    pub async fn admit_metrics(&self, new: usize) -> Result<(), ApiError> {
+    pub async fn admit_metrics(&self, new: usize) -> Result<()> {
         let (app, quotas) = (self.app, &self.app.options().quotas);
         let indexer = app.engine().indexer();
         Ok(app.quotas.admit_metrics(quotas, &self.caller, app.now(), new as u64, indexer).await?)
@@ -174,7 +175,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// 400 if no rule matches.
-    pub async fn archive_policy_for(&self, name: Option<&str>) -> Result<String, ApiError> {
+    pub async fn archive_policy_for(&self, name: Option<&str>) -> Result<String> {
         let found = self.indexer().archive_policy_name_for_metric(name.unwrap_or("")).await;
         found.map_err(|error| match error {
             IndexerError::NoArchivePolicyRuleMatch(_) => ApiError::bad_request(format!(
@@ -196,12 +197,12 @@ impl Call<'_> {
     }
 
     /// Refuses (403) a caller whom the rule does not allow.
-    pub fn enforce(&self, rule: Rule, target: Target<'_>) -> Result<(), ApiError> {
+    pub fn enforce(&self, rule: Rule, target: Target<'_>) -> Result<()> {
         if self.allows(rule, target) { Ok(()) } else { Err(ApiError::forbidden_by(rule)) }
     }
 
     /// [`Call::enforce`] on a route whose handler authenticates the caller.
-    pub fn enforce_for(&self, rule: Rule, caller: &Caller, target: Target<'_>) -> Result<(), ApiError> {
+    pub fn enforce_for(&self, rule: Rule, caller: &Caller, target: Target<'_>) -> Result<()> {
         if self.allows_caller(rule, caller, target) { Ok(()) } else { Err(ApiError::forbidden_by(rule)) }
     }
 
@@ -211,7 +212,7 @@ impl Call<'_> {
         &self,
         rule: Rule,
         metrics: impl IntoIterator<Item = &'m Arc<Metric>>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<()> {
         self.record(rule);
         for metric in metrics {
             self.enforce(rule, Target::Metric(metric, None))?;
@@ -228,7 +229,7 @@ impl Call<'_> {
     }
 
     /// [`Call::enforce`] for a metric; looks its resource up if the decision depends on it.
-    pub async fn enforce_with_resource(&self, rule: Rule, metric: &Metric) -> Result<(), ApiError> {
+    pub async fn enforce_with_resource(&self, rule: Rule, metric: &Metric) -> Result<()> {
         let allowed = self.allows(rule, Target::Metric(metric, None));
         if !self.app.options().policy.depends_on_resource(rule, allowed) {
             return if allowed { Ok(()) } else { Err(ApiError::forbidden_by(rule)) };
@@ -244,12 +245,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// 403 if the caller may see none.
-    pub fn seen(
-        &self,
-        rule: Rule,
-        resource_type: &str,
-        filter: Option<Filter>,
-    ) -> Result<Option<Filter>, ApiError> {
+    pub fn seen(&self, rule: Rule, resource_type: &str, filter: Option<Filter>) -> Result<Option<Filter>> {
         self.record(rule);
         let seen = self.app.options().policy.resources_seen(rule, &self.caller, resource_type);
         match seen.map_err(|_| ApiError::insufficient_privileges(rule))? {
@@ -262,7 +258,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// 403 if there are none.
-    pub fn metrics_allowed(&self, rule: Rule) -> Result<Option<MetricScope>, ApiError> {
+    pub fn metrics_allowed(&self, rule: Rule) -> Result<Option<MetricScope>> {
         self.record(rule);
         let allowed = self.app.options().policy.metrics_allowed(rule, &self.caller);
         allowed.map_err(|_| ApiError::insufficient_privileges(rule))
@@ -272,20 +268,20 @@ impl Call<'_> {
     ///
     /// # Errors
     /// 403 if there are none.
-    pub fn metrics_seen(&self, rule: Rule) -> Result<Option<MetricScope>, ApiError> {
+    pub fn metrics_seen(&self, rule: Rule) -> Result<Option<MetricScope>> {
         self.record(rule);
         let seen = self.app.options().policy.metrics_seen(rule, &self.caller);
         seen.map_err(|_| ApiError::insufficient_privileges(rule))
     }
 
     /// Each metric's last measure and its count of dropped points.
-    pub async fn measured(&self, metrics: &[MetricId]) -> Result<Vec<Measured>, ApiError> {
+    pub async fn measured(&self, metrics: &[MetricId]) -> Result<Vec<Measured>> {
         self.reads_metrics(metrics.len());
         Ok(self.app.engine().measured(metrics).await?)
     }
 
     /// Refuses (403) a caller who may list metrics but not read the measures of all of them.
-    pub fn reads_what_it_lists(&self) -> Result<(), ApiError> {
+    pub fn reads_what_it_lists(&self) -> Result<()> {
         let read = self.metrics_seen(Rule::GetMeasures)?;
         if read.is_none() || read == self.metrics_seen(Rule::ListMetric)? {
             return Ok(());

@@ -19,8 +19,10 @@ use crate::json::Value;
 /// `Retry-After` in seconds, unless an error sets another one.
 pub const RETRY_AFTER_SECONDS: u64 = 1;
 
+pub type Result<T, E = ApiError> = std::result::Result<T, E>;
+
 /// The result of a handler.
-pub type Answer = Result<Response, ApiError>;
+pub type Answer = Result<Response>;
 
 /// A failed request.
 #[derive(Clone, Debug, PartialEq)]

@@ -31,7 +31,7 @@ pub use answer_budget::{AnswerBudget, Share};
 pub use app::App;
 pub use by_key::ByKey;
 pub use call::Call;
-pub use error::{Answer, ApiError};
+pub use error::{Answer, ApiError, Result};
 pub use figures::Figures;
 pub use limits::Limits;
 pub use options::ApiOptions;

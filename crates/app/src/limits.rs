@@ -1,6 +1,6 @@
 //! Limits on the content of requests. Limits of the HTTP layer are [`gnudi_server::HttpLimits`].
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// Limits on a request. Each default is far above what Gnocchi's clients need.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Limits {
 
 impl Limits {
     /// Refuses (413) more metrics than [`Limits::batch_metrics_max`].
-    pub fn check_metrics(&self, count: usize) -> Result<(), ApiError> {
+    pub fn check_metrics(&self, count: usize) -> Result<()> {
         if count > self.batch_metrics_max {
             return Err(ApiError::too_large(format!(
                 "There are more than {} metrics",

@@ -1,5 +1,6 @@
 //! The query string: decoded `name=value` pairs, in order.
 
+use crate::error::Result;
 use gnudi_model::{Timespan, Timestamp, python::unquote_plus};
 
 use crate::{error::ApiError, json::Value, python};
@@ -59,7 +60,7 @@ impl Query {
     ///
     /// # Errors
     /// `otherwise` if it is given several times.
-    pub fn single(&self, name: &str, otherwise: impl FnOnce() -> ApiError) -> Result<Option<&str>, ApiError> {
+    pub fn single(&self, name: &str, otherwise: impl FnOnce() -> ApiError) -> Result<Option<&str>> {
         match self.get(name) {
             None => Ok(None),
             Some(Argument::One(value)) => Ok(Some(value)),
@@ -79,7 +80,7 @@ impl Query {
     ///
     /// # Errors
     /// 400 if it is not a time, or given several times.
-    pub fn time(&self, name: &str, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
+    pub fn time(&self, name: &str, now: Timestamp) -> Result<Option<Timestamp>> {
         let refuse = || ApiError::argument(name, "Must be a datetime or a timestamp");
         let text = self.single(name, refuse)?;
         text.map(|text| python::timestamp(text, now).map_err(|_| refuse())).transpose()
@@ -89,7 +90,7 @@ impl Query {
     ///
     /// # Errors
     /// 400 if it is not a boolean.
-    pub fn flag(&self, name: &str, default: bool) -> Result<bool, ApiError> {
+    pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
         match self.get(name) {
             None => Ok(default),
             Some(Argument::One(text)) => flag(name, text),
@@ -113,7 +114,7 @@ impl Query {
 ///
 /// # Errors
 /// 400 if it is not a boolean.
-pub fn flag(name: &str, text: &str) -> Result<bool, ApiError> {
+pub fn flag(name: &str, text: &str) -> Result<bool> {
     match text.trim().to_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "y" | "yes" => Ok(true),
         "0" | "f" | "false" | "off" | "n" | "no" => Ok(false),

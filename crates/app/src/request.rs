@@ -1,5 +1,6 @@
 //! Reading request bodies: content types and JSON.
 
+use crate::error::Result;
 use bytes::Bytes;
 use gnudi_server::RequestBody;
 use hyper::{StatusCode, header::CONTENT_TYPE, http::request::Parts};
@@ -10,7 +11,7 @@ use crate::{
 };
 
 /// Refuses (415) a body whose Content-Type is another.
-pub fn expect(parts: &Parts, media_type: &str) -> Result<(), ApiError> {
+pub fn expect(parts: &Parts, media_type: &str) -> Result<()> {
     let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
     let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
     if content_type == media_type.as_bytes() || media.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes())
@@ -26,7 +27,7 @@ pub fn is_form(parts: &Parts) -> bool {
 }
 
 /// Refuses (415) a body whose Content-Type is not JSON.
-pub fn expect_json(parts: &Parts) -> Result<(), ApiError> {
+pub fn expect_json(parts: &Parts) -> Result<()> {
     expect(parts, "application/json")
 }
 
@@ -34,7 +35,7 @@ pub fn expect_json(parts: &Parts) -> Result<(), ApiError> {
 ///
 /// # Errors
 /// 415 for another Content-Type, and those of [`RequestBody::read`].
-pub async fn json_bytes(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Bytes, ApiError> {
+pub async fn json_bytes(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Bytes> {
     expect_json(parts)?;
     Ok(body.read().await?)
 }
@@ -43,7 +44,7 @@ pub async fn json_bytes(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Byt
 ///
 /// # Errors
 /// 400 for invalid JSON, and those of [`json_bytes`].
-pub async fn json(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Value, ApiError> {
+pub async fn json(parts: &Parts, body: &mut RequestBody<'_>) -> Result<Value> {
     let text = json_bytes(parts, body).await?;
     Ok(body.long_work.run(text.len(), || json::parse(&text)).await?)
 }

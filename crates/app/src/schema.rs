@@ -3,6 +3,7 @@
 //! A check is a function of a value. [`entries`] opens an object; the caller checks its keys in the
 //! document's order, so that the first error is the one that Gnocchi reports.
 
+use crate::error::Result;
 use gnudi_model::{STORED_CHARACTERS_MAX, Timespan, is_storable};
 
 use crate::{
@@ -166,7 +167,7 @@ pub fn integer_from(min: u64) -> impl Fn(&Value) -> Checked<u64> {
 ///
 /// # Errors
 /// 400 if it is too long or contains a NUL.
-pub fn storable(text: &str) -> Result<(), ApiError> {
+pub fn storable(text: &str) -> Result<()> {
     if !is_storable(text) {
         let reason = format!("A name may have at most {STORED_CHARACTERS_MAX} characters and no NUL");
         return Err(ApiError::bad_request(reason));
@@ -178,7 +179,7 @@ pub fn storable(text: &str) -> Result<(), ApiError> {
 ///
 /// # Errors
 /// 400 if it is empty, and those of [`storable`].
-pub fn addressable(text: &str) -> Result<(), ApiError> {
+pub fn addressable(text: &str) -> Result<()> {
     if text.is_empty() {
         return Err(ApiError::bad_request("A name cannot be empty"));
     }

@@ -12,7 +12,7 @@ use std::{
 
 use gnudi_access::{Rule, Target};
 use gnudi_app::{
-    ApiError,
+    Result,
     provision::{self, Destination, Parcels},
 };
 use gnudi_drivers::incoming::Batch;
@@ -226,7 +226,7 @@ impl<'c> Gathering<'c> {
     ///
     /// # Errors
     /// Those of [`provision::find_or_make`] and of the log of measures; nothing is stored then.
-    pub async fn store(mut self) -> Result<Stored, ApiError> {
+    pub async fn store(mut self) -> Result<Stored> {
         self.drop_unknown_ends().await?;
         let options = &self.call.api.options;
         let resource_type = place::resource_type();
@@ -261,7 +261,7 @@ impl<'c> Gathering<'c> {
     }
 
     /// Drops end markers of unknown series: they do not create metrics.
-    async fn drop_unknown_ends(&mut self) -> Result<(), ApiError> {
+    async fn drop_unknown_ends(&mut self) -> Result<()> {
         let is_end = |measures: &[Measure]| measures.iter().all(Measure::is_end_marker);
         let ends: Vec<(Uuid, &str)> = self
             .parcels

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use gnudi_access::Rule;
-use gnudi_app::ApiError;
+use gnudi_app::Result;
 use gnudi_engine::{
     cross::HeldPoints,
     sampled::{Resolution, SampleQuery, SampledMetric, Samples, Stamp, Values},
@@ -198,11 +198,7 @@ pub async fn find(
 }
 
 /// The series for whose metrics the rule allows the caller.
-async fn permitted(
-    call: &Call<'_>,
-    rule: Rule,
-    found: Vec<FoundSeries>,
-) -> Result<Vec<FoundSeries>, ApiError> {
+async fn permitted(call: &Call<'_>, rule: Rule, found: Vec<FoundSeries>) -> Result<Vec<FoundSeries>> {
     let ids: Vec<_> = found.iter().map(|series| series.metric).collect();
     let metrics = call.indexer().metrics(&ids).await?;
     let mut permitted = Vec::with_capacity(found.len());

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, panic::AssertUnwindSafe};
 
-use gnudi_app::{ApiError, Limits, json::Value, resource_id};
+use gnudi_app::{ApiError, Limits, Result, json::Value, resource_id};
 pub use gnudi_arrow::read::work_bytes;
 use gnudi_arrow::read::{self, ReadLimits};
 use gnudi_model::Measure;
@@ -30,7 +30,7 @@ pub fn batch(
     limits: &Limits,
     metrics: &mut Vec<MetricMeasures>,
     out: &mut Vec<Measure>,
-) -> Result<(), ApiError> {
+) -> Result<()> {
     metrics.clear();
     let parts = guarded(|| read::metric_measures(input, &limits_of(limits), out).map_err(unreadable))?;
     metrics.extend(parts.into_iter().map(|part| MetricMeasures { metric: part.metric, range: part.range }));
@@ -42,12 +42,7 @@ pub fn batch(
 ///
 /// # Errors
 /// As [`batch`].
-pub fn named(
-    input: &[u8],
-    creator: &str,
-    limits: &Limits,
-    out: &mut Vec<Measure>,
-) -> Result<Named<'static>, ApiError> {
+pub fn named(input: &[u8], creator: &str, limits: &Limits, out: &mut Vec<Measure>) -> Result<Named<'static>> {
     let id_of = |text: &str| resource_id::of_text(text, creator).map_err(|invalid| invalid.reason());
     let parts = guarded(|| read::named_measures(input, &limits_of(limits), id_of, out).map_err(unreadable))?;
     let resource = |resource: read::NamedResource| NamedResource {
@@ -68,7 +63,7 @@ pub fn named(
 }
 
 /// Turns a panic on untrusted input into 400, and logs it as a bug.
-fn guarded<T>(read: impl FnOnce() -> Result<T, ApiError>) -> Result<T, ApiError> {
+fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         tracing::error!("reading an Arrow stream panicked");
         Err(ApiError::bad_request(Value::cause("Unable to decode body", Value::Array(Vec::new()))))

@@ -7,7 +7,7 @@ pub(crate) mod list;
 pub(crate) mod measures;
 pub(crate) mod series;
 
-use gnudi_app::{ApiError, json::Value, query::Query};
+use gnudi_app::{ApiError, Result, json::Value, query::Query};
 use gnudi_arrow::{Compression, MEDIA_TYPE, read::ReadError};
 use gnudi_server::{ReplyBody, Response, acceptable, reply};
 use hyper::{
@@ -35,7 +35,7 @@ pub fn is_sent(parts: &Parts) -> bool {
 ///
 /// # Errors
 /// 400 for an unknown compression.
-pub fn compression(query: &Query) -> Result<Compression, ApiError> {
+pub fn compression(query: &Query) -> Result<Compression> {
     let refuse = || ApiError::argument("compression", "Must be 'none', 'lz4' or 'zstd'");
     let name = query.single("compression", refuse)?.unwrap_or("none");
     Compression::from_name(name).ok_or_else(refuse)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gnudi_app::{AnswerBudget, ApiError, Share, query::Query};
+use gnudi_app::{AnswerBudget, ApiError, Result, Share, query::Query};
 use gnudi_arrow::{
     Compression,
     write::{Long, SeriesSet, Wide},
@@ -32,7 +32,7 @@ impl Form {
     ///
     /// # Errors
     /// 400 for an unknown form.
-    pub fn of(query: &Query) -> Result<Self, ApiError> {
+    pub fn of(query: &Query) -> Result<Self> {
         let refuse = || ApiError::argument("form", "Must be 'long' or 'wide'");
         match query.single("form", refuse)? {
             None | Some("long") => Ok(Form::Long),
@@ -79,7 +79,7 @@ impl SeriesAnswer {
         granularity: Option<f64>,
         timestamps: Arc<Vec<Timestamp>>,
         values: Vec<f64>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<()> {
         if self.set.points() + values.len() > POINTS_MAX {
             return Err(CrossMeasuresError::TooManyPoints.into());
         }
@@ -92,7 +92,7 @@ impl SeriesAnswer {
     ///
     /// # Errors
     /// 400 for an unknown compression, 413 if a wide table would be too large.
-    pub fn into_response(self, query: &Query, form: Form) -> Result<Response, ApiError> {
+    pub fn into_response(self, query: &Query, form: Form) -> Result<Response> {
         let SeriesAnswer { set, share } = self;
         let compression: Compression = compression(query)?;
         let points = set.points();

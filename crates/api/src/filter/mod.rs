@@ -6,7 +6,7 @@
 mod json;
 mod text;
 
-use gnudi_app::{ApiError, json::Value};
+use gnudi_app::{ApiError, Result, json::Value};
 use gnudi_indexer::Filter;
 
 /// The maximum length of a filter's text.
@@ -17,7 +17,7 @@ pub const TEXT_BYTES_MAX: usize = 64 << 10;
 ///
 /// # Errors
 /// 400 if it is invalid. The index enforces the size limits.
-pub fn from_json(document: &Value, creator: &str) -> Result<Filter, ApiError> {
+pub fn from_json(document: &Value, creator: &str) -> Result<Filter> {
     Ok(json::filter(document, creator)?)
 }
 
@@ -25,7 +25,7 @@ pub fn from_json(document: &Value, creator: &str) -> Result<Filter, ApiError> {
 ///
 /// # Errors
 /// 400 if it is invalid or exceeds the limits.
-pub fn from_text(text: &str, creator: &str) -> Result<Filter, ApiError> {
+pub fn from_text(text: &str, creator: &str) -> Result<Filter> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(refuse(&format!("it has more than {TEXT_BYTES_MAX} bytes")));
     }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
-use gnudi_app::{AnswerBudget, ApiError, json::Value};
+use gnudi_app::{AnswerBudget, Result, json::Value};
 use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
 use gnudi_model::Timestamp;
 use gnudi_server::ReplyBody;
@@ -67,7 +67,7 @@ impl Document {
     ///
     /// # Errors
     /// 503 if the budget is exhausted.
-    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), ApiError> {
+    pub(super) fn hold(&mut self, bytes: usize) -> Result<()> {
         self.held += bytes;
         self.budget.hold(bytes)
     }
@@ -119,12 +119,12 @@ impl Document {
     /// # Errors
     /// 413 if the document then has more than [`POINTS_MAX`] points, 503 if the budget of all responses is
     /// exhausted.
-    pub fn rows(&mut self, columns: Vec<Column>) -> Result<(), ApiError> {
+    pub fn rows(&mut self, columns: Vec<Column>) -> Result<()> {
         self.append_rows(Rows::new(columns))
     }
 
     /// [`Document::rows`] for prepared rows.
-    pub fn append_rows(&mut self, rows: Rows) -> Result<(), ApiError> {
+    pub fn append_rows(&mut self, rows: Rows) -> Result<()> {
         self.rows += rows.len();
         if self.rows > POINTS_MAX {
             return Err(CrossMeasuresError::TooManyPoints.into());

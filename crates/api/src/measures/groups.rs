@@ -8,7 +8,7 @@
 use std::{future::ready, io, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, future::Either, stream};
-use gnudi_app::{AnswerBudget, ApiError, App};
+use gnudi_app::{AnswerBudget, App, Result};
 use gnudi_engine::{CrossMeasuresError, Engine, cross::POINTS_MAX};
 use gnudi_server::ReplyBody;
 
@@ -23,11 +23,7 @@ const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
 /// A group's part of the response.
 pub(crate) trait GroupPart: Send + Sync + 'static {
     /// Computes the group and appends its part; computes again on each call.
-    fn write(
-        &self,
-        engine: &Engine,
-        document: &mut Document,
-    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+    fn write(&self, engine: &Engine, document: &mut Document) -> impl Future<Output = Result<()>> + Send;
 
     /// The number of series that it reads.
     fn series(&self) -> usize;
@@ -96,7 +92,7 @@ impl<G: GroupPart> Groups<G> {
     /// # Errors
     /// Those of the group; 413 if all groups have more than [`POINTS_MAX`] points, 503 if the budget of all
     /// responses is exhausted.
-    pub async fn add(&mut self, group: G) -> Result<(), ApiError> {
+    pub async fn add(&mut self, group: G) -> Result<()> {
         let separator = if self.is_empty { "" } else { ", " };
         self.is_empty = false;
         let mut part = Document::new(&self.budget);
@@ -166,6 +162,7 @@ mod tests {
 
     use bytes::Bytes;
     use futures_util::FutureExt as _;
+    use gnudi_app::ApiError;
     use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
     use gnudi_indexer::memory::MemoryIndexer;
     use gnudi_model::{SackCount, Timestamp};
@@ -185,7 +182,7 @@ mod tests {
     }
 
     impl GroupPart for Points {
-        async fn write(&self, _: &Engine, document: &mut Document) -> Result<(), ApiError> {
+        async fn write(&self, _: &Engine, document: &mut Document) -> Result<()> {
             let before = self.computed.fetch_add(1, Ordering::Relaxed);
             if self.fails_again && before > 0 {
                 return Err(ApiError::unavailable("gone"));

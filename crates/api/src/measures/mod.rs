@@ -13,7 +13,7 @@ pub mod write;
 
 use std::collections::HashMap;
 
-use gnudi_app::{ApiError, Figures};
+use gnudi_app::{ApiError, Figures, Result};
 use gnudi_model::{Measure, Timestamp};
 
 use scan::{MetricMeasures, Scan};
@@ -43,7 +43,7 @@ pub fn read_list(
     now: impl FnOnce() -> Timestamp,
     measures_max: usize,
     out: &mut Vec<Measure>,
-) -> Result<ReadBy, ApiError> {
+) -> Result<ReadBy> {
     out.clear();
     match scan::list(input, measures_max, out) {
         Scan::Regular => Ok(ReadBy::Scanner),
@@ -67,7 +67,7 @@ pub fn read_batch(
     measures_max: usize,
     metrics: &mut Vec<MetricMeasures>,
     out: &mut Vec<Measure>,
-) -> Result<ReadBy, ApiError> {
+) -> Result<ReadBy> {
     metrics.clear();
     out.clear();
     match scan::batch(input, measures_max, metrics, out) {

@@ -1,7 +1,7 @@
 //! Parses any body of measures, by the rules of Gnocchi's `MeasuresListSchema`.
 
 use gnudi_app::{
-    ApiError,
+    Result,
     json::{self, Value},
     python::{self, NotTimestamps},
     schema::{Checked, Invalid, entries},
@@ -14,12 +14,7 @@ use super::scan::MetricMeasures;
 ///
 /// # Errors
 /// 400 for invalid JSON or measures, 413 beyond `measures_max`.
-pub fn list(
-    input: &[u8],
-    now: Timestamp,
-    measures_max: usize,
-    out: &mut Vec<Measure>,
-) -> Result<(), ApiError> {
+pub fn list(input: &[u8], now: Timestamp, measures_max: usize, out: &mut Vec<Measure>) -> Result<()> {
     let document = json::parse(input)?;
     if count(&document) > measures_max {
         return Err(super::too_many(measures_max));
@@ -37,7 +32,7 @@ pub fn batch(
     measures_max: usize,
     metrics: &mut Vec<MetricMeasures>,
     out: &mut Vec<Measure>,
-) -> Result<(), ApiError> {
+) -> Result<()> {
     let document = json::parse(input)?;
     if let Value::Object(lists) = &document
         && lists.iter().map(|(_, list)| count(list)).sum::<usize>() > measures_max

@@ -6,7 +6,7 @@
 mod check;
 mod text;
 
-use gnudi_app::{ApiError, json::Value, schema::Invalid};
+use gnudi_app::{ApiError, Result, json::Value, schema::Invalid};
 use gnudi_series::{
     operations::{MetricName, Metrics, Operation},
     resample::Resample,
@@ -37,7 +37,7 @@ pub fn read(document: &Value) -> Result<Operation, Refusal> {
     Ok(operation)
 }
 
-fn list(text: &str) -> Result<Value, ApiError> {
+fn list(text: &str) -> Result<Value> {
     if text.len() > TEXT_BYTES_MAX {
         let detail = format!("operations may have {TEXT_BYTES_MAX} bytes");
         return Err(refuse("Operations are too large", detail));

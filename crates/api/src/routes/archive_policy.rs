@@ -88,7 +88,7 @@ fn recomputes_late_of(value: &Value) -> Checked<bool> {
 }
 
 /// Refuses `drop` with raw points: a policy with raw points always adds late measures.
-fn check_drop(raw_timespan: Option<Timespan>, recomputes_late: Option<bool>) -> Result<(), ApiError> {
+fn check_drop(raw_timespan: Option<Timespan>, recomputes_late: Option<bool>) -> Result<()> {
     if raw_timespan.is_some() && recomputes_late == Some(false) {
         return Err(ApiError::bad_request("late measures cannot be dropped while raw points are kept"));
     }
@@ -145,7 +145,7 @@ pub fn shown(policy: &ArchivePolicy) -> Value {
 }
 
 /// The policy in the path, after checking the rule on it.
-async fn find(call: &Call<'_>, rule: Rule) -> Result<Arc<ArchivePolicy>, ApiError> {
+async fn find(call: &Call<'_>, rule: Rule) -> Result<Arc<ArchivePolicy>> {
     refuse_definition(call.parameter("name"))?;
     let policy = call.policy_of(call.parameter("name")).await?;
     call.enforce(rule, Target::ArchivePolicy(&policy))?;
@@ -166,7 +166,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     Ok(reply::created(&location, &shown(&policy)))
 }
 
-fn completed(call: &Call<'_>, given: PolicyFields) -> Result<ArchivePolicy, ApiError> {
+fn completed(call: &Call<'_>, given: PolicyFields) -> Result<ArchivePolicy> {
     let definition = complete(&given.definition)?;
     let methods = match &given.aggregation_methods {
         Some(entries) => resolved(call, entries)?,
@@ -190,10 +190,7 @@ fn resolved(call: &Call<'_>, entries: &[String]) -> Result<BTreeSet<AggregationM
 ///
 /// # Errors
 /// 403 if the caller may not create archive policies.
-pub(crate) async fn of_definition(
-    call: &Call<'_>,
-    given: PolicyFields,
-) -> Result<Arc<ArchivePolicy>, ApiError> {
+pub(crate) async fn of_definition(call: &Call<'_>, given: PolicyFields) -> Result<Arc<ArchivePolicy>> {
     let mut policy = completed(call, given)?;
     call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
     let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, shown(&policy).to_json().as_bytes());
@@ -213,7 +210,7 @@ pub(crate) async fn of_definition(
 ///
 /// # Errors
 /// 400 if it does not exist, or belongs to a metric's own definition.
-pub(crate) async fn given(call: &Call<'_>, name: &str) -> Result<Arc<ArchivePolicy>, ApiError> {
+pub(crate) async fn given(call: &Call<'_>, name: &str) -> Result<Arc<ArchivePolicy>> {
     refuse_definition(name).map_err(|error| ApiError::bad_request(error.to_string()))?;
     call.policy_of(name).await.map_err(|error| match error.status {
         StatusCode::NOT_FOUND => ApiError::bad_request(no_such(name).to_string()),

@@ -16,7 +16,7 @@ fn shown(rule: &ArchivePolicyRule) -> Value {
 }
 
 /// The rule in the path.
-async fn find(call: &Call<'_>) -> Result<ArchivePolicyRule, ApiError> {
+async fn find(call: &Call<'_>) -> Result<ArchivePolicyRule> {
     let rule = call.indexer().archive_policy_rule(call.parameter("name")).await?;
     rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(call.parameter("name").to_owned()).into())
 }

@@ -20,6 +20,6 @@ pub mod status;
 /// Common imports of handlers.
 mod prelude {
     pub(crate) use gnudi_access::{Rule, Target};
-    pub(crate) use gnudi_app::{Answer, ApiError, Call, json::Value, request};
+    pub(crate) use gnudi_app::{Answer, ApiError, Call, Result, json::Value, request};
     pub(crate) use gnudi_server::{RequestBody, Response, reply};
 }

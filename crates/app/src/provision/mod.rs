@@ -8,6 +8,7 @@
 mod known;
 mod parcel;
 
+use crate::error::Result;
 use std::sync::Arc;
 
 use futures_util::future;
@@ -46,7 +47,7 @@ pub struct Destination<'a> {
 ///
 /// # Errors
 /// Those of [`find_or_make`].
-pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) -> Result<(), ApiError> {
+pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) -> Result<()> {
     if parcels.iter().next().is_none() {
         call.has_no_items(Rule::PostMeasures);
         return Ok(());
@@ -70,7 +71,7 @@ pub async fn find_or_make(
     call: &Call<'_>,
     to: Destination<'_>,
     parcels: &Parcels,
-) -> Result<Vec<Vec<Arc<Metric>>>, ApiError> {
+) -> Result<Vec<Vec<Arc<Metric>>>> {
     call.app.options().limits.check_metrics(parcels.metrics())?;
     let found: Vec<Option<Vec<Arc<Metric>>>> =
         parcels.iter().map(|parcel| known_metrics(call, to.resource_type, parcel)).collect();
@@ -108,7 +109,7 @@ async fn make(
     to: Destination<'_>,
     parcels: &Parcels,
     mut found: Vec<Option<Vec<Arc<Metric>>>>,
-) -> Result<Vec<Vec<Arc<Metric>>>, ApiError> {
+) -> Result<Vec<Vec<Arc<Metric>>>> {
     let indexer = call.indexer();
     let exists = indexer.resource_type(to.resource_type).await?.is_some();
     let type_to_create = to.type_to_create.filter(|_| !exists);
@@ -148,7 +149,7 @@ async fn make(
 }
 
 /// Decides what a parcel needs, without changing anything.
-async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<Step, ApiError> {
+async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<Step> {
     let resource_type = to.resource_type;
     // Look it up with any type; its own type may not exist yet.
     let Some(resource) = call.indexer().resource(GENERIC, parcel.id).await? else {
@@ -180,7 +181,7 @@ async fn new_metrics(
     call: &Call<'_>,
     to: Destination<'_>,
     names: impl Iterator<Item = (&str, Option<&str>)>,
-) -> Result<Vec<(String, MetricsChange)>, ApiError> {
+) -> Result<Vec<(String, MetricsChange)>> {
     let mut metrics = Vec::new();
     let indexer = call.indexer();
     let own_policy = match to.archive_policy {
@@ -210,7 +211,7 @@ async fn carry_out(
     steps: Vec<(usize, Step)>,
     now: Timestamp,
     found: &mut [Option<Vec<Arc<Metric>>>],
-) -> Result<(), ApiError> {
+) -> Result<()> {
     let indexer = call.indexer();
     let (mut new, mut new_of) = (Vec::new(), Vec::new());
     for (index, step) in steps {
@@ -266,7 +267,7 @@ fn new_resource(
 fn metrics_of(
     parcel: &Parcel,
     made: Result<Arc<Resource>, IndexerError>,
-) -> Result<Option<Vec<Arc<Metric>>>, ApiError> {
+) -> Result<Option<Vec<Arc<Metric>>>> {
     match made {
         Ok(resource) => Ok(resource.metrics_named(parcel.names()).into_iter().collect()),
         // A concurrent request has created or deleted the same thing.

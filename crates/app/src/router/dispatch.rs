@@ -1,5 +1,6 @@
 //! Runs a request: looks up what its path refers to, checks the guard, calls the handler.
 
+use crate::error::Result;
 use std::sync::Arc;
 
 use gnudi_access::{Caller, Target};
@@ -25,7 +26,7 @@ pub async fn dispatch(
     parts: &Parts,
     body: &mut RequestBody<'_>,
     caller: Option<Caller>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let arguments =
         parts.uri.query().map_or(0, |query| query.bytes().filter(|byte| *byte == b'&').count() + 1);
     let arguments_max = app.options().limits.query_arguments_max;
@@ -54,11 +55,7 @@ pub async fn dispatch(
 }
 
 /// Looks up the path, checks the guard and calls the handler.
-async fn answer(
-    call: &mut Call<'_>,
-    found: &RouteMatch<'_>,
-    body: &mut RequestBody<'_>,
-) -> Result<Response, ApiError> {
+async fn answer(call: &mut Call<'_>, found: &RouteMatch<'_>, body: &mut RequestBody<'_>) -> Result<Response> {
     call.named = find_named(call, found.lookup).await?;
     let endpoint = found.endpoint.as_ref().map_err(Clone::clone)?;
     if !endpoint.offers.is_empty() {
@@ -76,7 +73,7 @@ async fn answer(
     Ok(answer)
 }
 
-async fn find_named(call: &Call<'_>, lookup: Lookup) -> Result<Named, ApiError> {
+async fn find_named(call: &Call<'_>, lookup: Lookup) -> Result<Named> {
     let mut named = Named::default();
     match lookup {
         Lookup::Nothing => {}
@@ -102,23 +99,19 @@ async fn find_named(call: &Call<'_>, lookup: Lookup) -> Result<Named, ApiError> 
     Ok(named)
 }
 
-async fn find_resource_type(call: &Call<'_>) -> Result<Arc<ResourceType>, ApiError> {
+async fn find_resource_type(call: &Call<'_>) -> Result<Arc<ResourceType>> {
     let name = call.parameter("type");
     let found = call.indexer().resource_type(name).await?;
     found.ok_or_else(|| ApiError::not_found(IndexerError::NoSuchResourceType(name.to_owned()).to_string()))
 }
 
-fn find_resource_id(call: &Call<'_>) -> Result<Uuid, ApiError> {
+fn find_resource_id(call: &Call<'_>) -> Result<Uuid> {
     let text = call.parameter("id");
     let unknown = |_| ApiError::not_found(format!("Resource {text} does not exist"));
     resource_id::check(&text.into(), &call.caller.user).map_err(unknown)
 }
 
-async fn find_named_metric(
-    call: &Call<'_>,
-    resource_type: &str,
-    resource: Uuid,
-) -> Result<Arc<Metric>, ApiError> {
+async fn find_named_metric(call: &Call<'_>, resource_type: &str, resource: Uuid) -> Result<Arc<Metric>> {
     let (indexer, name) = (call.indexer(), call.parameter("name"));
     if let Some(metric) = indexer.cached_named_metric(resource, name) {
         return Ok(metric);
@@ -133,7 +126,7 @@ async fn find_named_metric(
 }
 
 /// Refuses (406) a client whose `Accept` header matches no offered media type; JSON is always offered.
-fn negotiate(parts: &Parts, offers: &[&str]) -> Result<(), ApiError> {
+fn negotiate(parts: &Parts, offers: &[&str]) -> Result<()> {
     let accept = parts.headers.get(ACCEPT).map_or("", |accept| accept.to_str().unwrap_or("*/*"));
     // JSON with parameters matches no offer, but pecan accepts it in first place.
     let with_parameters = |rest: &str| !rest.trim_start().starts_with(['q', 'Q']);
@@ -147,7 +140,7 @@ fn negotiate(parts: &Parts, offers: &[&str]) -> Result<(), ApiError> {
 }
 
 /// Looks up a metric; the id may have any form that Python's `uuid.UUID` accepts.
-async fn find_metric(app: &App, text: &str) -> Result<Arc<Metric>, ApiError> {
+async fn find_metric(app: &App, text: &str) -> Result<Arc<Metric>> {
     let unknown = || ApiError::not_found(format!("Metric {text} does not exist"));
     let id = parse_uuid(text).ok_or_else(unknown)?;
     let found = app.engine().indexer().metrics(&[MetricId(id)]).await?.pop().flatten();

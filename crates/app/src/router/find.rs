@@ -8,7 +8,7 @@ use gnudi_model::python::unquote;
 use hyper::{Method, http::request::Parts};
 
 use super::{ANY_METHOD, Endpoint, Lookup, Route};
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// All routes, as a search tree.
 pub struct Router {
@@ -19,7 +19,7 @@ pub struct Router {
 /// A request's endpoint.
 pub struct RouteMatch<'r> {
     /// An error if no endpoint matches; it is returned after the path's object has been found.
-    pub endpoint: Result<&'r Endpoint, ApiError>,
+    pub endpoint: Result<&'r Endpoint>,
     pub(super) lookup: Lookup,
     /// The route's path, with parameter names.
     pub route: &'static str,
@@ -69,7 +69,7 @@ impl Router {
     ///
     /// # Errors
     /// 404 if neither the path nor a prefix of it matches a route; 405 for `CONNECT`: this is no proxy.
-    pub fn find(&self, parts: &Parts, prefix: &str) -> Result<RouteMatch<'_>, ApiError> {
+    pub fn find(&self, parts: &Parts, prefix: &str) -> Result<RouteMatch<'_>> {
         if parts.method == Method::CONNECT {
             return Err(ApiError::method_not_allowed(Vec::new()));
         }
@@ -94,7 +94,7 @@ impl Router {
 
     /// The route, parameters and whether the match is exact; without an exact match the longest matching
     /// prefix.
-    fn nearest(&self, path: &str) -> Result<(usize, Vec<String>, bool), ApiError> {
+    fn nearest(&self, path: &str) -> Result<(usize, Vec<String>, bool)> {
         let mut part = path;
         loop {
             if let Ok(matched) = self.paths.at(part) {

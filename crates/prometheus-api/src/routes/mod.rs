@@ -54,7 +54,7 @@ fn sees_creator(seen: Option<&MetricScope>, creator: &str) -> bool {
 /// Common imports of handlers.
 mod prelude {
     pub(crate) use gnudi_access::Rule;
-    pub(crate) use gnudi_app::{Answer, ApiError, json::Value};
+    pub(crate) use gnudi_app::{Answer, ApiError, Result, json::Value};
     pub(crate) use gnudi_server::{RequestBody, Response, reply};
 
     pub(crate) use crate::call::Call;

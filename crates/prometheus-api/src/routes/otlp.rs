@@ -68,11 +68,7 @@ fn is_compressed(headers: &HeaderMap) -> Option<bool> {
     }
 }
 
-fn gather<'c>(
-    call: &'c Call<'c>,
-    encoding: Encoding,
-    body: &[u8],
-) -> Result<(Gathering<'c>, Rejected), ApiError> {
+fn gather<'c>(call: &'c Call<'c>, encoding: Encoding, body: &[u8]) -> Result<(Gathering<'c>, Rejected)> {
     let limits = limits(&call.app.options().limits);
     let request = otlp::read(body, encoding, limits).map_err(|error| refused(&error))?;
     let mut gathering = Gathering::new(call);

@@ -69,7 +69,7 @@ fn version(headers: &HeaderMap) -> Option<Version> {
     }
 }
 
-fn gather<'c>(call: &'c Call<'c>, version: Version, body: &[u8]) -> Result<Gathering<'c>, ApiError> {
+fn gather<'c>(call: &'c Call<'c>, version: Version, body: &[u8]) -> Result<Gathering<'c>> {
     let message = inflate(body).map_err(unreadable::body)?;
     let limits = limits(&call.app.options().limits);
     let request = match version {

@@ -49,7 +49,7 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     Ok(reply::accepted())
 }
 
-fn parcels(request: &WriteRequest<'_>, keep: Labels, creator: &str) -> Result<Parcels, ApiError> {
+fn parcels(request: &WriteRequest<'_>, keep: Labels, creator: &str) -> Result<Parcels> {
     let mut parcels = Parcels::default();
     for series in &request.series {
         let labels = request

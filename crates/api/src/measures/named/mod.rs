@@ -9,7 +9,7 @@ mod slow;
 
 use std::{borrow::Cow, ops::Range};
 
-use gnudi_app::ApiError;
+use gnudi_app::Result;
 use gnudi_model::{Measure, Timestamp};
 use uuid::Uuid;
 
@@ -57,7 +57,7 @@ pub fn read<'a>(
     now: impl FnOnce() -> Timestamp,
     measures_max: usize,
     out: &mut Vec<Measure>,
-) -> Result<(Named<'a>, ReadBy), ApiError> {
+) -> Result<(Named<'a>, ReadBy)> {
     out.clear();
     let mut named = Named::default();
     match scan(input, creator, measures_max, &mut named, out) {

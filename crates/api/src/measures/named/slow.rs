@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use gnudi_app::{
-    ApiError,
+    Result,
     json::{self, Value},
     resource_id,
     schema::{Checked, Invalid, entries, required, string},
@@ -30,7 +30,7 @@ pub fn slow<'a>(
     now: Timestamp,
     measures_max: usize,
     out: &mut Vec<Measure>,
-) -> Result<Named<'a>, ApiError> {
+) -> Result<Named<'a>> {
     let document = json::parse(input)?;
     if count_all(&document) > measures_max {
         return Err(too_many(measures_max));

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use gnudi_app::ApiError;
+use gnudi_app::Result;
 use gnudi_series::{
     cross::{CrossMeasures, CrossSeries},
     resample::Resample,
@@ -24,7 +24,7 @@ pub(super) fn write(
     references: &[Reference],
     measures: Vec<CrossMeasures>,
     more: impl FnOnce(&mut Document),
-) -> Result<(), ApiError> {
+) -> Result<()> {
     document.text("{\"measures\": ");
     // The operations are the same for all granularities, so the first one decides.
     if measures.first().is_some_and(|first| first.aggregated) {
@@ -89,7 +89,7 @@ fn series(references: &[Reference], measures: Vec<CrossMeasures>) -> Vec<Series>
 }
 
 /// Writes the paths as nested objects.
-fn write_series(document: &mut Document, series: Vec<Series>) -> Result<(), ApiError> {
+fn write_series(document: &mut Document, series: Vec<Series>) -> Result<()> {
     let mut open: Vec<String> = Vec::new();
     document.text("{");
     for (index, (path, columns)) in series.into_iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gnudi_app::{ApiError, python, query::Query};
+use gnudi_app::{ApiError, Result, python, query::Query};
 use gnudi_engine::{CrossMeasuresQuery, CrossReference};
 use gnudi_model::{Timespan, Timestamp};
 use gnudi_series::{cross::Fill, operations::Operation};
@@ -26,7 +26,7 @@ impl Arguments {
     /// # Errors
     /// 400 for an invalid argument; of several, the first in Gnocchi's order. `empty`, an extension, comes
     /// last. `empty_answers` is its default.
-    pub fn of(query: &Query, now: Timestamp, empty_answers: bool) -> Result<Self, ApiError> {
+    pub fn of(query: &Query, now: Timestamp, empty_answers: bool) -> Result<Self> {
         let needed_overlap = read(query, "needed_overlap", "Must be a number", python::float_of_text)?;
         let (start, stop) = (query.time("start", now)?, query.time("stop", now)?);
         let refuse = |reason| ApiError::argument("granularity", reason);
@@ -77,12 +77,7 @@ impl Arguments {
 }
 
 /// Parses an optional argument with `of`.
-fn read<T>(
-    query: &Query,
-    name: &str,
-    reason: &str,
-    of: impl FnOnce(&str) -> Option<T>,
-) -> Result<Option<T>, ApiError> {
+fn read<T>(query: &Query, name: &str, reason: &str, of: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>> {
     let refuse = || ApiError::argument(name, reason);
     query.single(name, refuse)?.map(|text| of(text).ok_or_else(refuse)).transpose()
 }

@@ -36,7 +36,7 @@ pub struct Search {
 ///
 /// # Errors
 /// 400 if it is invalid.
-pub async fn read(call: &Call<'_>, body: &Value) -> Result<Body, ApiError> {
+pub async fn read(call: &Call<'_>, body: &Value) -> Result<Body> {
     let entries = entries(body)?;
     let (operations, fault) = operations_alone(entries)?;
     let Some(fault) = fault else {
@@ -66,7 +66,7 @@ pub async fn read(call: &Call<'_>, body: &Value) -> Result<Body, ApiError> {
 }
 
 /// Parses the body by the schema with only the operations: the operations, if valid, and the first error.
-fn operations_alone(entries: &[(String, Value)]) -> Result<(Option<Operation>, Option<Invalid>), ApiError> {
+fn operations_alone(entries: &[(String, Value)]) -> Result<(Option<Operation>, Option<Invalid>)> {
     let (mut operations, mut fault) = (None, None);
     for (key, value) in entries {
         if key != "operations" {
@@ -89,7 +89,7 @@ fn operations_fault(value: &Value) -> Option<Invalid> {
     }
 }
 
-async fn existing_type(call: &Call<'_>, value: &Value) -> Result<String, ApiError> {
+async fn existing_type(call: &Call<'_>, value: &Value) -> Result<String> {
     if let Value::Str(name) = value
         && call.indexer().resource_type(name).await?.is_some()
     {
@@ -98,7 +98,7 @@ async fn existing_type(call: &Call<'_>, value: &Value) -> Result<String, ApiErro
     Err(ApiError::bad_request(Value::cause("Resource type does not exist", value.clone())))
 }
 
-fn search(call: &Call<'_>, value: &Value) -> Result<Option<Filter>, ApiError> {
+fn search(call: &Call<'_>, value: &Value) -> Result<Option<Filter>> {
     let filter = match value {
         Value::Str(text) => filter::from_text(text, &call.caller.user)?,
         document => filter::from_json(document, &call.caller.user)?,

@@ -29,7 +29,7 @@ pub(super) async fn answer(
     arguments: &Arguments,
     by_time: Option<ByTime>,
     details: bool,
-) -> Result<Document, ApiError> {
+) -> Result<Document> {
     let mut policies = Policies::default();
     let (references, measures) = compute(call, &mut policies, operations, arguments, by_time).await?;
     let mut shown = None;
@@ -61,7 +61,7 @@ pub(super) async fn table(
     call: &Call<'_>,
     operations: &Arc<Operation>,
     arguments: &Arguments,
-) -> Result<TableAnswer, ApiError> {
+) -> Result<TableAnswer> {
     let (references, measures) = compute(call, &mut Policies::default(), operations, arguments, None).await?;
     let mut table = TableAnswer::new(call.app, &[], Keys::of(&references, &measures));
     table.push(&Value::Null, &references, measures)?;
@@ -74,7 +74,7 @@ async fn compute(
     operations: &Arc<Operation>,
     arguments: &Arguments,
     by_time: Option<ByTime>,
-) -> Result<(Vec<Reference>, Vec<CrossMeasures>), ApiError> {
+) -> Result<(Vec<Reference>, Vec<CrossMeasures>)> {
     let names = operations.metric_names();
     references::check_count(call, names.len())?;
     let references = find(call, &names).await?;
@@ -85,7 +85,7 @@ async fn compute(
     Ok((references, measures))
 }
 
-async fn find(call: &Call<'_>, names: &[&MetricName]) -> Result<Vec<Reference>, ApiError> {
+async fn find(call: &Call<'_>, names: &[&MetricName]) -> Result<Vec<Reference>> {
     let ids: Option<Vec<MetricId>> = names.iter().map(|name| parse_uuid(&name.name).map(MetricId)).collect();
     let ids = ids.ok_or_else(|| invalid_references(names))?;
     let found = call.indexer().metrics(&ids).await?;
@@ -117,11 +117,7 @@ fn invalid_references(names: &[&MetricName]) -> ApiError {
 }
 
 /// The distinct metrics in order of their ids, with all their fields.
-async fn metrics_shown(
-    call: &Call<'_>,
-    policies: &mut Policies,
-    references: &[Reference],
-) -> Result<Value, ApiError> {
+async fn metrics_shown(call: &Call<'_>, policies: &mut Policies, references: &[Reference]) -> Result<Value> {
     let metrics: BTreeMap<MetricId, &Metric> =
         references.iter().map(|reference| (reference.metric.id, &*reference.metric)).collect();
     let ids = metrics.values().filter_map(|metric| metric.resource_id).collect();

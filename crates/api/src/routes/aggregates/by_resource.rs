@@ -59,7 +59,7 @@ impl ResourcesQuery<'_> {
     }
 
     /// The fields that resources are grouped by.
-    pub async fn fields(&self, call: &Call<'_>) -> Result<Fields<'_>, ApiError> {
+    pub async fn fields(&self, call: &Call<'_>) -> Result<Fields<'_>> {
         if self.across_types {
             return Fields::across_types(call, &self.search.resource_type, self.groupby).await;
         }
@@ -67,7 +67,7 @@ impl ResourcesQuery<'_> {
     }
 
     /// The result if the search finds no metric.
-    fn without_metrics(&self) -> Result<Vec<CrossMeasures>, ApiError> {
+    fn without_metrics(&self) -> Result<Vec<CrossMeasures>> {
         if self.arguments.may_be_empty {
             Ok(vec![CrossMeasures::without_series(self.operations)])
         } else {
@@ -77,7 +77,7 @@ impl ResourcesQuery<'_> {
 }
 
 /// Runs the query over all resources at once.
-pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document, ApiError> {
+pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document> {
     let (references, measures) = compute_all(call, asked).await?;
     let mut document = Document::new(&call.app.answers);
     write_measures(&mut document, asked.details, &references, measures)?;
@@ -85,10 +85,7 @@ pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<D
 }
 
 /// [`all`] as a table.
-pub(super) async fn table_of_all(
-    call: &Call<'_>,
-    asked: &ResourcesQuery<'_>,
-) -> Result<TableAnswer, ApiError> {
+pub(super) async fn table_of_all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<TableAnswer> {
     let (references, measures) = compute_all(call, asked).await?;
     let mut table = TableAnswer::new(call.app, &[], Keys::of(&references, &measures));
     table.push(&Value::Null, &references, measures)?;
@@ -98,7 +95,7 @@ pub(super) async fn table_of_all(
 async fn compute_all(
     call: &Call<'_>,
     asked: &ResourcesQuery<'_>,
-) -> Result<(Vec<Reference>, Vec<CrossMeasures>), ApiError> {
+) -> Result<(Vec<Reference>, Vec<CrossMeasures>)> {
     let names = Names::of(asked.operations)?;
     let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
     let resources = list(call, asked.wanted(&names), false, &sorts).await?;
@@ -114,7 +111,7 @@ async fn compute_all(
 }
 
 /// Runs the query over each group of resources with equal values in the `groupby` fields.
-pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<ReplyBody, ApiError> {
+pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<ReplyBody> {
     let (fields, resources) = ResourceGroups::resources(call, asked).await?;
     let mut found = ResourceGroups::of(call, asked, &fields, &resources)?;
     let mut groups = Groups::new(call.app);
@@ -128,10 +125,7 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Resu
 }
 
 /// [`grouped`] as a table. Its dictionary of groups comes first, so all points are held until they are read.
-pub(super) async fn table_of_groups(
-    call: &Call<'_>,
-    asked: &ResourcesQuery<'_>,
-) -> Result<TableAnswer, ApiError> {
+pub(super) async fn table_of_groups(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<TableAnswer> {
     let (fields, resources) = ResourceGroups::resources(call, asked).await?;
     let mut found = ResourceGroups::of(call, asked, &fields, &resources)?;
     let mut table = None;
@@ -160,7 +154,7 @@ impl<'a> ResourceGroups<'a> {
     async fn resources(
         call: &Call<'_>,
         asked: &'a ResourcesQuery<'a>,
-    ) -> Result<(Fields<'a>, Vec<Arc<Resource>>), ApiError> {
+    ) -> Result<(Fields<'a>, Vec<Arc<Resource>>)> {
         let fields = asked.fields(call).await?;
         let resources = fields.list(call, asked.wanted(&Names::of(asked.operations)?)).await?;
         check_count(call, resources.len())?;
@@ -172,14 +166,14 @@ impl<'a> ResourceGroups<'a> {
         asked: &'a ResourcesQuery<'a>,
         fields: &Fields<'_>,
         resources: &'a [Arc<Resource>],
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Self> {
         let names = Names::of(asked.operations)?;
         let keyed = fields.group_by(resources)?;
         check_groups(asked.operations, keyed.len())?;
         Ok(ResourceGroups { call, asked, names, policies: Policies::default(), keyed: keyed.into_iter() })
     }
 
-    async fn next(&mut self) -> Result<Option<ResourceGroup>, ApiError> {
+    async fn next(&mut self) -> Result<Option<ResourceGroup>> {
         let (call, asked) = (self.call, self.asked);
         for (key, resources) in self.keyed.by_ref() {
             let references = references::of_resources(call, resources, &self.names)?;
@@ -210,7 +204,7 @@ struct ResourceGroup {
 }
 
 impl GroupPart for ResourceGroup {
-    async fn write(&self, engine: &Engine, document: &mut Document) -> Result<(), ApiError> {
+    async fn write(&self, engine: &Engine, document: &mut Document) -> Result<()> {
         let measures = engine.cross_measures(self.query.clone()).await?;
         if let Some(by_time) = self.by_time {
             return by_time.write(document, &self.key, &measures, |document, measures| {
@@ -235,7 +229,7 @@ fn write_measures(
     details: bool,
     references: &[Reference],
     measures: Vec<CrossMeasures>,
-) -> Result<(), ApiError> {
+) -> Result<()> {
     answer::write(document, references, measures, |document| {
         if details {
             let resources = references.iter().filter_map(|reference| reference.resource.as_ref());
@@ -264,7 +258,7 @@ pub(super) struct Total(usize);
 
 impl Total {
     /// Refuses (413) more points than one group may have.
-    pub fn add(&mut self, measures: &[CrossMeasures]) -> Result<(), ApiError> {
+    pub fn add(&mut self, measures: &[CrossMeasures]) -> Result<()> {
         let columns = measures.iter().flat_map(|measures| &measures.columns);
         self.0 += columns.map(|column| column.values.len()).sum::<usize>();
         if self.0 > gnudi_engine::cross::POINTS_MAX {

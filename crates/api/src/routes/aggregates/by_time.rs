@@ -31,7 +31,7 @@ impl ByTime {
     ///
     /// # Errors
     /// 400 for an unknown time field, offset or method.
-    pub fn take(fields: &mut Vec<String>, query: &Query) -> Result<Option<Self>, ApiError> {
+    pub fn take(fields: &mut Vec<String>, query: &Query) -> Result<Option<Self>> {
         let (times, others): (Vec<String>, Vec<String>) =
             fields.drain(..).partition(|field| field.starts_with("time:"));
         *fields = others;
@@ -60,7 +60,7 @@ impl ByTime {
     }
 
     /// Refuses (413) too many series.
-    pub fn check(&self, series: usize) -> Result<(), ApiError> {
+    pub fn check(&self, series: usize) -> Result<()> {
         if series.saturating_mul(self.clock.times_max()) > SERIES_MAX {
             return Err(ApiError::too_large(format!(
                 "There are more than {SERIES_MAX} series by time: aggregate them, or request fewer metrics"
@@ -76,8 +76,8 @@ impl ByTime {
         document: &mut Document,
         key: &Value,
         measures: &[CrossMeasures],
-        mut write: impl FnMut(&mut Document, Vec<CrossMeasures>) -> Result<(), ApiError>,
-    ) -> Result<(), ApiError> {
+        mut write: impl FnMut(&mut Document, Vec<CrossMeasures>) -> Result<()>,
+    ) -> Result<()> {
         let mut groups = self.clock.split(measures, self.statistic);
         if groups.is_empty() {
             groups.insert(ClockTime { weekday: None, hour: None }, measures.to_vec());

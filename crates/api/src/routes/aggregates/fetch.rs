@@ -76,7 +76,7 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
 }
 
 /// Refuses (400) what tables do not support, before anything is read.
-fn check_table(query: &Query, details: bool) -> Result<(), ApiError> {
+fn check_table(query: &Query, details: bool) -> Result<()> {
     if details {
         return Err(ApiError::argument("details", "Tables do not support details: request JSON"));
     }

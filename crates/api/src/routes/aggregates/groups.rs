@@ -32,11 +32,7 @@ impl<'f> Fields<'f> {
     }
 
     /// Fields of the resource type; for the generic type also attributes of any other type.
-    pub async fn across_types(
-        call: &Call<'_>,
-        resource_type: &str,
-        names: &'f [String],
-    ) -> Result<Self, ApiError> {
+    pub async fn across_types(call: &Call<'_>, resource_type: &str, names: &'f [String]) -> Result<Self> {
         let mut fields = Fields::of_type(names);
         if resource_type == GENERIC {
             let types = call.indexer().resource_types().await?;
@@ -70,7 +66,7 @@ impl<'f> Fields<'f> {
     ///
     /// # Errors
     /// 400 if they lack a field.
-    pub fn group_by<'r>(&self, resources: &'r [Arc<Resource>]) -> Result<Vec<Group<'r>>, ApiError> {
+    pub fn group_by<'r>(&self, resources: &'r [Arc<Resource>]) -> Result<Vec<Group<'r>>> {
         let mut groups = Vec::new();
         let mut from = 0;
         let mut current: Option<Value> = None;

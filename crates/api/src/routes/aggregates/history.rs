@@ -48,7 +48,7 @@ struct Group {
     revisions: Vec<Revision>,
 }
 
-pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document, ApiError> {
+pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document> {
     let groups = find(call, asked).await?;
     let mut reader = Reader::of(call, asked)?;
     let mut document = Document::new(&call.app.answers);
@@ -78,7 +78,7 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Resu
 }
 
 /// [`grouped`] as a table.
-pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<TableAnswer, ApiError> {
+pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<TableAnswer> {
     let groups = find(call, asked).await?;
     let mut reader = Reader::of(call, asked)?;
     let mut table = None;
@@ -102,7 +102,7 @@ pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result
     table.ok_or_else(|| asked.no_metrics())
 }
 
-async fn find(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Group>, ApiError> {
+async fn find(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Group>> {
     let filter = with_period(asked.search.filter.clone(), &asked.arguments);
     let fields = asked.fields(call).await?;
     let names = Names::of(asked.operations)?;
@@ -136,7 +136,7 @@ fn groups(
     fields: &Fields<'_>,
     mut resources: Vec<Arc<Resource>>,
     arguments: &Arguments,
-) -> Result<Vec<Group>, ApiError> {
+) -> Result<Vec<Group>> {
     resources.sort_by(|a, b| {
         let key = |resource: &Resource| (resource.original_resource_id.clone(), resource.revision_start);
         key(a).cmp(&key(b))
@@ -229,13 +229,13 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn of(call: &'a Call<'a>, asked: &'a ResourcesQuery<'a>) -> Result<Self, ApiError> {
+    fn of(call: &'a Call<'a>, asked: &'a ResourcesQuery<'a>) -> Result<Self> {
         let names = Names::of(asked.operations)?;
         Ok(Reader { call, asked, names, policies: Policies::default(), total: Total::default() })
     }
 
     /// A group's points, and its last revision with metrics.
-    async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Revision>), ApiError> {
+    async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Revision>)> {
         let (mut points, mut last) = (Vec::new(), None);
         for revision in &group.revisions {
             let resources = std::slice::from_ref(&revision.resource);

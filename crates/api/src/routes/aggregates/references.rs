@@ -63,7 +63,7 @@ pub(super) struct Names<'n> {
 impl<'n> Names<'n> {
     /// # Errors
     /// 400 beyond [`PATTERNS_MAX`] and [`PATTERN_BYTES_MAX`].
-    pub fn of(operations: &'n Operation) -> Result<Self, ApiError> {
+    pub fn of(operations: &'n Operation) -> Result<Self> {
         let mut names = Names { all: operations.metric_names(), exact: HashMap::new(), patterns: Vec::new() };
         for (index, name) in names.all.iter().enumerate() {
             if !name.name.contains(['*', '?', '[']) {
@@ -114,7 +114,7 @@ pub(super) fn of_resources(
     call: &Call<'_>,
     resources: &[Arc<Resource>],
     names: &Names<'_>,
-) -> Result<Vec<Reference>, ApiError> {
+) -> Result<Vec<Reference>> {
     let mut references = Vec::new();
     for resource in resources {
         references.extend(names.references(resource));
@@ -124,7 +124,7 @@ pub(super) fn of_resources(
 }
 
 /// Refuses (413) more resources or metrics than [`gnudi_app::Limits::aggregate_references_max`].
-pub(crate) fn check_count(call: &Call<'_>, count: usize) -> Result<(), ApiError> {
+pub(crate) fn check_count(call: &Call<'_>, count: usize) -> Result<()> {
     let max = call.app.options().limits.aggregate_references_max;
     if count > max {
         return Err(ApiError::too_large(format!(
@@ -138,7 +138,7 @@ pub(crate) fn check_count(call: &Call<'_>, count: usize) -> Result<(), ApiError>
 const NODES_EVALUATED_MAX: usize = 20_000_000;
 
 /// Refuses (413) operations that are too large for this number of groups.
-pub(super) fn check_groups(operations: &Operation, groups: usize) -> Result<(), ApiError> {
+pub(super) fn check_groups(operations: &Operation, groups: usize) -> Result<()> {
     if groups.saturating_mul(operations.nodes()) > NODES_EVALUATED_MAX {
         return Err(ApiError::too_large(format!(
             "The operations are too large for {groups} groups: together they have more than {NODES_EVALUATED_MAX} nodes"
@@ -152,7 +152,7 @@ pub(super) fn check_groups(operations: &Operation, groups: usize) -> Result<(), 
 pub(crate) struct Policies(HashMap<Text, Arc<ArchivePolicy>>);
 
 impl Policies {
-    pub async fn of(&mut self, call: &Call<'_>, metric: &Metric) -> Result<Arc<ArchivePolicy>, ApiError> {
+    pub async fn of(&mut self, call: &Call<'_>, metric: &Metric) -> Result<Arc<ArchivePolicy>> {
         let name = &metric.archive_policy_name;
         if let Some(policy) = self.0.get(name) {
             return Ok(policy.clone());
@@ -170,7 +170,7 @@ pub(super) async fn measures(
     references: &[Reference],
     operations: &Arc<Operation>,
     arguments: &Arguments,
-) -> Result<Vec<CrossMeasures>, ApiError> {
+) -> Result<Vec<CrossMeasures>> {
     let query = query(call, policies, references, operations, arguments).await?;
     Ok(call.app.engine().cross_measures(query).await?)
 }
@@ -182,7 +182,7 @@ pub(super) async fn query(
     references: &[Reference],
     operations: &Arc<Operation>,
     arguments: &Arguments,
-) -> Result<CrossMeasuresQuery, ApiError> {
+) -> Result<CrossMeasuresQuery> {
     call.reads_metrics(references.len());
     let mut asked = Vec::with_capacity(references.len());
     for reference in references {

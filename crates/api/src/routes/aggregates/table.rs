@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gnudi_app::{ApiError, App, json::Value, query::Query};
+use gnudi_app::{App, Result, json::Value, query::Query};
 use gnudi_model::Timestamp;
 use gnudi_series::cross::CrossMeasures;
 use gnudi_server::Response;
@@ -66,7 +66,7 @@ impl TableAnswer {
         group: &Value,
         references: &[Reference],
         measures: Vec<CrossMeasures>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<()> {
         let group = texts(group);
         let paths: Vec<Vec<String>> = references.iter().map(Reference::path).collect();
         for measures in measures {
@@ -88,7 +88,7 @@ impl TableAnswer {
         granularity: Option<f64>,
         timestamps: Vec<Timestamp>,
         values: Vec<f64>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<()> {
         let group = texts(group);
         let keys: Vec<Option<&str>> = group.iter().map(Option::as_deref).collect();
         self.0.push(&keys, granularity, Arc::new(timestamps), values)
@@ -96,7 +96,7 @@ impl TableAnswer {
 
     /// # Errors
     /// Those of [`SeriesAnswer::into_response`].
-    pub fn into_response(self, query: &Query) -> Result<Response, ApiError> {
+    pub fn into_response(self, query: &Query) -> Result<Response> {
         self.0.into_response(query, Form::of(query)?)
     }
 }

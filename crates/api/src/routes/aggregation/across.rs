@@ -31,7 +31,7 @@ pub(super) struct AcrossQuery<'q> {
 impl<'q> AcrossQuery<'q> {
     /// # Errors
     /// Those of [`Arguments::of`].
-    pub fn of(call: &Call<'_>, query: &'q Query) -> Result<Self, ApiError> {
+    pub fn of(call: &Call<'_>, query: &'q Query) -> Result<Self> {
         let text = |name| match query.get(name) {
             None => None,
             Some(Argument::One(text)) => Some(text.to_owned()),
@@ -71,7 +71,7 @@ impl Reading {
     }
 
     /// The points, coarsest granularity first.
-    pub async fn columns(&self, engine: &Engine) -> Result<Vec<Column>, ApiError> {
+    pub async fn columns(&self, engine: &Engine) -> Result<Vec<Column>> {
         match self {
             Reading::Nothing => Ok(Vec::new()),
             Reading::Stored { metric, policy, query } => {
@@ -93,7 +93,7 @@ pub(super) async fn reading(
     call: &Call<'_>,
     asked: &AcrossQuery<'_>,
     metrics: &[Arc<Metric>],
-) -> Result<Reading, ApiError> {
+) -> Result<Reading> {
     call.enforce_all(Rule::GetMetric, metrics).await?;
     call.reads_metrics(metrics.len());
     if metrics.is_empty() {
@@ -123,14 +123,14 @@ fn has(policy: &ArchivePolicy, granularity: Timespan) -> bool {
     policy.definition.iter().any(|item| item.granularity == granularity)
 }
 
-fn check_granularity(known: &[Known], aggregation: &str, granularity: Timespan) -> Result<(), ApiError> {
+fn check_granularity(known: &[Known], aggregation: &str, granularity: Timespan) -> Result<()> {
     match known.iter().find(|(_, policy)| !has(policy, granularity)) {
         None => Ok(()),
         Some((metric, _)) => Err(no_aggregation(metric, aggregation, granularity)),
     }
 }
 
-fn check_common_granularity(known: &[Known], aggregation: &str) -> Result<(), ApiError> {
+fn check_common_granularity(known: &[Known], aggregation: &str) -> Result<()> {
     let in_all = |granularity| known.iter().all(|(_, policy)| has(policy, granularity));
     if known[0].1.definition.iter().any(|item| in_all(item.granularity)) {
         return Ok(());
@@ -163,7 +163,7 @@ fn stored(
     metric: &Metric,
     policy: &Arc<ArchivePolicy>,
     resample: Option<Resample>,
-) -> Result<Reading, ApiError> {
+) -> Result<Reading> {
     let Arguments { start, stop, granularity, .. } = asked.arguments;
     let method = method_of(&asked.aggregation, policy)
         .ok_or_else(|| no_such_method(metric, asked.aggregation.as_str().into()))?;
@@ -177,7 +177,7 @@ fn stored(
 }
 
 /// Reads several metrics as one series.
-fn across(asked: &AcrossQuery<'_>, known: &[Known], resample: Option<Resample>) -> Result<Reading, ApiError> {
+fn across(asked: &AcrossQuery<'_>, known: &[Known], resample: Option<Resample>) -> Result<Reading> {
     for (metric, policy) in known {
         if method_of(&asked.aggregation, policy).is_none() {
             let granularity = policy.definition[0].granularity;
@@ -202,7 +202,7 @@ fn operations(
     asked: &AcrossQuery<'_>,
     references: &[CrossReference],
     resample: Option<Resample>,
-) -> Result<Operation, ApiError> {
+) -> Result<Operation> {
     let unknown = |_| ApiError::argument("reaggregation", "Metrics cannot be aggregated by this method");
     let method: Reaggregation = asked.reaggregation.parse().map_err(unknown)?;
     let names = references.iter().map(|reference| reference.name.clone()).collect();

@@ -43,7 +43,7 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Answer {
     check_count(call, ids.len())?;
     let ids: Vec<MetricId> = ids.into_iter().collect();
     let found = call.indexer().metrics(&ids).await?;
-    let metrics: Result<Vec<Arc<Metric>>, ApiError> = ids
+    let metrics: Result<Vec<Arc<Metric>>> = ids
         .iter()
         .zip(found)
         .map(|(id, metric)| metric.ok_or_else(|| ApiError::not_found(format!("Metric {id} does not exist"))))

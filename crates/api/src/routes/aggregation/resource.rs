@@ -60,7 +60,7 @@ struct MetricsGroup {
 }
 
 impl GroupPart for MetricsGroup {
-    async fn write(&self, engine: &Engine, document: &mut Document) -> Result<(), ApiError> {
+    async fn write(&self, engine: &Engine, document: &mut Document) -> Result<()> {
         let columns = self.reading.columns(engine).await?;
         document.text("{\"group\": ");
         document.value(&self.key);

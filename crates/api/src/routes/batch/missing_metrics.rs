@@ -38,7 +38,7 @@ pub async fn create(
     call: &Call<'_>,
     named: &Named<'_>,
     mut found: Vec<Option<Arc<Metric>>>,
-) -> Result<Vec<Arc<Metric>>, ApiError> {
+) -> Result<Vec<Arc<Metric>>> {
     let missing: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
     let new = definitions(call, named, &missing).await?;
     call.enforce_all(Rule::PostMeasures, found.iter().flatten()).await?;
@@ -80,11 +80,7 @@ fn key<'n>(named: &'n Named<'_>, index: usize) -> (Uuid, &'n str) {
 
 /// The definitions of the missing metrics. As in Gnocchi, checks in body order, and of an unknown resource
 /// only the first metric.
-async fn definitions(
-    call: &Call<'_>,
-    named: &Named<'_>,
-    missing: &[usize],
-) -> Result<Vec<NewMetric>, ApiError> {
+async fn definitions(call: &Call<'_>, named: &Named<'_>, missing: &[usize]) -> Result<Vec<NewMetric>> {
     let known = known_resources(call, named, missing).await?;
     let mut policies = HashSet::new();
     let mut unknown: Vec<usize> = Vec::new();
@@ -127,11 +123,11 @@ async fn known_resources(
     call: &Call<'_>,
     named: &Named<'_>,
     missing: &[usize],
-) -> Result<BTreeMap<Uuid, Arc<Resource>>, ApiError> {
+) -> Result<BTreeMap<Uuid, Arc<Resource>>> {
     resource::by_ids(call, missing.iter().map(|index| key(named, *index).0).collect()).await
 }
 
-async fn definition_of(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<Definition, ApiError> {
+async fn definition_of(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<Definition> {
     let entries = [("archive_policy_name", &metric.archive_policy_name), ("unit", &metric.unit)];
     let given = entries
         .into_iter()
@@ -142,7 +138,7 @@ async fn definition_of(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<Defi
 }
 
 /// Refuses (400) an unknown archive policy; `known` caches existing ones.
-async fn check_policy(call: &Call<'_>, name: &str, known: &mut HashSet<String>) -> Result<(), ApiError> {
+async fn check_policy(call: &Call<'_>, name: &str, known: &mut HashSet<String>) -> Result<()> {
     let indexer = call.indexer();
     if known.contains(name) || indexer.cached_policy(name).is_some() {
         return Ok(());

@@ -50,7 +50,7 @@ pub async fn post_resources_metrics_measures(call: &Call<'_>, body: &mut Request
 }
 
 /// The existing metrics, one entry per name.
-async fn find(call: &Call<'_>, named: &Named<'_>) -> Result<Vec<Option<Arc<Metric>>>, ApiError> {
+async fn find(call: &Call<'_>, named: &Named<'_>) -> Result<Vec<Option<Arc<Metric>>>> {
     let indexer = call.indexer();
     let key = |index: usize| {
         let metric = &named.metrics[index];

@@ -22,7 +22,7 @@ pub async fn flamegraph(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(reply::with_body(StatusCode::OK, content_type, svg.into_bytes()))
 }
 
-fn options(query: &Query) -> Result<ProfileOptions, ApiError> {
+fn options(query: &Query) -> Result<ProfileOptions> {
     if let Some(name) = query.names().into_iter().find(|name| !["seconds", "frequency"].contains(name)) {
         return Err(ApiError::argument(name, "There are `seconds' and `frequency' only"));
     }
@@ -34,7 +34,7 @@ fn options(query: &Query) -> Result<ProfileOptions, ApiError> {
 }
 
 /// An optional integer argument from 1 to `max`.
-fn whole(query: &Query, name: &str, max: u16) -> Result<Option<u16>, ApiError> {
+fn whole(query: &Query, name: &str, max: u16) -> Result<Option<u16>> {
     let wrong = || ApiError::argument(name, &format!("Must be a whole number from 1 to {max}"));
     let Some(text) = query.single(name, wrong)? else { return Ok(None) };
     let number = text.parse().ok().filter(|number| (1..=max).contains(number));

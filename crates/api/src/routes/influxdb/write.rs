@@ -65,7 +65,7 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 }
 
 /// Whether the body is compressed, as it is by telegraf's default.
-fn is_compressed(call: &Call<'_>) -> Result<bool, ApiError> {
+fn is_compressed(call: &Call<'_>) -> Result<bool> {
     let encoding = call.parts.headers.get(CONTENT_ENCODING).map_or(&b""[..], |header| header.as_bytes());
     match encoding.to_ascii_lowercase().as_slice() {
         b"" | b"identity" => Ok(false),
@@ -81,7 +81,7 @@ async fn inflated_parcels(
     compressed: &[u8],
     bytes_max: usize,
     long_work: &LongWork,
-) -> Result<Parcels, ApiError> {
+) -> Result<Parcels> {
     match gunzip(compressed, bytes_max.min(SHORT_BYTES_MAX)) {
         Err(error) if error.status == StatusCode::PAYLOAD_TOO_LARGE && bytes_max > SHORT_BYTES_MAX => {
             long_work.run(bytes_max, || reading.parcels(&gunzip(compressed, bytes_max)?)).await
@@ -101,7 +101,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn parcels(&self, input: &[u8]) -> Result<Parcels, ApiError> {
+    fn parcels(&self, input: &[u8]) -> Result<Parcels> {
         let mut parcels = Parcels::default();
         let (mut measures_left, mut name_bytes_left) = (self.measures_max, NAME_BYTES_MAX);
         for (index, line) in input.split(|byte| *byte == b'\n').enumerate() {
@@ -132,7 +132,7 @@ impl Reading<'_> {
         Ok(parcels)
     }
 
-    fn add(&self, line: &Line<'_>, timestamp: Timestamp, parcels: &mut Parcels) -> Result<(), ApiError> {
+    fn add(&self, line: &Line<'_>, timestamp: Timestamp, parcels: &mut Parcels) -> Result<()> {
         let is_resource = |entry: &&(Cow<'_, str>, Cow<'_, str>)| entry.0 == self.tag;
         let (_, resource) = line
             .tags

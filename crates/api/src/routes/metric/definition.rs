@@ -134,7 +134,7 @@ fn slash_refused() -> ApiError {
 /// # Errors
 /// 400 for an invalid name or one without a matching rule, 404 for an unknown resource, 403 if the caller may
 /// not change it.
-pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<Definition, ApiError> {
+pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<Definition> {
     if given.name.as_ref().is_some_and(|name| name.contains('/')) {
         return Err(slash_refused());
     }
@@ -180,7 +180,7 @@ pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<Definition
 pub async fn complete_named(
     call: &Call<'_>,
     given: Vec<(String, GivenNamed)>,
-) -> Result<Vec<(String, MetricsChange)>, ApiError> {
+) -> Result<Vec<(String, MetricsChange)>> {
     call.app.options().limits.check_metrics(given.len())?;
     let new = given.iter().filter(|(_, given)| matches!(given, GivenNamed::Create(_))).count();
     let mut changes = Vec::with_capacity(given.len());
@@ -209,7 +209,7 @@ pub async fn complete_named(
 
 /// Refuses (403) a metric that the caller may not write to: attaching it to an own resource gives the right
 /// to read and delete it. In Gnocchi anybody may attach any metric.
-async fn check_attached(call: &Call<'_>, id: MetricId) -> Result<(), ApiError> {
+async fn check_attached(call: &Call<'_>, id: MetricId) -> Result<()> {
     let found = call.indexer().metrics(&[id]).await?;
     call.enforce_all(Rule::PostMeasures, found.iter().flatten()).await
 }

@@ -103,7 +103,7 @@ async fn get_raw_points(
     Ok(reply::ok(body_of(call, vec![column])?))
 }
 
-fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody, ApiError> {
+fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody> {
     let mut rows = Rows::new(columns);
     let count = rows.len();
     if count > WHOLE_ROWS_MAX {
@@ -117,7 +117,7 @@ fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody, ApiError>
     Ok(bytes.into())
 }
 
-fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {
+fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>> {
     let granularity = query.get("granularity");
     let resample = resample(query, granularity.as_ref())?;
     Ok(Wanted {
@@ -134,10 +134,7 @@ fn wanted(query: &Query, now: Timestamp) -> Result<Wanted<'_>, ApiError> {
 }
 
 /// What to resample to; requires a granularity.
-pub(crate) fn resample(
-    query: &Query,
-    granularity: Option<&Argument<'_>>,
-) -> Result<Option<Resample>, ApiError> {
+pub(crate) fn resample(query: &Query, granularity: Option<&Argument<'_>>) -> Result<Option<Resample>> {
     let Some(asked) = query.get("resample").filter(|asked| *asked != Argument::One("")) else {
         return Ok(None);
     };
@@ -155,11 +152,7 @@ pub(crate) fn resample(
 }
 
 /// The requested aggregations of the policy, coarsest first.
-fn aggregations(
-    call: &Call<'_>,
-    policy: &ArchivePolicy,
-    wanted: &Wanted<'_>,
-) -> Result<Vec<Aggregation>, ApiError> {
+fn aggregations(call: &Call<'_>, policy: &ArchivePolicy, wanted: &Wanted<'_>) -> Result<Vec<Aggregation>> {
     let method = match &wanted.aggregation {
         Argument::One(name) => name.parse::<AggregationMethod>().ok(),
         Argument::Several(_) => None,

@@ -24,7 +24,7 @@ pub(super) async fn list(
     filter: MetricFilter,
     pagination: &Pagination,
     asked: &LastMeasures,
-) -> Result<(Found, Option<MetricId>), ApiError> {
+) -> Result<(Found, Option<MetricId>)> {
     match asked.sort {
         Some(by) => sorted(call, filter, pagination, asked, by).await,
         None => scanned(call, filter, pagination, asked).await,
@@ -37,7 +37,7 @@ async fn scanned(
     filter: MetricFilter,
     pagination: &Pagination,
     asked: &LastMeasures,
-) -> Result<(Found, Option<MetricId>), ApiError> {
+) -> Result<(Found, Option<MetricId>)> {
     let mut listing = MetricListing { filter, page: pagination.page()? };
     if asked.silent_since.is_some() {
         listing.page.limit = METRICS_AT_ONCE;
@@ -74,7 +74,7 @@ async fn sorted(
     pagination: &Pagination,
     asked: &LastMeasures,
     (figure, direction): (Figure, SortDirection),
-) -> Result<(Found, Option<MetricId>), ApiError> {
+) -> Result<(Found, Option<MetricId>)> {
     let place = |found: &(Arc<Metric>, Measured)| (figure.key(found.1), found.0.id);
     let before = |a: &Place, b: &Place| order(direction, a.0, b.0).then(a.1.cmp(&b.1));
     let mut listing = MetricListing { filter, page: pagination.unsorted().page()? };
@@ -111,7 +111,7 @@ async fn sorted(
 type Place = (Option<i128>, MetricId);
 
 /// The metric of the page's marker.
-async fn marked(call: &Call<'_>, id: MetricId) -> Result<(Arc<Metric>, Measured), ApiError> {
+async fn marked(call: &Call<'_>, id: MetricId) -> Result<(Arc<Metric>, Measured)> {
     let metrics = call.indexer().metrics(&[id]).await?.into_iter().flatten().collect();
     let mut found = with_measured(call, metrics).await?;
     found.pop().ok_or_else(|| IndexerError::InvalidPagination(format!("Invalid marker: `{id}'")).into())
@@ -128,7 +128,7 @@ fn order(direction: SortDirection, a: Option<i128>, b: Option<i128>) -> Ordering
     }
 }
 
-async fn with_measured(call: &Call<'_>, metrics: Vec<Arc<Metric>>) -> Result<Found, ApiError> {
+async fn with_measured(call: &Call<'_>, metrics: Vec<Arc<Metric>>) -> Result<Found> {
     let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
     let measured = call.measured(&ids).await?;
     Ok(metrics.into_iter().zip(measured).collect())

@@ -61,7 +61,7 @@ pub(crate) async fn list_answer(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Ans
 }
 
 /// A JSON list of metrics, with policies in full and resources by id.
-pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Result<Value, ApiError> {
+pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Result<Value> {
     let mut policies: HashMap<&str, Option<Arc<ArchivePolicy>>> = HashMap::new();
     for metric in metrics {
         let name = &*metric.archive_policy_name;

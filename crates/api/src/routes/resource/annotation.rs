@@ -41,7 +41,7 @@ fn created_by(creator: &str) -> (&str, &str) {
 }
 
 /// The annotation in the path.
-async fn find_annotation(call: &Call<'_>, resource: &Resource) -> Result<Annotation, ApiError> {
+async fn find_annotation(call: &Call<'_>, resource: &Resource) -> Result<Annotation> {
     let text = call.parameter("annotation");
     let unknown = || ApiError::not_found(format!("Annotation {text} does not exist"));
     let id = parse_uuid(text).ok_or_else(unknown)?;
@@ -131,10 +131,7 @@ pub async fn delete_annotation(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answ
 }
 
 /// A resource's annotations, if the request asks for them with the history.
-pub(super) async fn of_history(
-    call: &Call<'_>,
-    resource: &Resource,
-) -> Result<Option<Vec<Annotation>>, ApiError> {
+pub(super) async fn of_history(call: &Call<'_>, resource: &Resource) -> Result<Option<Vec<Annotation>>> {
     if !call.query().flag("annotations", false)? {
         return Ok(None);
     }

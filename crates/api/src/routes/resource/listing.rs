@@ -32,7 +32,7 @@ impl Listing {
     ///
     /// # Errors
     /// 400 for an invalid argument.
-    pub fn of(call: &Call<'_>) -> Result<Self, ApiError> {
+    pub fn of(call: &Call<'_>) -> Result<Self> {
         let query = call.query();
         let attrs = query.list("attrs");
         let (details, history) = (query.flag("details", false)?, query.flag("history", false)?);
@@ -45,7 +45,7 @@ impl Listing {
     }
 
     /// Arguments for one resource's history: ignores `history` and `attrs`, shows all fields.
-    pub fn of_history(call: &Call<'_>) -> Result<Self, ApiError> {
+    pub fn of_history(call: &Call<'_>) -> Result<Self> {
         let query = call.query();
         let details = query.flag("details", false)?;
         let pagination = Pagination::of(&query, call.app.options().max_limit, RESOURCE_SORTS)?;

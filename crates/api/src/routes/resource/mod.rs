@@ -44,21 +44,16 @@ use crate::conditions::{Verdict, Version};
 ///
 /// # Errors
 /// 404 if there is none of the type, 403 if the rule denies it.
-pub(crate) async fn find(call: &Call<'_>, rule: Rule) -> Result<Arc<Resource>, ApiError> {
+pub(crate) async fn find(call: &Call<'_>, rule: Rule) -> Result<Arc<Resource>> {
     find_of(call, &call.resource_type().name, call.resource_id(), rule).await
 }
 
 /// [`find`] for a resource of any type.
-pub(crate) async fn find_any(call: &Call<'_>, id: Uuid, rule: Rule) -> Result<Arc<Resource>, ApiError> {
+pub(crate) async fn find_any(call: &Call<'_>, id: Uuid, rule: Rule) -> Result<Arc<Resource>> {
     find_of(call, GENERIC, id, rule).await
 }
 
-async fn find_of(
-    call: &Call<'_>,
-    resource_type: &str,
-    id: Uuid,
-    rule: Rule,
-) -> Result<Arc<Resource>, ApiError> {
+async fn find_of(call: &Call<'_>, resource_type: &str, id: Uuid, rule: Rule) -> Result<Arc<Resource>> {
     let found = call.indexer().resource(resource_type, id).await?;
     let resource = found.ok_or(IndexerError::NoSuchResource(id))?;
     call.enforce(rule, Target::Resource(&resource))?;
@@ -66,10 +61,7 @@ async fn find_of(
 }
 
 /// The existing resources, without access checks and attributes.
-pub(crate) async fn by_ids(
-    call: &Call<'_>,
-    mut ids: Vec<Uuid>,
-) -> Result<BTreeMap<Uuid, Arc<Resource>>, ApiError> {
+pub(crate) async fn by_ids(call: &Call<'_>, mut ids: Vec<Uuid>) -> Result<BTreeMap<Uuid, Arc<Resource>>> {
     ids.sort_unstable();
     ids.dedup();
     let mut resources = BTreeMap::new();

@@ -21,7 +21,7 @@ pub(super) async fn page(
     mut listing: ResourceListing,
     limit: usize,
     since: Timestamp,
-) -> Result<(Vec<Arc<Resource>>, Option<Uuid>), ApiError> {
+) -> Result<(Vec<Arc<Resource>>, Option<Uuid>)> {
     let reads_all = call.metrics_seen(Rule::GetMeasures)?.is_none();
     let (mut found, mut scanned) = (Vec::new(), 0);
     listing.page.limit = Some(RESOURCES_AT_ONCE);

@@ -55,7 +55,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 
 /// Refuses (403) moving a resource to a project in which the caller may not create one. Otherwise an
 /// operator's rule on creation could be bypassed. Gnocchi's rules allow it to everybody.
-fn enforce_move(call: &Call<'_>, resource: &Resource, given: &ResourceFields) -> Result<(), ApiError> {
+fn enforce_move(call: &Call<'_>, resource: &Resource, given: &ResourceFields) -> Result<()> {
     let own = resource.project_id.as_ref().map(gnudi_model::Text::as_str);
     let Some(project_id) = given.project_id.as_ref().map(Option::as_deref).filter(|given| *given != own)
     else {

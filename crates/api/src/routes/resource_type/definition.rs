@@ -1,7 +1,7 @@
 //! Resource types in requests.
 
 use gnudi_app::{
-    ApiError,
+    ApiError, Result,
     json::Value,
     schema::{Checked, Invalid, entries, required, string},
 };
@@ -178,7 +178,7 @@ impl GivenAttribute {
     /// # Errors
     /// 400, with Gnocchi's error texts, if the bounds exclude all values, the name is invalid, or the value
     /// to fill in is invalid, or missing although existing resources need one.
-    pub fn complete(&self, name: &str, now: Timestamp) -> Result<Attribute, ApiError> {
+    pub fn complete(&self, name: &str, now: Timestamp) -> Result<Attribute> {
         let refusal = |text: String| ApiError::bad_request(format!("Invalid input: {text}"));
         if let (Some(min), Some(max)) = (real(&self.min), real(&self.max))
             && min > max

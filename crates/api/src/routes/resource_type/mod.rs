@@ -47,7 +47,7 @@ fn shown_attribute(attribute: &Attribute) -> Value {
 }
 
 /// The type in the path.
-async fn find(call: &Call<'_>) -> Result<Arc<ResourceType>, ApiError> {
+async fn find(call: &Call<'_>) -> Result<Arc<ResourceType>> {
     let name = call.parameter("name");
     let found = call.indexer().resource_type(name).await?;
     found.ok_or_else(|| IndexerError::NoSuchResourceType(name.to_owned()).into())
@@ -69,7 +69,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let attributes = attributes
         .iter()
         .map(|(name, given)| Ok((name.as_str().into(), given.complete(name, call.app.now())?)))
-        .collect::<Result<_, ApiError>>()?;
+        .collect::<Result<_>>()?;
     let created = ResourceType { name: name.into(), attributes };
     call.indexer().create_resource_type(created.clone()).await?;
     let location = call.links().to(&format!("/v1/resource_type/{}", created.name));

@@ -2,7 +2,7 @@
 //! of voluptuous and of Python's `jsonpatch`.
 
 use gnudi_app::{
-    ApiError,
+    ApiError, Result,
     json::Value,
     schema::{Checked, Invalid, entries, list},
 };
@@ -30,7 +30,7 @@ enum Op {
 ///
 /// # Errors
 /// 400 if the patch is invalid or cannot be applied.
-pub fn apply(body: &Value, document: &mut Value) -> Result<(), ApiError> {
+pub fn apply(body: &Value, document: &mut Value) -> Result<()> {
     let operations = list(body, check)?;
     if operations.len() > OPERATIONS_MAX {
         return Err(ApiError::bad_request(format!("There are more than {OPERATIONS_MAX} operations")));

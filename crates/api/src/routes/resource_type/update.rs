@@ -40,7 +40,7 @@ fn change(
     call: &Call<'_>,
     current: &ResourceType,
     attributes: &[(String, GivenAttribute)],
-) -> Result<ResourceTypeChange, ApiError> {
+) -> Result<ResourceTypeChange> {
     let now = call.app.now();
     let (mut added, mut updated) = (Vec::new(), Vec::new());
     for (name, given) in attributes {
@@ -65,7 +65,7 @@ fn change(
         let complete = |(name, given): (&String, &GivenAttribute)| {
             Ok((name.as_str().into(), given.complete(name, now)?))
         };
-        given.into_iter().map(complete).collect::<Result<Vec<_>, ApiError>>()
+        given.into_iter().map(complete).collect::<Result<Vec<_>>>()
     };
     let kept: HashSet<&str> = attributes.iter().map(|(name, _)| name.as_str()).collect();
     let is_kept = |name: &str| kept.contains(name);

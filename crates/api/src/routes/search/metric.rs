@@ -76,7 +76,7 @@ fn answer(
     reads: &[MetricRead],
     found: Vec<Vec<CrossSeries>>,
     predicate: &Predicate,
-) -> Result<Document, ApiError> {
+) -> Result<Document> {
     document.text("{");
     for (index, (read, series)) in reads.iter().zip(found).enumerate() {
         let columns = read.aggregations.iter().zip(series).map(|(aggregation, series)| {
@@ -98,7 +98,7 @@ fn answer(
 }
 
 /// The distinct ids in `metric_id`.
-fn ids(query: &Query) -> Result<Vec<MetricId>, ApiError> {
+fn ids(query: &Query) -> Result<Vec<MetricId>> {
     let texts = match query.get("metric_id") {
         None => return Err(ApiError::bad_request("Missing required arguments: metric_id")),
         Some(Argument::One("")) => Vec::new(),
@@ -115,7 +115,7 @@ fn ids(query: &Query) -> Result<Vec<MetricId>, ApiError> {
     Ok(ids)
 }
 
-fn wanted(query: &Query, predicate: Predicate, now: Timestamp) -> Result<Wanted, ApiError> {
+fn wanted(query: &Query, predicate: Predicate, now: Timestamp) -> Result<Wanted> {
     let time = |name: &str| {
         let refuse = || ApiError::bad_request(format!("Invalid value for {name}"));
         let text = query.single(name, refuse)?;
@@ -135,7 +135,7 @@ fn wanted(query: &Query, predicate: Predicate, now: Timestamp) -> Result<Wanted,
 }
 
 /// The distinct granularities, coarsest first.
-fn timespans(texts: &[&str]) -> Result<Vec<Timespan>, ApiError> {
+fn timespans(texts: &[&str]) -> Result<Vec<Timespan>> {
     let timespan = |text: &&str| {
         python::timespan(&Value::from(*text)).map_err(|reason| ApiError::argument("granularity", reason))
     };
@@ -146,7 +146,7 @@ fn timespans(texts: &[&str]) -> Result<Vec<Timespan>, ApiError> {
 }
 
 /// The requested aggregations of the policy.
-fn aggregations(policy: &ArchivePolicy, wanted: &Wanted) -> Result<Vec<Aggregation>, ApiError> {
+fn aggregations(policy: &ArchivePolicy, wanted: &Wanted) -> Result<Vec<Aggregation>> {
     let granularities = wanted.granularities.clone().unwrap_or_else(|| {
         let mut all: Vec<Timespan> = policy.definition.iter().map(|item| item.granularity).collect();
         all.sort_unstable_by(|a, b| b.cmp(a));

@@ -31,7 +31,7 @@ pub(crate) async fn filter_of(
     call: &Call<'_>,
     query: &Query,
     body: &mut RequestBody<'_>,
-) -> Result<Option<Filter>, ApiError> {
+) -> Result<Option<Filter>> {
     let text = body.read().await?;
     let creator = &call.caller.user;
     let filter = if text.is_empty() {
