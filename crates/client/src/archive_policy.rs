@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Client, ClientError, uri};
+use crate::{Client, Result, uri};
 
 /// One granularity of a policy to create: at least two of the three fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -60,20 +60,17 @@ pub struct ArchivePolicy {
 
 impl Client {
     /// Creates a policy; a status of 409 means that the name exists.
-    pub async fn create_archive_policy(
-        &self,
-        spec: &ArchivePolicySpec,
-    ) -> Result<ArchivePolicy, ClientError> {
+    pub async fn create_archive_policy(&self, spec: &ArchivePolicySpec) -> Result<ArchivePolicy> {
         let body = serde_json::to_vec(spec).expect("a policy is JSON");
         self.post("/v1/archive_policy".to_owned(), body).await
     }
 
-    pub async fn list_archive_policies(&self) -> Result<Vec<ArchivePolicy>, ClientError> {
+    pub async fn list_archive_policies(&self) -> Result<Vec<ArchivePolicy>> {
         self.get("/v1/archive_policy".to_owned()).await
     }
 
     /// A status of 400 means that metrics use it.
-    pub async fn delete_archive_policy(&self, name: &str) -> Result<(), ClientError> {
+    pub async fn delete_archive_policy(&self, name: &str) -> Result<()> {
         self.delete(uri::path("/v1/archive_policy/", name)).await
     }
 }

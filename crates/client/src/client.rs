@@ -10,6 +10,7 @@ use gnudi_http::{
 use serde::de::DeserializeOwned;
 
 use crate::{
+    Result,
     error::{ClientError, Refused},
     special,
 };
@@ -88,7 +89,7 @@ struct Call {
 impl Client {
     /// A client of the server at `base_url`, such as `http://127.0.0.1:8041` or `https://host/gnocchi`. Connects with
     /// the first call. Fails with `InvalidOptions` only.
-    pub fn new(base_url: &str, options: &ClientOptions) -> Result<Self, ClientError> {
+    pub fn new(base_url: &str, options: &ClientOptions) -> Result<Self> {
         let invalid = |why: &str| ClientError::InvalidOptions(format!("{base_url}: {why}"));
         let uri: Uri = base_url.parse().map_err(|_| invalid("not a URL"))?;
         // Do not load certificates that are not needed.
@@ -123,23 +124,23 @@ impl Client {
 
     /// GET of a path below the base URL, such as `/v1/metric?limit=7`, with any JSON as the response. Path and query
     /// must be escaped ([`crate::uri`]).
-    pub async fn get_json(&self, path: String) -> Result<serde_json::Value, ClientError> {
+    pub async fn get_json(&self, path: String) -> Result<serde_json::Value> {
         self.get(path).await
     }
 
     /// GET of a listing, with the next page from the header `Link`.
-    pub async fn get_json_page(&self, path: String) -> Result<JsonPage, ClientError> {
+    pub async fn get_json_page(&self, path: String) -> Result<JsonPage> {
         self.page_of(Call { method: Method::GET, path, body: None }, decode).await
     }
 
     /// As [`Client::get_json_page`], by POST, for searches. Without a body the query string holds all parameters.
-    pub async fn post_json_page(&self, path: String, body: Option<Bytes>) -> Result<JsonPage, ClientError> {
+    pub async fn post_json_page(&self, path: String, body: Option<Bytes>) -> Result<JsonPage> {
         self.page_of(Call { method: Method::POST, path, body }, decode).await
     }
 
     /// As [`Client::post_json_page`], for responses with numbers that JSON cannot represent: `NaN` and infinities
     /// become texts.
-    pub async fn post_series_page(&self, path: String, body: Bytes) -> Result<JsonPage, ClientError> {
+    pub async fn post_series_page(&self, path: String, body: Bytes) -> Result<JsonPage> {
         let call = Call { method: Method::POST, path, body: Some(body) };
         self.page_of(call, |body| decode(&special::quoted(body))).await
     }
@@ -148,7 +149,7 @@ impl Client {
         &self,
         call: Call,
         read: impl FnOnce(&[u8]) -> Result<serde_json::Value, String>,
-    ) -> Result<JsonPage, ClientError> {
+    ) -> Result<JsonPage> {
         let answer = self.answer(&call).await?;
         let value = read(&answer.body).map_err(|reason| call.unexpected(reason))?;
         Ok(JsonPage { value, next_query: next_query(&answer.headers) })
@@ -156,12 +157,7 @@ impl Client {
 
     /// Sends a modifying request (POST, PATCH or DELETE), with or without a JSON body; returns the response body. A
     /// patch of a resource type has the content type of a JSON patch.
-    pub async fn send_json(
-        &self,
-        method: &str,
-        path: String,
-        body: Option<Bytes>,
-    ) -> Result<Bytes, ClientError> {
+    pub async fn send_json(&self, method: &str, path: String, body: Option<Bytes>) -> Result<Bytes> {
         let method = match method {
             "POST" => Method::POST,
             "PATCH" => Method::PATCH,
@@ -171,7 +167,7 @@ impl Client {
         self.send(&Call { method, path, body }).await
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, ClientError> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T> {
         self.get_with(path, decode).await
     }
 
@@ -180,36 +176,32 @@ impl Client {
         &self,
         path: String,
         read: impl FnOnce(&[u8]) -> Result<T, String>,
-    ) -> Result<T, ClientError> {
+    ) -> Result<T> {
         let call = Call { method: Method::GET, path, body: None };
         let body = self.send(&call).await?;
         read(&body).map_err(|reason| call.unexpected(reason))
     }
 
-    pub(crate) async fn post<T: DeserializeOwned>(
-        &self,
-        path: String,
-        body: Vec<u8>,
-    ) -> Result<T, ClientError> {
+    pub(crate) async fn post<T: DeserializeOwned>(&self, path: String, body: Vec<u8>) -> Result<T> {
         let call = Call { method: Method::POST, path, body: Some(body.into()) };
         let body = self.send(&call).await?;
         decode(&body).map_err(|reason| call.unexpected(reason))
     }
 
     /// POST whose response body is ignored.
-    pub(crate) async fn post_only(&self, path: String, body: Vec<u8>) -> Result<(), ClientError> {
+    pub(crate) async fn post_only(&self, path: String, body: Vec<u8>) -> Result<()> {
         self.send(&Call { method: Method::POST, path, body: Some(body.into()) }).await.map(drop)
     }
 
-    pub(crate) async fn delete(&self, path: String) -> Result<(), ClientError> {
+    pub(crate) async fn delete(&self, path: String) -> Result<()> {
         self.send(&Call { method: Method::DELETE, path, body: None }).await.map(drop)
     }
 
-    async fn send(&self, call: &Call) -> Result<Bytes, ClientError> {
+    async fn send(&self, call: &Call) -> Result<Bytes> {
         self.answer(call).await.map(|answer| answer.body)
     }
 
-    async fn answer(&self, call: &Call) -> Result<Answer, ClientError> {
+    async fn answer(&self, call: &Call) -> Result<Answer> {
         let answer = self.http.send(self.request(call)?).await;
         let answer = answer.map_err(|error| call.no_answer(error.to_string()))?;
         if answer.status.is_success() {
@@ -226,7 +218,7 @@ impl Client {
         })
     }
 
-    fn request(&self, call: &Call) -> Result<Request<Bytes>, ClientError> {
+    fn request(&self, call: &Call) -> Result<Request<Bytes>> {
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(format!("{}{}", self.base, call.path))
@@ -278,12 +270,12 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
 
 impl ClientOptions {
     /// The headers with the caller's identity; none without one. Fails with `InvalidOptions` only.
-    pub fn identity(&self) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
+    pub fn identity(&self) -> Result<Vec<(HeaderName, HeaderValue)>> {
         identity(self)
     }
 }
 
-fn identity(options: &ClientOptions) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
+fn identity(options: &ClientOptions) -> Result<Vec<(HeaderName, HeaderValue)>> {
     if let Some(AssertedIdentity { user_id, project_id, roles }) = &options.asserted {
         return [("x-user-id", user_id), ("x-project-id", project_id), ("x-roles", roles)]
             .into_iter()
@@ -297,13 +289,13 @@ fn identity(options: &ClientOptions) -> Result<Vec<(HeaderName, HeaderValue)>, C
     Ok(vec![(AUTHORIZATION, basic_authorization(user, &options.password)?)])
 }
 
-fn asserted_value(name: &str, text: &str) -> Result<HeaderValue, ClientError> {
+fn asserted_value(name: &str, text: &str) -> Result<HeaderValue> {
     HeaderValue::from_str(text)
         .map_err(|_| ClientError::InvalidOptions(format!("{text:?} cannot be sent as {name}")))
 }
 
 /// A token as a header value, hidden from debug output.
-fn token_value(token: &str) -> Result<HeaderValue, ClientError> {
+fn token_value(token: &str) -> Result<HeaderValue> {
     let invalid = || ClientError::InvalidOptions("the token holds more than a token".to_owned());
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(invalid());
@@ -313,7 +305,7 @@ fn token_value(token: &str) -> Result<HeaderValue, ClientError> {
     Ok(value)
 }
 
-fn basic_authorization(user: &str, password: &str) -> Result<HeaderValue, ClientError> {
+fn basic_authorization(user: &str, password: &str) -> Result<HeaderValue> {
     if user.contains(':') || user.chars().any(char::is_control) {
         return Err(ClientError::InvalidOptions(format!("{user:?}: not a user's name")));
     }

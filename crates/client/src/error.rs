@@ -13,6 +13,9 @@ pub struct Refused {
     pub retry_after: Option<Duration>,
 }
 
+/// The result of a call.
+pub type Result<T, E = ClientError> = std::result::Result<T, E>;
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {

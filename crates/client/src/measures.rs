@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io::Write};
 
 use gnudi_model::{AggregationMethod, Measure, MetricId};
 
-use crate::{Client, ClientError, points::parse_points, uri::Query};
+use crate::{Client, Result, points::parse_points, uri::Query};
 
 /// One aggregated point: `["2015-01-01T00:00:00+00:00", 60.0, 1.5]` in JSON.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,28 +48,24 @@ impl MeasuresFilter {
 
 impl Client {
     /// Sends measures of one metric; `Ok` means that the server has accepted them.
-    pub async fn post_measures(&self, metric: MetricId, measures: &[Measure]) -> Result<(), ClientError> {
+    pub async fn post_measures(&self, metric: MetricId, measures: &[Measure]) -> Result<()> {
         let mut body = Vec::with_capacity(MEASURE_BYTES * measures.len() + 2);
         write_measures(measures, &mut body);
         self.post_only(format!("/v1/metric/{metric}/measures"), body).await
     }
 
     /// Sends measures of many metrics in one request, accepted or rejected as a whole.
-    pub async fn post_batch(&self, batch: &BTreeMap<MetricId, Vec<Measure>>) -> Result<(), ClientError> {
+    pub async fn post_batch(&self, batch: &BTreeMap<MetricId, Vec<Measure>>) -> Result<()> {
         self.post_only("/v1/batch/metrics/measures".to_owned(), batch_body(batch)).await
     }
 
     /// Reads points: granularities one after the other, coarsest first, oldest point first within each.
-    pub async fn get_measures(
-        &self,
-        metric: MetricId,
-        filter: &MeasuresFilter,
-    ) -> Result<Vec<Point>, ClientError> {
+    pub async fn get_measures(&self, metric: MetricId, filter: &MeasuresFilter) -> Result<Vec<Point>> {
         self.get_points(filter.path(metric)).await
     }
 
     /// GET of any path below the base URL that returns points, as [`Client::get_measures`].
-    pub async fn get_points(&self, path: String) -> Result<Vec<Point>, ClientError> {
+    pub async fn get_points(&self, path: String) -> Result<Vec<Point>> {
         self.get_with(path, parse_points).await
     }
 }

@@ -3,7 +3,7 @@
 use gnudi_model::MetricId;
 use serde::{Deserialize, Serialize};
 
-use crate::{Client, ClientError, archive_policy::ArchivePolicy, uri::Query};
+use crate::{Client, Result, archive_policy::ArchivePolicy, uri::Query};
 
 /// A metric to create. Without a policy the server chooses one by its rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -78,22 +78,22 @@ impl MetricFilter {
 }
 
 impl Client {
-    pub async fn create_metric(&self, spec: &MetricSpec) -> Result<Metric, ClientError> {
+    pub async fn create_metric(&self, spec: &MetricSpec) -> Result<Metric> {
         self.post("/v1/metric".to_owned(), serde_json::to_vec(spec).expect("a metric is JSON")).await
     }
 
     /// One page of metrics: as many as the filter and the server allow.
-    pub async fn list_metrics(&self, filter: &MetricFilter) -> Result<Vec<Metric>, ClientError> {
+    pub async fn list_metrics(&self, filter: &MetricFilter) -> Result<Vec<Metric>> {
         self.get(filter.path()).await
     }
 
     /// A status of 404 means that it does not exist.
-    pub async fn get_metric(&self, id: MetricId) -> Result<Metric, ClientError> {
+    pub async fn get_metric(&self, id: MetricId) -> Result<Metric> {
         self.get(format!("/v1/metric/{id}")).await
     }
 
     /// A status of 404 means that it does not exist.
-    pub async fn delete_metric(&self, id: MetricId) -> Result<(), ClientError> {
+    pub async fn delete_metric(&self, id: MetricId) -> Result<()> {
         self.delete(format!("/v1/metric/{id}")).await
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gnudi_model::{Measure, MetricId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Client, ClientError, measures::write_measures, uri};
+use crate::{Client, Result, measures::write_measures, uri};
 
 /// A resource type to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,7 +43,7 @@ pub type ResourcesBatch = BTreeMap<String, BTreeMap<String, NamedMeasures>>;
 
 impl Client {
     /// A status of 409 means that it exists.
-    pub async fn create_resource_type(&self, spec: &ResourceTypeSpec) -> Result<(), ClientError> {
+    pub async fn create_resource_type(&self, spec: &ResourceTypeSpec) -> Result<()> {
         let body = serde_json::to_vec(spec).expect("a resource type is JSON");
         self.post_only("/v1/resource_type".to_owned(), body).await
     }
@@ -54,7 +54,7 @@ impl Client {
         resource_type: &str,
         id: &str,
         attributes: &BTreeMap<String, String>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<()> {
         let mut body = BTreeMap::from([("id", id)]);
         body.extend(attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let body = serde_json::to_vec(&body).expect("a resource is JSON");
@@ -62,14 +62,14 @@ impl Client {
     }
 
     /// A status of 404 means that it does not exist.
-    pub async fn get_resource(&self, resource_type: &str, id: &str) -> Result<Resource, ClientError> {
+    pub async fn get_resource(&self, resource_type: &str, id: &str) -> Result<Resource> {
         let path = uri::path("/v1/resource/", resource_type);
         self.get(format!("{path}{}", uri::path("/", id))).await
     }
 
     /// Sends measures of named metrics of resources in one request, accepted or rejected as a whole; missing metrics
     /// are created. An error whose message contains `Unknown resources` means that a resource must be created first.
-    pub async fn post_resources_batch(&self, batch: &ResourcesBatch) -> Result<(), ClientError> {
+    pub async fn post_resources_batch(&self, batch: &ResourcesBatch) -> Result<()> {
         let path = "/v1/batch/resources/metrics/measures?create_metrics=true".to_owned();
         self.post_only(path, batch_body(batch)).await
     }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::{Client, ClientError};
+use crate::{Client, Result};
 
 /// The backlog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,23 +56,23 @@ fn text(body: &[u8]) -> Result<String, String> {
 impl Client {
     /// `/debug/cluster` of gnudi servers, as JSON: processes, sacks with their owners, the backlog, and the number of
     /// metrics. Administrators only.
-    pub async fn cluster(&self) -> Result<String, ClientError> {
+    pub async fn cluster(&self) -> Result<String> {
         self.get_with("/debug/cluster?metrics=true".to_owned(), text).await
     }
 
     /// `/metrics`: the metrics of the responding process, in Prometheus' text format.
-    pub async fn figures(&self) -> Result<String, ClientError> {
+    pub async fn figures(&self) -> Result<String> {
         self.get_with("/metrics".to_owned(), text).await
     }
 
     /// The server's version; `None`: it is not a gnudi.
-    pub async fn version(&self) -> Result<Option<String>, ClientError> {
+    pub async fn version(&self) -> Result<Option<String>> {
         let root: RootBody = self.get("/".to_owned()).await?;
         Ok(root.gnudi)
     }
 
     /// The totals of the backlog, and the workers (`details=false`: the backlog by metric can be long).
-    pub async fn status(&self) -> Result<Status, ClientError> {
+    pub async fn status(&self) -> Result<Status> {
         let body: StatusBody = self.get("/v1/status?details=false".to_owned()).await?;
         Ok(Status {
             backlog: Backlog {

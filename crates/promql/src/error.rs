@@ -27,6 +27,8 @@ impl ErrorKind {
     }
 }
 
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// An error of a query, to be shown to its author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {

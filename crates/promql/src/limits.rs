@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::value::Usage;
 
 /// Limits of one query.
@@ -108,7 +108,7 @@ impl Budget {
     }
 
     /// Take samples in memory.
-    pub(crate) fn samples(&self, count: usize) -> Result<(), Error> {
+    pub(crate) fn samples(&self, count: usize) -> Result<()> {
         let before = self.samples.fetch_add(count, Ordering::Relaxed);
         if before.saturating_add(count) > self.samples_max {
             return Err(too_many_samples());
@@ -118,7 +118,7 @@ impl Budget {
     }
 
     /// Check that `count` more samples would fit.
-    pub(crate) fn samples_fit(&self, count: usize) -> Result<(), Error> {
+    pub(crate) fn samples_fit(&self, count: usize) -> Result<()> {
         if self.samples.load(Ordering::Relaxed).saturating_add(count) > self.samples_max {
             return Err(too_many_samples());
         }
@@ -126,11 +126,11 @@ impl Budget {
     }
 
     /// Reserves memory for columns, before they are allocated.
-    pub(crate) fn columns(&self, count: usize, steps: usize) -> Result<(), Error> {
+    pub(crate) fn columns(&self, count: usize, steps: usize) -> Result<()> {
         self.bytes(count.saturating_mul(column_bytes(steps)))
     }
 
-    pub(crate) fn bytes(&self, count: usize) -> Result<(), Error> {
+    pub(crate) fn bytes(&self, count: usize) -> Result<()> {
         // Bounded, so that the sum cannot overflow: an excess ends the query.
         let count = count.min(usize::MAX / 4);
         let before = self.bytes.fetch_add(count, Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl Budget {
     }
 
     /// Releases everything reserved since `mark`, except a result of this size.
-    pub(crate) fn keep(&self, mark: Mark, samples: usize, bytes: usize) -> Result<(), Error> {
+    pub(crate) fn keep(&self, mark: Mark, samples: usize, bytes: usize) -> Result<()> {
         self.samples.store(mark.samples, Ordering::Relaxed);
         self.bytes.store(mark.bytes, Ordering::Relaxed);
         self.samples(samples)?;

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::{
-    CodecError,
+    CodecError, Result,
     packing::{Reader, put_varint},
 };
 
@@ -93,7 +93,7 @@ pub fn put_planned(numbers: &[u64], plan: Plan, out: &mut Vec<u8>) {
 }
 
 /// Reads `count` numbers into `out`, which is cleared.
-pub fn read(count: usize, reader: &mut Reader<'_>, out: &mut Vec<u64>) -> Result<(), CodecError> {
+pub fn read(count: usize, reader: &mut Reader<'_>, out: &mut Vec<u64>) -> Result<()> {
     let width = usize::from(reader.byte()?);
     if width > 64 {
         return Err(CodecError::Invalid("width"));

@@ -25,4 +25,4 @@ mod rows;
 mod values;
 mod whole;
 
-pub use error::CodecError;
+pub use error::{CodecError, Result};

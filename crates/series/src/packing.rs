@@ -4,33 +4,33 @@
 //! Whole bytes, not bits: reading a packed number is one unaligned load and a mask. Packing and unpacking do
 //! not branch on the numbers and run at memory speed.
 
-use crate::CodecError;
+use crate::{CodecError, Result};
 
 /// Reads from the front of untrusted bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub fn take(&mut self, count: usize) -> Result<&'a [u8], CodecError> {
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(CodecError::Truncated)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub fn byte(&mut self) -> Result<u8, CodecError> {
+    pub fn byte(&mut self) -> Result<u8> {
         Ok(self.take(1)?[0])
     }
 
-    pub fn word(&mut self) -> Result<u64, CodecError> {
+    pub fn word(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("8 bytes")))
     }
 
-    pub fn float(&mut self) -> Result<f64, CodecError> {
+    pub fn float(&mut self) -> Result<f64> {
         Ok(f64::from_bits(self.word()?))
     }
 
     #[inline]
-    pub fn varint(&mut self) -> Result<u64, CodecError> {
+    pub fn varint(&mut self) -> Result<u64> {
         match self.0.split_first() {
             Some((&byte, rest)) if byte < 0x80 => {
                 self.0 = rest;
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, CodecError> {
+    fn long_varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -55,19 +55,19 @@ impl<'a> Reader<'a> {
         Err(CodecError::Invalid("varint"))
     }
 
-    pub fn signed(&mut self) -> Result<i64, CodecError> {
+    pub fn signed(&mut self) -> Result<i64> {
         self.varint().map(unzigzag)
     }
 
     /// A varint that counts at most `max` items.
-    pub fn count(&mut self, max: usize, what: &'static str) -> Result<usize, CodecError> {
+    pub fn count(&mut self, max: usize, what: &'static str) -> Result<usize> {
         match usize::try_from(self.varint()?) {
             Ok(count) if count <= max => Ok(count),
             _ => Err(CodecError::Invalid(what)),
         }
     }
 
-    pub fn end(self) -> Result<(), CodecError> {
+    pub fn end(self) -> Result<()> {
         if self.0.is_empty() { Ok(()) } else { Err(CodecError::Invalid("bytes after the end")) }
     }
 }
@@ -141,7 +141,7 @@ pub(crate) fn unpack(
     count: usize,
     reader: &mut Reader<'_>,
     mut each: impl FnMut(u64),
-) -> Result<(), CodecError> {
+) -> Result<()> {
     match width {
         0 => (0..count).for_each(|_| each(0)),
         1..=8 => {
@@ -203,7 +203,7 @@ pub(crate) mod damage {
 }
 
 /// The bytes before the checksum, if it matches.
-pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8], CodecError> {
+pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8]> {
     let (body, sum) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;
     if checksum(body) == u32::from_le_bytes(*sum) { Ok(body) } else { Err(CodecError::Checksum) }
 }

@@ -15,7 +15,7 @@
 use gnudi_model::{Measure, Timestamp};
 
 use crate::{
-    CodecError,
+    CodecError, Result,
     packing::{Reader, Span, pack, put_signed, put_varint, unpack},
     whole,
 };
@@ -45,7 +45,7 @@ pub fn encode(points: &[Measure], out: &mut Vec<u8>) {
 }
 
 /// Appends the points to `out`. On an error, `out` keeps its length.
-pub fn decode(bytes: &[u8], out: &mut Vec<Measure>) -> Result<(), CodecError> {
+pub fn decode(bytes: &[u8], out: &mut Vec<Measure>) -> Result<()> {
     let before = out.len();
     let mut reader = Reader(bytes);
     let result = decode_from(&mut reader, out).and_then(|()| reader.end());
@@ -55,7 +55,7 @@ pub fn decode(bytes: &[u8], out: &mut Vec<Measure>) -> Result<(), CodecError> {
     result
 }
 
-fn decode_from(reader: &mut Reader<'_>, out: &mut Vec<Measure>) -> Result<(), CodecError> {
+fn decode_from(reader: &mut Reader<'_>, out: &mut Vec<Measure>) -> Result<()> {
     let flags = reader.byte()?;
     if flags >> 4 != 0 {
         return Err(CodecError::Version(flags >> 4));
@@ -118,12 +118,7 @@ fn pack_times<const UNIT: i64>(points: &[Measure], min: i64, width: usize, out: 
     pack(width, points.len() - 1, above, out);
 }
 
-fn decode_times(
-    unit: i64,
-    count: usize,
-    reader: &mut Reader<'_>,
-    out: &mut Vec<Measure>,
-) -> Result<(), CodecError> {
+fn decode_times(unit: i64, count: usize, reader: &mut Reader<'_>, out: &mut Vec<Measure>) -> Result<()> {
     // Unsigned: one comparison finds both times before the epoch and times out of range.
     let max = (i64::MAX / unit) as u64;
     let mut time = reader.varint()?;
@@ -159,7 +154,7 @@ fn encode_values(points: &[Measure], out: &mut Vec<u8>) -> u8 {
     RAW
 }
 
-fn decode_values(kind: u8, points: &mut [Measure], reader: &mut Reader<'_>) -> Result<(), CodecError> {
+fn decode_values(kind: u8, points: &mut [Measure], reader: &mut Reader<'_>) -> Result<()> {
     match kind {
         RAW => {
             let bytes = reader.take(8 * points.len())?;

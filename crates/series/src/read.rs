@@ -6,7 +6,7 @@
 use gnudi_model::{Aggregation, Timespan, Timestamp};
 
 use crate::{
-    CodecError,
+    CodecError, Result,
     block::{self, ROWS_MAX},
     head::Head,
     layout::{Layout, POINTS_PER_SPLIT, floor, split_start},
@@ -142,7 +142,7 @@ pub fn raw_points(
     layout: &Layout,
     start: Option<Timestamp>,
     stop: Option<Timestamp>,
-) -> Result<Series, CodecError> {
+) -> Result<Series> {
     let mut series = Series { granularity: raw::GRANULARITY, ..Series::default() };
     let Some(timespan) = layout.raw_timespan else { return Ok(series) };
     let points = blocks.iter().map(|block| claimed_rows(block, raw::POINTS_MAX)).sum();
@@ -176,12 +176,7 @@ pub(crate) struct Fetched {
 
 impl Fetched {
     /// Adds the rows of a block that are newer than `seen`; `last` is the block's last bucket.
-    pub fn add_block(
-        &mut self,
-        aggregation: Aggregation,
-        last: Timestamp,
-        bytes: &[u8],
-    ) -> Result<(), CodecError> {
+    pub fn add_block(&mut self, aggregation: Aggregation, last: Timestamp, bytes: &[u8]) -> Result<()> {
         if self.seen.is_some_and(|seen| last <= seen) {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use std::ops::Range;
 use gnudi_model::Timestamp;
 
 use crate::{
-    CodecError,
+    CodecError, Result,
     packing::{Reader, put_varint},
 };
 
@@ -32,7 +32,7 @@ pub fn is_removal(bytes: &[u8]) -> bool {
 }
 
 /// Decodes the bytes of [`encode`].
-pub fn decode(bytes: &[u8]) -> Result<Range<Timestamp>, CodecError> {
+pub fn decode(bytes: &[u8]) -> Result<Range<Timestamp>> {
     let mut reader = Reader(bytes);
     if reader.byte()? != MARK {
         return Err(CodecError::Invalid("mark of a removal"));

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::{
-    CodecError,
+    Result,
     packing::{Reader, Span, pack, put_signed, unpack},
 };
 
@@ -56,11 +56,7 @@ fn span(mut values: impl Iterator<Item = f64>) -> Option<(i64, Span)> {
 }
 
 /// Calls `each` with `count` values, at least one.
-pub(crate) fn read(
-    count: usize,
-    reader: &mut Reader<'_>,
-    mut each: impl FnMut(f64),
-) -> Result<(), CodecError> {
+pub(crate) fn read(count: usize, reader: &mut Reader<'_>, mut each: impl FnMut(f64)) -> Result<()> {
     let mut number = reader.signed()?;
     each(number as f64);
     if count > 1 {

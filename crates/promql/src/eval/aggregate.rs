@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Context;
-use crate::error::Error;
+use crate::error::Result;
 use crate::labels::{Labels, METADATA};
 use crate::numbers::{Mean, add_compensated, quantile};
 use crate::plan::{Aggregate, AggregateOp, Grouping, lists};
@@ -154,7 +154,7 @@ impl Context<'_> {
         }
     }
 
-    pub(super) fn aggregate(&self, aggregate: &Aggregate, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn aggregate(&self, aggregate: &Aggregate, grid: &Grid) -> Result<Vec<VectorSeries>> {
         match aggregate.op {
             AggregateOp::CountValues => return self.count_values(aggregate, grid),
             AggregateOp::Topk | AggregateOp::Bottomk | AggregateOp::Limitk | AggregateOp::LimitRatio => {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::Context;
 use super::operator::apply;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::labels::{Labels, METADATA};
 use crate::plan::{Binary, Cardinality, Matching, lists};
 use crate::series::{Bits, Column, Grid, VectorSeries};
@@ -106,7 +106,7 @@ impl<'b> Sides<'b> {
     }
 
     /// Two series of the "one" side at the same step are an error.
-    fn check_one(&self, group: &Group, grid: &Grid) -> Result<(), Error> {
+    fn check_one(&self, group: &Group, grid: &Grid) -> Result<()> {
         let mut seen = Bits::new(grid.steps);
         for (at, later) in group.one.iter().map(|place| &self.one[*place]).enumerate() {
             let mut both = later.column.present.clone();
@@ -180,7 +180,7 @@ impl<'b> Sides<'b> {
     }
 
     /// Records matches at `steps` whose result has these labels.
-    fn note(&self, matched: &mut Matched, labels: &Labels, steps: &Bits, grid: &Grid) -> Result<(), Error> {
+    fn note(&self, matched: &mut Matched, labels: &Labels, steps: &Bits, grid: &Grid) -> Result<()> {
         if self.binary.matching.cardinality == Cardinality::OneToOne {
             if matched.steps.intersects(steps) {
                 return Err(Error::execution(
@@ -229,7 +229,7 @@ impl Context<'_> {
         left: Vec<VectorSeries>,
         right: Vec<VectorSeries>,
         grid: &Grid,
-    ) -> Result<Vec<VectorSeries>, Error> {
+    ) -> Result<Vec<VectorSeries>> {
         let sides = Sides::new(self, binary, left, right, grid);
         if !sides.steps.any() {
             return Ok(Vec::new());
@@ -252,7 +252,7 @@ impl Context<'_> {
         group: &Group,
         grid: &Grid,
         results: &mut Vec<(usize, VectorSeries)>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let mut matched = Matched { steps: Bits::new(grid.steps), by_labels: HashMap::new() };
         let owners = sides.owners(group, grid);
         let empty = Labels::empty();

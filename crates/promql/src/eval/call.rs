@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Context, Evaluated};
-use crate::error::Error;
+use crate::error::Result;
 use crate::functions::date::Civil;
 use crate::functions::labels::{Join, Replace};
 use crate::functions::{Kind, math, sort};
@@ -13,7 +13,7 @@ use crate::plan::{Call, Node};
 use crate::series::{Column, Grid, VectorSeries};
 
 impl<'a> Context<'a> {
-    pub(super) fn call(&self, call: &Call, grid: &Grid) -> Result<Evaluated<'a>, Error> {
+    pub(super) fn call(&self, call: &Call, grid: &Grid) -> Result<Evaluated<'a>> {
         let args = &call.args[..];
         let vector = match call.function.kind {
             Kind::Time => return self.scalars(grid, |step| grid.time(step) as f64 / 1000.0),
@@ -52,18 +52,18 @@ impl<'a> Context<'a> {
         Ok(Evaluated::Vector(vector))
     }
 
-    fn scalars(&self, grid: &Grid, value: impl Fn(usize) -> f64) -> Result<Evaluated<'a>, Error> {
+    fn scalars(&self, grid: &Grid, value: impl Fn(usize) -> f64) -> Result<Evaluated<'a>> {
         self.budget.columns(1, grid.steps)?;
         Ok(Evaluated::Scalar((0..grid.steps).map(value).collect()))
     }
 
-    fn of_two(&self, args: &[Node], grid: &Grid, apply: fn(f64, f64) -> f64) -> Result<Evaluated<'a>, Error> {
+    fn of_two(&self, args: &[Node], grid: &Grid, apply: fn(f64, f64) -> f64) -> Result<Evaluated<'a>> {
         let (left, right) = (self.eval_scalar(&args[0], grid)?, self.eval_scalar(&args[1], grid)?);
         Ok(Evaluated::Scalar(left.into_iter().zip(right).map(|(left, right)| apply(left, right)).collect()))
     }
 
     /// The value of the only series; NaN where there are none or several.
-    fn scalar(&self, arg: &Node, grid: &Grid) -> Result<Evaluated<'a>, Error> {
+    fn scalar(&self, arg: &Node, grid: &Grid) -> Result<Evaluated<'a>> {
         let vector = self.eval_vector(arg, grid)?;
         self.budget.columns(1, grid.steps)?;
         let mut found: Vec<Option<f64>> = vec![None; grid.steps];
@@ -75,7 +75,7 @@ impl<'a> Context<'a> {
         Ok(Evaluated::Scalar(found.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect()))
     }
 
-    fn map(&self, arg: &Node, grid: &Grid, apply: impl Fn(f64) -> f64) -> Result<Vec<VectorSeries>, Error> {
+    fn map(&self, arg: &Node, grid: &Grid, apply: impl Fn(f64) -> f64) -> Result<Vec<VectorSeries>> {
         let mut vector = self.eval_vector(arg, grid)?;
         for series in &mut vector {
             series.column.map(&apply);
@@ -83,7 +83,7 @@ impl<'a> Context<'a> {
         self.drop_names(vector)
     }
 
-    fn date(&self, args: &[Node], grid: &Grid, part: fn(&Civil) -> f64) -> Result<Vec<VectorSeries>, Error> {
+    fn date(&self, args: &[Node], grid: &Grid, part: fn(&Civil) -> f64) -> Result<Vec<VectorSeries>> {
         if let Some(arg) = args.first() {
             return self.map(arg, grid, |seconds| part(&Civil::of_float(seconds)));
         }
@@ -93,7 +93,7 @@ impl<'a> Context<'a> {
     }
 
     /// The times of a selector's samples; of any other vector, those of the steps.
-    fn timestamp(&self, arg: &Node, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    fn timestamp(&self, arg: &Node, grid: &Grid) -> Result<Vec<VectorSeries>> {
         if let Node::Vector { selector } = arg {
             return self.drop_names(self.vector_times(*selector, grid)?);
         }
@@ -104,7 +104,7 @@ impl<'a> Context<'a> {
         self.drop_names(vector)
     }
 
-    fn round(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    fn round(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>> {
         let nearest = match args.get(1) {
             Some(arg) => self.eval_scalar(arg, grid)?,
             None => vec![1.0; grid.steps],
@@ -118,7 +118,7 @@ impl<'a> Context<'a> {
         self.drop_names(vector)
     }
 
-    fn clamp(&self, kind: Kind, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    fn clamp(&self, kind: Kind, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>> {
         let first = self.eval_scalar(&args[1], grid)?;
         let (least, most) = match kind {
             Kind::ClampMin => (first, vec![f64::INFINITY; grid.steps]),
@@ -146,7 +146,7 @@ impl<'a> Context<'a> {
         call: &Call,
         grid: &Grid,
         compare: impl Fn(&VectorSeries, &VectorSeries) -> std::cmp::Ordering,
-    ) -> Result<Vec<VectorSeries>, Error> {
+    ) -> Result<Vec<VectorSeries>> {
         let mut vector = self.eval_vector(&call.args[0], grid)?;
         if grid.steps == 1 {
             vector.sort_by(compare);
@@ -156,7 +156,7 @@ impl<'a> Context<'a> {
         Ok(vector)
     }
 
-    fn sort(&self, call: &Call, grid: &Grid, descending: bool) -> Result<Vec<VectorSeries>, Error> {
+    fn sort(&self, call: &Call, grid: &Grid, descending: bool) -> Result<Vec<VectorSeries>> {
         self.sorted(call, grid, |a, b| {
             let (a, b) = (a.column.values[0], b.column.values[0]);
             let order = a.is_nan().cmp(&b.is_nan());
@@ -164,7 +164,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    fn sort_by_label(&self, call: &Call, grid: &Grid, descending: bool) -> Result<Vec<VectorSeries>, Error> {
+    fn sort_by_label(&self, call: &Call, grid: &Grid, descending: bool) -> Result<Vec<VectorSeries>> {
         let names = texts(&call.args[1..]);
         self.sorted(call, grid, |a, b| {
             let by_names = names.iter().map(|name| sort::natural(a.labels.get(name), b.labels.get(name)));
@@ -174,7 +174,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    fn label_replace(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    fn label_replace(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>> {
         let texts = texts(&args[1..]);
         let replace = Replace::new(&texts[0], &texts[1], &texts[2], &texts[3])?;
         let mut vector = self.eval_vector(&args[0], grid)?;
@@ -187,7 +187,7 @@ impl<'a> Context<'a> {
         super::merge::merge(vector)
     }
 
-    fn label_join(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    fn label_join(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>> {
         let texts = texts(&args[1..]);
         let sources = texts[2..].iter().map(ToString::to_string).collect();
         let join = Join::new(&texts[0], &texts[1], sources)?;

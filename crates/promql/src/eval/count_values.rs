@@ -6,17 +6,13 @@ use std::sync::Arc;
 
 use super::Context;
 use super::aggregate::groups;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::numbers::plain;
 use crate::plan::{Aggregate, Node};
 use crate::series::{Column, Grid, VectorSeries};
 
 impl Context<'_> {
-    pub(super) fn count_values(
-        &self,
-        aggregate: &Aggregate,
-        grid: &Grid,
-    ) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn count_values(&self, aggregate: &Aggregate, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let Some(Node::Text(label)) = &aggregate.param else { unreachable!("the plan is checked: a label") };
         if label.is_empty() {
             return Err(Error::execution(format!("invalid label name {label:?}")));

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::selector::PartitionPointNear;
-use crate::error::Error;
+use crate::error::Result;
 use crate::functions::{Samples, extended};
 use crate::plan::{Extension, Window};
 use crate::series::{Column, Grid, RangeSeries, VectorSeries};
@@ -25,7 +25,7 @@ impl Context<'_> {
     }
 
     /// An instant vector interpolated between samples; after the last sample its value stays.
-    pub(super) fn smoothed_vector(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn smoothed_vector(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let window = self.plan.selectors[selector].window;
         let ranges = self.ranges(selector)?;
         let samples: usize = ranges.iter().map(|series| series.times.len()).sum();

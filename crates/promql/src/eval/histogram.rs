@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Context;
 use super::call::texts;
 use crate::annotations::Repair;
-use crate::error::Error;
+use crate::error::Result;
 use crate::functions::histogram::{Bucket, fraction, quantile};
 use crate::labels::Labels;
 use crate::numbers::general;
@@ -44,7 +44,7 @@ fn bound(text: &str) -> Option<f64> {
 }
 
 impl Context<'_> {
-    fn histograms(&self, arg: &Node, at: usize, grid: &Grid) -> Result<Vec<Histogram>, Error> {
+    fn histograms(&self, arg: &Node, at: usize, grid: &Grid) -> Result<Vec<Histogram>> {
         let vector = self.eval_vector(arg, grid)?;
         let mut places: HashMap<Labels, usize> = HashMap::new();
         let mut histograms: Vec<Histogram> = Vec::new();
@@ -98,7 +98,7 @@ impl Context<'_> {
         histograms: &[Histogram],
         grid: &Grid,
         value: impl Fn(&Histogram, usize) -> f64,
-    ) -> Result<Vec<VectorSeries>, Error> {
+    ) -> Result<Vec<VectorSeries>> {
         let mut vector = Vec::with_capacity(histograms.len());
         for histogram in histograms {
             self.check()?;
@@ -112,7 +112,7 @@ impl Context<'_> {
         self.drop_names(vector)
     }
 
-    pub(super) fn histogram_quantile(&self, call: &Call, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn histogram_quantile(&self, call: &Call, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let (args, at) = (&call.args, &call.args_at);
         let qs = self.eval_scalar(&args[0], grid)?;
         let histograms = self.histograms(&args[1], at[1], grid)?;
@@ -122,7 +122,7 @@ impl Context<'_> {
         })
     }
 
-    pub(super) fn histogram_fraction(&self, call: &Call, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn histogram_fraction(&self, call: &Call, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let args = &call.args;
         let (lower, upper) = (self.eval_scalar(&args[0], grid)?, self.eval_scalar(&args[1], grid)?);
         let histograms = self.histograms(&args[2], call.args_at[2], grid)?;
@@ -132,7 +132,7 @@ impl Context<'_> {
     }
 
     /// Several quantiles at once, told apart by a label.
-    pub(super) fn histogram_quantiles(&self, call: &Call, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn histogram_quantiles(&self, call: &Call, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let (args, at) = (&call.args, &call.args_at);
         let label = texts(&args[1..2]).remove(0);
         let histograms = self.histograms(&args[0], at[0], grid)?;

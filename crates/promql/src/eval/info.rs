@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::Context;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::labels::{Labels, METADATA};
 use crate::plan::Info;
 use crate::series::{Bits, Grid, VectorSeries};
@@ -26,7 +26,7 @@ impl Info {
     }
 
     /// What a series gets of the info series that belong to it.
-    fn labels(&self, labels: &Labels, infos: &[&Labels]) -> Result<Labels, Error> {
+    fn labels(&self, labels: &Labels, infos: &[&Labels]) -> Result<Labels> {
         let mut added: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
         for info in infos {
             for (name, value) in info.iter() {
@@ -48,7 +48,7 @@ impl Info {
 }
 
 impl Context<'_> {
-    pub(super) fn info(&self, info: &Info, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn info(&self, info: &Info, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let base = self.eval_vector(&info.expr, grid)?;
         let mut found = Found::new();
         for series in &base {
@@ -85,7 +85,7 @@ impl Context<'_> {
         by_name: &BTreeMap<String, Vec<VectorSeries>>,
         grid: &Grid,
         result: &mut Vec<VectorSeries>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let mut pieces: BTreeMap<Vec<(usize, usize)>, Bits> = BTreeMap::new();
         for step in series.column.present.iter() {
             let mut key = Vec::new();
@@ -114,7 +114,7 @@ impl Context<'_> {
 }
 
 /// The info series with the newest sample at a step. Two of the same age are an error.
-fn newest(candidates: &[VectorSeries], step: usize) -> Result<Option<usize>, Error> {
+fn newest(candidates: &[VectorSeries], step: usize) -> Result<Option<usize>> {
     let mut newest: Option<(usize, f64)> = None;
     for (at, candidate) in candidates.iter().enumerate() {
         let Some(time) = candidate.column.get(step) else { continue };

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::Context;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::series::{Grid, RangeSeries, VectorSeries};
 use crate::value::SampleSeries;
 
 /// One series per label set (series that have yet to lose their names stay separate). Two of them must not have a value
 /// at the same step.
-pub(super) fn merge(vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>, Error> {
+pub(super) fn merge(vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>> {
     let mut places: HashMap<(Labels, bool), usize> = HashMap::with_capacity(vector.len());
     let mut merged: Vec<VectorSeries> = Vec::with_capacity(vector.len());
     for series in vector {
@@ -36,7 +36,7 @@ pub(super) fn merge(vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>, Erro
 
 impl Context<'_> {
     /// Drop the metric names: at once, or at the end of the evaluation.
-    pub(super) fn drop_names(&self, mut vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn drop_names(&self, mut vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>> {
         if self.options.delayed_name_removal {
             for series in &mut vector {
                 series.drop_name = true;
@@ -51,11 +51,7 @@ impl Context<'_> {
 
     /// Merges the result of an operation. For an instant query with delayed name removal, Prometheus does not check for
     /// duplicates here.
-    pub(super) fn merge_result(
-        &self,
-        vector: Vec<VectorSeries>,
-        grid: &Grid,
-    ) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn merge_result(&self, vector: Vec<VectorSeries>, grid: &Grid) -> Result<Vec<VectorSeries>> {
         if self.options.delayed_name_removal && grid.steps == 1 {
             return Ok(vector);
         }
@@ -64,7 +60,7 @@ impl Context<'_> {
 }
 
 /// Drops the names marked for delayed removal.
-pub(super) fn finish_names(mut vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>, Error> {
+pub(super) fn finish_names(mut vector: Vec<VectorSeries>) -> Result<Vec<VectorSeries>> {
     for series in vector.iter_mut().filter(|series| series.drop_name) {
         series.labels = series.labels.without_metadata();
         series.drop_name = false;
@@ -73,7 +69,7 @@ pub(super) fn finish_names(mut vector: Vec<VectorSeries>) -> Result<Vec<VectorSe
 }
 
 /// The matrix of an instant query whose value is a range vector.
-pub(super) fn finish_ranges(ranges: Vec<RangeSeries<'_>>) -> Result<Vec<SampleSeries>, Error> {
+pub(super) fn finish_ranges(ranges: Vec<RangeSeries<'_>>) -> Result<Vec<SampleSeries>> {
     let mut matrix: Vec<SampleSeries> = ranges
         .into_iter()
         .map(|series| {

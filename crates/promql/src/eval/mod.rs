@@ -20,7 +20,7 @@ mod subquery;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::annotations::Annotations;
-use crate::error::{Error, Interrupt};
+use crate::error::{Error, Interrupt, Result};
 use crate::limits::{Budget, Limits, column_bytes};
 use crate::plan::{Node, Plan, QueryTimes, ValueKind};
 use crate::series::{Column, Grid, RangeSeries, VectorSeries};
@@ -74,7 +74,7 @@ pub struct Evaluation<'a> {
 
 impl Evaluation<'_> {
     /// Evaluate the plan. An instant query gives a value of the plan's kind; a range query a matrix, sorted by labels.
-    pub fn run(&self) -> Result<QueryResult, Error> {
+    pub fn run(&self) -> Result<QueryResult> {
         let times = self.plan.times;
         assert_eq!(self.series.len(), self.plan.selectors.len(), "one list of series for each selector");
         let selected: usize = self.series.iter().map(Selected::len).sum();
@@ -143,7 +143,7 @@ struct Meter<'a> {
 }
 
 impl Meter<'_> {
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<()> {
         (self.interrupt)().map_or(Ok(()), |interrupt| Err(interrupt.into()))
     }
 }
@@ -162,7 +162,7 @@ impl<'a> Context<'a> {
         Meter { budget: &self.budget, interrupt: self.options.interrupt }
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<()> {
         self.meter().check()
     }
 
@@ -171,7 +171,7 @@ impl<'a> Context<'a> {
     }
 
     /// Evaluates a node. Memory of its operands is returned to the budget.
-    fn eval(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>, Error> {
+    fn eval(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>> {
         self.check()?;
         let mark = self.budget.mark();
         let repeats = grid.steps > 1
@@ -191,7 +191,7 @@ impl<'a> Context<'a> {
         Ok(result)
     }
 
-    fn eval_node(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>, Error> {
+    fn eval_node(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>> {
         match node {
             Node::Number(number) => {
                 self.budget.columns(1, grid.steps)?;
@@ -223,7 +223,7 @@ impl<'a> Context<'a> {
     }
 
     /// Repeats the value of one step at all steps.
-    fn repeat(&self, once: Evaluated<'a>, grid: &Grid) -> Result<Evaluated<'a>, Error> {
+    fn repeat(&self, once: Evaluated<'a>, grid: &Grid) -> Result<Evaluated<'a>> {
         match once {
             Evaluated::Scalar(values) => {
                 self.budget.columns(1, grid.steps)?;
@@ -245,11 +245,11 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn eval_vector(&self, node: &Node, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    fn eval_vector(&self, node: &Node, grid: &Grid) -> Result<Vec<VectorSeries>> {
         Ok(self.eval(node, grid)?.into_vector())
     }
 
-    fn eval_scalar(&self, node: &Node, grid: &Grid) -> Result<Vec<f64>, Error> {
+    fn eval_scalar(&self, node: &Node, grid: &Grid) -> Result<Vec<f64>> {
         match self.eval(node, grid)? {
             Evaluated::Scalar(values) => Ok(values),
             other => unreachable!("the plan is checked: a scalar, not {other:?}"),
@@ -257,7 +257,7 @@ impl<'a> Context<'a> {
     }
 
     /// The result of the whole query.
-    fn value(&self, evaluated: Evaluated<'a>, grid: &Grid) -> Result<Value, Error> {
+    fn value(&self, evaluated: Evaluated<'a>, grid: &Grid) -> Result<Value> {
         let time_ms = grid.start;
         let instant = self.times.is_instant();
         Ok(match evaluated {

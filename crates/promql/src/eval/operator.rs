@@ -1,7 +1,7 @@
 //! Chains of binary operators, and their arithmetic on scalars.
 
 use super::{Context, Evaluated};
-use crate::error::Error;
+use crate::error::Result;
 use crate::plan::{Binary, BinaryOp, Node};
 use crate::series::{Grid, VectorSeries};
 
@@ -32,7 +32,7 @@ fn scalar(op: BinaryOp, left: f64, right: f64) -> f64 {
 
 impl<'a> Context<'a> {
     /// The left operands of a chain are evaluated iteratively: chains may be long.
-    pub(super) fn binary_chain(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>, Error> {
+    pub(super) fn binary_chain(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>> {
         let mut chain = Vec::new();
         let mut innermost = node;
         while let Node::Binary(binary) = innermost {
@@ -55,7 +55,7 @@ impl<'a> Context<'a> {
         left: Evaluated<'a>,
         right: Evaluated<'a>,
         grid: &Grid,
-    ) -> Result<Evaluated<'a>, Error> {
+    ) -> Result<Evaluated<'a>> {
         let vector = match (left, right) {
             (Evaluated::Scalar(left), Evaluated::Scalar(right)) => {
                 let values = left.iter().zip(&right).map(|(left, right)| scalar(binary.op, *left, *right));
@@ -82,7 +82,7 @@ impl<'a> Context<'a> {
         mut vector: Vec<VectorSeries>,
         scalars: &[f64],
         swapped: bool,
-    ) -> Result<Vec<VectorSeries>, Error> {
+    ) -> Result<Vec<VectorSeries>> {
         for series in &mut vector {
             let column = &mut series.column;
             for (step, scalar) in scalars.iter().copied().enumerate() {

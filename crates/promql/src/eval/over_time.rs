@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::extended::Reach;
 use super::selector::PartitionPointNear;
 use super::{Context, Evaluated, Meter};
-use crate::error::Error;
+use crate::error::Result;
 use crate::functions::{Function, OverTime, Samples, extended, over_time};
 use crate::labels::Labels;
 use crate::plan::{Call, Extension, MatchOp, Node, ValueKind, Window};
@@ -43,7 +43,7 @@ pub(super) struct Windowed<'w> {
 }
 
 impl Windowed<'_> {
-    pub fn column(&self, series: &RangeSeries<'_>, meter: Meter<'_>) -> Result<Column, Error> {
+    pub fn column(&self, series: &RangeSeries<'_>, meter: Meter<'_>) -> Result<Column> {
         meter.budget.columns(1, self.grid.steps)?;
         let mut column = Column::new(self.grid.steps);
         let mut arguments = vec![0.0; self.scalars.len()];
@@ -68,8 +68,8 @@ impl Slide {
         series: &RangeSeries<'_>,
         grid: &Grid,
         meter: Meter<'_>,
-        mut each: impl FnMut(usize, &Samples<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        mut each: impl FnMut(usize, &Samples<'_>) -> Result<()>,
+    ) -> Result<()> {
         let Slide { window, reach, is_counted } = self;
         let (mut first, mut end) = (0, 0);
         let mut unchecked = 0;
@@ -106,7 +106,7 @@ impl Slide {
 }
 
 impl<'a> Context<'a> {
-    fn range_argument(&self, node: &Node, grid: &Grid) -> Result<Range<'a>, Error> {
+    fn range_argument(&self, node: &Node, grid: &Grid) -> Result<Range<'a>> {
         match node {
             Node::Range { selector } => {
                 let (window, extension) =
@@ -123,12 +123,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub(super) fn over_time(
-        &self,
-        call: &Call,
-        apply: OverTime,
-        grid: &Grid,
-    ) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn over_time(&self, call: &Call, apply: OverTime, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let function = call.function;
         let mut scalars = Vec::new();
         let mut range = None;
@@ -158,7 +153,7 @@ impl<'a> Context<'a> {
         scalars: &[Vec<f64>],
         range: &Node,
         grid: &Grid,
-    ) -> Result<Vec<VectorSeries>, Error> {
+    ) -> Result<Vec<VectorSeries>> {
         let Range { series: ranges, window, extension, is_subquery } = self.range_argument(range, grid)?;
         if let Some(extension) = extension {
             apply = extended::function(function.name, extension)?;
@@ -208,7 +203,7 @@ impl<'a> Context<'a> {
     }
 
     /// 1 at each step at which no series has samples.
-    pub(super) fn absent_over_time(&self, arg: &Node, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn absent_over_time(&self, arg: &Node, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let Range { series: ranges, window, extension, is_subquery } = self.range_argument(arg, grid)?;
         if let Some(extension) = extension {
             extended::function("absent_over_time", extension)?;
@@ -227,7 +222,7 @@ impl<'a> Context<'a> {
     }
 
     /// `absent` of an instant vector.
-    pub(super) fn absent(&self, arg: &Node, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn absent(&self, arg: &Node, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let vector = self.eval_vector(arg, grid)?;
         self.budget.columns(1, grid.steps)?;
         let mut present = Bits::new(grid.steps);

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use super::over_time::{Slide, Windowed};
 use super::selector::{Latest, without_stale};
 use super::{Context, Meter, extended::Reach};
-use crate::error::{Error, Interrupt};
+use crate::error::{Interrupt, Result};
 use crate::functions::{Kind, OverTime};
 use crate::labels::Labels;
 use crate::limits::{Budget, Limits};
@@ -88,7 +88,7 @@ impl Pushdown {
         &self,
         series: &Series,
         interrupt: &(dyn Fn() -> Option<Interrupt> + Sync),
-    ) -> Result<Steps, Error> {
+    ) -> Result<Steps> {
         let meter = Meter { budget: &self.budget, interrupt };
         meter.check()?;
         let (window, grid) = (self.window, self.grid);
@@ -205,12 +205,12 @@ fn function(call: &Call, apply: OverTime) -> Use {
 
 impl Context<'_> {
     /// The value of a range vector's function, or of an instant vector, if it was evaluated while reading.
-    pub(super) fn evaluated(&self, arg: &Node) -> Option<Result<Vec<VectorSeries>, Error>> {
+    pub(super) fn evaluated(&self, arg: &Node) -> Option<Result<Vec<VectorSeries>>> {
         let Node::Range { selector } = arg else { return None };
         self.evaluated_selector(*selector)
     }
 
-    pub(super) fn evaluated_selector(&self, selector: usize) -> Option<Result<Vec<VectorSeries>, Error>> {
+    pub(super) fn evaluated_selector(&self, selector: usize) -> Option<Result<Vec<VectorSeries>>> {
         let Selected::Steps(evaluated) = &self.series[selector] else { return None };
         self.budget.count_series(evaluated.count);
         self.budget.count_usage(&evaluated.usage);

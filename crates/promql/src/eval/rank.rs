@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::aggregate::{Group, groups};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::numbers::general;
 use crate::plan::{Aggregate, AggregateOp};
 use crate::series::{Bits, Grid, VectorSeries};
@@ -11,7 +11,7 @@ use crate::series::{Bits, Grid, VectorSeries};
 const K_MAX: f64 = 9_223_372_036_854_774_784.0;
 const K_MIN: f64 = i64::MIN as f64;
 
-fn check_ks(ks: &[f64]) -> Result<(), Error> {
+fn check_ks(ks: &[f64]) -> Result<()> {
     if ks.iter().any(|k| k.is_nan()) {
         return Err(Error::execution("Parameter value is NaN"));
     }
@@ -124,7 +124,7 @@ fn selected(op: AggregateOp, group: &Group, vector: &[VectorSeries], param: f64,
 }
 
 impl Context<'_> {
-    pub(super) fn rank(&self, aggregate: &Aggregate, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn rank(&self, aggregate: &Aggregate, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let Some(param) = &aggregate.param else { unreachable!("the plan is checked: a parameter") };
         let params = self.eval_scalar(param, grid)?;
         let mut vector = self.eval_vector(&aggregate.expr, grid)?;
@@ -160,7 +160,7 @@ impl Context<'_> {
         Ok(vector)
     }
 
-    fn check_ratios(&self, ratios: &[f64], at: usize) -> Result<(), Error> {
+    fn check_ratios(&self, ratios: &[f64], at: usize) -> Result<()> {
         if ratios.iter().any(|ratio| ratio.is_nan()) {
             return Err(Error::execution("Ratio value is NaN"));
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::pushdown::Selected;
 use super::{Context, Meter};
-use crate::error::Error;
+use crate::error::Result;
 use crate::plan::{Extension, Window};
 use crate::series::{Column, Grid, RangeSeries, Series, VectorSeries, is_stale};
 
@@ -17,9 +17,9 @@ impl<'a> Context<'a> {
         &self,
         items: &[T],
         work: usize,
-        apply: impl Fn(&T) -> Result<R, Error> + Sync,
-    ) -> Result<Vec<R>, Error> {
-        let run = |part: &[T]| -> Result<Vec<R>, Error> {
+        apply: impl Fn(&T) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let run = |part: &[T]| -> Result<Vec<R>> {
             let checked = |item| self.check().and_then(|()| apply(item));
             part.iter().map(checked).collect()
         };
@@ -28,7 +28,7 @@ impl<'a> Context<'a> {
             return run(items);
         }
         let parts = items.chunks(items.len().div_ceil(threads));
-        let results: Vec<Result<Vec<R>, Error>> = std::thread::scope(|scope| {
+        let results: Vec<Result<Vec<R>>> = std::thread::scope(|scope| {
             let run = &run;
             let handles: Vec<_> = parts.map(|part| scope.spawn(move || run(part))).collect();
             let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
@@ -54,7 +54,7 @@ impl<'a> Context<'a> {
     }
 
     /// An instant vector: at each step the last sample that is younger than the lookback, unless it is a stale marker.
-    pub(super) fn vector(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn vector(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>> {
         if let Some(vector) = self.evaluated_selector(selector) {
             return vector;
         }
@@ -67,7 +67,7 @@ impl<'a> Context<'a> {
 
     /// The times of an instant vector's samples, in seconds. With `@`, Prometheus reads samples with the offset, but
     /// evaluates `timestamp` without it.
-    pub(super) fn vector_times(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>, Error> {
+    pub(super) fn vector_times(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let mut window = self.plan.selectors[selector].window;
         if window.at.is_some() {
             window.offset = 0;
@@ -81,7 +81,7 @@ impl<'a> Context<'a> {
         window: Window,
         grid: &Grid,
         read: impl Fn(&Series, usize) -> f64 + Sync,
-    ) -> Result<Vec<VectorSeries>, Error> {
+    ) -> Result<Vec<VectorSeries>> {
         let (selected, samples) = self.selected(selector);
         let work = samples + selected.len() * grid.steps;
         let latest = Latest { window, lookback_ms: self.options.lookback_ms, grid: *grid };
@@ -93,7 +93,7 @@ impl<'a> Context<'a> {
     }
 
     /// All samples of a range vector's series, without stale markers.
-    pub(super) fn ranges(&self, selector: usize) -> Result<Vec<RangeSeries<'a>>, Error> {
+    pub(super) fn ranges(&self, selector: usize) -> Result<Vec<RangeSeries<'a>>> {
         let (selected, _) = self.selected(selector);
         let mut ranges = Vec::with_capacity(selected.len());
         for series in selected {
@@ -104,11 +104,7 @@ impl<'a> Context<'a> {
     }
 
     /// The value of a range selector without a function: its samples at the only step.
-    pub(super) fn range_of_instant(
-        &self,
-        selector: usize,
-        grid: &Grid,
-    ) -> Result<Vec<RangeSeries<'a>>, Error> {
+    pub(super) fn range_of_instant(&self, selector: usize, grid: &Grid) -> Result<Vec<RangeSeries<'a>>> {
         let window = self.plan.selectors[selector].window;
         let end = window.reference(grid.start);
         let mut ranges = self.ranges(selector)?;
@@ -145,7 +141,7 @@ impl Latest {
         series: &Series,
         meter: Meter<'_>,
         read: impl Fn(&Series, usize) -> f64,
-    ) -> Result<Column, Error> {
+    ) -> Result<Column> {
         meter.budget.columns(1, self.grid.steps)?;
         let mut column = Column::new(self.grid.steps);
         let lookback_ms = series.lookback_ms.unwrap_or(self.lookback_ms);

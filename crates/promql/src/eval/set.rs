@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Context;
 use super::binary::signature;
-use crate::error::Error;
+use crate::error::Result;
 use crate::labels::Labels;
 use crate::plan::{Binary, BinaryOp};
 use crate::series::{Bits, Grid, VectorSeries};
@@ -16,7 +16,7 @@ impl Context<'_> {
         mut left: Vec<VectorSeries>,
         mut right: Vec<VectorSeries>,
         grid: &Grid,
-    ) -> Result<Vec<VectorSeries>, Error> {
+    ) -> Result<Vec<VectorSeries>> {
         let signature = |series: &VectorSeries| signature(&series.labels, &binary.matching);
         // `or` adds series of the right side that the left lacks; the others filter the left side by the right.
         let other_side = if binary.op == BinaryOp::Or { &left } else { &right };

@@ -1,7 +1,7 @@
 //! Subqueries: an instant vector, evaluated on its own grid, becomes a range vector.
 
 use super::Context;
-use crate::error::Error;
+use crate::error::Result;
 use crate::plan::{Node, Window};
 use crate::series::{Grid, RangeSeries};
 
@@ -12,7 +12,7 @@ impl<'a> Context<'a> {
         window: &Window,
         step: Option<i64>,
         grid: &Grid,
-    ) -> Result<Vec<RangeSeries<'a>>, Error> {
+    ) -> Result<Vec<RangeSeries<'a>>> {
         let interval = step.unwrap_or(self.options.subquery_step_ms);
         let first = window.reference(grid.start);
         let last = window.reference(grid.last());

@@ -4,13 +4,13 @@
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 
 use super::{OverTime, Samples, rate};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::plan::Extension;
 
-type Answer = Result<Option<f64>, Error>;
+type Answer = Result<Option<f64>>;
 
 /// What a function does with such windows.
-pub(crate) fn function(name: &str, extension: Extension) -> Result<OverTime, Error> {
+pub(crate) fn function(name: &str, extension: Extension) -> Result<OverTime> {
     Ok(match (extension, name) {
         (Extension::Anchored, "rate") => anchored_rate,
         (Extension::Anchored, "increase") => anchored_increase,
@@ -27,7 +27,7 @@ pub(crate) fn function(name: &str, extension: Extension) -> Result<OverTime, Err
     })
 }
 
-fn refused(modifier: &str, functions: &str, name: &str) -> Result<OverTime, Error> {
+fn refused(modifier: &str, functions: &str, name: &str) -> Result<OverTime> {
     Err(Error::execution(format!("{modifier} modifier can only be used with: {functions} - not with {name}")))
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::labels::Labels;
 
 /// Any non-empty text is a label name.
-fn check_name(name: &str, role: &str, function: &str) -> Result<(), Error> {
+fn check_name(name: &str, role: &str, function: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::execution(format!("invalid {role} label name in {function}(): {name}")));
     }
@@ -25,12 +25,7 @@ pub(crate) struct Replace {
 }
 
 impl Replace {
-    pub(crate) fn new(
-        destination: &str,
-        replacement: &str,
-        source: &str,
-        pattern: &str,
-    ) -> Result<Replace, Error> {
+    pub(crate) fn new(destination: &str, replacement: &str, source: &str, pattern: &str) -> Result<Replace> {
         let Ok(regex) = Regex::new(&format!("^(?s:{pattern})$")) else {
             return Err(Error::execution(format!(
                 "invalid regular expression in label_replace(): {pattern}"
@@ -66,7 +61,7 @@ pub(crate) struct Join {
 }
 
 impl Join {
-    pub(crate) fn new(destination: &str, separator: &str, sources: Vec<String>) -> Result<Join, Error> {
+    pub(crate) fn new(destination: &str, separator: &str, sources: Vec<String>) -> Result<Join> {
         for source in &sources {
             check_name(source, "source", "label_join")?;
         }

@@ -11,7 +11,7 @@ pub(crate) mod regression;
 pub(crate) mod sort;
 mod table;
 
-use crate::error::Error;
+use crate::error::Result;
 use crate::plan::ValueKind;
 use date::Civil;
 
@@ -30,7 +30,7 @@ pub(crate) struct Samples<'a> {
 }
 
 /// A function of a window, and of the scalars among its arguments.
-pub(crate) type OverTime = fn(&Samples<'_>, &[f64]) -> Result<Option<f64>, Error>;
+pub(crate) type OverTime = fn(&Samples<'_>, &[f64]) -> Result<Option<f64>>;
 
 /// What a function does with its arguments.
 #[derive(Debug, Clone, Copy)]

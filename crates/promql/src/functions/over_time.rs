@@ -3,10 +3,10 @@
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 
 use super::Samples;
-use crate::error::Error;
+use crate::error::Result;
 use crate::numbers::{Mean, add_compensated, quantile};
 
-type Answer = Result<Option<f64>, Error>;
+type Answer = Result<Option<f64>>;
 
 fn seconds(time: i64) -> f64 {
     time as f64 / 1000.0

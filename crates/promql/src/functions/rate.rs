@@ -3,9 +3,9 @@
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 
 use super::Samples;
-use crate::error::Error;
+use crate::error::Result;
 
-type Answer = Result<Option<f64>, Error>;
+type Answer = Result<Option<f64>>;
 
 fn seconds(milliseconds: i64) -> f64 {
     milliseconds as f64 / 1000.0

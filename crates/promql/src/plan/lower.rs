@@ -7,7 +7,7 @@ use super::selection::QueryTimes;
 use super::{
     Aggregate, At, Binary, Call, Grouping, Info, Matcher, Matching, Node, Plan, Selector, ValueKind, Window,
 };
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::functions::Kind;
 use crate::labels::METRIC_NAME;
 use crate::plan::MatchKind;
@@ -16,7 +16,7 @@ use crate::syntax::{self, Expr, ExprKind, Length, LengthKind, LengthOp, Shift, S
 /// Longer ranges and offsets are rejected, so that sums of times do not overflow.
 const DURATION_MAX_MS: i64 = 9_223_372_036_000;
 
-pub(super) fn lower(query: &str, expr: &Expr, times: QueryTimes) -> Result<Plan, Error> {
+pub(super) fn lower(query: &str, expr: &Expr, times: QueryTimes) -> Result<Plan> {
     let mut lowering = Lowering { times, selectors: Vec::new(), subqueries: Vec::new() };
     let root = lowering.node(expr, None)?;
     let kind = root.kind();
@@ -31,7 +31,7 @@ struct Lowering {
 
 impl Lowering {
     /// `function` is the one that reads the expression's value.
-    fn node(&mut self, expr: &Expr, function: Option<&'static str>) -> Result<Node, Error> {
+    fn node(&mut self, expr: &Expr, function: Option<&'static str>) -> Result<Node> {
         Ok(match &expr.kind {
             ExprKind::Number { value, .. } => Node::Number(*value),
             ExprKind::Text(text) => Node::Text(text.as_str().into()),
@@ -58,7 +58,7 @@ impl Lowering {
                 });
                 let args_at = args_at.collect();
                 let args = args.iter().map(|arg| self.node(arg, Some(function.name)));
-                let args = args.collect::<Result<Vec<Node>, Error>>()?;
+                let args = args.collect::<Result<Vec<Node>>>()?;
                 let all_invariant = args.iter().all(|arg| arg.is_invariant(&self.selectors));
                 let of_selector =
                     matches!(function.kind, Kind::Timestamp) && matches!(args[..], [Node::Vector { .. }]);
@@ -73,7 +73,7 @@ impl Lowering {
         parsed: &syntax::Selector,
         range: Option<&Length>,
         function: Option<&'static str>,
-    ) -> Result<usize, Error> {
+    ) -> Result<usize> {
         let matchers = matchers(parsed);
         let window = self.window(range, &parsed.shift)?;
         Ok(self.place(Selector {
@@ -95,7 +95,7 @@ impl Lowering {
         })
     }
 
-    fn window(&self, range: Option<&Length>, shift: &Shift) -> Result<Window, Error> {
+    fn window(&self, range: Option<&Length>, shift: &Shift) -> Result<Window> {
         let positive = |length| self.milliseconds(length, false);
         let range = range.map(positive).transpose()?.unwrap_or(0);
         let offset = shift.offset.as_ref().map(|offset| self.milliseconds(offset, true)).transpose()?;
@@ -107,7 +107,7 @@ impl Lowering {
         Ok(Window { range, offset: offset.unwrap_or(0), at })
     }
 
-    fn milliseconds(&self, length: &Length, may_be_negative: bool) -> Result<i64, Error> {
+    fn milliseconds(&self, length: &Length, may_be_negative: bool) -> Result<i64> {
         let fail = |text: &str| {
             let Span { start, end } = length.span;
             Err(Error::bad_data(format!("{start}:{end}: {text}")))
@@ -130,7 +130,7 @@ impl Lowering {
         Ok(milliseconds)
     }
 
-    fn seconds(&self, length: &Length) -> Result<f64, Error> {
+    fn seconds(&self, length: &Length) -> Result<f64> {
         Ok(match &length.kind {
             LengthKind::Seconds { value, .. } => *value,
             LengthKind::Step => self.times.step_ms as f64 / 1000.0,
@@ -161,7 +161,7 @@ impl Lowering {
         })
     }
 
-    fn subquery(&mut self, subquery: &syntax::Subquery) -> Result<Node, Error> {
+    fn subquery(&mut self, subquery: &syntax::Subquery) -> Result<Node> {
         let step = subquery.step.as_ref().map(|step| self.milliseconds(step, false)).transpose()?;
         let window = self.window(Some(&subquery.range), &subquery.shift)?;
         self.subqueries.push(window);
@@ -172,7 +172,7 @@ impl Lowering {
     }
 
     /// The left operands of a chain are visited iteratively: chains may be long.
-    fn binary_chain(&mut self, outermost: &Expr) -> Result<Node, Error> {
+    fn binary_chain(&mut self, outermost: &Expr) -> Result<Node> {
         let mut chain = Vec::new();
         let mut innermost = outermost;
         while let ExprKind::Binary(binary) = &innermost.kind {
@@ -196,7 +196,7 @@ impl Lowering {
         Node::Binary(Box::new(Binary { op, left, right, matching, returns_bool, kind, invariant }))
     }
 
-    fn aggregate(&mut self, aggregate: &syntax::Aggregate) -> Result<Node, Error> {
+    fn aggregate(&mut self, aggregate: &syntax::Aggregate) -> Result<Node> {
         let expr = self.node(&aggregate.expr, Some(aggregate.op.name()))?;
         let param = aggregate.param.as_ref().map(|param| self.node(param, None)).transpose()?;
         let param_at = aggregate.param.as_ref().map_or(0, |param| param.span.start);
@@ -207,7 +207,7 @@ impl Lowering {
         Ok(Node::Aggregate(Box::new(Aggregate { op, expr, param, param_at, grouping, invariant })))
     }
 
-    fn info(&mut self, args: &[Expr]) -> Result<Node, Error> {
+    fn info(&mut self, args: &[Expr]) -> Result<Node> {
         let expr = self.node(&args[0], None)?;
         let asked = match args.get(1).map(|arg| &arg.kind) {
             Some(ExprKind::Vector(selector)) => selector.matchers.clone(),
@@ -233,7 +233,7 @@ impl Lowering {
 }
 
 /// The metrics whose labels `info` adds by default.
-fn info_names(asked: Vec<Matcher>) -> Result<Vec<Matcher>, Error> {
+fn info_names(asked: Vec<Matcher>) -> Result<Vec<Matcher>> {
     if asked.is_empty() {
         return Ok(vec![Matcher::equal(METRIC_NAME, "target_info")]);
     }
@@ -254,7 +254,7 @@ struct References<'l> {
 
 impl References<'_> {
     /// Whether an expression reads series; `shifts` are those of the subqueries around it.
-    fn walk(&mut self, expr: &Expr, shifts: &mut Vec<Window>) -> Result<bool, Error> {
+    fn walk(&mut self, expr: &Expr, shifts: &mut Vec<Window>) -> Result<bool> {
         if !matches!(expr.kind(), ValueKind::Vector | ValueKind::Matrix) {
             return Ok(false);
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::functions::Function;
 use crate::limits::Limits;
 use crate::quoted::quoted;
@@ -84,7 +84,7 @@ impl Matcher {
     }
 
     /// A matcher that no query's text has. Regular expressions match the whole value.
-    pub fn new(kind: MatchKind, name: &str, value: &str) -> Result<Matcher, Error> {
+    pub fn new(kind: MatchKind, name: &str, value: &str) -> Result<Matcher> {
         let regex = || {
             // A dot matches line feeds, too.
             let regex = Regex::new(&format!("^(?s:{value})$"));
@@ -318,13 +318,13 @@ impl Node {
 }
 
 /// The plan of a query for these times. Experimental functions of Prometheus are enabled.
-pub fn parse(query: &str, times: QueryTimes, limits: &Limits) -> Result<Plan, Error> {
+pub fn parse(query: &str, times: QueryTimes, limits: &Limits) -> Result<Plan> {
     let tree = syntax::parse(query, limits)?;
     times.check()?;
     lower::lower(query, &tree, times)
 }
 
 /// The matchers of a selector, as `match[]` takes them; all of them may match nothing.
-pub fn parse_selector(text: &str, limits: &Limits) -> Result<Vec<Matcher>, Error> {
+pub fn parse_selector(text: &str, limits: &Limits) -> Result<Vec<Matcher>> {
     Ok(lower::matchers(&syntax::parse_selector(text, limits)?))
 }

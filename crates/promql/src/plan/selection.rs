@@ -1,7 +1,7 @@
 //! The samples that a plan needs: for each selector its matchers and time range.
 
 use super::{Extension, Matcher, Plan, Selector, Window};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// Times beyond it are rejected, so that sums of a few of them do not overflow.
 const TIME_MAX_MS: i64 = i64::MAX / 16;
@@ -24,7 +24,7 @@ impl QueryTimes {
         self.step_ms == 0
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<()> {
         let bounds = -TIME_MAX_MS..=TIME_MAX_MS;
         if !bounds.contains(&self.start_ms) || !bounds.contains(&self.end_ms) {
             return Err(Error::bad_data("time out of range"));

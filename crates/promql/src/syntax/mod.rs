@@ -17,7 +17,7 @@ pub(crate) use tree::{
     Subquery,
 };
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::limits::Limits;
 
 /// Why a text is not a query, and at which byte.
@@ -56,7 +56,7 @@ impl std::fmt::Display for Position {
 }
 
 /// The tree of a query with correct types.
-pub(crate) fn parse(query: &str, limits: &Limits) -> Result<Expr, Error> {
+pub(crate) fn parse(query: &str, limits: &Limits) -> Result<Expr> {
     placed(query, limits, || {
         let expr = parser::parse(query, limits.depth_max)?;
         check::check(&expr)?;
@@ -65,12 +65,12 @@ pub(crate) fn parse(query: &str, limits: &Limits) -> Result<Expr, Error> {
 }
 
 /// A selector without modifiers.
-pub(crate) fn parse_selector(text: &str, limits: &Limits) -> Result<Selector, Error> {
+pub(crate) fn parse_selector(text: &str, limits: &Limits) -> Result<Selector> {
     placed(text, limits, || parser::parse_selector(text))
 }
 
 /// The result of parsing a text, or the error with its position.
-fn placed<T>(query: &str, limits: &Limits, parse: impl FnOnce() -> Parsed<T>) -> Result<T, Error> {
+fn placed<T>(query: &str, limits: &Limits, parse: impl FnOnce() -> Parsed<T>) -> Result<T> {
     if query.len() > limits.query_bytes_max {
         let bytes_max = limits.query_bytes_max;
         return Err(Error::bad_data(format!("parse error: the query is longer than {bytes_max} bytes")));
@@ -86,19 +86,19 @@ fn placed<T>(query: &str, limits: &Limits, parse: impl FnOnce() -> Parsed<T>) ->
 }
 
 /// The query in the layout of Prometheus' formatter.
-pub fn format(query: &str, limits: &Limits) -> Result<String, Error> {
+pub fn format(query: &str, limits: &Limits) -> Result<String> {
     with_stack(|| Ok(print::pretty(&parse(query, limits)?, 0)))
 }
 
 /// The query's syntax tree as a JSON document, as Prometheus gives it.
-pub fn syntax_tree(query: &str, limits: &Limits) -> Result<String, Error> {
+pub fn syntax_tree(query: &str, limits: &Limits) -> Result<String> {
     with_stack(|| Ok(document::document(&parse(query, limits)?).to_string()))
 }
 
 /// Stack for recursion over a tree; a chain of operators is as deep as it is long.
 const STACK_BYTES: usize = 64 << 20;
 
-fn with_stack(work: impl FnOnce() -> Result<String, Error> + Send) -> Result<String, Error> {
+fn with_stack(work: impl FnOnce() -> Result<String> + Send) -> Result<String> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
         let thread = thread.map_err(|error| Error::execution(error.to_string()))?;

@@ -4,7 +4,7 @@ use gnudi_model::{AggregationMethod, Statistic, Timespan, Timestamp};
 
 use super::{DEVIATION, Extent, NONE, QUOTIENT, ROWS_MAX, SAME, SPARSE, VERSION, deviation, version_1};
 use crate::{
-    CodecError,
+    CodecError, Result,
     packing::{Reader, checked, unpack},
     rows::{Rows, absent, is_absent, may_lack},
     values,
@@ -39,7 +39,7 @@ struct Parsed<'a> {
 }
 
 impl<'a> Header<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, CodecError> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self> {
         let version = reader.byte()?;
         if !(1..=VERSION).contains(&version) {
             return Err(CodecError::Version(version));
@@ -57,7 +57,7 @@ impl<'a> Header<'a> {
     }
 
     /// The step from row to row if all are equal; an error if the last start exceeds the range of time.
-    fn even_step(&self) -> Result<Option<i64>, CodecError> {
+    fn even_step(&self) -> Result<Option<i64>> {
         if self.width > 0 || self.min_step == 0 {
             return Ok(None);
         }
@@ -69,7 +69,7 @@ impl<'a> Header<'a> {
     }
 
     /// Calls `each` with every start; an error if one exceeds the range of time.
-    fn uneven_starts(&self, mut each: impl FnMut(Timestamp)) -> Result<(), CodecError> {
+    fn uneven_starts(&self, mut each: impl FnMut(Timestamp)) -> Result<()> {
         let granularity = self.granularity as u64;
         let max = i64::MAX as u64 / granularity;
         let mut index = self.first as u64 / granularity;
@@ -85,7 +85,7 @@ impl<'a> Header<'a> {
     }
 
     /// Appends all starts.
-    fn push_starts(&self, out: &mut Vec<Timestamp>) -> Result<(), CodecError> {
+    fn push_starts(&self, out: &mut Vec<Timestamp>) -> Result<()> {
         if let Some(step) = self.even_step()? {
             out.extend((0..self.rows as i64).map(|row| Timestamp(self.first + row * step)));
             return Ok(());
@@ -94,7 +94,7 @@ impl<'a> Header<'a> {
         self.uneven_starts(|start| out.push(start))
     }
 
-    fn extent(&self) -> Result<Extent, CodecError> {
+    fn extent(&self) -> Result<Extent> {
         let first = Timestamp(self.first);
         let mut last = first;
         match self.even_step()? {
@@ -106,7 +106,7 @@ impl<'a> Header<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
+    fn new(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader(checked(bytes)?);
         let mut parsed = Parsed { header: Header::read(&mut reader)?, columns: Vec::new() };
         let count = reader.count(usize::from(AggregationMethod::COUNT), "number of columns")?;
@@ -136,14 +136,14 @@ impl<'a> Parsed<'a> {
     }
 
     /// The values of a source, including absent ones. `buffer` is reused.
-    fn values(&self, source: Source, buffer: &mut Vec<u64>, out: &mut Vec<f64>) -> Result<(), CodecError> {
+    fn values(&self, source: Source, buffer: &mut Vec<u64>, out: &mut Vec<f64>) -> Result<()> {
         match source {
             Source::Column(column) => self.column(column, HOPS_MAX, buffer, out),
             Source::Quotient(sum, count) => self.quotient((sum, count), HOPS_MAX, buffer, out),
         }
     }
 
-    fn rows_of(&self, sources: &[Source]) -> Result<Rows, CodecError> {
+    fn rows_of(&self, sources: &[Source]) -> Result<Rows> {
         let (mut rows, mut buffer) = (Rows::new(sources.len()), Vec::with_capacity(self.header.rows));
         self.header.push_starts(&mut rows.starts)?;
         for (source, values) in sources.iter().zip(&mut rows.columns) {
@@ -159,7 +159,7 @@ impl<'a> Parsed<'a> {
         hops: u8,
         buffer: &mut Vec<u64>,
         out: &mut Vec<f64>,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let start = out.len();
         self.column(sum, hops, buffer, out)?;
         let sums = &mut out[start..];
@@ -175,7 +175,7 @@ impl<'a> Parsed<'a> {
     }
 
     /// The values of a column; only one if all are equal, as counts usually are.
-    fn counts(&self, column: usize, hops: u8, buffer: &mut Vec<u64>) -> Result<Vec<f64>, CodecError> {
+    fn counts(&self, column: usize, hops: u8, buffer: &mut Vec<u64>) -> Result<Vec<f64>> {
         let bytes = self.columns.get(column).ok_or(CodecError::Invalid("reference"))?.1;
         if self.header.version > 1
             && let Some(value) = values::constant(bytes)
@@ -188,13 +188,7 @@ impl<'a> Parsed<'a> {
     }
 
     /// The values of a column, including absent ones; follows at most `hops` references.
-    fn column(
-        &self,
-        column: usize,
-        hops: u8,
-        buffer: &mut Vec<u64>,
-        out: &mut Vec<f64>,
-    ) -> Result<(), CodecError> {
+    fn column(&self, column: usize, hops: u8, buffer: &mut Vec<u64>, out: &mut Vec<f64>) -> Result<()> {
         let bytes = self.columns.get(column).ok_or(CodecError::Invalid("reference"))?.1;
         let mut reader = Reader(bytes);
         let kind = reader.byte()?;
@@ -241,7 +235,7 @@ impl<'a> Parsed<'a> {
         reader: &mut Reader<'_>,
         buffer: &mut Vec<u64>,
         out: &mut Vec<f64>,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         match self.header.version {
             1 => version_1::read_values(kind, count, reader, out),
             _ if count == 0 => Err(CodecError::Invalid("number of values")),
@@ -254,12 +248,12 @@ impl<'a> Parsed<'a> {
 const HOPS_MAX: u8 = 2;
 
 /// The block's extent, without decoding the values.
-pub fn extent(bytes: &[u8]) -> Result<Extent, CodecError> {
+pub fn extent(bytes: &[u8]) -> Result<Extent> {
     Header::read(&mut Reader(checked(bytes)?))?.extent()
 }
 
 /// The extent of a block inside a head, whose checksum includes the block's bytes.
-pub(crate) fn extent_in_head(bytes: &[u8]) -> Result<Extent, CodecError> {
+pub(crate) fn extent_in_head(bytes: &[u8]) -> Result<Extent> {
     Header::read(&mut Reader(bytes))?.extent()
 }
 
@@ -270,7 +264,7 @@ pub fn decode(
     method: AggregationMethod,
     timestamps: &mut Vec<Timestamp>,
     values: &mut Vec<f64>,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let parsed = Parsed::new(bytes)?;
     let Some(source) = parsed.source(method) else { return Ok(()) };
     let (times_before, values_before) = (timestamps.len(), values.len());
@@ -297,14 +291,14 @@ fn keep<T: Copy>(items: &mut Vec<T>, from: usize, present: &[bool]) {
 }
 
 /// All rows of a block with these methods; `None` if it lacks one of them.
-pub fn decode_rows(bytes: &[u8], methods: &[AggregationMethod]) -> Result<Option<Rows>, CodecError> {
+pub fn decode_rows(bytes: &[u8], methods: &[AggregationMethod]) -> Result<Option<Rows>> {
     let parsed = Parsed::new(bytes)?;
     let sources: Option<Vec<Source>> = methods.iter().map(|method| parsed.source(*method)).collect();
     sources.map(|sources| parsed.rows_of(&sources)).transpose()
 }
 
 /// All methods and rows of a block.
-pub fn decode_all(bytes: &[u8]) -> Result<(Vec<AggregationMethod>, Rows), CodecError> {
+pub fn decode_all(bytes: &[u8]) -> Result<(Vec<AggregationMethod>, Rows)> {
     let parsed = Parsed::new(bytes)?;
     let method = |(code, _): &(u8, &[u8])| AggregationMethod::from_code(*code);
     let methods: Option<Vec<AggregationMethod>> = parsed.columns.iter().map(method).collect();

@@ -14,7 +14,7 @@
 //! A bucket of one point has no std.
 
 use crate::{
-    CodecError,
+    Result,
     packing::Reader,
     rows::{absent, is_absent},
     values::{decimal, numbers},
@@ -143,7 +143,7 @@ pub fn read(
     reader: &mut Reader<'_>,
     halves: &mut Vec<u64>,
     sums: &mut [f64],
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let power = decimal::power(usize::from(power))?;
     let least_half = numbers::read_above(sums.len(), reader, halves)?;
     let mut steps = Vec::with_capacity(sums.len());

@@ -7,7 +7,7 @@
 //! ```
 
 use super::{NONE, QUOTIENT, SAME};
-use crate::{CodecError, packing::Reader, whole};
+use crate::{CodecError, Result, packing::Reader, whole};
 
 const RAW: u8 = 0;
 const CONSTANT: u8 = 1;
@@ -25,12 +25,7 @@ pub fn kind(kind: u8) -> (u8, bool) {
     }
 }
 
-pub fn read_values(
-    kind: u8,
-    count: usize,
-    reader: &mut Reader<'_>,
-    out: &mut Vec<f64>,
-) -> Result<(), CodecError> {
+pub fn read_values(kind: u8, count: usize, reader: &mut Reader<'_>, out: &mut Vec<f64>) -> Result<()> {
     match kind {
         RAW => {
             let bytes = reader.take(8 * count)?;

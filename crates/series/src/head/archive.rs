@@ -3,7 +3,7 @@
 use gnudi_model::{Measure, Timespan, Timestamp};
 
 use super::SealedBlock;
-use crate::{CodecError, raw};
+use crate::{Result, raw};
 
 /// Seal at this many pending points. A head has half of it on average, at about two bytes each.
 const SEAL_POINTS: usize = 256;
@@ -39,7 +39,7 @@ impl Pending {
     }
 
     /// As stored in a head with a valid checksum; an error if the header cannot be decoded.
-    pub fn stored(bytes: Vec<u8>) -> Result<Self, CodecError> {
+    pub fn stored(bytes: Vec<u8>) -> Result<Self> {
         let extent = raw::extent_in_head(&bytes)?;
         Ok(Pending { bytes, extent })
     }
@@ -53,7 +53,7 @@ impl Pending {
 
 impl Archive {
     /// The pending points.
-    pub fn points(&self) -> Result<Vec<Measure>, CodecError> {
+    pub fn points(&self) -> Result<Vec<Measure>> {
         let mut points = Vec::new();
         self.open.iter().try_for_each(|part| raw::decode_points(&part.bytes, &mut points))?;
         Ok(points)

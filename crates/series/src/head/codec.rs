@@ -33,7 +33,7 @@ use super::{
     marks::{Cut, Marks, Pass},
 };
 use crate::{
-    CodecError, block,
+    CodecError, Result, block,
     packing::{Reader, checked, put_checksum, put_signed, put_varint},
     points,
 };
@@ -136,7 +136,7 @@ impl Head {
     }
 
     /// Decodes the bytes of [`Head::encode`]; detects any damage.
-    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader(checked(bytes)?);
         let version = reader.byte()?;
         if !(VERSION..=VERSION_WITH_METHODS).contains(&version) {
@@ -213,7 +213,7 @@ fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-fn time(reader: &mut Reader<'_>) -> Result<Timestamp, CodecError> {
+fn time(reader: &mut Reader<'_>) -> Result<Timestamp> {
     i64::try_from(reader.varint()?).map(Timestamp).map_err(|_| CodecError::Invalid("time"))
 }
 
@@ -247,7 +247,7 @@ impl GrainState {
         }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, CodecError> {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let granularity = time(reader)?.0;
         if granularity == 0 {
             return Err(CodecError::Invalid("granularity"));
@@ -284,7 +284,7 @@ impl Partial {
     }
 
     /// The first bucket of a grain that is not final.
-    fn decode(grain: &GrainState, reader: &mut Reader<'_>) -> Result<Self, CodecError> {
+    fn decode(grain: &GrainState, reader: &mut Reader<'_>) -> Result<Self> {
         let (start, until, known) = (reader.signed()?, reader.signed()?, reader.byte()?);
         let end = start.saturating_add(grain.granularity.0);
         if start != grain.final_until || !(start..=end).contains(&until) || grain.open.len() > 0 {
@@ -299,7 +299,7 @@ impl Partial {
 }
 
 impl Marks {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, CodecError> {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let mut marks = Marks::default();
         for _ in 0..reader.count(points::POINTS_MAX, "number of cuts")? {
             let (time, flags) = (time(reader)?.0, reader.byte()?);

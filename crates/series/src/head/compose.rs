@@ -9,7 +9,7 @@ use gnudi_model::{AggregationMethod, Statistic, Timespan, Timestamp};
 
 use super::{SealedBlock, grain::blocks_of_rows};
 use crate::{
-    CodecError,
+    Result,
     aggregate::Workspace,
     block,
     layout::floor,
@@ -163,7 +163,7 @@ impl Composer {
     }
 
     /// Adds the next block.
-    pub fn add(&mut self, bytes: &[u8]) -> Result<(), CodecError> {
+    pub fn add(&mut self, bytes: &[u8]) -> Result<()> {
         let (methods, rows) = block::decode_all(bytes)?;
         let column = |statistic| {
             let wanted = AggregationMethod::new(statistic);

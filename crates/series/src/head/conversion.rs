@@ -21,7 +21,7 @@ use super::{
     late::Part,
 };
 use crate::{
-    CodecError, block,
+    Result, block,
     layout::{Layout, floor},
     raw,
     rows::Rows,
@@ -129,7 +129,7 @@ impl Head {
         layout: &Layout,
         stored: &[StoredBlock<'_>],
         spans: impl Fn(Timespan) -> Vec<BlockSpan>,
-    ) -> Result<Conversion, CodecError> {
+    ) -> Result<Conversion> {
         let keeps_raw = self.archive.is_some();
         let parts = if keeps_raw { self.parts(stored)? } else { Vec::new() };
         let mut points: Vec<Measure> = parts.iter().flat_map(|part| part.points.iter().copied()).collect();
@@ -197,7 +197,7 @@ impl Head {
         mut conversion: Conversion,
         cuts: &[StoredBlock<'_>],
         spans: impl Fn(Timespan) -> Vec<BlockSpan>,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let mut composers = std::mem::take(&mut conversion.composers);
         let mut old = std::mem::take(&mut self.grains);
         let raw_start = old.iter().map(GrainState::points_from).fold(self.window, i64::min);
@@ -267,7 +267,7 @@ impl Head {
         conversion: &Conversion,
         cuts: &[StoredBlock<'_>],
         spans: &[BlockSpan],
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let granularity = grain.granularity;
         let from = conversion.first_whole(granularity).max(grain.kept_from);
         if from >= grain.final_until {
@@ -338,7 +338,7 @@ impl Conversion {
 }
 
 /// The buckets of a block that start before `time`, as blocks.
-fn before(granularity: Timespan, bytes: &[u8], time: i64) -> Result<Vec<SealedBlock>, CodecError> {
+fn before(granularity: Timespan, bytes: &[u8], time: i64) -> Result<Vec<SealedBlock>> {
     let (methods, mut rows) = block::decode_all(bytes)?;
     rows.truncate(rows.starts.partition_point(|start| start.0 < time));
     let blocks = blocks_of_rows(granularity, &methods, &rows);

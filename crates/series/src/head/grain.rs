@@ -10,7 +10,7 @@ use super::{
     marks::Marks,
 };
 use crate::{
-    CodecError,
+    Result,
     aggregate::{Bucket, Workspace},
     block, counter,
     layout::floor,
@@ -336,7 +336,7 @@ impl GrainState {
         methods: &[AggregationMethod],
         aggregation: Aggregation,
         fetched: &mut Fetched,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let rows = match &self.open {
             Open::Packed { bytes, extent } => {
                 return fetched.add_block(aggregation, extent.last, bytes);

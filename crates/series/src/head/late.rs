@@ -18,7 +18,7 @@ use super::{
     removal::raw_needs,
 };
 use crate::{
-    CodecError, block,
+    CodecError, Result, block,
     layout::{Layout, floor},
     raw,
     rows::Rows,
@@ -129,11 +129,7 @@ impl Head {
 
     /// Merges the late points into the blocks of [`Head::late_raw_needs`] and computes the changed buckets.
     /// Without raw points [`Head::set_late_rows`] adds the points to the buckets.
-    pub fn merge_late(
-        &mut self,
-        layout: &Layout,
-        stored: &[StoredBlock<'_>],
-    ) -> Result<LateRows, CodecError> {
+    pub fn merge_late(&mut self, layout: &Layout, stored: &[StoredBlock<'_>]) -> Result<LateRows> {
         if layout.raw_timespan.is_none() {
             return Ok(self.added_rows());
         }
@@ -166,7 +162,7 @@ impl Head {
 
     /// The points before `raw`, in order of time: stored blocks, blocks sealed in this pass, points that are
     /// not sealed.
-    pub(super) fn parts(&mut self, stored: &[StoredBlock<'_>]) -> Result<Vec<Part>, CodecError> {
+    pub(super) fn parts(&mut self, stored: &[StoredBlock<'_>]) -> Result<Vec<Part>> {
         let mut parts = Vec::with_capacity(stored.len() + 1);
         let mut add = |origin, bytes: &[u8]| {
             let mut points = Vec::new();
@@ -222,7 +218,7 @@ impl Head {
         layout: &Layout,
         rows: &LateRows,
         stored: &[StoredBlock<'_>],
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         for changed in &rows.0 {
             let blocks: Vec<&StoredBlock<'_>> =
                 stored.iter().filter(|block| block.granularity == changed.granularity).collect();
@@ -236,7 +232,7 @@ impl Head {
         layout: &Layout,
         changed: &GrainRows,
         stored: &[&StoredBlock<'_>],
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let methods = &layout.methods;
         let grain = self.grains.iter_mut().find(|grain| grain.granularity == changed.granularity);
         if let Some(grain) = grain {
@@ -369,11 +365,7 @@ impl GrainRows {
     /// A block with these buckets replaced, as blocks, and the number of dropped values. A block sealed
     /// before the methods changed keeps its methods: it loses cleared buckets, and gets late values only if
     /// all its methods can take them.
-    fn rewritten(
-        &self,
-        bytes: &[u8],
-        methods: &[AggregationMethod],
-    ) -> Result<(Vec<SealedBlock>, usize), CodecError> {
+    fn rewritten(&self, bytes: &[u8], methods: &[AggregationMethod]) -> Result<(Vec<SealedBlock>, usize)> {
         let blocks = |methods: &[AggregationMethod], rows: &Rows| {
             blocks_of_rows(self.granularity, methods, rows).collect()
         };

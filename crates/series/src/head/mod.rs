@@ -40,7 +40,7 @@ pub use import::{ImportOutcome, ImportedGrain};
 pub use late::{BlockSpan, LateRows, StoredBlock};
 
 use crate::{
-    CodecError, raw,
+    Result, raw,
     read::{Fetched, Series},
 };
 
@@ -143,11 +143,7 @@ impl Head {
 
     /// Appends the points that are newer than the series' last one, oldest first; without a raw timespan only
     /// those of the window. May leave out points before `start`.
-    pub(crate) fn add_raw_points(
-        &self,
-        start: Option<Timestamp>,
-        series: &mut Series,
-    ) -> Result<(), CodecError> {
+    pub(crate) fn add_raw_points(&self, start: Option<Timestamp>, series: &mut Series) -> Result<()> {
         let Series { timestamps, values, .. } = series;
         let seen = timestamps.last().copied();
         let is_seen = |time: &Timestamp| seen.is_some_and(|seen| *time <= seen);
@@ -202,7 +198,7 @@ impl Head {
         layout: &Layout,
         aggregation: Aggregation,
         fetched: &mut Fetched,
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let known = layout.methods.contains(&aggregation.method);
         let grain = self.grains.iter().find(|grain| grain.granularity == aggregation.granularity);
         let Some(grain) = grain.filter(|_| known) else { return Ok(()) };

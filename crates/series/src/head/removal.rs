@@ -18,7 +18,7 @@ use super::{
     late::{BlockSpan, LateRows, StoredBlock},
 };
 use crate::{
-    CodecError,
+    Result,
     layout::{Layout, floor},
     raw,
 };
@@ -42,7 +42,7 @@ impl Head {
         position: u64,
         span: &Range<Timestamp>,
         stored: &[StoredBlock<'_>],
-    ) -> Result<LateRows, CodecError> {
+    ) -> Result<LateRows> {
         self.applied = self.applied.max(position);
         self.match_grains(layout);
         let is_left = |point: &Measure| !span.contains(&point.timestamp);

@@ -14,7 +14,7 @@
 use gnudi_model::{Measure, Timespan, Timestamp};
 
 use crate::{
-    CodecError, bits,
+    CodecError, Result, bits,
     packing::{Reader, checked, put_checksum, put_varint},
     values,
 };
@@ -71,21 +71,17 @@ pub fn encode(points: &[Measure], out: &mut Vec<u8>) {
 }
 
 /// Decodes a block's header.
-pub fn extent(bytes: &[u8]) -> Result<Extent, CodecError> {
+pub fn extent(bytes: &[u8]) -> Result<Extent> {
     Parsed::new(bytes).map(|parsed| parsed.extent)
 }
 
 /// The header of a block inside a head, whose checksum includes the block's bytes.
-pub(crate) fn extent_in_head(bytes: &[u8]) -> Result<Extent, CodecError> {
+pub(crate) fn extent_in_head(bytes: &[u8]) -> Result<Extent> {
     Parsed::read(bytes).map(|parsed| parsed.extent)
 }
 
 /// Appends the times and values of a block. After an error the vectors contain what was decoded before it.
-pub fn decode(
-    bytes: &[u8],
-    timestamps: &mut Vec<Timestamp>,
-    values: &mut Vec<f64>,
-) -> Result<(), CodecError> {
+pub fn decode(bytes: &[u8], timestamps: &mut Vec<Timestamp>, values: &mut Vec<f64>) -> Result<()> {
     let Parsed { extent, unit, mut rest } = Parsed::new(bytes)?;
     let mut numbers = Vec::new();
     let start = timestamps.len();
@@ -117,7 +113,7 @@ pub fn decode(
 }
 
 /// Appends the points of a block.
-pub(crate) fn decode_points(bytes: &[u8], out: &mut Vec<Measure>) -> Result<(), CodecError> {
+pub(crate) fn decode_points(bytes: &[u8], out: &mut Vec<Measure>) -> Result<()> {
     let (mut timestamps, mut values) = (Vec::new(), Vec::new());
     decode(bytes, &mut timestamps, &mut values)?;
     let pairs = timestamps.into_iter().zip(values);
@@ -133,12 +129,12 @@ struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
+    fn new(bytes: &'a [u8]) -> Result<Self> {
         Self::read(checked(bytes)?)
     }
 
     /// Of a block's bytes; the checksum may be left out.
-    fn read(bytes: &'a [u8]) -> Result<Self, CodecError> {
+    fn read(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader(bytes);
         match reader.byte()? {
             1..=VERSION => {}

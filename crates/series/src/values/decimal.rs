@@ -5,7 +5,7 @@
 
 use super::numbers;
 use crate::{
-    CodecError,
+    CodecError, Result,
     packing::{Reader, put_varint},
 };
 
@@ -37,7 +37,7 @@ const OTHERS: usize = 8;
 /// The size of an exception in bits, with its index.
 const EXCEPTION_BITS: usize = 72;
 
-pub fn power(index: usize) -> Result<f64, CodecError> {
+pub fn power(index: usize) -> Result<f64> {
     POWERS.get(index).copied().ok_or(CodecError::Invalid("power of ten"))
 }
 
@@ -71,7 +71,7 @@ pub fn exact(value: f64) -> Option<(usize, i64)> {
 }
 
 /// Decodes a constant decimal.
-pub fn constant(reader: &mut Reader<'_>) -> Result<f64, CodecError> {
+pub fn constant(reader: &mut Reader<'_>) -> Result<f64> {
     let power = power(usize::from(reader.byte()?))?;
     Ok(reader.signed()? as f64 / power)
 }
@@ -193,7 +193,7 @@ pub fn read(
     reader: &mut Reader<'_>,
     buffer: &mut Vec<u64>,
     out: &mut Vec<f64>,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let flags = reader.byte()?;
     let power = power(usize::from(flags & POWER))?;
     let start = out.len();

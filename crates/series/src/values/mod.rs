@@ -24,7 +24,7 @@ pub mod numbers;
 mod ordered;
 
 use crate::{
-    CodecError, bits,
+    CodecError, Result, bits,
     packing::{Reader, pack, put_signed, unpack},
 };
 use decimal::Decimals;
@@ -155,12 +155,7 @@ impl Split {
 }
 
 /// Appends `count` values, at least one. `buffer` is reused.
-pub fn read(
-    count: usize,
-    reader: &mut Reader<'_>,
-    buffer: &mut Vec<u64>,
-    out: &mut Vec<f64>,
-) -> Result<(), CodecError> {
+pub fn read(count: usize, reader: &mut Reader<'_>, buffer: &mut Vec<u64>, out: &mut Vec<f64>) -> Result<()> {
     let kind = reader.byte()?;
     read_kind(kind, count, reader, buffer, out)
 }
@@ -179,7 +174,7 @@ pub fn read_kind(
     reader: &mut Reader<'_>,
     buffer: &mut Vec<u64>,
     out: &mut Vec<f64>,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     if kind & REPEATS == 0 {
         return read_all(kind, count, reader, buffer, out);
     }
@@ -205,7 +200,7 @@ fn read_all(
     reader: &mut Reader<'_>,
     buffer: &mut Vec<u64>,
     out: &mut Vec<f64>,
-) -> Result<(), CodecError> {
+) -> Result<()> {
     out.reserve(count);
     match kind {
         RAW => unpack(8, count, reader, |bits| out.push(f64::from_bits(bits))),

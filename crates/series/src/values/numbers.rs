@@ -8,7 +8,7 @@
 
 use super::{DIVISOR, FIRST_DIFFERENCES, SECOND_DIFFERENCES};
 use crate::{
-    CodecError, bits,
+    CodecError, Result, bits,
     packing::{Reader, put_signed, put_varint},
 };
 
@@ -110,7 +110,7 @@ impl Planned {
 }
 
 /// Decodes order 0: returns the smallest number; `above` gets the excess of `count` numbers.
-pub fn read_above(count: usize, reader: &mut Reader<'_>, above: &mut Vec<u64>) -> Result<i64, CodecError> {
+pub fn read_above(count: usize, reader: &mut Reader<'_>, above: &mut Vec<u64>) -> Result<i64> {
     let min = reader.signed()?;
     bits::read(count, reader, above)?;
     Ok(min)
@@ -123,7 +123,7 @@ pub fn read(
     reader: &mut Reader<'_>,
     buffer: &mut Vec<u64>,
     mut each: impl FnMut(i64),
-) -> Result<(), CodecError> {
+) -> Result<()> {
     let order = match mode & !DIVISOR {
         0 => 0,
         FIRST_DIFFERENCES => 1,

@@ -1,7 +1,7 @@
 //! Values as whole numbers with the same order: all their bits, except the lowest ones that are 0 in all.
 
 use super::numbers;
-use crate::{CodecError, packing::Reader};
+use crate::{CodecError, Result, packing::Reader};
 
 /// Leaves at least one bit besides the sign.
 const SHIFT_MAX: u32 = 62;
@@ -41,12 +41,7 @@ impl Ordered {
 }
 
 /// Appends `count` values, at least one.
-pub fn read(
-    count: usize,
-    reader: &mut Reader<'_>,
-    buffer: &mut Vec<u64>,
-    out: &mut Vec<f64>,
-) -> Result<(), CodecError> {
+pub fn read(count: usize, reader: &mut Reader<'_>, buffer: &mut Vec<u64>, out: &mut Vec<f64>) -> Result<()> {
     let shift = u32::from(reader.byte()?);
     if shift > SHIFT_MAX {
         return Err(CodecError::Invalid("shift"));
