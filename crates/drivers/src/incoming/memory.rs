@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
-    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Record, Topology,
-    too_many,
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Record, Result,
+    Topology, too_many,
 };
 
 pub struct MemoryIncoming {
@@ -69,7 +69,7 @@ impl Incoming for MemoryIncoming {
 
 #[async_trait]
 impl Append for MemoryIncoming {
-    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
+    async fn append(&self, batch: Batch) -> Result<()> {
         let mut state = self.state.lock();
         let position = Position(state.last + 1);
         let records: Vec<Record> = batch
@@ -99,11 +99,11 @@ impl Append for MemoryIncoming {
         Ok(())
     }
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+    async fn backlog(&self) -> Result<Backlog> {
         Ok(self.state.lock().backlog())
     }
 
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>> {
         let mut measures = HashMap::new();
         for record in self.state.lock().sacks.values().flat_map(|waiting| &waiting.records) {
             *measures.entry(record.metric).or_default() += u64::from(record.measures);
@@ -118,7 +118,7 @@ impl Consume for MemoryIncoming {
         self.state.lock().numbering
     }
 
-    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
+    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending> {
         let state = self.state.lock();
         let mut pending = Pending::default();
         let mut bytes = 0;
@@ -137,7 +137,7 @@ impl Consume for MemoryIncoming {
         Ok(pending)
     }
 
-    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
+    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<()> {
         let mut state = self.state.lock();
         if sack.count < state.numbering.units() {
             // A late acknowledgement of a sack that was split since.
@@ -150,11 +150,11 @@ impl Consume for MemoryIncoming {
         Ok(())
     }
 
-    async fn trim(&self, _up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
+    async fn trim(&self, _up_to: &[(Sack, Position)]) -> Result<()> {
         Ok(())
     }
 
-    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>> {
         let state = self.state.lock();
         Ok(sacks.iter().map(|sack| state.positions(*sack)).collect())
     }
@@ -172,7 +172,7 @@ impl Consume for MemoryIncoming {
 
 #[async_trait]
 impl Topology for MemoryIncoming {
-    async fn split(&self) -> Result<Numbering, IncomingError> {
+    async fn split(&self) -> Result<Numbering> {
         let mut state = self.state.lock();
         if !state.numbering.draining {
             let count = state.numbering.count.doubled().ok_or_else(|| too_many(state.numbering))?;
@@ -181,7 +181,7 @@ impl Topology for MemoryIncoming {
         Ok(state.numbering)
     }
 
-    async fn settle(&self) -> Result<Numbering, IncomingError> {
+    async fn settle(&self) -> Result<Numbering> {
         let mut state = self.state.lock();
         let old = state.numbering.units();
         if state.numbering.draining && old.sacks().all(|sack| state.positions(sack).is_idle()) {

@@ -102,6 +102,9 @@ impl Positions {
     }
 }
 
+/// The result of a call of an incoming store.
+pub type Result<T, E = IncomingError> = std::result::Result<T, E>;
+
 /// Why an append or a read failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IncomingError {
@@ -134,12 +137,12 @@ pub trait Append: Send + Sync + 'static {
     /// error means that no worker will ever see any of them (except after [`IncomingError::Poisoned`]), and
     /// all become visible at once; a shared store guarantees this for each sack separately. A call dropped
     /// before it returns may or may not have stored them.
-    async fn append(&self, batch: Batch) -> Result<(), IncomingError>;
+    async fn append(&self, batch: Batch) -> Result<()>;
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError>;
+    async fn backlog(&self) -> Result<Backlog>;
 
     /// Waiting measures by metric; reads the whole backlog.
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError>;
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>>;
 }
 
 /// What workers use, and callers that wait for them.
@@ -152,19 +155,19 @@ pub trait Consume: Send + Sync + 'static {
     /// total, at least one batch if any waits. Damaged records are reported, quarantined and skipped. On a
     /// shared store recent appends of other processes may be missing, but nothing that this process appended
     /// itself or has seen in `positions`.
-    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError>;
+    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending>;
 
     /// The sack's records up to here are in the aggregates: they no longer count as backlog, and `pending`
     /// may omit them. Until they are trimmed, they may reappear after a restart. `up_to` must not exceed the
     /// newest record. Other processes see the acknowledgement soon.
-    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError>;
+    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<()>;
 
     /// The aggregates are durable up to these positions: the records' space may be reused. Called from time
     /// to time for all sacks of this process's workers; positions must not exceed those acknowledged.
-    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError>;
+    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()>;
 
     /// The positions of each sack, in one round trip to the store or to each of its servers.
-    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError>;
+    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>>;
 
     /// Waits until some sack has records that no earlier call has reported, and returns those sacks without
     /// duplicates. Valid for the process's lifetime. A shared store may omit sacks or report empty ones:
@@ -178,10 +181,10 @@ pub trait Topology: Send + Sync + 'static {
     /// Doubles the sack count, or resumes an interrupted call. Returns once all processes append to the new
     /// sacks (the store rejects appends to the old ones, which tells the processes). Earlier records stay in
     /// the old sacks until processed: the numbering drains. Does nothing more while it drains already.
-    async fn split(&self) -> Result<Numbering, IncomingError>;
+    async fn split(&self) -> Result<Numbering>;
 
     /// Ends the draining if all old sacks are idle, and returns the numbering. Any process may call it.
-    async fn settle(&self) -> Result<Numbering, IncomingError>;
+    async fn settle(&self) -> Result<Numbering>;
 }
 
 /// A whole incoming store.

@@ -26,7 +26,7 @@ use gnudi_model::SackCount;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::{IncomingError, Position};
+use super::{IncomingError, Position, Result};
 use crate::coordination::CoordinationError;
 
 /// Where a log begins above the clock if its predecessor's positions are unknown: positions in Redis follow
@@ -81,7 +81,7 @@ pub(super) async fn succeed(
     log: &RegisteredLog,
     next: &RegisteredLog,
     found: &str,
-) -> Result<(), IncomingError> {
+) -> Result<()> {
     tracing::error!(
         "{}: {found} lies in place of the log that the aggregates follow, {log}: measures that were accepted there and not yet processed are lost; log {next} begins, above position {}",
         next.place,

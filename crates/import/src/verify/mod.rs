@@ -141,6 +141,8 @@ pub enum VerifyEvent<'a> {
     Progress(&'a Report),
 }
 
+pub type Result<T, E = VerifyError> = std::result::Result<T, E>;
+
 /// Why a comparison stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
@@ -162,7 +164,7 @@ pub async fn verify(
     gnudi: &Client,
     options: Options,
     tell: &mut dyn FnMut(VerifyEvent<'_>),
-) -> Result<Report, VerifyError> {
+) -> Result<Report> {
     walk::walk(gnocchi.clone(), gnudi.clone(), options, tell).await
 }
 

@@ -10,7 +10,7 @@ use gnudi_model::MetricId;
 use serde_json::Value;
 
 use super::{
-    VerifyError,
+    Result, VerifyError,
     merge::{self, Pair, Queue},
 };
 
@@ -33,7 +33,7 @@ pub(super) struct Sides {
 
 impl Side {
     /// The objects of a short listing, by name.
-    pub async fn named(&self, path: &str) -> Result<BTreeMap<String, Value>, VerifyError> {
+    pub async fn named(&self, path: &str) -> Result<BTreeMap<String, Value>> {
         let value = self.json(path).await?;
         let Value::Array(items) = value else { return Err(self.unexpected(path, "not a list")) };
         let named = |item: Value| Some((item.get("name")?.as_str()?.to_owned(), item));
@@ -42,7 +42,7 @@ impl Side {
     }
 
     /// The revisions of a resource; `None`: it does not exist.
-    pub async fn history(&self, resource_type: &str, id: &str) -> Result<Option<Vec<Value>>, VerifyError> {
+    pub async fn history(&self, resource_type: &str, id: &str) -> Result<Option<Vec<Value>>> {
         let bare = format!("{}{}/history", uri::path("/v1/resource/", resource_type), uri::path("/", id));
         let mut query = Query::new(&bare);
         query.add("sort", "revision_start:asc");
@@ -65,26 +65,22 @@ impl Side {
     }
 
     /// The aggregates of a metric; `None`: the metric or the aggregates do not exist.
-    pub async fn points(
-        &self,
-        metric: MetricId,
-        filter: &MeasuresFilter,
-    ) -> Result<Option<Vec<Point>>, VerifyError> {
+    pub async fn points(&self, metric: MetricId, filter: &MeasuresFilter) -> Result<Option<Vec<Point>>> {
         self.ask(|| self.client.get_measures(metric, filter)).await
     }
 
-    async fn json(&self, path: &str) -> Result<Value, VerifyError> {
+    async fn json(&self, path: &str) -> Result<Value> {
         let answer = self.ask(|| self.client.get_json(path.to_owned())).await?;
         answer.ok_or_else(|| self.unexpected(path, "404: is this the URL of its API?"))
     }
 
-    async fn page(&self, path: &str) -> Result<Option<JsonPage>, VerifyError> {
+    async fn page(&self, path: &str) -> Result<Option<JsonPage>> {
         self.ask(|| self.client.get_json_page(path.to_owned())).await
     }
 
     /// The response to a read; `None` for a 404. Retried once without a response: servers close idle connections just
     /// when the next request is sent.
-    async fn ask<T, A>(&self, call: impl Fn() -> A) -> Result<Option<T>, VerifyError>
+    async fn ask<T, A>(&self, call: impl Fn() -> A) -> Result<Option<T>>
     where
         A: Future<Output = Result<T, ClientError>>,
     {
@@ -131,7 +127,7 @@ impl<'a> Listing<'a> {
     }
 
     /// Loads another page if no rows are left.
-    async fn fill(&mut self) -> Result<(), VerifyError> {
+    async fn fill(&mut self) -> Result<()> {
         if !self.queue.is_hungry() {
             return Ok(());
         }
@@ -164,7 +160,7 @@ impl<'a> Both<'a> {
     }
 
     /// About a page of merged rows; `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Vec<Pair>>, VerifyError> {
+    pub async fn next(&mut self) -> Result<Option<Vec<Pair>>> {
         loop {
             tokio::try_join!(self.gnocchi.fill(), self.gnudi.fill())?;
             let pairs = merge::merge(&mut self.gnocchi.queue, &mut self.gnudi.queue);

@@ -9,7 +9,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{
-    Difference, Kind, Options, Report, VerifyError, VerifyEvent, What, history,
+    Difference, Kind, Options, Report, Result, VerifyEvent, What, history,
     json::{self, FieldDifference},
     merge::{Pair, Row},
     sample::Sample,
@@ -63,7 +63,7 @@ pub(super) async fn walk(
     gnudi: Client,
     options: Options,
     tell: &mut dyn FnMut(VerifyEvent<'_>),
-) -> Result<Report, VerifyError> {
+) -> Result<Report> {
     let sides = Sides {
         gnocchi: Side { name: "Gnocchi", client: gnocchi },
         gnudi: Side { name: "gnudi", client: gnudi },
@@ -88,7 +88,7 @@ struct Named {
     common: Vec<String>,
 }
 
-async fn named(sides: &Sides, kind: Kind, path: &str, log: &mut Log<'_>) -> Result<Named, VerifyError> {
+async fn named(sides: &Sides, kind: Kind, path: &str, log: &mut Log<'_>) -> Result<Named> {
     let (theirs, ours) = tokio::try_join!(sides.gnocchi.named(path), sides.gnudi.named(path))?;
     let names: BTreeSet<&String> = theirs.keys().chain(ours.keys()).collect();
     let mut common = Vec::new();
@@ -135,7 +135,7 @@ impl<T> Later<T> {
     }
 }
 
-async fn metrics(sides: &Sides, options: Options, log: &mut Log<'_>) -> Result<(), VerifyError> {
+async fn metrics(sides: &Sides, options: Options, log: &mut Log<'_>) -> Result<()> {
     let mut listing = Both::new(sides, "/v1/metric");
     let mut later = Later::new(options);
     while let Some(pairs) = listing.next().await? {
@@ -210,12 +210,7 @@ fn common_first(mut methods: Vec<AggregationMethod>) -> Vec<AggregationMethod> {
     methods
 }
 
-async fn all_measures(
-    sides: &Sides,
-    jobs: usize,
-    tasks: &[MetricTask],
-    log: &mut Log<'_>,
-) -> Result<(), VerifyError> {
+async fn all_measures(sides: &Sides, jobs: usize, tasks: &[MetricTask], log: &mut Log<'_>) -> Result<()> {
     let outcomes = tasks.iter().map(|task| async move { (task, measures(sides, task).await) });
     let mut outcomes = stream::iter(outcomes).buffered(jobs.max(1));
     while let Some((task, compared)) = outcomes.next().await {
@@ -245,7 +240,7 @@ struct Measured {
     differences: Vec<What>,
 }
 
-async fn measures(sides: &Sides, task: &MetricTask) -> Result<Measured, VerifyError> {
+async fn measures(sides: &Sides, task: &MetricTask) -> Result<Measured> {
     let mut measured = Measured::default();
     for granularity in &task.granularities {
         // Start of the oldest bucket that gnudi has.
@@ -341,7 +336,7 @@ async fn resources(
     options: Options,
     own_types: &BTreeSet<String>,
     log: &mut Log<'_>,
-) -> Result<(), VerifyError> {
+) -> Result<()> {
     let mut later = Later::new(options);
     for name in std::iter::once(GENERIC).chain(own_types.iter().map(String::as_str)) {
         let path = uri::path("/v1/resource/", name);
@@ -371,12 +366,7 @@ async fn resources(
     all_histories(sides, options.jobs, &later.into_chosen(), log).await
 }
 
-async fn all_histories(
-    sides: &Sides,
-    jobs: usize,
-    tasks: &[ResourceTask],
-    log: &mut Log<'_>,
-) -> Result<(), VerifyError> {
+async fn all_histories(sides: &Sides, jobs: usize, tasks: &[ResourceTask], log: &mut Log<'_>) -> Result<()> {
     let histories = tasks.iter().map(|task| async move { (task, histories(sides, task).await) });
     let mut histories = stream::iter(histories).buffered(jobs.max(1));
     while let Some((task, histories)) = histories.next().await {
@@ -400,7 +390,7 @@ async fn all_histories(
 /// The revisions of a resource in Gnocchi and gnudi; `None` if it does not exist.
 type Histories = (Option<Vec<Value>>, Option<Vec<Value>>);
 
-async fn histories(sides: &Sides, task: &ResourceTask) -> Result<Histories, VerifyError> {
+async fn histories(sides: &Sides, task: &ResourceTask) -> Result<Histories> {
     tokio::try_join!(
         sides.gnocchi.history(&task.resource_type, &task.id),
         sides.gnudi.history(&task.resource_type, &task.id)

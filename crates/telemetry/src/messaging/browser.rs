@@ -13,7 +13,7 @@ use lapin::{
 };
 
 use super::{
-    AmqpOutbox, MessagingError,
+    AmqpOutbox, MessagingError, Result,
     connection::error,
     outbox::{PERSISTENT, table},
 };
@@ -45,7 +45,7 @@ pub struct Browser {
 
 impl Browser {
     /// `None` if the queue does not exist.
-    pub async fn open(outbox: &AmqpOutbox, queue: &str) -> Result<Option<Self>, MessagingError> {
+    pub async fn open(outbox: &AmqpOutbox, queue: &str) -> Result<Option<Self>> {
         let Some(left) = depth(outbox, queue).await? else { return Ok(None) };
         let channel = outbox.channel().await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(error)?;
@@ -53,7 +53,7 @@ impl Browser {
     }
 
     /// The next message; `None` at the end. Messages that arrived after opening are not visited.
-    pub async fn next(&mut self) -> Result<Option<HeldMessage>, MessagingError> {
+    pub async fn next(&mut self) -> Result<Option<HeldMessage>> {
         if self.left == 0 {
             return Ok(None);
         }
@@ -67,18 +67,13 @@ impl Browser {
     }
 
     /// Removes a message from the queue for good.
-    pub async fn remove(&self, held: &HeldMessage) -> Result<(), MessagingError> {
+    pub async fn remove(&self, held: &HeldMessage) -> Result<()> {
         self.channel.basic_ack(held.tag, BasicAckOptions::default()).await.map_err(error)
     }
 
     /// Moves a message to another queue: publishes it, waits for the confirmation, and removes it here. If that queue
     /// does not exist, an error: the message stays held.
-    pub async fn forward(
-        &self,
-        held: &HeldMessage,
-        queue: &str,
-        headers: &[(String, String)],
-    ) -> Result<(), MessagingError> {
+    pub async fn forward(&self, held: &HeldMessage, queue: &str, headers: &[(String, String)]) -> Result<()> {
         let properties = BasicProperties::default()
             .with_content_type("application/json".into())
             .with_content_encoding("utf-8".into())
@@ -103,7 +98,7 @@ impl Browser {
 }
 
 /// Number of messages in a queue; `None` if it does not exist.
-pub async fn depth(outbox: &AmqpOutbox, queue: &str) -> Result<Option<u32>, MessagingError> {
+pub async fn depth(outbox: &AmqpOutbox, queue: &str) -> Result<Option<u32>> {
     let channel = outbox.channel().await?;
     let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
     match channel.queue_declare(queue.into(), options, FieldTable::default()).await {
@@ -121,7 +116,7 @@ pub async fn depth(outbox: &AmqpOutbox, queue: &str) -> Result<Option<u32>, Mess
 
 /// Removes the oldest messages of a queue until at most `messages_max` are left; returns the number removed. Safe to
 /// run concurrently: each removes a message only while more than that are left.
-pub async fn trim(outbox: &AmqpOutbox, queue: &str, messages_max: u32) -> Result<usize, MessagingError> {
+pub async fn trim(outbox: &AmqpOutbox, queue: &str, messages_max: u32) -> Result<usize> {
     let channel = outbox.channel().await?;
     let mut removed = 0;
     while let Some(got) = channel.basic_get(queue.into(), BasicGetOptions::default()).await.map_err(error)? {

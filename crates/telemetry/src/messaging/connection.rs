@@ -8,7 +8,7 @@ use lapin::{
     uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism},
 };
 
-use super::{Host, MessagingError, QueueOptions, TransportUrl, compression::Compression};
+use super::{Host, MessagingError, QueueOptions, Result, TransportUrl, compression::Compression};
 
 /// Timeout of connecting to one host, login included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -117,7 +117,7 @@ impl BrokerOptions {
     }
 
     /// Connects to the first host that responds.
-    pub(super) async fn connect(&self, turn: usize) -> Result<Connection, MessagingError> {
+    pub(super) async fn connect(&self, turn: usize) -> Result<Connection> {
         let tls = self.tls_config()?;
         let mut reasons = Vec::new();
         for host in self.order(turn, random()) {
@@ -161,7 +161,7 @@ impl BrokerOptions {
     }
 
     /// Read for each connection: certificates may be renewed while agents run.
-    fn tls_config(&self) -> Result<OwnedTLSConfig, MessagingError> {
+    fn tls_config(&self) -> Result<OwnedTLSConfig> {
         let Some(files) = &self.tls else { return Ok(OwnedTLSConfig::default()) };
         let read = |path: &PathBuf| {
             fs::read(path).map_err(|error| MessagingError(format!("{}: {error}", path.display())))

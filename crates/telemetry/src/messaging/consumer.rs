@@ -32,7 +32,7 @@ use tokio::{
 };
 
 use super::{
-    BrokerOptions, Delivery, Inbox, MessagingError, Outcome, Ticket,
+    BrokerOptions, Delivery, Inbox, MessagingError, Outcome, Result, Ticket,
     connection::{error, random_fraction},
     ledger::{Acknowledgement, Ledger},
     topology::{Declarer, check_name},
@@ -78,7 +78,7 @@ impl ConsumerOptions {
         }
     }
 
-    fn check(&self) -> Result<(), MessagingError> {
+    fn check(&self) -> Result<()> {
         let queues = self.queues();
         let names = queues.iter().flat_map(|(queue, keys)| std::iter::once(queue).chain(keys));
         names.chain(&self.exchanges).try_for_each(|name| check_name(name))
@@ -118,7 +118,7 @@ enum Stage {
 
 impl Consumer {
     /// Starts to consume; must be called within a Tokio runtime. Fails if a name is too long.
-    pub fn start(broker: BrokerOptions, listening: ConsumerOptions) -> Result<(Self, Inbox), MessagingError> {
+    pub fn start(broker: BrokerOptions, listening: ConsumerOptions) -> Result<(Self, Inbox)> {
         listening.check()?;
         let (inbox, deliveries, outcomes) = Inbox::new();
         let (stage, wanted) = watch::channel(Stage::Consume);
@@ -199,7 +199,7 @@ impl Worker {
     }
 
     /// Consumes over one connection until it fails (an error) or consuming is stopped.
-    async fn connected(&mut self, turn: usize) -> Result<(), MessagingError> {
+    async fn connected(&mut self, turn: usize) -> Result<()> {
         let connection = tokio::select! {
             connection = self.broker.connect(turn) => connection?,
             _ = self.wanted.wait_for(|stage| *stage != Stage::Consume) => return Ok(()),
@@ -216,7 +216,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn declare(&self, connection: &Connection) -> Result<Consumers, MessagingError> {
+    async fn declare(&self, connection: &Connection) -> Result<Consumers> {
         let mut declarer = Declarer::new(connection, self.broker.queues).await?;
         for exchange in &self.listening.exchanges {
             declarer.exchange(exchange).await?;
@@ -235,7 +235,7 @@ impl Worker {
         Ok(Consumers { channel, streams: SelectAll::new(), tags: Vec::new(), by_key, prefetch, turn: 0 })
     }
 
-    async fn exchange(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
+    async fn exchange(&mut self, consumers: &mut Consumers) -> Result<()> {
         let mut ticks = tokio::time::interval(ACKNOWLEDGE_DELAY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut outcomes_count = 0;
@@ -273,7 +273,7 @@ impl Worker {
     }
 
     /// Pauses or resumes consuming by the bytes in flight.
-    async fn adjust(&mut self, consumers: &mut Consumers) -> Result<(), MessagingError> {
+    async fn adjust(&mut self, consumers: &mut Consumers) -> Result<()> {
         if *self.wanted.borrow() != Stage::Consume {
             return Ok(());
         }
@@ -304,7 +304,7 @@ impl Worker {
         &mut self,
         consumers: &Consumers,
         delivery: Option<Result<lapin::message::Delivery, lapin::Error>>,
-    ) -> Result<(), MessagingError> {
+    ) -> Result<()> {
         // The last stream has ended: all consumers were cancelled. `check` detects whether the broker did it.
         let Some(delivery) = delivery else { return Ok(()) };
         let delivery = delivery.map_err(error)?;
@@ -325,12 +325,7 @@ impl Worker {
     }
 
     /// Acknowledges or requeues a delivery of this session.
-    async fn apply(
-        &mut self,
-        channel: &Channel,
-        ticket: Ticket,
-        outcome: Outcome,
-    ) -> Result<(), MessagingError> {
+    async fn apply(&mut self, channel: &Channel, ticket: Ticket, outcome: Outcome) -> Result<()> {
         if ticket.session != self.session {
             return Ok(());
         }
@@ -346,7 +341,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn acknowledge(&mut self, channel: &Channel, is_final: bool) -> Result<(), MessagingError> {
+    async fn acknowledge(&mut self, channel: &Channel, is_final: bool) -> Result<()> {
         for due in self.ledger.due(Instant::now(), is_final) {
             let (tag, multiple) = match due {
                 Acknowledgement::UpTo(tag) => (tag, true),
@@ -360,7 +355,7 @@ impl Worker {
     }
 
     /// Applies all outcomes reported so far.
-    async fn finish(&mut self, channel: &Channel) -> Result<(), MessagingError> {
+    async fn finish(&mut self, channel: &Channel) -> Result<()> {
         while let Ok((ticket, outcome)) = self.outcomes.try_recv() {
             self.apply(channel, ticket, outcome).await?;
         }
@@ -374,7 +369,7 @@ impl Worker {
 }
 
 impl Consumers {
-    async fn consume(&mut self) -> Result<(), MessagingError> {
+    async fn consume(&mut self) -> Result<()> {
         self.turn += 1;
         // The prefetch count applies to consumers created after it.
         self.channel.basic_qos(self.prefetch, BasicQosOptions::default()).await.map_err(error)?;
@@ -393,7 +388,7 @@ impl Consumers {
 
     /// A stream that ends although it was not cancelled here belongs to a queue that was deleted or whose node is down.
     /// The next connection declares it again.
-    fn check(&self) -> Result<(), MessagingError> {
+    fn check(&self) -> Result<()> {
         if self.streams.len() < self.tags.len() {
             return Err(MessagingError("the broker has ended a consumer: its queue is gone".to_owned()));
         }
@@ -401,7 +396,7 @@ impl Consumers {
     }
 
     /// Streams end after the messages under way have arrived.
-    async fn cancel(&mut self) -> Result<(), MessagingError> {
+    async fn cancel(&mut self) -> Result<()> {
         for (tag, _) in std::mem::take(&mut self.tags) {
             let cancelled = self.channel.basic_cancel(tag.as_str().into(), BasicCancelOptions::default());
             cancelled.await.map_err(error)?;

@@ -24,6 +24,8 @@ pub use outbox::{AmqpOutbox, Outbox, Outgoing};
 pub use topology::{QueueOptions, QuorumOptions};
 pub use url::{BadUrl, Host, TransportUrl};
 
+pub type Result<T, E = MessagingError> = std::result::Result<T, E>;
+
 /// A failure of the broker or the connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

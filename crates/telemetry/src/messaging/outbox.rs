@@ -12,7 +12,7 @@ use lapin::{
 use tokio::sync::Mutex;
 
 use super::{
-    BrokerOptions, MessagingError, QueueOptions, QuorumOptions, compression,
+    BrokerOptions, MessagingError, QueueOptions, QuorumOptions, Result, compression,
     connection::{error, random_fraction},
     topology::{Declarer, check_name},
 };
@@ -43,10 +43,10 @@ pub struct Outgoing {
 #[async_trait]
 pub trait Outbox: Send + Sync {
     /// Returns once the message is confirmed. Retries transient failures: drop the future to give up.
-    async fn publish(&self, message: &Outgoing) -> Result<(), MessagingError>;
+    async fn publish(&self, message: &Outgoing) -> Result<()>;
 
     /// One attempt; a second one if the queue was deleted meanwhile.
-    async fn try_publish(&self, message: &Outgoing) -> Result<(), MessagingError>;
+    async fn try_publish(&self, message: &Outgoing) -> Result<()>;
 }
 
 /// Publishes over a connection that is opened with the first message and reopened when it fails.
@@ -77,7 +77,7 @@ impl AmqpOutbox {
     }
 
     /// Publishes; the returned confirmation resolves when the broker has the message.
-    async fn send(&self, message: &Outgoing) -> Result<PublisherConfirm, MessagingError> {
+    async fn send(&self, message: &Outgoing) -> Result<PublisherConfirm> {
         check_name(&message.exchange)?;
         check_name(&message.routing_key)?;
         let mut line = self.line.lock().await;
@@ -88,11 +88,7 @@ impl AmqpOutbox {
         sent
     }
 
-    async fn send_over(
-        &self,
-        line: &mut ConnectionState,
-        message: &Outgoing,
-    ) -> Result<PublisherConfirm, MessagingError> {
+    async fn send_over(&self, line: &mut ConnectionState, message: &Outgoing) -> Result<PublisherConfirm> {
         let open = self.connected(line).await?;
         self.declare(open, message).await?;
         let (mut headers, mut body) = (table(&message.headers), message.body.clone());
@@ -115,10 +111,7 @@ impl AmqpOutbox {
         open.channel.basic_publish(exchange, key, options, &body, properties).await.map_err(error)
     }
 
-    async fn connected<'a>(
-        &self,
-        line: &'a mut ConnectionState,
-    ) -> Result<&'a mut OpenConnection, MessagingError> {
+    async fn connected<'a>(&self, line: &'a mut ConnectionState) -> Result<&'a mut OpenConnection> {
         if line.open.as_ref().is_none_or(|open| !open.channel.status().connected()) {
             line.open = None;
             line.turn += 1;
@@ -128,7 +121,7 @@ impl AmqpOutbox {
     }
 
     /// Opens another channel on this connection.
-    pub(super) async fn channel(&self) -> Result<Channel, MessagingError> {
+    pub(super) async fn channel(&self) -> Result<Channel> {
         let mut line = self.line.lock().await;
         let created = self.connected(&mut line).await?.connection.create_channel().await;
         if created.is_err() {
@@ -137,7 +130,7 @@ impl AmqpOutbox {
         created.map_err(error)
     }
 
-    async fn connect(&self, turn: usize) -> Result<OpenConnection, MessagingError> {
+    async fn connect(&self, turn: usize) -> Result<OpenConnection> {
         let connection = self.broker.connect(turn).await?;
         let channel = connection.create_channel().await.map_err(error)?;
         channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(error)?;
@@ -145,7 +138,7 @@ impl AmqpOutbox {
     }
 
     /// On a channel of its own: a refusal closes the channel, and the publishing one must stay open.
-    async fn declare(&self, open: &mut OpenConnection, message: &Outgoing) -> Result<(), MessagingError> {
+    async fn declare(&self, open: &mut OpenConnection, message: &Outgoing) -> Result<()> {
         let place = (message.exchange.clone(), message.routing_key.clone());
         if open.declared.contains(&place) {
             return Ok(());
@@ -194,7 +187,7 @@ pub(super) fn table(headers: &[(String, String)]) -> FieldTable {
 
 #[async_trait]
 impl Outbox for AmqpOutbox {
-    async fn publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
+    async fn publish(&self, message: &Outgoing) -> Result<()> {
         check_name(&message.exchange)?;
         check_name(&message.routing_key)?;
         let mut failures = 0;
@@ -211,7 +204,7 @@ impl Outbox for AmqpOutbox {
         }
     }
 
-    async fn try_publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
+    async fn try_publish(&self, message: &Outgoing) -> Result<()> {
         for _ in 0..2 {
             match self.send(message).await?.await.map_err(error)? {
                 Confirmation::Ack(None) => return Ok(()),

@@ -6,7 +6,7 @@ use lapin::{
     types::{AMQPValue, FieldTable},
 };
 
-use super::{MessagingError, connection::error};
+use super::{MessagingError, Result, connection::error};
 
 /// AMQP reply code: exists with other properties.
 const PRECONDITION_FAILED: u16 = 406;
@@ -80,13 +80,13 @@ pub(super) struct Declarer<'a> {
 }
 
 impl<'a> Declarer<'a> {
-    pub async fn new(connection: &'a Connection, options: QueueOptions) -> Result<Self, MessagingError> {
+    pub async fn new(connection: &'a Connection, options: QueueOptions) -> Result<Self> {
         let channel = connection.create_channel().await.map_err(error)?;
         Ok(Declarer { connection, channel, options })
     }
 
     /// A topic exchange.
-    pub async fn exchange(&mut self, name: &str) -> Result<(), MessagingError> {
+    pub async fn exchange(&mut self, name: &str) -> Result<()> {
         for way in WAYS {
             let options = ExchangeDeclareOptions {
                 passive: matches!(way, Variant::Passive),
@@ -104,11 +104,11 @@ impl<'a> Declarer<'a> {
         Err(MessagingError(format!("exchange {name} exists with other properties")))
     }
 
-    pub async fn queue(&mut self, name: &str) -> Result<(), MessagingError> {
+    pub async fn queue(&mut self, name: &str) -> Result<()> {
         self.queue_of(name, self.options).await
     }
 
-    pub async fn queue_of(&mut self, name: &str, wanted: QueueOptions) -> Result<(), MessagingError> {
+    pub async fn queue_of(&mut self, name: &str, wanted: QueueOptions) -> Result<()> {
         for way in WAYS {
             let options = QueueDeclareOptions {
                 passive: matches!(way, Variant::Passive),
@@ -128,7 +128,7 @@ impl<'a> Declarer<'a> {
         Err(MessagingError(format!("queue {name} exists with other properties")))
     }
 
-    pub async fn bind(&self, queue: &str, exchange: &str, routing_key: &str) -> Result<(), MessagingError> {
+    pub async fn bind(&self, queue: &str, exchange: &str, routing_key: &str) -> Result<()> {
         let (options, arguments) = (QueueBindOptions::default(), FieldTable::default());
         let bound =
             self.channel.queue_bind(queue.into(), exchange.into(), routing_key.into(), options, arguments);
@@ -147,7 +147,7 @@ impl<'a> Declarer<'a> {
         what: &str,
         name: &str,
         way: Variant,
-    ) -> Result<bool, MessagingError> {
+    ) -> Result<bool> {
         let failure = match declared {
             Ok(()) => {
                 if let Some(taken) = way.description() {
@@ -168,7 +168,7 @@ impl<'a> Declarer<'a> {
 }
 
 /// Whether the broker can be told this name.
-pub(super) fn check_name(name: &str) -> Result<(), MessagingError> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     const NAME_BYTES_MAX: usize = 255;
     if name.len() > NAME_BYTES_MAX {
         return Err(MessagingError(format!(

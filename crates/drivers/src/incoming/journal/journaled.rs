@@ -13,7 +13,7 @@ use gnudi_model::{Fault, MetricId, Numbering, Sack};
 
 use super::{Journal, JournalFigures};
 use crate::incoming::{
-    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Result, Topology,
 };
 
 /// Writes each batch to the journal before the store gets it, and answers once it is durable in both, so that
@@ -33,7 +33,7 @@ impl Journaled {
         Self { journal, store, full_at: AtomicU64::new(0) }
     }
 
-    async fn check_backlog(&self, batch: &Batch) -> Result<(), IncomingError> {
+    async fn check_backlog(&self, batch: &Batch) -> Result<()> {
         let limit = self.full_at.load(Ordering::Relaxed);
         if limit == 0 {
             return Ok(());
@@ -48,7 +48,7 @@ impl Journaled {
 
 #[async_trait]
 impl Append for Journaled {
-    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
+    async fn append(&self, batch: Batch) -> Result<()> {
         if batch.entries.is_empty() {
             return self.store.append(batch).await;
         }
@@ -63,11 +63,11 @@ impl Append for Journaled {
         durable.and(taken)
     }
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+    async fn backlog(&self) -> Result<Backlog> {
         self.store.backlog().await
     }
 
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>> {
         self.store.backlog_by_metric().await
     }
 }
@@ -78,19 +78,19 @@ impl Consume for Journaled {
         self.store.numbering()
     }
 
-    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
+    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending> {
         self.store.pending(sack, after, bytes_max).await
     }
 
-    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
+    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<()> {
         self.store.acknowledge(sack, up_to).await
     }
 
-    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
+    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()> {
         self.store.trim(up_to).await
     }
 
-    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>> {
         self.store.positions(sacks).await
     }
 

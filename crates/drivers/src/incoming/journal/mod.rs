@@ -16,6 +16,7 @@ mod journaled;
 mod read;
 mod writer;
 
+use crate::incoming::Result;
 use std::{
     fs::File,
     path::Path,
@@ -88,15 +89,15 @@ struct Waiting {
     room: OwnedSemaphorePermit,
 }
 
-type Answer = oneshot::Sender<Result<(), IncomingError>>;
+type Answer = oneshot::Sender<Result<()>>;
 
 /// A batch that is written, but maybe not durable yet.
 #[must_use]
-pub struct Written(oneshot::Receiver<Result<(), IncomingError>>);
+pub struct Written(oneshot::Receiver<Result<()>>);
 
 impl Written {
     /// Waits until it is durable. After an error it may or may not exist.
-    pub async fn durable(self) -> Result<(), IncomingError> {
+    pub async fn durable(self) -> Result<()> {
         self.0.await.unwrap_or_else(|_| Err(stopped()))
     }
 }
@@ -171,12 +172,12 @@ impl Journal {
 
     /// Writes a batch; `Ok` means durable. After an error it may or may not exist, except that
     /// [`IncomingError::NoSpace`] leaves nothing.
-    pub async fn append(&self, batch: &Batch) -> Result<(), IncomingError> {
+    pub async fn append(&self, batch: &Batch) -> Result<()> {
         self.write(batch).await?.durable().await
     }
 
     /// Writes a batch without waiting for the sync; errors like [`Journal::append`].
-    pub async fn write(&self, batch: &Batch) -> Result<Written, IncomingError> {
+    pub async fn write(&self, batch: &Batch) -> Result<Written> {
         if let Some(reason) = self.poisoned.get() {
             return Err(poison(reason));
         }

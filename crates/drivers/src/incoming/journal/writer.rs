@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Waiting, figures::Counters, poison};
 use crate::{
-    incoming::{IncomingError, log::Durability},
+    incoming::{IncomingError, Result, log::Durability},
     segments::{Claim, Frame, SEGMENT_HEADER_BYTES, SegmentLog, WriteError},
 };
 
@@ -61,7 +61,7 @@ impl Writer<'_> {
         }
     }
 
-    fn make_room(&mut self, bytes: usize) -> Result<usize, IncomingError> {
+    fn make_room(&mut self, bytes: usize) -> Result<usize> {
         if let Some(reason) = self.poisoned.get() {
             return Err(poison(reason));
         }
@@ -99,7 +99,7 @@ impl Writer<'_> {
         }
     }
 
-    fn sync(&mut self) -> Result<(), IncomingError> {
+    fn sync(&mut self) -> Result<()> {
         if self.durability == Durability::Sync {
             let start = Instant::now();
             self.log.sync().map_err(|error| self.fail(WriteError::Broken(error)))?;

@@ -26,7 +26,7 @@ use super::{
     view::Progress,
 };
 use crate::{
-    incoming::{IncomingError, Position},
+    incoming::{Position, Result},
     segments::frame::u64_at,
 };
 
@@ -177,11 +177,7 @@ pub async fn run(shared: Arc<LogState>) {
 impl LogState {
     /// Reads the other processes' acknowledgements as of `since`. May miss those of processes that started
     /// within `list_age_max`.
-    pub async fn poll_acknowledgements(
-        &self,
-        since: Instant,
-        list_age_max: Duration,
-    ) -> Result<(), IncomingError> {
+    pub async fn poll_acknowledgements(&self, since: Instant, list_age_max: Duration) -> Result<()> {
         let mut others = self.acknowledgements.others.lock().await;
         let is_listed = others.listed.is_some_and(|listed| listed + list_age_max >= since);
         if is_listed && self.acknowledgements.looked().is_some_and(|looked| looked >= since) {
@@ -213,7 +209,7 @@ impl LogState {
     }
 
     /// Takes over the progress stored by processes that are gone.
-    pub async fn take_over(&self) -> Result<(), IncomingError> {
+    pub async fn take_over(&self) -> Result<()> {
         let others = self.acknowledgements.others.lock().await.processes.clone();
         let mut gone = Vec::new();
         for name in others.into_iter().map(names::acknowledged) {

@@ -15,7 +15,7 @@ use super::{
     object::{FORMAT_VERSION, seal, unseal},
 };
 use crate::{
-    incoming::IncomingError,
+    incoming::{IncomingError, Result},
     objects::{ObjectError, Objects},
     segments::frame::u64_at,
 };
@@ -45,7 +45,7 @@ impl Mark {
         seal(KIND, &payload)
     }
 
-    fn decode(version: u64, bytes: &[u8]) -> Result<Self, IncomingError> {
+    fn decode(version: u64, bytes: &[u8]) -> Result<Self> {
         let damaged = || IncomingError::Io(format!("the object {} is damaged", names::mark(version)));
         let (format, payload) = unseal(KIND, bytes).ok_or_else(damaged)?;
         if format > FORMAT_VERSION {
@@ -59,13 +59,13 @@ impl Mark {
         Ok(Mark { version, through: u64_at(payload, 0), numbering })
     }
 
-    pub async fn read(objects: &dyn Objects, version: u64) -> Result<Option<Self>, IncomingError> {
+    pub async fn read(objects: &dyn Objects, version: u64) -> Result<Option<Self>> {
         let bytes = objects.get(&names::mark(version)).await.map_err(super::unavailable)?;
         bytes.map(|bytes| Self::decode(version, &bytes)).transpose()
     }
 
     /// The newest mark, starting from an earlier one.
-    pub async fn newest(self, objects: &dyn Objects) -> Result<Self, IncomingError> {
+    pub async fn newest(self, objects: &dyn Objects) -> Result<Self> {
         let mut mark = self;
         loop {
             let anchor = (mark.version / ANCHOR_EVERY + 1) * ANCHOR_EVERY;
@@ -78,7 +78,7 @@ impl Mark {
 
     /// The last existing version at a multiple of `step` from this one, below `end`, by galloping and binary
     /// search.
-    async fn last(self, objects: &dyn Objects, step: u64, end: u64) -> Result<Self, IncomingError> {
+    async fn last(self, objects: &dyn Objects, step: u64, end: u64) -> Result<Self> {
         let (mut mark, mut stride) = (self, step);
         // First increasing strides, then bisection.
         let mut beyond = end;
@@ -102,12 +102,7 @@ impl Mark {
     }
 
     /// Advances the mark; returns the newest one, which may be another process's.
-    pub async fn advance(
-        self,
-        objects: &dyn Objects,
-        through: u64,
-        numbering: Numbering,
-    ) -> Result<Self, IncomingError> {
+    pub async fn advance(self, objects: &dyn Objects, through: u64, numbering: Numbering) -> Result<Self> {
         let mut mark = self;
         let next = loop {
             let next = Mark { version: mark.version + 1, through, numbering };

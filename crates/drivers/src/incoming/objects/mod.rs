@@ -33,6 +33,7 @@ mod tail;
 mod view;
 mod writer;
 
+use crate::incoming::Result;
 use std::{
     collections::HashMap,
     sync::{
@@ -222,20 +223,12 @@ impl Drop for ObjectIncoming {
 
 impl LogState {
     /// Applies the timeout.
-    async fn within<T>(
-        &self,
-        work: impl Future<Output = Result<T, IncomingError>>,
-    ) -> Result<T, IncomingError> {
+    async fn within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::time::timeout(self.options.timeout, work).await.unwrap_or_else(|_| Err(too_late()))
     }
 
     /// Passes a request to the writer, and waits until it is in the log.
-    async fn write(
-        &self,
-        kind: LogObjectKind,
-        batch: Option<Grouped>,
-        bytes: u64,
-    ) -> Result<(), IncomingError> {
+    async fn write(&self, kind: LogObjectKind, batch: Option<Grouped>, bytes: u64) -> Result<()> {
         let cost = (bytes as usize + BATCH_OVERHEAD_BYTES).min(self.options.queue_bytes_max as usize) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(cost).await.expect("the room is never closed");
         // Checked after waiting for room, which is freed when batches enter the backlog.
@@ -250,7 +243,7 @@ impl LogState {
     }
 
     /// Reads the log, and then the other processes' acknowledgements.
-    async fn refresh(&self, list_age_max: Duration) -> Result<(), IncomingError> {
+    async fn refresh(&self, list_age_max: Duration) -> Result<()> {
         let now = Instant::now();
         // In this order: records read may be acknowledged already, but none is acknowledged before it is
         // written.
@@ -300,13 +293,13 @@ impl LogState {
         tracing::error!(place = self.objects.place(), name, "damaged object: skipped");
     }
 
-    async fn put_hint(&self, number: u64) -> Result<(), IncomingError> {
+    async fn put_hint(&self, number: u64) -> Result<()> {
         let hint = seal(HINT_KIND, &number.to_le_bytes());
         self.objects.put(names::HINT, hint).await.map_err(unavailable)
     }
 
     /// A lower bound of the log's end.
-    async fn hint(&self) -> Result<u64, IncomingError> {
+    async fn hint(&self) -> Result<u64> {
         let bytes = self.objects.get(names::HINT).await.map_err(unavailable)?;
         let number = bytes.as_deref().and_then(|bytes| object::unseal(HINT_KIND, bytes));
         let number = number.and_then(|(_, payload)| payload.try_into().ok()).map(u64::from_le_bytes);
@@ -332,7 +325,7 @@ impl Incoming for ObjectIncoming {
 
 #[async_trait]
 impl Append for ObjectIncoming {
-    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
+    async fn append(&self, batch: Batch) -> Result<()> {
         if batch.entries.is_empty() {
             return Ok(());
         }
@@ -347,12 +340,12 @@ impl Append for ObjectIncoming {
         self.shared.within(work).await
     }
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+    async fn backlog(&self) -> Result<Backlog> {
         self.shared.within(self.shared.refresh(Duration::ZERO)).await?;
         Ok(self.shared.view.lock().backlog())
     }
 
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>> {
         self.shared.within(self.shared.refresh(Duration::ZERO)).await?;
         self.shared.backlog_by_metric().await
     }
@@ -364,19 +357,19 @@ impl Consume for ObjectIncoming {
         self.shared.view.lock().numbering()
     }
 
-    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
+    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending> {
         self.shared.listen();
         self.shared.within(self.shared.pending(sack, after, bytes_max)).await
     }
 
-    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
+    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<()> {
         let progress = Progress { acknowledged: up_to, ..Progress::default() };
         self.shared.view.lock().progress(sack, progress);
         self.shared.acknowledgements.add([(sack, progress)]);
         Ok(())
     }
 
-    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
+    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()> {
         let shared = &self.shared;
         let progress = |position: &Position| Progress { acknowledged: *position, trimmed: *position };
         let known: Vec<_> = up_to.iter().map(|(sack, position)| (*sack, progress(position))).collect();
@@ -391,7 +384,7 @@ impl Consume for ObjectIncoming {
         shared.within(shared.trim()).await
     }
 
-    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>> {
         if sacks.is_empty() {
             return Ok(Vec::new());
         }
@@ -414,7 +407,7 @@ impl Consume for ObjectIncoming {
 
 #[async_trait]
 impl Topology for ObjectIncoming {
-    async fn split(&self) -> Result<Numbering, IncomingError> {
+    async fn split(&self) -> Result<Numbering> {
         let shared = &self.shared;
         shared.within(shared.catch_up(Instant::now())).await?;
         let numbering = self.numbering();
@@ -429,7 +422,7 @@ impl Topology for ObjectIncoming {
         Ok(self.numbering())
     }
 
-    async fn settle(&self) -> Result<Numbering, IncomingError> {
+    async fn settle(&self) -> Result<Numbering> {
         let shared = &self.shared;
         shared.within(shared.refresh(Duration::ZERO)).await?;
         let (numbering, is_drained) = {

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     OpenError,
     incoming::{
-        IncomingError,
+        IncomingError, Result,
         registry::{LogRegistry, unavailable},
     },
     objects::{ObjectError, Objects},
@@ -125,7 +125,7 @@ const NO_ANSWER: &str = "no answer in time";
 
 impl LogState {
     /// Reads the log to its end, however long that takes: only single requests have a timeout.
-    async fn first_look(&self) -> Result<(), IncomingError> {
+    async fn first_look(&self) -> Result<()> {
         let hint = self.within(self.hint()).await?;
         self.view.lock().expect(hint);
         self.within(self.poll_acknowledgements(Instant::now(), Duration::ZERO)).await?;

@@ -15,7 +15,7 @@ use super::{
     view::PendingExtent,
 };
 use crate::{
-    incoming::{IncomingError, Pending, Position, Record},
+    incoming::{Pending, Position, Record, Result},
     segments::frame::{ITEM_HEADER_BYTES, open_item},
 };
 
@@ -25,12 +25,7 @@ const READS_AT_ONCE: usize = 8;
 const RARE_POLL_DELAY: Duration = Duration::from_secs(1);
 
 impl LogState {
-    pub async fn pending(
-        &self,
-        sack: Sack,
-        after: Position,
-        bytes_max: usize,
-    ) -> Result<Pending, IncomingError> {
+    pub async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending> {
         let looked = *self.looked.lock();
         if looked.is_none_or(|looked| looked.elapsed() > self.options.pending_age_max) {
             self.catch_up(Instant::now()).await?;
@@ -76,7 +71,7 @@ impl LogState {
 
     /// The objects that contain the parts, cached or read. Missing ones are left out, and their parts no
     /// longer wait.
-    async fn bodies(&self, parts: &[PendingExtent]) -> Result<HashMap<u64, Bytes>, IncomingError> {
+    async fn bodies(&self, parts: &[PendingExtent]) -> Result<HashMap<u64, Bytes>> {
         let now = Instant::now();
         let (mut bodies, mut wanted) = (HashMap::new(), Vec::new());
         {
@@ -109,7 +104,7 @@ impl LogState {
     }
 
     /// Handles a missing object: it was trimmed, or is lost.
-    async fn gone(&self, number: u64) -> Result<(), IncomingError> {
+    async fn gone(&self, number: u64) -> Result<()> {
         let mut tail = self.tail.lock().await;
         tail.mark = tail.mark.newest(&*self.objects).await?;
         let mut view = self.view.lock();
@@ -127,7 +122,7 @@ impl LogState {
         Ok(())
     }
 
-    pub async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+    pub async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>> {
         let mut objects: BTreeMap<u64, Vec<(Sack, PendingExtent)>> = BTreeMap::new();
         for (sack, waiting) in self.view.lock().all_waiting() {
             objects.entry(waiting.number()).or_default().push((sack, waiting));
@@ -148,7 +143,7 @@ impl LogState {
     }
 
     /// Stores what is trimmed, and moves the mark if due.
-    pub async fn trim(&self) -> Result<(), IncomingError> {
+    pub async fn trim(&self) -> Result<()> {
         self.acknowledgements.flush().await;
         let mut marked = self.marked.lock().await;
         if marked.moved.is_some_and(|moved| moved.elapsed() < self.options.mark_delay) {
@@ -166,7 +161,7 @@ impl LogState {
     }
 
     /// Polls what changes rarely: acknowledgements while nothing is read, the hint, the mark.
-    async fn poll_rarely(&self, rare_polls: &mut RarePolls) -> Result<(), IncomingError> {
+    async fn poll_rarely(&self, rare_polls: &mut RarePolls) -> Result<()> {
         let now = Instant::now();
         if !self.view.lock().is_idle() {
             self.poll_acknowledgements(now, Duration::from_secs(10)).await?;

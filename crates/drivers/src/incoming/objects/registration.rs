@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     incoming::{
-        IncomingError, Position,
+        IncomingError, Position, Result,
         registry::{self, LogRegistry, RegisteredLog},
     },
     objects::{ObjectError, Objects},
@@ -55,7 +55,7 @@ struct Named {
 }
 
 impl Named {
-    async fn read(objects: &dyn Objects, generation: u64) -> Result<Option<Self>, IncomingError> {
+    async fn read(objects: &dyn Objects, generation: u64) -> Result<Option<Self>> {
         let name = names::generation(generation);
         let Some(bytes) = objects.get(&name).await.map_err(unavailable)? else { return Ok(None) };
         let payload = unseal(KIND, &bytes).and_then(|(_, payload)| payload.split_first_chunk::<16>());
@@ -66,7 +66,7 @@ impl Named {
         named.map(Some).ok_or_else(|| IncomingError::Io(format!("the object {name} is damaged")))
     }
 
-    async fn create(self, objects: &dyn Objects, generation: u64) -> Result<(), IncomingError> {
+    async fn create(self, objects: &dyn Objects, generation: u64) -> Result<()> {
         let mut payload = self.identity.as_bytes().to_vec();
         payload.extend_from_slice(&self.first.0.to_le_bytes());
         match objects.create(&names::generation(generation), seal(KIND, &payload)).await {
@@ -84,7 +84,7 @@ impl Registration {
         registry: Arc<dyn LogRegistry>,
         is_new: bool,
         sacks: SackCount,
-    ) -> Result<Self, IncomingError> {
+    ) -> Result<Self> {
         loop {
             let newest = registry.newest_log().await.map_err(|error| registry::unavailable(&error))?;
             let Some(log) = newest else {
@@ -142,7 +142,7 @@ impl Registration {
     }
 
     /// Must be called before object `number` is created: raises the floor if needed.
-    pub async fn reserve(&self, number: u64) -> Result<(), IncomingError> {
+    pub async fn reserve(&self, number: u64) -> Result<()> {
         if last_position(number) <= self.log.lock().floor {
             return Ok(());
         }
@@ -150,19 +150,19 @@ impl Registration {
     }
 
     /// Records that the log has reached this number, and raises the floor ahead of it.
-    pub async fn reach(&self, number: u64) -> Result<(), IncomingError> {
+    pub async fn reach(&self, number: u64) -> Result<()> {
         let ahead = last_position(number + RESERVED_AT_ONCE / 2) > self.log.lock().floor;
         let floor = if ahead { last_position(number + RESERVED_AT_ONCE) } else { Position(0) };
         self.raise(last_position(number), floor).await
     }
 
     /// Records a new sack count.
-    pub async fn double(&self, sacks: SackCount) -> Result<(), IncomingError> {
+    pub async fn double(&self, sacks: SackCount) -> Result<()> {
         self.log.lock().sacks = sacks;
         self.raise(Position(0), Position(0)).await
     }
 
-    async fn raise(&self, reached: Position, floor: Position) -> Result<(), IncomingError> {
+    async fn raise(&self, reached: Position, floor: Position) -> Result<()> {
         let log = self.log();
         let raised = self.registry.raise_log(&RegisteredLog { reached, floor, ..log.clone() }).await;
         if !raised.map_err(|error| registry::unavailable(&error))? {
@@ -185,7 +185,7 @@ fn whole(position: Position) -> Position {
     last_position(number_of(position) + 1)
 }
 
-async fn register(registry: &dyn LogRegistry, log: &RegisteredLog) -> Result<(), IncomingError> {
+async fn register(registry: &dyn LogRegistry, log: &RegisteredLog) -> Result<()> {
     registry.register_log(log).await.map_err(|error| registry::unavailable(&error))
 }
 
@@ -195,7 +195,7 @@ async fn succeed(
     registry: &dyn LogRegistry,
     log: &RegisteredLog,
     found: &str,
-) -> Result<(), IncomingError> {
+) -> Result<()> {
     let mut next = log.successor(Uuid::new_v4(), objects.place());
     next.first = whole(next.first);
     next.floor = next.first;
@@ -205,7 +205,7 @@ async fn succeed(
 impl LogState {
     /// Called once the log was read to its end. If that is before the known progress, the store holds an
     /// older copy: begins the next generation, and returns true.
-    pub async fn check_end(&self) -> Result<bool, IncomingError> {
+    pub async fn check_end(&self) -> Result<bool> {
         let Some(registration) = &self.registration else { return Ok(false) };
         let end = self.view.lock().next() - 1;
         let log = registration.log();
@@ -223,7 +223,7 @@ impl LogState {
     }
 
     /// Must be called before object `number` is created.
-    pub async fn reserve(&self, number: u64) -> Result<(), IncomingError> {
+    pub async fn reserve(&self, number: u64) -> Result<()> {
         match &self.registration {
             None => Ok(()),
             Some(registration) => match registration.replaced() {
@@ -234,7 +234,7 @@ impl LogState {
     }
 
     /// Checks that the store still holds the followed log.
-    pub async fn check_identity(&self, looks: &mut IdentityLooks) -> Result<(), IncomingError> {
+    pub async fn check_identity(&self, looks: &mut IdentityLooks) -> Result<()> {
         let Some(registration) = &self.registration else { return Ok(()) };
         if registration.replaced().is_some()
             || looks.last.is_some_and(|last| last.elapsed() < self.options.identity_delay)
@@ -269,11 +269,7 @@ impl LogState {
     }
 
     /// What the store holds instead of the log, if so; `anchor` was its newest object.
-    async fn fault_of(
-        &self,
-        log: &RegisteredLog,
-        anchor: Option<u64>,
-    ) -> Result<Option<Mismatch>, IncomingError> {
+    async fn fault_of(&self, log: &RegisteredLog, anchor: Option<u64>) -> Result<Option<Mismatch>> {
         let objects = &*self.objects;
         if let Some(next) = Named::read(objects, log.generation + 1).await? {
             return Ok(Some(Mismatch::Another(format!("the next log ({})", next.identity))));

@@ -10,6 +10,7 @@
 //! missing number. Nobody writes there any more, so all processes find the same one, and continue where the
 //! generation begins.
 
+use crate::incoming::Result;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -61,7 +62,7 @@ impl Tail {
 
 impl LogState {
     /// Reads everything that was in the log at `since`. Returns whether anything was new.
-    pub async fn catch_up(&self, since: Instant) -> Result<bool, IncomingError> {
+    pub async fn catch_up(&self, since: Instant) -> Result<bool> {
         let mut tail = self.tail.lock().await;
         if self.looked.lock().is_some_and(|looked| looked >= since) {
             return Ok(false);
@@ -73,7 +74,7 @@ impl LogState {
     }
 
     /// Reads up to a number that another process has taken.
-    pub async fn pass(&self, number: u64) -> Result<(), IncomingError> {
+    pub async fn pass(&self, number: u64) -> Result<()> {
         let mut tail = self.tail.lock().await;
         self.view.lock().expect(number);
         self.read_on(&mut tail, Some(number)).await.map(|_| ())
@@ -81,13 +82,7 @@ impl LogState {
 
     /// Applies an object that this process created after `asked`. Returns whether it is valid: not if it was
     /// created below the mark.
-    pub async fn created(
-        &self,
-        number: u64,
-        object: &Object,
-        body: &Bytes,
-        asked: Moment,
-    ) -> Result<bool, IncomingError> {
+    pub async fn created(&self, number: u64, object: &Object, body: &Bytes, asked: Moment) -> Result<bool> {
         let mut tail = self.tail.lock().await;
         let (next, own) = {
             let view = self.view.lock();
@@ -105,7 +100,7 @@ impl LogState {
         Ok(true)
     }
 
-    async fn read_on(&self, tail: &mut Tail, enough: Option<u64>) -> Result<bool, IncomingError> {
+    async fn read_on(&self, tail: &mut Tail, enough: Option<u64>) -> Result<bool> {
         // If the end is unknown, read ahead: an object may be missing.
         let (mut found, mut width) = (false, if tail.known.is_none() { READ_AHEAD_MAX } else { 1 });
         loop {
@@ -154,7 +149,7 @@ impl LogState {
 
     /// Whether what was found at the view's next number, or behind it, is valid; otherwise moves the view
     /// beyond the mark.
-    async fn is_genuine(&self, tail: &mut Tail) -> Result<bool, IncomingError> {
+    async fn is_genuine(&self, tail: &mut Tail) -> Result<bool> {
         if tail.known.is_some_and(|known| known.elapsed() < self.options.lease()) {
             return Ok(true);
         }
@@ -184,7 +179,7 @@ impl LogState {
     /// been created after its read, and the later one before its own. A number is only written once its
     /// predecessor exists, so a second read decides. After a while the missing object is replaced with a
     /// placeholder, so that all processes can continue, and no late write is invisible to some.
-    async fn fill(&self, tail: &mut Tail, number: u64) -> Result<(), IncomingError> {
+    async fn fill(&self, tail: &mut Tail, number: u64) -> Result<()> {
         tail.mark = tail.mark.newest(&*self.objects).await?;
         if tail.mark.through >= number {
             self.view.lock().skip(&tail.mark);
@@ -214,7 +209,7 @@ impl LogState {
     }
 
     /// Moves the mark as far as everything is trimmed, and deletes the objects below it.
-    pub async fn advance_mark(&self) -> Result<(), IncomingError> {
+    pub async fn advance_mark(&self) -> Result<()> {
         let mut tail = self.tail.lock().await;
         let trimmable = self.view.lock().trimmable(Instant::now(), self.options.keep);
         tail.mark = tail.mark.newest(&*self.objects).await?;
@@ -230,7 +225,7 @@ impl LogState {
         Ok(())
     }
 
-    async fn delete(&self, numbers: &[u64]) -> Result<(), IncomingError> {
+    async fn delete(&self, numbers: &[u64]) -> Result<()> {
         let names: Vec<String> = numbers.iter().copied().map(names::log).collect();
         for names in names.chunks(DELETED_AT_ONCE) {
             self.objects.delete(names).await.map_err(unavailable)?;
@@ -239,7 +234,7 @@ impl LogState {
     }
 
     /// Deletes leftovers below the mark: from interrupted deletions, or created by suspended writers.
-    pub async fn sweep(&self) -> Result<(), IncomingError> {
+    pub async fn sweep(&self) -> Result<()> {
         let through = self.tail.lock().await.mark.through;
         let names = self.objects.list(names::LOG).await.map_err(unavailable)?;
         let below = |name: &String| names::log_number(name).is_some_and(|number| number <= through);

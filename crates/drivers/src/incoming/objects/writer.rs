@@ -7,6 +7,7 @@
 //! The winner of several writers would win again, since it knows the next number before the others do; so
 //! after a success it waits about as long as an attempt of the others takes, if there are any.
 
+use crate::incoming::Result;
 use std::{
     collections::VecDeque,
     sync::{
@@ -39,7 +40,7 @@ pub struct Request {
     /// `None` if it has no measures.
     pub batch: Option<Grouped>,
     pub bytes: u64,
-    pub done: oneshot::Sender<Result<(), IncomingError>>,
+    pub done: oneshot::Sender<Result<()>>,
     /// Released when the request is dropped.
     pub _room: OwnedSemaphorePermit,
 }
@@ -146,7 +147,7 @@ enum Attempt {
 }
 
 impl Writer {
-    async fn write(&mut self, group: &mut [Request]) -> Result<(), IncomingError> {
+    async fn write(&mut self, group: &mut [Request]) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let deadline = Instant::now() + shared.options.timeout;
         let kind = group[0].kind;
@@ -307,9 +308,6 @@ impl Writer {
     }
 }
 
-async fn within<T>(
-    deadline: Instant,
-    work: impl Future<Output = Result<T, IncomingError>>,
-) -> Result<T, IncomingError> {
+async fn within<T>(deadline: Instant, work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout_at(deadline.into(), work).await.unwrap_or_else(|_| Err(super::too_late()))
 }

@@ -16,7 +16,7 @@ use tokio::{
 use super::{Store, layout};
 use crate::{
     clients::redis::{Call, Confirm},
-    incoming::{Batch, Entry, IncomingError},
+    incoming::{Batch, Entry, IncomingError, Result},
 };
 
 /// Number of connections for appends.
@@ -36,7 +36,7 @@ const REFUSED_FOR_MAX: Duration = Duration::from_millis(100);
 
 pub(super) struct Queued {
     pub(super) batch: Batch,
-    pub(super) answer: oneshot::Sender<Result<(), IncomingError>>,
+    pub(super) answer: oneshot::Sender<Result<()>>,
 }
 
 /// An entry of one of the batches in a round trip.
@@ -80,11 +80,10 @@ pub(super) async fn lane(store: Arc<Store>, lane: usize, queue: Arc<Mutex<mpsc::
 
 impl Store {
     /// Appends batches; one result for each.
-    async fn take(&self, lane: usize, batches: &[Batch]) -> Vec<Result<(), IncomingError>> {
+    async fn take(&self, lane: usize, batches: &[Batch]) -> Vec<Result<()>> {
         let refs: Vec<&Batch> = batches.iter().collect();
         let together = self.take_together(lane, &refs).await;
-        let is_full =
-            |result: &Result<(), IncomingError>| matches!(result, Err(IncomingError::BacklogFull { .. }));
+        let is_full = |result: &Result<()>| matches!(result, Err(IncomingError::BacklogFull { .. }));
         if batches.len() == 1 || !together.iter().any(is_full) {
             return together;
         }
@@ -100,7 +99,7 @@ impl Store {
         results
     }
 
-    async fn take_together(&self, lane: usize, batches: &[&Batch]) -> Vec<Result<(), IncomingError>> {
+    async fn take_together(&self, lane: usize, batches: &[&Batch]) -> Vec<Result<()>> {
         let mut results = vec![Ok(()); batches.len()];
         if self.groups() > 1
             && let Err(error) = self.room_for(batches).await
@@ -142,7 +141,7 @@ impl Store {
         count: SackCount,
         batches: &[&Batch],
         mut parts: Vec<TripEntry<'a>>,
-        results: &mut [Result<(), IncomingError>],
+        results: &mut [Result<()>],
     ) -> Left<'a> {
         parts.sort_by_key(|part| count.sack_of(part.entry.metric));
         let (calls, of_calls) = self.calls(count, batches, &parts);
@@ -223,7 +222,7 @@ impl Store {
         used: SackCount,
         taken: SackCount,
         refused_since: &mut Option<Instant>,
-    ) -> Result<(), IncomingError> {
+    ) -> Result<()> {
         let root = self.refresh().await?;
         let since = *refused_since.get_or_insert_with(Instant::now);
         if root.numbering.count < taken {
@@ -240,7 +239,7 @@ impl Store {
         }
     }
 
-    async fn room_for(&self, batches: &[&Batch]) -> Result<(), IncomingError> {
+    async fn room_for(&self, batches: &[&Batch]) -> Result<()> {
         let own: u64 = batches.iter().map(|batch| batch.bytes.len() as u64).sum();
         let limit = self.options.backlog_bytes_max;
         let bytes = self.recent_backlog().await?.bytes + own;

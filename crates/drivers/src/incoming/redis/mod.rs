@@ -15,6 +15,7 @@ mod read;
 mod registration;
 mod scripts;
 
+use crate::incoming::Result;
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock, Weak, atomic::AtomicBool},
@@ -129,7 +130,7 @@ impl Store {
     }
 
     /// The backlog, possibly cached.
-    async fn recent_backlog(&self) -> Result<Backlog, IncomingError> {
+    async fn recent_backlog(&self) -> Result<Backlog> {
         let mut known = self.backlog.lock().await;
         if let Some((at, backlog)) = &*known
             && at.elapsed() < self.options.backlog_age_max
@@ -288,7 +289,7 @@ impl Incoming for RedisIncoming {
 
 #[async_trait]
 impl Append for RedisIncoming {
-    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
+    async fn append(&self, batch: Batch) -> Result<()> {
         if batch.entries.is_empty() {
             return Ok(());
         }
@@ -311,11 +312,11 @@ impl Append for RedisIncoming {
         }
     }
 
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
+    async fn backlog(&self) -> Result<Backlog> {
         self.store.backlog().await
     }
 
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
+    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>> {
         let mut measures: HashMap<MetricId, u64> = HashMap::new();
         for sack in self.store.arrived(&mut vec![0; self.store.tags.len()]).await? {
             let mut after = Position(0);
@@ -336,11 +337,11 @@ impl Append for RedisIncoming {
 
 #[async_trait]
 impl Topology for RedisIncoming {
-    async fn split(&self) -> Result<Numbering, IncomingError> {
+    async fn split(&self) -> Result<Numbering> {
         self.store.split().await
     }
 
-    async fn settle(&self) -> Result<Numbering, IncomingError> {
+    async fn settle(&self) -> Result<Numbering> {
         self.store.settle().await
     }
 }

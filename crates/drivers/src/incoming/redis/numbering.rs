@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{Store, layout, scripts::Scripts};
 use crate::{
     clients::redis::{Call, Confirm, Tag},
-    incoming::{IncomingError, too_many},
+    incoming::{IncomingError, Result, too_many},
 };
 
 /// How many sacks one call removes.
@@ -89,7 +89,7 @@ pub(super) fn root_call(scripts: &Scripts, tag: &Tag, cluster: Uuid, groups: u16
 }
 
 impl Store {
-    async fn root(&self, step: Step) -> Result<Root, IncomingError> {
+    async fn root(&self, step: Step) -> Result<Root> {
         let known = self.numbering().count;
         let mut call = root_call(&self.scripts, &self.root_tag, self.cluster, self.groups(), known);
         step.add_to(&mut call);
@@ -114,18 +114,18 @@ impl Store {
     }
 
     /// Reads the current sack count.
-    pub(super) async fn refresh(&self) -> Result<Root, IncomingError> {
+    pub(super) async fn refresh(&self) -> Result<Root> {
         self.root(Step::Read).await
     }
 
     /// Updates the record to a higher count that a group has.
-    pub(super) async fn adopt(&self, count: SackCount) -> Result<(), IncomingError> {
+    pub(super) async fn adopt(&self, count: SackCount) -> Result<()> {
         self.root(Step::Adopt(count)).await?;
         self.carry_on(count).await
     }
 
     /// Does the steps 2 to 4.
-    pub(super) async fn carry_on(&self, count: SackCount) -> Result<(), IncomingError> {
+    pub(super) async fn carry_on(&self, count: SackCount) -> Result<()> {
         let seal = |tag: &Tag| Call::script(&self.scripts.seal, tag).key(tag.key(":m")).arg(count.get());
         let mut last = 0;
         for answer in self.every_group(seal).await? {
@@ -140,7 +140,7 @@ impl Store {
         Ok(())
     }
 
-    pub(super) async fn split(&self) -> Result<Numbering, IncomingError> {
+    pub(super) async fn split(&self) -> Result<Numbering> {
         let mut root = self.refresh().await?;
         if !root.numbering.draining && root.opened {
             let count = root.numbering.count;
@@ -156,7 +156,7 @@ impl Store {
         if root.numbering.draining { Ok(root.numbering) } else { Box::pin(self.split()).await }
     }
 
-    pub(super) async fn settle(&self) -> Result<Numbering, IncomingError> {
+    pub(super) async fn settle(&self) -> Result<Numbering> {
         let root = self.refresh().await?;
         let old = root.numbering.units();
         if !root.numbering.draining || !root.opened {
@@ -176,7 +176,7 @@ impl Store {
     }
 
     /// Removes the sacks of a count, which must be sealed and idle.
-    async fn forget(&self, old: SackCount) -> Result<(), IncomingError> {
+    async fn forget(&self, old: SackCount) -> Result<()> {
         let mut of_groups: Vec<Vec<Sack>> = vec![Vec::new(); self.tags.len()];
         for sack in old.sacks() {
             of_groups[usize::from(self.group_of(sack))].push(sack);
@@ -197,12 +197,12 @@ impl Store {
     }
 
     /// A call to each group in one round trip, confirmed by the replicas.
-    async fn every_group<'a>(&'a self, call: impl Fn(&'a Tag) -> Call) -> Result<Vec<Value>, IncomingError> {
+    async fn every_group<'a>(&'a self, call: impl Fn(&'a Tag) -> Call) -> Result<Vec<Value>> {
         self.all(Confirm::Replicas, self.tags.iter().map(call).collect()).await
     }
 
     /// Calls that must all succeed.
-    pub(super) async fn all(&self, confirm: Confirm, calls: Vec<Call>) -> Result<Vec<Value>, IncomingError> {
+    pub(super) async fn all(&self, confirm: Confirm, calls: Vec<Call>) -> Result<Vec<Value>> {
         let answers = self.client.call(LANE, confirm, calls).await;
         answers.into_iter().map(|answer| answer.map_err(IncomingError::from)).collect()
     }

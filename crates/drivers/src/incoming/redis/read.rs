@@ -10,7 +10,7 @@ use redis::Value;
 use super::{RedisIncoming, Store, layout, numbering::LANE};
 use crate::{
     clients::redis::{Call, Confirm, Tag},
-    incoming::{Backlog, Consume, IncomingError, Pending, Position, Positions},
+    incoming::{Backlog, Consume, IncomingError, Pending, Position, Positions, Result},
 };
 
 /// How many bytes of a sack one round trip returns: larger responses would block other clients.
@@ -43,7 +43,7 @@ impl Store {
     }
 
     /// The sacks with waiting entries behind the cursors, one cursor per group; advances the cursors.
-    pub(super) async fn arrived(&self, cursors: &mut [u64]) -> Result<Vec<Sack>, IncomingError> {
+    pub(super) async fn arrived(&self, cursors: &mut [u64]) -> Result<Vec<Sack>> {
         let call = |(tag, cursor): (&Tag, &u64)| {
             let call = Call::script(&self.scripts.arrivals, tag).key(tag.key(":m")).key(tag.key(":z"));
             call.arg(*cursor)
@@ -69,7 +69,7 @@ impl Store {
         }
     }
 
-    pub(super) async fn backlog(&self) -> Result<Backlog, IncomingError> {
+    pub(super) async fn backlog(&self) -> Result<Backlog> {
         let call = |tag: &Tag| Call::command("HGET", tag).key(tag.key(":m")).arg("total");
         let answers = self.all(Confirm::Master, self.tags.iter().map(call).collect()).await?;
         let mut backlog = Backlog::default();
@@ -94,7 +94,7 @@ impl Consume for RedisIncoming {
         self.store.numbering()
     }
 
-    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
+    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending> {
         let store = &*self.store;
         let mut pending = Pending::default();
         let (mut after, mut bytes) = (after, 0);
@@ -121,7 +121,7 @@ impl Consume for RedisIncoming {
         }
     }
 
-    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
+    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<()> {
         let store = &*self.store;
         let tag = store.tag_of(sack);
         let call =
@@ -131,7 +131,7 @@ impl Consume for RedisIncoming {
         Ok(())
     }
 
-    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
+    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()> {
         let store = &*self.store;
         let mut calls: Vec<Call> = Vec::new();
         let mut of_groups: Vec<Vec<&(Sack, Position)>> = vec![Vec::new(); store.tags.len()];
@@ -153,7 +153,7 @@ impl Consume for RedisIncoming {
         Ok(())
     }
 
-    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>> {
         let store = &*self.store;
         let mut of_groups: Vec<Vec<usize>> = vec![Vec::new(); store.tags.len()];
         for (index, sack) in sacks.iter().enumerate() {

@@ -17,7 +17,7 @@ use super::Store;
 use crate::{
     clients::redis::{Call, Confirm, Tag},
     incoming::{
-        IncomingError, Position,
+        IncomingError, Position, Result,
         registry::{AHEAD_OF_CLOCK, LogRegistry, RegisteredLog, above_clock, succeed, unavailable},
     },
 };
@@ -28,10 +28,7 @@ const POSITION_MAX: Position = Position(1 << 53);
 const FLOOR_DELAY: Duration = Duration::from_secs(2);
 
 /// The sack count of a new log: that of its predecessor.
-pub(super) async fn sacks(
-    registry: &dyn LogRegistry,
-    configured: SackCount,
-) -> Result<SackCount, IncomingError> {
+pub(super) async fn sacks(registry: &dyn LogRegistry, configured: SackCount) -> Result<SackCount> {
     let log = registry.newest_log().await.map_err(|error| unavailable(&error))?;
     Ok(log.map_or(configured, |log| log.sacks))
 }
@@ -39,7 +36,7 @@ pub(super) async fn sacks(
 impl Store {
     /// Registers this server's log as the followed one, unless it is already, and raises its positions above
     /// those of earlier logs.
-    pub(super) async fn register(&self, registry: &dyn LogRegistry) -> Result<RegisteredLog, IncomingError> {
+    pub(super) async fn register(&self, registry: &dyn LogRegistry) -> Result<RegisteredLog> {
         let identity = self.identity().await?;
         let place = format!("{}, prefix {}", self.client.place(), self.options.prefix);
         let log = loop {
@@ -80,11 +77,7 @@ impl Store {
 
     /// Keeps the floor ahead of the positions. If another log is followed by now, appends are refused from
     /// then on.
-    async fn raise_floor(
-        &self,
-        registry: &dyn LogRegistry,
-        log: &RegisteredLog,
-    ) -> Result<(), IncomingError> {
+    async fn raise_floor(&self, registry: &dyn LogRegistry, log: &RegisteredLog) -> Result<()> {
         let last = |tag: &Tag| Call::command("HGET", tag).key(tag.key(":m")).arg("last");
         let mut reached = 0;
         for answer in self.all(Confirm::Master, self.tags.iter().map(last).collect()).await? {
@@ -118,7 +111,7 @@ impl Store {
     }
 
     /// The log's identity, created by the first caller.
-    async fn identity(&self) -> Result<Uuid, IncomingError> {
+    async fn identity(&self) -> Result<Uuid> {
         let key = || self.root_tag.key(":r");
         let name = Call::command("HSETNX", &self.root_tag)
             .key(key())

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::{
-    ExpressionError, error, format,
+    Result, error, format,
     functions::items,
     numbers,
     tree::{Comparison, Operator, Piece, Tree},
@@ -16,7 +16,7 @@ use crate::definitions::python::{self, Numeric};
 const STEPS_MAX: usize = 100_000;
 const STEP_BYTES: usize = 1 << 10;
 
-type Evaluated<'v> = Result<Cow<'v, Value>, ExpressionError>;
+type Evaluated<'v> = Result<Cow<'v, Value>>;
 
 /// The variables, and the steps taken.
 pub struct Scope<'v> {
@@ -29,11 +29,11 @@ impl<'v> Scope<'v> {
         Scope { names: names.iter().map(|&(name, value)| (name, Cow::Borrowed(value))).collect(), steps: 0 }
     }
 
-    pub fn evaluate(&mut self, tree: &'v Tree) -> Result<Value, ExpressionError> {
+    pub fn evaluate(&mut self, tree: &'v Tree) -> Result<Value> {
         self.value(tree).map(Cow::into_owned)
     }
 
-    fn step(&mut self, value: &Value) -> Result<(), ExpressionError> {
+    fn step(&mut self, value: &Value) -> Result<()> {
         let cost = match value {
             Value::String(text) => text.len() / STEP_BYTES,
             Value::Array(items) => items.len() / STEP_BYTES,
@@ -49,7 +49,7 @@ impl<'v> Scope<'v> {
         Ok(value)
     }
 
-    fn values(&mut self, trees: &'v [Tree]) -> Result<Vec<Value>, ExpressionError> {
+    fn values(&mut self, trees: &'v [Tree]) -> Result<Vec<Value>> {
         trees.iter().map(|tree| self.value(tree).map(Cow::into_owned)).collect()
     }
 
@@ -108,12 +108,12 @@ impl<'v> Scope<'v> {
         }))
     }
 
-    fn is_true(&mut self, tree: &'v Tree) -> Result<bool, ExpressionError> {
+    fn is_true(&mut self, tree: &'v Tree) -> Result<bool> {
         let value = self.value(tree)?;
         Ok(python::is_true(&value))
     }
 
-    fn number(&mut self, tree: &'v Tree) -> Result<Value, ExpressionError> {
+    fn number(&mut self, tree: &'v Tree) -> Result<Value> {
         let value = self.value(tree)?.into_owned();
         if Numeric::of(&value).is_none() {
             return Err(error("the sign of what is no number"));
@@ -121,7 +121,7 @@ impl<'v> Scope<'v> {
         Ok(value)
     }
 
-    fn map(&mut self, entries: &'v [(Tree, Tree)]) -> Result<Value, ExpressionError> {
+    fn map(&mut self, entries: &'v [(Tree, Tree)]) -> Result<Value> {
         let mut map = Map::new();
         for (key, value) in entries {
             let Value::String(key) = self.value(key)?.into_owned() else {
@@ -132,7 +132,7 @@ impl<'v> Scope<'v> {
         Ok(map.into())
     }
 
-    fn pieces(&mut self, pieces: &'v [Piece]) -> Result<Value, ExpressionError> {
+    fn pieces(&mut self, pieces: &'v [Piece]) -> Result<Value> {
         let mut text = String::new();
         for piece in pieces {
             match piece {
@@ -146,11 +146,7 @@ impl<'v> Scope<'v> {
         Ok(text.into())
     }
 
-    fn compare(
-        &mut self,
-        first: &'v Tree,
-        others: &'v [(Comparison, Tree)],
-    ) -> Result<bool, ExpressionError> {
+    fn compare(&mut self, first: &'v Tree, others: &'v [(Comparison, Tree)]) -> Result<bool> {
         let mut left = self.value(first)?;
         for (comparison, right) in others {
             let right = self.value(right)?;
@@ -172,12 +168,7 @@ impl<'v> Scope<'v> {
         }
     }
 
-    fn slice(
-        &mut self,
-        of: &'v Tree,
-        from: Option<&'v Tree>,
-        to: Option<&'v Tree>,
-    ) -> Result<Value, ExpressionError> {
+    fn slice(&mut self, of: &'v Tree, from: Option<&'v Tree>, to: Option<&'v Tree>) -> Result<Value> {
         let of = self.value(of)?;
         let length = match &*of {
             Value::String(text) => text.chars().count(),
@@ -209,7 +200,7 @@ impl<'v> Scope<'v> {
         names: &'v [String],
         over: &'v Tree,
         conditions: &'v [Tree],
-    ) -> Result<Value, ExpressionError> {
+    ) -> Result<Value> {
         let known = self.names.len();
         let mut made = Vec::new();
         let all = self.value(over)?;
@@ -238,7 +229,7 @@ impl<'v> Scope<'v> {
     }
 }
 
-fn whole(value: &Value) -> Result<i64, ExpressionError> {
+fn whole(value: &Value) -> Result<i64> {
     let number = match Numeric::of(value) {
         Some(Numeric::Int(number)) => i64::try_from(number).ok(),
         _ => None,
@@ -247,7 +238,7 @@ fn whole(value: &Value) -> Result<i64, ExpressionError> {
 }
 
 /// An item of a map or a list.
-fn place<'a>(of: &'a Value, index: &Value) -> Result<&'a Value, ExpressionError> {
+fn place<'a>(of: &'a Value, index: &Value) -> Result<&'a Value> {
     let found = match of {
         Value::Object(entries) => index.as_str().and_then(|key| entries.get(key)),
         Value::Array(items) => {
@@ -260,7 +251,7 @@ fn place<'a>(of: &'a Value, index: &Value) -> Result<&'a Value, ExpressionError>
     found.ok_or_else(|| error(format!("there is no {}", python::text(index))))
 }
 
-fn character(text: &str, index: &Value) -> Result<Value, ExpressionError> {
+fn character(text: &str, index: &Value) -> Result<Value> {
     let at = whole(index)?;
     let found = match usize::try_from(at) {
         Ok(at) => text.chars().nth(at),
@@ -269,7 +260,7 @@ fn character(text: &str, index: &Value) -> Result<Value, ExpressionError> {
     found.map(|letter| letter.to_string().into()).ok_or_else(|| error(format!("no character {at}")))
 }
 
-fn holds(left: &Value, comparison: Comparison, right: &Value) -> Result<bool, ExpressionError> {
+fn holds(left: &Value, comparison: Comparison, right: &Value) -> Result<bool> {
     let order =
         || python::compare(left, right).ok_or_else(|| error("values of different types have no order"));
     Ok(match comparison {
@@ -286,7 +277,7 @@ fn holds(left: &Value, comparison: Comparison, right: &Value) -> Result<bool, Ex
     })
 }
 
-fn contains(all: &Value, one: &Value) -> Result<bool, ExpressionError> {
+fn contains(all: &Value, one: &Value) -> Result<bool> {
     match (all, one) {
         (Value::String(text), Value::String(part)) => Ok(text.contains(part.as_str())),
         (Value::Array(items), one) => Ok(items.iter().any(|item| python::is_equal(item, one))),
@@ -299,7 +290,7 @@ fn contains(all: &Value, one: &Value) -> Result<bool, ExpressionError> {
 }
 
 /// Identity is supported for None, True and False only.
-fn is_same(left: &Value, right: &Value) -> Result<bool, ExpressionError> {
+fn is_same(left: &Value, right: &Value) -> Result<bool> {
     let is_single = |value: &Value| value.is_null() || value.is_boolean();
     if is_single(left) || is_single(right) {
         Ok(left == right)

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{ExpressionError, error};
+use super::{Result, error};
 use crate::definitions::python::{self, Numeric};
 
 /// `text % values`: `%s`, `%d`, `%f` with decimal places, and `%%`. `is_alone`: the value is not in a tuple.
-pub fn percent(text: &str, values: &[Value], is_alone: bool) -> Result<String, ExpressionError> {
+pub fn percent(text: &str, values: &[Value], is_alone: bool) -> Result<String> {
     let mut values = values.iter();
     let mut out = String::new();
     let mut rest = text;
@@ -43,7 +43,7 @@ pub fn percent(text: &str, values: &[Value], is_alone: bool) -> Result<String, E
 }
 
 /// `text.format(...)`: braces that are empty or hold an index.
-pub fn braces(text: &str, values: &[Value]) -> Result<String, ExpressionError> {
+pub fn braces(text: &str, values: &[Value]) -> Result<String> {
     let mut out = String::new();
     let mut rest = text;
     let mut next = 0;
@@ -75,7 +75,7 @@ pub fn braces(text: &str, values: &[Value]) -> Result<String, ExpressionError> {
 }
 
 /// The part between braces, and its decimal places: `value:.2f`.
-pub fn digits_of(inner: &str) -> Result<(&str, Option<usize>), ExpressionError> {
+pub fn digits_of(inner: &str) -> Result<(&str, Option<usize>)> {
     let Some((value, spec)) = inner.rsplit_once(':').filter(|(value, _)| is_closed(value)) else {
         return Ok((inner, None));
     };
@@ -89,21 +89,21 @@ fn is_closed(text: &str) -> bool {
 }
 
 /// `.2`
-fn digits(spec: &str) -> Result<usize, ExpressionError> {
+fn digits(spec: &str) -> Result<usize> {
     let digits =
         spec.strip_prefix('.').and_then(|digits| digits.parse().ok()).filter(|digits| *digits <= 100);
     digits.ok_or_else(|| error(format!("the format {spec}f is not supported")))
 }
 
 /// The text of a value.
-pub fn shown(value: &Value, digits: Option<usize>) -> Result<String, ExpressionError> {
+pub fn shown(value: &Value, digits: Option<usize>) -> Result<String> {
     match digits {
         Some(digits) => fixed(value, digits),
         None => Ok(python::text(value).into_owned()),
     }
 }
 
-fn fixed(value: &Value, digits: usize) -> Result<String, ExpressionError> {
+fn fixed(value: &Value, digits: usize) -> Result<String> {
     let number = Numeric::of(value).ok_or_else(|| error("digits of what is no number"))?;
     Ok(format!("{:.digits$}", number.float()))
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{ExpressionError, error, numbers};
+use super::{Result, error, numbers};
 use crate::definitions::{
     path::Arithmetic,
     python::{self, Numeric},
@@ -61,7 +61,7 @@ impl Function {
         known.map_or((0, 0), |(.., arguments)| *arguments)
     }
 
-    pub fn call(self, arguments: &[Value]) -> Result<Value, ExpressionError> {
+    pub fn call(self, arguments: &[Value]) -> Result<Value> {
         let first = arguments.first();
         Ok(match (self, first) {
             (Function::Str, None) => "".into(),
@@ -108,11 +108,11 @@ impl Function {
     }
 }
 
-fn finite(number: Numeric) -> Result<Value, ExpressionError> {
+fn finite(number: Numeric) -> Result<Value> {
     number.value().ok_or_else(|| error("no finite number"))
 }
 
-fn length(value: &Value) -> Result<usize, ExpressionError> {
+fn length(value: &Value) -> Result<usize> {
     match value {
         Value::String(text) => Ok(text.chars().count()),
         Value::Array(items) => Ok(items.len()),
@@ -122,7 +122,7 @@ fn length(value: &Value) -> Result<usize, ExpressionError> {
 }
 
 /// The items that Python iterates over.
-pub fn items(value: &Value) -> Result<Vec<Value>, ExpressionError> {
+pub fn items(value: &Value) -> Result<Vec<Value>> {
     match value {
         Value::Array(items) => Ok(items.clone()),
         Value::String(text) => Ok(text.chars().map(|letter| letter.to_string().into()).collect()),
@@ -134,7 +134,7 @@ pub fn items(value: &Value) -> Result<Vec<Value>, ExpressionError> {
 /// Maximum number of items to sort if they are neither numbers nor texts.
 const LISTS_SORTED_MAX: usize = 1000;
 
-fn sorted(mut items: Vec<Value>) -> Result<Vec<Value>, ExpressionError> {
+fn sorted(mut items: Vec<Value>) -> Result<Vec<Value>> {
     if items.iter().all(|item| Numeric::of(item).is_some()) || items.iter().all(Value::is_string) {
         items.sort_by(|left, right| python::compare(left, right).unwrap_or(Ordering::Equal));
         return Ok(items);
@@ -159,7 +159,7 @@ fn sorted(mut items: Vec<Value>) -> Result<Vec<Value>, ExpressionError> {
     Ok(sorted)
 }
 
-fn sum(items: &[Value], start: Option<&Value>) -> Result<Value, ExpressionError> {
+fn sum(items: &[Value], start: Option<&Value>) -> Result<Value> {
     let start = start.cloned().unwrap_or_else(|| 0.into());
     items.iter().try_fold(start, |sum, item| {
         let both = Numeric::of(&sum).is_some() && Numeric::of(item).is_some();
@@ -169,7 +169,7 @@ fn sum(items: &[Value], start: Option<&Value>) -> Result<Value, ExpressionError>
 }
 
 /// The first of the maxima or minima, of one list's items or of several arguments.
-fn extreme(arguments: &[Value], wanted: Ordering) -> Result<Value, ExpressionError> {
+fn extreme(arguments: &[Value], wanted: Ordering) -> Result<Value> {
     let items = match arguments {
         [list] => items(list)?,
         several => several.to_vec(),

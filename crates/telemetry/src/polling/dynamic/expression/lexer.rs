@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use super::{ExpressionError, error};
+use super::{Result, error};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
@@ -20,7 +20,7 @@ const SYMBOLS: [&str; 23] = [
     ":", ".", "=",
 ];
 
-pub fn tokens(text: &str) -> Result<Vec<Token>, ExpressionError> {
+pub fn tokens(text: &str) -> Result<Vec<Token>> {
     let mut lexer = Lexer { rest: text };
     let mut tokens = Vec::new();
     while let Some(token) = lexer.token()? {
@@ -34,7 +34,7 @@ struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    fn token(&mut self) -> Result<Option<Token>, ExpressionError> {
+    fn token(&mut self) -> Result<Option<Token>> {
         self.rest = self.rest.trim_start();
         let Some(first) = self.rest.chars().next() else { return Ok(None) };
         if first == '\'' || first == '"' {
@@ -68,7 +68,7 @@ impl<'a> Lexer<'a> {
         taken
     }
 
-    fn number(&mut self) -> Result<Value, ExpressionError> {
+    fn number(&mut self) -> Result<Value> {
         let digit = |letter: char| letter.is_ascii_digit() || letter == '_';
         let mut text = self.take(digit).to_owned();
         let mut is_float = false;
@@ -105,7 +105,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// A text literal, from its opening quote.
-    fn text(&mut self, is_raw: bool) -> Result<String, ExpressionError> {
+    fn text(&mut self, is_raw: bool) -> Result<String> {
         let quote = self.rest.chars().next().unwrap_or_default();
         if self.rest.starts_with(&quote.to_string().repeat(3)) {
             return Err(error("texts in three quotes are not supported"));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ExpressionError, error, format};
+use super::{Result, error, format};
 use crate::definitions::python;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Method {
         known.map_or((0, 0), |(.., arguments)| *arguments)
     }
 
-    pub fn call(self, of: &Value, arguments: &[Value]) -> Result<Value, ExpressionError> {
+    pub fn call(self, of: &Value, arguments: &[Value]) -> Result<Value> {
         match of {
             Value::String(text) => of_text(self, text, arguments),
             Value::Array(items) => of_list(self, items, arguments),
@@ -87,11 +87,7 @@ impl Method {
     }
 }
 
-fn of_map(
-    method: Method,
-    entries: &serde_json::Map<String, Value>,
-    arguments: &[Value],
-) -> Result<Value, ExpressionError> {
+fn of_map(method: Method, entries: &serde_json::Map<String, Value>, arguments: &[Value]) -> Result<Value> {
     Ok(match (method, arguments) {
         (Method::Get, [Value::Array(_) | Value::Object(_), ..]) => {
             return Err(error("get: neither a list nor a dict can be a key"));
@@ -110,7 +106,7 @@ fn of_map(
     })
 }
 
-fn of_list(method: Method, items: &[Value], arguments: &[Value]) -> Result<Value, ExpressionError> {
+fn of_list(method: Method, items: &[Value], arguments: &[Value]) -> Result<Value> {
     Ok(match (method, arguments) {
         (Method::Count, [wanted]) => {
             items.iter().filter(|item| python::is_equal(item, wanted)).count().into()
@@ -123,11 +119,11 @@ fn of_list(method: Method, items: &[Value], arguments: &[Value]) -> Result<Value
     })
 }
 
-fn text_of(method: Method, value: &Value) -> Result<&str, ExpressionError> {
+fn text_of(method: Method, value: &Value) -> Result<&str> {
     value.as_str().ok_or_else(|| error(format!("{method:?}: an argument that is no text")))
 }
 
-fn of_text(method: Method, text: &str, arguments: &[Value]) -> Result<Value, ExpressionError> {
+fn of_text(method: Method, text: &str, arguments: &[Value]) -> Result<Value> {
     let argument = |index: usize| text_of(method, &arguments[index]);
     Ok(match method {
         Method::Lower => text.to_lowercase().into(),
@@ -167,13 +163,13 @@ fn of_text(method: Method, text: &str, arguments: &[Value]) -> Result<Value, Exp
 }
 
 /// A maximum count; `None`: no limit.
-fn times(argument: Option<&Value>) -> Result<Option<usize>, ExpressionError> {
+fn times(argument: Option<&Value>) -> Result<Option<usize>> {
     let Some(argument) = argument else { return Ok(None) };
     let times = argument.as_i64().ok_or_else(|| error("how often: no whole number"))?;
     Ok(usize::try_from(times).ok())
 }
 
-fn stripped<'a>(method: Method, text: &'a str, arguments: &[Value]) -> Result<&'a str, ExpressionError> {
+fn stripped<'a>(method: Method, text: &'a str, arguments: &[Value]) -> Result<&'a str> {
     let letters = match arguments.first() {
         None | Some(Value::Null) => None,
         Some(letters) => Some(text_of(method, letters)?),
@@ -191,7 +187,7 @@ fn is_space(letter: char) -> bool {
     letter.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&letter)
 }
 
-fn split(method: Method, text: &str, arguments: &[Value]) -> Result<Value, ExpressionError> {
+fn split(method: Method, text: &str, arguments: &[Value]) -> Result<Value> {
     let parts_max = times(arguments.get(1))?.map_or(usize::MAX, |times| times.saturating_add(1));
     let is_reversed = method == Method::RSplit;
     let separator = match arguments.first() {
@@ -254,14 +250,14 @@ fn lines(text: &str) -> Value {
     text.strip_suffix('\n').unwrap_or(&text).split('\n').collect()
 }
 
-fn joined(separator: &str, items: &Value) -> Result<Value, ExpressionError> {
+fn joined(separator: &str, items: &Value) -> Result<Value> {
     let items = super::functions::items(items)?;
     let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
     Ok(texts.ok_or_else(|| error("join: an item that is no text"))?.join(separator).into())
 }
 
 /// Whether it ends with a text, or with any of several.
-fn ends(method: Method, text: &str, wanted: &Value) -> Result<bool, ExpressionError> {
+fn ends(method: Method, text: &str, wanted: &Value) -> Result<bool> {
     let one = |wanted: &str| {
         if method == Method::StartsWith { text.starts_with(wanted) } else { text.ends_with(wanted) }
     };
@@ -276,7 +272,7 @@ fn ends(method: Method, text: &str, wanted: &Value) -> Result<bool, ExpressionEr
 /// Maximum bytes of a result.
 const REPLACED_BYTES_MAX: usize = 1 << 20;
 
-fn replaced(text: &str, from: &str, to: &str, times: Option<usize>) -> Result<String, ExpressionError> {
+fn replaced(text: &str, from: &str, to: &str, times: Option<usize>) -> Result<String> {
     let matches = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
     if text.len().saturating_add(matches.saturating_mul(to.len())) > REPLACED_BYTES_MAX {
         return Err(error("replace: a result that is too long"));
@@ -285,7 +281,7 @@ fn replaced(text: &str, from: &str, to: &str, times: Option<usize>) -> Result<St
 }
 
 /// Pads with zeros after the sign.
-fn filled(text: &str, width: &Value) -> Result<String, ExpressionError> {
+fn filled(text: &str, width: &Value) -> Result<String> {
     let width = width.as_i64().ok_or_else(|| error("zfill: no whole number"))?;
     let width = usize::try_from(width).unwrap_or_default();
     if width > FILLED_LENGTH_MAX {

@@ -20,6 +20,8 @@ use self::{evaluate::Scope, tree::Tree};
 /// A longer expression is rejected.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
+pub type Result<T, E = ExpressionError> = std::result::Result<T, E>;
+
 /// Why an expression is rejected or fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -34,7 +36,7 @@ pub struct Expression(Tree);
 
 impl Expression {
     /// Compiles an expression that may refer to these names.
-    pub fn parse(text: &str, names: &[&str]) -> Result<Self, ExpressionError> {
+    pub fn parse(text: &str, names: &[&str]) -> Result<Self> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(error(format!("an expression of more than {TEXT_BYTES_MAX} bytes")));
         }
@@ -42,7 +44,7 @@ impl Expression {
     }
 
     /// Evaluates it with a value for each of the names.
-    pub fn evaluate(&self, names: &[(&str, &Value)]) -> Result<Value, ExpressionError> {
+    pub fn evaluate(&self, names: &[(&str, &Value)]) -> Result<Value> {
         Scope::new(names).evaluate(&self.0)
     }
 }

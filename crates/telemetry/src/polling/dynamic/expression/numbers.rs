@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::{ExpressionError, error, tree::Operator};
+use super::{Result, error, tree::Operator};
 use crate::definitions::{
     path::Arithmetic,
     python::{self, NoResult, Numeric},
 };
 
-pub fn arithmetic(operator: Operator, left: &Value, right: &Value) -> Result<Value, ExpressionError> {
+pub fn arithmetic(operator: Operator, left: &Value, right: &Value) -> Result<Value> {
     let simple = match operator {
         Operator::Add => Arithmetic::Add,
         Operator::Subtract => Arithmetic::Subtract,
@@ -24,7 +24,7 @@ pub fn arithmetic(operator: Operator, left: &Value, right: &Value) -> Result<Val
     })
 }
 
-fn divided(operator: Operator, left: &Value, right: &Value) -> Result<Value, ExpressionError> {
+fn divided(operator: Operator, left: &Value, right: &Value) -> Result<Value> {
     let (Some(left), Some(right)) = (Numeric::of(left), Numeric::of(right)) else {
         return Err(error("numbers are divided and raised, and nothing else"));
     };
@@ -78,7 +78,7 @@ fn floor_and_rest(left: f64, right: f64) -> (f64, f64) {
 }
 
 /// `round(value)` and `round(value, digits)`: half to even.
-pub fn round(value: &Value, digits: Option<&Value>) -> Result<Value, ExpressionError> {
+pub fn round(value: &Value, digits: Option<&Value>) -> Result<Value> {
     let number = Numeric::of(value).ok_or_else(|| error("round: what is no number"))?;
     let digits = match digits {
         None | Some(Value::Null) => None,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    ExpressionError, error, format,
+    Result, error, format,
     functions::Function,
     lexer::{Token, tokens},
     methods::Method,
@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 64;
 /// Maximum tokens of an expression.
 const TOKENS_MAX: usize = 500;
 
-type Parsed = Result<Tree, ExpressionError>;
+type Parsed = Result<Tree>;
 
 pub fn parse(text: &str, names: &[&str]) -> Parsed {
     let names = names.iter().map(|&name| name.to_owned()).collect();
@@ -81,7 +81,7 @@ impl Parser {
         found
     }
 
-    fn needed(&mut self, symbol: &str) -> Result<(), ExpressionError> {
+    fn needed(&mut self, symbol: &str) -> Result<()> {
         if self.symbol(symbol) {
             return Ok(());
         }
@@ -249,7 +249,7 @@ impl Parser {
     }
 
     /// The arguments of a call, after the opening parenthesis.
-    fn arguments(&mut self, name: &str, (least, most): (usize, usize)) -> Result<Vec<Tree>, ExpressionError> {
+    fn arguments(&mut self, name: &str, (least, most): (usize, usize)) -> Result<Vec<Tree>> {
         let mut arguments = Vec::new();
         while !self.is_symbol(")") {
             arguments.push(self.item()?);
@@ -328,7 +328,7 @@ impl Parser {
     }
 
     /// The items up to the closing bracket.
-    fn items(&mut self, end: &str) -> Result<Vec<Tree>, ExpressionError> {
+    fn items(&mut self, end: &str) -> Result<Vec<Tree>> {
         let mut items = Vec::new();
         while !self.symbol(end) {
             items.push(self.item()?);

@@ -1,10 +1,11 @@
 //! Expressions and their values; `tests/telemetry/test_expressions.py` compares random ones with Python.
 
+use crate::polling::dynamic::expression::Result;
 use serde_json::json;
 
 use super::*;
 
-fn made(text: &str, value: &Value) -> Result<Value, ExpressionError> {
+fn made(text: &str, value: &Value) -> Result<Value> {
     Expression::parse(text, &["value"])?.evaluate(&[("value", value)])
 }
 
