@@ -1,7 +1,6 @@
 //! The API as a value: takes a request, returns a response. `gnudi_server` binds it to sockets; tests call it
 //! directly.
 
-use crate::error::Result;
 use std::{io, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
@@ -27,7 +26,7 @@ use crate::{
     answer_budget::AnswerBudget,
     buffers::MeasureBuffers,
     document::{self, RequestFacts},
-    error::ApiError,
+    error::{ApiError, Result},
     figures::Figures,
     http_date,
     links::Secure,

@@ -1,6 +1,5 @@
 //! A request as its handler gets it: caller, path parameters and policy checks. The checks are recorded.
 
-use crate::error::Result;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -16,7 +15,12 @@ use gnudi_model::{
 use hyper::http::request::Parts;
 use uuid::Uuid;
 
-use crate::{app::App, error::ApiError, links::Links, query::Query};
+use crate::{
+    app::App,
+    error::{ApiError, Result},
+    links::Links,
+    query::Query,
+};
 
 /// A request that has passed its guard.
 pub struct Call<'a> {

@@ -1,9 +1,12 @@
 //! The query string: decoded `name=value` pairs, in order.
 
-use crate::error::Result;
 use gnudi_model::{Timespan, Timestamp, python::unquote_plus};
 
-use crate::{error::ApiError, json::Value, python};
+use crate::{
+    error::{ApiError, Result},
+    json::Value,
+    python,
+};
 
 /// The arguments of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 //! Reading request bodies: content types and JSON.
 
-use crate::error::Result;
 use bytes::Bytes;
 use gnudi_server::RequestBody;
 use hyper::{StatusCode, header::CONTENT_TYPE, http::request::Parts};
 
 use crate::{
-    error::ApiError,
+    error::{ApiError, Result},
     json::{self, ParseError, Value},
 };
 

@@ -3,11 +3,10 @@
 //! A check is a function of a value. [`entries`] opens an object; the caller checks its keys in the
 //! document's order, so that the first error is the one that Gnocchi reports.
 
-use crate::error::Result;
 use gnudi_model::{STORED_CHARACTERS_MAX, Timespan, is_storable};
 
 use crate::{
-    error::ApiError,
+    error::{ApiError, Result},
     json::{Value, repr_str},
     python,
 };

@@ -8,7 +8,6 @@
 mod known;
 mod parcel;
 
-use crate::error::Result;
 use std::sync::Arc;
 
 use futures_util::future;
@@ -23,7 +22,11 @@ use uuid::Uuid;
 pub use known::KnownResources;
 pub use parcel::{Parcel, Parcels};
 
-use crate::{call::Call, error::ApiError, json::Value};
+use crate::{
+    call::Call,
+    error::{ApiError, Result},
+    json::Value,
+};
 
 /// How many resources are looked up at the same time: one by one, each costs a change of threads.
 const LOOK_UPS_AT_ONCE: usize = 64;

@@ -1,6 +1,5 @@
 //! Runs a request: looks up what its path refers to, checks the guard, calls the handler.
 
-use crate::error::Result;
 use std::sync::Arc;
 
 use gnudi_access::{Caller, Target};
@@ -14,7 +13,7 @@ use super::{Guard, Lookup, RouteMatch};
 use crate::{
     app::App,
     call::{Call, Named},
-    error::ApiError,
+    error::{ApiError, Result},
     json::Value,
     resource_id,
 };

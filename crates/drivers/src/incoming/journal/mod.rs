@@ -16,7 +16,6 @@ mod journaled;
 mod read;
 mod writer;
 
-use crate::incoming::Result;
 use std::{
     fs::File,
     path::Path,
@@ -34,7 +33,7 @@ pub use self::{
     journaled::Journaled,
     read::{Found, JournalEntry, JournalPosition, JournalReader},
 };
-use super::{Batch, IncomingError, log::Durability, log::entries::put_entry};
+use super::{Batch, IncomingError, Result, log::Durability, log::entries::put_entry};
 use crate::{
     OpenError,
     data_dir::lock,

@@ -33,7 +33,6 @@ mod tail;
 mod view;
 mod writer;
 
-use crate::incoming::Result;
 use std::{
     collections::HashMap,
     sync::{
@@ -62,7 +61,7 @@ use self::{
     writer::{Counters, Request, RequestQueue},
 };
 use super::{
-    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Result, Topology,
     log::entries, too_many,
 };
 use crate::objects::{ObjectError, Objects};

@@ -10,7 +10,6 @@
 //! missing number. Nobody writes there any more, so all processes find the same one, and continue where the
 //! generation begins.
 
-use crate::incoming::Result;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -23,7 +22,10 @@ use super::{
     object::{Head, LogObjectKind, Object, encode},
     unavailable,
 };
-use crate::{incoming::IncomingError, objects::ObjectError};
+use crate::{
+    incoming::{IncomingError, Result},
+    objects::ObjectError,
+};
 
 /// Most objects read at once while there is more to read.
 const READ_AHEAD_MAX: u64 = 16;

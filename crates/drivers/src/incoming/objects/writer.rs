@@ -7,7 +7,6 @@
 //! The winner of several writers would win again, since it knows the next number before the others do; so
 //! after a success it waits about as long as an attempt of the others takes, if there are any.
 
-use crate::incoming::Result;
 use std::{
     collections::VecDeque,
     sync::{
@@ -27,7 +26,10 @@ use super::{
     tail::Moment,
     unavailable,
 };
-use crate::{incoming::IncomingError, objects::ObjectError};
+use crate::{
+    incoming::{IncomingError, Result},
+    objects::ObjectError,
+};
 
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);

@@ -15,7 +15,6 @@ mod read;
 mod registration;
 mod scripts;
 
-use crate::incoming::Result;
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock, Weak, atomic::AtomicBool},
@@ -38,7 +37,7 @@ use self::{
     scripts::Scripts,
 };
 use super::{
-    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Record, Topology,
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Record, Result, Topology,
     registry::LogRegistry,
 };
 use crate::{

@@ -1,6 +1,5 @@
 //! Expressions and their values; `tests/telemetry/test_expressions.py` compares random ones with Python.
 
-use crate::polling::dynamic::expression::Result;
 use serde_json::json;
 
 use super::*;
