@@ -1,5 +1,7 @@
 //! Errors of requests to Keystone.
 
+pub type Result<T, E = KeystoneError> = std::result::Result<T, E>;
+
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeystoneError {

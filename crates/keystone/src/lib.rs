@@ -17,7 +17,7 @@ mod token_document;
 mod validator;
 
 pub use access_rule::AccessRule;
-pub use error::KeystoneError;
+pub use error::{KeystoneError, Result};
 pub use identity::Identity;
 pub use options::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, UserRef};
 pub use session::Session;

@@ -13,7 +13,7 @@ use gnudi_http::{
 use parking_lot::Mutex;
 
 use crate::{
-    KeystoneError, KeystoneOptions,
+    KeystoneError, KeystoneOptions, Result,
     login::{
         CATALOG_PAUSE, FAILED_PAUSE, REFUSED_PAUSE, Service, find_endpoint, may_again, renew_after,
         request_body, v3_url,
@@ -98,7 +98,7 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     /// Loads certificates; sends nothing.
-    pub fn new(options: KeystoneOptions) -> Result<Self, KeystoneError> {
+    pub fn new(options: KeystoneOptions) -> Result<Self> {
         let url = v3_url(&options.auth_url);
         let is_url = Request::get(&url).body(()).is_ok_and(|request| request.uri().host().is_some());
         if !is_url || !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
@@ -138,7 +138,7 @@ impl Session {
     }
 
     /// A valid token. Concurrent callers share one request.
-    pub async fn token(&self) -> Result<Arc<str>, KeystoneError> {
+    pub async fn token(&self) -> Result<Arc<str>> {
         let shared = &*self.0;
         if let Some(token) = shared.state.lock().token(Instant::now()) {
             return Ok(token);
@@ -159,7 +159,7 @@ impl Session {
         outcome
     }
 
-    async fn log_in(&self) -> Result<Arc<str>, KeystoneError> {
+    async fn log_in(&self) -> Result<Arc<str>> {
         let shared = &*self.0;
         let asked_at = Instant::now();
         let body = request_body(&shared.options.credentials).to_string();
@@ -210,7 +210,7 @@ impl Session {
 
     /// The URL of a service by its type (`metric`, `compute`, `volumev3` ...), without a trailing slash, from the
     /// catalogue. Cached until [`Session::forget_endpoints`]. `Ok(None)` if the catalogue does not have it.
-    pub async fn endpoint(&self, service_type: &str) -> Result<Option<Arc<str>>, KeystoneError> {
+    pub async fn endpoint(&self, service_type: &str) -> Result<Option<Arc<str>>> {
         self.endpoint_named(Some(service_type), None).await
     }
 
@@ -219,7 +219,7 @@ impl Session {
         &self,
         service_type: Option<&str>,
         name: Option<&str>,
-    ) -> Result<Option<Arc<str>>, KeystoneError> {
+    ) -> Result<Option<Arc<str>>> {
         let catalog = self.catalog().await?;
         let service = Service { kind: service_type, name };
         let options = &self.0.options;
@@ -234,7 +234,7 @@ impl Session {
         self.0.state.lock().catalog_is_doubted = true;
     }
 
-    async fn catalog(&self) -> Result<Arc<[Endpoint]>, KeystoneError> {
+    async fn catalog(&self) -> Result<Arc<[Endpoint]>> {
         let shared = &*self.0;
         if let Some(catalog) = shared.state.lock().catalog(Instant::now()) {
             return Ok(catalog);
@@ -267,7 +267,7 @@ impl Session {
         }
     }
 
-    async fn read_catalog(&self, token: &str) -> Result<Vec<Endpoint>, KeystoneError> {
+    async fn read_catalog(&self, token: &str) -> Result<Vec<Endpoint>> {
         let url = format!("{}/auth/catalog", self.0.url);
         let answer = self.ask(&url, token, &[]).await?;
         match answer.status {
@@ -282,12 +282,7 @@ impl Session {
     }
 
     /// `GET url` with a token and further headers.
-    pub(crate) async fn ask(
-        &self,
-        url: &str,
-        token: &str,
-        headers: &[(&str, &str)],
-    ) -> Result<Answer, KeystoneError> {
+    pub(crate) async fn ask(&self, url: &str, token: &str, headers: &[(&str, &str)]) -> Result<Answer> {
         let mut request = Request::builder()
             .method(Method::GET)
             .uri(url)
@@ -303,7 +298,7 @@ impl Session {
     }
 
     /// Sends an idempotent request, and retries once: a kept connection may have been closed.
-    async fn send(&self, request: Request<Bytes>) -> Result<Answer, KeystoneError> {
+    async fn send(&self, request: Request<Bytes>) -> Result<Answer> {
         let is_secure = request.uri().scheme_str() == Some("https");
         if is_secure && !self.0.judges_certificates {
             return Err(KeystoneError::Unavailable(

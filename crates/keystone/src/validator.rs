@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::{
-    Identity, KeystoneError, Session,
+    Identity, KeystoneError, Result, Session,
     cache::{Cache, TokenHash},
     login::{FAILED_PAUSE, may_again, v3_url},
     session::SUBJECT_TOKEN,
@@ -60,7 +60,7 @@ impl Default for ValidatorOptions {
     }
 }
 
-type Outcome = Result<Option<Arc<Identity>>, KeystoneError>;
+type Outcome = Result<Option<Arc<Identity>>>;
 
 /// A request in progress, or just completed.
 type Flight = OnceCell<Outcome>;
@@ -106,17 +106,13 @@ impl Validator {
     }
 
     /// The identity of a token; `Ok(None)` if it is invalid. `now` is in seconds since the epoch.
-    pub async fn validate(&self, token: &str, now: i64) -> Result<Option<Arc<Identity>>, KeystoneError> {
+    pub async fn validate(&self, token: &str, now: i64) -> Result<Option<Arc<Identity>>> {
         self.find_out(token, ExpiryRule::Strict, now).await
     }
 
     /// As [`Validator::validate`], for a token that a service forwards: it may have expired during a long operation,
     /// within Keystone's `allow_expired_window`.
-    pub async fn validate_passed_on(
-        &self,
-        token: &str,
-        now: i64,
-    ) -> Result<Option<Arc<Identity>>, KeystoneError> {
+    pub async fn validate_passed_on(&self, token: &str, now: i64) -> Result<Option<Arc<Identity>>> {
         self.find_out(token, ExpiryRule::Lenient, now).await
     }
 
@@ -217,7 +213,7 @@ impl Validator {
         }
     }
 
-    async fn address(&self) -> Result<String, KeystoneError> {
+    async fn address(&self) -> Result<String> {
         let found = self.session.endpoint("identity").await?;
         Ok(found.map_or_else(|| self.session.url().to_owned(), |url| v3_url(&url)))
     }

@@ -10,7 +10,7 @@ use gnudi_model::{MetricId, Timestamp};
 use parking_lot::RwLock;
 
 use super::{
-    AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Movable, StoreError, StoreState,
+    AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Movable, Result, StoreError, StoreState,
 };
 use crate::fence::Fences;
 
@@ -44,26 +44,26 @@ impl State {
 
 #[async_trait]
 impl AggregateStore for MemoryAggregates {
-    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
         let state = self.state.read();
         metrics.iter().map(|metric| Ok(state.heads.get(metric).cloned())).collect()
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks>> {
         let state = self.state.read();
         ranges.iter().map(|range| Ok(state.blocks(range))).collect()
     }
 
-    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>>> {
         let state = self.state.read();
         ranges.iter().map(|range| Ok(state.range(range).map(|(key, _)| *key).collect())).collect()
     }
 
-    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
+    async fn raise(&self, fence: Fence) -> Result<()> {
         self.fences.raise(fence).map_err(|held| StoreError::refused(fence, held))
     }
 
-    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<()>> {
         if let Err(held) = self.fences.check(fence) {
             return vec![Err(StoreError::refused(fence, held)); writes.len()];
         }
@@ -80,7 +80,7 @@ impl AggregateStore for MemoryAggregates {
         answers
     }
 
-    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
         if let Err(held) = self.fences.check(fence) {
             return vec![Err(StoreError::refused(fence, held)); metrics.len()];
         }
@@ -94,7 +94,7 @@ impl AggregateStore for MemoryAggregates {
         answers
     }
 
-    async fn sync(&self) -> Result<(), StoreError> {
+    async fn sync(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -105,16 +105,16 @@ impl Movable for MemoryAggregates {
         "memory".to_owned()
     }
 
-    async fn state(&self) -> Result<StoreState, StoreError> {
+    async fn state(&self) -> Result<StoreState> {
         Ok(*self.moved.read())
     }
 
-    async fn set_state(&self, state: StoreState) -> Result<(), StoreError> {
+    async fn set_state(&self, state: StoreState) -> Result<()> {
         *self.moved.write() = state;
         Ok(())
     }
 
-    async fn list_metrics(&self) -> Result<Vec<MetricId>, StoreError> {
+    async fn list_metrics(&self) -> Result<Vec<MetricId>> {
         Ok(self.state.read().heads.keys().copied().collect())
     }
 }

@@ -62,6 +62,8 @@ pub struct MetricWrite {
     pub head: Bytes,
 }
 
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Why an item could not be read or written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -107,27 +109,27 @@ pub trait AggregateStore: Send + Sync + 'static {
 
     /// Heads; `None` if a metric has none yet. A head that is damaged or may be lost is
     /// [`StoreError::Damaged`] at each read until it is rewritten; an older one is never returned instead.
-    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>>;
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>>;
 
     /// The blocks of each range.
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>>;
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks>>;
 
     /// The keys of the blocks of each range, oldest first, including those of damaged ones if known.
-    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>>;
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>>>;
 
     /// From now on refuses writes with a lower token to metrics of the fence's sack, in every process. All
     /// writes accepted before are visible to later reads. Fails if a higher fence was raised on a sack that
     /// shares metrics with it.
-    async fn raise(&self, fence: Fence) -> Result<(), StoreError>;
+    async fn raise(&self, fence: Fence) -> Result<()>;
 
     /// Applies each write atomically; visible to readers once it returns, durable once
     /// [`AggregateStore::sync`] returns. All metrics must belong to the fence's sack.
-    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>>;
+    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<()>>;
 
     /// Removes heads and blocks; metrics without any are no error. All must belong to the fence's sack.
     /// sack.
-    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>>;
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>>;
 
     /// All earlier writes survive a power loss once this returns.
-    async fn sync(&self) -> Result<(), StoreError>;
+    async fn sync(&self) -> Result<()>;
 }

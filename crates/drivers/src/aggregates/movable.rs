@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use gnudi_model::MetricId;
 
-use super::{AggregateStore, StoreError};
+use super::{AggregateStore, Result};
 use crate::OpenError;
 
 /// State of a shared store, kept in the store.
@@ -74,11 +74,11 @@ pub trait Movable: AggregateStore {
     fn place(&self) -> String;
 
     /// Reads the current state from the store.
-    async fn state(&self) -> Result<StoreState, StoreError>;
+    async fn state(&self) -> Result<StoreState>;
 
     /// Durable once it returns. Processes that have the store open do not notice: the fence stops them.
-    async fn set_state(&self, state: StoreState) -> Result<(), StoreError>;
+    async fn set_state(&self, state: StoreState) -> Result<()>;
 
     /// The metrics that have a head, unordered.
-    async fn list_metrics(&self) -> Result<Vec<MetricId>, StoreError>;
+    async fn list_metrics(&self) -> Result<Vec<MetricId>>;
 }

@@ -6,16 +6,12 @@
 use std::borrow::Cow;
 
 use super::{
-    BinaryFunction, OperationError, UnaryFunction,
+    BinaryFunction, OperationError, Result, UnaryFunction,
     value::{Columns, Value},
 };
 
 /// Applies `function` to two operands.
-pub(super) fn binary<'g>(
-    function: BinaryFunction,
-    left: Value<'g>,
-    right: Value<'g>,
-) -> Result<Value<'g>, OperationError> {
+pub(super) fn binary<'g>(function: BinaryFunction, left: Value<'g>, right: Value<'g>) -> Result<Value<'g>> {
     let shape = Shape::of(&[&left, &right])?;
     let columns = if function != BinaryFunction::Divide && left.is_bool() && right.is_bool() {
         truths(function, shape, &left.into_ints(), &right.into_ints())?
@@ -28,11 +24,7 @@ pub(super) fn binary<'g>(
 }
 
 /// Applies `clip` to three operands.
-pub(super) fn clip<'g>(
-    value: Value<'g>,
-    min: Value<'g>,
-    max: Value<'g>,
-) -> Result<Value<'g>, OperationError> {
+pub(super) fn clip<'g>(value: Value<'g>, min: Value<'g>, max: Value<'g>) -> Result<Value<'g>> {
     let shape = Shape::of(&[&value, &min, &max])?;
     let all_bool = value.is_bool() && min.is_bool() && max.is_bool();
     if value.is_float() || min.is_float() || max.is_float() {
@@ -64,7 +56,7 @@ fn clip_between(value: f64, min: f64, max: f64) -> f64 {
 }
 
 /// Applies `function` to each value; not for functions that need times.
-pub(super) fn unary(function: UnaryFunction, operand: Value<'_>) -> Result<Value<'_>, OperationError> {
+pub(super) fn unary(function: UnaryFunction, operand: Value<'_>) -> Result<Value<'_>> {
     let Value { is_scalar, rows, .. } = operand;
     let floats = |of: fn(f64) -> f64| {
         move |operand: Value<'_>| {
@@ -116,7 +108,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(operands: &[&Value<'_>]) -> Result<Self, OperationError> {
+    fn of(operands: &[&Value<'_>]) -> Result<Self> {
         let mut shape = Shape { is_scalar: true, rows: 1, width: 1 };
         let joined = |a: usize, b: usize| match (a, b) {
             (1, other) | (other, 1) => Ok(other),
@@ -167,7 +159,7 @@ fn ints<'g>(
     shape: Shape,
     left: &[Vec<i64>],
     right: &[Vec<i64>],
-) -> Result<Columns<'g>, OperationError> {
+) -> Result<Columns<'g>> {
     Ok(Columns::Int(match function {
         BinaryFunction::Equal => return Ok(compared(shape, left, right, |a, b| a == b)),
         BinaryFunction::NotEqual => return Ok(compared(shape, left, right, |a, b| a != b)),
@@ -198,7 +190,7 @@ fn truths<'g>(
     shape: Shape,
     left: &[Vec<i64>],
     right: &[Vec<i64>],
-) -> Result<Columns<'g>, OperationError> {
+) -> Result<Columns<'g>> {
     Ok(match function {
         BinaryFunction::Add | BinaryFunction::ClipMin | BinaryFunction::Max => {
             Columns::Bool(zip(shape, left, right, |a, b| a | b != 0))

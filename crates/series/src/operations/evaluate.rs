@@ -5,8 +5,8 @@ use std::{borrow::Cow, collections::HashMap};
 use gnudi_model::{AggregationMethod, Timestamp};
 
 use super::{
-    BinaryFunction, MetricName, Metrics, Operation, Reaggregation, UnaryFunction, elementwise, reduce,
-    rolling,
+    BinaryFunction, MetricName, Metrics, Operation, Reaggregation, Result, UnaryFunction, elementwise,
+    reduce, rolling,
     value::{Columns, Value},
 };
 use crate::{
@@ -120,7 +120,7 @@ pub struct Evaluated<'g> {
 }
 
 /// Evaluates `operation`, whose size is validated. Booleans and integers are converted to floats at the end.
-pub fn evaluate<'g>(operation: &Operation, grid: &Grid<'g>) -> Result<Evaluated<'g>, OperationError> {
+pub fn evaluate<'g>(operation: &Operation, grid: &Grid<'g>) -> Result<Evaluated<'g>> {
     let mut evaluator = Evaluator { grid, touched: 0 };
     let State { granularity, times, value, aggregated } = evaluator.node(operation, 0)?;
     let columns = value.into_array("the result")?.into_floats();
@@ -162,7 +162,7 @@ struct Evaluator<'a, 'g> {
 
 impl<'g> Evaluator<'_, 'g> {
     /// `held` is the count of numbers that other operands hold meanwhile.
-    fn node(&mut self, operation: &Operation, held: usize) -> Result<State<'g>, OperationError> {
+    fn node(&mut self, operation: &Operation, held: usize) -> Result<State<'g>> {
         let state = match operation {
             Operation::Constant(number) => self.state(Value::scalar(*number)),
             Operation::Metric(metrics) => {
@@ -204,7 +204,7 @@ impl<'g> Evaluator<'_, 'g> {
 
     /// Evaluates the only operand of a node; `cost` is the number of values processed for each value of the
     /// result.
-    fn operand(&mut self, operand: &Operation, held: usize, cost: u64) -> Result<State<'g>, OperationError> {
+    fn operand(&mut self, operand: &Operation, held: usize, cost: u64) -> Result<State<'g>> {
         let state = self.node(operand, held)?;
         let cells = state.value.rows * state.value.width();
         self.spend(cells as u64 * cost)?;
@@ -212,7 +212,7 @@ impl<'g> Evaluator<'_, 'g> {
         Ok(state)
     }
 
-    fn spend(&mut self, touched: u64) -> Result<(), OperationError> {
+    fn spend(&mut self, touched: u64) -> Result<()> {
         self.touched = self.touched.saturating_add(touched);
         if self.touched > VALUES_TOUCHED_MAX { Err(OperationError::TooExpensive) } else { Ok(()) }
     }
@@ -223,7 +223,7 @@ impl<'g> Evaluator<'_, 'g> {
         left: &Operation,
         right: &Operation,
         held: usize,
-    ) -> Result<State<'g>, OperationError> {
+    ) -> Result<State<'g>> {
         let first = self.node(left, held)?;
         let second = self.node(right, held + first.value.cells_owned())?;
         let mut aggregated = first.aggregated || second.aggregated;
@@ -247,7 +247,7 @@ impl<'g> Evaluator<'_, 'g> {
         min: &Operation,
         max: Option<&Operation>,
         held: usize,
-    ) -> Result<State<'g>, OperationError> {
+    ) -> Result<State<'g>> {
         let first = self.node(value, held)?;
         let held_first = held + first.value.cells_owned();
         let second = self.node(min, held_first)?;
@@ -281,7 +281,7 @@ impl<'g> Evaluator<'_, 'g> {
     }
 
     /// Checks the limits before operands are combined.
-    fn admit(&mut self, operands: &[&State<'g>], held: usize) -> Result<(), OperationError> {
+    fn admit(&mut self, operands: &[&State<'g>], held: usize) -> Result<()> {
         let rows = operands.iter().map(|operand| operand.value.rows).max().unwrap_or(0);
         let width = operands.iter().map(|operand| operand.value.width()).max().unwrap_or(0);
         let cells = rows.saturating_mul(width);
@@ -290,12 +290,7 @@ impl<'g> Evaluator<'_, 'g> {
         reserve(held.saturating_add(owned).saturating_add(cells))
     }
 
-    fn rolling(
-        &mut self,
-        method: Reaggregation,
-        window: u64,
-        operand: State<'g>,
-    ) -> Result<State<'g>, OperationError> {
+    fn rolling(&mut self, method: Reaggregation, window: u64, operand: State<'g>) -> Result<State<'g>> {
         let State { granularity, times, value, aggregated } = operand;
         let value = value.into_array("rolling")?;
         let rows = value.rows;
@@ -314,12 +309,12 @@ impl<'g> Evaluator<'_, 'g> {
     }
 }
 
-fn reserve(cells: usize) -> Result<(), OperationError> {
+fn reserve(cells: usize) -> Result<()> {
     if cells > CELLS_HELD_MAX { Err(OperationError::TooExpensive) } else { Ok(()) }
 }
 
 /// Gnocchi's check after each step. On a calendar Gnocchi fails with more than two points; this does not.
-fn check(state: &State<'_>) -> Result<(), OperationError> {
+fn check(state: &State<'_>) -> Result<()> {
     if let (Resample::Span(span), [first, second, _, ..]) = (state.granularity, &state.times[..]) {
         let steps = (second.0 - first.0) as f64 / span.0 as f64;
         if steps.fract() != 0.0 {
@@ -332,7 +327,7 @@ fn check(state: &State<'_>) -> Result<(), OperationError> {
     Ok(())
 }
 
-fn unary(function: UnaryFunction, mut operand: State<'_>) -> Result<State<'_>, OperationError> {
+fn unary(function: UnaryFunction, mut operand: State<'_>) -> Result<State<'_>> {
     match function {
         UnaryFunction::RateOfChange => {
             operand.value = differences(&operand.value.into_array("rateofchange")?);
@@ -390,11 +385,7 @@ fn rated(method: Reaggregation, mut state: State<'_>) -> State<'_> {
     state
 }
 
-fn resampled(
-    method: AggregationMethod,
-    to: Resample,
-    operand: State<'_>,
-) -> Result<State<'_>, OperationError> {
+fn resampled(method: AggregationMethod, to: Resample, operand: State<'_>) -> Result<State<'_>> {
     let value = operand.value.into_array("resample")?;
     if value.width() == 0 {
         return Err(OperationError::NoSeries);

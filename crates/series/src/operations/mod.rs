@@ -25,6 +25,8 @@ pub use operator::{BinaryFunction, BinaryOperator, Operator, UnaryFunction, Unar
 pub use reaggregation::{CrossStatistic, Reaggregation, UnknownReaggregation};
 pub use rolling::summary;
 
+pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
+
 /// The most levels of a tree; a root alone has depth 1. Parsers stop at this depth.
 pub const DEPTH_MAX: usize = 64;
 

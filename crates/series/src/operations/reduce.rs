@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::{
-    CrossStatistic, OperationError, Reaggregation,
+    CrossStatistic, OperationError, Reaggregation, Result,
     elementwise::{fmax, fmin},
     sum::pairwise,
     value::{Columns, Value},
@@ -17,7 +17,7 @@ use super::{
 const LARGE_MEDIAN: usize = 600;
 
 /// The statistic of each row, as one column. The caller applies `rate:`.
-pub(super) fn across(method: Reaggregation, operand: Value<'_>) -> Result<Value<'_>, OperationError> {
+pub(super) fn across(method: Reaggregation, operand: Value<'_>) -> Result<Value<'_>> {
     let rows = operand.rows;
     let array = |columns| Ok(Value::array(rows, columns));
     let statistic = method.statistic;

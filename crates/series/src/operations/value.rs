@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::OperationError;
+use super::{OperationError, Result};
 
 /// Columns of one kind and one length.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +51,7 @@ impl<'g> Value<'g> {
     }
 
     /// The value itself if it is an array; `what` names the operation for the error.
-    pub fn into_array(self, what: &'static str) -> Result<Self, OperationError> {
+    pub fn into_array(self, what: &'static str) -> Result<Self> {
         if self.is_scalar { Err(OperationError::Scalar(what)) } else { Ok(self) }
     }
 

@@ -30,7 +30,10 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{clock::Moment, manifest::Manifest, names, requests::Requests};
-use crate::{aggregates::StoreError, objects::ObjectError};
+use crate::{
+    aggregates::{Result, StoreError},
+    objects::ObjectError,
+};
 
 /// Within this time no successor of the newest known version can have been removed.
 pub const CONFIRMED_MS: u64 = 5_000;
@@ -75,7 +78,7 @@ struct CachedManifest {
 /// A change to a manifest.
 pub trait Change: Send + Sync {
     /// Edits the draft of the next version.
-    fn apply(&self, draft: &mut Manifest) -> Result<Effect, StoreError>;
+    fn apply(&self, draft: &mut Manifest) -> Result<Effect>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +152,7 @@ struct Walked {
 
 impl Requests {
     /// The newest manifest at some moment after the call began.
-    pub async fn newest(&self, shard: &Shard) -> Result<Arc<Manifest>, StoreError> {
+    pub async fn newest(&self, shard: &Shard) -> Result<Arc<Manifest>> {
         if *shard.in_doubt.lock() != 0 {
             // The lock's holder awaits the outcome; the version is not acknowledged yet, so this read may
             // miss it.
@@ -160,7 +163,7 @@ impl Requests {
         self.find_newest(shard).await
     }
 
-    async fn find_newest(&self, shard: &Shard) -> Result<Arc<Manifest>, StoreError> {
+    async fn find_newest(&self, shard: &Shard) -> Result<Arc<Manifest>> {
         let began = self.now();
         let known = shard.known.lock().clone();
         if let Some(CachedManifest { manifest, confirmed }) = known {
@@ -183,7 +186,7 @@ impl Requests {
         Err(StoreError::Unavailable(format!("the newest of {place} could not be found")))
     }
 
-    fn found(&self, shard: &Shard, walked: Walked, began: Moment) -> Result<Arc<Manifest>, StoreError> {
+    fn found(&self, shard: &Shard, walked: Walked, began: Moment) -> Result<Arc<Manifest>> {
         if let Some(version) = walked.damaged {
             return Err(self.unknown(shard, version));
         }
@@ -192,7 +195,7 @@ impl Requests {
     }
 
     /// The manifest to start from: the hint's, or if that is useless, that of the highest version listed.
-    async fn start(&self, shard: &Shard, list: bool) -> Result<Option<Arc<Manifest>>, StoreError> {
+    async fn start(&self, shard: &Shard, list: bool) -> Result<Option<Arc<Manifest>>> {
         let mut version = None;
         if !list && let Some(hint) = self.get(&names::hint(shard.id)).await? {
             let hint = std::str::from_utf8(&hint).ok().and_then(|text| text.trim().parse().ok());
@@ -222,7 +225,7 @@ impl Requests {
     }
 
     /// Walks the chain from `start`, probing `first` versions at once at first.
-    async fn walk(&self, shard: &Shard, start: Arc<Manifest>, first: u64) -> Result<Walked, StoreError> {
+    async fn walk(&self, shard: &Shard, start: Arc<Manifest>, first: u64) -> Result<Walked> {
         let (mut newest, mut damaged, mut at, mut probes) = (start.clone(), None, start.version, first);
         loop {
             let versions = at + 1..=at + probes;
@@ -244,7 +247,7 @@ impl Requests {
         }
     }
 
-    async fn manifest(&self, shard: &Shard, version: u64) -> Result<Probe, StoreError> {
+    async fn manifest(&self, shard: &Shard, version: u64) -> Result<Probe> {
         let name = names::manifest(shard.id, version);
         let Some(bytes) = self.get(&name).await? else { return Ok(Probe::Nothing) };
         match Manifest::decode(&bytes) {
@@ -262,7 +265,7 @@ impl Requests {
     }
 
     /// Whether the version after this one cannot have been removed yet.
-    async fn is_live(&self, shard: &Shard, manifest: &Manifest) -> Result<bool, StoreError> {
+    async fn is_live(&self, shard: &Shard, manifest: &Manifest) -> Result<bool> {
         let Some(guard) = manifest.guard() else {
             if self.get(&names::hint(shard.id)).await?.is_some() {
                 return Ok(false);
@@ -280,7 +283,7 @@ impl Requests {
     }
 
     /// Adds a version with the change. `Ok` with the version that has it.
-    pub async fn commit(&self, shard: &Shard, change: &dyn Change) -> Result<Arc<Manifest>, StoreError> {
+    pub async fn commit(&self, shard: &Shard, change: &dyn Change) -> Result<Arc<Manifest>> {
         let _lock = shard.commit.lock().await;
         self.settle(shard).await?;
         let began = self.now();
@@ -316,7 +319,7 @@ impl Requests {
     }
 
     /// Resolves the version in doubt by creating it. The commit lock must be held.
-    async fn settle(&self, shard: &Shard) -> Result<(), StoreError> {
+    async fn settle(&self, shard: &Shard) -> Result<()> {
         while *shard.in_doubt.lock() != 0 {
             let manifest = self.find_newest(shard).await?;
             if *shard.in_doubt.lock() == 0 {
@@ -329,12 +332,7 @@ impl Requests {
     }
 
     /// Tries to create `next` as the successor of `manifest`. The commit lock must be held.
-    async fn create(
-        &self,
-        shard: &Shard,
-        manifest: &Manifest,
-        mut next: Manifest,
-    ) -> Result<Created, StoreError> {
+    async fn create(&self, shard: &Shard, manifest: &Manifest, mut next: Manifest) -> Result<Created> {
         let confirmed = shard.known.lock().as_ref().and_then(|known| known.confirmed);
         let began = self.now();
         leave_out_removed(shard, &mut next);

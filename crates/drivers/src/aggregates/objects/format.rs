@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{names, requests::Requests};
 use crate::{
     OpenError,
-    aggregates::{Access, StoreError, StoreState},
+    aggregates::{Access, Result, StoreError, StoreState},
     objects::ObjectError,
 };
 
@@ -67,14 +67,14 @@ pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Resu
     Ok(SackCount(shards))
 }
 
-pub(super) async fn state(requests: &Requests) -> Result<StoreState, StoreError> {
+pub(super) async fn state(requests: &Requests) -> Result<StoreState> {
     let invalid = || StoreError::Io(format!("{} cannot be read", requests.place(names::FORMAT)));
     let text = requests.get(names::FORMAT).await?.ok_or_else(invalid)?;
     let format: Format = serde_json::from_slice(&text).map_err(|_| invalid())?;
     kept_state(requests, format.version).await
 }
 
-async fn kept_state(requests: &Requests, version: u32) -> Result<StoreState, StoreError> {
+async fn kept_state(requests: &Requests, version: u32) -> Result<StoreState> {
     let Some(name) = requests.get(names::STATE).await? else {
         return Ok(if version == VERSION_USED { StoreState::InUse } else { StoreState::Filling });
     };
@@ -84,6 +84,6 @@ async fn kept_state(requests: &Requests, version: u32) -> Result<StoreState, Sto
     StoreState::of_name(&name).ok_or_else(unknown)
 }
 
-pub(super) async fn set_state(requests: &Requests, state: StoreState) -> Result<(), StoreError> {
+pub(super) async fn set_state(requests: &Requests, state: StoreState) -> Result<()> {
     requests.put(names::STATE, &Bytes::from_static(state.name().as_bytes())).await
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use gnudi_model::MetricId;
 
 use super::{chain::Shard, manifest::Manifest, read::Stop, requests::Requests};
-use crate::aggregates::{StoreError, entry::Kind, key::Key};
+use crate::aggregates::{Result, entry::Kind, key::Key};
 
 impl Requests {
-    pub async fn list_metrics(&self, shard: &Shard) -> Result<Vec<MetricId>, StoreError> {
+    pub async fn list_metrics(&self, shard: &Shard) -> Result<Vec<MetricId>> {
         self.of_newest(shard, |manifest, last| async move { self.metrics(&manifest, last).await }).await
     }
 

@@ -12,7 +12,7 @@ use super::{
     names,
     requests::Requests,
 };
-use crate::aggregates::StoreError;
+use crate::aggregates::Result;
 
 /// A new hint is written this many versions after the last one.
 const HINT_VERSIONS: u64 = 8;
@@ -57,7 +57,7 @@ impl Maintenance {
 struct Floor(u64);
 
 impl Change for Floor {
-    fn apply(&self, draft: &mut Manifest) -> Result<Effect, StoreError> {
+    fn apply(&self, draft: &mut Manifest) -> Result<Effect> {
         draft.floor_ms = draft.floor_ms.max(self.0);
         Ok(Effect::Changed)
     }
@@ -65,7 +65,7 @@ impl Change for Floor {
 
 impl Requests {
     /// Repeats until no new version has been added meanwhile.
-    async fn maintain(&self, shard: &Shard) -> Result<(), StoreError> {
+    async fn maintain(&self, shard: &Shard) -> Result<()> {
         let mut seen = None;
         while let Some(manifest) = shard.known()
             && seen != Some(manifest.id)
@@ -84,20 +84,14 @@ impl Requests {
         Ok(())
     }
 
-    async fn put_hint(&self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
+    async fn put_hint(&self, shard: &Shard, manifest: &Manifest) -> Result<()> {
         self.put(&names::hint(shard.id), &manifest.version.to_string().into()).await?;
         *shard.hinted.lock() = manifest.version;
         Ok(())
     }
 
     /// Removes the first version before the others, because it marks the era: see `chain`.
-    async fn remove_era(
-        &self,
-        shard: &Shard,
-        manifest: &Manifest,
-        era: Era,
-        end: u64,
-    ) -> Result<(), StoreError> {
+    async fn remove_era(&self, shard: &Shard, manifest: &Manifest, era: Era, end: u64) -> Result<()> {
         let first = names::manifest(shard.id, era.first);
         if shard.removed.lock().contains(&first) {
             return Ok(());
@@ -111,7 +105,7 @@ impl Requests {
         Ok(())
     }
 
-    async fn remove_garbage(&self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
+    async fn remove_garbage(&self, shard: &Shard, manifest: &Manifest) -> Result<()> {
         let now_ms = self.now().wall_ms;
         let due = |since_ms: u64| since_ms.saturating_add(self.options.grace_ms) <= now_ms;
         let names: Vec<String> = {
@@ -127,7 +121,7 @@ impl Requests {
         Ok(())
     }
 
-    async fn sweep_if_due(&self, shard: &Shard) -> Result<(), StoreError> {
+    async fn sweep_if_due(&self, shard: &Shard) -> Result<()> {
         let now = self.now();
         {
             let mut swept = shard.swept.lock();
@@ -142,7 +136,7 @@ impl Requests {
 
     /// Removes segments written before `floor_ms` that no manifest names: their writers failed before the
     /// commit. Also removes manifests of removed versions that were created again by suspended writers.
-    async fn sweep(&self, shard: &Shard, floor_ms: u64) -> Result<(), StoreError> {
+    async fn sweep(&self, shard: &Shard, floor_ms: u64) -> Result<()> {
         let (segments, versions) =
             futures_util::future::try_join(async { self.list(&names::segments(shard.id)).await }, async {
                 self.list(&names::manifests(shard.id)).await

@@ -20,7 +20,7 @@ use super::{
     segment::{Entries, Index, Row, stored_bytes},
     write::{KEPT_BYTES_MAX, check_floor},
 };
-use crate::aggregates::{StoreError, entry::Kind, key::Key};
+use crate::aggregates::{Result, entry::Kind, key::Key};
 
 /// A run joins a merge if it is at most this many times as large as all newer runs in it together.
 const SIZE_RATIO: u64 = 2;
@@ -58,7 +58,7 @@ struct Merged<'a> {
 }
 
 impl Change for Merged<'_> {
-    fn apply(&self, draft: &mut Manifest) -> Result<Effect, StoreError> {
+    fn apply(&self, draft: &mut Manifest) -> Result<Effect> {
         // If the old runs are gone, this process or another has merged them.
         let Some(at) = draft.runs.windows(self.old.len()).position(|runs| runs == self.old) else {
             return Ok(Effect::IsThere);
@@ -76,7 +76,7 @@ impl Change for Merged<'_> {
 
 impl Requests {
     /// Performs the next merge, if one is due; returns whether it was.
-    pub async fn merge(&self, shard: &Shard) -> Result<bool, StoreError> {
+    pub async fn merge(&self, shard: &Shard) -> Result<bool> {
         let _lock = shard.merging.lock().await;
         let Some(manifest) = shard.known() else { return Ok(false) };
         let Some(merge) = self.to_merge(shard, &manifest) else { return Ok(false) };

@@ -54,7 +54,7 @@ use self::{
     segment::Entries,
     write::{enter, enter_deletion, shard_of},
 };
-use super::{Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
+use super::{Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Result, StoreError};
 use crate::{OpenError, objects::Objects};
 
 /// Limits of the store; memory limits are per process.
@@ -121,7 +121,7 @@ pub struct ObjectAggregateFigures {
 }
 
 /// A shard's pending results, one per item.
-type Asked<A> = Pin<Box<dyn Future<Output = Result<Vec<Result<A, StoreError>>, StoreError>> + Send>>;
+type Asked<A> = Pin<Box<dyn Future<Output = Result<Vec<Result<A>>>> + Send>>;
 
 pub struct ObjectAggregates {
     requests: Arc<Requests>,
@@ -204,7 +204,7 @@ impl ObjectAggregates {
 
     /// Applies the timeout. The future may be dropped at any point: the chain then finds out what took
     /// effect.
-    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    async fn in_time<T>(&self, asked: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::time::timeout(self.deadline(), asked).await.unwrap_or_else(|_| Err(self.late()))
     }
 
@@ -234,7 +234,7 @@ impl ObjectAggregates {
         items: &[T],
         metric: impl Fn(&T) -> MetricId,
         ask: impl Fn(Arc<Requests>, Arc<Shard>, Vec<T>) -> Asked<A>,
-    ) -> Vec<Result<A, StoreError>> {
+    ) -> Vec<Result<A>> {
         let (mut places, mut asked) = (Vec::new(), Vec::new());
         for (shard, (places_of_shard, items)) in self.by_shard(items, metric) {
             let answers = ask(self.requests.clone(), self.shards[shard].clone(), items);
@@ -258,7 +258,7 @@ impl ObjectAggregates {
         fence: Fence,
         entries: BTreeMap<usize, Entries>,
         shard_of_item: Vec<usize>,
-    ) -> Vec<Result<(), StoreError>> {
+    ) -> Vec<Result<()>> {
         let answers = join_all(entries.into_iter().map(|(shard, entries)| async move {
             let at = &self.shards[shard];
             let answer = self.in_time(self.requests.add_run(at, fence, entries)).await;
@@ -267,14 +267,14 @@ impl ObjectAggregates {
             }
             (shard, answer)
         }));
-        let answers: BTreeMap<usize, Result<(), StoreError>> = answers.await.into_iter().collect();
+        let answers: BTreeMap<usize, Result<()>> = answers.await.into_iter().collect();
         shard_of_item.iter().map(|shard| answers[shard].clone()).collect()
     }
 }
 
 #[async_trait]
 impl AggregateStore for ObjectAggregates {
-    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
         self.ask(
             metrics,
             |metric| *metric,
@@ -283,7 +283,7 @@ impl AggregateStore for ObjectAggregates {
         .await
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks>> {
         self.ask(
             ranges,
             |range| range.metric,
@@ -297,7 +297,7 @@ impl AggregateStore for ObjectAggregates {
         .await
     }
 
-    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>>> {
         self.ask(
             ranges,
             |range| range.metric,
@@ -311,14 +311,14 @@ impl AggregateStore for ObjectAggregates {
         .await
     }
 
-    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
+    async fn raise(&self, fence: Fence) -> Result<()> {
         let shared =
             self.count.sacks().zip(&self.shards).filter(|(sack, _): &(Sack, _)| sack.intersects(fence.sack));
         let raised = join_all(shared.map(|(_, shard)| self.in_time(self.requests.raise(shard, fence)))).await;
         raised.into_iter().collect()
     }
 
-    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<()>> {
         let mut entries: BTreeMap<usize, Entries> = BTreeMap::new();
         let mut shard_of_item = Vec::with_capacity(writes.len());
         for write in &writes {
@@ -329,7 +329,7 @@ impl AggregateStore for ObjectAggregates {
         self.add(fence, entries, shard_of_item).await
     }
 
-    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
         let mut entries: BTreeMap<usize, Entries> = BTreeMap::new();
         let mut shard_of_item = Vec::with_capacity(metrics.len());
         for metric in metrics {
@@ -341,7 +341,7 @@ impl AggregateStore for ObjectAggregates {
     }
 
     /// Nothing to do: every write is durable.
-    async fn sync(&self) -> Result<(), StoreError> {
+    async fn sync(&self) -> Result<()> {
         Ok(())
     }
 }

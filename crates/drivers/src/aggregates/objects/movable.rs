@@ -5,7 +5,7 @@ use futures_util::future::try_join_all;
 use gnudi_model::MetricId;
 
 use super::{ObjectAggregates, format};
-use crate::aggregates::{Movable, StoreError, StoreState};
+use crate::aggregates::{Movable, Result, StoreState};
 
 #[async_trait]
 impl Movable for ObjectAggregates {
@@ -13,15 +13,15 @@ impl Movable for ObjectAggregates {
         self.requests.objects.place()
     }
 
-    async fn state(&self) -> Result<StoreState, StoreError> {
+    async fn state(&self) -> Result<StoreState> {
         self.in_time(format::state(&self.requests)).await
     }
 
-    async fn set_state(&self, state: StoreState) -> Result<(), StoreError> {
+    async fn set_state(&self, state: StoreState) -> Result<()> {
         self.in_time(format::set_state(&self.requests, state)).await
     }
 
-    async fn list_metrics(&self) -> Result<Vec<MetricId>, StoreError> {
+    async fn list_metrics(&self) -> Result<Vec<MetricId>> {
         let lists = self.shards.iter().map(|shard| self.in_time(self.requests.list_metrics(shard)));
         Ok(try_join_all(lists).await?.concat())
     }

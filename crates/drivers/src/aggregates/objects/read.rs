@@ -24,7 +24,7 @@ use super::{
     segment::{Index, Row},
 };
 use crate::aggregates::{
-    BlockKey, BlockRange, Blocks, StoreError,
+    BlockKey, BlockRange, Blocks, Result, StoreError,
     entry::Kind,
     holes::{Before, Holes},
     key::Key,
@@ -65,7 +65,7 @@ impl Tries {
         self.before == Some(manifest.id)
     }
 
-    fn again(&mut self, shard: &Shard, manifest: &Manifest) -> Result<(), StoreError> {
+    fn again(&mut self, shard: &Shard, manifest: &Manifest) -> Result<()> {
         self.made += 1;
         self.before = Some(manifest.id);
         shard.invalidate();
@@ -76,7 +76,7 @@ impl Tries {
     }
 }
 
-type HeadAnswer = Result<Option<Bytes>, StoreError>;
+type HeadAnswer = Result<Option<Bytes>>;
 
 /// The indexes of the relevant parts of a manifest, by name.
 type Indexes = HashMap<String, Arc<Index>>;
@@ -87,7 +87,7 @@ impl Requests {
         &self,
         shard: &Shard,
         read: impl Fn(Arc<Manifest>, bool) -> R,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let mut tries = Tries::default();
         loop {
             let manifest = self.newest(shard).await?;
@@ -99,25 +99,17 @@ impl Requests {
         }
     }
 
-    pub async fn read_heads(
-        &self,
-        shard: &Shard,
-        metrics: &[MetricId],
-    ) -> Result<Vec<HeadAnswer>, StoreError> {
+    pub async fn read_heads(&self, shard: &Shard, metrics: &[MetricId]) -> Result<Vec<HeadAnswer>> {
         self.of_newest(shard, |manifest, last| async move { self.heads(&manifest, metrics, last).await })
             .await
     }
 
-    pub async fn read_blocks(&self, shard: &Shard, ranges: &[BlockRange]) -> Result<Vec<Blocks>, StoreError> {
+    pub async fn read_blocks(&self, shard: &Shard, ranges: &[BlockRange]) -> Result<Vec<Blocks>> {
         self.of_newest(shard, |manifest, last| async move { self.blocks(&manifest, ranges, last).await })
             .await
     }
 
-    pub async fn list_blocks(
-        &self,
-        shard: &Shard,
-        ranges: &[BlockRange],
-    ) -> Result<Vec<Vec<BlockKey>>, StoreError> {
+    pub async fn list_blocks(&self, shard: &Shard, ranges: &[BlockRange]) -> Result<Vec<Vec<BlockKey>>> {
         self.of_newest(shard, |manifest, last| async move { self.block_keys(&manifest, ranges, last).await })
             .await
     }
@@ -273,7 +265,7 @@ impl Requests {
     }
 
     /// The value of a row; reports damage.
-    fn open(&self, part: &SegmentEntry, row: &Row, stretches: &Stretches) -> Result<Bytes, StoreError> {
+    fn open(&self, part: &SegmentEntry, row: &Row, stretches: &Stretches) -> Result<Bytes> {
         let entry = stretches.from(row);
         if row.kind == Kind::Value
             && let Some(value) = row.open(&entry)

@@ -21,7 +21,7 @@ use super::{
     names,
 };
 use crate::{
-    aggregates::StoreError,
+    aggregates::{Result, StoreError},
     objects::{ObjectError, Objects},
 };
 
@@ -71,23 +71,23 @@ impl Requests {
         self.clock.now()
     }
 
-    pub async fn get(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+    pub async fn get(&self, name: &str) -> Result<Option<Bytes>> {
         self.again(|| self.objects.get(name)).await
     }
 
-    pub async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, StoreError> {
+    pub async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>> {
         self.again(|| self.objects.get_range(name, start, length)).await
     }
 
-    pub async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+    pub async fn list(&self, prefix: &str) -> Result<Vec<String>> {
         self.again(|| self.objects.list(prefix)).await
     }
 
-    pub async fn put(&self, name: &str, bytes: &Bytes) -> Result<(), StoreError> {
+    pub async fn put(&self, name: &str, bytes: &Bytes) -> Result<()> {
         self.again(|| self.objects.put(name, bytes.clone())).await
     }
 
-    pub async fn remove(&self, names: &[String]) -> Result<(), StoreError> {
+    pub async fn remove(&self, names: &[String]) -> Result<()> {
         self.again(|| self.objects.delete(names)).await
     }
 
@@ -99,7 +99,7 @@ impl Requests {
     async fn again<T, F: Future<Output = Result<T, ObjectError>>>(
         &self,
         request: impl Fn() -> F,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let mut pause = Duration::from_millis(self.options.retry_pause_ms);
         for _ in 1..TRIES {
             match self.once(request()).await {

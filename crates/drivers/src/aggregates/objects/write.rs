@@ -16,7 +16,7 @@ use super::{
     segment::{self, Entries, Index, stored_bytes},
 };
 use crate::{
-    aggregates::{MetricWrite, StoreError, entry::Kind, key::Key},
+    aggregates::{MetricWrite, Result, StoreError, entry::Kind, key::Key},
     fence::Fence,
 };
 
@@ -51,7 +51,7 @@ struct Added {
 }
 
 impl Change for Added {
-    fn apply(&self, draft: &mut Manifest) -> Result<Effect, StoreError> {
+    fn apply(&self, draft: &mut Manifest) -> Result<Effect> {
         if self.run.parts.iter().all(|part| draft.knows(&part.name)) {
             return Ok(Effect::IsThere);
         }
@@ -65,7 +65,7 @@ impl Change for Added {
 }
 
 /// Segments written before the floor may have been removed as orphans.
-pub fn check_floor(parts: &[SegmentEntry], draft: &Manifest) -> Result<(), StoreError> {
+pub fn check_floor(parts: &[SegmentEntry], draft: &Manifest) -> Result<()> {
     let too_old = parts.iter().any(|part| names::written_ms(&part.name).is_none_or(|at| at < draft.floor_ms));
     if too_old {
         return Err(StoreError::Unavailable(
@@ -79,7 +79,7 @@ pub fn check_floor(parts: &[SegmentEntry], draft: &Manifest) -> Result<(), Store
 struct RaisedFence(Fence);
 
 impl Change for RaisedFence {
-    fn apply(&self, draft: &mut Manifest) -> Result<Effect, StoreError> {
+    fn apply(&self, draft: &mut Manifest) -> Result<Effect> {
         let Self(fence) = *self;
         if let Some(held) = draft.held(fence) {
             return Err(StoreError::refused(fence, held));
@@ -93,14 +93,14 @@ impl Change for RaisedFence {
 }
 
 impl Requests {
-    pub async fn raise(&self, shard: &Shard, fence: Fence) -> Result<(), StoreError> {
+    pub async fn raise(&self, shard: &Shard, fence: Fence) -> Result<()> {
         // Only the newest version shows whether it was raised already.
         self.newest(shard).await?;
         self.commit(shard, &RaisedFence(fence)).await.map(drop)
     }
 
     /// Writes entries as the newest run of a shard.
-    pub async fn add_run(&self, shard: &Shard, fence: Fence, entries: Entries) -> Result<(), StoreError> {
+    pub async fn add_run(&self, shard: &Shard, fence: Fence, entries: Entries) -> Result<()> {
         // A known fence saves writing the segment; a newer one is detected at the commit.
         if let Some(held) = shard.known().and_then(|manifest| manifest.held(fence)) {
             return Err(StoreError::refused(fence, held));
@@ -138,7 +138,7 @@ impl Requests {
         shard: &Shard,
         entries: &Entries,
         kept_max: usize,
-    ) -> Result<SegmentEntry, StoreError> {
+    ) -> Result<SegmentEntry> {
         let name = names::segment(shard.id, self.now().wall_ms, Uuid::new_v4());
         let (part, bytes) = segment::encode(name, entries);
         self.put(&part.name, &bytes).await?;

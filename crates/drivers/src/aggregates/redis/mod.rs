@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use self::scripts::Scripts;
 use super::{
-    Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError, StoreState,
+    Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Result, StoreError, StoreState,
 };
 use crate::{
     OpenError,
@@ -171,33 +171,33 @@ fn store_error(error: ClientError) -> StoreError {
 
 #[async_trait]
 impl AggregateStore for RedisAggregates {
-    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
         self.heads(metrics).await
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks>> {
         self.ranges(ranges, false).await
     }
 
-    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
+    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>>> {
         let keys = |blocks: Blocks| blocks.whole.into_iter().map(|(key, _)| key).collect();
         self.ranges(ranges, true).await.into_iter().map(|found| found.map(keys)).collect()
     }
 
-    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
+    async fn raise(&self, fence: Fence) -> Result<()> {
         self.raise_all(fence).await
     }
 
-    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<()>> {
         self.write_all(fence, &writes).await
     }
 
-    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
         self.delete_all(fence, metrics).await
     }
 
     /// Waits until the replicas have all earlier writes; without replicas does nothing.
-    async fn sync(&self) -> Result<(), StoreError> {
+    async fn sync(&self) -> Result<()> {
         if !self.client.waits_for_replicas() {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use gnudi_model::MetricId;
 
 use super::{RedisAggregates, layout, read, store_error};
 use crate::{
-    aggregates::{Movable, StoreError, StoreState},
+    aggregates::{Movable, Result, StoreState},
     clients::redis::{Call, Confirm},
 };
 
@@ -15,7 +15,7 @@ impl Movable for RedisAggregates {
         self.place.clone()
     }
 
-    async fn state(&self) -> Result<StoreState, StoreError> {
+    async fn state(&self) -> Result<StoreState> {
         let call = Call::command("HGET", &self.root).key(self.root.key(":r")).arg("state");
         let value = self.client.call(read::LANE, Confirm::Master, vec![call]).await.remove(0);
         let name: Option<String> =
@@ -24,7 +24,7 @@ impl Movable for RedisAggregates {
         StoreState::of_name(&name).ok_or_else(|| self.nonsense())
     }
 
-    async fn set_state(&self, state: StoreState) -> Result<(), StoreError> {
+    async fn set_state(&self, state: StoreState) -> Result<()> {
         let call = Call::command("HSET", &self.root)
             .key(self.root.key(":r"))
             .arg("format")
@@ -35,7 +35,7 @@ impl Movable for RedisAggregates {
         answer.map(drop).map_err(store_error)
     }
 
-    async fn list_metrics(&self) -> Result<Vec<MetricId>, StoreError> {
+    async fn list_metrics(&self) -> Result<Vec<MetricId>> {
         let calls = self.tags.iter().map(|tag| Call::command("HKEYS", tag).key(tag.key(":h")));
         let mut metrics = Vec::new();
         for answer in self.client.call(read::LANE, Confirm::Master, calls.collect()).await {

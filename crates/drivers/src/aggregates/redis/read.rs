@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::{RedisAggregates, layout, store_error};
 use crate::{
-    aggregates::{BlockRange, Blocks, StoreError},
+    aggregates::{BlockRange, Blocks, Result, StoreError},
     clients::redis::{Call, ClientError, Confirm},
 };
 
@@ -52,7 +52,7 @@ impl RedisAggregates {
         pieces.collect()
     }
 
-    pub(super) async fn heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+    pub(super) async fn heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
         let pieces = self.by_shard(metrics, |metric| *metric, CALL_HEADS_MAX);
         let call = |(shard, indexes): &(usize, Vec<usize>)| {
             let tag = &self.tags[*shard];
@@ -63,7 +63,7 @@ impl RedisAggregates {
             call
         };
         let answers = self.client.call(LANE, Confirm::Master, pieces.iter().map(call).collect()).await;
-        let mut heads: Vec<Result<Option<Bytes>, StoreError>> = vec![Ok(None); metrics.len()];
+        let mut heads: Vec<Result<Option<Bytes>>> = vec![Ok(None); metrics.len()];
         for ((_, indexes), answer) in pieces.iter().zip(answers) {
             match answer.map(|value| bulk_strings(value, indexes.len())) {
                 Ok(Some(values)) => {
@@ -78,7 +78,7 @@ impl RedisAggregates {
         heads
     }
 
-    async fn head(&self, metric: MetricId, value: Option<Bytes>) -> Result<Option<Bytes>, StoreError> {
+    async fn head(&self, metric: MetricId, value: Option<Bytes>) -> Result<Option<Bytes>> {
         let Some(value) = value else { return Ok(None) };
         if let Some(head) = layout::opened(&value) {
             return Ok(Some(head));
@@ -92,12 +92,8 @@ impl RedisAggregates {
     }
 
     /// The blocks of ranges; without their bytes if `names_only`.
-    pub(super) async fn ranges(
-        &self,
-        ranges: &[BlockRange],
-        names_only: bool,
-    ) -> Vec<Result<Blocks, StoreError>> {
-        let mut results: Vec<Result<Blocks, StoreError>> = vec![Ok(Blocks::default()); ranges.len()];
+    pub(super) async fn ranges(&self, ranges: &[BlockRange], names_only: bool) -> Vec<Result<Blocks>> {
+        let mut results: Vec<Result<Blocks>> = vec![Ok(Blocks::default()); ranges.len()];
         let all = 0..ranges.len();
         let mut reading: Vec<Reading> = all.map(|index| Reading { index, after: Vec::new() }).collect();
         while !reading.is_empty() {
@@ -167,7 +163,7 @@ impl RedisAggregates {
         range: BlockRange,
         found: RangeRead,
         names_only: bool,
-        result: &mut Result<Blocks, StoreError>,
+        result: &mut Result<Blocks>,
     ) -> Option<Vec<u8>> {
         let mut last = Vec::new();
         for item in found.values.chunks_exact(if names_only { 1 } else { 2 }) {
@@ -219,7 +215,7 @@ impl RedisAggregates {
 }
 
 /// Sets one error for several items.
-pub(super) fn fail<T>(results: &mut [Result<T, StoreError>], indexes: &[usize], error: &StoreError) {
+pub(super) fn fail<T>(results: &mut [Result<T>], indexes: &[usize], error: &StoreError) {
     for index in indexes {
         results[*index] = Err(error.clone());
     }

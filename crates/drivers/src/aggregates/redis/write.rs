@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::{RedisAggregates, layout, read::fail, store_error};
 use crate::{
-    aggregates::{Fence, MetricWrite, StoreError},
+    aggregates::{Fence, MetricWrite, Result, StoreError},
     clients::redis::{Call, ClientError, Confirm, Tag},
 };
 
@@ -39,17 +39,13 @@ impl RedisAggregates {
         shards.filter(move |(shard, _)| self.shard_as_sack(*shard).intersects(sack)).map(|(_, tag)| tag)
     }
 
-    pub(super) async fn raise_all(&self, fence: Fence) -> Result<(), StoreError> {
+    pub(super) async fn raise_all(&self, fence: Fence) -> Result<()> {
         let calls = self.shards_of(fence.sack).map(|tag| Self::fenced_call(&self.scripts.raise, tag, fence));
         let answers = self.client.call(self.write_lane(), Confirm::Replicas, calls.collect()).await;
         answers.into_iter().try_for_each(|answer| verdict(fence, answer))
     }
 
-    pub(super) async fn write_all(
-        &self,
-        fence: Fence,
-        writes: &[MetricWrite],
-    ) -> Vec<Result<(), StoreError>> {
+    pub(super) async fn write_all(&self, fence: Fence, writes: &[MetricWrite]) -> Vec<Result<()>> {
         let mut calls = Vec::new();
         let mut of_calls: Vec<Vec<usize>> = Vec::new();
         for (shard, indexes) in self.by_shard(writes, |write| write.metric, usize::MAX) {
@@ -78,7 +74,7 @@ impl RedisAggregates {
         self.answers(fence, writes.len(), calls, &of_calls).await
     }
 
-    pub(super) async fn delete_all(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
+    pub(super) async fn delete_all(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
         let pieces = self.by_shard(metrics, |metric| *metric, CALL_DELETIONS_MAX);
         let call = |(shard, indexes): &(usize, Vec<usize>)| {
             let tag = &self.tags[*shard];
@@ -101,7 +97,7 @@ impl RedisAggregates {
         count: usize,
         calls: Vec<Call>,
         of_calls: &[Vec<usize>],
-    ) -> Vec<Result<(), StoreError>> {
+    ) -> Vec<Result<()>> {
         let mut results = vec![Ok(()); count];
         let answers = self.client.call(self.write_lane(), Confirm::Master, calls).await;
         for (answer, indexes) in answers.into_iter().zip(of_calls) {
@@ -136,7 +132,7 @@ fn push(call: &mut Call, tag: &Tag, write: &MetricWrite) -> usize {
 }
 
 /// A script with fences returns the fencing token, or an empty string.
-fn verdict(fence: Fence, answer: Result<Value, ClientError>) -> Result<(), StoreError> {
+fn verdict(fence: Fence, answer: Result<Value, ClientError>) -> Result<()> {
     let held: String = redis::from_redis_value(answer.map_err(store_error)?)
         .map_err(|error| StoreError::Io(error.to_string()))?;
     if held.is_empty() {

@@ -11,7 +11,7 @@ use std::{
 use gnudi_model::python::fnmatch::Pattern;
 use serde_json::{Map, Value};
 
-use super::{GnocchiError, shipped};
+use super::{GnocchiError, Result, shipped};
 use crate::{definitions::Field, event::Event, located::Located, wire::trait_value, yaml};
 
 /// What an event does to its resource.
@@ -63,11 +63,7 @@ pub struct Definitions {
 impl Definitions {
     /// Loads a file: by its path, or from the first folder that has it. `None`, or a missing file, gives the built-in
     /// definitions. `archive_policy` overrides the file's for all metrics.
-    pub fn load(
-        name: Option<&str>,
-        folders: &[PathBuf],
-        archive_policy: Option<&str>,
-    ) -> Result<Self, GnocchiError> {
+    pub fn load(name: Option<&str>, folders: &[PathBuf], archive_policy: Option<&str>) -> Result<Self> {
         let name = name.unwrap_or("gnocchi_resources.yaml");
         let places =
             std::iter::once(PathBuf::from(name)).chain(folders.iter().map(|folder| folder.join(name)));
@@ -90,12 +86,7 @@ impl Definitions {
 
     /// Compiles a file; `lines` are the lines of its resources, for warnings. Only a file that is not a mapping of
     /// lists is an error.
-    pub fn compile(
-        path: &Path,
-        file: &Value,
-        lines: &[u64],
-        archive_policy: Option<&str>,
-    ) -> Result<Self, GnocchiError> {
+    pub fn compile(path: &Path, file: &Value, lines: &[u64], archive_policy: Option<&str>) -> Result<Self> {
         let shown = path.display();
         let malformed = |what: &str| GnocchiError::Definitions(format!("{shown}: {what}"));
         let file = file.as_object().ok_or_else(|| malformed("not a mapping"))?;

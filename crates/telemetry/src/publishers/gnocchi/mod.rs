@@ -33,6 +33,8 @@ pub use publisher::GnocchiPublisher;
 pub use shipped::definitions as shipped_definitions;
 pub use store::{Store, StoreError};
 
+pub type Result<T, E = GnocchiError> = std::result::Result<T, E>;
+
 /// Why a publisher cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GnocchiError {
@@ -70,7 +72,7 @@ pub fn opener(
 
 /// Creates missing resource types and attributes in the store, as `ceilometer-upgrade` does. Waits while the store is
 /// not available.
-pub async fn upgrade(options: &GnocchiOptions) -> Result<(), GnocchiError> {
+pub async fn upgrade(options: &GnocchiOptions) -> Result<()> {
     let store = Store::new(options, std::time::Duration::from_mins(1), GnocchiFigures::default())?;
     resource_types::upgrade(&store).await.map_err(|error| GnocchiError::Options(error.to_string()))
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use gnudi_http::Trust;
 use gnudi_keystone::Session;
 
-use super::GnocchiError;
+use super::{GnocchiError, Result};
 use crate::publishers::PublisherUrl;
 
 /// Authentication with the store.
@@ -92,7 +92,7 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 impl GnocchiUrl {
     /// Parses the options. The last of a repeated option counts; unknown options are ignored, as in Ceilometer.
-    pub fn read(url: &PublisherUrl) -> Result<Self, GnocchiError> {
+    pub fn read(url: &PublisherUrl) -> Result<Self> {
         let option = |name: &str| url.query.last(name).map(str::to_owned);
         let timeout = url.query.last("timeout").map(seconds).transpose()?;
         let is_filtering = url.query.last("enable_filter_project").is_none_or(is_true);
@@ -108,7 +108,7 @@ impl GnocchiUrl {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, GnocchiError> {
+fn seconds(text: &str) -> Result<Duration> {
     const TIMEOUT_MAX_S: f64 = 86_400.0;
     let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds <= TIMEOUT_MAX_S);
     let seconds =

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use super::{
-    GnocchiError,
+    Result,
     batch::Batch,
     definitions::Definitions,
     delivery,
@@ -85,11 +85,7 @@ const UNKNOWN_METERS_MAX: usize = 1_000;
 impl GnocchiPublisher {
     /// Loads definitions and certificates, and starts its tasks; sends no request yet. Must be called within a Tokio
     /// runtime.
-    pub fn start(
-        url: &PublisherUrl,
-        options: &GnocchiOptions,
-        figures: GnocchiFigures,
-    ) -> Result<Self, GnocchiError> {
+    pub fn start(url: &PublisherUrl, options: &GnocchiOptions, figures: GnocchiFigures) -> Result<Self> {
         let url = GnocchiUrl::read(url)?;
         let definitions = Definitions::load(
             url.resources_definition_file.as_deref(),

@@ -13,7 +13,7 @@ use gnudi_http::{Answer, HttpClient, HttpOptions, Method, Request, Trust, basic_
 use serde_json::Value;
 
 use super::{
-    GnocchiError,
+    GnocchiError, Result,
     figures::GnocchiFigures,
     options::{GnocchiOptions, StoreAccess},
 };
@@ -50,11 +50,7 @@ pub struct Store {
 
 impl Store {
     /// Loads certificates; sends nothing.
-    pub fn new(
-        options: &GnocchiOptions,
-        timeout: Duration,
-        figures: GnocchiFigures,
-    ) -> Result<Self, GnocchiError> {
+    pub fn new(options: &GnocchiOptions, timeout: Duration, figures: GnocchiFigures) -> Result<Self> {
         let endpoint = options.endpoint.as_deref().map(|endpoint| endpoint.trim_end_matches('/').to_owned());
         if endpoint.is_none() && !matches!(options.access, StoreAccess::Keystone(_)) {
             return Err(GnocchiError::Options("[gnocchi] endpoint is needed without Keystone".to_owned()));
