@@ -20,7 +20,7 @@ from support.gnocchi import Gnocchi
 from support.keystone import Keystone
 from support.mariadb import Mariadb
 from support.postgres import Postgres
-from support.process import running
+from support.process import each_made, running
 from support.radosgw import Radosgw
 from support.redis import Redis
 
@@ -129,17 +129,11 @@ def rounds(request):
 @pytest.fixture
 def gnudi(tmp_path):
     """Makes servers: `gnudi(config=..., ...)` answers a started one; all end with the test."""
-    servers = []
-
-    def make(**kwargs):
-        server = Gnudi(tmp_path / f"gnudi-{len(servers)}", **kwargs)
-        servers.append(server)
-        return server.start()
-
-    yield make
-    for server in servers:
+    def end(server):
         if server.process is not None and server.process.running():
             server.kill()
+
+    yield from each_made(lambda number, **kwargs: Gnudi(tmp_path / f"gnudi-{number}", **kwargs), end)
 
 
 @pytest.fixture
@@ -158,31 +152,16 @@ def small_disk(tmp_path, request):
 @pytest.fixture
 def cloud(tmp_path):
     """Makes clouds: `cloud(config, apis=..., workers=...)` answers a started one; all end with the test."""
-    clouds = []
-
-    def make(config, **kwargs):
-        made = Cloud(tmp_path / f"cloud-{len(clouds)}", config, **kwargs)
-        clouds.append(made)
-        return made.start()
-
-    yield make
-    for made in clouds:
-        made.stop()
+    yield from each_made(lambda number, *args, **kwargs: Cloud(tmp_path / f"cloud-{number}", *args, **kwargs), Cloud.stop)
 
 
 @pytest.fixture
 def gnocchi(tmp_path, postgres):
     """As `gnudi`, for the real Gnocchi; on PostgreSQL unless told."""
-    servers = []
+    def make(number, databases=postgres, **kwargs):
+        return Gnocchi(tmp_path / f"gnocchi-{number}", databases, **kwargs)
 
-    def make(databases=postgres, **kwargs):
-        server = Gnocchi(tmp_path / f"gnocchi-{len(servers)}", databases, **kwargs)
-        servers.append(server)
-        return server.start()
-
-    yield make
-    for server in servers:
-        server.stop()
+    yield from each_made(make, Gnocchi.stop)
 
 
 @pytest.fixture(params=parameters(["embedded", "mariadb+redis+redis", USUAL], ["embedded", USUAL]))

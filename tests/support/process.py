@@ -26,6 +26,19 @@ def running(server):
         server.stop()
 
 
+def each_made(make, end):
+    """For a fixture: what makes and starts servers or agents, `make(number, ...)` each of them; all end with the test."""
+    everything = []
+
+    def start_one(*args, **kwargs):
+        everything.append(make(len(everything), *args, **kwargs))
+        return everything[-1].start()
+
+    yield start_one
+    for one in everything:
+        end(one)
+
+
 class StartFailed(Exception):
     """The process ended, or didn't answer, before it was ready. The text carries the end of its log."""
 

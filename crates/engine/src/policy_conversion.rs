@@ -23,7 +23,7 @@ impl Engine {
     pub async fn convert_next(&self, conversion: PolicyConversion) -> Result<Option<PolicyConversion>> {
         let PolicyConversion { id, archive_policy_name, converted_to } = &conversion;
         let metrics =
-            self.indexer.policy_metrics(archive_policy_name, *converted_to, METRICS_AT_ONCE).await?;
+            self.indexer.metrics_of_policy(archive_policy_name, *converted_to, METRICS_AT_ONCE).await?;
         let Some(last) = metrics.last() else {
             self.indexer.advance_policy_conversion(*id, None).await?;
             return Ok(None);

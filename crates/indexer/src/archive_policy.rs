@@ -81,7 +81,7 @@ pub trait ArchivePolicies {
     async fn policy_conversions(&self) -> Result<Vec<PolicyConversion>>;
 
     /// Up to `limit` metrics of a policy, by id, behind `after`: never of a cache.
-    async fn policy_metrics(
+    async fn metrics_of_policy(
         &self,
         name: &str,
         after: Option<MetricId>,

@@ -43,7 +43,7 @@ pub async fn log_registry(make: impl AsyncFn() -> Vec<Arc<dyn LogRegistry>>) {
         (Position(3), Position(4), doubled),
         (Position(0), Position(0), SackCount::DEFAULT),
     ] {
-        assert!(other.raise_log(&RegisteredLog { reached, floor, sacks, ..first.clone() }).await.unwrap());
+        assert!(other.raise_log(&RegisteredLog { sacks, floor, reached, ..first.clone() }).await.unwrap());
     }
     let raised =
         RegisteredLog { reached: Position(7), floor: Position(1 << 60 | 9), sacks: doubled, ..first };

@@ -16,10 +16,7 @@ pub(super) async fn run(engine: Arc<Engine>, delay: Duration, mut stopped: watch
 
 pub(super) async fn checkpoint(engine: &Engine) {
     // Positions first: records acknowledged during the sync may not be durable yet.
-    let numbering = engine.incoming.numbering();
-    let own = engine.units.open().into_iter().map(|unit| unit.fence.sack);
-    let own = own.filter(|sack| sack.count == numbering.units());
-    let sacks: Vec<Sack> = own.flat_map(|sack| numbering.sacks_of_unit(sack.id)).collect();
+    let sacks = super::own_sacks(engine, engine.incoming.numbering());
     if sacks.is_empty() {
         return;
     }

@@ -21,7 +21,7 @@ pub mod waiting;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use gnudi_model::{Timespan, Timestamp};
+use gnudi_model::{Numbering, Sack, Timespan, Timestamp};
 use membership::Membership;
 use ownership::Owner;
 use scheduler::SackQueue;
@@ -144,6 +144,13 @@ async fn ended(task: JoinHandle<()>) {
     if let Err(error) = task.await {
         tracing::error!(%error, "a worker task failed");
     }
+}
+
+/// The sacks of this process's units.
+fn own_sacks(engine: &Engine, numbering: Numbering) -> Vec<Sack> {
+    let own = engine.units.open().into_iter().map(|unit| unit.fence.sack);
+    let own = own.filter(|sack| sack.count == numbering.units());
+    own.flat_map(|sack| numbering.sacks_of_unit(sack.id)).collect()
 }
 
 /// Waits for `delay`; false if the workers are stopped first.

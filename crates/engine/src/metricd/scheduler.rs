@@ -142,9 +142,7 @@ async fn sweep(
 ) {
     while super::sleep(delay, &mut stopped).await {
         let numbering = engine.incoming.numbering();
-        let own = engine.units.open().into_iter().map(|unit| unit.fence.sack);
-        let own = own.filter(|sack| sack.count == numbering.units());
-        let sacks: Vec<Sack> = own.flat_map(|sack| numbering.sacks_of_unit(sack.id)).collect();
+        let sacks = super::own_sacks(&engine, numbering);
         // If it fails, so do the workers' passes, which log it.
         let Ok(positions) = engine.incoming.positions(&sacks).await else { continue };
         for (sack, positions) in sacks.into_iter().zip(positions) {

@@ -325,13 +325,13 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
         self.index.policy_conversions().await
     }
 
-    async fn policy_metrics(
+    async fn metrics_of_policy(
         &self,
         name: &str,
         after: Option<MetricId>,
         limit: usize,
     ) -> Result<Vec<MetricId>> {
-        self.index.policy_metrics(name, after, limit).await
+        self.index.metrics_of_policy(name, after, limit).await
     }
 
     async fn advance_policy_conversion(&self, id: Uuid, to: Option<MetricId>) -> Result<()> {

@@ -169,7 +169,7 @@ pub(super) async fn new_methods_begin_a_conversion(indexer: &dyn Indexer) {
     let first = indexer.policy_conversions().await.unwrap();
     assert_eq!(first.len(), 1);
     assert_eq!((first[0].archive_policy_name.as_str(), first[0].converted_to), ("kept", None));
-    let behind = async |after, limit| indexer.policy_metrics("kept", after, limit).await.unwrap();
+    let behind = async |after, limit| indexer.metrics_of_policy("kept", after, limit).await.unwrap();
     assert_eq!(behind(None, 2).await, [id(1), id(4)]);
     assert_eq!(behind(Some(id(3)), 5).await, [id(4), id(5)]);
     assert_eq!(behind(Some(id(5)), 5).await, []);

@@ -119,7 +119,7 @@ impl ArchivePolicies for MemoryIndexer {
         Ok(self.tables.lock().conversions.values().cloned().collect())
     }
 
-    async fn policy_metrics(
+    async fn metrics_of_policy(
         &self,
         name: &str,
         after: Option<MetricId>,

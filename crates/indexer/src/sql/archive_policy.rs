@@ -67,7 +67,7 @@ impl ArchivePolicies for SqlIndexer {
         self.readers.fetch_all(select).await?.iter().map(decode).collect()
     }
 
-    async fn policy_metrics(
+    async fn metrics_of_policy(
         &self,
         name: &str,
         after: Option<MetricId>,

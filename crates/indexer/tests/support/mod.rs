@@ -123,7 +123,7 @@ gated! {
     write delete_archive_policy(name: &str) -> Result<(), IndexerError>;
     write sweep_definitions() -> Result<u64, IndexerError>;
     read policy_conversions() -> Result<Vec<PolicyConversion>, IndexerError>;
-    read policy_metrics(
+    read metrics_of_policy(
         name: &str, after: Option<MetricId>, limit: usize,
     ) -> Result<Vec<MetricId>, IndexerError>;
     write advance_policy_conversion(id: Uuid, to: Option<MetricId>) -> Result<(), IndexerError>;

@@ -73,18 +73,7 @@ impl Parser<'_> {
     }
 
     fn offset(&self, expr: &mut Expr, length: Length) -> Parsed<()> {
-        let Some(shift) = shift_of(expr) else {
-            return fault(
-                expr.span.start,
-                "offset modifier must be preceded by an instant vector selector or range vector selector or a subquery",
-            );
-        };
-        if shift.offset.is_some() {
-            return fault(expr.span.start, "offset may not be set multiple times");
-        }
-        shift.offset = Some(length);
-        expr.span.end = self.closed_at();
-        Ok(())
+        self.shift(expr, "offset", "offset", |shift| shift.offset.replace(length).is_some())
     }
 
     fn at_modifier(&mut self, expr: &mut Expr) -> Parsed<()> {
@@ -101,16 +90,29 @@ impl Parser<'_> {
             }
             At::Time((seconds * 1000.0).round() as i64)
         };
+        self.shift(expr, "@", "@ <timestamp>", |shift| shift.at.replace(at).is_some())
+    }
+
+    /// Shifts what precedes a modifier. `set` answers whether it was set before.
+    fn shift(
+        &self,
+        expr: &mut Expr,
+        modifier: &str,
+        name: &str,
+        set: impl FnOnce(&mut Shift) -> bool,
+    ) -> Parsed<()> {
+        let start = expr.span.start;
         let Some(shift) = shift_of(expr) else {
             return fault(
-                expr.span.start,
-                "@ modifier must be preceded by an instant vector selector or range vector selector or a subquery",
+                start,
+                format!(
+                    "{modifier} modifier must be preceded by an instant vector selector or range vector selector or a subquery"
+                ),
             );
         };
-        if shift.at.is_some() {
-            return fault(expr.span.start, "@ <timestamp> may not be set multiple times");
+        if set(shift) {
+            return fault(start, format!("{name} may not be set multiple times"));
         }
-        shift.at = Some(at);
         expr.span.end = self.closed_at();
         Ok(())
     }

@@ -164,7 +164,7 @@ impl Registration {
 
     async fn raise(&self, reached: Position, floor: Position) -> Result<()> {
         let log = self.log();
-        let raised = self.registry.raise_log(&RegisteredLog { reached, floor, ..log.clone() }).await;
+        let raised = self.registry.raise_log(&RegisteredLog { floor, reached, ..log.clone() }).await;
         if !raised.map_err(|error| registry::unavailable(&error))? {
             return Err(self.give_up(format!("another log has taken the place of log {log}")));
         }

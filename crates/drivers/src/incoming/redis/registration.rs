@@ -87,7 +87,7 @@ impl Store {
         }
         let floor = Position(reached + AHEAD_OF_CLOCK.as_micros() as u64).max(above_clock());
         let (reached, sacks) = (Position(reached), self.numbering().count);
-        let raised = registry.raise_log(&RegisteredLog { reached, floor, sacks, ..log.clone() }).await;
+        let raised = registry.raise_log(&RegisteredLog { sacks, floor, reached, ..log.clone() }).await;
         if !raised.map_err(|error| unavailable(&error))? && self.replaced.get().is_none() {
             let reason = format!("another log has taken the place of log {log}");
             tracing::error!(
