@@ -30,14 +30,8 @@ def start(tmp_path):
         command = [binary(), "serve", "--config-file", config, "--listen", f"127.0.0.1:{port}", "--without", "host"]
         process = Process(traced([*command, *arguments], output, inject), tmp_path / "log", cwd=tmp_path)
         processes.append(process)
-
-        def healthy():
-            try:
-                return Client("127.0.0.1", port, timeout_s=5).get("/healthcheck").status == 200
-            except OSError:
-                return False
-
-        wait_until(lambda: not process.running() or healthy(), START_TIMEOUT_S, "an answer")
+        client = Client("127.0.0.1", port, timeout_s=5)
+        wait_until(lambda: not process.running() or client.answers(), START_TIMEOUT_S, "an answer")
         is_healthy = process.running()
         if is_healthy:
             kill(process)

@@ -75,15 +75,8 @@ def traced_start(data_dir, tmp_path):
     command = [binary(), "serve", "--data-dir", data_dir, "--listen", f"127.0.0.1:{port}", "--without", "host"]
     trace = ["-f", "-y", "-s", "32", "-e", "trace=pwrite64,pwritev,fdatasync,fsync", "-e", "signal=none", "-o", output]
     process = Process([STRACE, *trace, *command], tmp_path / "traced-log", cwd=tmp_path)
-
-    def answers():
-        try:
-            return Client("127.0.0.1", port, timeout_s=5).get("/healthcheck").status == 200
-        except OSError:
-            return False
-
     try:
-        wait_until(answers, START_TIMEOUT_S, "an answer")
+        wait_until(Client("127.0.0.1", port, timeout_s=5).answers, START_TIMEOUT_S, "an answer")
         kill_traced(process)
     finally:
         process.kill()

@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 from inputs.remote_write import label, sample, series, snappy
 from inputs.stored import metrics_of, points, wait_for_metrics
-from support.http import create_policy_with_rule
+from support.http import Client, create_policy_with_rule
 from support.process import Process, free_port, wait_until
 
 CONFIG = """\
@@ -76,14 +76,8 @@ def prometheus(server, exporter, tmp_path):
     config.write_text(CONFIG.format(exporter=exporter, own=port, gnudi=server.port))
     process = Process([program, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'prometheus'}",
                        f"--web.listen-address=127.0.0.1:{port}"], tmp_path / "prometheus.log")
-
-    def ready():
-        try:
-            return urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=2).status == 200
-        except OSError:
-            return False
-
-    process.wait_ready(ready, 60)
+    client = Client("127.0.0.1", port, user=None, timeout_s=2)
+    process.wait_ready(lambda: client.answers("/-/ready"), 60)
     process.port = port
     yield process
     if process.running():

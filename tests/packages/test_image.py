@@ -155,7 +155,7 @@ def test_composes_processes_work_together(postgres, redis, tmp_path):
             words = [word.replace("/etc/gnudi", str(tmp_path)) for word in services[name]["command"]]
             processes.append(Process([entrypoint, *words, *more], tmp_path / f"{name}.log", env={**path, **services[name]["environment"]}))
         client = Client("127.0.0.1", port)
-        processes[0].wait_ready(lambda: answers(client), START_TIMEOUT_S)
+        processes[0].wait_ready(client.answers, START_TIMEOUT_S)
         known = basic("admin", "hunter2")
         metric = client.request("POST", "/v1/metric", {"archive_policy_name": "low"}, known).expect(201).json()["id"]
         client.request("POST", "/v1/metric", {"archive_policy_name": "low"}, basic("admin", "wrong")).expect(401)
@@ -165,10 +165,3 @@ def test_composes_processes_work_together(postgres, redis, tmp_path):
     finally:
         for process in processes:
             process.terminate()
-
-
-def answers(client):
-    try:
-        return client.get("/healthcheck").status == 200
-    except OSError:
-        return False

@@ -57,15 +57,7 @@ def command(root, data, config_path, port):
 
 
 def wait_healthy(process, port):
-    def healthy():
-        client = Client("127.0.0.1", port, timeout_s=5)
-        try:
-            return client.get("/healthcheck").status == 200
-        except OSError:
-            return False
-        finally:
-            client.close()
-    process.wait_ready(healthy, START_TIMEOUT_S)
+    process.wait_ready(Client("127.0.0.1", port, timeout_s=5).answers, START_TIMEOUT_S)
 
 
 def start(root, data, config_path, log_path):

@@ -13,7 +13,7 @@ import urllib.parse
 import urllib.request
 
 from support.gnudi import ROOT
-from support.http import basic
+from support.http import Client, basic
 from support.process import Process, free_port
 
 TOLERANCE = 1e-9
@@ -35,13 +35,8 @@ class Oracle:
         self.process = Process([
             program, *([FEATURES] if self.is_current else []), f"--config.file={path}", f"--storage.tsdb.path={directory / 'data'}", "--web.enable-remote-write-receiver",
             "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{self.port}"], directory / "prometheus.log")
-        self.process.wait_ready(self._is_ready, 60)
-
-    def _is_ready(self):
-        try:
-            return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=2).status == 200
-        except OSError:
-            return False
+        client = Client("127.0.0.1", self.port, user=None, timeout_s=2)
+        self.process.wait_ready(lambda: client.answers("/-/ready"), 60)
 
     def stop(self):
         if self.process.running():

@@ -54,13 +54,7 @@ def read_back(server, query, start):
 def ready(process, port):
     """A client of a process, once it answers."""
     client = Client("127.0.0.1", port)
-
-    def answers():
-        try:
-            return client.get("/").status == 404
-        except OSError:
-            return False
-    process.wait_ready(answers, TIMEOUT_S)
+    process.wait_ready(lambda: client.answers("/", 404), TIMEOUT_S)
     return client
 
 

@@ -91,6 +91,15 @@ class Client:
             self.close()
         return answer
 
+    def answers(self, path="/healthcheck", status=200):
+        """Whether the server is there and answers with the status; the connection is closed."""
+        try:
+            return self.get(path).status == status
+        except OSError:
+            return False
+        finally:
+            self.close()
+
     def get(self, path, **kwargs):
         return self.request("GET", path, **kwargs)
 

@@ -1,9 +1,9 @@
 """Ceph's object gateway on a `Ceph` of one's own: S3 and Swift over HTTP, one user."""
 
-import http.client
 import pathlib
 import shutil
 
+from support.http import Client
 from support.process import Process, free_port
 
 START_TIMEOUT_S = 90
@@ -64,11 +64,4 @@ class Radosgw:
             self.process = None
 
     def _answers(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request("GET", "/")
-            return connection.getresponse().status == 200
-        except OSError:
-            return False
-        finally:
-            connection.close()
+        return Client("127.0.0.1", self.port, user=None, timeout_s=5).answers("/")

@@ -8,36 +8,34 @@ import { start } from "./support/start.mjs";
 
 const { server, browser } = await start({}, (server) => fillCloud(server, { days: 1 }));
 
+const offer = (page, text) => page.locator(".offers li").filter({ hasText: text }).first();
+
+/** Types `text` and takes what is offered then. */
+async function complete(page, text, offered, key = "Tab") {
+  await page.keyboard.type(text);
+  await offer(page, offered).waitFor();
+  await page.keyboard.press(key);
+}
+
 const wrong = (page, id) => page.locator(`.sheet:has(#${id}) .wrong`).allTextContents();
 
 test("completion offers operations, metrics, aggregates, attributes and values", async () => {
   const page = await open(browser, `${server.url}#/query?last=6h`);
   await page.getByLabel("Metrics of").selectOption("instance");
   const operations = page.getByLabel("Operations");
-  const offer = (text) => page.locator(".offers li").filter({ hasText: text }).first();
   await operations.click();
-  await page.keyboard.type("(agg");
-  await offer("aggregate").waitFor();
-  await page.keyboard.press("Tab");
-  await page.keyboard.type(" me");
-  await offer("mean").waitFor();
-  await page.keyboard.press("Enter");
+  await complete(page, "(agg", "aggregate");
+  await complete(page, " me", "mean", "Enter");
   await page.keyboard.type(" (metric cpu");
-  await offer("cpu_util").waitFor();
+  await offer(page, "cpu_util").waitFor();
   await picture(page, "query-completion");
   await page.keyboard.press("Tab");
-  await page.keyboard.type(" 95");
-  await offer("95pct").waitFor();
-  await page.keyboard.press("Tab");
+  await complete(page, " 95", "95pct");
   await page.keyboard.type("))");
   assert.equal(await operations.inputValue(), "(aggregate mean (metric cpu_util 95pct))");
   await page.getByLabel("Of which resources").click();
-  await page.keyboard.type("zo");
-  await offer("zone").waitFor();
-  await page.keyboard.press("Tab");
-  await page.keyboard.type(" = ");
-  await offer("'north'").waitFor();
-  await page.keyboard.press("Tab");
+  await complete(page, "zo", "zone");
+  await complete(page, " = ", "'north'");
   await page.keyboard.press("Control+Enter");
   await page.locator(".cost").waitFor();
   await waitDrawn(page);
@@ -83,17 +81,10 @@ test("PromQL is completed, run and marked where it is wrong", async () => {
   await page.getByLabel("Operations").fill("(half typed");
   await page.getByLabel("Language").selectOption("promql");
   const expression = page.getByLabel("PromQL", { exact: true });
-  const offer = (text) => page.locator(".offers li").filter({ hasText: text }).first();
   await expression.click();
-  await page.keyboard.type("avg by (zo");
-  await offer("zone").waitFor();
-  await page.keyboard.press("Tab");
-  await page.keyboard.type(") (cpu_ut");
-  await offer("cpu_util").waitFor();
-  await page.keyboard.press("Tab");
-  await page.keyboard.type('{zone="no');
-  await offer("north").waitFor();
-  await page.keyboard.press("Tab");
+  await complete(page, "avg by (zo", "zone");
+  await complete(page, ") (cpu_ut", "cpu_util");
+  await complete(page, '{zone="no', "north");
   await page.keyboard.type('"})');
   assert.match(await expression.inputValue(), /^avg by \(zone\) \((ceilometer_)?cpu_util\{zone="north"\}\)$/);
   await picture(page, "query-promql");
