@@ -5,7 +5,6 @@ What the client prints comes from its code, run here with results of our own: it
 
 import argparse
 import csv
-import http.server
 import io
 import json
 import re
@@ -21,6 +20,7 @@ from cliff.formatters import table as cliff_table
 from gnocchiclient import benchmark
 
 from support.gnudi import binary, run
+from support.http_stand_in import HttpStandIn
 from support.process import free_port, wait_until
 
 LATENCIES_S = [0.000095, 0.25, 0.5]
@@ -174,40 +174,25 @@ def test_the_generator_says_when_it_is_the_bottleneck():
 # What is sent.
 
 
-class Recorder(http.server.BaseHTTPRequestHandler):
-    """Takes every request, keeps it, and answers as its server was told."""
+class Recorder(HttpStandIn):
+    """Takes every request, keeps it, and answers as it was told."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+    def __init__(self):
+        super().__init__()
+        # A command that is interrupted closes its connections whatever they wait for.
+        self.server.handle_error = lambda *_: None
+        self.requests, self.answers = [], {}
 
-    def handle_any(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.requests.append((self.command, self.path, self.headers, body))
-        answers = self.server.answers
-        status, text = answers.get((self.command, self.path), answers.get(self.command, (200, "{}")))
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    do_GET = do_POST = do_DELETE = handle_any
-
-    def log_message(self, *_):
-        pass
+    def respond(self, method, path, headers, body):
+        self.requests.append((method, path, headers, body))
+        status, text = self.answers.get((method, path), self.answers.get(method, (200, "{}")))
+        return status, {}, text.encode()
 
 
 @pytest.fixture
 def recorder():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
-    # A command that is interrupted closes its connections whatever they wait for.
-    server.handle_error = lambda *_: None
-    server.requests, server.answers, server.port = [], {}, server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with Recorder() as server:
+        yield server
 
 
 def clients_batches(metric, *arguments):

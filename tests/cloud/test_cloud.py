@@ -63,7 +63,7 @@ def stand_in():
     made = []
 
     def make(port=0):
-        made.append(StandIn(port))
+        made.append(StandIn(port).start())
         return made[-1]
 
     yield make

@@ -1,7 +1,6 @@
 """A real Prometheus (Debian's) scrapes a small exporter and itself, and writes all of it to gnudi."""
 
 import datetime
-import http.server
 import json
 import shutil
 import threading
@@ -12,6 +11,7 @@ import pytest
 from inputs.remote_write import label, sample, series, snappy
 from inputs.stored import metrics_of, points, wait_for_metrics
 from support.http import Client, create_policy_with_rule
+from support.http_stand_in import HttpStandIn
 from support.process import Process, free_port, wait_until
 
 CONFIG = """\
@@ -42,22 +42,15 @@ huge +Inf
 """
 
 
-class Exporter(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(EXPOSED.encode())
-
-    def log_message(self, *_):
-        pass
+class Exporter(HttpStandIn):
+    def respond(self, *_):
+        return 200, {"Content-Type": "text/plain; version=0.0.4"}, EXPOSED.encode()
 
 
 @pytest.fixture
 def exporter():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_address[1]
-    server.shutdown()
+    with Exporter() as server:
+        yield server.port
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Certificates of a test's own: a root and a server's certificate for 127.0.0.1, made by the `openssl` command."""
 
 import pathlib
+import ssl
 import subprocess
 
 
@@ -26,6 +27,14 @@ class Certificates:
                 "-days", "2", "-extfile", names, "-out", certificate)
         key.rename(self.key)
         certificate.rename(self.certificate)
+
+    def mutual(self):
+        """The TLS context of a server that lets in only who has a certificate of the root's."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        context.load_verify_locations(self.root)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
 
 
 def openssl(*arguments):

@@ -4,18 +4,20 @@ somebody else makes first, those that it refuses, and times at which it is not w
 Nothing here aggregates: for that there is the real one.
 """
 
-import http.server
 import json
 import threading
 import urllib.parse
 
+from support.http_stand_in import HttpStandIn
 
-class RecordingStore:
+
+class RecordingStore(HttpStandIn):
     """`exists`: ids of resources that are there from the start; `taken`: ids that are there only once somebody tries to create
     them (409); `refused`: ids that can't be created (400). `found`: what a search answers, by type.
     `statuses`: with which status creations and changes of ids are refused."""
 
     def __init__(self, exists=(), taken=(), refused=(), found=None, bad_ids=(), statuses=None):
+        super().__init__()
         self.exists, self.taken, self.refused = set(exists), set(taken), set(refused)
         self.found = found or {}
         self.statuses = statuses or {}
@@ -28,49 +30,14 @@ class RecordingStore:
         # (status, headers) of answers to come before any other, for what is posted in batches.
         self.troubles = []
         self.lock = threading.Lock()
-        store = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def answer(self):
-                length = int(self.headers.get("content-length") or 0)
-                text = self.rfile.read(length)
-                body = json.loads(text) if text else None
-                path = urllib.parse.unquote(self.path).rstrip("?/")
-                with store.lock:
-                    status, answer, headers = store.answer(self.command, path, body)
-                    store.requests.append((self.command, path, body, status, headers_of(self.headers)))
-                out = b"" if answer is None else json.dumps(answer).encode()
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(out)))
-                self.end_headers()
-                self.wfile.write(out)
-
-            do_GET = do_POST = do_PATCH = answer
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
+    def respond(self, method, path, headers, body):
+        body = json.loads(body) if body else None
+        path = urllib.parse.unquote(path).rstrip("?/")
+        with self.lock:
+            status, answer, more = self.answer(method, path, body)
+            self.requests.append((method, path, body, status, headers_of(headers)))
+        return status, more, answer
 
     def answer(self, method, path, body):
         parts = path.strip("/").split("/")

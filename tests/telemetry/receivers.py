@@ -1,10 +1,10 @@
 """Sockets that remember what publishers send."""
 
 import contextlib
-import http.server
 import socket
 import struct
-import threading
+
+from support.http_stand_in import HttpStandIn
 
 TIMEOUT_S = 60
 
@@ -48,38 +48,19 @@ def stream():
                 connection.close()
 
 
-class Requests:
-    """An HTTP server; answers what `statuses` says, one after the other, then 202. With a TLS context it speaks HTTPS."""
+class Requests(HttpStandIn):
+    """Answers what `statuses` says, one after the other, then 202."""
 
     def __init__(self, context=None):
+        super().__init__(context=context)
         self.seen, self.statuses = [], []
-        requests = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                status = requests.statuses.pop(0) if requests.statuses else 202
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                requests.seen.append((status, self.path, headers, body))
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        if context:
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.port = self.server.server_port
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def respond(self, method, path, headers, body):
+        status = self.statuses.pop(0) if self.statuses else 202
+        self.seen.append((status, path, {name.lower(): value for name, value in headers.items()}, body))
+        return status, {}, None
 
     def take(self):
         seen, self.seen = self.seen, []
         return seen
 
-    def stop(self):
-        self.server.shutdown()
-        self.server.server_close()

@@ -3,11 +3,12 @@ real ones would. They lie under paths of one server, as many clouds have them be
 
 import hashlib
 import hmac
-import http.server
 import json
 import threading
 import time
 import urllib.parse
+
+from support.http_stand_in import HttpStandIn
 
 PROJECT = "c0ffee00c0ffee00c0ffee00c0ffee00"
 
@@ -129,10 +130,11 @@ KEYS = {"volumes/detail": "volumes", "snapshots/detail": "snapshots", "backups/d
         "scheduler-stats/get_pools": "pools", "os-services": "services", "vpn/ipsec-site-connections": "ipsec_site_connections"}
 
 
-class Services:
+class Services(HttpStandIn):
     """One server for all. `accounts`: projects that have an account of Swift's."""
 
     def __init__(self, accounts):
+        super().__init__()
         self.accounts = set(accounts)
         #: Of this host, and of others: these are in no list.
         self.servers, self.elsewhere = [], []
@@ -142,8 +144,6 @@ class Services:
         self.under_way = self.most_under_way = 0
         self.asked = []
         self.lock = threading.Lock()
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.lists = {
             ("image", "images"): [[image(1)], [image(2, name=None, tags=[], owner=None)], [image(3, status="queued", size=None)]],
             ("volume", "volumes/detail"): [
@@ -159,41 +159,18 @@ class Services:
             ("network", "fwaas/firewall_policies"): [POLICIES],
             ("custom", "things"): [[thing(1), thing(2, status="odd")], [thing(3, status="gone")]],
         }
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def stop(self):
-        self.server.shutdown()
-        self.server.server_close()
-
-    def _handler(self):
-        services = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                with services.lock:
-                    services.under_way += 1
-                    services.most_under_way = max(services.most_under_way, services.under_way)
-                    services.asked.append(f"{self.command} {self.path}")
-                time.sleep(services.delay_s)
-                status, headers, body = services.answer(self.path, self.headers)
-                # Before the answer: who has it may ask again at once.
-                with services.lock:
-                    services.under_way -= 1
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), "Content-Type": "application/json", **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body)
-
-            do_HEAD = do_GET
-
-            def log_message(self, *_):
-                pass
-
-        return Handler
+    def respond(self, method, path, headers, body):
+        with self.lock:
+            self.under_way += 1
+            self.most_under_way = max(self.most_under_way, self.under_way)
+            self.asked.append(f"{method} {path}")
+        time.sleep(self.delay_s)
+        answer = self.answer(path, headers)
+        # Before the answer: who has it may ask again at once.
+        with self.lock:
+            self.under_way -= 1
+        return answer
 
     def answer(self, target, headers):
         """Status, headers, body."""

@@ -51,7 +51,7 @@ def queue(rabbitmq):
 
 
 def test_what_was_set_aside_is_looked_at_replayed_and_dropped(queue, agent):
-    sink = Requests()
+    sink = Requests().start()
     ours = agent(queue, config=QUICK, pipeline=POLLS % sink.port).start()
     assert listed(ours) == [] and aside(ours, "drop", "--all") == "0 dropped\n"
     sink.statuses = [400] * 3

@@ -118,7 +118,7 @@ def services(keystone, region):
     """The second of two new projects is disabled."""
     projects = [keystone.project(unique("stored")) for _ in range(2)]
     keystone.request("PATCH", f"/projects/{projects[1].id}", {"project": {"enabled": False}}).expect(200)
-    services = Services(project.id for project in projects)
+    services = Services(project.id for project in projects).start()
     for service_type, path in PATHS.items():
         made = keystone.request("POST", "/services", {"service": {"type": service_type, "name": service_type}}).expect(201).json()
         keystone.endpoint(made["service"]["id"], "public", f"{services.url}{path}", region)

@@ -31,7 +31,7 @@ class World:
         self.region = keystone.region(unique("names"))
         identity = keystone.request("GET", "/services?type=identity").json()["services"][0]["id"]
         keystone.endpoint(identity, "public", f"http://127.0.0.1:{self.proxy.port}", self.region)
-        self.services = Services([])
+        self.services = Services([]).start()
         for service_type in ("image", "volumev3"):
             made = keystone.request("POST", "/services", {"service": {"type": service_type, "name": service_type}}).expect(201)
             keystone.endpoint(made.json()["service"]["id"], "public", f"{self.services.url}{PATHS[service_type]}", self.region)
@@ -141,7 +141,7 @@ def test_no_names_without_anybody_to_ask(reader, configure):
 
 def test_samples_that_definitions_look_up_have_names(bus, agent, world):
     """As in Ceilometer, those of definitions with `lookup` alone; each id is asked for once."""
-    sink, topic = Requests(), "names-notified"
+    sink, topic = Requests().start(), "names-notified"
     credentials = "".join(f"{name} = {value}\n" for name, value in world.credentials().items())
     pipeline = f"sources: [{{name: s, meters: ['storage.*', image.size], sinks: [k]}}]\n" \
                f"sinks: [{{name: k, publishers: ['http://127.0.0.1:{sink.port}/']}}]\n"

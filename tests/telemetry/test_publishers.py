@@ -3,7 +3,6 @@
 import base64
 import json
 import random
-import ssl
 
 import pytest
 
@@ -17,9 +16,8 @@ HOST = "a-host"
 
 @pytest.fixture
 def requests():
-    server = receivers.Requests()
-    yield server
-    server.stop()
+    with receivers.Requests() as server:
+        yield server
 
 
 def samples_line(url, samples):
@@ -99,12 +97,7 @@ def told(request):
 
 def test_https_shows_a_certificate(ours, theirs, tmp_path):
     made = Certificates(tmp_path / "tls")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made.certificate, made.key)
-    context.load_verify_locations(made.root)
-    context.verify_mode = ssl.CERT_REQUIRED
-    server = receivers.Requests(context)
-    try:
+    with receivers.Requests(made.mutual()) as server:
         url = f"https://127.0.0.1:{server.port}/x?max_retries=0&verify_ssl={made.root}"
         samples = [values.sample(random.Random(2))]
         line = samples_line(f"{url}&clientcert={made.certificate}&clientkey={made.key}", samples)
@@ -116,8 +109,6 @@ def test_https_shows_a_certificate(ours, theirs, tmp_path):
         assert ours.ask(samples_line(url, samples)) is None
         assert not server.take()
         assert "nowhere.pem" in ours.ask(samples_line(f"{url}&clientcert=/nowhere.pem", samples))["left_out"]
-    finally:
-        server.stop()
 
 
 def test_http_takes_payloads_alone(ours, theirs, seed, requests):

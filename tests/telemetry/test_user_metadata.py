@@ -24,7 +24,7 @@ RESERVED = {"DEFAULT": {"reserved_metadata_namespace": "metering., custom.", "re
 @pytest.fixture(scope="module")
 def nova(keystone):
     region = keystone.region(unique("extra"))
-    services = Services([])
+    services = Services([]).start()
     services.region = region
     services.user = keystone.user(unique("ceilometer"), roles={keystone.admin_project(): ["admin"]})
     made = keystone.request("POST", "/services", {"service": {"type": "compute", "name": "nova"}}).expect(201).json()

@@ -1,14 +1,12 @@
 """`zaqar://`, with a login to the whole system and a certificate of the agent's own: a stand-in for Keystone and Zaqar that lets
 nobody else in."""
 
-import http.server
 import json
-import ssl
-import threading
 
 import pytest
 
 from support.certificates import Certificates
+from support.http_stand_in import HttpStandIn
 from support.process import wait_until
 from telemetry.agents import QUEUE, notify, polled, sample
 
@@ -17,52 +15,24 @@ sinks: [{name: k, publishers: ['zaqar://?queue=the%20queue&ttl=77']}]
 """
 
 
-class Cloud:
+class Cloud(HttpStandIn):
     """Keystone at /v3, Zaqar beside it. `statuses`: what the next posts are answered with."""
 
     def __init__(self, certificates):
+        super().__init__(context=certificates.mutual())
         self.logins, self.posts, self.statuses = [], [], []
-        cloud = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                status, answer, headers = cloud.answer(self.path, self.headers, body)
-                text = json.dumps(answer).encode()
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(text)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificates.certificate, certificates.key)
-        context.load_verify_locations(certificates.root)
-        context.verify_mode = ssl.CERT_REQUIRED
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.url = f"https://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def answer(self, path, headers, body):
+    def respond(self, method, path, headers, body):
+        body = json.loads(body)
         if path == "/v3/auth/tokens":
             self.logins.append(body["auth"])
             endpoint = {"interface": "public", "region": "R", "url": f"{self.url}/"}
             catalog = [{"type": "messaging", "name": "zaqar", "endpoints": [endpoint]}]
             token = {"expires_at": "2099-01-01T00:00:00.000000Z", "issued_at": "2098-01-01T00:00:00.000000Z", "catalog": catalog}
-            return 201, {"token": token}, {"X-Subject-Token": f"token-{len(self.logins)}"}
+            return 201, {"X-Subject-Token": f"token-{len(self.logins)}"}, {"token": token}
         self.posts.append((path, headers["X-Auth-Token"], headers["Client-ID"], body))
         status = self.statuses.pop(0) if self.statuses else 201
-        return status, {"resources": []}, {}
-
-    def stop(self):
-        self.server.shutdown()
-        self.server.server_close()
+        return status, {}, {"resources": []}
 
 
 @pytest.fixture
@@ -72,9 +42,8 @@ def certificates(tmp_path):
 
 @pytest.fixture
 def cloud(certificates):
-    cloud = Cloud(certificates)
-    yield cloud
-    cloud.stop()
+    with Cloud(certificates) as cloud:
+        yield cloud
 
 
 def config(cloud, certificates, more=""):

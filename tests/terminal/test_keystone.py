@@ -1,57 +1,36 @@
 """The usual `OS_*` variables: a login at Keystone, and the server from its catalogue."""
 
-import http.server
 import json
-import threading
 
 import pytest
 
 from support import gnudi as program
+from support.http_stand_in import HttpStandIn
 
 
-class Cloud(http.server.ThreadingHTTPServer):
+class Cloud(HttpStandIn):
     """Keystone at /identity, and a server at /metric that knows no metrics."""
 
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
         self.asked = []
-        self.url = f"http://127.0.0.1:{self.server_port}"
 
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def answer(self, status, body, **headers):
-        body = json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": len(body), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append((self.path, asked))
-        endpoints = [{"interface": interface, "region": "R1", "url": f"{self.server.url}/{path}"}
+    def respond(self, method, path, headers, body):
+        if method == "GET":
+            self.asked.append((path, headers["X-Auth-Token"]))
+            return 200, {}, []
+        self.asked.append((path, json.loads(body)))
+        endpoints = [{"interface": interface, "region": "R1", "url": f"{self.url}/{path}"}
                      for interface, path in (("public", "metric"), ("internal", "inside"))]
         token = {"issued_at": "2026-11-21T10:00:00.000000Z", "expires_at": "2026-11-21T11:00:00.000000Z",
                  "catalog": [{"type": "metric", "endpoints": endpoints}]}
-        self.answer(201, {"token": token}, X_Subject_Token="gAAA-token")
-
-    def do_GET(self):
-        self.server.asked.append((self.path, self.headers["X-Auth-Token"]))
-        self.answer(200, [])
-
-    def log_message(self, *_):
-        pass
+        return 201, {"X-Subject-Token": "gAAA-token"}, {"token": token}
 
 
 @pytest.fixture
 def stub():
     with Cloud() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_the_usual_variables_are_enough(stub):
