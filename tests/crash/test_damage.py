@@ -82,13 +82,18 @@ def records_of(path, metric):
     return found[:PUSHES]
 
 
-@pytest.mark.parametrize("request_number", [0, PUSHES // 2, PUSHES - 2])
-def test_damage_in_the_log(gnudi, request_number):
-    """One request in the log is hit: it is reported and lost, all others are there."""
+def killed_with_a_log(gnudi):
+    """A killed server, its metrics, and the file of its log with all their requests."""
     server = gnudi(config=LAZY, arguments=["--skip-archive-policies-creation"])
     metrics = fill(server)
     server.kill()
-    path = largest_file(server.data_dir / "incoming")
+    return server, metrics, largest_file(server.data_dir / "incoming")
+
+
+@pytest.mark.parametrize("request_number", [0, PUSHES // 2, PUSHES - 2])
+def test_damage_in_the_log(gnudi, request_number):
+    """One request in the log is hit: it is reported and lost, all others are there."""
+    server, metrics, path = killed_with_a_log(gnudi)
     flip(path, records_of(path, metrics[7])[request_number])
     server.start()
     assert read_all(server, metrics) == (METRICS * PUSHES - 1, [])
@@ -100,10 +105,7 @@ def test_damage_in_the_log(gnudi, request_number):
 
 
 def test_damage_between_the_requests_in_the_log_loses_nothing(gnudi):
-    server = gnudi(config=LAZY, arguments=["--skip-archive-policies-creation"])
-    metrics = fill(server)
-    server.kill()
-    path = largest_file(server.data_dir / "incoming")
+    server, metrics, path = killed_with_a_log(gnudi)
     # Any sixteen bytes belong to two requests at most.
     flip(path, used_length(path) // 2)
     server.start()
@@ -115,10 +117,7 @@ def test_damage_between_the_requests_in_the_log_loses_nothing(gnudi):
 
 def test_a_torn_tail_of_the_log_is_cut(gnudi):
     """The last request is there in part: what a power cut leaves of one that was never acknowledged."""
-    server = gnudi(config=LAZY, arguments=["--skip-archive-policies-creation"])
-    metrics = fill(server)
-    server.kill()
-    path = largest_file(server.data_dir / "incoming")
+    server, metrics, path = killed_with_a_log(gnudi)
     os.truncate(path, records_of(path, metrics[-1])[-1] + 20)
     server.start()
     assert read_all(server, metrics) == (METRICS * PUSHES - 1, [])
