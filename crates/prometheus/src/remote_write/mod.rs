@@ -219,6 +219,7 @@ impl Span {
 }
 
 /// The numbers of the fields of a series that differ between the versions.
+#[derive(Clone, Copy)]
 struct Numbers {
     exemplar: u64,
     histogram: u64,
