@@ -186,16 +186,7 @@ fn open_giving_up(disk: &SimDisk, unreadable_max: Duration) -> Arc<LocalAggregat
 
 /// File and offset of a metric's head.
 fn place_of(disk: &SimDisk, id: usize) -> (std::path::PathBuf, u64) {
-    let head = large_head(id);
-    let mut found = None;
-    for path in disk.paths() {
-        disk.edit(&path, |bytes| {
-            if let Some(at) = bytes.windows(head.len()).position(|window| *window == head[..]) {
-                found = Some((path.clone(), at as u64));
-            }
-        });
-    }
-    found.expect("the head is on the disk")
+    disk.find(&large_head(id)).expect("the head is on the disk")
 }
 
 /// Asserts heads of metrics 1 to 9 except one, whose result is returned.

@@ -248,6 +248,16 @@ impl SimDisk {
         inode.pending.clear();
     }
 
+    /// File and offset of some bytes; in the last of several files.
+    pub fn find(&self, wanted: &[u8]) -> Option<(PathBuf, u64)> {
+        let state = self.0.lock();
+        state.names.iter().rev().find_map(|(path, inode)| {
+            let bytes = &state.inodes[inode].current;
+            let at = bytes.windows(wanted.len()).position(|window| window == wanted)?;
+            Some((path.clone(), at as u64))
+        })
+    }
+
     pub fn paths(&self) -> Vec<PathBuf> {
         self.0.lock().names.keys().cloned().collect()
     }
