@@ -129,12 +129,12 @@ async fn make(
         let missing: Vec<(usize, &Parcel)> = missing.collect();
         let mut steps = Vec::with_capacity(missing.len());
         for part in missing.chunks(LOOK_UPS_AT_ONCE) {
-            let mut decisions = Vec::with_capacity(part.len());
-            for (_, parcel) in part {
-                decisions.push(step(call, to, parcel));
-            }
-            for ((index, _), decided) in part.iter().zip(future::join_all(decisions).await) {
-                steps.push((*index, decided?));
+            // With any type; a resource's own type may not exist yet.
+            let look_ups = part.iter().map(|(_, parcel)| indexer.resource(GENERIC, parcel.id));
+            let resources = future::join_all(look_ups).await;
+            // In order: the ids of new metrics have that of the request's series.
+            for ((index, parcel), resource) in part.iter().zip(resources) {
+                steps.push((*index, step(call, to, parcel, resource?).await?));
             }
         }
         if let Some(resource_type) = type_to_create {
@@ -151,11 +151,15 @@ async fn make(
     Err(ApiError::unavailable("Other requests keep changing the same resources"))
 }
 
-/// Decides what a parcel needs, without changing anything.
-async fn step(call: &Call<'_>, to: Destination<'_>, parcel: &Parcel) -> Result<Step> {
+/// Decides what a parcel needs, given its resource if that exists, without changing anything.
+async fn step(
+    call: &Call<'_>,
+    to: Destination<'_>,
+    parcel: &Parcel,
+    resource: Option<Arc<Resource>>,
+) -> Result<Step> {
     let resource_type = to.resource_type;
-    // Look it up with any type; its own type may not exist yet.
-    let Some(resource) = call.indexer().resource(GENERIC, parcel.id).await? else {
+    let Some(resource) = resource else {
         let given = [
             ("resource_type", Some(resource_type)),
             ("creator", Some(call.caller.user.as_str())),
