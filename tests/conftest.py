@@ -91,7 +91,7 @@ mariadb = shared_server(lambda directory: Mariadb(directory / "my"))
 redis = shared_server(lambda directory: Redis(directory / "redis", "--databases", "256"))
 etcd = shared_server(lambda directory: Etcd(directory / "etcd"))
 ceph = shared_server(lambda directory: Ceph(directory / "ceph"))
-# Whoever stops it starts it again.
+# A test that stops it must start it again.
 keystone = shared_server(lambda directory: Keystone(directory / "keystone"))
 
 
