@@ -1,5 +1,7 @@
 //! Generates Rust code that embeds the files of `dist/`, which `make` builds from `ui/`. Without them it
 //! embeds a page that says so, so that gnudi can be built with Rust alone.
+//!
+//! The files are copied beside the code: a path of the sources would be wrong once the checkout has moved.
 
 use std::{
     env,
@@ -22,13 +24,20 @@ fn main() {
     let index = dist.join(INDEX);
     let is_built = index.exists();
     let index = if is_built { index } else { root.join("unbuilt.html") };
-    let mut text = format!("pub const INDEX: &str = include_str!({:?});\n", path_text(&index));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let copy = |path: &Path, name: &str| fs::copy(path, out.join(name)).expect("OUT_DIR is writable");
+    copy(&index, INDEX);
+    let mut text = format!("pub const INDEX: &str = include_str!({INDEX:?});\n");
     writeln!(text, "pub const IS_BUILT: bool = {is_built};").expect("a string takes all");
     text.push_str("pub const FILES: &[File] = &[\n");
     let mut files = if is_built { names(&dist) } else { Vec::new() };
     files.sort();
     for name in files {
-        let form = |extension: &str| path_text(&dist.join(format!("{name}{extension}"))).to_owned();
+        let form = |extension: &str| {
+            let form = format!("{name}{extension}");
+            copy(&dist.join(&form), &form);
+            form
+        };
         writeln!(
             text,
             "    File {{ name: {name:?}, plain: include_bytes!({:?}), gzip: include_bytes!({:?}), brotli: include_bytes!({:?}) }},",
@@ -36,7 +45,6 @@ fn main() {
         ).expect("a string takes all");
     }
     text.push_str("];\n");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     fs::write(out.join("files.rs"), text).expect("OUT_DIR is writable");
 }
 
@@ -51,8 +59,4 @@ fn names(dist: &Path) -> Vec<String> {
             && extension.is_some_and(|extension| !COMPRESSED.contains(&extension))
     };
     names.filter(is_asset).collect()
-}
-
-fn path_text(path: &Path) -> &str {
-    path.to_str().expect("the path of the sources is UTF-8")
 }
