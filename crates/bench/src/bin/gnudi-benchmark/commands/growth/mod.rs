@@ -26,6 +26,9 @@ pub struct GrowthOptions {
     /// What to vary.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Dimension::value_variants().to_vec())]
     only: Vec<Dimension>,
+    /// Numbers of metrics to measure, ascending, instead of the scale's.
+    #[arg(long, value_delimiter = ',')]
+    metrics: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,7 +58,7 @@ pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
             break;
         }
         match dimension {
-            Dimension::Metrics => study.metrics()?,
+            Dimension::Metrics => study.metrics(&options.metrics)?,
             Dimension::Points => study.points()?,
             Dimension::Sacks => study.sacks()?,
             Dimension::Workers => study.workers()?,
@@ -103,8 +106,10 @@ impl Study<'_> {
         Ok(taken)
     }
 
-    fn metrics(&mut self) -> Result<()> {
-        let places: &[usize] = if self.is_small {
+    fn metrics(&mut self, chosen: &[usize]) -> Result<()> {
+        let places: &[usize] = if !chosen.is_empty() {
+            chosen
+        } else if self.is_small {
             &[1_000, 5_000, 20_000, 50_000]
         } else {
             &[1_000, 10_000, 100_000, 300_000, 1_000_000]
