@@ -2,7 +2,7 @@
 
 use gnudi_model::MetricId;
 
-use super::{Found, PAGE_BYTES, Run};
+use super::{Found, PAGE_BYTES, Place, Run};
 use crate::aggregates::{StoreError, key::Key};
 
 /// How many unwanted pages are read to save a system call, and how much is read at once.
@@ -11,6 +11,13 @@ const SPAN_BYTES_MAX: u64 = 256 << 10;
 
 /// A page that may contain a head, and the metric's index in the request.
 type Wanted = (usize, usize);
+
+/// A walk through a page for one metric after another.
+#[derive(Default)]
+struct Walk {
+    from: usize,
+    last: Option<Place>,
+}
 
 /// Pages that were read together.
 struct Span {
@@ -34,8 +41,11 @@ impl Run {
             match self.read_pages(*first, last) {
                 Ok((start, bytes)) => {
                     let span = Span { first: *first, last, start, bytes };
-                    for (page, index) in here {
-                        found[*index] = Ok(self.find_in(&span, *page, metrics[*index]));
+                    for of_page in here.chunk_by(|(one, _), (next, _)| one == next) {
+                        let mut walk = Walk::default();
+                        for (page, index) in of_page {
+                            found[*index] = Ok(self.find_in(&span, *page, metrics[*index], &mut walk));
+                        }
                     }
                 }
                 // A failed joint read may succeed for one head alone.
@@ -70,10 +80,15 @@ impl Run {
         last
     }
 
-    fn find_in(&self, span: &Span, page: usize, metric: MetricId) -> Option<Found> {
+    fn find_in(&self, span: &Span, page: usize, metric: MetricId, walk: &mut Walk) -> Option<Found> {
         debug_assert!((span.first..=span.last).contains(&page));
         let start = self.index[page].1;
         let within = (start - span.start) as usize..(self.page_end(page) - span.start) as usize;
-        self.find_in_page(start, &span.bytes[within], &Key::head(metric))
+        let key = Key::head(metric);
+        let place = self.order.place(&key);
+        if walk.last.replace(place).is_some_and(|last| last > place) {
+            walk.from = 0;
+        }
+        self.find_in_page(start, &span.bytes[within], &key, &mut walk.from)
     }
 }

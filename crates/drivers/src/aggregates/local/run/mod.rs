@@ -285,26 +285,32 @@ impl Run {
     fn find(&self, key: &Key) -> Result<Option<Found>, StoreError> {
         let Some(page) = self.page_of(key) else { return Ok(None) };
         let (start, bytes) = self.read_pages(page, page)?;
-        Ok(self.find_in_page(start, &bytes, key))
+        Ok(self.find_in_page(start, &bytes, key, &mut 0))
     }
 
-    /// The entry for a key in the page that starts at `start` in the file.
-    fn find_in_page(&self, start: u64, bytes: &[u8], key: &Key) -> Option<Found> {
+    /// The entry for a key in the page that starts at `start` in the file. No entry before `from` is that of the
+    /// key; sets `from` for keys behind it.
+    fn find_in_page(&self, start: u64, bytes: &[u8], key: &Key, from: &mut usize) -> Option<Found> {
         let place = self.order.place(key);
         let mut before = None;
-        for piece in walk(bytes) {
+        let skipped = *from;
+        for piece in walk(&bytes[skipped..]) {
             match piece {
                 Piece::Entry(at, header) => {
                     let here = self.order.place(&header.key);
+                    if here <= place {
+                        *from = skipped + at;
+                    }
                     match here.cmp(&place) {
                         std::cmp::Ordering::Less => before = Some(here),
                         std::cmp::Ordering::Equal => {
-                            return Some(self.open_value(start, bytes, at, &header));
+                            return Some(self.open_value(start, bytes, skipped + at, &header));
                         }
                         std::cmp::Ordering::Greater => return None,
                     }
                 }
                 Piece::Gap(from, to) => {
+                    let (from, to) = (skipped + from, skipped + to);
                     self.report_gap(start + from as u64, &bytes[from..to]);
                     // The key may have been here: an older version must not be taken for the newest.
                     let behind = Header::parse(&bytes[to..]).map(|header| self.order.place(&header.key));
