@@ -3,7 +3,7 @@
 from support.gnudi import run
 
 # Flushes and merges go on all the time.
-CONFIG = "[storage]\nrecent_bytes_max = 200000\n"
+CONFIG = "[storage]\nrecent_bytes_max = 200000\ndirty_bytes_max = 200000\n"
 TIMEOUT_S = 120
 
 

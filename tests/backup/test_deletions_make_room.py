@@ -22,6 +22,7 @@ TIMEOUT_S = 180
 CONFIG = """
 [storage]
 recent_bytes_max = 2000000
+dirty_bytes_max = 2000000
 [metricd]
 metric_cleanup_delay = 1
 """

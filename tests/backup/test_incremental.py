@@ -19,7 +19,7 @@ from support.process import wait_until
 pytestmark = pytest.mark.slow
 
 # A few posts make a run.
-CONFIG = "[storage]\nrecent_bytes_max = 20000\n"
+CONFIG = "[storage]\nrecent_bytes_max = 20000\ndirty_bytes_max = 20000\n"
 PRINTED = re.compile(r"(\d+) files, (\d+) bytes copied, (\d+) bytes kept")
 ROUNDS = 3
 

@@ -15,7 +15,7 @@ SOON_S = 60
 #: More than anybody writes at once.
 DEFECT = "pwritev:retval=1000000000"
 #: The aggregates' recent layer is full soon.
-SMALL = "[storage]\nrecent_bytes_max = 1048576\n"
+SMALL = "[storage]\nrecent_bytes_max = 1048576\ndirty_bytes_max = 1048576\n"
 
 
 @pytest.fixture(autouse=True)

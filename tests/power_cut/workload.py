@@ -34,6 +34,7 @@ checkpoint_ms = 150
 metric_cleanup_delay = 1
 [storage]
 recent_bytes_max = 6000
+dirty_bytes_max = 3000
 """
 TYPE = "box"
 

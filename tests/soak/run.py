@@ -31,6 +31,7 @@ REQUESTS_SHARE_MIN = 0.03
 CONFIG = """\
 [storage]
 recent_bytes_max = 16777216
+dirty_bytes_max = 4194304
 [metricd]
 metric_cleanup_delay = 5
 """

@@ -113,6 +113,9 @@ fn encode_aggregates(encoder: &mut DescriptorEncoder, aggregates: &LocalAggregat
     gauge(encoder, "gnudi_aggregates_runs_bytes", "Size of the runs", store.runs_size_bytes as f64)?;
     let recent = store.recent_entries as f64;
     gauge(encoder, "gnudi_aggregates_recent_entries", "Heads and blocks in the recent layer", recent)?;
+    let help = "Heads in memory that no file has yet; the log of measures can repeat them";
+    gauge(encoder, "gnudi_aggregates_dirty_heads", help, store.dirty_heads as f64)?;
+    gauge(encoder, "gnudi_aggregates_dirty_bytes", "Memory of these heads", store.dirty_bytes as f64)?;
     let poisoned = f64::from(u8::from(store.poisoned));
     gauge(encoder, "gnudi_aggregates_poisoned", "1 once a disk failure has stopped writes", poisoned)
 }

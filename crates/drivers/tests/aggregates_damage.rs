@@ -32,6 +32,7 @@ fn open(disk: &SimDisk, flush_at: u64) -> Arc<LocalAggregates> {
     let options = LocalAggregatesOptions {
         segment_bytes: 1 << 16,
         recent_bytes_max: flush_at,
+        dirty_bytes_max: 0,
         ..LocalAggregatesOptions::default()
     };
     LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).unwrap()

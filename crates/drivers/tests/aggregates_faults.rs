@@ -21,6 +21,7 @@ fn options() -> LocalAggregatesOptions {
     LocalAggregatesOptions {
         segment_bytes: 1 << 16,
         recent_bytes_max: FLUSH_AT,
+        dirty_bytes_max: 0,
         spare_segments_max: 2,
         ..LocalAggregatesOptions::default()
     }

@@ -1,6 +1,6 @@
 //! Random operations on the local store and on the in-memory model, with reopening and power cuts: the same
 //! results; after a power cut everything synced, and a prefix of the later writes; on a failing disk what the
-//! results said.
+//! results said. All of it without heads in memory, of which `aggregates_write_back` has the tests.
 
 mod support;
 
@@ -26,6 +26,7 @@ fn options() -> LocalAggregatesOptions {
     LocalAggregatesOptions {
         segment_bytes: 1 << 16,
         recent_bytes_max: 30_000,
+        dirty_bytes_max: 0,
         spare_segments_max: 2,
         ..LocalAggregatesOptions::default()
     }

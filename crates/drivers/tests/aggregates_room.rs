@@ -39,6 +39,7 @@ fn open(disk: &SimDisk, reserve: &Reserve) -> Arc<LocalAggregates> {
     let options = LocalAggregatesOptions {
         segment_bytes: 1 << 16,
         recent_bytes_max: FLUSH_AT,
+        dirty_bytes_max: 0,
         spare_segments_max: 2,
         reserve: reserve.clone(),
         ..LocalAggregatesOptions::default()

@@ -61,6 +61,7 @@ pub async fn open(
         &LocalAggregatesOptions {
             segment_bytes,
             recent_bytes_max: config.size("storage", "recent_bytes_max") as u64,
+            dirty_bytes_max: config.size("storage", "dirty_bytes_max") as u64,
             reserve: reserve.clone(),
             ..LocalAggregatesOptions::default()
         },

@@ -123,7 +123,8 @@ pub trait AggregateStore: Send + Sync + 'static {
     async fn raise(&self, fence: Fence) -> Result<()>;
 
     /// Applies each write atomically; visible to readers once it returns, durable once
-    /// [`AggregateStore::sync`] returns. All metrics must belong to the fence's sack.
+    /// [`AggregateStore::sync`] returns. Until then a crash may take back the last writes of some metrics and not
+    /// those of others. All metrics must belong to the fence's sack, each with one write at most.
     async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<()>>;
 
     /// Removes heads and blocks; metrics without any are no error. All must belong to the fence's sack.

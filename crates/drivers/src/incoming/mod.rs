@@ -166,6 +166,11 @@ pub trait Consume: Send + Sync + 'static {
     /// to time for all sacks of this process's workers; positions must not exceed those acknowledged.
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()>;
 
+    /// Whether a trim should not wait: the store keeps much that a trim would free, or space is short.
+    fn wants_trim(&self) -> bool {
+        true
+    }
+
     /// The positions of each sack, in one round trip to the store or to each of its servers.
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>>;
 

@@ -1,16 +1,27 @@
 //! Checkpoint: makes aggregates durable, then lets the incoming store reuse their records' space.
+//!
+//! Until then the records are the only durable form of what passes have folded, and a start folds them again.
+//! So a checkpoint may wait, and an embedded store writes each head once instead of once a pass (write-back).
 
 use std::{sync::Arc, time::Duration};
 
 use gnudi_drivers::incoming::Position;
 use gnudi_model::Sack;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{Engine, EngineError};
 
+/// How often the incoming store is asked whether it wants a trim.
+const POLL: Duration = Duration::from_secs(2);
+
+/// A checkpoint every `delay`, or earlier if the incoming store wants one.
 pub(super) async fn run(engine: Arc<Engine>, delay: Duration, mut stopped: watch::Receiver<bool>) {
-    while super::sleep(delay, &mut stopped).await {
-        checkpoint(&engine).await;
+    let mut last = Instant::now();
+    while super::sleep(delay.min(POLL), &mut stopped).await {
+        if last.elapsed() >= delay || engine.incoming.wants_trim() {
+            checkpoint(&engine).await;
+            last = Instant::now();
+        }
     }
 }
 

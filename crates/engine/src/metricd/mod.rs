@@ -48,7 +48,7 @@ pub struct MetricdOptions {
     pub processing_delay: Duration,
     /// How long a sack gathers measures after the first arrival, so that one pass folds many requests.
     pub gather: Duration,
-    /// How often aggregates are made durable and the log is trimmed.
+    /// How often aggregates are made durable and the log is trimmed, at least.
     pub checkpoint_delay: Duration,
     /// How often the backlog is logged; `None` for never.
     pub reporting_delay: Option<Duration>,

@@ -9,8 +9,9 @@ pub const OPTIONS: &[Spec] = &options! {
     option greedy(Kind::Bool, "true", "Process measures as they arrive.");
     option gather_ms(ANY, "200",
         "gnudi: how long a sack collects measures before it is processed, so that one pass folds many requests.");
-    option checkpoint_ms(POSITIVE, "2000",
-        "gnudi: how often aggregates are made durable and the log of measures is trimmed.");
+    option checkpoint_ms(POSITIVE, "600000",
+        "gnudi: the longest time that heads of aggregates stay in memory only; the log of measures keeps what a \
+         start would need to fold again. A long log, a short disk and shared engines end it within 2 s.");
     option metric_reporting_delay(Kind::Int { min: -1, max: i64::MAX }, "120",
         "Seconds between log lines about the backlog; -1 for none.");
     text metrics_listen("",

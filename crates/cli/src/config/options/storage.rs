@@ -7,6 +7,9 @@ pub const OPTIONS: &[Spec] = &options! {
     option recent_bytes_max(POSITIVE, "268435456",
         "gnudi: size of the log of new aggregates before they are sorted into a file; its index \
          takes up to 30 MB of memory.");
+    option dirty_bytes_max(ANY, "33554432",
+        "gnudi: memory for heads of aggregates that are in no file yet; beyond it they are written to one. As much \
+         again is held while it is written. 0: each pass writes its heads to the log.");
     option damaged_metrics(Kind::Choice(&["refuse", "serve"]), "refuse",
         "gnudi: how a metric is read whose aggregates are damaged or lost. refuse: 503, which says \
          where; serve: what is left. New measures are taken either way, and reads of what came after the damage \

@@ -1,4 +1,4 @@
-//! Flush: copies the recent layer to a run, and releases its part of the log.
+//! Flush: writes the recent layer to a run, and releases its part of the log.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     Shared,
+    dirty::Slot,
     merge::Sink as _,
     read::{Value, read_items},
     recent::{Layer, Recent},
@@ -33,20 +34,43 @@ pub(super) fn run(shared: &Shared) {
                 return;
             }
             tracing::warn!("aggregates could not be flushed, trying again: {error}");
-            *shared.stuck.lock() = Some(error);
-            shared.flushed.notify_waiters();
+            shared.flush_ended(Some(error));
             shared.work.pause(RETRY_PAUSE);
         }
-        *shared.stuck.lock() = None;
-        shared.flushed.notify_waiters();
+        shared.flush_ended(None);
         shared.work.want(|wanted| wanted.merge = true);
     }
 }
 
 impl Shared {
+    fn flush_ended(&self, failure: Option<StoreError>) {
+        *self.stuck.lock() = failure;
+        self.flushed.notify_waiters();
+        self.settled.notify_all();
+    }
+
+    /// Waits until the heads that are being flushed, if any, are in a durable run; fails if their flush does.
+    pub(super) fn wait_for_flush(&self) -> Result<(), StoreError> {
+        /// How often to look whether the thread still runs.
+        const LOOK: Duration = Duration::from_secs(1);
+        let frozen = self.state.read().frozen.clone();
+        let Some(frozen) = frozen.filter(|layer| layer.dirty().len() > 0) else { return Ok(()) };
+        let mut stuck = self.stuck.lock();
+        while self.state.read().frozen.as_ref().is_some_and(|now| Arc::ptr_eq(now, &frozen)) {
+            if let Some(error) = &*stuck {
+                return Err(error.clone());
+            }
+            if self.work.stopped() {
+                return Err(StoreError::Io("the aggregate store is closing".into()));
+            }
+            self.settled.wait_for(&mut stuck, LOOK);
+        }
+        Ok(())
+    }
+
     fn flush(&self) -> Result<(), StoreError> {
         // Writers that arrived while the last flush began may have requested another one.
-        let is_new = self.recent_bytes.load(Ordering::Relaxed) > 0;
+        let is_new = self.recent_bytes.load(Ordering::Relaxed) > 0 || self.state.read().active.len() > 0;
         if !is_new && self.state.read().frozen.is_none() {
             return Ok(());
         }
@@ -110,7 +134,7 @@ impl Shared {
         let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, range)
             .map_err(|error| failed(&error))?;
         let mut guarded = Guarded { writer: &mut writer, reserve: &self.reserve, may_use };
-        if let Err(error) = self.copy_entries(&entries, first, &mut guarded) {
+        if let Err(error) = self.copy_entries(layer, &entries, first, &mut guarded) {
             writer.abandon();
             return Err(error);
         }
@@ -123,6 +147,7 @@ impl Shared {
     /// `first`: there is no older run, so tombstones can be dropped.
     fn copy_entries(
         &self,
+        layer: &Layer,
         entries: &[(Key, Recent)],
         first: bool,
         writer: &mut Guarded<'_>,
@@ -137,6 +162,7 @@ impl Shared {
                 let written = match (recent, value) {
                     (Recent::Tombstone, _) if first => Ok(()),
                     (Recent::Tombstone, _) => writer.push(*key, Kind::Tombstone, b""),
+                    (Recent::Dirty(slot), _) => writer.push(*key, Kind::Value, layer.dirty().head(*slot)),
                     (_, None) => writer.push(*key, Kind::Damaged, b""),
                     (_, Some(value)) => match self.opened(value, key, item) {
                         Ok(bytes) => writer.push(*key, Kind::Value, &bytes),
@@ -154,7 +180,17 @@ impl Shared {
     fn value_of(&self, recent: Recent) -> Option<Value> {
         match recent {
             Recent::Value(at, length) => Some(self.value(at, length)),
-            Recent::Tombstone | Recent::Damaged(_) => None,
+            Recent::Dirty(_) | Recent::Tombstone | Recent::Damaged(_) => None,
+        }
+    }
+}
+
+impl Recent {
+    /// The value's length; 0 if there is none.
+    fn length(self) -> u32 {
+        match self {
+            Recent::Value(_, length) | Recent::Dirty(Slot { length, .. }) => length,
+            Recent::Tombstone | Recent::Damaged(_) => 0,
         }
     }
 }
@@ -162,7 +198,7 @@ impl Shared {
 /// An upper bound of an entry's size in a run, including index and filter.
 fn entry_bytes_max((_, recent): &(Key, Recent)) -> u64 {
     const EXTRA_BYTES: u64 = 128;
-    EXTRA_BYTES + if let Recent::Value(_, length) = recent { u64::from(*length) } else { 0 }
+    EXTRA_BYTES + u64::from(recent.length())
 }
 
 /// How many entries to read at once; at least one.
@@ -170,7 +206,7 @@ fn stretch_length(entries: &[(Key, Recent)]) -> usize {
     let mut bytes = 0;
     let fits = |(_, recent): &&(Key, Recent)| {
         let fits = bytes < STRETCH_BYTES;
-        bytes += if let Recent::Value(_, length) = recent { *length as usize } else { 0 };
+        bytes += recent.length() as usize;
         fits
     };
     entries.iter().take(STRETCH_ENTRIES).take_while(fits).count()

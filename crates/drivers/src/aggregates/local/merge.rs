@@ -311,6 +311,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         check(&store, &versions).await;
+        store.sync().await.unwrap();
         drop(store);
         let store = LocalAggregates::open(folder.path(), &options).unwrap();
         check(&store, &versions).await;

@@ -1,13 +1,15 @@
 //! Aggregates on the local disk: a log of recent writes, and sorted runs of older ones (an LSM tree).
 //!
-//! Writes go to a log (`recent`), which orders them and makes them durable at `sync`. When the log reaches
-//! its limit, the newest value of each key is copied to a run, a file sorted by key, and the log's files are
+//! A pass that writes only a head leaves it in memory (`dirty`); one with blocks goes to a log (`recent`). A
+//! `sync` writes the dirty heads to the log, and makes the log durable. When the log or memory reaches its
+//! limit, the newest value of each key is written to a run, a file sorted by key, and the log's files are
 //! recycled (`flush`). Runs of similar size are merged (`merge`). A read checks the recent layer first, then
 //! the runs, newest first. Every value keeps the checksum of its first write through all copies; damage is
 //! reported with file and offset and costs that value only.
 //!
 //! docs/store-comparison.md explains why this is not a library.
 
+mod dirty;
 mod flush;
 mod merge;
 mod opening;
@@ -37,6 +39,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
 
 use self::{
+    dirty::HEAD_BYTES_MAX,
     recent::{Layer, Written},
     room::Waiting,
     roster::Roster,
@@ -63,6 +66,9 @@ pub struct LocalAggregatesOptions {
     pub recent_bytes_max: u64,
     /// Like `recent_bytes_max`, but counts heads and blocks.
     pub recent_entries_max: usize,
+    /// Like `recent_bytes_max`, but for the memory of heads that are in no file yet. 0: there are none, all go
+    /// to the log.
+    pub dirty_bytes_max: u64,
     /// Data that stays unreadable this long counts as damaged: a device may recover before.
     pub unreadable_max: Duration,
     /// The reserve of disk space.
@@ -76,6 +82,7 @@ impl Default for LocalAggregatesOptions {
             spare_segments_max: 1,
             recent_bytes_max: 256 << 20,
             recent_entries_max: 300_000,
+            dirty_bytes_max: 32 << 20,
             unreadable_max: UNREADABLE_MAX,
             reserve: Reserve::default(),
         }
@@ -98,6 +105,9 @@ pub struct AggregateFigures {
     pub runs_size_bytes: u64,
     /// Heads and blocks in the recent layer now.
     pub recent_entries: u64,
+    /// Heads that are in no file yet, and their memory in bytes.
+    pub dirty_heads: u64,
+    pub dirty_bytes: u64,
     /// Damaged places found, at the start and since.
     pub damaged: u64,
     /// Whether a disk failure has stopped writes.
@@ -131,6 +141,8 @@ struct Shared {
     syncing: Mutex<()>,
     /// Wakes writers that wait for a flush.
     flushed: Notify,
+    /// Wakes syncs that wait for a flush, with `stuck`.
+    settled: Condvar,
     work: Work,
     counters: Counters,
     reserve: Reserve,
@@ -142,7 +154,7 @@ struct Log {
     log: SegmentLog,
     roster: Roster,
     /// Whether anything was written since the last sync.
-    dirty: bool,
+    is_unsynced: bool,
 }
 
 #[derive(Default)]
@@ -184,7 +196,6 @@ impl LocalAggregates {
     pub fn figures(&self) -> AggregateFigures {
         let Shared { counters, quarantine, poisoned, state, .. } = &*self.shared;
         let state = state.read();
-        let frozen = state.frozen.as_ref().map_or(0, |layer| layer.len());
         let (merge_waits, merges_waited) = self.shared.waiting.figures();
         AggregateFigures {
             writes: counters.writes.load(Ordering::Relaxed),
@@ -195,7 +206,9 @@ impl LocalAggregates {
             merges: counters.merges.load(Ordering::Relaxed),
             runs: state.runs.len() as u64,
             runs_size_bytes: state.runs.iter().map(|run| run.bytes).sum(),
-            recent_entries: (state.active.len() + frozen) as u64,
+            recent_entries: state.layers().map(|layer| layer.len() as u64).sum(),
+            dirty_heads: state.layers().map(|layer| layer.dirty().len() as u64).sum(),
+            dirty_bytes: state.layers().map(|layer| layer.dirty().memory_bytes()).sum(),
             damaged: quarantine.found(),
             poisoned: poisoned.get().is_some(),
             merge_waits,
@@ -280,13 +293,13 @@ impl Work {
 }
 
 impl Shared {
-    /// Waits while the log exceeds twice its limit, until a flush succeeds or fails.
+    /// Waits while log or memory exceed twice their limit, until a flush succeeds or fails.
     async fn wait_for_room(&self) -> Result<(), StoreError> {
         loop {
             let flushed = self.flushed.notified();
             tokio::pin!(flushed);
             flushed.as_mut().enable();
-            let waits = self.is_due() && self.state.read().frozen.is_some();
+            let waits = self.has_reached(1) && self.state.read().frozen.is_some() || self.has_reached(2);
             match self.stuck.lock().clone() {
                 _ if !waits => return Ok(()),
                 Some(error) => return Err(error),
@@ -294,6 +307,39 @@ impl Shared {
             }
             flushed.await;
         }
+    }
+
+    /// Applies writes; one result per write, in order. A head without blocks stays in memory.
+    fn write(&self, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+        let is_logged = |write: &MetricWrite| {
+            let is_alone = write.blocks.is_empty() && write.expired.is_empty();
+            !is_alone || write.head.len() > HEAD_BYTES_MAX || self.options.dirty_bytes_max == 0
+        };
+        let logged: Vec<bool> = writes.iter().map(is_logged).collect();
+        let (with_blocks, heads): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_logged);
+        let in_memory = self.write_heads(heads);
+        let frames = with_blocks.iter().map(recent::encode_write).collect();
+        let mut appended = self.append(frames, Claim::New).into_iter();
+        let answer = |logged| {
+            if logged { appended.next().expect("one answer per frame") } else { in_memory.clone() }
+        };
+        logged.into_iter().map(answer).collect()
+    }
+
+    fn write_heads(&self, writes: Vec<MetricWrite>) -> Result<(), StoreError> {
+        if let Some(reason) = self.poisoned.get() {
+            return Err(out_of_order(reason));
+        }
+        let count = writes.len() as u64;
+        {
+            let mut state = self.state.write();
+            for MetricWrite { metric, head, .. } in writes {
+                state.active.write_head(metric, &head);
+            }
+        }
+        self.counters.writes.fetch_add(count, Ordering::Relaxed);
+        self.flush_if_due();
+        Ok(())
     }
 
     /// Appends frames and adds them to the recent layer; one result per frame.
@@ -344,7 +390,7 @@ impl Shared {
         let locations = log.log.write(&mut frames[..count]).map_err(|error| self.fail(error))?;
         let bytes: u64 = frames[..count].iter().map(|frame| frame.len() as u64).sum();
         self.recent_bytes.fetch_add(bytes, Ordering::Relaxed);
-        log.dirty = true;
+        log.is_unsynced = true;
         self.counters.log_bytes.fetch_add(bytes, Ordering::Relaxed);
         // Still holding the log's lock: both keep the same order.
         let mut state = self.state.write();
@@ -355,13 +401,18 @@ impl Shared {
         Ok(count)
     }
 
-    fn is_due(&self) -> bool {
-        self.recent_bytes.load(Ordering::Relaxed) >= self.options.recent_bytes_max
-            || self.state.read().active.len() >= self.options.recent_entries_max
+    /// Whether the active layer has so many times what is flushed.
+    fn has_reached(&self, times: u64) -> bool {
+        let Self { options, .. } = self;
+        self.recent_bytes.load(Ordering::Relaxed) >= times * options.recent_bytes_max || {
+            let active = &self.state.read().active;
+            active.len() as u64 >= times * options.recent_entries_max as u64
+                || active.dirty().memory_bytes() >= times * options.dirty_bytes_max.max(1)
+        }
     }
 
     fn flush_if_due(&self) {
-        if self.is_due() {
+        if self.has_reached(1) {
             self.work.want(|wanted| wanted.flush = true);
         }
     }
@@ -381,14 +432,43 @@ impl Shared {
         }
     }
 
+    /// Makes all that was written before durable.
     fn sync(&self) -> Result<(), StoreError> {
+        self.write_back()?;
+        // A flush may have frozen some of the heads meanwhile.
+        self.wait_for_flush()?;
+        self.sync_log()
+    }
+
+    /// Writes the active layer's dirty heads to the log, many to a frame.
+    fn write_back(&self) -> Result<(), StoreError> {
+        const FRAME_HEADS: usize = 256;
+        let mut from = 0;
+        loop {
+            // Release the log in between: passes wait for it.
+            let mut log = self.log.lock();
+            let (frame, written) = {
+                let state = self.state.read();
+                let heads = state.active.dirty().next(&mut from, FRAME_HEADS);
+                if heads.is_empty() {
+                    return Ok(());
+                }
+                recent::encode_heads(&heads)
+            };
+            // The log of measures gives back more in the end.
+            self.append_some(&mut log, &mut [frame], &[written], Claim::Relief)?;
+        }
+    }
+
+    /// Makes what the log has durable.
+    pub(super) fn sync_log(&self) -> Result<(), StoreError> {
         let _one_at_a_time = self.syncing.lock();
         let (point, listed) = {
             let mut log = self.log.lock();
             if let Some(reason) = self.poisoned.get() {
                 return Err(out_of_order(reason));
             }
-            if !std::mem::take(&mut log.dirty) {
+            if !std::mem::take(&mut log.is_unsynced) {
                 return Ok(());
             }
             (log.log.sync_point(), log.roster.take())
@@ -449,7 +529,7 @@ impl AggregateStore for LocalAggregates {
         if let Err(error) = self.shared.wait_for_room().await {
             return vec![Err(error); writes.len()];
         }
-        self.shared.append(writes.iter().map(recent::encode_write).collect(), Claim::New)
+        self.shared.write(writes)
     }
 
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {

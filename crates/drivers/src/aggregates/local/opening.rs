@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock, atomic::AtomicU64},
 };
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
 
 use super::{
@@ -69,6 +69,7 @@ impl LocalAggregates {
             stuck: Mutex::new(None),
             syncing: Mutex::new(()),
             flushed: Notify::new(),
+            settled: Condvar::new(),
             work: Work::default(),
             counters: Counters::default(),
             reserve: options.reserve.clone(),
@@ -130,8 +131,7 @@ fn open_log(
         );
     }
     // Recovered frames are durable: the next sync lists them.
-    let dirty = false;
-    Ok((Log { log, roster, dirty }, active, bytes))
+    Ok((Log { log, roster, is_unsynced: false }, active, bytes))
 }
 
 /// The runs in `dir`, oldest first. Removes unfinished files, and runs that were merged into another.

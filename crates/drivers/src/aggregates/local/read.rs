@@ -30,6 +30,7 @@ use crate::{
 /// Where a head is, determined under the lock.
 enum Head {
     Nowhere,
+    Memory(Bytes),
     Log(Value),
     Damaged(Location),
     InRuns,
@@ -84,7 +85,7 @@ impl Collected {
 }
 
 impl State {
-    fn layers(&self) -> impl DoubleEndedIterator<Item = &super::Layer> {
+    pub(super) fn layers(&self) -> impl DoubleEndedIterator<Item = &super::Layer> {
         self.frozen.iter().map(|layer| &**layer).chain([&self.active])
     }
 }
@@ -102,6 +103,7 @@ impl Shared {
         let mut from_runs = read_run_heads(&runs, metrics, wanted);
         let read = |(index, (head, metric)): (usize, (Head, &MetricId))| match head {
             Head::Nowhere => Ok(None),
+            Head::Memory(bytes) => Ok(Some(bytes)),
             Head::Log(value) => self.opened(&value, &Key::head(*metric), items[index].take()).map(Some),
             Head::Damaged(at) => Err(StoreError::Damaged(self.place(at))),
             Head::InRuns => from_runs.remove(&index).unwrap_or(Ok(None)),
@@ -110,10 +112,13 @@ impl Shared {
     }
 
     fn locate(&self, state: &State, metric: MetricId) -> Head {
-        match state.layers().rev().find_map(|layer| layer.head(metric)) {
-            Some(Recent::Value(at, length)) => Head::Log(self.value(at, length)),
-            Some(Recent::Tombstone) => Head::Nowhere,
-            Some(Recent::Damaged(at)) => Head::Damaged(at),
+        match state.layers().rev().find_map(|layer| Some((layer, layer.head(metric)?))) {
+            Some((_, Recent::Value(at, length))) => Head::Log(self.value(at, length)),
+            Some((layer, Recent::Dirty(slot))) => {
+                Head::Memory(Bytes::copy_from_slice(layer.dirty().head(slot)))
+            }
+            Some((_, Recent::Tombstone)) => Head::Nowhere,
+            Some((_, Recent::Damaged(at))) => Head::Damaged(at),
             None => Head::InRuns,
         }
     }
@@ -275,6 +280,7 @@ impl Shared {
                     Recent::Value(at, length) => Some(Block::Log(self.value(at, length))),
                     Recent::Damaged(at) => Some(Block::Damaged(self.place(at))),
                     Recent::Tombstone => None,
+                    Recent::Dirty(_) => unreachable!("only heads are dirty"),
                 };
                 found.blocks.push((key, block));
             }

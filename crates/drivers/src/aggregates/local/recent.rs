@@ -1,18 +1,25 @@
-//! The recent layer: an index of what the log has since the last flush.
+//! The recent layer: what was written since the last flush. An index of what the log has, and the heads that
+//! it does not have yet (`dirty`).
 //!
 //! A pass over a metric is one frame of the log: a first item that names the metric and its blocks, then an
 //! item for every block, every expired block and the head. So the frame makes all of them visible or none,
-//! and if it is damaged, the metric and what it may have lost are still known. Item payloads start with the
-//! 40 bytes of the key; the tag is the type.
+//! and if it is damaged, the metric and what it may have lost are still known. A frame of a sync has several
+//! metrics, each with its name and its head. Item payloads start with the 40 bytes of the key; the tag is the
+//! type.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use bytes::Bytes;
 use gnudi_model::{MetricId, MetricMap, MetricSet};
 
-use super::{roster::Listed, run::Order};
+use super::{
+    dirty::{DirtyHeads, Slot},
+    roster::Listed,
+    run::Order,
+};
 use crate::aggregates::key::{KEY_BYTES, Key};
 use crate::{
-    aggregates::{BlockRange, MetricWrite},
+    aggregates::{BlockKey, BlockRange, MetricWrite},
     segments::{Frame, ItemView, Location, RecoveredFrame, frame::ITEM_HEADER_BYTES},
 };
 
@@ -24,6 +31,8 @@ const ITEM_BYTES: usize = ITEM_HEADER_BYTES + KEY_BYTES + 8;
 pub enum Recent {
     /// The value is in the log, in an item of this payload length.
     Value(Location, u32),
+    /// A head in memory, in the same layer.
+    Dirty(Slot),
     /// Deleted.
     Tombstone,
     /// The log is damaged where the value was.
@@ -38,10 +47,13 @@ mod tag {
 }
 
 /// A frame's contents for the index; offsets are relative to the frame.
+#[derive(Default)]
 pub struct Written {
-    metric: MetricId,
     /// Key, and the item's offset and payload length; `None` for deleted keys.
     entries: Vec<(Key, Option<(u32, u32)>)>,
+    /// Of heads that a sync writes: the dirty heads, in the order of the entries. A head that changed meanwhile
+    /// stays dirty.
+    dirty: Vec<Vec<u8>>,
 }
 
 /// Encodes a pass over a metric as a frame.
@@ -51,10 +63,7 @@ pub fn encode_write(write: &MetricWrite) -> (Frame, Written) {
         values + write.head.len() + (write.expired.len() + 2) * ITEM_BYTES + write.blocks.len() * KEY_BYTES,
     );
     let mut entries = Vec::with_capacity(write.expired.len() + write.blocks.len() + 1);
-    frame.push(tag::ABOUT, |out| {
-        out.extend_from_slice(Key::head(write.metric).bytes());
-        write.blocks.iter().for_each(|(name, _)| out.extend_from_slice(Key::block(name).bytes()));
-    });
+    push_name(&mut frame, write.metric, &write.blocks);
     for name in &write.expired {
         let key = Key::block(name);
         frame.push(tag::TOMBSTONE, |out| out.extend_from_slice(key.bytes()));
@@ -62,13 +71,39 @@ pub fn encode_write(write: &MetricWrite) -> (Frame, Written) {
     }
     let blocks = write.blocks.iter().map(|(name, bytes)| (Key::block(name), bytes));
     for (key, bytes) in blocks.chain([(Key::head(write.metric), &write.head)]) {
-        let place = frame.push(tag::VALUE, |out| {
-            out.extend_from_slice(key.bytes());
-            out.extend_from_slice(bytes);
-        });
-        entries.push((key, Some(place)));
+        entries.push((key, Some(push_value(&mut frame, &key, bytes))));
     }
-    (frame, Written { metric: write.metric, entries })
+    (frame, Written { entries, ..Written::default() })
+}
+
+/// Encodes dirty heads as a frame.
+pub fn encode_heads(heads: &[(MetricId, &[u8])]) -> (Frame, Written) {
+    let values: usize = heads.iter().map(|(_, head)| head.len() + 2 * ITEM_BYTES).sum();
+    let mut frame = Frame::with_capacity(values);
+    let mut written = Written::default();
+    for (metric, head) in heads {
+        let key = Key::head(*metric);
+        push_name(&mut frame, *metric, &[]);
+        written.entries.push((key, Some(push_value(&mut frame, &key, head))));
+        written.dirty.push(head.to_vec());
+    }
+    (frame, written)
+}
+
+/// The first item of a pass: its metric and the blocks that follow.
+fn push_name(frame: &mut Frame, metric: MetricId, blocks: &[(BlockKey, Bytes)]) {
+    frame.push(tag::ABOUT, |out| {
+        out.extend_from_slice(Key::head(metric).bytes());
+        blocks.iter().for_each(|(name, _)| out.extend_from_slice(Key::block(name).bytes()));
+    });
+}
+
+/// Returns the item's offset and payload length.
+fn push_value(frame: &mut Frame, key: &Key, value: &[u8]) -> (u32, u32) {
+    frame.push(tag::VALUE, |out| {
+        out.extend_from_slice(key.bytes());
+        out.extend_from_slice(value);
+    })
 }
 
 /// Encodes a metric's deletion as a frame.
@@ -76,7 +111,7 @@ pub fn encode_deletion(metric: MetricId) -> (Frame, Written) {
     let mut frame = Frame::with_capacity(ITEM_BYTES);
     let key = Key::deletion(metric);
     frame.push(tag::TOMBSTONE, |out| out.extend_from_slice(key.bytes()));
-    (frame, Written { metric, entries: vec![(key, None)] })
+    (frame, Written { entries: vec![(key, None)], ..Written::default() })
 }
 
 /// The newest entry of each key since a flush. Passes look up and write heads all the time: heads stay
@@ -84,6 +119,8 @@ pub fn encode_deletion(metric: MetricId) -> (Frame, Written) {
 #[derive(Default)]
 pub struct Layer {
     heads: MetricMap<Recent>,
+    /// Those among `heads` that are in no file yet.
+    dirty: DirtyHeads,
     /// Deleted metrics: entries of older layers are void.
     deleted: MetricSet,
     /// Metrics that lost blocks or tombstones of blocks, and where.
@@ -94,13 +131,33 @@ pub struct Layer {
 impl Layer {
     /// Adds a frame that was written at `at`.
     pub fn apply(&mut self, at: Location, written: &Written) {
-        for (key, place) in &written.entries {
+        for (index, (key, place)) in written.entries.iter().enumerate() {
+            if written.dirty.get(index).is_some_and(|head| !self.is_dirty(key.metric(), head)) {
+                continue;
+            }
             let recent = place.map_or(Recent::Tombstone, |(offset, length)| {
                 Recent::Value(Location { offset: at.offset + offset, ..at }, length)
             });
-            debug_assert_eq!(key.metric(), written.metric);
             self.set(*key, recent);
         }
+    }
+
+    /// Writes a head to memory only.
+    pub fn write_head(&mut self, metric: MetricId, head: &[u8]) {
+        let slot = match self.heads.get(&metric) {
+            Some(Recent::Dirty(slot)) => self.dirty.replace(*slot, metric, head),
+            _ => self.dirty.add(metric, head),
+        };
+        self.heads.insert(metric, Recent::Dirty(slot));
+    }
+
+    /// Whether this is the metric's head, and dirty.
+    fn is_dirty(&self, metric: MetricId, head: &[u8]) -> bool {
+        matches!(self.heads.get(&metric), Some(Recent::Dirty(slot)) if self.dirty.head(*slot) == head)
+    }
+
+    pub fn dirty(&self) -> &DirtyHeads {
+        &self.dirty
     }
 
     /// Adds a recovered frame, or what is left of one or of several in a row. `listed` are the entries known
@@ -191,14 +248,18 @@ impl Layer {
 
     fn set(&mut self, key: Key, recent: Recent) {
         if key.is_head() {
-            self.heads.insert(key.metric(), recent);
+            if let Some(Recent::Dirty(slot)) = self.heads.insert(key.metric(), recent) {
+                self.dirty.remove(slot);
+            }
         } else if key.is_loss() {
             if let Recent::Damaged(at) = recent {
                 self.losses.insert(key.metric(), at);
             }
         } else if key.is_deletion() {
             let metric = key.metric();
-            self.heads.remove(&metric);
+            if let Some(Recent::Dirty(slot)) = self.heads.remove(&metric) {
+                self.dirty.remove(slot);
+            }
             self.losses.remove(&metric);
             let of_metric = self.blocks.range(key..=Key::last_of(metric));
             let gone: Vec<Key> = of_metric.map(|(key, _)| *key).collect();

@@ -174,7 +174,7 @@ impl Shared {
     pub(super) fn deleted_since(&self) -> Result<MetricSet, StoreError> {
         let deleted = self.state.read().active.deleted().clone();
         if !deleted.is_empty() {
-            self.sync()?;
+            self.sync_log()?;
         }
         Ok(deleted)
     }

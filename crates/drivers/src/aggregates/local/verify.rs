@@ -253,6 +253,7 @@ fn recent_state(
 ) -> ((PathBuf, u64), State) {
     let path = |number: u32| segments.get(&number).map(|segment| segment.path.clone()).unwrap_or_default();
     match recent {
+        Recent::Dirty(_) => unreachable!("a layer made from files has no dirty heads"),
         Recent::Tombstone => ((PathBuf::new(), 0), State::Gone),
         Recent::Damaged(at) => ((path(at.segment), at.offset.into()), State::Lost),
         Recent::Value(at, length) => {

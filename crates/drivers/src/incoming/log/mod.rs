@@ -390,6 +390,12 @@ impl Consume for LocalIncoming {
         shared.release_trimmed().map_err(failed)
     }
 
+    fn wants_trim(&self) -> bool {
+        /// Segments that may hold only acknowledged measures. With the active one as many as are reserved.
+        const FULL_SEGMENTS_MAX: usize = 2;
+        self.shared.segments.read().len() > FULL_SEGMENTS_MAX + 1 || self.shared.reserve.is_short()
+    }
+
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
         Ok(sacks.iter().map(|sack| self.shared.index.positions(sack.id)).collect())
     }
