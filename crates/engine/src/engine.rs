@@ -175,6 +175,12 @@ impl Engine {
         Ok(self.incoming.append(batch).await?)
     }
 
+    /// Makes what passes have folded durable. Call it before a policy changes: otherwise a start after a crash folds
+    /// measures again with the new policy that were folded with the former one.
+    pub async fn sync_aggregates(&self) -> Result<()> {
+        Ok(self.store.sync().await?)
+    }
+
     /// Triggers the conversion of a metric that moved to another policy, which measures would trigger anyway.
     pub async fn append_conversion(&self, metric: MetricId) -> Result<()> {
         let mut batch = Batch::default();

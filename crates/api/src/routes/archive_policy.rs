@@ -278,6 +278,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         aggregation_methods: methods,
     };
     let changes_methods = change.aggregation_methods.is_some();
+    call.app.engine().sync_aggregates().await?;
     let policy = call.indexer().update_archive_policy(call.parameter("name"), change).await?;
     let mut shown = shown(&policy);
     if changes_methods {
