@@ -10,7 +10,7 @@ from support.gnudi import Gnudi, binary, run
 from support.http import create_metric, create_policy
 
 # Flushes and merges go on all the time.
-CONFIG = "[storage]\nrecent_bytes_max = 60000\ndirty_bytes_max = 60000\n"
+CONFIG = "[storage]\nrecent_bytes_max = 60000\ndirty_bytes_max = 8000\n"
 # Measures wait in the log until they are read with refresh=true.
 LAZY = "[metricd]\ngreedy = false\nmetric_processing_delay = 3600\n"
 # Verification reads the store of a server that was stopped; where there is no terminal it says little.

@@ -153,7 +153,7 @@ def test_damage_in_the_aggregates(gnudi, place):
 
 def test_what_is_lost_is_told_or_left_out_as_chosen(gnudi):
     """The log of aggregates lost its end: the metrics that were written there answer so by name, or with what is left."""
-    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    server = gnudi(config="[storage]\ndirty_bytes_max = 0\n", arguments=["--skip-archive-policies-creation"])
     metrics = fill(server)
     assert read_all(server, metrics) == (METRICS * PUSHES, [])
     path = largest_file(server.data_dir / "aggregates")

@@ -14,6 +14,8 @@ from support.strace import STRACE, injected
 SOON_S = 60
 #: More than anybody writes at once.
 DEFECT = "pwritev:retval=1000000000"
+#: Passes write their heads.
+LOGGED = "[storage]\ndirty_bytes_max = 0\n"
 #: The aggregates' recent layer is full soon.
 SMALL = "[storage]\nrecent_bytes_max = 1048576\ndirty_bytes_max = 1048576\n"
 
@@ -24,9 +26,8 @@ def strace_is_there():
         pytest.fail("strace is missing: run scripts/install-test-deps, or install `strace`")
 
 
-@pytest.fixture
-def server(gnudi):
-    server = gnudi(config=SMALL, arguments=["--skip-archive-policies-creation"])
+def started(gnudi, config):
+    server = gnudi(config=config, arguments=["--skip-archive-policies-creation"])
     create_policy(server.client(), "seconds", [("1s", None)], aggregation_methods=["sum"])
     return server
 
@@ -53,7 +54,8 @@ def seconds(client, metric):
     ("gnudi-incoming", "the writer of the incoming log"),
     ("gnudi-flush", "a background thread of the aggregate store"),
 ])
-def test_a_thread_that_dies_ends_the_process(server, name, what):
+def test_a_thread_that_dies_ends_the_process(gnudi, name, what):
+    server = started(gnudi, SMALL)
     metric = create_metric(server.client(), "seconds")
     assert post(server.client(), metric, 0, 10)
     assert seconds(server.client(), metric) == list(range(10))
@@ -81,7 +83,8 @@ def test_a_thread_that_dies_ends_the_process(server, name, what):
     assert post(server.client(), metric, start) and start in seconds(server.client(), metric)
 
 
-def test_a_pass_that_panics_is_tried_again(server):
+def test_a_pass_that_panics_is_tried_again(gnudi):
+    server = started(gnudi, LOGGED)
     metric = create_metric(server.client(), "seconds")
     assert post(server.client(), metric, 0, 10)
     assert seconds(server.client(), metric) == list(range(10))

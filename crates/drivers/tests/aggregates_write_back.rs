@@ -98,7 +98,9 @@ async fn change_metrics(store: &LocalAggregates, histories: &mut [History], rand
     for _ in 0..random.below(100) {
         if random.one_in(8) {
             if store.sync().await.is_ok() {
-                histories.iter_mut().for_each(|history| history.durable = history.changes.len());
+                for history in &mut *histories {
+                    history.durable = history.changes.len();
+                }
             }
             continue;
         }

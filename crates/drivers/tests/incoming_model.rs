@@ -166,3 +166,28 @@ proptest! {
         });
     }
 }
+
+/// Acknowledged measures stay in the log until a trim; one is wanted once it frees some files.
+#[test]
+fn a_trim_is_wanted_when_it_frees_files() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let log = open(&disk);
+        // Two frames a file.
+        for number in 0..8 {
+            log.append(batch(&[(0, 1, 30_000)], number)).await.unwrap();
+        }
+        assert!(log.figures().segments >= 4);
+        assert!(!log.wants_trim(), "what waits cannot be trimmed");
+        let sacks: Vec<Sack> = (0..SACKS).map(sack).collect();
+        let newest: Vec<Position> =
+            log.positions(&sacks).await.unwrap().iter().map(|position| position.newest).collect();
+        for (sack, newest) in sacks.iter().zip(&newest) {
+            log.acknowledge(*sack, *newest).await.unwrap();
+        }
+        assert!(log.wants_trim());
+        let trimmed: Vec<_> = sacks.into_iter().zip(newest).collect();
+        log.trim(&trimmed).await.unwrap();
+        assert!(!log.wants_trim(), "nothing is left to free");
+    });
+}

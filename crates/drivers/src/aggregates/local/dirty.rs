@@ -187,7 +187,9 @@ mod tests {
                 let metric = MetricId(Uuid::from_u128(metric.into()));
                 let known = model.remove(&metric).map(|(slot, _)| slot);
                 let Some(length) = length else {
-                    known.into_iter().for_each(|slot| heads.remove(slot));
+                    if let Some(slot) = known {
+                        heads.remove(slot);
+                    }
                     continue;
                 };
                 let head = vec![number as u8; length];

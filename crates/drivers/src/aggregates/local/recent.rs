@@ -94,7 +94,9 @@ pub fn encode_heads(heads: &[(MetricId, &[u8])]) -> (Frame, Written) {
 fn push_name(frame: &mut Frame, metric: MetricId, blocks: &[(BlockKey, Bytes)]) {
     frame.push(tag::ABOUT, |out| {
         out.extend_from_slice(Key::head(metric).bytes());
-        blocks.iter().for_each(|(name, _)| out.extend_from_slice(Key::block(name).bytes()));
+        for (name, _) in blocks {
+            out.extend_from_slice(Key::block(name).bytes());
+        }
     });
 }
 

@@ -63,11 +63,13 @@ pub struct Index {
     measures: AtomicU64,
     bytes: AtomicU64,
     gate: Arc<Gate>,
-    /// For every segment each sack's newest record in it: once all are trimmed, so is the segment.
-    touched: Mutex<BTreeMap<u32, HashMap<SackId, Position>>>,
+    touched: Mutex<Touched>,
     unnamed: Mutex<Unnamed>,
     arrived: Notify,
 }
+
+/// For every segment each sack's newest record in it: once all are trimmed, so is the segment.
+type Touched = BTreeMap<u32, HashMap<SackId, Position>>;
 
 #[derive(Default)]
 struct Sack {
@@ -197,17 +199,26 @@ impl Index {
     /// Removes and returns those of the given segments whose records are all trimmed.
     pub fn take_trimmed(&self, numbers: impl Iterator<Item = u32>) -> Vec<u32> {
         let mut touched = self.touched.lock();
-        let trimmed = |sack: &SackId| self.sacks[usize::from(sack.0)].lock().trimmed;
-        let numbers: Vec<u32> = numbers
-            .filter(|number| {
-                let newest = touched.get(number);
-                newest.is_none_or(|newest| newest.iter().all(|(sack, position)| *position <= trimmed(sack)))
-            })
-            .collect();
+        let numbers: Vec<u32> =
+            numbers.filter(|number| self.has_passed(&touched, *number, |sack| sack.trimmed)).collect();
         for number in &numbers {
             touched.remove(number);
         }
         numbers
+    }
+
+    /// How many of the given segments have only acknowledged records.
+    pub fn count_acknowledged(&self, numbers: impl Iterator<Item = u32>) -> usize {
+        let touched = self.touched.lock();
+        numbers.filter(|number| self.has_passed(&touched, *number, |sack| sack.acknowledged)).count()
+    }
+
+    /// Whether each sack's position is behind the sack's records in a segment.
+    fn has_passed(&self, touched: &Touched, segment: u32, position: fn(&Sack) -> Position) -> bool {
+        let passed = |(sack, newest): (&SackId, &Position)| {
+            *newest <= position(&self.sacks[usize::from(sack.0)].lock())
+        };
+        touched.get(&segment).is_none_or(|newest| newest.iter().all(passed))
     }
 
     pub async fn arrivals(&self) -> Vec<SackId> {

@@ -283,13 +283,16 @@ impl LogState {
         Ok(room)
     }
 
+    /// The segments that get no more records.
+    fn full_segments(&self, log: &SegmentLog) -> Vec<u32> {
+        let active = log.active();
+        self.segments.read().keys().copied().filter(|number| *number != active).collect()
+    }
+
     /// Releases the segments that hold only trimmed records.
     fn release_trimmed(&self) -> std::io::Result<()> {
         let mut log = self.log.lock();
-        let active = log.active();
-        let numbers: Vec<u32> =
-            self.segments.read().keys().copied().filter(|number| *number != active).collect();
-        let trimmed = self.index.take_trimmed(numbers.into_iter());
+        let trimmed = self.index.take_trimmed(self.full_segments(&log).into_iter());
         let to_remove = log.release(&trimmed)?;
         drop(log);
         // Outside the lock: removing a large file takes time, and appends go on.
@@ -391,9 +394,11 @@ impl Consume for LocalIncoming {
     }
 
     fn wants_trim(&self) -> bool {
-        /// Segments that may hold only acknowledged measures. With the active one as many as are reserved.
-        const FULL_SEGMENTS_MAX: usize = 2;
-        self.shared.segments.read().len() > FULL_SEGMENTS_MAX + 1 || self.shared.reserve.is_short()
+        /// Segments that a trim would free.
+        const WANTED: usize = 2;
+        let shared = &self.shared;
+        let full = shared.full_segments(&shared.log.lock());
+        shared.index.count_acknowledged(full.into_iter()) >= WANTED || shared.reserve.is_short()
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
