@@ -65,13 +65,19 @@ impl DirtyHeads {
         if units_of(head.len()) == slot.units() {
             return self.put(slot.unit as usize, metric, head);
         }
+        let new = self.add(metric, head);
         self.remove(slot);
-        self.add(metric, head)
+        new
     }
 
     pub fn remove(&mut self, slot: Slot) {
         self.count -= 1;
-        self.set_free(slot.unit as usize, slot.units());
+        if self.count == 0 {
+            // After a sync.
+            *self = Self::default();
+        } else {
+            self.set_free(slot.unit as usize, slot.units());
+        }
     }
 
     pub fn head(&self, slot: Slot) -> &[u8] {

@@ -299,7 +299,7 @@ impl Shared {
             let flushed = self.flushed.notified();
             tokio::pin!(flushed);
             flushed.as_mut().enable();
-            let waits = self.has_reached(1) && self.state.read().frozen.is_some() || self.has_reached(2);
+            let waits = self.is_full();
             match self.stuck.lock().clone() {
                 _ if !waits => return Ok(()),
                 Some(error) => return Err(error),
@@ -401,18 +401,25 @@ impl Shared {
         Ok(count)
     }
 
-    /// Whether the active layer has so many times what is flushed.
-    fn has_reached(&self, times: u64) -> bool {
+    /// Whether a flush must end before more is written.
+    fn is_full(&self) -> bool {
+        let state = self.state.read();
+        let dirty_bytes: u64 = state.layers().map(|layer| layer.dirty().memory_bytes()).sum();
+        dirty_bytes >= 2 * self.options.dirty_bytes_max.max(1)
+            || state.frozen.is_some() && self.is_due(&state)
+    }
+
+    /// Whether the active layer should be flushed.
+    fn is_due(&self, state: &State) -> bool {
         let Self { options, .. } = self;
-        self.recent_bytes.load(Ordering::Relaxed) >= times * options.recent_bytes_max || {
-            let active = &self.state.read().active;
-            active.len() as u64 >= times * options.recent_entries_max as u64
-                || active.dirty().memory_bytes() >= times * options.dirty_bytes_max.max(1)
-        }
+        self.recent_bytes.load(Ordering::Relaxed) >= options.recent_bytes_max
+            || state.active.len() >= options.recent_entries_max
+            || state.active.dirty().memory_bytes() >= options.dirty_bytes_max.max(1)
     }
 
     fn flush_if_due(&self) {
-        if self.has_reached(1) {
+        let is_due = self.is_due(&self.state.read());
+        if is_due {
             self.work.want(|wanted| wanted.flush = true);
         }
     }
