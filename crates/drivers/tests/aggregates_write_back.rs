@@ -243,3 +243,46 @@ async fn memory_is_bounded() {
         assert_eq!(store.read_heads(&[metric(id)]).await.remove(0).unwrap(), Some(large_head(id)));
     }
 }
+
+/// A head that changes while a sync writes its former version stays the newer one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_that_change_during_a_sync_are_kept() {
+    const METRICS: usize = 300;
+    const ROUNDS: u8 = 100;
+    let disk = SimDisk::default();
+    let store = open(&disk, 1 << 20).unwrap();
+    let writes = |round: u8| {
+        let write = |id| MetricWrite {
+            metric: metric(id),
+            blocks: Vec::new(),
+            expired: Vec::new(),
+            head: vec![round; 200].into(),
+        };
+        (0..METRICS).map(write).collect::<Vec<_>>()
+    };
+    let metrics: Vec<_> = (0..METRICS).map(metric).collect();
+    let writer = tokio::spawn({
+        let (store, metrics) = (Arc::clone(&store), metrics.clone());
+        async move {
+            for round in 0..ROUNDS {
+                for written in store.write(Fence::EVERYTHING, writes(round)).await {
+                    written.unwrap();
+                }
+                tokio::task::yield_now().await;
+                for head in store.read_heads(&metrics).await {
+                    assert_eq!(head.unwrap().unwrap()[..], vec![round; 200]);
+                }
+            }
+        }
+    });
+    while !writer.is_finished() {
+        store.sync().await.unwrap();
+    }
+    writer.await.unwrap();
+    store.sync().await.unwrap();
+    drop(store);
+    let store = open(&disk, 1 << 20).unwrap();
+    for head in store.read_heads(&metrics).await {
+        assert_eq!(head.unwrap().unwrap()[..], vec![ROUNDS - 1; 200]);
+    }
+}
