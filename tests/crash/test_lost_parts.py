@@ -4,17 +4,11 @@ import shutil
 
 import pytest
 
-from support.http import create_metric, create_policy, get_seconds, post_seconds
+from support.http import create_metric, create_policy, figure, get_seconds, post_seconds
 from support.process import wait_until
-
 
 # What is lost with the log must be in the aggregates.
 CONFIG = "[metricd]\ncheckpoint_ms = 50\n"
-
-
-def dirty_heads(server):
-    (line,) = [line for line in server.client().get("/metrics").expect(200).body.decode().splitlines() if line.startswith("gnudi_aggregates_dirty_heads ")]
-    return float(line.split()[1])
 
 
 def warnings(server):
@@ -36,8 +30,7 @@ def test_measures_after_the_log_was_lost_count(gnudi, way, end):
     for second in range(5, 20):
         post_seconds(server.client(), metric, [second])
     assert get_seconds(server.client(), metric) == list(range(20))
-    wait_until(lambda: dirty_heads(server) == 0, 10, "a checkpoint")
-    # The log is synced after the last head is in it.
+    wait_until(lambda: figure(server.client(), "gnudi_aggregates_dirty_heads") == 0, 10, "a checkpoint")
     server.stop() if end == "stopped" else server.kill()
     assert warnings(server) == []
     shutil.rmtree(incoming)

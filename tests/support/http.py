@@ -136,6 +136,14 @@ def post_seconds(client, metric, seconds):
     client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
 
 
+def figure(client, name):
+    """A figure of a server's /metrics that has no labels; None where there is none of the name."""
+    for line in client.get("/metrics").expect(200).body.decode().splitlines():
+        if line.startswith(f"{name} "):
+            return float(line.split()[1])
+    return None
+
+
 def get_seconds(client, metric):
     """The values that `post_seconds` posted to a metric with aggregates of 1 s."""
     points = client.get(f"/v1/metric/{metric}/measures?refresh=true&aggregation=sum&granularity=1").expect(200).json()

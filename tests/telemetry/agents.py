@@ -9,6 +9,7 @@ import uuid
 
 from support import cloud_venv
 from support.gnudi import binary
+from support.http import figure
 from support.process import Process, free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -178,10 +179,7 @@ def bare(samples, **fields):
 
 def measures_taken(store):
     """How many measures a gnudi server was given so far, each as often as it came."""
-    for line in store.client().get("/metrics").expect(200).body.decode().splitlines():
-        if line.startswith("gnudi_api_measures_total "):
-            return int(float(line.split()[1]))
-    return 0
+    return int(figure(store.client(), "gnudi_api_measures_total") or 0)
 
 
 def stored(client, resource, name="image.size"):

@@ -13,7 +13,10 @@ use gnudi_drivers::aggregates::{
 };
 use proptest::prelude::*;
 use support::{
-    aggregate_items::{Everything, everything, large_head, metric, random_bytes, random_write, write_large},
+    aggregate_items::{
+        Everything, LARGE_HEAD_BYTES, everything, is_large_there, metric, random_bytes, random_write, write,
+        write_large,
+    },
     random::Random,
     sim_disk::{FAULTS, Operation, SimDisk},
     wait::{block_on, until},
@@ -59,12 +62,7 @@ fn random_change(random: &mut Random, id: usize) -> Change {
     match random.below(10) {
         0 => Change::Delete,
         1..=3 => Change::Write(random_write(random, id, 1500, 1500)),
-        _ => Change::Write(MetricWrite {
-            metric: metric(id),
-            blocks: Vec::new(),
-            expired: Vec::new(),
-            head: random_bytes(random, 1500),
-        }),
+        _ => Change::Write(MetricWrite { head: random_bytes(random, 1500), ..write(id, "", &[]) }),
     }
 }
 
@@ -216,13 +214,13 @@ async fn a_head_is_written_once_a_sync() {
     assert_eq!((figures.writes, figures.log_bytes, figures.dirty_heads), (500, 0, 5));
     store.sync().await.unwrap();
     let figures = store.figures();
-    let heads_bytes = 5 * large_head(0).len() as u64;
+    let heads_bytes = 5 * LARGE_HEAD_BYTES as u64;
     assert!((heads_bytes..heads_bytes + 5 * 200).contains(&figures.log_bytes), "{figures:?}");
     assert_eq!((figures.dirty_heads, figures.dirty_bytes), (0, 0));
     drop(store);
     let store = open(&disk, 1 << 20).unwrap();
     for id in 0..5 {
-        assert_eq!(store.read_heads(&[metric(id)]).await.remove(0).unwrap(), Some(large_head(id)));
+        assert!(is_large_there(&*store, id).await);
     }
 }
 
@@ -240,7 +238,7 @@ async fn memory_is_bounded() {
     until("flushes", async || store.figures().flushes >= 2).await;
     assert_eq!(store.figures().log_bytes, 0);
     for id in 0..200 {
-        assert_eq!(store.read_heads(&[metric(id)]).await.remove(0).unwrap(), Some(large_head(id)));
+        assert!(is_large_there(&*store, id).await);
     }
 }
 
@@ -252,13 +250,8 @@ async fn heads_that_change_during_a_sync_are_kept() {
     let disk = SimDisk::default();
     let store = open(&disk, 1 << 20).unwrap();
     let writes = |round: u8| {
-        let write = |id| MetricWrite {
-            metric: metric(id),
-            blocks: Vec::new(),
-            expired: Vec::new(),
-            head: vec![round; 200].into(),
-        };
-        (0..METRICS).map(write).collect::<Vec<_>>()
+        let with_head = |id| MetricWrite { head: vec![round; 200].into(), ..write(id, "", &[]) };
+        (0..METRICS).map(with_head).collect::<Vec<_>>()
     };
     let metrics: Vec<_> = (0..METRICS).map(metric).collect();
     let writer = tokio::spawn({

@@ -178,7 +178,7 @@ fn a_trim_is_wanted_when_it_frees_files() {
             log.append(batch(&[(0, 1, 30_000)], number)).await.unwrap();
         }
         assert!(log.figures().segments >= 4);
-        assert!(!log.wants_trim(), "what waits cannot be trimmed");
+        assert!(!log.wants_trim(), "unacknowledged measures cannot be trimmed");
         let sacks: Vec<Sack> = (0..SACKS).map(sack).collect();
         let newest: Vec<Position> =
             log.positions(&sacks).await.unwrap().iter().map(|position| position.newest).collect();

@@ -7,7 +7,6 @@ use std::{
 
 use super::{
     Shared,
-    dirty::Slot,
     merge::Sink as _,
     read::{Value, read_items},
     recent::{Layer, Recent},
@@ -181,16 +180,6 @@ impl Shared {
         match recent {
             Recent::Value(at, length) => Some(self.value(at, length)),
             Recent::Dirty(_) | Recent::Tombstone | Recent::Damaged(_) => None,
-        }
-    }
-}
-
-impl Recent {
-    /// The value's length; 0 if there is none.
-    fn length(self) -> u32 {
-        match self {
-            Recent::Value(_, length) | Recent::Dirty(Slot { length, .. }) => length,
-            Recent::Tombstone | Recent::Damaged(_) => 0,
         }
     }
 }

@@ -39,6 +39,16 @@ pub enum Recent {
     Damaged(Location),
 }
 
+impl Recent {
+    /// The value's length; 0 if there is none.
+    pub fn length(self) -> u32 {
+        match self {
+            Recent::Value(_, length) | Recent::Dirty(Slot { length, .. }) => length,
+            Recent::Tombstone | Recent::Damaged(_) => 0,
+        }
+    }
+}
+
 /// Tags of items.
 mod tag {
     pub const ABOUT: u64 = 1;
@@ -250,18 +260,16 @@ impl Layer {
 
     fn set(&mut self, key: Key, recent: Recent) {
         if key.is_head() {
-            if let Some(Recent::Dirty(slot)) = self.heads.insert(key.metric(), recent) {
-                self.dirty.remove(slot);
-            }
+            let old = self.heads.insert(key.metric(), recent);
+            self.release(old);
         } else if key.is_loss() {
             if let Recent::Damaged(at) = recent {
                 self.losses.insert(key.metric(), at);
             }
         } else if key.is_deletion() {
             let metric = key.metric();
-            if let Some(Recent::Dirty(slot)) = self.heads.remove(&metric) {
-                self.dirty.remove(slot);
-            }
+            let old = self.heads.remove(&metric);
+            self.release(old);
             self.losses.remove(&metric);
             let of_metric = self.blocks.range(key..=Key::last_of(metric));
             let gone: Vec<Key> = of_metric.map(|(key, _)| *key).collect();
@@ -271,6 +279,13 @@ impl Layer {
             self.deleted.insert(metric);
         } else {
             self.blocks.insert(key, recent);
+        }
+    }
+
+    /// Frees the memory of a head that is no longer among `heads`.
+    fn release(&mut self, old: Option<Recent>) {
+        if let Some(Recent::Dirty(slot)) = old {
+            self.dirty.remove(slot);
         }
     }
 
