@@ -1,14 +1,20 @@
-//! Keys and their order: 40 bytes that sort by metric, then granularity, then time.
+//! Keys and their order: by group of metrics, then metric, granularity and time.
 //!
 //! ```text
 //! metric id 16 bytes | granularity u64 | last bucket u64 | first bucket u64      big-endian
 //! ```
+//!
+//! A group is the id modulo [`GROUPS`]. Within a group keys sort as their bytes: the first bits of an id are its
+//! creation time, so metrics that were created together, which are usually measured together, are neighbours. A
+//! pass over a sack reads neighbouring heads.
 //!
 //! Signed numbers have their sign bit flipped, so that they sort as bytes. Granularities are positive, or 0
 //! for raw points. The three smallest values mark other entries: 0 "the metric was deleted", 1 the head, 2
 //! "blocks of the metric were lost". So a metric's marks, head and blocks are neighbours, and the blocks of
 //! one granularity are one range. Blocks are ordered by their last bucket: they do not overlap, and a scan
 //! starts at "ends at or after".
+
+use std::cmp::Ordering;
 
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use uuid::Uuid;
@@ -17,8 +23,24 @@ use crate::aggregates::{BlockKey, BlockRange};
 
 pub const KEY_BYTES: usize = 40;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Part of the format of tables. Equals the default number of sacks: then a group is a sack. With half as many sacks
+/// a sack is two groups, with twice as many every other metric of a group.
+const GROUPS: u8 = 128;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key([u8; KEY_BYTES]);
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.group().cmp(&other.group()).then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 const DELETION: u64 = 0;
 const HEAD: u64 = 1;
@@ -109,6 +131,10 @@ impl Key {
         })
     }
 
+    fn group(&self) -> u8 {
+        self.0[15] % GROUPS
+    }
+
     fn number(&self, at: usize) -> u64 {
         u64::from_be_bytes(self.0[at..at + 8].try_into().expect("eight bytes"))
     }
@@ -124,6 +150,7 @@ fn unflip(number: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use gnudi_model::SackCount;
     use proptest::prelude::*;
 
     use super::*;
@@ -152,5 +179,22 @@ mod tests {
             prop_assert_eq!(Key::loss(metric).as_block(), None);
             prop_assert!(Key::deletion(metric).is_deletion() && !Key::head(metric).is_deletion());
         }
+    }
+
+    #[test]
+    fn a_sack_lies_together_in_the_order_of_creation() {
+        let random = |number: u128| number.wrapping_mul(0x9e37_79b9_7f4a_7c15_1234_5678_9abc_def1);
+        let metric = |number: u128| MetricId::new(Timestamp(number as i64 * 1_000_000_000), random(number));
+        let mut keys: Vec<Key> = (0..5_000).map(|number| Key::head(metric(number))).collect();
+        keys.sort_unstable();
+        let sack = |key: &Key| SackCount::DEFAULT.sack_of(key.metric());
+        let is_created_later = |pair: &[Key]| pair[0].metric() < pair[1].metric();
+        assert!(keys.windows(2).all(|pair| sack(&pair[0]) != sack(&pair[1]) || is_created_later(pair)));
+        let mut sacks: Vec<_> = keys.iter().map(sack).collect();
+        sacks.dedup();
+        let changes = sacks.len();
+        sacks.sort_unstable();
+        sacks.dedup();
+        assert_eq!(changes, sacks.len(), "a sack lies in several places");
     }
 }

@@ -5,7 +5,6 @@
 //! Only its owner writes a sack's metrics. Ownership changes, and a former owner may not know it yet: so each
 //! write carries its [`Fence`], and the store refuses writes under a superseded lease.
 
-mod entry;
 mod holes;
 mod key;
 pub mod local;
@@ -13,6 +12,7 @@ pub mod memory;
 mod movable;
 pub mod objects;
 pub mod redis;
+mod table;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -128,7 +128,6 @@ pub trait AggregateStore: Send + Sync + 'static {
     async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<()>>;
 
     /// Removes heads and blocks; metrics without any are no error. All must belong to the fence's sack.
-    /// sack.
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>>;
 
     /// All earlier writes survive a power loss once this returns.

@@ -4,17 +4,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gnudi_drivers::{
-    aggregates::{AggregateStore, BlockRange, Fence, StoreError, objects::ObjectAggregates},
+    aggregates::{
+        AggregateStore, BlockRange, Fence, StoreError,
+        objects::{ObjectAggregates, ObjectAggregatesOptions},
+    },
     objects::{Objects, memory::MemoryObjects},
 };
 use gnudi_model::Timestamp;
 
 use crate::{
-    setup::{TestClock, named, open_at},
+    setup::{TestClock, named, open_with, options},
     support::aggregate_items::{all_blocks, blocks, damaged_blocks, head, key, write},
 };
 
 const IDS: [usize; 3] = [2, 4, 6];
+/// A table's byte so far from its end is one of its footer.
+const IN_FOOTER: usize = 20;
 
 struct World {
     objects: MemoryObjects,
@@ -23,12 +28,12 @@ struct World {
 }
 
 impl World {
-    /// Each metric has an old and a new head with a block each, in two segments.
+    /// Each metric has an old and a new head with a block each, in two runs.
     async fn new() -> Self {
         let (objects, clock) = (MemoryObjects::default(), TestClock::default());
-        let store = open_at(objects.clone(), &clock).await;
+        let store = open(&objects, &clock).await;
         let world = Self { objects, clock, store };
-        // Much larger, so that the two are not merged, and split into a segment per metric.
+        // So large that it is split into a table per metric.
         world.pass("old", 0, &["x".repeat(6000).as_str()]).await;
         world.pass("new", 60, &[]).await;
         world
@@ -45,7 +50,7 @@ impl World {
     }
 
     async fn reopened(&self) -> Arc<ObjectAggregates> {
-        open_at(self.objects.clone(), &self.clock).await
+        open(&self.objects, &self.clock).await
     }
 
     /// The only object that contains the text, and its offset.
@@ -85,6 +90,11 @@ impl World {
     }
 }
 
+/// With room for two new runs that are not merged.
+async fn open(objects: &MemoryObjects, clock: &TestClock) -> Arc<ObjectAggregates> {
+    open_with(objects.clone(), clock, ObjectAggregatesOptions { merged_runs_min: 3, ..options() }).await
+}
+
 fn texts(texts: [&str; 3]) -> Vec<Option<String>> {
     texts.map(|text| (!text.is_empty()).then(|| text.to_owned())).to_vec()
 }
@@ -92,8 +102,8 @@ fn texts(texts: [&str; 3]) -> Vec<Option<String>> {
 #[tokio::test]
 async fn a_damaged_head_is_not_replaced_by_an_older_one() {
     let world = World::new().await;
-    let (segment, at) = world.find("new 4");
-    world.flip(&segment, at).await;
+    let (table, at) = world.find("new 4");
+    world.flip(&table, at).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["new 2", "", "new 6"]));
     assert_eq!(world.heads(&store).await, texts(["new 2", "", "new 6"]));
@@ -106,7 +116,7 @@ async fn a_damaged_head_is_not_replaced_by_an_older_one() {
         store.settle().await;
     }
     assert!(store.figures().merges > 0);
-    assert!(world.objects.get(&segment).await.unwrap().is_some(), "it stays for those who read it");
+    assert!(world.objects.get(&table).await.unwrap().is_some(), "it stays for those who read it");
     assert_eq!(world.heads(&*world.reopened().await).await, texts(["new 2", "", "new 6"]));
     // A new head repairs the metric.
     assert!(store.write(Fence::EVERYTHING, vec![write(4, "healed", &[])]).await[0].is_ok());
@@ -116,10 +126,10 @@ async fn a_damaged_head_is_not_replaced_by_an_older_one() {
 #[tokio::test]
 async fn a_damaged_block_is_told() {
     let world = World::new().await;
-    let (segment, head) = world.find("old 4");
-    let bytes = world.objects.get(&segment).await.unwrap().unwrap();
+    let (table, head) = world.find("old 4");
+    let bytes = world.objects.get(&table).await.unwrap().unwrap();
     let at = head + 1 + bytes[head + 1..].windows(3).position(|window| window == b"old").unwrap();
-    world.flip(&segment, at).await;
+    world.flip(&table, at).await;
     let store = world.reopened().await;
     let left: Vec<usize> = [blocks(&*store, 2).await, blocks(&*store, 4).await, blocks(&*store, 6).await]
         .map(|blocks| blocks.len())
@@ -131,32 +141,35 @@ async fn a_damaged_block_is_told() {
     assert_eq!((store.figures().damaged, world.quarantined().await), (1, 1));
 }
 
-/// Any byte of a segment: at most one item is lost, and none is replaced by an older one.
+/// Any byte of a table: at most one item is lost, and none is replaced by an older one.
 #[tokio::test]
 async fn any_flipped_byte_costs_one_item_at_most() {
     let world = World::new().await;
-    let (segment, _) = world.find("new 4");
-    let length = world.objects.get(&segment).await.unwrap().unwrap().len();
+    let (table, _) = world.find("new 4");
+    let length = world.objects.get(&table).await.unwrap().unwrap().len();
     let (mut unhurt, mut hurt) = (0, 0);
     for at in (0..length).step_by(7) {
-        world.flip(&segment, at).await;
+        world.flip(&table, at).await;
         let store = world.reopened().await;
         let heads = world.heads(&store).await;
         let known = heads.iter().flatten().filter(|text| text.starts_with("new")).count();
         assert_eq!(known, heads.iter().flatten().count(), "byte {at}: an old head is served");
-        let mut missing = 0;
+        let (mut missing, mut told) = (0, 0);
         for id in IDS {
-            let left = blocks(&*store, id).await.len();
-            assert_eq!(damaged_blocks(&*store, id).await, 3 - left, "byte {at}");
+            let (left, damaged) = (blocks(&*store, id).await.len(), damaged_blocks(&*store, id).await);
+            assert!(damaged >= 3 - left, "byte {at}");
             missing += 3 - left;
+            told += damaged;
         }
         assert!(3 - known + missing <= 1, "byte {at}");
+        // An entry without a key may have been a block of either neighbour.
+        assert!(told <= missing + 2, "byte {at}");
         if 3 - known + missing == 0 {
             unhurt += 1;
         } else {
             hurt += 1;
         }
-        world.flip(&segment, at).await;
+        world.flip(&table, at).await;
     }
     assert!(unhurt > 0 && hurt > 0, "the index hurts nothing, entries do");
 }
@@ -165,15 +178,16 @@ async fn any_flipped_byte_costs_one_item_at_most() {
 #[tokio::test]
 async fn what_is_not_known_is_not_served() {
     let world = World::new().await;
-    let (segment, at) = world.find("new 4");
-    let length = world.objects.get(&segment).await.unwrap().unwrap().len();
-    world.flip(&segment, length - 1).await;
+    let (table, at) = world.find("new 4");
+    let length = world.objects.get(&table).await.unwrap().unwrap().len();
+    world.flip(&table, length - IN_FOOTER).await;
     // The entry's header.
-    world.flip(&segment, at - 20).await;
+    world.flip(&table, at - 20).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["new 2", "", "new 6"]));
-    assert_eq!((blocks(&*store, 2).await.len(), damaged_blocks(&*store, 2).await), (3, 0));
-    world.objects.delete(&[segment]).await.unwrap();
+    // A later block of 2 may have been there.
+    assert_eq!((blocks(&*store, 2).await.len(), damaged_blocks(&*store, 2).await), (3, 1));
+    world.objects.delete(&[table]).await.unwrap();
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["", "", ""]));
     assert_eq!(blocks(&*store, 2).await.len(), 2, "what the old one has");
@@ -184,18 +198,15 @@ async fn what_is_not_known_is_not_served() {
 #[tokio::test]
 async fn a_block_that_is_not_known_is_told() {
     let world = World::new().await;
-    let (segment, head) = world.find("new 4");
-    let bytes = world.objects.get(&segment).await.unwrap().unwrap();
-    let at = (0..3)
-        .fold(head, |at, _| at + 1 + bytes[at + 1..].windows(3).position(|window| window == b"new").unwrap());
-    // The heads come first: the third item after the head of 4 is the block of 4.
-    world.flip(&segment, bytes.len() - 1).await;
-    world.flip(&segment, at - 20).await;
+    let (table, head) = world.find("new 4");
+    let bytes = world.objects.get(&table).await.unwrap().unwrap();
+    let at = head + 1 + bytes[head + 1..].windows(3).position(|window| window == b"new").unwrap();
+    world.flip(&table, bytes.len() - IN_FOOTER).await;
+    world.flip(&table, at - 20).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["new 2", "new 4", "new 6"]));
-    for (id, left) in [(2, 3), (4, 2), (6, 3)] {
-        // A later block of 2 may have been there, and an earlier one of 6.
-        assert_eq!(damaged_blocks(&*store, id).await, 1, "metric {id}");
+    for (id, left, damaged) in [(2, 3, 0), (4, 2, 1), (6, 3, 0)] {
+        assert_eq!(damaged_blocks(&*store, id).await, damaged, "metric {id}");
         assert_eq!(blocks(&*store, id).await.len(), left, "metric {id}");
     }
     let behind = BlockRange { from: Timestamp::from_secs(600), ..all_blocks(4) };
@@ -218,12 +229,12 @@ async fn a_block_that_is_not_known_is_told() {
     }
 }
 
-/// A lost segment blocks neither merges nor writers.
+/// A lost table blocks neither merges nor writers.
 #[tokio::test]
-async fn merges_go_on_without_a_lost_segment() {
+async fn merges_go_on_without_a_lost_table() {
     let world = World::new().await;
-    let (segment, _) = world.find("new 4");
-    world.objects.delete(&[segment]).await.unwrap();
+    let (table, _) = world.find("new 4");
+    world.objects.delete(&[table]).await.unwrap();
     let store = world.reopened().await;
     for round in 0..30 {
         let writes = vec![write(8, &format!("{round}"), &[(key(8, 60 * round), "x".repeat(500).as_str())])];
@@ -248,7 +259,7 @@ async fn a_damaged_manifest_has_a_second_copy() {
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["new 2", "new 4", "new 6"]));
     assert_eq!((store.figures().damaged, world.quarantined().await), (1, 1));
-    // Both copies: the valid segments are unknown, so nothing is read or written.
+    // Both copies: the valid tables are unknown, so nothing is read or written.
     world.flip(&newest, length / 2 + 30).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["", "", ""]));
@@ -269,9 +280,9 @@ async fn a_newer_format_is_refused() {
     use gnudi_drivers::OpenError;
 
     let world = World::new().await;
-    let newer = Bytes::from_static(b"{\"version\": 3}");
+    let newer = Bytes::from_static(b"{\"version\": 5}");
     world.objects.put("aggregates/format", newer).await.unwrap();
     let objects = Arc::new(world.objects.clone());
     let refused = ObjectAggregates::open(objects, crate::setup::CLUSTER, crate::setup::options()).await;
-    assert!(matches!(refused.err().unwrap(), OpenError::TooNew { found: 3, known: 2, .. }));
+    assert!(matches!(refused.err().unwrap(), OpenError::TooNew { found: 5, known: 4, .. }));
 }

@@ -191,7 +191,7 @@ async fn what_is_superseded_goes() {
         world.clock.advance(3000);
         world.processes[process].settle().await;
     }
-    let [segments, manifests] = ["/segment/", "/manifest/"].map(|part| named(&world.objects, part).len());
+    let [segments, manifests] = ["/table/", "/manifest/"].map(|part| named(&world.objects, part).len());
     let kept_s = 60;
     assert!(segments < usize::from(SHARDS) * 4 * 4 + 3 * (kept_s / 3), "{segments} segments");
     // Two eras of 32 versions, and those within the retention time, in each shard.
@@ -225,7 +225,7 @@ async fn a_large_metric_is_divided() {
     }
     assert!(store.figures().merges > 3);
     let contents = objects.contents();
-    let sizes = contents.iter().filter(|(name, _)| name.contains("/segment/")).map(|(_, bytes)| bytes.len());
+    let sizes = contents.iter().filter(|(name, _)| name.contains("/table/")).map(|(_, bytes)| bytes.len());
     let largest = sizes.max().unwrap();
     assert!(largest < 3000 + 1500, "{largest} bytes in a segment");
 }

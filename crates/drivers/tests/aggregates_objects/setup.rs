@@ -45,7 +45,7 @@ impl Clock for TestClock {
 pub fn options() -> ObjectAggregatesOptions {
     ObjectAggregatesOptions {
         shards: SackCount(NonZeroU16::new(SHARDS).unwrap()),
-        segment_bytes_max: 3000,
+        table_bytes_max: 3000,
         merged_runs_min: 2,
         runs_max: 4,
         retry_pause_ms: 0,
@@ -58,8 +58,16 @@ pub async fn open(objects: &MemoryObjects, options: ObjectAggregatesOptions) -> 
 }
 
 pub async fn open_at(objects: impl Objects, clock: &TestClock) -> Arc<ObjectAggregates> {
+    open_with(objects, clock, options()).await
+}
+
+pub async fn open_with(
+    objects: impl Objects,
+    clock: &TestClock,
+    options: ObjectAggregatesOptions,
+) -> Arc<ObjectAggregates> {
     let clock = Arc::new(clock.clone());
-    ObjectAggregates::open_at(Arc::new(objects), CLUSTER, options(), clock).await.unwrap()
+    ObjectAggregates::open_at(Arc::new(objects), CLUSTER, options, clock).await.unwrap()
 }
 
 pub fn fence(count: u16, id: u16, token: u64) -> Fence {

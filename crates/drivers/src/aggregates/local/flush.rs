@@ -14,7 +14,7 @@ use super::{
     run::{Range, Run, RunWriter},
 };
 use crate::{
-    aggregates::{StoreError, entry::Kind, key::Key},
+    aggregates::{StoreError, key::Key, table::entry::Kind},
     disk::is_no_space,
     segments::Claim,
 };

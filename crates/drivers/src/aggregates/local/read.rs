@@ -1,8 +1,7 @@
 //! Reads: from the recent layers first, then the runs, newest first.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    ops::ControlFlow,
+    collections::HashMap,
     sync::{Arc, atomic::Ordering},
 };
 
@@ -12,14 +11,16 @@ use gnudi_model::MetricId;
 use super::{
     Shared, State,
     recent::Recent,
-    run::{Found, Gap, Met, Run, Scanner},
+    run::{Run, Scanner},
 };
 use crate::{
     aggregates::{
         BlockKey, BlockRange, Blocks, StoreError,
-        entry::Kind,
-        holes::{Before, Holes},
         key::{KEY_BYTES, Key},
+        table::{
+            Found,
+            blocks::{self, TableBlocks, name},
+        },
     },
     segments::{
         Location, Segment,
@@ -49,39 +50,11 @@ pub(super) struct Value {
     length: u32,
 }
 
-/// A block being read.
-enum Block {
-    Log(Value),
-    Run(Bytes),
-    /// Only its key is wanted.
-    Unread,
-    /// The damaged place.
-    Damaged(String),
-}
+type Block = blocks::Block<Value>;
+type Collected = blocks::Collected<Value>;
 
-impl Block {
-    fn in_log(&self) -> Option<&Value> {
-        if let Block::Log(value) = self { Some(value) } else { None }
-    }
-}
-
-/// The blocks found in a range.
-#[derive(Default)]
-struct Collected {
-    blocks: BTreeMap<Key, Block>,
-    holes: Holes,
-    /// Where blocks with unknown keys were lost.
-    losses: Vec<String>,
-}
-
-impl Collected {
-    fn set(&mut self, key: Key, block: Option<Block>) {
-        self.holes.later(&name(&key));
-        match block {
-            Some(block) => drop(self.blocks.insert(key, block)),
-            None => drop(self.blocks.remove(&key)),
-        }
-    }
+fn in_log(block: &Block) -> Option<&Value> {
+    if let Block::Newer(value) = block { Some(value) } else { None }
 }
 
 impl State {
@@ -183,7 +156,7 @@ impl Shared {
     pub(super) fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
         let collected = self.collect(ranges, true);
         let blocks = collected.iter().flatten().flat_map(|collected| collected.blocks.values());
-        let mut items = read_items(&blocks.map(Block::in_log).collect::<Vec<_>>()).into_iter();
+        let mut items = read_items(&blocks.map(in_log).collect::<Vec<_>>()).into_iter();
         let open = |(range, collected): (_, Result<Collected, StoreError>)| {
             let collected = collected?;
             let items = items.by_ref().take(collected.blocks.len()).collect();
@@ -204,8 +177,8 @@ impl Shared {
         found.damaged.extend(holes.places(range));
         for ((key, block), item) in blocks.into_iter().zip(items) {
             let bytes = match block {
-                Block::Log(value) => self.opened(&value, &key, item),
-                Block::Run(bytes) => Ok(bytes),
+                Block::Newer(value) => self.opened(&value, &key, item),
+                Block::Value(bytes) => Ok(bytes),
                 Block::Damaged(place) => Err(StoreError::Damaged(place)),
                 Block::Unread => unreachable!("values were asked for"),
             };
@@ -277,7 +250,7 @@ impl Shared {
                     break;
                 }
                 let block = match recent {
-                    Recent::Value(at, length) => Some(Block::Log(self.value(at, length))),
+                    Recent::Value(at, length) => Some(Block::Newer(self.value(at, length))),
                     Recent::Damaged(at) => Some(Block::Damaged(self.place(at))),
                     Recent::Tombstone => None,
                     Recent::Dirty(_) => unreachable!("only heads are dirty"),
@@ -355,7 +328,7 @@ fn read_run_heads(
         for (index, found) in asked.into_iter().zip(run.find_heads(&ids)) {
             let head = match found {
                 Ok(None) => continue,
-                Ok(Some(Found::Value(bytes))) => Ok(Some(bytes.into())),
+                Ok(Some(Found::Value(bytes))) => Ok(Some(bytes)),
                 Ok(Some(Found::Tombstone)) => Ok(None),
                 Ok(Some(Found::Damaged(place))) => Err(StoreError::Damaged(place)),
                 Err(error) => Err(error),
@@ -376,51 +349,10 @@ fn collect_run(
     values: bool,
     found: &mut Collected,
 ) -> Result<(), StoreError> {
-    let run = scanner.run();
-    let (low, high) = Key::bounds(range);
-    let high_place = run.order.place(&high);
-    let mut gaps = Vec::new();
-    scanner.scan(&low, &mut |met| {
-        let seen = match met {
-            Met::Entry(seen) => seen,
-            Met::Gap(gap) => {
-                gaps.push(gap);
-                return ControlFlow::Continue(());
-            }
-        };
-        let key = seen.key();
-        if key.metric() != range.metric || key > high || name(&key).first > range.to {
-            return ControlFlow::Break(());
-        }
-        let block = match seen.kind() {
-            Kind::Tombstone => None,
-            Kind::Value | Kind::Damaged if !values => Some(Block::Unread),
-            Kind::Value | Kind::Damaged => match seen.open() {
-                Found::Value(bytes) => Some(Block::Run(bytes.into())),
-                Found::Damaged(place) => Some(Block::Damaged(place)),
-                Found::Tombstone => None,
-            },
-        };
-        found.set(key, block);
-        ControlFlow::Continue(())
-    })?;
-    // After the run's blocks: they are no later than those it lost.
-    let low_place = run.order.place(&low);
-    for Gap { before, behind, place } in gaps {
-        let ends_before = behind.is_some_and(|behind| run.order.place(&behind) <= low_place);
-        let begins_behind = match before {
-            Before::Whole(key) | Before::Lost(key) => run.order.place(&key) > high_place,
-            Before::Nothing => false,
-        };
-        if !ends_before && !begins_behind && run.may_have_lost(range.metric) {
-            found.holes.add(range, before, behind, place);
-        }
-    }
+    let mut blocks = TableBlocks::new(&scanner.run().table, range, values);
+    scanner.scan(&Key::bounds(range).0, &mut |met| blocks.visit(met, found))?;
+    blocks.end(found);
     Ok(())
-}
-
-fn name(key: &Key) -> BlockKey {
-    key.as_block().expect("bounds name blocks")
 }
 
 #[cfg(test)]
@@ -431,7 +363,10 @@ mod tests {
 
     use super::{super::run::RunWriter, *};
     use crate::{
-        aggregates::local::run::{Order, Range, file_name},
+        aggregates::{
+            local::run::{Range, file_name},
+            table::entry::Kind,
+        },
         disk::LocalDisk,
         quarantine::Quarantine,
     };
@@ -460,7 +395,7 @@ mod tests {
                 entries.push((Key::block(&BlockKey { metric, granularity, first, last }), vec![2; 500]));
             }
         }
-        entries.sort_unstable_by_key(|(key, _)| Order::NEW.place(key));
+        entries.sort_unstable_by_key(|(key, _)| *key);
         let mut writer = RunWriter::create(Arc::new(LocalDisk), folder, range_of_run).unwrap();
         for (key, value) in entries {
             writer.push(key, Kind::Value, &value).unwrap();
@@ -472,9 +407,9 @@ mod tests {
         let mut found = Collected::default();
         collect_run(scanner, range, true, &mut found).unwrap();
         let block = |(key, block): (Key, Block)| match block {
-            Block::Run(bytes) => format!("{key:?} of {} bytes", bytes.len()),
+            Block::Value(bytes) => format!("{key:?} of {} bytes", bytes.len()),
             Block::Damaged(place) => place,
-            Block::Log(_) | Block::Unread => unreachable!("the run has values"),
+            Block::Newer(_) | Block::Unread => unreachable!("the run has values"),
         };
         let blocks = found.blocks.into_iter().map(block).collect();
         (blocks, found.holes.places(range).collect())

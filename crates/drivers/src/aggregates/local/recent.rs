@@ -15,7 +15,6 @@ use gnudi_model::{MetricId, MetricMap, MetricSet};
 use super::{
     dirty::{DirtyHeads, Slot},
     roster::Listed,
-    run::Order,
 };
 use crate::aggregates::key::{KEY_BYTES, Key};
 use crate::{
@@ -337,7 +336,7 @@ impl Layer {
         let losses = self.losses.iter().map(|(metric, at)| (Key::loss(*metric), Recent::Damaged(*at)));
         let blocks = self.blocks.iter().map(|(key, recent)| (*key, *recent));
         let mut all: Vec<(Key, Recent)> = deleted.chain(heads).chain(losses).chain(blocks).collect();
-        all.sort_unstable_by_key(|(key, _)| Order::NEW.place(key));
+        all.sort_unstable_by_key(|(key, _)| *key);
         all
     }
 

@@ -18,7 +18,7 @@ use super::{
     log_dir,
     recent::Recent,
     run::{
-        Found, Order, Place, Range, Run, RunWriter,
+        Range, Run, RunWriter,
         verify::{Gap, Reading},
     },
     runs_dir,
@@ -26,7 +26,10 @@ use super::{
 };
 use crate::{
     OpenError,
-    aggregates::{entry::Kind, key::Key},
+    aggregates::{
+        key::Key,
+        table::{Found, entry::Kind},
+    },
     disk::{Disk, LocalDisk},
     segments,
     verify::keep_copy,
@@ -53,7 +56,7 @@ pub(crate) fn repair(
         LocalDisk.create_dir(&dir).map_err(OpenError::io(&dir))?;
     }
     for run in checked.runs.iter().filter(|run| run.is_damaged) {
-        rewrite(dir, run, assumptions).map_err(OpenError::io(&run.run.path))?;
+        rewrite(dir, run, assumptions).map_err(OpenError::io(run.run.path()))?;
     }
     for range in &checked.missing {
         fill_in(dir, *range, assumptions).map_err(OpenError::io(runs_dir(dir)))?;
@@ -86,12 +89,9 @@ fn lost_heads(checked: &CheckedAggregates, assumptions: &Assumptions<'_>) -> BTr
 
 /// Heads of known metrics that may have been in a gap of a run.
 fn heads_in<'a>(run: &'a Run, gap: &Gap, metrics: &'a [MetricId]) -> impl Iterator<Item = Key> + 'a {
-    let place = |key: &Key| run.order.place(key);
-    let (after, before) = (gap.after.map(|key| place(&key)), gap.before.map(|key| place(&key)));
-    let is_within = move |key: &Key| {
-        let here = place(key);
-        after.is_none_or(|after| after < here) && before.is_none_or(|before| here < before)
-    };
+    let (after, before) = (gap.after, gap.before);
+    let is_within =
+        move |key: &Key| after.is_none_or(|after| after < *key) && before.is_none_or(|before| *key < before);
     let may_be = |metric: &MetricId| run.may_contain(*metric);
     metrics.iter().copied().filter(may_be).map(Key::head).filter(is_within)
 }
@@ -114,7 +114,7 @@ fn rewrite(dir: &Path, damaged: &CheckedRun, assumptions: &Assumptions<'_>) -> i
             lost.extend(losses(gap));
         }
     }
-    keep_copy(dir, &run.path)?;
+    keep_copy(dir, run.path())?;
     let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), run.range)?;
     let written = copy(run, in_order(lost), &mut writer);
     if written.is_err() {
@@ -126,18 +126,17 @@ fn rewrite(dir: &Path, damaged: &CheckedRun, assumptions: &Assumptions<'_>) -> i
 
 /// Sorted as in a new run, without duplicates.
 fn in_order(mut keys: Vec<Key>) -> Vec<Key> {
-    keys.sort_unstable_by_key(|key| Order::NEW.place(key));
+    keys.sort_unstable();
     keys.dedup();
     keys
 }
 
 /// Copies everything whole, and inserts `lost` as damaged entries.
 fn copy(run: &Run, lost: Vec<Key>, writer: &mut RunWriter) -> io::Result<()> {
-    let mut reading = Reading::new(run)?;
+    let mut reading = Reading::new(run);
     let mut lost = lost.into_iter().peekable();
-    while let Some(entry) = reading.next()? {
-        let place = Order::NEW.place(&entry.key);
-        while let Some(key) = lost.next_if(|key| Order::NEW.place(key) <= place) {
+    while let Some(entry) = reading.next() {
+        while let Some(key) = lost.next_if(|key| *key <= entry.key) {
             if key != entry.key {
                 writer.push(key, Kind::Damaged, b"")?;
             }
@@ -182,13 +181,12 @@ fn end_log(
     let layer = checked.layer.sorted().into_iter().filter(|(key, _)| is_kept(key));
     // Lost entries replace those of the log.
     let all = layer.map(|(key, recent)| (key, Some(recent))).chain(lost.map(|key| (key, None)));
-    let all: BTreeMap<Place, (Key, Option<Recent>)> =
-        all.map(|(key, recent)| (Order::NEW.place(&key), (key, recent))).collect();
+    let all: BTreeMap<Key, Option<Recent>> = all.collect();
     for segment in checked.segments.values() {
         keep_copy(dir, &segment.path)?;
     }
     let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), range)?;
-    for (key, recent) in all.into_values() {
+    for (key, recent) in all {
         let value = recent.and_then(|recent| read_value(&checked.segments, &key, recent));
         match (recent, value) {
             (_, Some(bytes)) => writer.push(key, Kind::Value, &bytes)?,

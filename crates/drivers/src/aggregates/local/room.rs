@@ -22,8 +22,8 @@ use super::{
 use crate::{
     aggregates::{
         StoreError,
-        entry::{self, Kind},
         key::Key,
+        table::entry::{self, Kind},
     },
     reserve::{Loan, Reserve},
 };
@@ -127,7 +127,7 @@ impl Shared {
         let runs = &self.state.read().runs;
         let start = super::merge::mergeable_from(runs);
         (start..runs.len().saturating_sub(1))
-            .filter(|first| runs[first + 1..].iter().any(|run| run.marks > 0))
+            .filter(|first| runs[first + 1..].iter().any(|run| run.table.index.marks > 0))
             .map(|first| ToMerge { runs: runs[first..].to_vec(), is_oldest: first == 0 })
             .collect()
     }

@@ -16,14 +16,17 @@ use super::{
     recent::{Layer, Recent},
     roster::Roster,
     run::{
-        Found, Order, Place, Range, Run, file_name,
+        Range, Run, file_name,
         verify::{Gap, Reading},
     },
     runs_dir,
 };
 use crate::{
     OpenError,
-    aggregates::key::{KEY_BYTES, Key},
+    aggregates::{
+        key::{KEY_BYTES, Key},
+        table::Found,
+    },
     incoming::log::verify::{finding_of, observed},
     quarantine::Report,
     segments::{
@@ -109,11 +112,11 @@ pub(crate) fn check(
     let reports: Vec<Report> = std::mem::take(&mut *reports.lock());
     for run in runs {
         let mut is_damaged = false;
-        for report in reports.iter().filter(|report| report.file == run.path) {
+        for report in reports.iter().filter(|report| report.file == run.path()) {
             is_damaged = true;
             let what = format!("damaged {}: no entry is lost by it", report.what);
             let repair = "the file is copied to the quarantine and rewritten";
-            emit(Finding::of(&run.path, what, repair).at(report.offset));
+            emit(Finding::of(run.path(), what, repair).at(report.offset));
         }
         checked.runs.push(CheckedRun { run, gaps: Vec::new(), is_damaged });
     }
@@ -123,7 +126,7 @@ pub(crate) fn check(
         emit(Finding::of(&runs_dir(dir).join(file_name(*range)), what, repair));
     }
     check_log(disk, dir, &mut checked, emit)?;
-    walk(&mut checked, judge, emit)?;
+    walk(&mut checked, judge, emit);
     Ok(checked)
 }
 
@@ -199,7 +202,6 @@ enum Reader<'a> {
 }
 
 struct Next {
-    place: Place,
     key: Key,
     state: State,
     /// File and offset.
@@ -214,21 +216,19 @@ enum State {
 }
 
 impl Source<'_> {
-    fn advance(&mut self, emit: Emit<'_>) -> Result<(), OpenError> {
+    fn advance(&mut self, emit: Emit<'_>) {
         self.next = match &mut self.reader {
             Reader::Run(reading) => {
-                let path = &reading.run.path;
-                let entry = reading.next().map_err(OpenError::io(path))?;
-                let next = entry.map(|entry| Next {
-                    place: Order::NEW.place(&entry.key),
+                let path = reading.run.path();
+                let next = reading.next().map(|entry| Next {
                     key: entry.key,
                     state: match entry.found {
-                        Found::Value(bytes) => State::Value(bytes.into()),
+                        Found::Value(bytes) => State::Value(bytes),
                         Found::Tombstone => State::Gone,
                         Found::Damaged(_) if entry.was_known => State::LostBefore,
                         Found::Damaged(_) => State::Lost,
                     },
-                    at: (path.clone(), entry.offset),
+                    at: (path.to_owned(), entry.offset),
                 });
                 for gap in reading.take_gaps() {
                     emit(gap_finding(reading.run, &gap));
@@ -238,10 +238,9 @@ impl Source<'_> {
             }
             Reader::Layer(entries, segments) => entries.pop_front().map(|(key, recent)| {
                 let (at, state) = recent_state(&key, recent, segments);
-                Next { place: Order::NEW.place(&key), key, state, at }
+                Next { key, state, at }
             }),
         };
-        Ok(())
     }
 }
 
@@ -274,35 +273,31 @@ pub(super) fn read_value(segments: &BTreeMap<u32, Arc<Segment>>, key: &Key, rece
 }
 
 /// Reads all entries in key order, newest first for each key, and reports damage.
-fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, emit: Emit<'_>) -> Result<(), OpenError> {
+fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, emit: Emit<'_>) {
     let runs: Vec<Arc<Run>> = checked.runs.iter().map(|checked| Arc::clone(&checked.run)).collect();
     let segments = checked.segments.clone();
-    let readings: Vec<Reading<'_>> = runs
-        .iter()
-        .map(|run| Reading::new(run).map_err(OpenError::io(&run.path)))
-        .collect::<Result<_, _>>()?;
     let layer = Reader::Layer(checked.layer.sorted().into(), &segments);
-    let readers = readings.into_iter().map(|reading| Reader::Run(Box::new(reading))).chain([layer]);
+    let readers = runs.iter().map(|run| Reader::Run(Box::new(Reading::new(run)))).chain([layer]);
     let mut sources: Vec<Source<'_>> =
         readers.map(|reader| Source { reader, next: None, gaps: Vec::new(), is_damaged: false }).collect();
     for source in &mut sources {
-        source.advance(emit)?;
+        source.advance(emit);
     }
     let mut deleted: Option<(MetricId, usize)> = None;
     let smallest = |sources: &[Source<'_>]| {
-        sources.iter().filter_map(|source| source.next.as_ref()).map(|next| (next.place, next.key)).min()
+        sources.iter().filter_map(|source| source.next.as_ref()).map(|next| next.key).min()
     };
-    while let Some((place, key)) = smallest(&sources) {
+    while let Some(key) = smallest(&sources) {
         let mut newest = None;
         for (age, source) in sources.iter_mut().enumerate().rev() {
-            if source.next.as_ref().is_some_and(|next| next.place == place) {
+            if source.next.as_ref().is_some_and(|next| next.key == key) {
                 let next = source.next.take().expect("just seen");
                 if matches!(next.state, State::Lost) {
                     source.is_damaged = true;
                     emit(lost(&next, newest.is_some()));
                 }
                 newest = newest.or(Some((age, next)));
-                source.advance(emit)?;
+                source.advance(emit);
             }
         }
         let (age, next) = newest.expect("some source has the smallest key");
@@ -321,13 +316,12 @@ fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, emit: Emit<'_>) 
             && !run.is_damaged
         {
             let what = "index or filter do not fit the entries";
-            emit(Finding::of(&reading.run.path, what, "the file is rewritten"));
+            emit(Finding::of(reading.run.path(), what, "the file is rewritten"));
             run.is_damaged = true;
         }
         run.is_damaged |= source.is_damaged || !source.gaps.is_empty();
         run.gaps = source.gaps;
     }
-    Ok(())
 }
 
 /// The finding for a value whose checksum is wrong.
@@ -400,7 +394,7 @@ fn gap_finding(run: &Run, gap: &Gap) -> Finding {
         around(gap.after),
         around(gap.before)
     );
-    Finding::of(&run.path, what, REPAIR_GAP).at(gap.start)
+    Finding::of(run.path(), what, REPAIR_GAP).at(gap.start)
 }
 
 const REPAIR_GAP: &str =

@@ -1,4 +1,4 @@
-//! Cache of segments: indexes, heads, and whole segments that are small and new.
+//! Cache of tables: their indexes, and the whole bytes of some.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,20 +8,19 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::segment::Index;
+use super::table::ObjectTable;
 
-/// The cached parts of a segment.
+/// What is cached of a table.
 #[derive(Clone, Default)]
 pub struct Held {
-    pub index: Option<Arc<Index>>,
-    /// The segment's first bytes: its heads, or all of it.
-    pub front: Option<Bytes>,
+    pub table: Option<Arc<ObjectTable>>,
+    pub whole: Option<Bytes>,
 }
 
 impl Held {
     fn bytes(&self) -> u64 {
-        let index = self.index.as_ref().map_or(0, |index| index.bytes());
-        (index + self.front.as_ref().map_or(0, Bytes::len)) as u64
+        let index = self.table.as_ref().map_or(0, |table| table.index.bytes());
+        (index + self.whole.as_ref().map_or(0, Bytes::len)) as u64
     }
 }
 
@@ -45,9 +44,9 @@ impl Cache {
         Self { bytes_max, state: Mutex::default() }
     }
 
-    pub fn get(&self, segment: &str) -> Held {
+    pub fn get(&self, table: &str) -> Held {
         let state = &mut *self.state.lock();
-        let Some((asked, held)) = state.held.get_mut(segment) else { return Held::default() };
+        let Some((asked, held)) = state.held.get_mut(table) else { return Held::default() };
         let name = state.order.remove(asked).expect("what is held has its place");
         state.asked += 1;
         *asked = state.asked;
@@ -55,19 +54,19 @@ impl Cache {
         held.clone()
     }
 
-    /// Adds to the cached parts of a segment.
-    pub fn add(&self, segment: &str, more: Held) {
+    /// Adds to what is cached of a table.
+    pub fn add(&self, table: &str, more: Held) {
         let state = &mut *self.state.lock();
-        let mut held = state.remove(segment);
-        held.index = more.index.or(held.index);
-        held.front = [more.front, held.front].into_iter().flatten().max_by_key(Bytes::len);
+        let mut held = state.remove(table);
+        held.table = more.table.or(held.table);
+        held.whole = more.whole.or(held.whole);
         if held.bytes() > self.bytes_max {
             return;
         }
         state.bytes += held.bytes();
         state.asked += 1;
-        state.order.insert(state.asked, segment.to_owned());
-        state.held.insert(segment.to_owned(), (state.asked, held));
+        state.order.insert(state.asked, table.to_owned());
+        state.held.insert(table.to_owned(), (state.asked, held));
         while state.bytes > self.bytes_max {
             let (_, oldest) = state.order.first_key_value().expect("something is held");
             let oldest = oldest.clone();
@@ -75,8 +74,8 @@ impl Cache {
         }
     }
 
-    pub fn remove(&self, segment: &str) {
-        self.state.lock().remove(segment);
+    pub fn remove(&self, table: &str) {
+        self.state.lock().remove(table);
     }
 
     pub fn bytes(&self) -> u64 {
@@ -85,8 +84,8 @@ impl Cache {
 }
 
 impl State {
-    fn remove(&mut self, segment: &str) -> Held {
-        let Some((asked, held)) = self.held.remove(segment) else { return Held::default() };
+    fn remove(&mut self, table: &str) -> Held {
+        let Some((asked, held)) = self.held.remove(table) else { return Held::default() };
         self.order.remove(&asked);
         self.bytes -= held.bytes();
         held
@@ -97,31 +96,31 @@ impl State {
 mod tests {
     use super::*;
 
-    fn front(length: usize) -> Held {
-        Held { index: None, front: Some(Bytes::from(vec![0; length])) }
+    fn whole(length: usize) -> Held {
+        Held { table: None, whole: Some(Bytes::from(vec![0; length])) }
     }
 
     fn length(cache: &Cache, name: &str) -> Option<usize> {
-        cache.get(name).front.map(|bytes| bytes.len())
+        cache.get(name).whole.map(|bytes| bytes.len())
     }
 
     #[test]
     fn what_was_not_asked_for_goes_first() {
         let cache = Cache::new(100);
         for name in ["a", "b", "c"] {
-            cache.add(name, front(30));
+            cache.add(name, whole(30));
         }
         assert_eq!(length(&cache, "a"), Some(30));
-        cache.add("d", front(30));
+        cache.add("d", whole(30));
         assert_eq!(
             (length(&cache, "a"), length(&cache, "b"), length(&cache, "d")),
             (Some(30), None, Some(30))
         );
-        cache.add("e", front(101));
+        cache.add("e", whole(101));
         assert_eq!((length(&cache, "e"), cache.bytes()), (None, 90));
-        cache.add("a", front(40));
-        cache.add("a", front(20));
-        assert_eq!((length(&cache, "a"), cache.bytes()), (Some(40), 100), "the longer one stays");
+        cache.add("a", whole(40));
+        cache.add("a", Held::default());
+        assert_eq!((length(&cache, "a"), cache.bytes()), (Some(40), 100), "nothing is taken away");
         for name in ["a", "c", "d"] {
             cache.remove(name);
         }

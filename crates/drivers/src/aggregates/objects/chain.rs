@@ -56,7 +56,7 @@ pub struct Shard {
     in_doubt: Mutex<u64>,
     /// Locked while runs are merged.
     pub merging: tokio::sync::Mutex<()>,
-    /// Segments with lost entries, which cannot be merged.
+    /// Tables with lost entries, which cannot be merged.
     pub damaged: Mutex<HashSet<String>>,
     /// The last hint that this process wrote.
     pub hinted: Mutex<u64>,
@@ -182,7 +182,7 @@ impl Requests {
                 return self.found(shard, walked, began);
             }
         }
-        let place = self.place(&names::manifests(shard.id));
+        let place = self.damage.place(&names::manifests(shard.id));
         Err(StoreError::Unavailable(format!("the newest of {place} could not be found")))
     }
 
@@ -218,7 +218,7 @@ impl Requests {
     }
 
     fn unknown(&self, shard: &Shard, version: u64) -> StoreError {
-        let place = self.place(&names::manifest(shard.id, version));
+        let place = self.damage.place(&names::manifest(shard.id, version));
         StoreError::Damaged(format!(
             "{place}: the contents of its shard are unknown; removing this object returns the shard to the version before"
         ))
@@ -253,12 +253,12 @@ impl Requests {
         match Manifest::decode(&bytes) {
             Some((manifest, sound)) if manifest.version == version => {
                 if !sound {
-                    self.report("copy of a manifest", &name, 0, &bytes);
+                    self.damage.report("copy of a manifest", &name, 0, &bytes);
                 }
                 Ok(Probe::Manifest(Arc::new(manifest)))
             }
             _ => {
-                self.report("manifest", &name, 0, &bytes);
+                self.damage.report("manifest", &name, 0, &bytes);
                 Ok(Probe::Damaged)
             }
         }

@@ -17,11 +17,11 @@ use crate::{
     objects::ObjectError,
 };
 
-/// A store created for use.
-const VERSION_USED: u32 = 1;
+/// A store created for use. Versions before were of development versions.
+const VERSION_USED: u32 = 3;
 /// A store created by a move: without a state it is not complete. Programs that know no states must not open
 /// it.
-const VERSION_FILLED: u32 = 2;
+const VERSION_FILLED: u32 = 4;
 
 #[derive(Serialize, Deserialize)]
 struct Format {
@@ -34,7 +34,7 @@ struct Format {
 pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Result<SackCount, OpenError> {
     let place = requests.objects.place();
     let engine = |reason: String| OpenError::Engine { engine: place.clone(), reason };
-    let path = || PathBuf::from(requests.place(names::FORMAT));
+    let path = || PathBuf::from(requests.damage.place(names::FORMAT));
     let mut found = requests.get(names::FORMAT).await.map_err(|error| engine(error.to_string()))?;
     if found.is_none() {
         let version = match access {
@@ -58,6 +58,10 @@ pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Resu
     if version > VERSION_FILLED {
         return Err(OpenError::TooNew { path: path(), found: version, known: VERSION_FILLED });
     }
+    if version < VERSION_USED {
+        let reason = format!("format version {version} was of a development version, and is no longer read");
+        return Err(OpenError::Invalid { path: path(), reason });
+    }
     let Format { shards, cluster, .. } = serde_json::from_slice(&text).map_err(invalid)?;
     if cluster != own {
         return Err(OpenError::OtherCluster { place, found: cluster, own });
@@ -68,7 +72,7 @@ pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Resu
 }
 
 pub(super) async fn state(requests: &Requests) -> Result<StoreState> {
-    let invalid = || StoreError::Io(format!("{} cannot be read", requests.place(names::FORMAT)));
+    let invalid = || StoreError::Io(format!("{} cannot be read", requests.damage.place(names::FORMAT)));
     let text = requests.get(names::FORMAT).await?.ok_or_else(invalid)?;
     let format: Format = serde_json::from_slice(&text).map_err(|_| invalid())?;
     kept_state(requests, format.version).await
@@ -80,7 +84,7 @@ async fn kept_state(requests: &Requests, version: u32) -> Result<StoreState> {
     };
     let name = String::from_utf8_lossy(&name);
     let unknown =
-        || StoreError::Io(format!("{} is not a valid state: {name:?}", requests.place(names::STATE)));
+        || StoreError::Io(format!("{} is not a valid state: {name:?}", requests.damage.place(names::STATE)));
     StoreState::of_name(&name).ok_or_else(unknown)
 }
 

@@ -1,11 +1,17 @@
-//! Lists a shard's metrics that have a head, from the indexes of all its segments.
+//! Lists a shard's metrics that have a head.
 
 use std::collections::BTreeSet;
 
 use gnudi_model::MetricId;
 
-use super::{chain::Shard, manifest::Manifest, read::Stop, requests::Requests};
-use crate::aggregates::{Result, entry::Kind, key::Key};
+use super::{chain::Shard, manifest::Manifest, requests::Requests, table::Stop};
+use crate::aggregates::{
+    Result,
+    table::entry::{Kind, Piece, walk},
+};
+
+/// How much of a table is read at once.
+const STRETCH_BYTES: u64 = 4 << 20;
 
 impl Requests {
     pub async fn list_metrics(&self, shard: &Shard) -> Result<Vec<MetricId>> {
@@ -14,16 +20,23 @@ impl Requests {
 
     async fn metrics(&self, manifest: &Manifest, last: bool) -> Result<Vec<MetricId>, Stop> {
         let mut found = BTreeSet::new();
-        for run in &manifest.runs {
+        for run in manifest.with_heads() {
             let mut heads = Vec::new();
-            for part in &run.parts {
-                let index = self.index(part, last).await?;
-                for row in index.rows().take_while(|row| row.key.as_block().is_none()) {
-                    let metric = row.key.metric();
-                    if row.key == Key::head(metric) && row.kind != Kind::Tombstone {
-                        heads.push(metric);
-                    } else if row.key == Key::head(metric) || row.key == Key::deletion(metric) {
-                        found.remove(&metric);
+            for object in &run.tables {
+                let table = self.table(object, last).await?;
+                let mut page = 0;
+                while page < table.index.pages.len() {
+                    let end = table.index.pages_within(page, STRETCH_BYTES);
+                    let pages = self.read_pages(&table, page, end).await?;
+                    page = end + 1;
+                    for piece in walk(&pages.bytes) {
+                        let Piece::Entry(_, header) = piece else { continue };
+                        let metric = header.key.metric();
+                        if header.key.is_head() && header.kind != Kind::Tombstone {
+                            heads.push(metric);
+                        } else if header.key.is_head() || header.key.is_deletion() {
+                            found.remove(&metric);
+                        }
                     }
                 }
             }

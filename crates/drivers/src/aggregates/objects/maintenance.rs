@@ -1,5 +1,5 @@
 //! Background maintenance after writes, at most one task per shard: the hint, old manifests, merges, expired
-//! garbage, and, rarely, orphaned segments.
+//! garbage, and, rarely, orphaned tables.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -22,7 +22,7 @@ const HINT_VERSIONS: u64 = 8;
 pub struct Maintenance(Mutex<JoinSet<()>>);
 
 impl Maintenance {
-    /// Starts the shard's maintenance unless it is running. Blocks the writer while the shard has far too many runs.
+    /// Starts the shard's maintenance unless it is running. Blocks the writer while the shard has far too many new runs.
     pub async fn after_write(&self, requests: &Arc<Requests>, shard: &Arc<Shard>) {
         if !shard.is_maintained.swap(true, Ordering::AcqRel) {
             let (requests, shard) = (requests.clone(), shard.clone());
@@ -36,8 +36,7 @@ impl Maintenance {
                 shard.is_maintained.store(false, Ordering::Release);
             });
         }
-        let too_many =
-            || shard.known().is_some_and(|known| known.runs.len() >= 2 * requests.options.runs_max);
+        let too_many = || shard.known().is_some_and(|known| known.new.len() >= 2 * requests.options.runs_max);
         while too_many() && requests.merge(shard).await.is_ok_and(|merged| merged) {}
     }
 
@@ -53,7 +52,7 @@ impl Maintenance {
     }
 }
 
-/// Forbids adding segments written before.
+/// Forbids adding tables written before.
 struct Floor(u64);
 
 impl Change for Floor {
@@ -134,18 +133,18 @@ impl Requests {
         self.sweep(shard, now.wall_ms.saturating_sub(self.options.sweep_ms)).await
     }
 
-    /// Removes segments written before `floor_ms` that no manifest names: their writers failed before the
+    /// Removes tables written before `floor_ms` that no manifest names: their writers failed before the
     /// commit. Also removes manifests of removed versions that were created again by suspended writers.
     async fn sweep(&self, shard: &Shard, floor_ms: u64) -> Result<()> {
-        let (segments, versions) =
-            futures_util::future::try_join(async { self.list(&names::segments(shard.id)).await }, async {
+        let (tables, versions) =
+            futures_util::future::try_join(async { self.list(&names::tables(shard.id)).await }, async {
                 self.list(&names::manifests(shard.id)).await
             })
             .await?;
         let Some(known) = shard.known() else { return Ok(()) };
         let old = |name: &String| names::written_ms(name).is_some_and(|at| at < floor_ms);
         let mut nobodys: Vec<String> =
-            segments.into_iter().filter(|name| old(name) && !known.knows(name)).collect();
+            tables.into_iter().filter(|name| old(name) && !known.knows(name)).collect();
         if !nobodys.is_empty() {
             // A suspended writer of one of them sees the floor when it commits.
             let manifest = self.commit(shard, &Floor(floor_ms)).await?;

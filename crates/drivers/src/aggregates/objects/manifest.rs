@@ -1,7 +1,7 @@
 //! Manifests: the contents of a shard, version by version.
 //!
 //! An object holds a manifest twice, each copy with its length and CRC32C, since nothing else records which
-//! segments are valid: if one copy is damaged, that is reported and the other one used.
+//! tables are valid: if one copy is damaged, that is reported and the other one used.
 //!
 //! ```text
 //! twice: 0 magic "gnudiman" | 8 length u32 | 12 CRC32C of the text u32 | 16 text, JSON
@@ -12,47 +12,58 @@ use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{fence::Fence, segments::frame::u32_at};
+use crate::{aggregates::key::Key, fence::Fence, segments::frame::u32_at};
 
 /// Versions per era. Old versions are removed by eras, the oldest first.
 pub const ERA_VERSIONS: u64 = 32;
 const MAGIC: &[u8; 8] = b"gnudiman";
 const HEADER_BYTES: usize = 16;
 
-/// One segment: an immutable object.
+/// An object with a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SegmentEntry {
+pub struct TableObject {
     pub name: String,
     pub bytes: u64,
-    /// End of heads and deletion marks, start of blocks.
-    pub heads_end: u32,
-    /// End of blocks, start of the index.
-    pub index_start: u32,
-    /// How many rows of the index are heads and deletion marks.
-    pub head_rows: u32,
-    pub index_checksum: u32,
-    /// The smallest and the largest metric in it.
+    /// Where index, filter and footer begin.
+    pub entries_end: u64,
+    /// The metrics of the first and of the last entry.
     pub first: MetricId,
     pub last: MetricId,
 }
 
-/// The output of one write or merge: parts with disjoint keys, in order.
+/// The output of one write or merge: tables with disjoint keys, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    pub parts: Vec<SegmentEntry>,
+    pub tables: Vec<TableObject>,
 }
 
 impl Run {
     pub fn bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.bytes).sum()
+        self.tables.iter().map(|table| table.bytes).sum()
     }
 
-    /// The parts that may contain the metric: more than one only if it exceeds the segment size.
-    pub fn parts_of(&self, metric: MetricId) -> &[SegmentEntry] {
-        let start = self.parts.partition_point(|part| part.last < metric);
-        let end = self.parts.partition_point(|part| part.first <= metric);
-        &self.parts[start..end.max(start)]
+    /// The tables that may contain the metric: more than one only if it exceeds the size of a table.
+    pub fn tables_of(&self, metric: MetricId) -> &[TableObject] {
+        // Keys have the order of tables.
+        let metric = Key::head(metric);
+        let start = self.tables.partition_point(|table| Key::head(table.last) < metric);
+        let end = self.tables.partition_point(|table| Key::head(table.first) <= metric);
+        &self.tables[start..end.max(start)]
     }
+}
+
+/// Where a run is. Writes add runs with heads and blocks; the first merge separates them, so that the heads, which
+/// are rewritten all the time, are merged without copying blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Heads and blocks, newer than those of the other levels.
+    New,
+    Heads,
+    Blocks,
+}
+
+impl Level {
+    pub const ALL: [Level; 3] = [Level::New, Level::Heads, Level::Blocks];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +88,7 @@ impl From<Raised> for Fence {
     }
 }
 
-/// A segment that no later version names.
+/// A table that no later version names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Garbage {
     pub name: String,
@@ -98,13 +109,15 @@ pub struct Manifest {
     pub version: u64,
     /// Distinguishes this manifest from others of the same version.
     pub id: Uuid,
-    /// Oldest first.
-    pub runs: Vec<Run>,
+    /// The runs of each level, oldest first.
+    pub new: Vec<Run>,
+    pub heads: Vec<Run>,
+    pub blocks: Vec<Run>,
     pub fences: Vec<Raised>,
     pub garbage: Vec<Garbage>,
     /// Eras with versions not yet removed, oldest first; the last one is this manifest's.
     pub eras: Vec<Era>,
-    /// Segments written before this time (Unix, ms) may not be added any more: they may have been removed.
+    /// Tables written before this time (Unix, ms) may not be added any more: they may have been removed.
     pub floor_ms: u64,
 }
 
@@ -131,14 +144,40 @@ impl Manifest {
         (after_next.began_ms.saturating_add(age_ms) <= now_ms).then(|| (self.eras[0], self.eras[1].first))
     }
 
-    pub fn parts(&self) -> impl Iterator<Item = &SegmentEntry> {
-        self.runs.iter().flat_map(|run| &run.parts)
+    pub fn runs(&self, level: Level) -> &Vec<Run> {
+        match level {
+            Level::New => &self.new,
+            Level::Heads => &self.heads,
+            Level::Blocks => &self.blocks,
+        }
     }
 
-    /// Whether the segment is valid or not yet removed garbage.
-    pub fn knows(&self, segment: &str) -> bool {
-        self.parts().any(|part| part.name == segment)
-            || self.garbage.iter().any(|garbage| garbage.name == segment)
+    pub fn runs_mut(&mut self, level: Level) -> &mut Vec<Run> {
+        match level {
+            Level::New => &mut self.new,
+            Level::Heads => &mut self.heads,
+            Level::Blocks => &mut self.blocks,
+        }
+    }
+
+    /// The runs that may have heads, oldest first.
+    pub fn with_heads(&self) -> impl DoubleEndedIterator<Item = &Run> {
+        self.heads.iter().chain(&self.new)
+    }
+
+    /// The runs that may have blocks, oldest first.
+    pub fn with_blocks(&self) -> impl DoubleEndedIterator<Item = &Run> {
+        self.blocks.iter().chain(&self.new)
+    }
+
+    pub fn run_count(&self) -> usize {
+        Level::ALL.iter().map(|level| self.runs(*level).len()).sum()
+    }
+
+    /// Whether the table is valid or not yet removed garbage.
+    pub fn knows(&self, table: &str) -> bool {
+        let mut tables = Level::ALL.iter().flat_map(|level| self.runs(*level)).flat_map(|run| &run.tables);
+        tables.any(|object| object.name == table) || self.garbage.iter().any(|garbage| garbage.name == table)
     }
 
     /// The higher token that fences this one off.

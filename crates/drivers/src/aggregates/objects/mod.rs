@@ -1,25 +1,26 @@
 //! Aggregates on an object store (Ceph, S3, Swift, a shared file system), shared by any number of processes.
 //!
-//! Metrics are spread over a fixed number of shards by their ids; each shard is a small LSM tree. A pass
-//! writes one immutable object, a *segment* (`segment`), for any number of metrics; a *manifest* lists the
-//! valid segments, version by version (`manifest`, `chain`). A version is created only if absent, which is
+//! Metrics are spread over a fixed number of shards by their ids; each shard is a small LSM tree of tables
+//! ([`super::table`]). A pass writes one table, an immutable object, for any number of metrics; a *manifest* lists the
+//! valid tables, version by version (`manifest`, `chain`). A version is created only if absent, which is
 //! both commit and fence: the manifest holds the raised fences, and a writer that loses the race must read it
-//! before it retries. So a pass takes three requests: a check for a newer manifest, the segment and the
+//! before it retries. So a pass takes three requests: a check for a newer manifest, the table and the
 //! manifest. A sack normally lies in one shard: there are as many sacks as shards, or twice as many after a
 //! split.
 //!
-//! Segments are merged (`merge`), so that reads need few and superseded values are dropped; old segments are
-//! kept for a while for readers that still use them (`maintenance`). Indexes and heads are cached in memory,
-//! within a limit (`cache`).
+//! Tables are merged (`merge`), so that reads need few and superseded values are dropped; old tables are
+//! kept for a while for readers that still use them (`maintenance`). Indexes and small tables are cached in memory,
+//! within a limit (`cache`): an index takes 48 bytes for some kB of its table.
 //!
-//! The index contains the key of a damaged entry, which hides older segments' entries: a head that may not be
-//! the newest is never served. A manifest's object has two copies of it. If both are damaged and no newer
-//! version follows, the whole shard returns [`StoreError::Damaged`], since its valid segments are unknown;
-//! removing that object returns the shard to the version before.
+//! A damaged entry hides older tables' entries: a head that may not be the newest is never served. A manifest's object
+//! has two copies of it. If both are damaged and no newer version follows, the whole shard returns
+//! [`StoreError::Damaged`], since its valid tables are unknown; removing that object returns the shard to the version
+//! before.
 
 mod cache;
 mod chain;
 pub mod clock;
+mod damage;
 mod format;
 mod listing;
 mod maintenance;
@@ -29,7 +30,7 @@ mod movable;
 mod names;
 mod read;
 mod requests;
-mod segment;
+mod table;
 mod write;
 
 use std::{
@@ -51,8 +52,7 @@ use self::{
     clock::{Clock, SystemClock},
     maintenance::Maintenance,
     requests::Requests,
-    segment::Entries,
-    write::{enter, enter_deletion, shard_of},
+    write::{Entries, enter, enter_deletion, shard_of},
 };
 use super::{Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Result, StoreError};
 use crate::{OpenError, objects::Objects};
@@ -62,7 +62,7 @@ use crate::{OpenError, objects::Objects};
 pub struct ObjectAggregatesOptions {
     /// Number of shards. Used when the store is created; an existing store keeps its own.
     pub shards: SackCount,
-    /// Memory for cached indexes, heads and new segments.
+    /// Memory for cached indexes, and for small tables.
     pub cache_bytes_max: u64,
     /// Concurrent requests.
     pub requests_max: usize,
@@ -70,18 +70,18 @@ pub struct ObjectAggregatesOptions {
     pub deadline_ms: u64,
     /// Delay before the first retry of an idempotent request; doubled before the second.
     pub retry_pause_ms: u64,
-    /// Larger segments are split. Ceph accepts no objects above 128 MiB.
-    pub segment_bytes_max: u64,
-    /// How many runs of similar size are merged.
+    /// Larger tables are split. Ceph accepts no objects above 128 MiB.
+    pub table_bytes_max: u64,
+    /// How many new runs, or runs of similar size, are merged.
     pub merged_runs_min: usize,
-    /// At this many runs in a shard the newest are merged, whatever their sizes; at twice as many writers
-    /// wait.
+    /// At this many runs in a level of a shard the newest are merged, whatever their sizes; at twice as many new runs
+    /// writers wait.
     pub runs_max: usize,
-    /// How long merged segments are kept for current readers: at least four deadlines.
+    /// How long merged tables are kept for current readers: at least four deadlines.
     pub grace_ms: u64,
     /// How long manifests are kept at least. The clocks of all machines must agree within half of it.
     pub retain_ms: u64,
-    /// How often a written shard is searched for orphaned segments, and their minimum age for removal.
+    /// How often a written shard is searched for orphaned tables, and their minimum age for removal.
     pub sweep_ms: u64,
 }
 
@@ -93,7 +93,7 @@ impl Default for ObjectAggregatesOptions {
             requests_max: 64,
             deadline_ms: 10_000,
             retry_pause_ms: 50,
-            segment_bytes_max: 32 << 20,
+            table_bytes_max: 32 << 20,
             merged_runs_min: 6,
             runs_max: 16,
             grace_ms: 60_000,
@@ -108,7 +108,7 @@ impl Default for ObjectAggregatesOptions {
 pub struct ObjectAggregateFigures {
     /// Requests to the object store.
     pub requests: u64,
-    /// Bytes of segments written by passes, and by merges.
+    /// Bytes of tables written by passes, and by merges.
     pub written_bytes: u64,
     pub merged_bytes: u64,
     pub merges: u64,
@@ -187,9 +187,9 @@ impl ObjectAggregates {
                 .shards
                 .iter()
                 .filter_map(|shard| shard.known())
-                .map(|known| known.runs.len() as u64)
+                .map(|known| known.run_count() as u64)
                 .sum(),
-            damaged: counters.damaged.load(Ordering::Relaxed),
+            damaged: self.requests.damage.found(),
         }
     }
 

@@ -5,7 +5,7 @@
 //! aggregates/state                                     whether it is in use, once a move had to do with it
 //! aggregates/shard/<shard>/hint                        where to begin to look for the newest manifest
 //! aggregates/shard/<shard>/manifest/<version>
-//! aggregates/shard/<shard>/segment/<milliseconds>-<id>
+//! aggregates/shard/<shard>/table/<milliseconds>-<id>
 //! aggregates/quarantine/<shard>-<milliseconds>-<id>-<offset>
 //! ```
 //!
@@ -33,18 +33,18 @@ pub fn version_of(name: &str) -> Option<u64> {
     u64::from_str_radix(name.rsplit('/').next()?, 16).ok()
 }
 
-pub fn segments(shard: u16) -> String {
-    format!("aggregates/shard/{shard}/segment/")
+pub fn tables(shard: u16) -> String {
+    format!("aggregates/shard/{shard}/table/")
 }
 
-/// Of a segment written at this time, in milliseconds since 1970.
-pub fn segment(shard: u16, now_ms: u64, id: Uuid) -> String {
-    format!("aggregates/shard/{shard}/segment/{now_ms:012x}-{}", id.simple())
+/// Of a table written at this time, in milliseconds since 1970.
+pub fn table(shard: u16, now_ms: u64, id: Uuid) -> String {
+    format!("aggregates/shard/{shard}/table/{now_ms:012x}-{}", id.simple())
 }
 
-/// When the segment was written.
-pub fn written_ms(segment: &str) -> Option<u64> {
-    let (written_ms, _) = segment.rsplit('/').next()?.split_once('-')?;
+/// When the table was written.
+pub fn written_ms(table: &str) -> Option<u64> {
+    let (written_ms, _) = table.rsplit('/').next()?.split_once('-')?;
     u64::from_str_radix(written_ms, 16).ok()
 }
 
@@ -62,11 +62,11 @@ mod tests {
     fn names_say_what_they_were_made_of() {
         assert_eq!(version_of(&manifest(3, 0xabc)), Some(0xabc));
         assert!(manifest(3, 9) < manifest(3, 10) && manifest(3, 10).starts_with(&manifests(3)));
-        let name = segment(7, 1_700_000_000_000, Uuid::from_u128(5));
+        let name = table(7, 1_700_000_000_000, Uuid::from_u128(5));
         assert_eq!(written_ms(&name), Some(1_700_000_000_000));
-        assert!(name.starts_with(&segments(7)));
+        assert!(name.starts_with(&tables(7)));
         assert!(quarantine(&name, u64::MAX).len() < 200);
         assert_eq!(version_of("aggregates/shard/3/manifest/x"), None);
-        assert_eq!(written_ms("aggregates/shard/3/segment/5"), None);
+        assert_eq!(written_ms("aggregates/shard/3/table/5"), None);
     }
 }

@@ -1,13 +1,13 @@
-//! Reads: first the indexes of the relevant segments, then the bytes, each in one round of concurrent
-//! requests.
+//! Reads: which tables may have what is wanted is known from their filters, and which pages from their indexes. The
+//! pages are read in one round of concurrent requests, if no filter is wrong.
 //!
-//! The number of requests does not depend on the number of metrics: one for a segment's index, and one for
-//! its heads, or one per wanted stretch, at most [`STRETCHES_MAX`]. Requests to different shards and segments
-//! are concurrent.
+//! The number of requests does not depend on the number of metrics: one for a table's index, and one for each span of
+//! pages, of which there are few; one for both if the table is small.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    ops::Range,
+    convert::Infallible,
+    ops::ControlFlow,
     sync::Arc,
 };
 
@@ -17,42 +17,24 @@ use gnudi_model::MetricId;
 use uuid::Uuid;
 
 use super::{
-    cache::Held,
     chain::Shard,
-    manifest::{Manifest, SegmentEntry},
+    manifest::{Manifest, Run, TableObject},
     requests::Requests,
-    segment::{Index, Row},
+    table::{ObjectTable, Stop},
 };
 use crate::aggregates::{
     BlockKey, BlockRange, Blocks, Result, StoreError,
-    entry::Kind,
-    holes::{Before, Holes},
     key::Key,
+    table::{
+        Found, Pages, Scan, Wanted,
+        blocks::{self, Block, TableBlocks, name},
+    },
 };
 
-/// Most stretches of a segment that are read for one call.
-pub const STRETCHES_MAX: usize = 16;
-/// Gaps between entries up to this size are read with them.
-const GAP_BYTES: u32 = 16 << 10;
-/// If the wanted heads are at least 1/`ALL_HEADS_SHARE` of all heads' bytes, all are read and cached.
-const ALL_HEADS_SHARE: u32 = 4;
-/// How many times a read restarts because segments were merged meanwhile.
+/// How many times a read restarts because tables were merged meanwhile.
 const TRIES: usize = 4;
 
-/// Why a read of a shard was aborted.
-pub enum Stop {
-    /// A segment named by the manifest does not exist.
-    Gone,
-    Failed(StoreError),
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
-        Stop::Failed(error)
-    }
-}
-
-/// The attempts of a read, each with the newest manifest. A segment missing under the same manifest twice is
+/// The attempts of a read, each with the newest manifest. A table missing under the same manifest twice is
 /// lost.
 #[derive(Default)]
 struct Tries {
@@ -72,17 +54,19 @@ impl Tries {
         if self.made < TRIES {
             return Ok(());
         }
-        Err(StoreError::Unavailable("segments are merged faster than they are read".to_owned()))
+        Err(StoreError::Unavailable("tables are merged faster than they are read".to_owned()))
     }
 }
 
 type HeadAnswer = Result<Option<Bytes>>;
 
-/// The indexes of the relevant parts of a manifest, by name.
-type Indexes = HashMap<String, Arc<Index>>;
+/// The table's object in the manifest, and the pages that were read.
+type PagesOf = HashMap<String, (Arc<ObjectTable>, Vec<Pages>)>;
+
+type Collected = blocks::Collected<Infallible>;
 
 impl Requests {
-    /// Reads from the newest manifest, and again if segments were merged meanwhile.
+    /// Reads from the newest manifest, and again if tables were merged meanwhile.
     pub(super) async fn of_newest<T, R: Future<Output = Result<T, Stop>>>(
         &self,
         shard: &Shard,
@@ -120,23 +104,53 @@ impl Requests {
         metrics: &[MetricId],
         last: bool,
     ) -> Result<Vec<HeadAnswer>, Stop> {
-        let indexes = self.indexes(manifest, metrics.iter().copied(), last).await?;
-        let mut wanted: BTreeMap<&str, (&SegmentEntry, Vec<Row>)> = BTreeMap::new();
-        let found: Vec<Head> = metrics.iter().map(|metric| find_head(manifest, &indexes, *metric)).collect();
-        for head in &found {
-            if let Head::At(part, row) = head {
-                wanted.entry(&part.name).or_insert_with(|| (part, Vec::new())).1.push(*row);
+        let runs: Vec<&Run> = manifest.with_heads().rev().collect();
+        let tables = self.tables(runs.iter().copied(), metrics.iter().copied(), last).await?;
+        // The tables that may have the head, the newest first.
+        let candidates = |metric: &MetricId| {
+            let objects = runs.iter().flat_map(|run| run.tables_of(*metric));
+            let tables = objects.map(|object| &tables[object.name.as_str()]);
+            tables.filter(|table| table.may_contain(*metric)).collect::<Vec<_>>().into_iter()
+        };
+        let mut candidates: Vec<_> = metrics.iter().map(candidates).collect();
+        let mut answers: Vec<Option<HeadAnswer>> = vec![None; metrics.len()];
+        loop {
+            let mut asked: BTreeMap<&str, (&ObjectTable, Vec<(usize, Key)>)> = BTreeMap::new();
+            for (of, answer) in answers.iter_mut().enumerate().filter(|(_, answer)| answer.is_none()) {
+                match candidates[of].next() {
+                    None => *answer = Some(Ok(None)),
+                    Some(table) => {
+                        let keys = table.head_keys(metrics[of]).map(|key| (of, key));
+                        asked.entry(&table.site.object.name).or_insert((table, Vec::new())).1.extend(keys);
+                    }
+                }
+            }
+            if asked.is_empty() {
+                return Ok(answers.into_iter().map(|answer| answer.unwrap_or(Ok(None))).collect());
+            }
+            let read = asked.into_values().map(|(table, keys)| async move {
+                let wanted = table.wanted(keys.into_iter());
+                let pages = self.pages(table, &wanted).await?;
+                Ok::<_, Stop>((table, wanted, pages))
+            });
+            for (table, wanted, pages) in try_join_all(read).await? {
+                for pages in &pages {
+                    let start = wanted.partition_point(|wanted| wanted.page < pages.first);
+                    let end = wanted.partition_point(|wanted| wanted.page <= pages.last);
+                    table.find_all(pages, &wanted[start..end], |wanted, found| {
+                        let answer = &mut answers[wanted.of];
+                        // What was found for the head counts more than a deletion.
+                        if wanted.key.is_head() || answer.is_none() {
+                            *answer = Some(match found {
+                                Found::Value(head) => Ok(Some(head)),
+                                Found::Tombstone => Ok(None),
+                                Found::Damaged(place) => Err(StoreError::Damaged(place)),
+                            });
+                        }
+                    });
+                }
             }
         }
-        let stretches =
-            try_join_all(wanted.into_values().map(|(part, rows)| self.fetch(part, rows, last))).await?;
-        let stretches: HashMap<&str, Stretches> = stretches.into_iter().collect();
-        let answer = |head: Head| match head {
-            Head::None => Ok(None),
-            Head::Unknown(part) => Err(StoreError::Damaged(self.place(&part.name))),
-            Head::At(part, row) => self.open(part, &row, &stretches[part.name.as_str()]).map(Some),
-        };
-        Ok(found.into_iter().map(answer).collect())
     }
 
     async fn blocks(
@@ -145,27 +159,21 @@ impl Requests {
         ranges: &[BlockRange],
         last: bool,
     ) -> Result<Vec<Blocks>, Stop> {
-        let indexes = self.indexes(manifest, ranges.iter().map(|range| range.metric), last).await?;
-        let found: Vec<Found> = ranges.iter().map(|range| find_blocks(manifest, &indexes, range)).collect();
-        let mut wanted: BTreeMap<&str, (&SegmentEntry, Vec<Row>)> = BTreeMap::new();
-        for (part, row) in found.iter().flat_map(|found| found.rows.values()) {
-            wanted.entry(&part.name).or_insert_with(|| (part, Vec::new())).1.push(*row);
-        }
-        let stretches =
-            try_join_all(wanted.into_values().map(|(part, rows)| self.fetch(part, rows, last))).await?;
-        let stretches: HashMap<&str, Stretches> = stretches.into_iter().collect();
-        let open = |(found, range): (Found, &BlockRange)| {
-            let mut blocks = Blocks { whole: Vec::with_capacity(found.rows.len()), ..Blocks::default() };
-            for (key, (part, row)) in found.rows {
-                match self.open(part, &row, &stretches[part.name.as_str()]) {
-                    Ok(bytes) => blocks.whole.push((name(&key), bytes)),
-                    Err(_) => blocks.damaged.push(format!("{} at {}", self.place(&part.name), row.offset)),
+        let found = self.collect(manifest, ranges, true, last).await?;
+        let answer = |(found, range): (Collected, &BlockRange)| {
+            let mut blocks = Blocks { whole: Vec::with_capacity(found.blocks.len()), damaged: found.losses };
+            for (key, block) in found.blocks {
+                match block {
+                    Block::Value(bytes) => blocks.whole.push((name(&key), bytes)),
+                    Block::Damaged(place) => blocks.damaged.push(place),
+                    Block::Unread => unreachable!("values were asked for"),
+                    Block::Newer(newer) => match newer {},
                 }
             }
-            blocks.damaged.extend(found.holes.places(range).map(|part| self.place(&part)));
+            blocks.damaged.extend(found.holes.places(range));
             blocks
         };
-        Ok(found.into_iter().zip(ranges).map(open).collect())
+        Ok(found.into_iter().zip(ranges).map(answer).collect())
     }
 
     async fn block_keys(
@@ -174,236 +182,130 @@ impl Requests {
         ranges: &[BlockRange],
         last: bool,
     ) -> Result<Vec<Vec<BlockKey>>, Stop> {
-        let indexes = self.indexes(manifest, ranges.iter().map(|range| range.metric), last).await?;
-        let keys = |range| find_blocks(manifest, &indexes, range).rows.keys().map(name).collect();
-        Ok(ranges.iter().map(keys).collect())
+        let found = self.collect(manifest, ranges, false, last).await?;
+        Ok(found.into_iter().map(|found| found.blocks.into_keys().map(|key| name(&key)).collect()).collect())
     }
 
-    /// The indexes of all parts that may contain the metrics.
-    async fn indexes(
+    /// The newest version of each block in each range.
+    async fn collect(
         &self,
         manifest: &Manifest,
-        metrics: impl Iterator<Item = MetricId>,
+        ranges: &[BlockRange],
+        with_values: bool,
         last: bool,
-    ) -> Result<Indexes, Stop> {
-        let mut parts = BTreeMap::new();
-        for metric in metrics {
-            for part in manifest.runs.iter().flat_map(|run| run.parts_of(metric)) {
-                parts.insert(part.name.as_str(), part);
+    ) -> Result<Vec<Collected>, Stop> {
+        let read = self.block_pages(manifest, ranges, last).await?;
+        let found = ranges.iter().map(|range| collect_range(manifest, &read, range, with_values));
+        let mut found: Vec<Collected> = found.collect();
+        for (range, found) in ranges.iter().zip(&mut found) {
+            if let Some(wide) = found.holes.wider(range) {
+                let read = self.block_pages(manifest, &[wide], last).await?;
+                found.holes = collect_range(manifest, &read, &wide, false).holes;
             }
         }
-        let load = parts.into_values().map(|part| async move {
-            let index = self.index(part, last).await?;
-            Ok::<_, Stop>((part.name.clone(), index))
+        Ok(found)
+    }
+
+    /// The pages that have the blocks of the ranges, and the marks of their metrics.
+    async fn block_pages(
+        &self,
+        manifest: &Manifest,
+        ranges: &[BlockRange],
+        last: bool,
+    ) -> Result<PagesOf, Stop> {
+        let metrics = ranges.iter().map(|range| range.metric);
+        let tables = self.tables(manifest.with_blocks(), metrics, last).await?;
+        let read = tables.into_iter().map(|(name, table)| async move {
+            let mut wanted: Vec<Wanted> = Vec::new();
+            for (of, range) in ranges.iter().enumerate().filter(|(_, range)| table.may_contain(range.metric))
+            {
+                let (low, _) = Key::bounds(range);
+                let (_, first) = Scan::new(&table.index, low);
+                let pages = first..=table.index.last_page_of(range).max(first);
+                wanted.extend(pages.map(|page| Wanted { page, key: low, of }));
+                if table.index.marks > 0 {
+                    let marks = [Key::deletion(range.metric), Key::loss(range.metric)];
+                    wanted.extend(table.wanted(marks.into_iter().map(|key| (of, key))));
+                }
+            }
+            wanted.retain(|wanted| wanted.page < table.index.pages.len());
+            wanted.sort_unstable();
+            let pages = self.pages(&table, &wanted).await?;
+            Ok::<_, Stop>((name.to_owned(), (table, pages)))
         });
+        Ok(try_join_all(read).await?.into_iter().collect())
+    }
+
+    /// All tables that may contain the metrics, by name.
+    async fn tables<'a>(
+        &self,
+        runs: impl Iterator<Item = &'a Run>,
+        metrics: impl Iterator<Item = MetricId> + Clone,
+        last: bool,
+    ) -> Result<HashMap<&'a str, Arc<ObjectTable>>, Stop> {
+        let mut objects: BTreeMap<&str, &TableObject> = BTreeMap::new();
+        for run in runs {
+            for object in metrics.clone().flat_map(|metric| run.tables_of(metric)) {
+                objects.insert(&object.name, object);
+            }
+        }
+        let load = objects
+            .into_iter()
+            .map(|(name, object)| async move { Ok::<_, Stop>((name, self.table(object, last).await?)) });
         Ok(try_join_all(load).await?.into_iter().collect())
     }
-
-    /// `last`: a missing segment counts as lost.
-    pub async fn index(&self, part: &SegmentEntry, last: bool) -> Result<Arc<Index>, Stop> {
-        if let Some(index) = self.cache.get(&part.name).index {
-            return Ok(index);
-        }
-        let start = u64::from(part.index_start);
-        let index = match self.get_range(&part.name, start, part.bytes - start).await? {
-            Some(rows) => {
-                if let Some(index) = Index::parse(part, rows.clone()) {
-                    index
-                } else {
-                    self.report("index of a segment", &part.name, start, &rows);
-                    let segment = self.get(&part.name).await?.ok_or(Stop::Gone)?;
-                    Index::rebuild(part, &segment)
-                }
-            }
-            None if last => {
-                self.report("segment, which is gone", &part.name, 0, &Bytes::new());
-                return Ok(Arc::new(Index::gone(part)));
-            }
-            None => return Err(Stop::Gone),
-        };
-        let index = Arc::new(index);
-        self.cache.add(&part.name, Held { index: Some(index.clone()), front: None });
-        Ok(index)
-    }
-
-    /// The bytes of a segment that contain the rows.
-    async fn fetch<'a>(
-        &self,
-        part: &'a SegmentEntry,
-        mut rows: Vec<Row>,
-        last: bool,
-    ) -> Result<(&'a str, Stretches), Stop> {
-        let front = self.cache.get(&part.name).front.unwrap_or_default();
-        rows.retain(|row| row.end() as usize > front.len());
-        rows.sort_unstable_by_key(|row| row.offset);
-        let mut stretches = vec![(0, front)];
-        let heads = rows.iter().filter(|row| row.end() <= part.heads_end);
-        let heads_bytes: u32 = heads.map(|row| row.end() - row.offset).sum();
-        let all_heads = heads_bytes > 0
-            && u64::from(heads_bytes) * u64::from(ALL_HEADS_SHARE) >= u64::from(part.heads_end);
-        let mut wanted: Vec<Range<u32>> = Vec::new();
-        if all_heads {
-            wanted.push(0..part.heads_end);
-            rows.retain(|row| row.end() > part.heads_end);
-        }
-        wanted.extend(joined(&rows));
-        let get = |range: Range<u32>| async move {
-            match self.get_range(&part.name, range.start.into(), range.len() as u64).await? {
-                // Without the bytes each of its entries counts as damaged.
-                None if last => Ok((range.start, Bytes::new())),
-                None => Err(Stop::Gone),
-                Some(bytes) => Ok((range.start, bytes)),
-            }
-        };
-        let fetched = try_join_all(wanted.into_iter().map(get)).await?;
-        if all_heads {
-            self.cache.add(&part.name, Held { index: None, front: Some(fetched[0].1.clone()) });
-        }
-        stretches.extend(fetched);
-        stretches.sort_unstable_by_key(|(start, _)| *start);
-        Ok((&part.name, Stretches(stretches)))
-    }
-
-    /// The value of a row; reports damage.
-    fn open(&self, part: &SegmentEntry, row: &Row, stretches: &Stretches) -> Result<Bytes> {
-        let entry = stretches.from(row);
-        if row.kind == Kind::Value
-            && let Some(value) = row.open(&entry)
-        {
-            return Ok(value);
-        }
-        // Entries marked as damaged were reported before they were merged.
-        if row.kind == Kind::Value {
-            let length = entry.len().min((row.end() - row.offset) as usize);
-            self.report("entry", &part.name, row.offset.into(), &entry.slice(..length));
-        }
-        Err(StoreError::Damaged(format!("{} at {}", self.place(&part.name), row.offset)))
-    }
-
-    /// For merges: the entries of the rows, with damaged ones marked.
-    pub async fn entries(
-        &self,
-        part: &SegmentEntry,
-        rows: Vec<Row>,
-        last: bool,
-    ) -> Result<Vec<(Key, Kind, Bytes)>, Stop> {
-        let (_, stretches) = self.fetch(part, rows.clone(), last).await?;
-        let open = |row: Row| match row.kind {
-            Kind::Value => match self.open(part, &row, &stretches) {
-                Ok(value) => (row.key, Kind::Value, value),
-                Err(_) => (row.key, Kind::Damaged, Bytes::new()),
-            },
-            kind => (row.key, kind, Bytes::new()),
-        };
-        Ok(rows.into_iter().map(open).collect())
-    }
-}
-
-/// Stretches of a segment, by their start.
-struct Stretches(Vec<(u32, Bytes)>);
-
-impl Stretches {
-    /// The bytes from the row's entry on.
-    fn from(&self, row: &Row) -> Bytes {
-        let has = |(start, bytes): &&(u32, Bytes)| {
-            *start <= row.offset && u64::from(row.end()) <= u64::from(*start) + bytes.len() as u64
-        };
-        let stretch = self.0.iter().rev().find(has);
-        stretch.map_or_else(Bytes::new, |(start, bytes)| bytes.slice((row.offset - start) as usize..))
-    }
-}
-
-/// The ranges to read for rows sorted by offset: neighbours joined, at most [`STRETCHES_MAX`].
-fn joined(rows: &[Row]) -> Vec<Range<u32>> {
-    let mut gap = GAP_BYTES;
-    loop {
-        let mut joined: Vec<Range<u32>> = Vec::new();
-        for row in rows {
-            match joined.last_mut() {
-                Some(last) if row.offset <= last.end.saturating_add(gap) => {
-                    last.end = last.end.max(row.end());
-                }
-                _ => joined.push(row.offset..row.end()),
-            }
-        }
-        if joined.len() <= STRETCHES_MAX {
-            return joined;
-        }
-        gap = gap.saturating_mul(2);
-    }
-}
-
-enum Head<'a> {
-    None,
-    Unknown(&'a SegmentEntry),
-    At(&'a SegmentEntry, Row),
-}
-
-/// Searches the newest run first.
-fn find_head<'a>(manifest: &'a Manifest, indexes: &Indexes, metric: MetricId) -> Head<'a> {
-    for run in manifest.runs.iter().rev() {
-        let parts = run.parts_of(metric);
-        for part in parts {
-            if let Some(row) = indexes[&part.name].find(&Key::head(metric)) {
-                return match row.kind {
-                    Kind::Tombstone => Head::None,
-                    Kind::Value | Kind::Damaged => Head::At(part, row),
-                };
-            }
-        }
-        if let Some(part) = parts.iter().find(|part| indexes[&part.name].may_have_had(metric)) {
-            return Head::Unknown(part);
-        }
-        if is_deleted(parts, indexes, metric) {
-            return Head::None;
-        }
-    }
-    Head::None
-}
-
-fn is_deleted(parts: &[SegmentEntry], indexes: &Indexes, metric: MetricId) -> bool {
-    parts.iter().any(|part| indexes[&part.name].find(&Key::deletion(metric)).is_some())
-}
-
-/// The blocks of a range.
-#[derive(Default)]
-struct Found<'a> {
-    rows: BTreeMap<Key, (&'a SegmentEntry, Row)>,
-    /// Blocks that may be lost, with the names of the segments.
-    holes: Holes,
 }
 
 /// Oldest first, newer blocks replacing older ones.
-fn find_blocks<'a>(manifest: &'a Manifest, indexes: &Indexes, range: &BlockRange) -> Found<'a> {
-    let mut found = Found::default();
-    for run in &manifest.runs {
-        let parts = run.parts_of(range.metric);
-        if is_deleted(parts, indexes, range.metric) {
-            found = Found::default();
+fn collect_range(manifest: &Manifest, read: &PagesOf, range: &BlockRange, with_values: bool) -> Collected {
+    let mut found = Collected::default();
+    for run in manifest.with_blocks() {
+        let tables = run.tables_of(range.metric).iter().filter_map(|object| read.get(&object.name));
+        let tables: Vec<_> = tables.filter(|(table, _)| table.may_contain(range.metric)).collect();
+        let deletes = |(table, pages): &&&(Arc<ObjectTable>, Vec<Pages>)| {
+            matches!(find(table, pages, Key::deletion(range.metric)), Some(Found::Tombstone))
+        };
+        // An uncertain deletion is ignored: the blocks of a deleted metric are never read.
+        if tables.iter().any(|table| deletes(&table)) {
+            found = Collected::default();
         }
-        for part in parts {
-            for row in indexes[&part.name].blocks(range) {
-                found.holes.later(&name(&row.key));
-                match row.kind {
-                    // A damaged block hides older ones, too.
-                    Kind::Value | Kind::Damaged => drop(found.rows.insert(row.key, (part, row))),
-                    Kind::Tombstone => drop(found.rows.remove(&row.key)),
-                }
-            }
+        for (table, pages) in &tables {
+            collect_table(table, pages, range, with_values, &mut found);
         }
-        // After the part's blocks: they are no later than those it lost.
-        for part in parts {
-            for (before, behind) in indexes[&part.name].missing_blocks(range) {
-                found.holes.add(range, Before::Whole(before), Some(behind), part.name.clone());
-            }
-        }
-    }
-    if let Some(wide) = found.holes.wider(range) {
-        found.holes = find_blocks(manifest, indexes, &wide).holes;
     }
     found
 }
 
-fn name(key: &Key) -> BlockKey {
-    key.as_block().expect("only blocks are looked for")
+fn collect_table(
+    table: &ObjectTable,
+    pages: &[Pages],
+    range: &BlockRange,
+    with_values: bool,
+    found: &mut Collected,
+) {
+    let mut blocks = TableBlocks::new(table, range, with_values);
+    let (mut scan, mut page) = Scan::new(&table.index, Key::bounds(range).0);
+    let mut visited = ControlFlow::Continue(());
+    while let Some(pages) = pages.iter().find(|pages| (pages.first..=pages.last).contains(&page)) {
+        let from = (table.index.page_start(page) - pages.start) as usize;
+        page = pages.last + 1;
+        visited = scan.visit(table, pages, from, &mut |met| blocks.visit(met, found));
+        if visited.is_break() {
+            break;
+        }
+    }
+    if visited.is_continue() && page >= table.index.pages.len() {
+        scan.end(table, &mut |met| blocks.visit(met, found));
+    }
+    blocks.end(found);
+}
+
+/// The entry for a key, from the pages that were read.
+fn find(table: &ObjectTable, pages: &[Pages], key: Key) -> Option<Found> {
+    let wanted = table.wanted([(0, key)].into_iter());
+    let page = wanted.first()?.page;
+    let pages = pages.iter().find(|pages| (pages.first..=pages.last).contains(&page))?;
+    let mut found = None;
+    table.find_all(pages, &wanted, |_, entry| found = Some(entry));
+    found
 }

@@ -1,7 +1,6 @@
-//! Requests to the object store, with limits, timeouts, and retries where that is safe; and damage reports.
+//! Requests to the object store, with limits, timeouts, and retries where that is safe.
 
 use std::{
-    collections::HashSet,
     future::Future,
     sync::{
         Arc,
@@ -11,14 +10,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::{
     ObjectAggregatesOptions,
     cache::Cache,
     clock::{Clock, Moment},
-    names,
+    damage::Damage,
 };
 use crate::{
     aggregates::{Result, StoreError},
@@ -27,21 +25,15 @@ use crate::{
 
 /// Attempts of a request that is read-only or idempotent.
 const TRIES: u32 = 3;
-/// Beyond this, damage is reported and counted but no longer copied.
-const QUARANTINE_BYTES_MAX: u64 = 256 << 20;
-/// How many damaged places are remembered; beyond that, some may be reported more than once.
-const KNOWN_MAX: usize = 10_000;
-
 /// Shared by all calls of a store.
 pub struct Requests {
     pub objects: Arc<dyn Objects>,
     pub options: ObjectAggregatesOptions,
     pub cache: Cache,
     pub counters: Counters,
+    pub damage: Arc<Damage>,
     clock: Arc<dyn Clock>,
     running: Semaphore,
-    /// Objects and offsets already reported.
-    damaged: Mutex<HashSet<(String, u64)>>,
 }
 
 #[derive(Default)]
@@ -50,20 +42,18 @@ pub struct Counters {
     pub written_bytes: AtomicU64,
     pub merged_bytes: AtomicU64,
     pub merges: AtomicU64,
-    pub damaged: AtomicU64,
-    quarantined_bytes: AtomicU64,
 }
 
 impl Requests {
     pub fn new(objects: Arc<dyn Objects>, options: ObjectAggregatesOptions, clock: Arc<dyn Clock>) -> Self {
         Self {
+            damage: Arc::new(Damage::new(objects.clone())),
             objects,
             cache: Cache::new(options.cache_bytes_max),
             running: Semaphore::new(options.requests_max),
             options,
             clock,
             counters: Counters::default(),
-            damaged: Mutex::default(),
         }
     }
 
@@ -128,33 +118,5 @@ impl Requests {
                 StoreError::Io(format!("{place}: {error}"))
             }
         }
-    }
-
-    /// For messages.
-    pub fn place(&self, name: &str) -> String {
-        format!("{name} in {}", self.objects.place())
-    }
-
-    /// Reports damaged bytes once, and copies them to the quarantine.
-    pub fn report(&self, what: &str, name: &str, offset: u64, bytes: &Bytes) {
-        let mut damaged = self.damaged.lock();
-        if damaged.len() < KNOWN_MAX && !damaged.insert((name.to_owned(), offset)) {
-            return;
-        }
-        drop(damaged);
-        self.counters.damaged.fetch_add(1, Ordering::Relaxed);
-        let place = self.place(name);
-        tracing::error!(object = place, offset, length = bytes.len(), "damaged {what}: set aside");
-        let length = bytes.len() as u64;
-        let copied = self.counters.quarantined_bytes.fetch_add(length, Ordering::Relaxed);
-        if bytes.is_empty() || copied + length > QUARANTINE_BYTES_MAX {
-            return;
-        }
-        let (objects, copy, bytes) = (self.objects.clone(), names::quarantine(name, offset), bytes.clone());
-        tokio::spawn(async move {
-            if let Err(error) = objects.put(&copy, bytes).await {
-                tracing::error!("the bytes could not be copied to {copy}: {error}");
-            }
-        });
     }
 }

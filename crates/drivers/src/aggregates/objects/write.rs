@@ -1,27 +1,27 @@
-//! Writes: all changes of a call to a shard become one segment (several if large) and one manifest version.
+//! Writes: all changes of a call to a shard become one table (several if large) and one manifest version.
 
-use std::sync::atomic::Ordering;
+use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
 use gnudi_model::{MetricId, SackCount};
-use uuid::Uuid;
 
 use super::{
-    cache::Held,
     chain::{Change, Effect, Shard},
-    manifest::{Manifest, Run, SegmentEntry},
+    manifest::{Manifest, Run, TableObject},
     names,
     requests::Requests,
-    segment::{self, Entries, Index, stored_bytes},
 };
 use crate::{
-    aggregates::{MetricWrite, Result, StoreError, entry::Kind, key::Key},
+    aggregates::{
+        MetricWrite, Result, StoreError,
+        key::Key,
+        table::{Builder, entry::Kind},
+    },
     fence::Fence,
 };
 
-/// New segments up to this size are cached whole: they will be merged soon.
-pub const KEPT_BYTES_MAX: usize = 1 << 20;
+/// The changes of a call to a shard.
+pub type Entries = BTreeMap<Key, (Kind, Bytes)>;
 
 /// Adds a pass's changes.
 pub fn enter(entries: &mut Entries, write: &MetricWrite) {
@@ -41,7 +41,7 @@ pub fn enter_deletion(entries: &mut Entries, metric: MetricId) {
     for key in of_metric {
         entries.remove(&key);
     }
-    entries.insert(Key::deletion(metric), (Kind::Value, Bytes::new()));
+    entries.insert(Key::deletion(metric), (Kind::Tombstone, Bytes::new()));
 }
 
 /// A run that a write adds.
@@ -52,24 +52,24 @@ struct Added {
 
 impl Change for Added {
     fn apply(&self, draft: &mut Manifest) -> Result<Effect> {
-        if self.run.parts.iter().all(|part| draft.knows(&part.name)) {
+        if self.run.tables.iter().all(|table| draft.knows(&table.name)) {
             return Ok(Effect::IsThere);
         }
         if let Some(held) = draft.held(self.fence) {
             return Err(StoreError::refused(self.fence, held));
         }
-        check_floor(&self.run.parts, draft)?;
-        draft.runs.push(self.run.clone());
+        check_floor(&self.run, draft)?;
+        draft.new.push(self.run.clone());
         Ok(Effect::Changed)
     }
 }
 
-/// Segments written before the floor may have been removed as orphans.
-pub fn check_floor(parts: &[SegmentEntry], draft: &Manifest) -> Result<()> {
-    let too_old = parts.iter().any(|part| names::written_ms(&part.name).is_none_or(|at| at < draft.floor_ms));
-    if too_old {
+/// Tables written before the floor may have been removed as orphans.
+pub fn check_floor(run: &Run, draft: &Manifest) -> Result<()> {
+    let is_old = |table: &TableObject| names::written_ms(&table.name).is_none_or(|at| at < draft.floor_ms);
+    if run.tables.iter().any(is_old) {
         return Err(StoreError::Unavailable(
-            "this process was suspended between a segment and its manifest".to_owned(),
+            "this process was suspended between a table and its manifest".to_owned(),
         ));
     }
     Ok(())
@@ -101,56 +101,57 @@ impl Requests {
 
     /// Writes entries as the newest run of a shard.
     pub async fn add_run(&self, shard: &Shard, fence: Fence, entries: Entries) -> Result<()> {
-        // A known fence saves writing the segment; a newer one is detected at the commit.
+        // A known fence saves writing the table; a newer one is detected at the commit.
         if let Some(held) = shard.known().and_then(|manifest| manifest.held(fence)) {
             return Err(StoreError::refused(fence, held));
         }
-        let split = self.split(entries);
-        let parts =
-            try_join_all(split.iter().map(|entries| self.put_segment(shard, entries, KEPT_BYTES_MAX)))
-                .await?;
-        self.count_written(&parts);
-        self.commit(shard, &Added { fence, run: Run { parts } }).await.map(drop)
-    }
-
-    fn count_written(&self, parts: &[SegmentEntry]) {
-        let bytes = parts.iter().map(|part| part.bytes).sum();
-        self.counters.written_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Splits entries so that segments do not exceed their maximum size by much.
-    fn split(&self, entries: Entries) -> Vec<Entries> {
-        let (mut split, mut bytes) = (vec![Entries::new()], 0);
-        for (key, value) in entries {
-            if bytes >= self.options.segment_bytes_max {
-                split.push(Entries::new());
-                bytes = 0;
-            }
-            bytes += stored_bytes(value.1.len()) as u64;
-            split.last_mut().expect("there is one").insert(key, value);
+        let mut writer = RunWriter::new(self, shard);
+        for (key, (kind, value)) in &entries {
+            writer.push(*key, *kind, value).await?;
         }
-        split
+        let run = writer.finish().await?;
+        self.counters.written_bytes.fetch_add(run.bytes(), Ordering::Relaxed);
+        self.commit(shard, &Added { fence, run }).await.map(drop)
+    }
+}
+
+/// Writes a run, table by table.
+pub struct RunWriter<'a> {
+    requests: &'a Requests,
+    shard: &'a Shard,
+    builder: Builder,
+    tables: Vec<TableObject>,
+}
+
+impl<'a> RunWriter<'a> {
+    pub fn new(requests: &'a Requests, shard: &'a Shard) -> Self {
+        Self { requests, shard, builder: Builder::default(), tables: Vec::new() }
     }
 
-    /// Writes a segment; no manifest names it yet.
-    pub async fn put_segment(
-        &self,
-        shard: &Shard,
-        entries: &Entries,
-        kept_max: usize,
-    ) -> Result<SegmentEntry> {
-        let name = names::segment(shard.id, self.now().wall_ms, Uuid::new_v4());
-        let (part, bytes) = segment::encode(name, entries);
-        self.put(&part.name, &bytes).await?;
-        let front = match bytes.len() {
-            // The whole segment.
-            length if length <= kept_max => bytes.clone(),
-            _ => Bytes::copy_from_slice(&bytes[..part.heads_end as usize]),
-        };
-        let rows = Bytes::copy_from_slice(&bytes[part.index_start as usize..]);
-        let index = Index::parse(&part, rows).map(Into::into);
-        self.cache.add(&part.name, Held { index, front: Some(front) });
-        Ok(part)
+    /// Adds an entry; entries must come in order.
+    pub async fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> Result<()> {
+        // A head stays with the deletion before it: whoever finds that one needs to look no further.
+        let last = self.builder.bounds().map(|(_, last)| last);
+        let is_full = self.builder.length() >= self.requests.options.table_bytes_max;
+        if is_full && !(key.is_head() && last == Some(Key::deletion(key.metric()))) {
+            self.end_table().await?;
+        }
+        self.builder.push(key, kind, value);
+        Ok(())
+    }
+
+    async fn end_table(&mut self) -> Result<()> {
+        let builder = std::mem::take(&mut self.builder);
+        if builder.bounds().is_some() {
+            self.tables.push(self.requests.put_table(self.shard, builder).await?);
+        }
+        Ok(())
+    }
+
+    /// The run, which may have no tables.
+    pub async fn finish(mut self) -> Result<Run> {
+        self.end_table().await?;
+        Ok(Run { tables: self.tables })
     }
 }
 

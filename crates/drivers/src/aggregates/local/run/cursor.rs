@@ -1,55 +1,54 @@
-//! Reads a run sequentially, for merges and for rebuilding its index.
+//! Reads a run's file entry by entry, for rebuilding an index and for verification. It needs no index, and goes on
+//! behind damage and unreadable places.
 
-use std::io;
+use bytes::Bytes;
 
-use super::{Run, STRETCH_BYTES, Seen, layout::HEADER_BYTES};
+use super::{RunFile, STRETCH_BYTES};
 use crate::{
-    aggregates::entry::{self, Header},
-    disk::read_exact_at,
+    aggregates::table::{
+        Entry, Site as _,
+        entry::{self, Header},
+        layout::HEADER_BYTES,
+    },
     segments::frame::ALIGNMENT,
 };
 
-/// A position in a run, with a buffer.
+/// A position in a file, with a buffer.
 pub struct Cursor<'a> {
-    run: &'a Run,
+    file: &'a RunFile,
+    /// The end of the entries, or a later place if that is unknown.
+    end: u64,
     /// The buffered bytes, their offset, and the cursor's position in them.
-    bytes: Vec<u8>,
+    bytes: Bytes,
     start: u64,
     at: usize,
-    /// Whether index and filter may follow the last entry.
-    open_end: bool,
+    /// Whether a gap between entries was found.
+    pub has_gaps: bool,
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(run: &'a Run) -> Self {
-        Self { run, bytes: Vec::new(), start: HEADER_BYTES as u64, at: 0, open_end: false }
-    }
-
-    /// For a run whose end of entries is unknown.
-    pub fn with_open_end(run: &'a Run) -> Self {
-        Self { open_end: true, ..Self::new(run) }
+    pub fn new(file: &'a RunFile, end: u64) -> Self {
+        Self { file, end, bytes: Bytes::new(), start: HEADER_BYTES as u64, at: 0, has_gaps: false }
     }
 
     /// The next entry, its value unopened.
-    pub fn next(&mut self) -> io::Result<Option<Seen<'_>>> {
-        let Some((at, header)) = self.next_header()? else { return Ok(None) };
-        let at = (at - self.start) as usize;
-        Ok(Some(Seen { run: self.run, start: self.start, bytes: &self.bytes, at, header }))
+    pub fn next(&mut self) -> Option<Entry<'_>> {
+        let (offset, header) = self.next_header()?;
+        Some(Entry::new(self.start, &self.bytes, (offset - self.start) as usize, header))
     }
 
     /// The next entry's offset and header.
-    pub fn next_header(&mut self) -> io::Result<Option<(u64, Header)>> {
+    pub fn next_header(&mut self) -> Option<(u64, Header)> {
         let mut gap_start = None;
         loop {
             let offset = self.start + self.at as u64;
-            if offset >= self.run.entries_end {
-                self.end_gap(gap_start, offset);
-                return Ok(None);
+            if offset >= self.end {
+                return None;
             }
-            if let Some(header) = self.header_here()? {
+            if let Some(header) = self.header_here() {
                 self.end_gap(gap_start, offset);
                 self.at += header.entry_bytes();
-                return Ok(Some((offset, header)));
+                return Some((offset, header));
             }
             gap_start.get_or_insert(offset);
             self.at += ALIGNMENT;
@@ -57,37 +56,31 @@ impl<'a> Cursor<'a> {
     }
 
     /// The header at the cursor, with the whole entry in the buffer.
-    fn header_here(&mut self) -> io::Result<Option<Header>> {
-        self.hold(entry::HEADER_BYTES)?;
-        let Some(header) = self.bytes.get(self.at..).and_then(Header::parse) else { return Ok(None) };
-        self.hold(header.entry_bytes())?;
-        Ok((self.at + header.entry_bytes() <= self.bytes.len()).then_some(header))
+    fn header_here(&mut self) -> Option<Header> {
+        self.hold(entry::HEADER_BYTES);
+        let header = self.bytes.get(self.at..).and_then(Header::parse)?;
+        self.hold(header.entry_bytes());
+        (self.at + header.entry_bytes() <= self.bytes.len()).then_some(header)
     }
 
-    /// Buffers `length` bytes from the cursor on, as far as the run has them.
-    fn hold(&mut self, length: usize) -> io::Result<()> {
+    /// Buffers `length` bytes from the cursor on, as far as the file has them.
+    fn hold(&mut self, length: usize) {
         let offset = self.start + self.at as u64;
-        let left = self.run.entries_end.saturating_sub(offset);
+        let left = self.end.saturating_sub(offset);
         if self.at + length.min(left as usize) > self.bytes.len() {
-            let wanted = left.min((length as u64).max(STRETCH_BYTES)) as usize;
             (self.start, self.at) = (offset, 0);
-            self.bytes.resize(wanted, 0);
-            match read_exact_at(&*self.run.file, &mut self.bytes, offset) {
-                // Rebuild as much of the index as possible: one bad place must not prevent opening.
-                Err(_) if self.open_end => self.run.read_leaving_out(offset, &mut self.bytes),
-                read => read?,
-            }
+            let mut bytes = vec![0; left.min((length as u64).max(STRETCH_BYTES)) as usize];
+            self.file.read_leaving_out(offset, &mut bytes);
+            self.bytes = bytes.into();
         }
-        Ok(())
     }
 
     /// Reports the skipped bytes.
-    fn end_gap(&self, start: Option<u64>, end: u64) {
+    fn end_gap(&mut self, start: Option<u64>, end: u64) {
         let Some(start) = start else { return };
-        if end < self.run.entries_end || !self.open_end {
-            let mut bytes = vec![0; (end - start).min(STRETCH_BYTES) as usize];
-            read_exact_at(&*self.run.file, &mut bytes, start).ok();
-            self.run.report_gap(start, &bytes);
-        }
+        self.has_gaps = true;
+        let mut bytes = vec![0; (end - start).min(STRETCH_BYTES) as usize];
+        self.file.read_leaving_out(start, &mut bytes);
+        self.file.report("entry", start, &bytes);
     }
 }

@@ -1,20 +1,16 @@
 //! Reads a run from its first entry to its last, and notes damage around the entries.
 
-use std::io;
-
-use super::{
-    Found, Run,
-    cursor::Cursor,
-    layout::{FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_ENTRY_BYTES},
-    order::{Order, Place},
-};
+use super::{Run, cursor::Cursor};
 use crate::{
     aggregates::{
-        entry::Header,
-        key::{KEY_BYTES, Key},
+        key::Key,
+        table::{
+            Found, Rebuild,
+            entry::{Header, Kind},
+            layout::{FOOTER_BYTES, Footer},
+        },
     },
     disk::read_exact_at,
-    segments::frame::u64_at,
 };
 
 /// Bytes between two entries that may have held entries.
@@ -36,25 +32,18 @@ pub struct ReadEntry {
     pub was_known: bool,
 }
 
-/// Reads the entries of a run in [`Order::NEW`].
+/// Reads the entries of a run.
 pub struct Reading<'a> {
     pub run: &'a Run,
-    entries: Entries<'a>,
+    cursor: Cursor<'a>,
     notes: Notes,
-}
-
-enum Entries<'a> {
-    InOrder(Cursor<'a>),
-    /// For a run in an older order: all headers with their file offsets, sorted.
-    Sorted(std::vec::IntoIter<(u64, Header)>),
 }
 
 /// Collected while reading.
 #[derive(Default)]
 struct Notes {
-    end: u64,
+    found: Rebuild,
     last: Option<Key>,
-    first: Option<(Key, u64)>,
     gaps: Vec<Gap>,
     page: usize,
     marks: u64,
@@ -62,48 +51,25 @@ struct Notes {
 }
 
 impl<'a> Reading<'a> {
-    pub fn new(run: &'a Run) -> io::Result<Self> {
-        let mut notes = Notes { end: HEADER_BYTES as u64, ..Notes::default() };
-        let mut cursor = Cursor::with_open_end(run);
-        let entries = if run.order == Order::NEW {
-            Entries::InOrder(cursor)
-        } else {
-            let mut headers = Vec::new();
-            while let Some((offset, header)) = cursor.next_header()? {
-                if notes.take(run, offset, &header) {
-                    headers.push((offset, header));
-                }
-            }
-            notes.finish(run);
-            headers.sort_unstable_by_key(|(_, header)| Order::NEW.place(&header.key));
-            Entries::Sorted(headers.into_iter())
-        };
-        Ok(Self { run, entries, notes })
+    pub fn new(run: &'a Run) -> Self {
+        let table = &run.table;
+        Self { run, cursor: Cursor::new(&table.site, table.index.entries_end), notes: Notes::default() }
     }
 
-    pub fn next(&mut self) -> io::Result<Option<ReadEntry>> {
-        let entry = |offset, header: &Header, found| ReadEntry {
-            key: header.key,
-            offset,
-            was_known: header.kind == super::Kind::Damaged,
-            found,
-        };
-        match &mut self.entries {
-            Entries::InOrder(cursor) => {
-                while let Some(seen) = cursor.next()? {
-                    let offset = seen.start + seen.at as u64;
-                    if self.notes.take(self.run, offset, &seen.header) {
-                        return Ok(Some(entry(offset, &seen.header, seen.open())));
-                    }
-                }
-                self.notes.finish(self.run);
-                Ok(None)
-            }
-            Entries::Sorted(headers) => {
-                let Some((offset, header)) = headers.next() else { return Ok(None) };
-                Ok(Some(entry(offset, &header, self.run.read_entry(offset, &header)?)))
+    pub fn next(&mut self) -> Option<ReadEntry> {
+        while let Some(entry) = self.cursor.next() {
+            let header = &entry.header;
+            if self.notes.take(self.run, entry.offset, header) {
+                return Some(ReadEntry {
+                    key: header.key,
+                    offset: entry.offset,
+                    was_known: header.kind == Kind::Damaged,
+                    found: self.run.table.open(&entry),
+                });
             }
         }
+        self.notes.finish(self.run);
+        None
     }
 
     /// The gaps found since the last call.
@@ -120,18 +86,17 @@ impl<'a> Reading<'a> {
 impl Notes {
     /// False for an entry that is out of order.
     fn take(&mut self, run: &Run, offset: u64, header: &Header) -> bool {
-        let place = |key: &Key| -> Place { run.order.place(key) };
-        if self.last.is_some_and(|last| place(&last) >= place(&header.key)) {
+        if self.last.is_some_and(|last| last >= header.key) {
             return false;
         }
-        let is_behind_gap = offset > self.end;
+        let is_behind_gap = offset > self.found.end();
         if is_behind_gap {
-            let gap = Gap { start: self.end, end: offset, after: self.last, before: Some(header.key) };
+            let gap =
+                Gap { start: self.found.end(), end: offset, after: self.last, before: Some(header.key) };
             self.gaps.push(gap);
         }
-        self.first.get_or_insert((header.key, offset));
         self.is_index_wrong |= !run.may_contain(header.key.metric());
-        while let Some((key, at)) = run.index.get(self.page).filter(|(_, at)| *at <= offset) {
+        while let Some((key, at)) = run.table.index.pages.get(self.page).filter(|(_, at)| *at <= offset) {
             // The page may have begun with a lost entry.
             self.is_index_wrong |= *at < offset && !is_behind_gap;
             self.is_index_wrong |= *at == offset && *key != header.key && *key != Key::SMALLEST;
@@ -139,18 +104,18 @@ impl Notes {
         }
         self.marks += u64::from(header.key.is_mark());
         self.last = Some(header.key);
-        self.end = offset + header.entry_bytes() as u64;
+        self.found.add(offset, header);
         true
     }
 
     fn finish(&mut self, run: &Run) {
         if self.is_complete(run) {
-            let all = self.page == run.index.len() && self.marks == run.marks;
-            self.is_index_wrong |= !all && !run.has_gaps.load(std::sync::atomic::Ordering::Relaxed);
+            let all = self.page == run.table.index.pages.len() && self.marks == run.table.index.marks;
+            self.is_index_wrong |= !all && !run.table.has_gaps();
         } else {
             self.gaps.push(Gap {
-                start: self.end,
-                end: run.bytes.max(self.end),
+                start: self.found.end(),
+                end: run.bytes.max(self.found.end()),
                 after: self.last,
                 before: None,
             });
@@ -161,14 +126,10 @@ impl Notes {
     fn is_complete(&self, run: &Run) -> bool {
         let mut footer = [0; FOOTER_BYTES];
         let footer_at = run.bytes.saturating_sub(FOOTER_BYTES as u64);
-        let read = read_exact_at(&*run.file, &mut footer, footer_at);
+        let read = read_exact_at(&*run.table.site.file, &mut footer, footer_at);
         if let Some(footer) = read.ok().and_then(|()| Footer::parse(&footer, run.bytes)) {
-            return footer.entries_end == self.end;
+            return footer.entries_end == self.found.end();
         }
-        let mut entry = [0; INDEX_ENTRY_BYTES];
-        let Some((key, at)) = self.first else { return false };
-        read_exact_at(&*run.file, &mut entry, self.end).is_ok()
-            && u64_at(&entry, KEY_BYTES) == HEADER_BYTES as u64
-            && (at > HEADER_BYTES as u64 || entry[..KEY_BYTES] == key.bytes()[..])
+        run.table.site.begins_index(&self.found)
     }
 }

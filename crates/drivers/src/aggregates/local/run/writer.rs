@@ -1,4 +1,4 @@
-//! Writes a run: sorted entries, then index, filter and footer.
+//! Writes a run.
 
 use std::{
     io::{self, IoSlice},
@@ -6,18 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use gnudi_model::MetricId;
-
-use super::{
-    HEAD_PAGE_BYTES, PAGE_BYTES,
-    filter::{self, Filter},
-    layout::{Footer, INDEX_ENTRY_BYTES, Range, file_header, file_name},
-    order::{Order, Place},
-};
+use super::{Range, file_name};
 use crate::{
     aggregates::{
-        entry::{self, Kind},
         key::Key,
+        table::{Builder, entry::Kind},
     },
     disk::{Disk, DiskFile, with_suffix, write_all_at},
 };
@@ -31,75 +24,34 @@ const SYNC_BYTES: u64 = 16 << 20;
 pub struct RunWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    order: Order,
     range: Range,
     temporary: PathBuf,
     file: Arc<dyn DiskFile>,
-    buffer: Vec<u8>,
+    builder: Builder,
     /// Bytes written to the file.
     written: u64,
     synced: u64,
-    page_start: u64,
-    index: Vec<(Key, u64)>,
-    hashes: Vec<u64>,
-    marks: u64,
-    last: Option<(Place, MetricId)>,
 }
 
 impl RunWriter {
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, range: Range) -> io::Result<Self> {
-        Self::create_in(Order::NEW, disk, dir, range)
-    }
-
-    pub(in super::super) fn create_in(
-        order: Order,
-        disk: Arc<dyn Disk>,
-        dir: &Path,
-        range: Range,
-    ) -> io::Result<Self> {
         let temporary = with_suffix(&dir.join(file_name(range)), ".tmp");
         let file = disk.create(&temporary)?;
-        Ok(Self {
-            disk,
-            dir: dir.to_owned(),
-            order,
-            range,
-            temporary,
-            file,
-            buffer: file_header(range, order),
-            written: 0,
-            synced: 0,
-            page_start: 0,
-            index: Vec::new(),
-            hashes: Vec::new(),
-            marks: 0,
-            last: None,
-        })
+        let (dir, builder) = (dir.to_owned(), Builder::default());
+        Ok(Self { disk, dir, range, temporary, file, builder, written: 0, synced: 0 })
     }
 
-    /// Adds an entry; entries must come in the run's order.
+    /// Adds an entry; entries must come in order.
     pub fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()> {
-        let place = self.order.place(&key);
-        assert!(self.last.is_none_or(|(last, _)| last < place), "entries come in order");
-        let at = self.written + self.buffer.len() as u64;
-        let page_bytes = if key.is_head() { HEAD_PAGE_BYTES } else { PAGE_BYTES };
-        if self.index.is_empty() || at - self.page_start >= page_bytes as u64 {
-            self.index.push((key, at));
-            self.page_start = at;
-        }
-        if self.last.is_none_or(|(_, metric)| metric != key.metric()) {
-            self.hashes.push(filter::hash(key.metric()));
-        }
-        self.last = Some((place, key.metric()));
-        self.marks += u64::from(key.is_mark());
-        entry::put(&mut self.buffer, &key, kind, value);
-        if self.buffer.len() >= BUFFER_BYTES { self.write_buffer() } else { Ok(()) }
+        self.builder.push(key, kind, value);
+        if self.builder.buffer.len() >= BUFFER_BYTES { self.write_buffer() } else { Ok(()) }
     }
 
     fn write_buffer(&mut self) -> io::Result<()> {
-        write_all_at(&*self.file, &mut [IoSlice::new(&self.buffer)], self.written)?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
+        let buffer = &self.builder.buffer;
+        write_all_at(&*self.file, &mut [IoSlice::new(buffer)], self.written)?;
+        self.written += buffer.len() as u64;
+        self.builder.taken();
         if self.written - self.synced >= SYNC_BYTES {
             self.file.sync_data()?;
             self.synced = self.written;
@@ -119,24 +71,7 @@ impl RunWriter {
     }
 
     fn close(&mut self) -> io::Result<()> {
-        let entries_end = self.written + self.buffer.len() as u64;
-        let mut index = Vec::with_capacity(self.index.len() * INDEX_ENTRY_BYTES);
-        for (key, at) in &self.index {
-            index.extend_from_slice(key.bytes());
-            index.extend_from_slice(&at.to_le_bytes());
-        }
-        let filter = Filter::new(&self.hashes);
-        let footer = Footer {
-            entries_end,
-            index_bytes: index.len() as u64,
-            filter_bytes: filter.bytes().len() as u64,
-            index_checksum: crc_fast::crc32_iscsi(&index),
-            filter_checksum: crc_fast::crc32_iscsi(filter.bytes()),
-            marks: self.marks,
-        };
-        self.buffer.extend_from_slice(&index);
-        self.buffer.extend_from_slice(filter.bytes());
-        self.buffer.extend_from_slice(&footer.bytes());
+        self.builder.finish();
         self.write_buffer()?;
         self.file.sync_data()?;
         let path = self.dir.join(file_name(self.range));

@@ -1,0 +1,233 @@
+//! Tables in objects: writing, and reading their indexes and pages.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use uuid::Uuid;
+
+use super::{cache::Held, chain::Shard, damage::Damage, manifest::TableObject, names, requests::Requests};
+use crate::aggregates::{
+    Result, StoreError,
+    table::{
+        Builder, Filter, Index, Pages, Rebuild, Site, Table, Wanted,
+        entry::{Piece, walk},
+        layout::{FOOTER_BYTES, FORMAT_VERSION, Footer, HEADER_BYTES, version_of},
+    },
+};
+
+/// Tables up to this size are read as a whole, and cached so when they are written.
+const WHOLE_BYTES_MAX: u64 = 4 << 20;
+/// If the wanted pages are at least 1/`WHOLE_SHARE` of a table, all of it is read and cached.
+const WHOLE_SHARE: u64 = 4;
+/// Most spans of a table that are read for one call.
+const SPANS_MAX: usize = 16;
+/// Gaps between wanted pages up to this size are read with them; larger ones if there are too many spans.
+const GAP_BYTES: u64 = 16 << 10;
+
+pub type ObjectTable = Table<ObjectSite>;
+
+/// The object of a table.
+pub struct ObjectSite {
+    pub object: TableObject,
+    damage: Arc<Damage>,
+}
+
+impl Site for ObjectSite {
+    fn place(&self, offset: u64) -> String {
+        format!("{} at {offset}", self.damage.place(&self.object.name))
+    }
+
+    fn report(&self, what: &str, offset: u64, bytes: &[u8]) {
+        self.damage.report(what, &self.object.name, offset, bytes);
+    }
+}
+
+/// Why a read of a shard was aborted.
+pub enum Stop {
+    /// A table named by the manifest does not exist.
+    Gone,
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+impl Requests {
+    /// Writes a table; no manifest names it yet. It must have entries.
+    pub async fn put_table(&self, shard: &Shard, mut builder: Builder) -> Result<TableObject> {
+        let name = names::table(shard.id, self.now().wall_ms, Uuid::new_v4());
+        let entries_end = builder.length();
+        let (first, last) = builder.bounds().expect("a table has entries");
+        builder.finish();
+        let bytes = Bytes::from(builder.buffer);
+        let length = bytes.len() as u64;
+        let object =
+            TableObject { name, bytes: length, entries_end, first: first.metric(), last: last.metric() };
+        self.put(&object.name, &bytes).await?;
+        let table = Some(Arc::new(
+            self.parsed(&object, &bytes.slice(entries_end as usize..))
+                .unwrap_or_else(|_| unreachable!("the index was just written")),
+        ));
+        let whole = (length <= WHOLE_BYTES_MAX).then_some(bytes);
+        self.cache.add(&object.name, Held { table, whole });
+        Ok(object)
+    }
+
+    /// The table with its index. `last`: a missing object counts as lost.
+    pub async fn table(&self, object: &TableObject, last: bool) -> Result<Arc<ObjectTable>, Stop> {
+        if let Some(table) = self.cache.get(&object.name).table {
+            return Ok(table);
+        }
+        let start = if object.bytes <= WHOLE_BYTES_MAX { 0 } else { object.entries_end };
+        let Some(bytes) = self.get_range(&object.name, start, object.bytes - start).await? else {
+            if last {
+                self.damage.report("table, which is gone", &object.name, 0, &[]);
+                return Ok(Arc::new(Table::new(self.site(object), Index::of_nothing())));
+            }
+            return Err(Stop::Gone);
+        };
+        let mut whole = (start == 0).then(|| bytes.clone());
+        let tail = bytes
+            .get((object.entries_end - start) as usize..)
+            .map_or_else(Bytes::new, |tail| bytes.slice_ref(tail));
+        let table = match self.parsed(object, &tail) {
+            Ok(table) => table,
+            Err(damaged) => {
+                if whole.is_none() {
+                    whole = Some(self.get(&object.name).await?.ok_or(Stop::Gone)?);
+                }
+                self.rebuilt(object, whole.as_deref().unwrap_or_default(), damaged)
+            }
+        };
+        if let Some(header) = whole.as_ref().map(|whole| &whole[..HEADER_BYTES.min(whole.len())]) {
+            match version_of(header) {
+                Some(found) if found > FORMAT_VERSION => {
+                    return Err(Stop::Failed(self.too_new(object, found)));
+                }
+                Some(_) => {}
+                None => table.site.report("header of a table", 0, header),
+            }
+        }
+        let table = Arc::new(table);
+        let whole = whole.filter(|whole| whole.len() as u64 <= WHOLE_BYTES_MAX);
+        self.cache.add(&object.name, Held { table: Some(table.clone()), whole });
+        Ok(table)
+    }
+
+    fn too_new(&self, object: &TableObject, found: u32) -> StoreError {
+        let place = self.damage.place(&object.name);
+        StoreError::Io(format!(
+            "{place} has format version {found}, but this program knows versions up to {FORMAT_VERSION} only"
+        ))
+    }
+
+    fn site(&self, object: &TableObject) -> ObjectSite {
+        ObjectSite { object: object.clone(), damage: self.damage.clone() }
+    }
+
+    /// From what follows the entries; `Err` if the index is damaged, which is reported.
+    fn parsed(&self, object: &TableObject, tail: &Bytes) -> Result<ObjectTable, DamagedIndex> {
+        let site = self.site(object);
+        let (bytes, footer) =
+            tail.split_at_checked(tail.len().saturating_sub(FOOTER_BYTES)).unwrap_or_default();
+        let parsed =
+            Footer::parse(footer, object.bytes).filter(|footer| footer.entries_end == object.entries_end);
+        let Some(footer) = parsed else {
+            site.report("end of a table", object.bytes.saturating_sub(FOOTER_BYTES as u64), footer);
+            return Err(DamagedIndex { footer: None, filter: Filter::everything() });
+        };
+        match Index::parse(&footer, bytes, &mut |what, offset| site.report(what, offset, &[])) {
+            Ok(index) => Ok(Table::new(site, index)),
+            Err(filter) => Err(DamagedIndex { footer: Some(footer), filter }),
+        }
+    }
+
+    /// With an index from the entries.
+    fn rebuilt(&self, object: &TableObject, whole: &[u8], damaged: DamagedIndex) -> ObjectTable {
+        let end = (object.entries_end as usize).min(whole.len());
+        let entries = whole.get(HEADER_BYTES..end).unwrap_or_default();
+        let (mut rebuild, mut has_gaps) = (Rebuild::default(), false);
+        for piece in walk(entries) {
+            match piece {
+                Piece::Entry(at, header) => rebuild.add((HEADER_BYTES + at) as u64, &header),
+                Piece::Gap(..) => has_gaps = true,
+            }
+        }
+        let is_cut = rebuild.end() < object.entries_end;
+        Table::new(
+            self.site(object),
+            rebuild.finish(damaged.footer.as_ref(), damaged.filter, has_gaps, is_cut),
+        )
+    }
+
+    /// The pages that contain what is wanted, sorted by page.
+    pub async fn pages(&self, table: &ObjectTable, wanted: &[Wanted]) -> Result<Vec<Pages>, Stop> {
+        let (object, index) = (&table.site.object, &table.index);
+        let whole = self.cache.get(&object.name).whole;
+        let size_of =
+            |of_page: &[Wanted]| index.page_end(of_page[0].page) - index.page_start(of_page[0].page);
+        let size: u64 = wanted.chunk_by(|one, next| one.page == next.page).map(size_of).sum();
+        let whole = match whole {
+            None if size > 0 && size * WHOLE_SHARE >= object.entries_end => {
+                let whole = self.range(table, 0, object.bytes).await?;
+                self.cache.add(&object.name, Held { table: None, whole: Some(whole.clone()) });
+                Some(whole)
+            }
+            whole => whole,
+        };
+        let mut gap_bytes = GAP_BYTES;
+        let mut spans = index.spans(wanted, gap_bytes, u64::MAX);
+        while spans.len() > SPANS_MAX {
+            gap_bytes *= 2;
+            spans = index.spans(wanted, gap_bytes, u64::MAX);
+        }
+        let bounds = spans.iter().map(|span| (span[0].page, span[span.len() - 1].page));
+        try_join_all(bounds.map(|(first, last)| {
+            let whole = whole.clone();
+            async move { self.read(table, whole, first, last).await }
+        }))
+        .await
+    }
+
+    /// Pages of a table, from its whole bytes if they are given.
+    async fn read(
+        &self,
+        table: &ObjectTable,
+        whole: Option<Bytes>,
+        first: usize,
+        last: usize,
+    ) -> Result<Pages, Stop> {
+        let (start, end) = (table.index.page_start(first), table.index.page_end(last));
+        let bytes = match whole {
+            _ if start == end => Bytes::new(),
+            Some(whole) => whole.slice((start as usize).min(whole.len())..(end as usize).min(whole.len())),
+            None => self.range(table, start, end - start).await?,
+        };
+        Ok(Pages { first, last, start, bytes })
+    }
+
+    /// Consecutive pages of a table.
+    pub async fn read_pages(&self, table: &ObjectTable, first: usize, last: usize) -> Result<Pages, Stop> {
+        self.read(table, self.cache.get(&table.site.object.name).whole, first, last).await
+    }
+
+    async fn range(&self, table: &ObjectTable, start: u64, length: u64) -> Result<Bytes, Stop> {
+        let name = &table.site.object.name;
+        let bytes = self.get_range(name, start, length).await?;
+        bytes.ok_or_else(|| {
+            // Its index is worth nothing any more.
+            self.cache.remove(name);
+            Stop::Gone
+        })
+    }
+}
+
+/// What is left of a damaged index.
+struct DamagedIndex {
+    footer: Option<Footer>,
+    filter: Filter,
+}
