@@ -7,11 +7,11 @@ use std::{
 
 use super::{
     Shared,
-    merge::Sink as _,
+    opening::last_segment,
     read::{Value, read_items},
     recent::{Layer, Recent},
     room::{Guarded, MayUse},
-    run::{Range, Run, RunWriter},
+    run::{Range, Run, RunName, RunWriter},
 };
 use crate::{
     aggregates::{StoreError, key::Key, table::entry::Kind},
@@ -77,7 +77,7 @@ impl Shared {
         let run = self.write_run(&frozen)?;
         {
             let mut state = self.state.write();
-            state.runs.push(run);
+            state.runs.new.push(run);
             state.frozen = None;
         }
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
@@ -116,10 +116,11 @@ impl Shared {
 
     /// Writes a run even for an empty layer: it records that its segments are flushed.
     fn write_run(&self, layer: &Layer) -> Result<Arc<Run>, StoreError> {
-        let (range, first) = {
+        let (name, first) = {
             let state = self.state.read();
-            let low = state.runs.last().map_or(0, |run| run.range.high) + 1;
-            (Range { low, high: state.frozen_before - 1 }, state.runs.is_empty())
+            let low = last_segment(&state.runs) + 1;
+            let range = Range { low, high: state.frozen_before - 1 };
+            (RunName::new(range), state.runs.all().next().is_none())
         };
         let mut entries = layer.sorted();
         let bytes_max = |entries: &[(Key, Recent)]| entries.iter().map(entry_bytes_max).sum();
@@ -130,7 +131,7 @@ impl Shared {
         }
         let loan = self.room_for(bytes_max(&entries))?;
         let may_use = if loan.is_some() { MayUse::Reserve } else { MayUse::Free };
-        let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, range)
+        let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, name)
             .map_err(|error| failed(&error))?;
         let mut guarded = Guarded { writer: &mut writer, reserve: &self.reserve, may_use };
         if let Err(error) = self.copy_entries(layer, &entries, first, &mut guarded) {
@@ -139,7 +140,7 @@ impl Shared {
         }
         let bytes = writer.finish().map_err(|error| failed(&error))?;
         self.counters.run_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let run = Run::open(&*self.disk, &self.runs_dir, range, &self.quarantine);
+        let run = Run::open(&*self.disk, &self.runs_dir, name, &self.quarantine);
         Ok(Arc::new(run.map_err(|error| StoreError::Io(error.to_string()))?))
     }
 

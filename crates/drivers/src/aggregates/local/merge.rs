@@ -9,13 +9,14 @@ use std::{
 use super::{
     Shared,
     room::{Guarded, MayUse},
-    run::{Range, Run, RunWriter, STRETCH_BYTES},
+    run::{Range, Run, RunName, RunWriter, STRETCH_BYTES},
 };
 use crate::aggregates::{
     key::Key,
     table::{
         entry::Kind,
-        merge::{Lost, Merge, Step, choose},
+        levels::{Level, Levels, Limits, Output, Plan},
+        merge::{Lost, Merge, Step},
     },
 };
 
@@ -28,62 +29,84 @@ const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// How often the free space is checked again.
 const SPACE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The merging thread.
+/// The thread that merges new runs, and heads.
 pub(super) fn run(shared: &Shared) {
     while shared.work.wait_at_most(SPACE_POLL_INTERVAL, |wanted| std::mem::take(&mut wanted.merge)) {
-        while let Some(runs) = shared.next_merge() {
-            if let Err(error) = shared.merge(&runs, MayUse::Free) {
-                tracing::warn!("runs could not be merged, trying again: {error}");
-                shared.work.pause(RETRY_PAUSE);
-            }
-            if shared.work.stopped() {
-                return;
-            }
-        }
+        shared.merge_due(&[Level::New, Level::Heads]);
         shared.make_room();
     }
 }
 
-/// The index of the oldest run that may be merged. A run with lost entries stays as it is, and separates
-/// older runs from newer ones.
-pub(super) fn mergeable_from(runs: &[Arc<Run>]) -> usize {
-    runs.iter().rposition(|run| run.table.has_gaps()).map_or(0, |at| at + 1)
+/// The thread that merges blocks: these merges take long, and reads of heads do not need them.
+pub(super) fn run_blocks(shared: &Shared) {
+    while shared.work.wait_at_most(SPACE_POLL_INTERVAL, |wanted| std::mem::take(&mut wanted.merge_blocks)) {
+        shared.merge_due(&[Level::Blocks]);
+    }
 }
 
+/// A merge of runs.
+pub(super) type ToMerge = Plan<Arc<Run>>;
+
 impl Shared {
-    /// The next runs to merge, oldest first, and whether there are older ones.
-    pub(super) fn to_merge(&self) -> Option<ToMerge> {
-        let runs = &self.state.read().runs;
-        let sizes: Vec<u64> = runs[mergeable_from(runs)..].iter().map(|run| run.bytes).collect();
-        let count = choose(&sizes, RUNS_MERGED_MIN, RUNS_MAX);
-        let first = runs.len() - count;
-        (count > 0).then(|| ToMerge { runs: runs[first..].to_vec(), is_oldest: first == 0 })
+    fn merge_due(&self, levels: &[Level]) {
+        while !self.work.stopped()
+            && let Some(plan) = levels.iter().find_map(|level| self.next_merge(*level))
+        {
+            let _lock = plan
+                .outputs
+                .iter()
+                .all(|output| output.level == Level::Blocks)
+                .then(|| self.merging_blocks.lock());
+            if let Err(error) = self.merge(&plan, MayUse::Free) {
+                tracing::warn!("runs could not be merged, trying again: {error}");
+                self.work.pause(RETRY_PAUSE);
+            }
+        }
     }
 
-    pub(super) fn merge(&self, merged: &ToMerge, may_use: MayUse) -> io::Result<()> {
-        let (oldest, newest) = (&merged.runs[0], &merged.runs[merged.runs.len() - 1]);
-        let range = Range { low: oldest.range.low, high: newest.range.high };
-        let mut writer = RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, range)?;
-        let copied = self.copy(merged, &mut Guarded { writer: &mut writer, reserve: &self.reserve, may_use });
+    /// The next merge of a level.
+    pub(super) fn to_merge(&self, level: Level) -> Option<ToMerge> {
+        let limits = Limits { merged_min: RUNS_MERGED_MIN, runs_max: RUNS_MAX };
+        self.state.read().runs.to_merge(level, limits, |run| run.bytes, |run| run.table.has_gaps())
+    }
+
+    pub(super) fn merge(&self, plan: &ToMerge, may_use: MayUse) -> io::Result<()> {
+        let writer = |output: &Output| {
+            let name = RunName { level: output.level, range: range_of(plan, output.level) };
+            Ok((*output, RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, name)?))
+        };
+        let mut writers = plan.outputs.iter().map(writer).collect::<io::Result<Vec<_>>>()?;
+        let copied = self.copy(plan, &mut |output, key, kind, value| {
+            let (_, writer) = &mut writers[output];
+            Guarded { writer, reserve: &self.reserve, may_use }.push(key, kind, value)
+        });
         if !matches!(copied, Ok(Copied::Everything)) {
-            writer.abandon();
+            writers.into_iter().for_each(|(_, writer)| writer.abandon());
             return copied.map(|_| ());
         }
-        // Write it even if nothing is left: it supersedes the merged runs if a crash interrupts their
-        // removal.
-        let bytes = writer.finish()?;
-        self.counters.run_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let run =
-            Run::open(&*self.disk, &self.runs_dir, range, &self.quarantine).map_err(io::Error::other)?;
+        // Write them even if nothing is left: they supersede the merged runs if a crash interrupts their removal. Blocks
+        // come first: see `opening`.
+        let mut runs = Vec::new();
+        for (_, writer) in writers {
+            let name = writer.name();
+            self.counters.run_bytes.fetch_add(writer.finish()?, Ordering::Relaxed);
+            let run =
+                Run::open(&*self.disk, &self.runs_dir, name, &self.quarantine).map_err(io::Error::other)?;
+            runs.push(Some(Arc::new(run)));
+        }
         {
-            let runs = &mut self.state.write().runs;
-            // Flushes may have added newer runs meanwhile.
-            let at =
-                runs.iter().position(|run| Arc::ptr_eq(run, oldest)).expect("only this thread removes runs");
-            runs.splice(at..at + merged.runs.len(), [Arc::new(run)]);
+            // Flushes and separations may have added newer runs meanwhile.
+            let levels = &mut self.state.write().runs;
+            assert!(levels.replace(plan, runs.into_iter()), "only this thread removes these runs");
+            // Otherwise the next start takes one for the other's successor.
+            let are_apart = |runs: &Vec<Arc<Run>>| {
+                runs.is_sorted_by(|one, next| one.name.range.high < next.name.range.low)
+            };
+            assert!(Level::ALL.iter().all(|level| are_apart(levels.get(*level))), "runs of a level overlap");
         }
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
-        for run in &merged.runs {
+        self.work.want(|wanted| wanted.merge_blocks = true);
+        for run in plan.runs.all() {
             if let Err(error) = self.disk.remove(run.path()) {
                 tracing::warn!(
                     "{} is merged, but could not be removed before the next start: {error}",
@@ -94,18 +117,29 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes the newest entry of each key.
-    pub(super) fn copy(&self, merged: &ToMerge, writer: &mut impl Sink) -> io::Result<Copied> {
-        let tables = merged.runs.iter().map(|run| vec![Arc::clone(&run.table)]).collect();
-        let mut merge = Merge::new(tables, STRETCH_BYTES);
+    /// Passes the newest entry of each key to `push`, with the number of each output that needs it.
+    pub(super) fn copy(
+        &self,
+        plan: &ToMerge,
+        push: &mut dyn FnMut(usize, Key, Kind, &[u8]) -> io::Result<()>,
+    ) -> io::Result<Copied> {
+        let tables = |runs: &Vec<Arc<Run>>| runs.iter().map(|run| vec![Arc::clone(&run.table)]).collect();
+        let Levels { new, heads, blocks } = &plan.runs;
+        let runs = Levels { new: tables(new), heads: tables(heads), blocks: tables(blocks) };
+        let mut merge = Merge::new(runs, STRETCH_BYTES);
         while !self.work.stopped() {
             match merge.step() {
-                Ok(Step::Read { run, first, last, .. }) => {
-                    let pages = merged.runs[run].read_pages(first, last).map_err(io::Error::other)?;
+                Ok(Step::Read { run, table, first, last }) => {
+                    let pages = table.site.read_pages(&table.index, first, last).map_err(io::Error::other)?;
                     merge.feed(run, pages);
                 }
-                Ok(Step::Entry(_, Kind::Tombstone, _)) if merged.is_oldest => {}
-                Ok(Step::Entry(key, kind, value)) => writer.push(key, kind, &value)?,
+                Ok(Step::Entry(entry)) => {
+                    for (number, output) in plan.outputs.iter().enumerate() {
+                        if entry.belongs_to(*output) {
+                            push(number, entry.key, entry.kind, &entry.value)?;
+                        }
+                    }
+                }
                 Ok(Step::Done) => return Ok(Copied::Everything),
                 Err(Lost) => break,
             }
@@ -114,21 +148,17 @@ impl Shared {
     }
 }
 
+/// The segments that a merge's output of a level covers: those of the level's runs, and of the new ones.
+fn range_of(plan: &ToMerge, level: Level) -> Range {
+    let ranges = plan.runs.get(level).iter().chain(&plan.runs.new).map(|run| run.name.range);
+    ranges
+        .reduce(|one, next| Range { low: one.low.min(next.low), high: one.high.max(next.high) })
+        .expect("there are runs")
+}
+
 /// The result of [`Shared::copy`].
 pub(super) enum Copied {
     Everything,
     /// On stop, or because a run has lost entries.
     Aborted,
-}
-
-pub(super) struct ToMerge {
-    /// Oldest first.
-    pub(super) runs: Vec<Arc<Run>>,
-    /// Whether there is no older run.
-    pub(super) is_oldest: bool,
-}
-
-/// Receives a merge's entries in order.
-pub(super) trait Sink {
-    fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()>;
 }

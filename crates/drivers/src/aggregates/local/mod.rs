@@ -2,9 +2,9 @@
 //!
 //! A pass that writes only a head leaves it in memory (`dirty`); one with blocks goes to a log (`recent`). A
 //! `sync` writes the dirty heads to the log, and makes the log durable. When the log or memory reaches its
-//! limit, the newest value of each key is written to a run, a file sorted by key, and the log's files are
-//! recycled (`flush`). Runs of similar size are merged (`merge`). A read checks the recent layer first, then
-//! the runs, newest first. Every value keeps the checksum of its first write through all copies; damage is
+//! limit, the newest value of each key is written to a run, a file with one table ([`super::table`]), and the log's
+//! files are recycled (`flush`). New runs are separated into heads and blocks, and runs of similar size are merged
+//! (`merge`). A read checks the recent layer first, then the runs, newest first. Every value keeps the checksum of its first write through all copies; damage is
 //! reported with file and offset and costs that value only.
 //!
 //! docs/store-comparison.md explains why this is not a library.
@@ -43,9 +43,11 @@ use self::{
     recent::{Layer, Written},
     room::Waiting,
     roster::Roster,
-    run::Run,
+    run::{Run, RunName},
 };
-use super::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
+use super::{
+    AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError, table::levels::Levels,
+};
 use crate::{
     disk::{Disk, LocalDisk},
     fence::Fences,
@@ -123,7 +125,7 @@ pub struct LocalAggregates {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Shared by the callers and the two background threads. Lock order: syncing, log, state, segments.
+/// Shared by the callers and the background threads. Lock order: merging_blocks, syncing, log, state, segments.
 struct Shared {
     disk: Arc<dyn Disk>,
     runs_dir: PathBuf,
@@ -147,6 +149,8 @@ struct Shared {
     counters: Counters,
     reserve: Reserve,
     waiting: Waiting,
+    /// Locked while runs of blocks are merged.
+    merging_blocks: Mutex<()>,
 }
 
 #[allow(clippy::struct_field_names)]
@@ -164,8 +168,7 @@ struct State {
     frozen: Option<Arc<Layer>>,
     /// The frozen layer's values are in segments before this one.
     frozen_before: u32,
-    /// Oldest first.
-    runs: Vec<Arc<Run>>,
+    runs: Levels<Arc<Run>>,
 }
 
 /// Wakes the background threads.
@@ -180,6 +183,7 @@ struct Work {
 struct Wanted {
     flush: bool,
     merge: bool,
+    merge_blocks: bool,
 }
 
 #[derive(Default)]
@@ -204,8 +208,8 @@ impl LocalAggregates {
             syncs: counters.syncs.load(Ordering::Relaxed),
             flushes: counters.flushes.load(Ordering::Relaxed),
             merges: counters.merges.load(Ordering::Relaxed),
-            runs: state.runs.len() as u64,
-            runs_size_bytes: state.runs.iter().map(|run| run.bytes).sum(),
+            runs: state.runs.all().count() as u64,
+            runs_size_bytes: state.runs.all().map(|run| run.bytes).sum(),
             recent_entries: state.layers().map(|layer| layer.len() as u64).sum(),
             dirty_heads: state.layers().map(|layer| layer.dirty().len() as u64).sum(),
             dirty_bytes: state.layers().map(|layer| layer.dirty().memory_bytes()).sum(),
@@ -240,7 +244,7 @@ pub(crate) fn runs_dir(dir: &Path) -> PathBuf {
 
 /// The file names of the runs in `runs_dir`.
 pub(crate) fn run_files(runs_dir: &Path) -> std::io::Result<BTreeSet<String>> {
-    Ok(LocalDisk.list(runs_dir)?.into_iter().filter(|name| run::range_of(name).is_some()).collect())
+    Ok(LocalDisk.list(runs_dir)?.into_iter().filter(|name| RunName::of_file(name).is_some()).collect())
 }
 
 impl Work {

@@ -13,11 +13,12 @@ use super::{
     recent::Layer,
     room::Waiting,
     roster::Roster,
-    run::{self, Run},
+    run::{Range, Run, RunName},
     runs_dir,
 };
 use crate::{
     OpenError,
+    aggregates::table::levels::{Level, Levels},
     disk::{Disk, LocalDisk},
     fence::Fences,
     quarantine::Quarantine,
@@ -53,7 +54,7 @@ impl LocalAggregates {
             tear: Tear::Cut,
         };
         // Do not replay from the log what a run has: perhaps only an older part of it is left there.
-        let done = runs.last().map_or(0, |run| run.range.high);
+        let done = last_segment(&runs);
         let (mut log, active, bytes) = open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
         log.log.set_reserve(options.reserve.clone());
         let shared = Arc::new(Shared {
@@ -74,8 +75,9 @@ impl LocalAggregates {
             counters: Counters::default(),
             reserve: options.reserve.clone(),
             waiting: Waiting::default(),
+            merging_blocks: Mutex::default(),
         });
-        shared.work.want(|wanted| wanted.merge = true);
+        shared.work.want(|wanted| (wanted.merge, wanted.merge_blocks) = (true, true));
         shared.flush_if_due();
         let spawn = |name: &str, run: fn(&Shared)| {
             let shared = Arc::clone(&shared);
@@ -84,7 +86,11 @@ impl LocalAggregates {
                 .spawn(move || run(&shared))
                 .map_err(OpenError::io(dir))
         };
-        let threads = vec![spawn("gnudi-flush", flush::run)?, spawn("gnudi-merge", merge::run)?];
+        let threads = vec![
+            spawn("gnudi-flush", flush::run)?,
+            spawn("gnudi-merge", merge::run)?,
+            spawn("gnudi-blocks", merge::run_blocks)?,
+        ];
         Ok(Arc::new(Self { shared, fences: Fences::default(), threads }))
     }
 }
@@ -134,31 +140,102 @@ fn open_log(
     Ok((Log { log, roster, is_unsynced: false }, active, bytes))
 }
 
-/// The runs in `dir`, oldest first. Removes unfinished files, and runs that were merged into another.
+/// The last segment of the log that is in a run; 0 if there is none.
+pub(super) fn last_segment(runs: &Levels<Arc<Run>>) -> u32 {
+    runs.all().map(|run| run.name.range.high).max().unwrap_or(0)
+}
+
+/// The runs in `dir`. Removes unfinished files, and runs that were merged into another.
 pub(super) fn open_runs(
     disk: &dyn Disk,
     dir: &Path,
     quarantine: &Arc<Quarantine>,
-) -> Result<Vec<Arc<Run>>, OpenError> {
+) -> Result<Levels<Arc<Run>>, OpenError> {
     disk.create_dir(dir).map_err(OpenError::io(dir))?;
     // Runs and log files that a run replaces are removed below. First make the run's name durable: its writer
     // may have crashed before.
     disk.sync_dir(dir).map_err(OpenError::io(dir))?;
-    let mut ranges = Vec::new();
+    let mut names = Vec::new();
     let remove = |name: &str| disk.remove(&dir.join(name)).map_err(OpenError::io(dir.join(name)));
-    for name in disk.list(dir).map_err(OpenError::io(dir))? {
-        if let Some(range) = run::range_of(&name) {
-            ranges.push(range);
-        } else if name.ends_with(".run.tmp") {
-            remove(&name)?;
+    for file in disk.list(dir).map_err(OpenError::io(dir))? {
+        if let Some(name) = RunName::of_file(&file) {
+            names.push(name);
+        } else if file.ends_with(".run.tmp") {
+            remove(&file)?;
         }
     }
-    ranges.sort_unstable();
-    let (gone, kept): (Vec<run::Range>, Vec<run::Range>) = ranges
-        .iter()
-        .partition(|range| ranges.iter().any(|other| other != *range && other.contains(**range)));
-    for range in gone {
-        remove(&run::file_name(range))?;
+    let mut runs = Levels::default();
+    for name in valid(names, &mut |name| remove(&name.file()))? {
+        runs.get_mut(name.level).push(Arc::new(Run::open(disk, dir, name, quarantine)?));
     }
-    kept.into_iter().map(|range| Run::open(disk, dir, range, quarantine).map(Arc::new)).collect()
+    Ok(runs)
+}
+
+/// The names of valid runs, oldest first in each level; the others are removed.
+fn valid(
+    mut names: Vec<RunName>,
+    remove: &mut dyn FnMut(RunName) -> Result<(), OpenError>,
+) -> Result<Vec<RunName>, OpenError> {
+    names.sort_unstable();
+    let all = names.clone();
+    let is_merged = |name: &RunName| {
+        all.iter().any(|other| other != name && other.level == name.level && other.range.contains(name.range))
+    };
+    let (mut gone, mut kept): (Vec<_>, Vec<_>) = names.into_iter().partition(is_merged);
+    // The separation of new runs was interrupted before its end, or before it had removed them.
+    let covers = |kept: &[RunName], level: Level, range: Range| -> bool {
+        let of_level = kept.iter().filter(|name| name.level == level).map(|name| name.range);
+        let within = of_level.filter(|other| other.low <= range.high && range.low <= other.high);
+        let segments = within.map(|other| other.high.min(range.high) - other.low.max(range.low) + 1);
+        segments.map(u64::from).sum::<u64>() == u64::from(range.high - range.low) + 1
+    };
+    let known = kept.clone();
+    let mut drop_if =
+        |is_gone: &dyn Fn(&RunName) -> bool| gone.extend(kept.extract_if(.., |name| is_gone(name)));
+    drop_if(&|name| {
+        let is_covered = |level| covers(&known, level, name.range);
+        match name.level {
+            Level::New => is_covered(Level::Heads) && is_covered(Level::Blocks),
+            // It was renamed first.
+            Level::Blocks => !is_covered(Level::Heads) && is_covered(Level::New),
+            Level::Heads => false,
+        }
+    });
+    gone.into_iter().try_for_each(remove)?;
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(files: &[&str]) -> Vec<RunName> {
+        files.iter().map(|file| RunName::of_file(file).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_a_crash_leaves_is_removed() {
+        let check = |files: &[&str], kept: &[&str]| {
+            let mut gone = Vec::new();
+            let found = valid(names(files), &mut |name| {
+                gone.push(name);
+                Ok(())
+            });
+            assert_eq!(found.unwrap(), names(kept));
+            assert_eq!(gone.len(), files.len() - kept.len());
+        };
+        let (one, two, four) = ("00000001-00000001.run", "00000002-00000002.run", "00000003-00000004.run");
+        check(&[two, one], &[one, two]);
+        check(&[one, two, "00000001-00000002.run"], &["00000001-00000002.run"]);
+        let (heads, blocks) = ("00000001-00000002.heads.run", "00000001-00000002.blocks.run");
+        // Before the heads have their name, before the new runs are removed, and afterwards.
+        check(&[one, two, four, blocks], &[one, two, four]);
+        check(&[one, two, four, heads, blocks], &[four, heads, blocks]);
+        check(&[two, four, heads, blocks], &[four, heads, blocks]);
+        // A run that is missing is no reason to remove others.
+        check(&[four, blocks], &[four, blocks]);
+        check(&[one, two, heads], &[one, two, heads]);
+        assert_eq!(RunName::of_file("00000001-00000002.other.run"), None);
+        assert_eq!(RunName::of_file("1-2.run"), None);
+    }
 }

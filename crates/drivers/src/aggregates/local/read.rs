@@ -68,7 +68,7 @@ impl Shared {
         let (heads, runs) = {
             let state = self.state.read();
             let heads: Vec<Head> = metrics.iter().map(|metric| self.locate(&state, *metric)).collect();
-            (heads, state.runs.clone())
+            (heads, state.runs.with_heads().cloned().collect::<Vec<_>>())
         };
         let mut items = read_items(&heads.iter().map(Head::in_log).collect::<Vec<_>>());
         let in_runs = |index: &usize| matches!(heads[*index], Head::InRuns);
@@ -202,7 +202,7 @@ impl Shared {
         let (runs, recent) = {
             let state = self.state.read();
             let recent: Vec<_> = ranges.iter().map(|range| self.recent_blocks(&state, range)).collect();
-            (state.runs.clone(), recent)
+            (state.runs.with_blocks().cloned().collect::<Vec<_>>(), recent)
         };
         let mut scanners: Vec<_> = runs.iter().map(|run| Scanner::new(run)).collect();
         let collect = |(range, recent)| self.collect_range(&mut scanners, range, recent, values);
@@ -364,7 +364,7 @@ mod tests {
     use super::{super::run::RunWriter, *};
     use crate::{
         aggregates::{
-            local::run::{Range, file_name},
+            local::run::{Range, RunName},
             table::entry::Kind,
         },
         disk::LocalDisk,
@@ -384,7 +384,7 @@ mod tests {
     }
 
     /// A head and blocks of two granularities for each metric, over several pages.
-    fn write(folder: &std::path::Path, range_of_run: Range) {
+    fn write(folder: &std::path::Path, name: RunName) {
         let mut entries: Vec<(Key, Vec<u8>)> = Vec::new();
         for metric in 0..METRICS {
             let metric = range(metric, 0, 0, 0).metric;
@@ -396,7 +396,7 @@ mod tests {
             }
         }
         entries.sort_unstable_by_key(|(key, _)| *key);
-        let mut writer = RunWriter::create(Arc::new(LocalDisk), folder, range_of_run).unwrap();
+        let mut writer = RunWriter::create(Arc::new(LocalDisk), folder, name).unwrap();
         for (key, value) in entries {
             writer.push(key, Kind::Value, &value).unwrap();
         }
@@ -426,9 +426,9 @@ mod tests {
             damage in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let of_run = Range { low: 1, high: 1 };
-            write(folder.path(), of_run);
-            let path = folder.path().join(file_name(of_run));
+            let name = RunName::new(Range { low: 1, high: 1 });
+            write(folder.path(), name);
+            let path = folder.path().join(name.file());
             let mut bytes = std::fs::read(&path).unwrap();
             for at in damage {
                 let at = at.index(bytes.len());
@@ -436,7 +436,7 @@ mod tests {
             }
             std::fs::write(&path, bytes).unwrap();
             let quarantine = Arc::new(Quarantine::new(Arc::new(LocalDisk), folder.path().join("damaged")));
-            let run = Run::open(&LocalDisk, folder.path(), of_run, &quarantine).unwrap();
+            let run = Run::open(&LocalDisk, folder.path(), name, &quarantine).unwrap();
             if is_sorted {
                 scans.sort_unstable();
             }

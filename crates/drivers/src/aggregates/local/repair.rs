@@ -18,7 +18,7 @@ use super::{
     log_dir,
     recent::Recent,
     run::{
-        Range, Run, RunWriter,
+        Range, Run, RunName, RunWriter,
         verify::{Gap, Reading},
     },
     runs_dir,
@@ -58,8 +58,8 @@ pub(crate) fn repair(
     for run in checked.runs.iter().filter(|run| run.is_damaged) {
         rewrite(dir, run, assumptions).map_err(OpenError::io(run.run.path()))?;
     }
-    for range in &checked.missing {
-        fill_in(dir, *range, assumptions).map_err(OpenError::io(runs_dir(dir)))?;
+    for name in &checked.missing {
+        fill_in(dir, *name, assumptions).map_err(OpenError::io(runs_dir(dir)))?;
     }
     let lost = lost_heads(checked, assumptions);
     let is_needed = checked.is_log_damaged || !checked.wrong_blocks.is_empty() || !lost.is_empty();
@@ -114,8 +114,9 @@ fn rewrite(dir: &Path, damaged: &CheckedRun, assumptions: &Assumptions<'_>) -> i
             lost.extend(losses(gap));
         }
     }
+    lost.retain(|key| run.name.level.takes(key));
     keep_copy(dir, run.path())?;
-    let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), run.range)?;
+    let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), run.name)?;
     let written = copy(run, in_order(lost), &mut writer);
     if written.is_err() {
         writer.abandon();
@@ -151,14 +152,14 @@ fn copy(run: &Run, lost: Vec<Key>, writer: &mut RunWriter) -> io::Result<()> {
 }
 
 /// Replaces a missing run: every metric may have lost something in it.
-fn fill_in(dir: &Path, range: Range, assumptions: &Assumptions<'_>) -> io::Result<()> {
+fn fill_in(dir: &Path, name: RunName, assumptions: &Assumptions<'_>) -> io::Result<()> {
     let mut lost = Vec::new();
     if !assumptions.is_replayed {
         lost.extend(assumptions.metrics.iter().copied().map(Key::head));
         lost.extend(assumptions.metrics.iter().copied().map(Key::loss));
     }
-    let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), range)?;
-    for key in in_order(lost) {
+    let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), name)?;
+    for key in in_order(lost).into_iter().filter(|key| name.level.takes(key)) {
         writer.push(key, Kind::Damaged, b"")?;
     }
     writer.finish().map(|_| ())
@@ -171,7 +172,7 @@ fn end_log(
     lost_heads: &BTreeSet<MetricId>,
     assumptions: &Assumptions<'_>,
 ) -> io::Result<()> {
-    let low = checked.runs.last().map_or(0, |checked| checked.run.range.high) + 1;
+    let low = checked.runs.iter().map(|checked| checked.run.name.range.high).max().unwrap_or(0) + 1;
     let range = Range { low, high: checked.segments.keys().next_back().copied().unwrap_or(0).max(low) };
     // A deletion mark resets a metric: it hides everything older.
     let mark = if assumptions.is_replayed { Key::deletion } else { Key::head };
@@ -185,7 +186,7 @@ fn end_log(
     for segment in checked.segments.values() {
         keep_copy(dir, &segment.path)?;
     }
-    let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), range)?;
+    let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs_dir(dir), RunName::new(range))?;
     for (key, recent) in all {
         let value = recent.and_then(|recent| read_value(&checked.segments, &key, recent));
         match (recent, value) {

@@ -8,7 +8,10 @@
 use std::{
     collections::HashMap,
     io,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use gnudi_model::MetricSet;
@@ -16,14 +19,17 @@ use parking_lot::Mutex;
 
 use super::{
     Shared,
-    merge::{Sink, ToMerge},
-    run::{Range, RunWriter},
+    merge::ToMerge,
+    run::{Run, RunName, RunWriter},
 };
 use crate::{
     aggregates::{
         StoreError,
         key::Key,
-        table::entry::{self, Kind},
+        table::{
+            entry::{self, Kind},
+            levels::{Level, Levels, Output, Plan, mergeable_from},
+        },
     },
     reserve::{Loan, Reserve},
 };
@@ -40,41 +46,51 @@ const OUTPUTS_MAX: usize = 64;
 /// State of merges that wait for space.
 #[derive(Default)]
 pub(super) struct Waiting {
-    now: AtomicBool,
+    /// For each level.
+    now: [AtomicBool; 3],
     /// Merges that had to wait, since the start.
     waited: AtomicU64,
     /// Cached output sizes of merges, by their runs, which are immutable.
-    outputs: Mutex<HashMap<Vec<Range>, u64>>,
+    outputs: Mutex<HashMap<Vec<RunName>, u64>>,
 }
 
 impl Waiting {
     /// Whether a merge waits now, and how many have waited since the start.
     pub(super) fn figures(&self) -> (bool, u64) {
-        (self.now.load(Ordering::Relaxed), self.waited.load(Ordering::Relaxed))
+        (self.is_any(), self.waited.load(Ordering::Relaxed))
+    }
+
+    fn is_any(&self) -> bool {
+        self.now.iter().any(|now| now.load(Ordering::Relaxed))
+    }
+
+    /// Sets whether a merge of the level waits; returns whether one did.
+    fn waits(&self, level: Level, waits: bool) -> bool {
+        self.now[level as usize].swap(waits, Ordering::Relaxed)
     }
 }
 
 impl Shared {
-    /// The next merge, if there is room for it.
-    pub(super) fn next_merge(&self) -> Option<ToMerge> {
-        let due = self.to_merge();
+    /// The next merge of a level, if there is room for it.
+    pub(super) fn next_merge(&self, level: Level) -> Option<ToMerge> {
+        let due = self.to_merge(level);
         if due.is_none() {
-            self.waiting.now.store(false, Ordering::Relaxed);
+            self.waiting.waits(level, false);
         }
-        due.filter(|merged| self.has_room_for(merged))
+        due.filter(|plan| self.has_room_for(plan, level))
     }
 
     /// Whether a merge fits beside the reserve. Logs once that one waits.
-    fn has_room_for(&self, merged: &ToMerge) -> bool {
-        let bytes = merged.bytes();
+    fn has_room_for(&self, plan: &ToMerge, level: Level) -> bool {
+        let bytes = input_bytes(plan);
         let fits = self.reserve.has_room_beside(bytes)
-            || self.output_bytes(merged).is_ok_and(|output| self.reserve.has_room_beside(output));
-        let was_waiting = self.waiting.now.swap(!fits, Ordering::Relaxed);
+            || self.output_bytes(plan).is_ok_and(|output| self.reserve.has_room_beside(output));
+        let was_waiting = self.waiting.waits(level, !fits);
         if !fits && !was_waiting {
             self.waiting.waited.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
                 "merging {} files of aggregates waits for space: they have {bytes} bytes, and {} are free",
-                merged.runs.len(),
+                plan.runs.all().count(),
                 self.reserve.figures().free_bytes
             );
         }
@@ -84,7 +100,7 @@ impl Shared {
     /// While space is short: flushes deletions, and merges runs if that frees space.
     pub(super) fn make_room(&self) {
         let is_stuck = matches!(*self.stuck.lock(), Some(StoreError::NoSpace(_)));
-        if !is_stuck && !self.reserve.is_short() && !self.waiting.now.load(Ordering::Relaxed) {
+        if !is_stuck && !self.reserve.is_short() && !self.waiting.is_any() {
             return;
         }
         let has_deletions = {
@@ -103,18 +119,19 @@ impl Shared {
     }
 
     fn merge_for_room(&self) -> io::Result<()> {
-        for merged in &self.suffixes() {
-            let (input, output) = (merged.bytes(), self.output_bytes(merged)?);
+        let _lock = self.merging_blocks.lock();
+        for plan in &self.plans_for_room() {
+            let (input, output) = (input_bytes(plan), self.output_bytes(plan)?);
             if self.work.stopped() {
                 return Ok(());
             }
             let gains = output + input / GAIN_PART <= input;
             if gains && self.reserve.has_room_within(output) {
                 let _loan = self.room_for(output).map_err(|error| io::Error::other(error.to_string()))?;
-                self.merge(merged, MayUse::Reserve)?;
+                self.merge(plan, MayUse::Reserve)?;
                 tracing::info!(
                     "{} files of aggregates with {input} bytes were merged to give space back: {output} are left",
-                    merged.runs.len()
+                    plan.runs.all().count()
                 );
                 return Ok(());
             }
@@ -122,31 +139,59 @@ impl Shared {
         Ok(())
     }
 
-    /// Merges that may free space, widest first: all runs from some run on, if a newer one has deletions.
-    fn suffixes(&self) -> Vec<ToMerge> {
+    /// Merges that may free space, the widest first: all runs from some run on, if a newer one has deletions. New runs
+    /// join the heads and blocks that they void.
+    fn plans_for_room(&self) -> Vec<ToMerge> {
         let runs = &self.state.read().runs;
-        let start = super::merge::mergeable_from(runs);
-        (start..runs.len().saturating_sub(1))
-            .filter(|first| runs[first + 1..].iter().any(|run| run.table.index.marks > 0))
-            .map(|first| ToMerge { runs: runs[first..].to_vec(), is_oldest: first == 0 })
-            .collect()
+        let first = |level| mergeable_from(runs.get(level), |run: &Arc<Run>| run.table.has_gaps());
+        let is_separable = first(Level::New) == 0;
+        let new = if is_separable { &runs.new[..] } else { &[] };
+        let mut plans = Vec::new();
+        let (heads, blocks) = (first(Level::Heads), first(Level::Blocks));
+        let widest = (runs.heads.len() - heads).max(runs.blocks.len() - blocks);
+        for skipped in 0..=widest {
+            let from = |level: Level, first: usize| (first + skipped).min(runs.get(level).len());
+            let (heads, blocks) = (from(Level::Heads, heads), from(Level::Blocks, blocks));
+            let merged = Levels {
+                new: new.to_vec(),
+                heads: runs.heads[heads..].to_vec(),
+                blocks: runs.blocks[blocks..].to_vec(),
+            };
+            let output = |(level, first)| {
+                let has_input = !merged.new.is_empty() || !merged.get(level).is_empty();
+                has_input.then_some(Output { level, is_oldest: first == 0 })
+            };
+            let outputs =
+                [(Level::Blocks, blocks), (Level::Heads, heads)].into_iter().filter_map(output).collect();
+            plans.push(Plan { runs: merged, outputs });
+        }
+        if !is_separable {
+            let first = first(Level::New);
+            plans.extend((first..runs.new.len()).map(|first| runs.plan(Level::New, first)));
+        }
+        let has_marks = |run: &Arc<Run>| run.table.index.marks > 0;
+        plans.retain(|plan| plan.runs.all().count() > 1 && plan.runs.all().any(has_marks));
+        plans
     }
 
     /// Upper bound of a merge's output in bytes. Reads all input, the first time.
-    fn output_bytes(&self, merged: &ToMerge) -> io::Result<u64> {
-        let ranges: Vec<Range> = merged.runs.iter().map(|run| run.range).collect();
-        if let Some(bytes) = self.waiting.outputs.lock().get(&ranges) {
+    fn output_bytes(&self, plan: &ToMerge) -> io::Result<u64> {
+        let names: Vec<RunName> = plan.runs.all().map(|run| run.name).collect();
+        if let Some(bytes) = self.waiting.outputs.lock().get(&names) {
             return Ok(*bytes);
         }
         let mut length = Length::default();
-        self.copy(merged, &mut length)?;
-        let bytes = length.bytes + RUN_EXTRA_BYTES;
+        self.copy(plan, &mut |_, key, kind, value| {
+            length.add(key, kind, value);
+            Ok(())
+        })?;
+        let bytes = length.bytes + RUN_EXTRA_BYTES * plan.outputs.len() as u64;
         if !self.work.stopped() {
             let mut outputs = self.waiting.outputs.lock();
             if outputs.len() >= OUTPUTS_MAX {
                 outputs.clear();
             }
-            outputs.insert(ranges, bytes);
+            outputs.insert(names, bytes);
         }
         Ok(bytes)
     }
@@ -180,10 +225,8 @@ impl Shared {
     }
 }
 
-impl ToMerge {
-    fn bytes(&self) -> u64 {
-        self.runs.iter().map(|run| run.bytes).sum()
-    }
+fn input_bytes(plan: &ToMerge) -> u64 {
+    plan.runs.all().map(|run| run.bytes).sum()
 }
 
 /// The space that a run may use.
@@ -202,8 +245,8 @@ pub(super) struct Guarded<'a> {
     pub(super) may_use: MayUse,
 }
 
-impl Sink for Guarded<'_> {
-    fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()> {
+impl Guarded<'_> {
+    pub(super) fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()> {
         if self.may_use == MayUse::Free && !self.reserve.is_held() {
             return Err(self.reserve.refusal(io::ErrorKind::StorageFull.into()));
         }
@@ -218,11 +261,10 @@ struct Length {
     entry: Vec<u8>,
 }
 
-impl Sink for Length {
-    fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> io::Result<()> {
+impl Length {
+    fn add(&mut self, key: Key, kind: Kind, value: &[u8]) {
         self.entry.clear();
         entry::put(&mut self.entry, &key, kind, value);
         self.bytes += self.entry.len() as u64 + ENTRY_EXTRA_BYTES;
-        Ok(())
     }
 }

@@ -12,11 +12,11 @@ use gnudi_model::MetricId;
 
 use super::{
     log_dir,
-    opening::open_runs,
+    opening::{last_segment, open_runs},
     recent::{Layer, Recent},
     roster::Roster,
     run::{
-        Range, Run, file_name,
+        Range, Run, RunName,
         verify::{Gap, Reading},
     },
     runs_dir,
@@ -25,7 +25,11 @@ use crate::{
     OpenError,
     aggregates::{
         key::{KEY_BYTES, Key},
-        table::Found,
+        table::{
+            Found,
+            levels::{Level, Levels},
+            merge::Deleted,
+        },
     },
     incoming::log::verify::{finding_of, observed},
     quarantine::Report,
@@ -38,15 +42,14 @@ use crate::{
 
 /// The result of [`check`]; the input of a repair.
 pub(crate) struct CheckedAggregates {
-    /// Oldest first.
+    /// Of all levels, each oldest first.
     pub runs: Vec<CheckedRun>,
     /// The log's segments that `layer` refers to.
     pub segments: BTreeMap<u32, Arc<Segment>>,
     pub layer: Layer,
     /// Whether the log itself is damaged.
     pub is_log_damaged: bool,
-    /// Ranges of missing runs.
-    pub missing: Vec<Range>,
+    pub missing: Vec<RunName>,
     /// Metrics and blocks whose newest value is invalid although its checksum matches.
     pub wrong_heads: Vec<MetricId>,
     pub wrong_blocks: Vec<Key>,
@@ -110,7 +113,8 @@ pub(crate) fn check(
         blocks: 0,
     };
     let reports: Vec<Report> = std::mem::take(&mut *reports.lock());
-    for run in runs {
+    let done = last_segment(&runs);
+    for run in runs.all().cloned() {
         let mut is_damaged = false;
         for report in reports.iter().filter(|report| report.file == run.path()) {
             is_damaged = true;
@@ -120,25 +124,36 @@ pub(crate) fn check(
         }
         checked.runs.push(CheckedRun { run, gaps: Vec::new(), is_damaged });
     }
-    for range in &checked.missing {
-        let what = "a run is missing: every metric without a newer state may have lost its newest one";
+    for name in &checked.missing {
+        let what = match name.level {
+            Level::Blocks => "a run is missing: every metric may have lost blocks",
+            Level::New | Level::Heads => {
+                "a run is missing: every metric without a newer state may have lost its newest one"
+            }
+        };
         let repair = "such metrics are marked as lost";
-        emit(Finding::of(&runs_dir(dir).join(file_name(*range)), what, repair));
+        emit(Finding::of(&runs_dir(dir).join(name.file()), what, repair));
     }
-    check_log(disk, dir, &mut checked, emit)?;
+    check_log(disk, dir, done, &mut checked, emit)?;
     walk(&mut checked, judge, emit);
     Ok(checked)
 }
 
-/// Ranges of segments that no run covers although a newer run exists.
-fn missing_runs(runs: &[Arc<Run>]) -> Vec<Range> {
-    let mut next = 1;
+/// Runs that must have been there: heads and blocks cover the same segments, new runs those behind.
+fn missing_runs(runs: &Levels<Arc<Run>>) -> Vec<RunName> {
+    let last_of = |runs: &[Arc<Run>]| runs.last().map_or(0, |run| run.name.range.high);
+    let separated = last_of(&runs.heads).max(last_of(&runs.blocks));
     let mut missing = Vec::new();
-    for run in runs {
-        if run.range.low > next {
-            missing.push(Range { low: next, high: run.range.low - 1 });
+    let bounds = [(Level::Heads, 0, separated), (Level::Blocks, 0, separated), (Level::New, separated, 0)];
+    for (level, before, last) in bounds {
+        let mut next = before + 1;
+        let ranges = runs.get(level).iter().map(|run| (run.name.range.low, run.name.range.high));
+        for (low, high) in ranges.chain([(last + 1, last)]) {
+            if low > next {
+                missing.push(RunName { level, range: Range { low: next, high: low - 1 } });
+            }
+            next = next.max(high + 1);
         }
-        next = run.range.high + 1;
     }
     missing
 }
@@ -147,11 +162,11 @@ fn missing_runs(runs: &[Arc<Run>]) -> Vec<Range> {
 fn check_log(
     disk: &ReadOnlyDisk,
     dir: &Path,
+    done: u32,
     checked: &mut CheckedAggregates,
     emit: Emit<'_>,
 ) -> Result<(), OpenError> {
     let (quarantine, reports) = observed(Arc::new(disk.clone()), None);
-    let done = checked.runs.last().map_or(0, |checked| checked.run.range.high);
     let known = OwnerState { done, ..OwnerState::default() };
     let layer = &mut checked.layer;
     let log = log_dir(dir);
@@ -190,6 +205,8 @@ fn check_log(
 
 /// A run or the log, with its next entry.
 struct Source<'a> {
+    /// The log has what new runs have.
+    level: Level,
     reader: Reader<'a>,
     next: Option<Next>,
     gaps: Vec<Gap>,
@@ -277,17 +294,22 @@ fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, emit: Emit<'_>) 
     let runs: Vec<Arc<Run>> = checked.runs.iter().map(|checked| Arc::clone(&checked.run)).collect();
     let segments = checked.segments.clone();
     let layer = Reader::Layer(checked.layer.sorted().into(), &segments);
-    let readers = runs.iter().map(|run| Reader::Run(Box::new(Reading::new(run)))).chain([layer]);
-    let mut sources: Vec<Source<'_>> =
-        readers.map(|reader| Source { reader, next: None, gaps: Vec::new(), is_damaged: false }).collect();
+    let readers = runs.iter().map(|run| (run.name.level, Reader::Run(Box::new(Reading::new(run)))));
+    let source = |(level, reader)| Source { level, reader, next: None, gaps: Vec::new(), is_damaged: false };
+    let mut sources: Vec<Source<'_>> = readers.chain([(Level::New, layer)]).map(source).collect();
     for source in &mut sources {
         source.advance(emit);
     }
-    let mut deleted: Option<(MetricId, usize)> = None;
+    let mut deleted = Deleted::default();
     let smallest = |sources: &[Source<'_>]| {
         sources.iter().filter_map(|source| source.next.as_ref()).map(|next| next.key).min()
     };
     while let Some(key) = smallest(&sources) {
+        if key.is_deletion() {
+            let marks = sources.iter().map(|source| source.next.as_ref().is_some_and(|next| next.key == key));
+            let levels = sources.iter().map(|source| source.level);
+            deleted = Deleted::by(key.metric(), &marks.zip(levels).collect::<Vec<_>>());
+        }
         let mut newest = None;
         for (age, source) in sources.iter_mut().enumerate().rev() {
             if source.next.as_ref().is_some_and(|next| next.key == key) {
@@ -301,11 +323,7 @@ fn walk(checked: &mut CheckedAggregates, judge: &mut dyn Judge, emit: Emit<'_>) 
             }
         }
         let (age, next) = newest.expect("some source has the smallest key");
-        if key.is_deletion() {
-            deleted = Some((key.metric(), age));
-        }
-        let hidden = deleted.is_some_and(|(metric, by)| metric == key.metric() && age < by);
-        if !hidden {
+        if !deleted.voids(&key, age) {
             judge_entry(checked, judge, &next, emit);
         }
     }

@@ -20,7 +20,7 @@ impl Requests {
 
     async fn metrics(&self, manifest: &Manifest, last: bool) -> Result<Vec<MetricId>, Stop> {
         let mut found = BTreeSet::new();
-        for run in manifest.with_heads() {
+        for run in manifest.runs.with_heads() {
             let mut heads = Vec::new();
             for object in &run.tables {
                 let table = self.table(object, last).await?;

@@ -36,7 +36,8 @@ impl Maintenance {
                 shard.is_maintained.store(false, Ordering::Release);
             });
         }
-        let too_many = || shard.known().is_some_and(|known| known.new.len() >= 2 * requests.options.runs_max);
+        let too_many =
+            || shard.known().is_some_and(|known| known.runs.new.len() >= 2 * requests.options.runs_max);
         while too_many() && requests.merge(shard).await.is_ok_and(|merged| merged) {}
     }
 

@@ -12,7 +12,11 @@ use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{aggregates::key::Key, fence::Fence, segments::frame::u32_at};
+use crate::{
+    aggregates::{key::Key, table::levels::Levels},
+    fence::Fence,
+    segments::frame::u32_at,
+};
 
 /// Versions per era. Old versions are removed by eras, the oldest first.
 pub const ERA_VERSIONS: u64 = 32;
@@ -50,20 +54,6 @@ impl Run {
         let end = self.tables.partition_point(|table| Key::head(table.first) <= metric);
         &self.tables[start..end.max(start)]
     }
-}
-
-/// Where a run is. Writes add runs with heads and blocks; the first merge separates them, so that the heads, which
-/// are rewritten all the time, are merged without copying blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Heads and blocks, newer than those of the other levels.
-    New,
-    Heads,
-    Blocks,
-}
-
-impl Level {
-    pub const ALL: [Level; 3] = [Level::New, Level::Heads, Level::Blocks];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,10 +99,7 @@ pub struct Manifest {
     pub version: u64,
     /// Distinguishes this manifest from others of the same version.
     pub id: Uuid,
-    /// The runs of each level, oldest first.
-    pub new: Vec<Run>,
-    pub heads: Vec<Run>,
-    pub blocks: Vec<Run>,
+    pub runs: Levels<Run>,
     pub fences: Vec<Raised>,
     pub garbage: Vec<Garbage>,
     /// Eras with versions not yet removed, oldest first; the last one is this manifest's.
@@ -144,39 +131,9 @@ impl Manifest {
         (after_next.began_ms.saturating_add(age_ms) <= now_ms).then(|| (self.eras[0], self.eras[1].first))
     }
 
-    pub fn runs(&self, level: Level) -> &Vec<Run> {
-        match level {
-            Level::New => &self.new,
-            Level::Heads => &self.heads,
-            Level::Blocks => &self.blocks,
-        }
-    }
-
-    pub fn runs_mut(&mut self, level: Level) -> &mut Vec<Run> {
-        match level {
-            Level::New => &mut self.new,
-            Level::Heads => &mut self.heads,
-            Level::Blocks => &mut self.blocks,
-        }
-    }
-
-    /// The runs that may have heads, oldest first.
-    pub fn with_heads(&self) -> impl DoubleEndedIterator<Item = &Run> {
-        self.heads.iter().chain(&self.new)
-    }
-
-    /// The runs that may have blocks, oldest first.
-    pub fn with_blocks(&self) -> impl DoubleEndedIterator<Item = &Run> {
-        self.blocks.iter().chain(&self.new)
-    }
-
-    pub fn run_count(&self) -> usize {
-        Level::ALL.iter().map(|level| self.runs(*level).len()).sum()
-    }
-
     /// Whether the table is valid or not yet removed garbage.
     pub fn knows(&self, table: &str) -> bool {
-        let mut tables = Level::ALL.iter().flat_map(|level| self.runs(*level)).flat_map(|run| &run.tables);
+        let mut tables = self.runs.all().flat_map(|run| &run.tables);
         tables.any(|object| object.name == table) || self.garbage.iter().any(|garbage| garbage.name == table)
     }
 

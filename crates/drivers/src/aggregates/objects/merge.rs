@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 
 use super::{
     chain::{Change, Effect, Shard},
-    manifest::{Garbage, Level, Manifest, Run},
+    manifest::{Garbage, Manifest, Run},
     requests::Requests,
     table::Stop,
     write::{RunWriter, check_floor},
@@ -18,47 +18,33 @@ use super::{
 use crate::aggregates::{
     Result,
     table::{
-        entry::Kind,
-        merge::{Lost, Merge, Step, choose},
+        levels::{Level, Levels, Limits, Plan},
+        merge::{Lost, Merge, Step},
     },
 };
 
 /// How much of a table is read at once.
 const STRETCH_BYTES: u64 = 4 << 20;
 
-/// Runs of one level, one after another.
-struct ToMerge {
-    level: Level,
-    /// Oldest first.
-    runs: Vec<Run>,
-    /// The levels of the output, each with whether no older run is there.
-    outputs: Vec<(Level, bool)>,
-}
-
 /// The change that replaces the merged runs.
-struct Merged<'a> {
-    merge: &'a ToMerge,
+struct Replacement<'a> {
+    plan: &'a Plan<Run>,
     /// The new run of each output; it may have no tables.
     runs: &'a [Run],
     now_ms: u64,
 }
 
-impl Change for Merged<'_> {
+impl Change for Replacement<'_> {
     fn apply(&self, draft: &mut Manifest) -> Result<Effect> {
-        let ToMerge { level, runs: old, outputs } = self.merge;
-        // If the old runs are gone, this process or another has merged them.
-        let place = draft.runs(*level).windows(old.len()).position(|runs| runs == old);
-        let Some(at) = place else { return Ok(Effect::IsThere) };
-        draft.runs_mut(*level).drain(at..at + old.len());
-        for ((output, _), run) in outputs.iter().zip(self.runs).filter(|(_, run)| !run.tables.is_empty()) {
-            check_floor(run, draft)?;
-            let runs = draft.runs_mut(*output);
-            // A run that changes its level is the newest there.
-            runs.insert(if output == level { at } else { runs.len() }, run.clone());
+        let runs = self.runs.iter().map(|run| Some(run.clone()).filter(|run| !run.tables.is_empty()));
+        if !draft.runs.replace(self.plan, runs) {
+            // This process or another has merged them.
+            return Ok(Effect::IsThere);
         }
-        let garbage = old.iter().flat_map(|run| &run.tables);
+        self.runs.iter().try_for_each(|run| check_floor(run, draft))?;
+        let garbage = self.plan.runs.all().flat_map(|run| &run.tables);
         let garbage = garbage.map(|table| Garbage { name: table.name.clone(), since_ms: self.now_ms });
-        draft.garbage.extend(garbage.collect::<Vec<_>>());
+        draft.garbage.extend(garbage);
         Ok(Effect::Changed)
     }
 }
@@ -68,9 +54,8 @@ impl Requests {
     pub async fn merge(&self, shard: &Shard) -> Result<bool> {
         let _lock = shard.merging.lock().await;
         let Some(manifest) = shard.known() else { return Ok(false) };
-        let due = |level: &Level| self.to_merge(shard, &manifest, *level);
-        let Some(merge) = Level::ALL.iter().find_map(due) else { return Ok(false) };
-        let mut merged = self.merged(shard, &merge, false).await;
+        let Some(plan) = self.to_merge(shard, &manifest) else { return Ok(false) };
+        let mut merged = self.merged(shard, &plan, false).await;
         if matches!(merged, Err(Stop::Gone)) {
             shard.invalidate();
             if self.newest(shard).await?.id != manifest.id {
@@ -78,7 +63,7 @@ impl Requests {
                 return Ok(false);
             }
             // A table is lost: merge the others without it.
-            merged = self.merged(shard, &merge, true).await;
+            merged = self.merged(shard, &plan, true).await;
         }
         let runs = match merged {
             Ok(runs) => runs,
@@ -88,7 +73,7 @@ impl Requests {
         let Some(runs) = runs else { return Ok(true) };
         let names: Vec<String> =
             runs.iter().flat_map(|run| &run.tables).map(|table| table.name.clone()).collect();
-        let change = Merged { merge: &merge, runs: &runs, now_ms: self.now().wall_ms };
+        let change = Replacement { plan: &plan, runs: &runs, now_ms: self.now().wall_ms };
         let manifest = self.commit(shard, &change).await?;
         if !names.iter().all(|name| manifest.knows(name)) {
             // Another process was first. These tables were never named.
@@ -98,42 +83,33 @@ impl Requests {
         }
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
         self.counters.merged_bytes.fetch_add(runs.iter().map(Run::bytes).sum(), Ordering::Relaxed);
-        merge.runs.iter().flat_map(|run| &run.tables).for_each(|table| self.cache.remove(&table.name));
+        plan.runs.all().flat_map(|run| &run.tables).for_each(|table| self.cache.remove(&table.name));
         Ok(true)
     }
 
-    /// The next merge of a level. New runs are separated into heads and blocks.
-    fn to_merge(&self, shard: &Shard, manifest: &Manifest, level: Level) -> Option<ToMerge> {
-        // A run with lost entries stays as it is, and separates older runs from newer ones, which must stay behind it.
+    /// The next merge, of the first level that needs one.
+    fn to_merge(&self, shard: &Shard, manifest: &Manifest) -> Option<Plan<Run>> {
         let damaged = shard.damaged.lock();
         let has_lost = |run: &Run| run.tables.iter().any(|table| damaged.contains(&table.name));
-        let all = manifest.runs(level);
-        let start = all.iter().rposition(has_lost).map_or(0, |at| at + 1);
-        let runs = &all[start..];
-        let sizes: Vec<u64> = runs.iter().map(Run::bytes).collect();
-        let is_separated = level == Level::New && start == 0;
-        let count = match is_separated {
-            true if runs.len() >= self.options.merged_runs_min => runs.len(),
-            true => 0,
-            false => choose(&sizes, self.options.merged_runs_min, self.options.runs_max).min(runs.len()),
-        };
-        let outputs = match is_separated {
-            true => {
-                vec![(Level::Heads, manifest.heads.is_empty()), (Level::Blocks, manifest.blocks.is_empty())]
-            }
-            false => vec![(level, level != Level::New && count == all.len())],
-        };
-        (count > 1).then(|| ToMerge { level, runs: runs[runs.len() - count..].to_vec(), outputs })
+        let limits = Limits { merged_min: self.options.merged_runs_min, runs_max: self.options.runs_max };
+        let due = |level| manifest.runs.to_merge(level, limits, Run::bytes, has_lost);
+        Level::ALL.into_iter().find_map(due)
     }
 
     /// Writes the tables of the merged runs, one run for each output; `None` if a merge would lose something. `last`: a
     /// missing table counts as lost.
-    async fn merged(&self, shard: &Shard, merge: &ToMerge, last: bool) -> Result<Option<Vec<Run>>, Stop> {
-        let tables =
-            merge.runs.iter().map(|run| try_join_all(run.tables.iter().map(|table| self.table(table, last))));
-        let runs = try_join_all(tables).await?;
+    async fn merged(&self, shard: &Shard, plan: &Plan<Run>, last: bool) -> Result<Option<Vec<Run>>, Stop> {
+        let tables = |runs: &Vec<Run>| {
+            let run = |run: Run| async move {
+                try_join_all(run.tables.iter().map(|table| self.table(table, last))).await
+            };
+            try_join_all(runs.iter().cloned().map(run))
+        };
+        let Levels { new, heads, blocks } = &plan.runs;
+        let (new, heads, blocks) = tokio::try_join!(tables(new), tables(heads), tables(blocks))?;
+        let runs = Levels { new, heads, blocks };
         let note_lost = || {
-            let lost = runs.iter().flatten().filter(|table| table.has_gaps());
+            let lost = runs.all().flatten().filter(|table| table.has_gaps());
             let names: Vec<String> = lost.map(|table| table.site.object.name.clone()).collect();
             let any = !names.is_empty();
             shard.damaged.lock().extend(names);
@@ -143,7 +119,7 @@ impl Requests {
             return Ok(None);
         }
         let mut outputs: Vec<_> =
-            merge.outputs.iter().map(|output| (*output, RunWriter::new(self, shard))).collect();
+            plan.outputs.iter().map(|output| (*output, RunWriter::new(self, shard))).collect();
         let mut merging = Merge::new(runs.clone(), STRETCH_BYTES);
         loop {
             match merging.step() {
@@ -151,17 +127,9 @@ impl Requests {
                     let pages = self.read_pages(&table, first, last).await?;
                     merging.feed(run, pages);
                 }
-                Ok(Step::Entry(key, kind, value)) => {
-                    for ((level, is_oldest), writer) in &mut outputs {
-                        let is_theirs = match level {
-                            Level::New => true,
-                            Level::Heads => key.is_head() || key.is_deletion(),
-                            Level::Blocks => !key.is_head(),
-                        };
-                        // There is nothing older to hide. Damaged entries stay: they differ from absent ones.
-                        if is_theirs && !(kind == Kind::Tombstone && *is_oldest) {
-                            writer.push(key, kind, &value).await?;
-                        }
+                Ok(Step::Entry(entry)) => {
+                    for (_, writer) in outputs.iter_mut().filter(|(output, _)| entry.belongs_to(*output)) {
+                        writer.push(entry.key, entry.kind, &entry.value).await?;
                     }
                 }
                 Ok(Step::Done) => break,

@@ -187,7 +187,7 @@ impl ObjectAggregates {
                 .shards
                 .iter()
                 .filter_map(|shard| shard.known())
-                .map(|known| known.run_count() as u64)
+                .map(|known| known.runs.all().count() as u64)
                 .sum(),
             damaged: self.requests.damage.found(),
         }

@@ -104,7 +104,7 @@ impl Requests {
         metrics: &[MetricId],
         last: bool,
     ) -> Result<Vec<HeadAnswer>, Stop> {
-        let runs: Vec<&Run> = manifest.with_heads().rev().collect();
+        let runs: Vec<&Run> = manifest.runs.with_heads().rev().collect();
         let tables = self.tables(runs.iter().copied(), metrics.iter().copied(), last).await?;
         // The tables that may have the head, the newest first.
         let candidates = |metric: &MetricId| {
@@ -214,7 +214,7 @@ impl Requests {
         last: bool,
     ) -> Result<PagesOf, Stop> {
         let metrics = ranges.iter().map(|range| range.metric);
-        let tables = self.tables(manifest.with_blocks(), metrics, last).await?;
+        let tables = self.tables(manifest.runs.with_blocks(), metrics, last).await?;
         let read = tables.into_iter().map(|(name, table)| async move {
             let mut wanted: Vec<Wanted> = Vec::new();
             for (of, range) in ranges.iter().enumerate().filter(|(_, range)| table.may_contain(range.metric))
@@ -259,7 +259,7 @@ impl Requests {
 /// Oldest first, newer blocks replacing older ones.
 fn collect_range(manifest: &Manifest, read: &PagesOf, range: &BlockRange, with_values: bool) -> Collected {
     let mut found = Collected::default();
-    for run in manifest.with_blocks() {
+    for run in manifest.runs.with_blocks() {
         let tables = run.tables_of(range.metric).iter().filter_map(|object| read.get(&object.name));
         let tables: Vec<_> = tables.filter(|(table, _)| table.may_contain(range.metric)).collect();
         let deletes = |(table, pages): &&&(Arc<ObjectTable>, Vec<Pages>)| {

@@ -10,8 +10,7 @@ use super::{cache::Held, chain::Shard, damage::Damage, manifest::TableObject, na
 use crate::aggregates::{
     Result, StoreError,
     table::{
-        Builder, Filter, Index, Pages, Rebuild, Site, Table, Wanted,
-        entry::{Piece, walk},
+        Builder, DamagedIndex, Filter, Index, Pages, Rebuild, Site, Table, Wanted,
         layout::{FOOTER_BYTES, FORMAT_VERSION, Footer, HEADER_BYTES, version_of},
     },
 };
@@ -100,7 +99,10 @@ impl Requests {
                 if whole.is_none() {
                     whole = Some(self.get(&object.name).await?.ok_or(Stop::Gone)?);
                 }
-                self.rebuilt(object, whole.as_deref().unwrap_or_default(), damaged)
+                Table::new(
+                    self.site(object),
+                    Rebuild::of_bytes(whole.as_deref().unwrap_or_default(), object.entries_end, damaged),
+                )
             }
         };
         if let Some(header) = whole.as_ref().map(|whole| &whole[..HEADER_BYTES.min(whole.len())]) {
@@ -140,28 +142,8 @@ impl Requests {
             site.report("end of a table", object.bytes.saturating_sub(FOOTER_BYTES as u64), footer);
             return Err(DamagedIndex { footer: None, filter: Filter::everything() });
         };
-        match Index::parse(&footer, bytes, &mut |what, offset| site.report(what, offset, &[])) {
-            Ok(index) => Ok(Table::new(site, index)),
-            Err(filter) => Err(DamagedIndex { footer: Some(footer), filter }),
-        }
-    }
-
-    /// With an index from the entries.
-    fn rebuilt(&self, object: &TableObject, whole: &[u8], damaged: DamagedIndex) -> ObjectTable {
-        let end = (object.entries_end as usize).min(whole.len());
-        let entries = whole.get(HEADER_BYTES..end).unwrap_or_default();
-        let (mut rebuild, mut has_gaps) = (Rebuild::default(), false);
-        for piece in walk(entries) {
-            match piece {
-                Piece::Entry(at, header) => rebuild.add((HEADER_BYTES + at) as u64, &header),
-                Piece::Gap(..) => has_gaps = true,
-            }
-        }
-        let is_cut = rebuild.end() < object.entries_end;
-        Table::new(
-            self.site(object),
-            rebuild.finish(damaged.footer.as_ref(), damaged.filter, has_gaps, is_cut),
-        )
+        let index = Index::parse(footer, bytes, &mut |what, offset| site.report(what, offset, &[]))?;
+        Ok(Table::new(site, index))
     }
 
     /// The pages that contain what is wanted, sorted by page.
@@ -224,10 +206,4 @@ impl Requests {
             Stop::Gone
         })
     }
-}
-
-/// What is left of a damaged index.
-struct DamagedIndex {
-    footer: Option<Footer>,
-    filter: Filter,
 }

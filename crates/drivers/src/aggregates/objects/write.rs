@@ -59,7 +59,7 @@ impl Change for Added {
             return Err(StoreError::refused(self.fence, held));
         }
         check_floor(&self.run, draft)?;
-        draft.new.push(self.run.clone());
+        draft.runs.new.push(self.run.clone());
         Ok(Effect::Changed)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     PAGE_BYTES, Wanted,
-    entry::Header,
+    entry::{Header, Piece, walk},
     filter::Filter,
     layout::{Footer, HEADER_BYTES, INDEX_ENTRY_BYTES},
 };
@@ -28,10 +28,18 @@ pub struct Index {
     pub is_cut: bool,
 }
 
+/// What is left of a damaged index.
+pub struct DamagedIndex {
+    pub footer: Option<Footer>,
+    pub filter: Filter,
+}
+
+/// What is damaged, and its offset.
+pub type Report<'a> = &'a mut dyn FnMut(&str, u64);
+
 impl Index {
-    /// From the bytes between the entries and the footer; `Err` with the filter if the index is damaged. `report`
-    /// gets what is damaged, and its offset.
-    pub fn parse(footer: &Footer, bytes: &[u8], report: &mut dyn FnMut(&str, u64)) -> Result<Self, Filter> {
+    /// From the bytes between the entries and the footer.
+    pub fn parse(footer: Footer, bytes: &[u8], report: Report<'_>) -> Result<Self, DamagedIndex> {
         let (index, filter) = bytes.split_at_checked(footer.index_bytes as usize).unwrap_or_default();
         let is_whole = crc_fast::crc32_iscsi(filter) == footer.filter_checksum;
         let parsed = if is_whole { Filter::from_bytes(filter.to_vec()) } else { None };
@@ -39,23 +47,17 @@ impl Index {
             report("filter of a table", footer.entries_end + footer.index_bytes);
             Filter::everything()
         });
-        if crc_fast::crc32_iscsi(index) != footer.index_checksum {
-            report("index of a table", footer.entries_end);
-            return Err(filter);
+        let is_whole = crc_fast::crc32_iscsi(index) == footer.index_checksum;
+        match Some(pages_of(index)).filter(|pages| is_whole && are_pages(pages, footer.entries_end)) {
+            Some(pages) => {
+                let Footer { entries_end, marks, .. } = footer;
+                Ok(Self { pages, entries_end, marks, filter, has_gaps: false, is_cut: false })
+            }
+            None => {
+                report("index of a table", footer.entries_end);
+                Err(DamagedIndex { footer: Some(footer), filter })
+            }
         }
-        let page = |entry: &[u8]| {
-            let key = entry[..KEY_BYTES].try_into().expect("forty bytes");
-            (Key::from_bytes(key), u64_at(entry, KEY_BYTES))
-        };
-        let pages = index.chunks_exact(INDEX_ENTRY_BYTES).map(page).collect();
-        Ok(Self {
-            pages,
-            entries_end: footer.entries_end,
-            marks: footer.marks,
-            filter,
-            has_gaps: false,
-            is_cut: false,
-        })
     }
 
     /// Of a table whose entries are all lost.
@@ -132,6 +134,22 @@ impl Index {
     }
 }
 
+fn pages_of(index: &[u8]) -> Vec<(Key, u64)> {
+    let page = |entry: &[u8]| {
+        let key = entry[..KEY_BYTES].try_into().expect("forty bytes");
+        (Key::from_bytes(key), u64_at(entry, KEY_BYTES))
+    };
+    index.chunks_exact(INDEX_ENTRY_BYTES).map(page).collect()
+}
+
+/// Whether the pages divide the entries, in order.
+fn are_pages(pages: &[(Key, u64)], entries_end: u64) -> bool {
+    let start = HEADER_BYTES as u64;
+    pages.first().map_or(start, |(_, at)| *at) == start
+        && pages.is_sorted_by(|(key, at), (next_key, next)| key < next_key && at < next)
+        && pages.last().is_none_or(|(_, at)| *at < entries_end)
+}
+
 /// Rebuilds a damaged index from the entries.
 pub struct Rebuild {
     pages: Vec<(Key, u64)>,
@@ -147,6 +165,20 @@ impl Default for Rebuild {
 }
 
 impl Rebuild {
+    /// From the whole bytes of a table, whose entries end at `entries_end`.
+    pub fn of_bytes(whole: &[u8], entries_end: u64, damaged: DamagedIndex) -> Index {
+        let end = whole.len().min(usize::try_from(entries_end).unwrap_or(usize::MAX));
+        let (mut rebuild, mut has_gaps) = (Self::default(), false);
+        for piece in walk(whole.get(HEADER_BYTES..end).unwrap_or_default()) {
+            match piece {
+                Piece::Entry(at, header) => rebuild.add((HEADER_BYTES + at) as u64, &header),
+                Piece::Gap(..) => has_gaps = true,
+            }
+        }
+        let is_cut = rebuild.end < entries_end;
+        rebuild.finish(damaged, has_gaps, is_cut)
+    }
+
     /// Adds the next entry and its offset.
     pub fn add(&mut self, at: u64, header: &Header) {
         self.first.get_or_insert((header.key, at));
@@ -176,7 +208,8 @@ impl Rebuild {
     }
 
     /// A valid footer gives the number of marks. `is_cut`: entries behind those that were found are lost.
-    pub fn finish(mut self, footer: Option<&Footer>, filter: Filter, has_gaps: bool, is_cut: bool) -> Index {
+    pub fn finish(mut self, damaged: DamagedIndex, has_gaps: bool, is_cut: bool) -> Index {
+        let DamagedIndex { footer, filter } = damaged;
         if is_cut && self.pages.is_empty() {
             self.pages.push((Key::SMALLEST, HEADER_BYTES as u64));
         }

@@ -82,9 +82,32 @@ impl Footer {
             filter_checksum: u32_at(bytes, 36),
             marks: u64_at(bytes, 40),
         };
+        let parts = [footer.entries_end, footer.index_bytes, footer.filter_bytes, FOOTER_BYTES as u64];
+        let sum = parts.into_iter().try_fold(0u64, u64::checked_add);
         let right = bytes.starts_with(FOOTER_MAGIC)
             && u32_at(bytes, 48) == crc_fast::crc32_iscsi(&bytes[..48])
-            && footer.entries_end + footer.index_bytes + footer.filter_bytes + FOOTER_BYTES as u64 == length;
+            && footer.entries_end >= HEADER_BYTES as u64
+            && sum == Some(length);
         right.then_some(footer)
+    }
+
+    /// Sets the checksums of a table's header, index, filter and footer.
+    #[cfg(any(test, fuzzing))]
+    pub fn vouch(table: &mut [u8]) {
+        let header = crc_fast::crc32_iscsi(&table[..12]);
+        table[12..HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
+        let at = table.len() - FOOTER_BYTES;
+        let number = |field: usize| u64_at(&table[at..], field);
+        let checksum = |start: u64, length: u64| {
+            let bytes = table.get(start as usize..start.saturating_add(length) as usize);
+            crc_fast::crc32_iscsi(bytes.unwrap_or_default())
+        };
+        let (start, index_bytes) = (number(8), number(16));
+        let index = checksum(start, index_bytes);
+        let filter = checksum(start.saturating_add(index_bytes), number(24));
+        table[at + 32..at + 36].copy_from_slice(&index.to_le_bytes());
+        table[at + 36..at + 40].copy_from_slice(&filter.to_le_bytes());
+        let footer = crc_fast::crc32_iscsi(&table[at..at + 48]);
+        table[at + 48..at + 52].copy_from_slice(&footer.to_le_bytes());
     }
 }

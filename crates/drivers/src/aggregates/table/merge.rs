@@ -1,4 +1,4 @@
-//! Merges tables, so that reads touch few, and superseded values are dropped.
+//! Merges runs, so that reads touch few tables, and superseded values are dropped.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -8,45 +8,49 @@ use gnudi_model::MetricId;
 use super::{
     Entry, Found, Pages, Site, Table,
     entry::{Header, Kind, Piece, walk},
+    levels::{Level, Levels, Output},
 };
 use crate::aggregates::key::Key;
 
-/// A run joins a merge if it is at most this many times as large as all newer runs in it together.
-const SIZE_RATIO: u64 = 2;
-
-/// How many of the newest runs to merge, given their sizes, oldest first; 0 for none. `merged_min` of similar size are
-/// merged; with `runs_max` runs the newest are merged, whatever their sizes.
-pub fn choose(sizes: &[u64], merged_min: usize, runs_max: usize) -> usize {
-    let mut newest_first = sizes.iter().rev();
-    let Some(mut sum) = newest_first.next().copied() else { return 0 };
-    let mut count = 1;
-    for size in newest_first {
-        if *size > sum * SIZE_RATIO {
-            break;
-        }
-        sum += size;
-        count += 1;
-    }
-    if count >= merged_min {
-        return count;
-    }
-    if sizes.len() >= runs_max { merged_min } else { 0 }
-}
-
-/// Goes through the newest entry of each key, in order. A deletion voids a metric's entries of older runs.
+/// Goes through the newest entry of each key, in order. A deletion voids a metric's entries of older runs: heads by a mark
+/// that was found beside heads, blocks by one that was found beside blocks.
 ///
 /// Reads nothing itself: [`Merge::step`] asks for pages, which the caller gives with [`Merge::feed`].
 pub struct Merge<S> {
-    /// Oldest first.
+    /// Oldest first, as far as they have keys in common.
     runs: Vec<Run<S>>,
     /// How much to read of a table at once, in bytes.
     stretch_bytes: u64,
-    /// The metric of the last deletion, and the age of its run.
-    deleted: Option<(MetricId, usize)>,
+    deleted: Deleted,
+}
+
+/// The deletion of a metric.
+#[derive(Default)]
+pub struct Deleted {
+    metric: Option<MetricId>,
+    /// The newest run with the mark among those that may have heads, and among those that may have blocks.
+    heads_by: Option<usize>,
+    blocks_by: Option<usize>,
+}
+
+impl Deleted {
+    /// `marks`: for each run, oldest first, whether it has the mark, and its level.
+    pub fn by(metric: MetricId, marks: &[(bool, Level)]) -> Self {
+        let newest_not_in = |other| marks.iter().rposition(|(has_it, level)| *has_it && *level != other);
+        let (heads_by, blocks_by) = (newest_not_in(Level::Blocks), newest_not_in(Level::Heads));
+        Self { metric: Some(metric), heads_by, blocks_by }
+    }
+
+    /// Whether the entry of a run of this age is older than the deletion.
+    pub fn voids(&self, key: &Key, age: usize) -> bool {
+        let by = if key.is_head() { self.heads_by } else { self.blocks_by };
+        self.metric == Some(key.metric()) && !key.is_deletion() && by.is_some_and(|by| age < by)
+    }
 }
 
 /// Tables with disjoint keys, in order.
 struct Run<S> {
+    level: Level,
     /// The first one is being read.
     tables: VecDeque<Arc<Table<S>>>,
     /// The next page to read.
@@ -65,9 +69,31 @@ pub enum Step<S> {
         first: usize,
         last: usize,
     },
-    /// For [`Kind::Value`] with the value.
-    Entry(Key, Kind, Bytes),
+    Entry(Merged),
     Done,
+}
+
+/// An entry to keep.
+pub struct Merged {
+    pub key: Key,
+    pub kind: Kind,
+    /// Of [`Kind::Value`].
+    pub value: Bytes,
+    /// Of a deletion: whether its mark was found beside heads, and beside blocks.
+    is_of_heads: bool,
+    is_of_blocks: bool,
+}
+
+impl Merged {
+    /// Whether an output of a merge needs the entry. Damaged entries stay: they differ from absent ones.
+    pub fn belongs_to(&self, output: Output) -> bool {
+        let is_theirs = match output.level {
+            Level::Heads if self.key.is_deletion() => self.is_of_heads,
+            Level::Blocks if self.key.is_deletion() => self.is_of_blocks,
+            level => level.takes(&self.key),
+        };
+        is_theirs && !(output.is_oldest && self.kind == Kind::Tombstone)
+    }
 }
 
 /// Entries with unknown keys are lost: the merge is impossible. Already reported.
@@ -75,10 +101,23 @@ pub enum Step<S> {
 pub struct Lost;
 
 impl<S: Site> Merge<S> {
-    /// `runs`: oldest first, each with its tables in order.
-    pub fn new(runs: Vec<Vec<Arc<Table<S>>>>, stretch_bytes: u64) -> Self {
-        let run = |tables: Vec<_>| Run { tables: tables.into(), page: 0, pages: None, at: 0, next: None };
-        Self { runs: runs.into_iter().map(run).collect(), stretch_bytes, deleted: None }
+    /// `runs`: each with its tables in order.
+    pub fn new(runs: Levels<Vec<Arc<Table<S>>>>, stretch_bytes: u64) -> Self {
+        let run = |level| {
+            move |tables: Vec<_>| Run {
+                level,
+                tables: tables.into(),
+                page: 0,
+                pages: None,
+                at: 0,
+                next: None,
+            }
+        };
+        let Levels { new, heads, blocks } = runs;
+        let older =
+            heads.into_iter().map(run(Level::Heads)).chain(blocks.into_iter().map(run(Level::Blocks)));
+        let runs = older.chain(new.into_iter().map(run(Level::New))).collect();
+        Self { runs, stretch_bytes, deleted: Deleted::default() }
     }
 
     pub fn feed(&mut self, run: usize, pages: Pages) {
@@ -96,6 +135,10 @@ impl<S: Site> Merge<S> {
                 }
             }
             let Some(key) = self.runs.iter().filter_map(Run::next_key).min() else { return Ok(Step::Done) };
+            if key.is_deletion() {
+                let marks = self.runs.iter().map(|run| (run.next_key() == Some(key), run.level));
+                self.deleted = Deleted::by(key.metric(), &marks.collect::<Vec<_>>());
+            }
             let mut newest = None;
             for (age, run) in self.runs.iter_mut().enumerate().rev() {
                 if run.next_key() == Some(key) {
@@ -104,17 +147,17 @@ impl<S: Site> Merge<S> {
                 }
             }
             let (age, found) = newest.expect("some run has the smallest key");
-            if key.is_deletion() {
-                self.deleted = Some((key.metric(), age));
-            }
-            if self.deleted.is_some_and(|(metric, by)| metric == key.metric() && age < by) {
+            if self.deleted.voids(&key, age) {
                 continue;
             }
-            return Ok(match found {
-                Found::Value(value) => Step::Entry(key, Kind::Value, value),
-                Found::Tombstone => Step::Entry(key, Kind::Tombstone, Bytes::new()),
-                Found::Damaged(_) => Step::Entry(key, Kind::Damaged, Bytes::new()),
-            });
+            let (kind, value) = match found {
+                Found::Value(value) => (Kind::Value, value),
+                Found::Tombstone => (Kind::Tombstone, Bytes::new()),
+                Found::Damaged(_) => (Kind::Damaged, Bytes::new()),
+            };
+            let Deleted { heads_by, blocks_by, .. } = self.deleted;
+            let (is_of_heads, is_of_blocks) = (heads_by.is_some(), blocks_by.is_some());
+            return Ok(Step::Entry(Merged { key, kind, value, is_of_heads, is_of_blocks }));
         }
     }
 }
@@ -162,24 +205,5 @@ impl<S: Site> Run<S> {
     fn pass(&mut self) {
         let header = self.next.take().expect("there is a next entry");
         self.at += header.entry_bytes();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_of_similar_size_are_merged() {
-        let choose = |sizes: &[u64]| choose(sizes, 4, 12);
-        assert_eq!(choose(&[]), 0);
-        assert_eq!(choose(&[5, 5, 5]), 0);
-        assert_eq!(choose(&[5, 5, 5, 5]), 4);
-        assert_eq!(choose(&[100, 5, 5, 5]), 0, "the large one stays out of it");
-        assert_eq!(choose(&[100, 5, 5, 5, 5]), 4);
-        assert_eq!(choose(&[20, 20, 20, 5, 5, 5, 5]), 7, "one merge instead of two");
-        assert_eq!(choose(&[1 << 40, 1 << 36, 1 << 30, 1 << 20, 1]), 0);
-        let falling: Vec<u64> = (0..12).rev().map(|exponent| 4u64.pow(exponent)).collect();
-        assert_eq!(choose(&falling), 4, "there are never more than so many");
     }
 }

@@ -2,8 +2,8 @@
 //! entries in pages, a sparse index, and a filter.
 //!
 //! A table never changes. How its bytes are read, and how it is published, is up to the store: as a file that gets
-//! its name once it is complete, or as an object that a manifest names. `layout` has the format, `merge` the choice
-//! of what to merge, and the rules of deletion.
+//! its name once it is complete, or as an object that a manifest names. `layout` has the format, `levels` the choice
+//! of what to merge, `merge` the rules of deletion.
 //!
 //! Each entry has checksums, so damage costs one entry. Of a damaged entry the key may be lost, too: then every key
 //! that may have been there counts as damaged, and no older value of it is returned.
@@ -11,9 +11,12 @@
 pub mod blocks;
 mod builder;
 pub mod entry;
+#[cfg(any(test, fuzzing))]
+pub mod exercise;
 mod filter;
 mod index;
 pub mod layout;
+pub mod levels;
 pub mod merge;
 
 use std::{
@@ -29,7 +32,7 @@ use self::entry::{HEADER_BYTES, Header, Kind, Piece, walk};
 pub use self::{
     builder::Builder,
     filter::Filter,
-    index::{Index, Rebuild},
+    index::{DamagedIndex, Index, Rebuild},
 };
 use super::{holes::Before, key::Key};
 

@@ -1,7 +1,7 @@
 //! A run: a file with one [`Table`].
 //!
-//! A run's name is the range of log segments that it covers, `low..=high`; of two runs that cover the same segment, the
-//! wider one was made from the other. A damaged index is rebuilt from the entries.
+//! A run's name says its level and the range of log segments that it covers, `low..=high`; of two runs of a level that
+//! cover the same segment, the wider one was made from the other. A damaged index is rebuilt from the entries.
 
 mod cursor;
 mod scan;
@@ -24,9 +24,10 @@ use crate::{
         StoreError,
         key::Key,
         table::{
-            Filter, Found, Index, PAGE_BYTES, Pages, Rebuild, Site, Table, Wanted,
+            DamagedIndex, Filter, Found, Index, PAGE_BYTES, Pages, Rebuild, Site, Table, Wanted,
             entry::{Header, Piece, walk},
             layout::{self, FOOTER_BYTES, FORMAT_VERSION, Footer, HEADER_BYTES, INDEX_ENTRY_BYTES},
+            levels::Level,
         },
     },
     disk::{Disk, DiskFile, read_exact_at},
@@ -54,21 +55,41 @@ impl Range {
     }
 }
 
-/// `00000001-00000004.run`
-pub fn file_name(range: Range) -> String {
-    format!("{:08x}-{:08x}.run", range.low, range.high)
+/// A run's level and range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunName {
+    pub level: Level,
+    pub range: Range,
 }
 
-/// The inverse of [`file_name`]; `None` for other files.
-pub fn range_of(name: &str) -> Option<Range> {
-    let (low, high) = name.strip_suffix(".run")?.split_once('-')?;
-    let number = |text| u32::from_str_radix(text, 16).ok();
-    let range = Range { low: number(low)?, high: number(high)? };
-    (file_name(range) == name).then_some(range)
+impl RunName {
+    /// Of a run with heads and blocks.
+    pub fn new(range: Range) -> Self {
+        Self { level: Level::New, range }
+    }
+
+    /// `00000001-00000004.run`, or `.heads.run`, or `.blocks.run`
+    pub fn file(self) -> String {
+        let kind = match self.level {
+            Level::New => "",
+            Level::Heads => ".heads",
+            Level::Blocks => ".blocks",
+        };
+        format!("{:08x}-{:08x}{kind}.run", self.range.low, self.range.high)
+    }
+
+    /// The inverse of [`RunName::file`]; `None` for other files.
+    pub fn of_file(file: &str) -> Option<Self> {
+        let (low, rest) = file.split_once('-')?;
+        let (high, _) = rest.split_once('.')?;
+        let number = |text| u32::from_str_radix(text, 16).ok();
+        let range = Range { low: number(low)?, high: number(high)? };
+        Level::ALL.map(|level| Self { level, range }).into_iter().find(|name| name.file() == file)
+    }
 }
 
 pub struct Run {
-    pub range: Range,
+    pub name: RunName,
     pub bytes: u64,
     pub table: Arc<Table<RunFile>>,
 }
@@ -90,14 +111,20 @@ impl Site for RunFile {
     }
 }
 
+impl PartialEq for Run {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
 impl Run {
     pub fn open(
         disk: &dyn Disk,
         dir: &Path,
-        range: Range,
+        name: RunName,
         quarantine: &Arc<Quarantine>,
     ) -> Result<Self, OpenError> {
-        let path = dir.join(file_name(range));
+        let path = dir.join(name.file());
         let opened = || -> io::Result<(Arc<dyn DiskFile>, u64)> {
             let file = disk.open(&path)?;
             let length = file.len()?;
@@ -119,7 +146,7 @@ impl Run {
             None => site.report("header of a run", 0, &header),
         }
         let index = site.load_index(bytes);
-        Ok(Self { range, bytes, table: Arc::new(Table::new(site, index)) })
+        Ok(Self { name, bytes, table: Arc::new(Table::new(site, index)) })
     }
 
     pub fn path(&self) -> &Path {
@@ -199,7 +226,7 @@ impl Run {
         Ok(())
     }
 
-    pub fn read_pages(&self, first: usize, last: usize) -> Result<Pages, StoreError> {
+    fn read_pages(&self, first: usize, last: usize) -> Result<Pages, StoreError> {
         self.table.site.read_pages(&self.table.index, first, last)
     }
 }
@@ -213,17 +240,18 @@ impl RunFile {
         let footer = if read.is_ok() { Footer::parse(&bytes, length) } else { None };
         let Some(footer) = footer else {
             self.report("end of a run", footer_at, &bytes);
-            return self.rebuild(length, None, Filter::everything());
+            return self.rebuild(length, DamagedIndex { footer: None, filter: Filter::everything() });
         };
         let mut bytes = vec![0; (footer_at - footer.entries_end) as usize];
         self.read_leaving_out(footer.entries_end, &mut bytes);
-        Index::parse(&footer, &bytes, &mut |what, offset| self.report(what, offset, &[]))
-            .unwrap_or_else(|filter| self.rebuild(length, Some(&footer), filter))
+        Index::parse(footer, &bytes, &mut |what, offset| self.report(what, offset, &[]))
+            .unwrap_or_else(|damaged| self.rebuild(length, damaged))
     }
 
     /// Rebuilds the index from the entries. A valid footer gives their end and the number of marks. Without one,
     /// all entries were found if the index follows the last of them.
-    fn rebuild(&self, length: u64, footer: Option<&Footer>, filter: Filter) -> Index {
+    fn rebuild(&self, length: u64, damaged: DamagedIndex) -> Index {
+        let footer = damaged.footer.as_ref();
         let entries_end = footer.map_or(length, |footer| footer.entries_end);
         // What follows the last entry is index and filter, not a gap.
         let mut cursor = Cursor::new(self, entries_end);
@@ -238,7 +266,7 @@ impl RunFile {
         if is_cut {
             self.report("entry", rebuild.end(), &[]);
         }
-        rebuild.finish(footer, filter, cursor.has_gaps, is_cut)
+        rebuild.finish(damaged, cursor.has_gaps, is_cut)
     }
 
     /// Whether an index follows the entries that were found.
@@ -247,7 +275,7 @@ impl RunFile {
         read_exact_at(&*self.file, &mut bytes, rebuild.end()).is_ok() && rebuild.is_index(&bytes)
     }
 
-    fn read_pages(&self, index: &Index, first: usize, last: usize) -> Result<Pages, StoreError> {
+    pub fn read_pages(&self, index: &Index, first: usize, last: usize) -> Result<Pages, StoreError> {
         let start = index.page_start(first);
         let mut bytes = vec![0; (index.page_end(last) - start) as usize];
         if let Err(error) = read_exact_at(&*self.file, &mut bytes, start) {

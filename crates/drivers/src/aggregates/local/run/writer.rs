@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Range, file_name};
+use super::RunName;
 use crate::{
     aggregates::{
         key::Key,
@@ -24,7 +24,7 @@ const SYNC_BYTES: u64 = 16 << 20;
 pub struct RunWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    range: Range,
+    name: RunName,
     temporary: PathBuf,
     file: Arc<dyn DiskFile>,
     builder: Builder,
@@ -34,11 +34,15 @@ pub struct RunWriter {
 }
 
 impl RunWriter {
-    pub fn create(disk: Arc<dyn Disk>, dir: &Path, range: Range) -> io::Result<Self> {
-        let temporary = with_suffix(&dir.join(file_name(range)), ".tmp");
+    pub fn create(disk: Arc<dyn Disk>, dir: &Path, name: RunName) -> io::Result<Self> {
+        let temporary = with_suffix(&dir.join(name.file()), ".tmp");
         let file = disk.create(&temporary)?;
         let (dir, builder) = (dir.to_owned(), Builder::default());
-        Ok(Self { disk, dir, range, temporary, file, builder, written: 0, synced: 0 })
+        Ok(Self { disk, dir, name, temporary, file, builder, written: 0, synced: 0 })
+    }
+
+    pub fn name(&self) -> RunName {
+        self.name
     }
 
     /// Adds an entry; entries must come in order.
@@ -74,7 +78,7 @@ impl RunWriter {
         self.builder.finish();
         self.write_buffer()?;
         self.file.sync_data()?;
-        let path = self.dir.join(file_name(self.range));
+        let path = self.dir.join(self.name.file());
         self.disk.rename(&self.temporary, &path)?;
         self.disk.sync_dir(&self.dir)
     }
