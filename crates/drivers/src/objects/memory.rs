@@ -42,6 +42,7 @@ pub struct MemoryObjects(Arc<Mutex<State>>);
 struct State {
     objects: BTreeMap<String, Bytes>,
     calls: HashMap<Call, u64>,
+    bytes: u64,
     faults: Vec<Planned>,
     holds: Vec<Held>,
     is_down: bool,
@@ -124,6 +125,15 @@ impl MemoryObjects {
         self.0.lock().calls.values().sum()
     }
 
+    /// Bytes of objects that were sent or received.
+    pub fn bytes_total(&self) -> u64 {
+        self.0.lock().bytes
+    }
+
+    fn count_bytes(&self, bytes: &Bytes) {
+        self.0.lock().bytes += bytes.len() as u64;
+    }
+
     /// Every object, by name.
     pub fn contents(&self) -> BTreeMap<String, Bytes> {
         self.0.lock().objects.clone()
@@ -196,6 +206,7 @@ impl Objects for MemoryObjects {
 
     async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
         check_name(name)?;
+        self.count_bytes(&bytes);
         self.call(Call::Put, &[name], |objects| {
             objects.insert(name.to_owned(), bytes);
             Ok(())
@@ -205,6 +216,7 @@ impl Objects for MemoryObjects {
 
     async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
         check_name(name)?;
+        self.count_bytes(&bytes);
         self.call(Call::Create, &[name], |objects| {
             if objects.contains_key(name) {
                 return Err(ObjectError::Exists(name.to_owned()));
@@ -217,19 +229,21 @@ impl Objects for MemoryObjects {
 
     async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
         check_name(name)?;
-        self.call(Call::Get, &[name], |objects| Ok(objects.get(name).cloned())).await
+        let found = self.call(Call::Get, &[name], |objects| Ok(objects.get(name).cloned())).await;
+        found.inspect(|found| found.iter().for_each(|bytes| self.count_bytes(bytes)))
     }
 
     async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
         check_name(name)?;
-        self.call(Call::GetRange, &[name], |objects| {
+        let range = |objects: &mut BTreeMap<String, Bytes>| {
             Ok(objects.get(name).map(|bytes| {
                 let start = start.min(bytes.len() as u64);
                 let end = start.saturating_add(length).min(bytes.len() as u64);
                 bytes.slice(start as usize..end as usize)
             }))
-        })
-        .await
+        };
+        let found = self.call(Call::GetRange, &[name], range).await;
+        found.inspect(|found| found.iter().for_each(|bytes| self.count_bytes(bytes)))
     }
 
     async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {

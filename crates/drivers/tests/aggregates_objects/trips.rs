@@ -7,7 +7,7 @@ use gnudi_drivers::{
 use gnudi_model::MetricId;
 
 use crate::{
-    setup::open,
+    setup::{TestClock, open, open_with},
     support::aggregate_items::{all_blocks, key, metric, write},
 };
 
@@ -82,4 +82,35 @@ async fn a_pass_over_what_is_known_takes_three() {
     }
     // Of the shard when it was found empty, and never again.
     assert_eq!(objects.calls(Call::List), 2);
+}
+
+/// Requests and bytes, read and written, of so many passes over 100 metrics with a block each; of them all, and without
+/// what merges take.
+async fn passes(count: i64) -> [f64; 3] {
+    let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+    let store = open_with(objects.clone(), &clock, ObjectAggregatesOptions::default()).await;
+    let ids: Vec<usize> = (0..100).map(|at| at * 128).collect();
+    let known: Vec<MetricId> = ids.iter().copied().map(metric).collect();
+    let (head, block) = ("h".repeat(500), "b".repeat(700));
+    let mut bytes = 0;
+    for round in 0..count {
+        clock.advance(4_000);
+        let before = objects.bytes_total();
+        assert!(store.read_heads(&known).await.iter().all(Result::is_ok));
+        let writes = ids.iter().map(|id| write(*id, &head, &[(key(*id, round * 60), &block)])).collect();
+        assert!(store.write(Fence::EVERYTHING, writes).await.iter().all(Result::is_ok));
+        bytes += objects.bytes_total() - before;
+        store.settle().await;
+    }
+    [objects.calls_total(), objects.bytes_total(), bytes].map(|total| total as f64 / count as f64)
+}
+
+/// With ten times as much stored a block is merged once more: runs of six are merged to one.
+#[tokio::test]
+async fn what_a_pass_takes_does_not_depend_on_what_is_stored() {
+    let (few, many) = (passes(36).await, passes(360).await);
+    let [requests, bytes, without_merges] = [0, 1, 2].map(|figure| many[figure] / few[figure]);
+    assert!(requests < 1.2, "{few:?} {many:?}");
+    assert!(bytes < 2.0, "{few:?} {many:?}");
+    assert!(without_merges < 1.2, "{few:?} {many:?}");
 }

@@ -27,7 +27,7 @@ use crate::{
         key::{KEY_BYTES, Key},
         table::{
             Found,
-            levels::{Level, Levels},
+            levels::Level,
             merge::Deleted,
         },
     },
@@ -102,7 +102,7 @@ pub(crate) fn check(
         segments: BTreeMap::new(),
         layer: Layer::default(),
         is_log_damaged: false,
-        missing: missing_runs(&runs),
+        missing: missing_runs(&runs.all().map(|run| run.name).collect::<Vec<_>>()),
         wrong_heads: Vec::new(),
         wrong_blocks: Vec::new(),
         lost_blocks: Vec::new(),
@@ -139,16 +139,21 @@ pub(crate) fn check(
     Ok(checked)
 }
 
-/// Runs that must have been there: heads and blocks cover the same segments, new runs those behind.
-fn missing_runs(runs: &Levels<Arc<Run>>) -> Vec<RunName> {
-    let last_of = |runs: &[Arc<Run>]| runs.last().map_or(0, |run| run.name.range.high);
-    let separated = last_of(&runs.heads).max(last_of(&runs.blocks));
+/// Runs that must have been there: heads and blocks cover the same segments, new runs those behind. `names`: oldest
+/// first in each level.
+fn missing_runs(names: &[RunName]) -> Vec<RunName> {
+    let of_level = |level| names.iter().filter(move |name| name.level == level).map(|name| name.range);
+    let last_of = |level| of_level(level).map(|range| range.high).max().unwrap_or(0);
+    let separated = last_of(Level::Heads).max(last_of(Level::Blocks));
     let mut missing = Vec::new();
-    let bounds = [(Level::Heads, 0, separated), (Level::Blocks, 0, separated), (Level::New, separated, 0)];
-    for (level, before, last) in bounds {
-        let mut next = before + 1;
-        let ranges = runs.get(level).iter().map(|run| (run.name.range.low, run.name.range.high));
-        for (low, high) in ranges.chain([(last + 1, last)]) {
+    for (level, first, last) in [
+        (Level::Heads, 1, separated),
+        (Level::Blocks, 1, separated),
+        (Level::New, separated + 1, last_of(Level::New)),
+    ] {
+        let mut next = first;
+        let behind = Range { low: last + 1, high: last };
+        for Range { low, high } in of_level(level).chain([behind]) {
             if low > next {
                 missing.push(RunName { level, range: Range { low: next, high: low - 1 } });
             }
@@ -417,3 +422,30 @@ fn gap_finding(run: &Run, gap: &Gap) -> Finding {
 
 const REPAIR_GAP: &str =
     "the file is copied to the quarantine and rewritten; metrics without anything newer are marked as lost";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_gap_is_a_missing_run() {
+        let check = |there: &[&str], missing: &[&str]| {
+            let names: Vec<RunName> = there.iter().map(|file| RunName::of_file(file).unwrap()).collect();
+            let found: Vec<String> = missing_runs(&names).into_iter().map(RunName::file).collect();
+            assert_eq!(found, missing, "{there:?}");
+        };
+        check(&[], &[]);
+        check(&["00000001-00000004.run", "00000005-00000005.run"], &[]);
+        check(&["00000003-00000004.run", "00000006-00000006.run"], &[
+            "00000001-00000002.run",
+            "00000005-00000005.run",
+        ]);
+        let (heads, blocks) = ("00000001-00000004.heads.run", "00000001-00000004.blocks.run");
+        check(&[heads, blocks], &[]);
+        check(&[heads, blocks, "00000005-00000006.run"], &[]);
+        check(&[heads, blocks, "00000006-00000006.run"], &["00000005-00000005.run"]);
+        check(&[heads], &[blocks]);
+        check(&[blocks], &[heads]);
+        check(&["00000001-00000002.heads.run", blocks], &["00000003-00000004.heads.run"]);
+    }
+}
