@@ -14,6 +14,8 @@ pub mod data_dir;
 pub mod disk;
 mod error;
 mod fence;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod incoming;
 pub mod objects;
 mod quarantine;

@@ -12,7 +12,7 @@ pub mod memory;
 mod movable;
 pub mod objects;
 pub mod redis;
-mod table;
+pub(crate) mod table;
 
 use async_trait::async_trait;
 use bytes::Bytes;

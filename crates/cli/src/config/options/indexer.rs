@@ -12,8 +12,8 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: maximum reading connections of a process to a shared database; one more writes.");
     option timeout(Kind::Seconds, "10",
         "gnudi: seconds that a call to a shared database may take before it counts as down (503).");
-    option metrics_cached_max(POSITIVE, "2000000",
-        "gnudi: metrics cached in memory, at about 200 bytes each.");
+    option metrics_cached_max(POSITIVE, "20000000",
+        "gnudi: metrics cached in memory, at about 120 bytes each. Measures of others cost a query each.");
     option resources_cached_max(POSITIVE, "200000",
         "gnudi: resources cached in memory, at about 1 kB each.");
     option changes_poll_ms(POSITIVE, "100",

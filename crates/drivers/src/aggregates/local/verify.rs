@@ -25,11 +25,7 @@ use crate::{
     OpenError,
     aggregates::{
         key::{KEY_BYTES, Key},
-        table::{
-            Found,
-            levels::Level,
-            merge::Deleted,
-        },
+        table::{Found, levels::Level, merge::Deleted},
     },
     incoming::log::verify::{finding_of, observed},
     quarantine::Report,
@@ -436,10 +432,10 @@ mod tests {
         };
         check(&[], &[]);
         check(&["00000001-00000004.run", "00000005-00000005.run"], &[]);
-        check(&["00000003-00000004.run", "00000006-00000006.run"], &[
-            "00000001-00000002.run",
-            "00000005-00000005.run",
-        ]);
+        check(
+            &["00000003-00000004.run", "00000006-00000006.run"],
+            &["00000001-00000002.run", "00000005-00000005.run"],
+        );
         let (heads, blocks) = ("00000001-00000004.heads.run", "00000001-00000004.blocks.run");
         check(&[heads, blocks], &[]);
         check(&[heads, blocks, "00000005-00000006.run"], &[]);

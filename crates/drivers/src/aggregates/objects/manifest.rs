@@ -154,13 +154,16 @@ impl Manifest {
     }
 
     pub fn encode(&self) -> Bytes {
-        let text = serde_json::to_vec(self).expect("a manifest is plain data");
+        Self::encode_text(&serde_json::to_vec(self).expect("a manifest is plain data"))
+    }
+
+    pub fn encode_text(text: &[u8]) -> Bytes {
         let mut bytes = Vec::with_capacity(2 * (HEADER_BYTES + text.len()));
         for _ in 0..2 {
             bytes.extend_from_slice(MAGIC);
             bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
-            bytes.extend_from_slice(&crc_fast::crc32_iscsi(&text).to_le_bytes());
-            bytes.extend_from_slice(&text);
+            bytes.extend_from_slice(&crc_fast::crc32_iscsi(text).to_le_bytes());
+            bytes.extend_from_slice(text);
         }
         bytes.into()
     }

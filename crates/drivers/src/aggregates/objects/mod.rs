@@ -24,7 +24,7 @@ mod damage;
 mod format;
 mod listing;
 mod maintenance;
-mod manifest;
+pub(crate) mod manifest;
 mod merge;
 mod movable;
 mod names;

@@ -25,32 +25,32 @@ use crate::{
 pub(super) const FORMAT: u32 = 2;
 
 /// The layout to write. Programs that know no states must not open a store that is not in use.
-pub(super) fn format(state: StoreState) -> u32 {
+pub(crate) fn format(state: StoreState) -> u32 {
     if state == StoreState::InUse { 1 } else { FORMAT }
 }
 
 const METRIC_BYTES: usize = 16;
 
 /// The metric of a field in a shard's heads; `None` if it is no id.
-pub(super) fn metric(field: &[u8]) -> Option<MetricId> {
+pub(crate) fn metric(field: &[u8]) -> Option<MetricId> {
     Uuid::from_slice(field).ok().map(MetricId)
 }
 
-pub(super) fn root_tag(prefix: &str) -> Tag {
+pub(crate) fn root_tag(prefix: &str) -> Tag {
     Tag::new(&format!("{prefix}:ag"))
 }
 
-pub(super) fn shard_tags(prefix: &str, shards: u16) -> Vec<Tag> {
+pub(crate) fn shard_tags(prefix: &str, shards: u16) -> Vec<Tag> {
     (0..shards).map(|shard| Tag::new(&format!("{prefix}:ag:{shard}"))).collect()
 }
 
 /// The name of a block, without its metric.
-pub(super) fn name(key: &BlockKey) -> Vec<u8> {
+pub(crate) fn name(key: &BlockKey) -> Vec<u8> {
     Key::block(key).bytes()[METRIC_BYTES..].to_vec()
 }
 
 /// The block of a name; `None` if it is no name.
-pub(super) fn block(metric: MetricId, name: &[u8]) -> Option<BlockKey> {
+pub(crate) fn block(metric: MetricId, name: &[u8]) -> Option<BlockKey> {
     let mut bytes = Vec::with_capacity(METRIC_BYTES + name.len());
     bytes.extend_from_slice(metric.0.as_bytes());
     bytes.extend_from_slice(name);
@@ -58,22 +58,22 @@ pub(super) fn block(metric: MetricId, name: &[u8]) -> Option<BlockKey> {
 }
 
 /// The key of the set of a metric's block names.
-pub(super) fn index_key(tag: &Tag, metric: MetricId) -> Vec<u8> {
+pub(crate) fn index_key(tag: &Tag, metric: MetricId) -> Vec<u8> {
     [tag.name.as_bytes(), b":i:", metric.0.as_bytes()].concat()
 }
 
 /// The key of a metric's blocks.
-pub(super) fn blocks_key(tag: &Tag, metric: MetricId) -> Vec<u8> {
+pub(crate) fn blocks_key(tag: &Tag, metric: MetricId) -> Vec<u8> {
     [tag.name.as_bytes(), b":b:", metric.0.as_bytes()].concat()
 }
 
 /// A time as in names.
-pub(super) fn time(time: Timestamp) -> [u8; 8] {
+pub(crate) fn time(time: Timestamp) -> [u8; 8] {
     (time.0 as u64 ^ 1 << 63).to_be_bytes()
 }
 
 /// A value with its checksum.
-pub(super) fn sealed(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut sealed = Vec::with_capacity(4 + bytes.len());
     sealed.extend_from_slice(&crc_fast::crc32_iscsi(bytes).to_le_bytes());
     sealed.extend_from_slice(bytes);
@@ -81,7 +81,7 @@ pub(super) fn sealed(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The value without its checksum; `None` if it is damaged.
-pub(super) fn opened(value: &Bytes) -> Option<Bytes> {
+pub(crate) fn opened(value: &Bytes) -> Option<Bytes> {
     let checksum = value.first_chunk::<4>()?;
     let bytes = value.slice(4..);
     (crc_fast::crc32_iscsi(&bytes) == u32::from_le_bytes(*checksum)).then_some(bytes)

@@ -7,7 +7,7 @@
 //! Redis applies writes at once; whether they survive a power loss depends on the server (`appendfsync`).
 //! `sync` waits for replicas.
 
-mod layout;
+pub(crate) mod layout;
 mod movable;
 mod read;
 mod scripts;

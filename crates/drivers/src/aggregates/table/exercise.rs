@@ -1,20 +1,20 @@
 //! Everything that can be done with a table's bytes, for tests and fuzz targets: damage and nonsense never panic.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
 use bytes::Bytes;
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use uuid::Uuid;
 
 use super::{
-    DamagedIndex, Filter, Index, Pages, Rebuild, Scan, Site, Table,
+    Builder, DamagedIndex, Filter, Index, Pages, Rebuild, Scan, Site, Table,
     blocks::{Collected, TableBlocks},
-    entry::{self, Piece, walk},
+    entry::{self, Kind, Piece, walk},
     layout::{FOOTER_BYTES, Footer, HEADER_BYTES, version_of},
     levels::Levels,
     merge::{Merge, Step},
 };
-use crate::aggregates::{BlockRange, key::Key};
+use crate::aggregates::{BlockKey, BlockRange, key::Key};
 
 /// Bytes in memory.
 struct Memory;
@@ -115,49 +115,44 @@ pub fn vouched(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A table of some entries: numbers for a metric, its key, the kind, and the value's length. Also returns the keys.
+pub fn of_entries(entries: impl Iterator<Item = (u8, u8, u8, u8)>) -> (Vec<Key>, Vec<u8>) {
+    let entry = |(metric, which, kind, length)| {
+        let kind = [Kind::Value, Kind::Tombstone, Kind::Damaged][usize::from(kind % 3)];
+        (key(metric, which), (kind, if kind == Kind::Value { usize::from(length) * 12 } else { 0 }))
+    };
+    let entries: BTreeMap<Key, (Kind, usize)> = entries.map(entry).collect();
+    let mut builder = Builder::default();
+    for (key, (kind, length)) in &entries {
+        builder.push(*key, *kind, &vec![7; *length]);
+    }
+    builder.finish();
+    (entries.into_keys().collect(), builder.buffer)
+}
+
+fn key(metric: u8, which: u8) -> Key {
+    let metric = MetricId(Uuid::from_u128(metric.into()));
+    let block = |granularity: i64, first: i64| {
+        let (first, last) = (Timestamp(first), Timestamp(first + 9));
+        Key::block(&BlockKey { metric, granularity: Timespan(granularity), first, last })
+    };
+    match which {
+        0 => Key::deletion(metric),
+        1 => Key::head(metric),
+        2 => Key::loss(metric),
+        which => block(i64::from(which % 2) * 60_000_000_000, i64::from(which) * 10),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::aggregates::{
-        BlockKey,
-        table::{Builder, entry::Kind},
-    };
 
-    fn metric(id: u8) -> MetricId {
-        MetricId(Uuid::from_u128(id.into()))
-    }
-
-    fn key(id: u8, which: u8) -> Key {
-        let block = |granularity: i64, first: i64| {
-            let (first, last) = (Timestamp(first), Timestamp(first + 9));
-            Key::block(&BlockKey { metric: metric(id), granularity: Timespan(granularity), first, last })
-        };
-        match which {
-            0 => Key::deletion(metric(id)),
-            1 => Key::head(metric(id)),
-            2 => Key::loss(metric(id)),
-            which => block(i64::from(which % 2) * 60_000_000_000, i64::from(which) * 10),
-        }
-    }
-
-    prop_compose! {
-        fn a_table()(
-            entries in prop::collection::btree_map((any::<u8>(), 0u8..20), (0u8..3, 0usize..3000), 0..40)
-        ) -> (Vec<Key>, Vec<u8>) {
-            let mut builder = Builder::default();
-            let mut entries: Vec<_> = entries.into_iter().map(|((id, which), value)| (key(id, which), value)).collect();
-            entries.sort_unstable();
-            entries.dedup_by_key(|(key, _)| *key);
-            for (key, (kind, length)) in &entries {
-                let kind = [Kind::Value, Kind::Tombstone, Kind::Damaged][usize::from(*kind)];
-                let value = vec![7; if kind == Kind::Value { *length } else { 0 }];
-                builder.push(*key, kind, &value);
-            }
-            builder.finish();
-            (entries.into_iter().map(|(key, _)| key).collect(), builder.buffer)
-        }
+    fn a_table() -> impl Strategy<Value = (Vec<Key>, Vec<u8>)> {
+        let entry = (any::<u8>(), 0u8..20, any::<u8>(), any::<u8>());
+        prop::collection::vec(entry, 0..40).prop_map(|entries| of_entries(entries.into_iter()))
     }
 
     proptest! {

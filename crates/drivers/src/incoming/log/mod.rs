@@ -6,7 +6,7 @@
 //! trimmed segments are recycled. `segments::frame` and `entries` have the format.
 
 mod checkpoint;
-pub(super) mod entries;
+pub(crate) mod entries;
 mod followed;
 mod held;
 mod index;

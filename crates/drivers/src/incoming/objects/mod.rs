@@ -25,7 +25,7 @@ mod acknowledgements;
 mod bodies;
 mod mark;
 mod names;
-mod object;
+pub(crate) mod object;
 mod opening;
 mod read;
 mod registration;

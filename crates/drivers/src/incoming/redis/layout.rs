@@ -31,25 +31,25 @@ pub(super) const FORMAT: u32 = 1;
 pub(super) const GROUPS_OF_ONE_SERVER: u16 = 1;
 pub(super) const GROUPS_OF_A_CLUSTER: u16 = 16;
 
-pub(super) fn root_tag(prefix: &str) -> Tag {
+pub(crate) fn root_tag(prefix: &str) -> Tag {
     Tag::new(&format!("{prefix}:in"))
 }
 
-pub(super) fn group_tags(prefix: &str, groups: u16) -> Vec<Tag> {
+pub(crate) fn group_tags(prefix: &str, groups: u16) -> Vec<Tag> {
     (0..groups).map(|group| Tag::new(&format!("{prefix}:in:{group}"))).collect()
 }
 
 /// A sack's name within its group.
-pub(super) fn member(sack: Sack) -> String {
+pub(crate) fn member(sack: Sack) -> String {
     format!("{}:{}", sack.count.get(), sack.id.0)
 }
 
 /// The key of a sack's entries.
-pub(super) fn stream(tag: &Tag, sack: Sack) -> Vec<u8> {
+pub(crate) fn stream(tag: &Tag, sack: Sack) -> Vec<u8> {
     tag.key(format!(":s:{}", member(sack)))
 }
 
-pub(super) fn parse_member(text: &str) -> Option<Sack> {
+pub(crate) fn parse_member(text: &str) -> Option<Sack> {
     let (count, id) = text.split_once(':')?;
     let count = SackCount(count.parse().ok()?);
     let id = SackId(id.parse().ok().filter(|id| *id < count.get())?);
@@ -57,23 +57,23 @@ pub(super) fn parse_member(text: &str) -> Option<Sack> {
 }
 
 /// A group that was never opened has 0, which counts as 1.
-pub(super) fn parse_count(text: &str) -> Option<SackCount> {
+pub(crate) fn parse_count(text: &str) -> Option<SackCount> {
     let count: u16 = text.parse().ok()?;
     Some(SackCount(NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN)))
 }
 
 /// The first number of a packed value.
-pub(super) fn first_number(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn first_number(bytes: &[u8]) -> Option<u64> {
     number_at(bytes, 0)
 }
 
-pub(super) fn number_at(bytes: &[u8], index: usize) -> Option<u64> {
+pub(crate) fn number_at(bytes: &[u8], index: usize) -> Option<u64> {
     let bytes = bytes.get(8 * index..8 * index + 8)?;
     Some(f64::from_be_bytes(bytes.try_into().ok()?).max(0.0) as u64)
 }
 
 /// The payload of entries, each with its batch.
-pub(super) fn payload<'a>(entries: impl Iterator<Item = (&'a Entry, &'a Batch)>) -> Vec<u8> {
+pub(crate) fn payload<'a>(entries: impl Iterator<Item = (&'a Entry, &'a Batch)>) -> Vec<u8> {
     let mut out = vec![0; 4];
     for (entry, batch) in entries {
         entries::put_entry(&mut out, entry, &batch.bytes);
@@ -84,7 +84,7 @@ pub(super) fn payload<'a>(entries: impl Iterator<Item = (&'a Entry, &'a Batch)>)
 }
 
 /// Adds a payload's records; `None` if it is damaged.
-pub(super) fn records(payload: &Bytes, position: Position, out: &mut Vec<Record>) -> Option<()> {
+pub(crate) fn records(payload: &Bytes, position: Position, out: &mut Vec<Record>) -> Option<()> {
     let checksum = payload.first_chunk::<4>()?;
     let body = payload.slice(4..);
     if crc_fast::crc32_iscsi(&body) != u32::from_le_bytes(*checksum) {

@@ -9,7 +9,7 @@
 //! changed.
 
 mod append;
-mod layout;
+pub(crate) mod layout;
 mod numbering;
 mod read;
 mod registration;
