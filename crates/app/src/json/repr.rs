@@ -6,6 +6,19 @@ use gnudi_model::python::text_of_float;
 use super::Value;
 
 impl Value {
+    /// The name of its class in Python.
+    pub fn class_name(&self) -> &'static str {
+        match self {
+            Value::Null => "NoneType",
+            Value::Bool(_) => "bool",
+            Value::Int(_) | Value::BigInt(_) => "int",
+            Value::Float(_) => "float",
+            Value::Str(_) => "str",
+            Value::Array(_) => "list",
+            Value::Object(_) => "dict",
+        }
+    }
+
     /// Python's `repr`.
     pub fn repr(&self) -> String {
         let mut out = String::new();
