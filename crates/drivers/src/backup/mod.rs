@@ -27,7 +27,7 @@ mod restore;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
 };
@@ -51,7 +51,6 @@ use crate::{
 
 /// Name suffix of an unfinished backup.
 const PARTIAL_SUFFIX: &str = ".partial";
-const LOCK_FILE: &str = "lock";
 /// How often the runs are listed again because of merges; each time only new ones are copied.
 const LISTINGS_MAX: usize = 100;
 
@@ -88,14 +87,7 @@ impl Backup {
     /// time is possible in a place ([`OpenError::InUse`]).
     pub fn begin(place: &Path, name: &str) -> Result<Self, OpenError> {
         make_dir(place).map_err(OpenError::io(place))?;
-        let lock_path = place.join(LOCK_FILE);
-        let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
-        let lock = lock.map_err(OpenError::io(&lock_path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { dir: place.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(OpenError::Io { path: lock_path, source }),
-        }
+        let lock = data_dir::lock(place)?;
         let backup = Self {
             place: place.to_owned(),
             name: name.to_owned(),

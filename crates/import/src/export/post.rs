@@ -9,7 +9,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt::Write as _,
-    fs::{File, OpenOptions, TryLockError},
+    fs::File,
     io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
@@ -19,7 +19,11 @@ use gnudi_client::{Client, ClientError, MetricFilter};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{ExportError, file::Lines, line::Line};
+use super::{
+    ExportError,
+    file::{Lines, open_locked},
+    line::Line,
+};
 
 /// Counters of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -204,15 +208,7 @@ impl StateFile {
     fn open(of: &Path) -> Result<Self, ExportError> {
         let path = state_path(of);
         let failed = |error| ExportError::file(&path, error);
-        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
-        let mut file = file.map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(ExportError::invalid(&path, "another process posts the file"));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
+        let mut file = open_locked(&path, "another process posts the file")?;
         let (posted, end) = Posted::parse(&file, &path)?;
         file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map_err(failed)?;
         Ok(Self { file, path, posted })
