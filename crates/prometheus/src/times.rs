@@ -121,7 +121,8 @@ fn parse_rfc3339(text: &str) -> Option<i64> {
         }
         sign * (hours * 60 + minutes)
     };
-    let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset_minutes * 60;
+    let seconds =
+        days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset_minutes * 60;
     Some(seconds * 1000 + milliseconds)
 }
 
