@@ -33,7 +33,7 @@ use std::{
 };
 
 use self::{
-    copy::{checksum, copy_growing, copy_small, copy_whole, link, metadata_if_there},
+    copy::{checksum, copy_growing, copy_small, copy_whole, link},
     earlier::Earlier,
     manifest::{Entry, Manifest},
 };
@@ -45,7 +45,7 @@ use crate::{
     OpenError,
     aggregates::local::{log_dir, run_files, runs_dir},
     data_dir,
-    disk::{Disk as _, LocalDisk},
+    disk::{Disk as _, LocalDisk, if_there},
     segments,
 };
 
@@ -173,7 +173,7 @@ impl Backup {
         for number in &numbers {
             let name = segments::file_name(*number);
             let (from, to, file) = (from.join(&name), to.join(&name), dir.join(&name));
-            let Some(now) = metadata_if_there(&from).map_err(OpenError::io(&from))? else { continue };
+            let Some(now) = if_there(fs::metadata(&from)).map_err(OpenError::io(&from))? else { continue };
             let is_final = Some(number) != numbers.last();
             let kept = if is_final { self.earlier.link_whole(&file, &now, &to) } else { None };
             if let Some(entry) = kept {
@@ -231,7 +231,7 @@ impl Backup {
         file: &Path,
         progress: OnProgress<'_>,
     ) -> io::Result<bool> {
-        let Some(now) = metadata_if_there(from)? else { return Ok(false) };
+        let Some(now) = if_there(fs::metadata(from))? else { return Ok(false) };
         self.finals.insert(file.to_owned());
         match link(from, to) {
             Ok(true) => {
@@ -341,11 +341,7 @@ fn sync_dir(path: &Path) -> io::Result<()> {
 /// Names of the files in a directory; none if it does not exist.
 fn file_names(dir: &Path) -> io::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
-        entries => entries?,
-    };
-    for entry in entries {
+    for entry in if_there(fs::read_dir(dir))?.into_iter().flatten() {
         let entry = entry?;
         // Ignore a file that is gone by now.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) {

@@ -16,6 +16,7 @@ use std::{
 
 use bytes::Bytes;
 use gnudi_client::{Client, ClientError, MetricFilter};
+use gnudi_drivers::disk::if_there;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -89,10 +90,9 @@ impl Posted {
     /// Reads `FILE.posted`.
     pub fn read(file: &Path) -> Result<Self, ExportError> {
         let path = state_path(file);
-        match File::open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(ExportError::file(&path, error)),
-            Ok(file) => Self::parse(&file, &path).map(|(posted, _)| posted),
+        match if_there(File::open(&path)).map_err(|error| ExportError::file(&path, error))? {
+            Some(file) => Self::parse(&file, &path).map(|(posted, _)| posted),
+            None => Ok(Self::default()),
         }
     }
 
