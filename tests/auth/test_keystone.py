@@ -7,7 +7,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import threading
 import uuid
 
 import pytest
@@ -16,7 +15,7 @@ from gnocchi.rest.auth_helper import KeystoneAuthHelper
 from support import gnudi as program
 from support.http import basic
 from support.keystone import Project, TokenClient, User, unique
-from support.process import wait_until
+from support.process import at_once, wait_until
 from support.proxy import CountingProxy
 
 GNOCCHI_COMMAND = pathlib.Path(sys.executable).with_name("gnocchi")
@@ -148,15 +147,11 @@ def test_a_thousand_requests_make_one_validation(serve, keystone, world, watched
     proxy.delay_s = 0.5
     threads, requests, wrong = 20, 50, []
 
-    def ask():
+    def ask(_):
         client = TokenClient(server, token)
         wrong.extend(answer for answer in (client.get("/v1/metric") for _ in range(requests)) if answer.status != 200)
 
-    workers = [threading.Thread(target=ask) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    at_once(ask, range(threads))
     assert not wrong
     assert proxy.count(*VALIDATION) == 1
     # Void tokens are remembered, too.

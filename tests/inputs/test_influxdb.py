@@ -2,12 +2,12 @@
 
 import gzip
 import http.client
-import threading
 
 import pytest
 from inputs.stored import metrics_of, points, values
 from influxdb import InfluxDBClient
 from support.http import basic, create_policy_with_rule
+from support.process import at_once
 
 LINES = {"Content-Type": "text/plain"}
 
@@ -87,11 +87,7 @@ def test_requests_that_make_the_same_things_all_succeed(server):
             if answer.status != 204:
                 failures.append(answer)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(run, range(clients))
     assert not failures
     for host in range(3):
         metrics = metrics_of(server.client(), "db", f"h{host}")

@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import shutil
 import threading
 import urllib.parse
 import urllib.request
@@ -12,7 +11,7 @@ from inputs.remote_write import label, sample, series, snappy
 from inputs.stored import metrics_of, points, wait_for_metrics
 from support.http import Client, create_policy_with_rule
 from support.http_stand_in import HttpStandIn
-from support.process import Process, free_port, wait_until
+from support.process import Process, at_once, free_port, required, wait_until
 
 CONFIG = """\
 global:
@@ -62,8 +61,7 @@ def server(gnudi):
 
 @pytest.fixture
 def prometheus(server, exporter, tmp_path):
-    program = shutil.which("prometheus")
-    assert program, "prometheus is missing: run scripts/install-test-deps"
+    program = required("prometheus")
     port = free_port()
     config = tmp_path / "prometheus.yml"
     config.write_text(CONFIG.format(exporter=exporter, own=port, gnudi=server.port))
@@ -153,11 +151,7 @@ def test_first_writes_that_come_at_once_all_succeed(server, round):
         barrier.wait()
         statuses.append(client.post("/v1/prometheus/write", snappy(body)).status)
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(write, range(writers))
     assert statuses == [202] * writers
     metrics = metrics_of(server.client(), "prometheus", "j@i")
     assert set(metrics) == {"up", *(f"own{number}" for number in range(writers))}

@@ -2,14 +2,13 @@
 
 import gzip
 import socket
-import threading
 import time
 
 import pytest
 
 from limits.neighbours import longest_wait_s
 from support.http import Client, create_policy_with_rule
-from support.process import wait_until
+from support.process import at_once, wait_until
 
 SOON_S = 60
 NEIGHBOUR_S = 10
@@ -56,13 +55,8 @@ def test_anonymous_forms_that_stall_keep_nobody_waiting(gnudi, passwords, is_pro
     user = "Authorization: Basic YWRtaW46c2VjcmV0\r\n" if is_protected else ADMIN
     form = "Content-Type: application/x-www-form-urlencoded\r\n"
     connections = [connect(server) for _ in range(16)]
-    threads = [threading.Thread(target=send_all_but_one_byte,
-                                args=(connection, "/v1/influxdb/query", FORM_BYTES, form)) for connection in connections]
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(lambda connection: send_all_but_one_byte(connection, "/v1/influxdb/query", FORM_BYTES, form), connections)
         began = time.monotonic()
         with connect(server, "127.0.0.1") as neighbour:
             body = b'{"archive_policy_name": "low"}' + b" " * 200_000

@@ -104,32 +104,32 @@ def measures_of(decoded):
     return [[int(m.timestamp.astype("int64")), bits(m.value)] for m in api.MeasuresListSchema(decoded)]
 
 
-def their_measures(body):
-    """The answer, or None where Gnocchi fails or keeps what is no time."""
+def read(body, schema):
+    """What the schema makes of a body, or None and the text of Gnocchi's refusal; None for both where Gnocchi fails."""
     try:
         decoded = ujson.loads(body)
     except ValueError as error:
-        return f"error {error}"
+        return None, f"error {error}"
     try:
-        measures = voluptuous.Schema(measures_of, required=True)(decoded)
+        return schema(decoded), None
     except voluptuous.Invalid as error:
-        return f"error {error}"
+        return None, f"error {error}"
     except Exception:
-        return None
+        return None, None
+
+
+def their_measures(body):
+    """The answer, or None where Gnocchi fails or keeps what is no time."""
+    measures, refusal = read(body, voluptuous.Schema(measures_of, required=True))
+    if measures is None:
+        return refusal
     return None if any(time == NAT for time, _ in measures) else json.dumps(measures)
 
 
 def their_batch(body):
-    try:
-        decoded = ujson.loads(body)
-    except ValueError as error:
-        return f"error {error}"
-    try:
-        lists = voluptuous.Schema({utils.UUID: measures_of})(decoded)
-    except voluptuous.Invalid as error:
-        return f"error {error}"
-    except Exception:
-        return None
+    lists, refusal = read(body, voluptuous.Schema({utils.UUID: measures_of}))
+    if lists is None:
+        return refusal
     if any(time == NAT for measures in lists.values() for time, _ in measures):
         return None
     return json.dumps({str(metric): measures for metric, measures in lists.items()})

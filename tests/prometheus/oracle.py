@@ -7,14 +7,13 @@ Elsewhere Debian's 2.42, which does not have all of the language.
 import json
 import math
 import re
-import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
 
 from support.gnudi import ROOT
 from support.http import Client, basic
-from support.process import Process, free_port
+from support.process import Process, free_port, required
 
 TOLERANCE = 1e-9
 BUILT = ROOT / "target" / "tools" / "bin" / "prometheus"
@@ -26,8 +25,7 @@ class Oracle:
 
     def __init__(self, directory, config="global: {}\n"):
         self.is_current = BUILT.exists()
-        program = BUILT if self.is_current else shutil.which("prometheus")
-        assert program, "prometheus is missing: run scripts/install-test-deps"
+        program = BUILT if self.is_current else required("prometheus")
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "prometheus.yml"
         path.write_text(config)

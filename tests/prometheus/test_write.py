@@ -1,7 +1,6 @@
 """POST /api/v1/write: what is written is read back, and what is refused is told and changes nothing else."""
 
 import calendar
-import shutil
 import time
 
 import pytest
@@ -11,7 +10,7 @@ from inputs.stored import metrics_of
 from inputs.test_prometheus import ask
 from prometheus.messages import STALE, VERSION_1, VERSION_2, number, request_2
 from support.gnudi import Gnudi
-from support.process import Process, free_port, wait_until
+from support.process import Process, free_port, required, wait_until
 
 WRITE = "/api/v1/write"
 START = 1_700_000_000_000
@@ -219,8 +218,7 @@ remote_write:
 
 
 def test_a_real_prometheus_writes_every_sample(server, tmp_path):
-    program = shutil.which("prometheus")
-    assert program, "prometheus is missing: run scripts/install-test-deps"
+    program = required("prometheus")
     port, config = free_port(), tmp_path / "prometheus.yml"
     config.write_text(CONFIG.format(own=port, gnudi=server.port))
     process = Process([program, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}",

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import uuid
 
-from support.process import Process, free_port, wait_until
+from support.process import Process, free_port, required, wait_until
 
 PROGRAMS = {
     "ceph-mon": "ceph-mon",
@@ -19,10 +19,6 @@ PROGRAMS = {
 }
 
 
-class CephMissing(Exception):
-    """A program of Ceph is not on this machine."""
-
-
 class Ceph:
     """Started with `start()`; `rados()` and `ceph()` run those commands on it. Its directory's name must be short: a socket of
     the OSD lies in it."""
@@ -31,8 +27,7 @@ class Ceph:
         """With more than one OSD each object is on two of them. Some commands, such as those of placement groups, need the
         manager."""
         for program, package in PROGRAMS.items():
-            if shutil.which(program) is None:
-                raise CephMissing(f"{program} is missing: run scripts/install-test-deps, or install `{package}`")
+            required(program, package)
         self.directory = pathlib.Path(directory)
         self.conf = self.directory / "ceph.conf"
         self.osds, self.manager = osds, manager

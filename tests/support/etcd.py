@@ -1,25 +1,18 @@
 """An etcd of one's own in a directory: loopback only, without authentication."""
 
 import pathlib
-import shutil
 import urllib.request
 
-from support.process import Process, free_port
+from support.process import Engine, Process, free_port, required
 
 START_TIMEOUT_S = 30
 
 
-class EtcdMissing(Exception):
-    """No etcd on this machine."""
-
-
-class Etcd:
+class Etcd(Engine):
     def __init__(self, directory):
-        if shutil.which("etcd") is None:
-            raise EtcdMissing("etcd is missing: run scripts/install-test-deps, or install `etcd-server`")
+        required("etcd", "etcd-server")
         self.directory = pathlib.Path(directory)
         self.port, self.peer_port = free_port(), free_port()
-        self.process = None
 
     def start(self):
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -36,11 +29,6 @@ class Etcd:
     @property
     def url(self):
         return f"etcd3+http://127.0.0.1:{self.port}"
-
-    def stop(self):
-        if self.process is not None:
-            self.process.kill()
-            self.process = None
 
     def _healthy(self):
         try:

@@ -15,7 +15,7 @@ import subprocess
 
 from support import cloud_venv
 from support.http import Client
-from support.process import Process, free_port, wait_until
+from support.process import Engine, Process, free_port, wait_until
 
 START_TIMEOUT_S = 300
 COMMAND_TIMEOUT_S = 600
@@ -90,7 +90,7 @@ class KeystoneError(Exception):
     """Keystone refused what a test wanted of it."""
 
 
-class Keystone:
+class Keystone(Engine):
     """One server. It keeps its port and what is in it when it is stopped and started again."""
 
     def __init__(self, directory, connection=None):
@@ -98,7 +98,6 @@ class Keystone:
         self.directory = pathlib.Path(directory)
         self.connection = connection or f"sqlite:///{self.directory}/keystone.db"
         self.port = free_port()
-        self.process = None
         self._admin_token = None
         self._role_ids = {}
 
@@ -117,12 +116,6 @@ class Keystone:
         self.process = Process([cloud_venv.program("gunicorn")], self.directory / "gunicorn.log", cwd=self.directory)
         self.process.wait_ready(self.healthy, START_TIMEOUT_S)
         return self
-
-    def stop(self):
-        """Ends it at once: connections to its port are refused then."""
-        if self.process is not None:
-            self.process.kill()
-            self.process = None
 
     def healthy(self):
         return Client("127.0.0.1", self.port, user=None, timeout_s=10).answers("/v3")

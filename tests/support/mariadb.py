@@ -8,26 +8,20 @@ import pathlib
 import shutil
 import subprocess
 
-from support.process import Process, free_port
+from support.process import Engine, Process, free_port, required
 
 START_TIMEOUT_S = 60
 
 
-class MariadbMissing(Exception):
-    """No MariaDB server programs on this machine."""
-
-
-class Mariadb:
+class Mariadb(Engine):
     """A server with the superuser `root`, tuned for a throw-away database (no sync of the disk)."""
 
     def __init__(self, directory):
         for program in ["mariadbd", "mariadb-install-db", "mariadb-admin", "mariadb"]:
-            if shutil.which(program) is None:
-                raise MariadbMissing(f"{program} is missing: run scripts/install-test-deps, or install `mariadb-server`")
+            required(program, "mariadb-server")
         self.directory = pathlib.Path(directory)
         self.socket = self.directory / "socket"
         self.port = None
-        self.process = None
 
     def start(self):
         self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -53,11 +47,6 @@ class Mariadb:
         """A new empty database; answers its URL, as Gnocchi writes it."""
         self._run("mariadb", "--no-defaults", "-S", self.socket, "-u", "root", "-e", f"CREATE DATABASE `{name}`")
         return f"mysql+pymysql://root@127.0.0.1:{self.port}/{name}"
-
-    def stop(self):
-        if self.process is not None:
-            self.process.kill()
-            self.process = None
 
     def _user(self):
         return ["--user=mysql"] if os.geteuid() == 0 else []

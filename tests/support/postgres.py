@@ -9,11 +9,7 @@ import pathlib
 import shutil
 import subprocess
 
-from support.process import free_port
-
-
-class PostgresMissing(Exception):
-    """No PostgreSQL server programs on this machine."""
+from support.process import ProgramMissing, free_port
 
 
 def program_dir():
@@ -23,7 +19,7 @@ def program_dir():
         return pathlib.Path(found[-1]).parent
     initdb = shutil.which("initdb")
     if initdb is None:
-        raise PostgresMissing("PostgreSQL is missing: run scripts/install-test-deps, or install `postgresql`")
+        raise ProgramMissing("PostgreSQL is missing: run scripts/install-test-deps, or install `postgresql`")
     return pathlib.Path(initdb).resolve().parent
 
 

@@ -10,6 +10,7 @@ import itertools
 import os
 import pathlib
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -37,6 +38,27 @@ def each_made(make, end):
     yield start_one
     for one in everything:
         end(one)
+
+
+class ProgramMissing(Exception):
+    """A program that a test needs is not on this machine."""
+
+
+def required(program, package=None):
+    """The path of a program, from the Debian package of its name unless told."""
+    path = shutil.which(program)
+    if path is None:
+        raise ProgramMissing(f"{program} is missing: run scripts/install-test-deps, or install `{package or program}`")
+    return path
+
+
+def at_once(work, arguments):
+    """Calls `work` with each of the arguments in a thread of its own, and waits for all."""
+    threads = [threading.Thread(target=work, args=(argument,)) for argument in arguments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 class StartFailed(Exception):
@@ -162,3 +184,15 @@ class Process:
         except ProcessLookupError:
             pass
         self.child.wait()
+
+
+class Engine:
+    """A server of one process, `process` while it runs."""
+
+    process = None
+
+    def stop(self):
+        """Ends it at once: connections to its port are refused then."""
+        if self.process is not None:
+            self.process.kill()
+            self.process = None

@@ -7,14 +7,10 @@ import shutil
 import socket
 import subprocess
 
-from support.process import Process, free_port, wait_until
+from support.process import Process, ProgramMissing, free_port, wait_until
 
 START_TIMEOUT_S = 180
 PROGRAMS = pathlib.Path("/usr/lib/rabbitmq/bin")
-
-
-class RabbitmqMissing(Exception):
-    """No RabbitMQ server on this machine."""
 
 
 class Rabbitmq:
@@ -23,7 +19,7 @@ class Rabbitmq:
     def __init__(self, directory, certificates=None):
         """`certificates`: also speak TLS, with them."""
         if not (PROGRAMS / "rabbitmq-server").exists():
-            raise RabbitmqMissing("RabbitMQ is missing: run scripts/install-test-deps, or install `rabbitmq-server`")
+            raise ProgramMissing("RabbitMQ is missing: run scripts/install-test-deps, or install `rabbitmq-server`")
         self.directory = pathlib.Path(directory)
         self.certificates = certificates
         self.port, self.tls_port, self.distribution_port, self.epmd_port = (free_port() for _ in range(4))

@@ -1,28 +1,21 @@
 """Ceph's object gateway on a `Ceph` of one's own: S3 and Swift over HTTP, one user."""
 
 import pathlib
-import shutil
 
 from support.http import Client
-from support.process import Process, free_port
+from support.process import Engine, Process, free_port, required
 
 START_TIMEOUT_S = 90
 ACCESS_KEY, SECRET_KEY = "gnudi-access", "gnudi-secret"
 SWIFT_USER, SWIFT_KEY = "gnudi:swift", "gnudi-swift-secret"
 
 
-class RadosgwMissing(Exception):
-    """No radosgw on this machine."""
-
-
-class Radosgw:
+class Radosgw(Engine):
     def __init__(self, directory, ceph):
         for program in ["radosgw", "radosgw-admin"]:
-            if shutil.which(program) is None:
-                raise RadosgwMissing(f"{program} is missing: run scripts/install-test-deps, or install `radosgw`")
+            required(program, "radosgw")
         self.directory, self.ceph = pathlib.Path(directory), ceph
         self.port = free_port()
-        self.process = None
 
     def start(self):
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -57,11 +50,6 @@ class Radosgw:
         """Likewise, by Swift."""
         return (f"swift_auth_version = 1\nswift_authurl = http://127.0.0.1:{self.port}/auth/1.0\n"
                 f"swift_user = {SWIFT_USER}\nswift_key = {SWIFT_KEY}\n")
-
-    def stop(self):
-        if self.process is not None:
-            self.process.kill()
-            self.process = None
 
     def _answers(self):
         return Client("127.0.0.1", self.port, user=None, timeout_s=5).answers("/")

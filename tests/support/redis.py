@@ -4,17 +4,12 @@ Every write is synced (`appendfsync always`) unless told otherwise, so that what
 """
 
 import pathlib
-import shutil
 import subprocess
 
-from support.process import Process, free_port, wait_until
+from support.process import Process, free_port, required, wait_until
 
 START_TIMEOUT_S = 30
 MASTER = "gnudi"
-
-
-class RedisMissing(Exception):
-    """No Redis server on this machine."""
 
 
 class Redis:
@@ -22,8 +17,7 @@ class Redis:
 
     def __init__(self, directory, *options, appendfsync="always"):
         for program in ["redis-server", "redis-cli"]:
-            if shutil.which(program) is None:
-                raise RedisMissing(f"{program} is missing: run scripts/install-test-deps, or install `redis-server`")
+            required(program, "redis-server")
         self.directory = pathlib.Path(directory)
         self.port = free_port()
         self.options = list(options)

@@ -10,6 +10,7 @@ use gnudi_app::{
     python,
     schema::{Checked, Invalid, list, one_entry},
 };
+use gnudi_model::Comparison;
 
 /// The maximum number of operators and numbers in a query.
 pub const NODES_MAX: usize = 256;
@@ -20,12 +21,7 @@ pub struct Predicate(Node);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operator {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
+    Compare(Comparison),
     Remainder,
     Add,
     Subtract,
@@ -49,31 +45,19 @@ enum Node {
 impl Operator {
     fn of(key: &str) -> Option<Operator> {
         Some(match key {
-            "=" | "==" | "eq" => Operator::Equal,
-            "!=" | "≠" | "ne" => Operator::NotEqual,
-            "<" | "lt" => Operator::Less,
-            "<=" | "≤" | "le" => Operator::LessOrEqual,
-            ">" | "gt" => Operator::Greater,
-            ">=" | "≥" | "ge" => Operator::GreaterOrEqual,
             "%" | "mod" => Operator::Remainder,
             "+" | "add" => Operator::Add,
             "-" | "sub" => Operator::Subtract,
             "*" | "×" | "mul" => Operator::Multiply,
             "/" | "÷" | "div" => Operator::Divide,
             "**" | "^" | "pow" => Operator::Power,
-            _ => return None,
+            _ => return Comparison::named(key).map(Operator::Compare),
         })
     }
 
     fn apply(self, a: f64, b: f64) -> f64 {
-        let truth = |truth: bool| f64::from(u8::from(truth));
         match self {
-            Operator::Equal => truth(a == b),
-            Operator::NotEqual => truth(a != b),
-            Operator::Less => truth(a < b),
-            Operator::LessOrEqual => truth(a <= b),
-            Operator::Greater => truth(a > b),
-            Operator::GreaterOrEqual => truth(a >= b),
+            Operator::Compare(comparison) => f64::from(u8::from(comparison.holds_for(a, b))),
             Operator::Remainder => remainder(a, b),
             Operator::Add => a + b,
             Operator::Subtract => a - b,

@@ -1,6 +1,9 @@
 //! The query string: decoded `name=value` pairs, in order.
 
-use gnudi_model::{Timespan, Timestamp, python::unquote_plus};
+use gnudi_model::{
+    Timespan, Timestamp,
+    python::{bool_of_text, unquote_plus},
+};
 
 use crate::{
     error::{ApiError, Result},
@@ -118,14 +121,12 @@ impl Query {
 /// # Errors
 /// 400 if it is not a boolean.
 pub fn flag(name: &str, text: &str) -> Result<bool> {
-    match text.trim().to_lowercase().as_str() {
-        "1" | "t" | "true" | "on" | "y" | "yes" => Ok(true),
-        "0" | "f" | "false" | "off" | "n" | "no" => Ok(false),
-        _ => Err(ApiError::bad_request(format!(
+    bool_of_text(text).ok_or_else(|| {
+        ApiError::bad_request(format!(
             "Unable to parse `{name}': Unrecognized value '{text}', acceptable values are: '0', '1', 'f', 'false', \
              'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'"
-        ))),
-    }
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
-    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -10,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk, is_foreign, read_file, read_id, replace_file},
+    disk::{Disk, LocalDisk, if_there, is_foreign, read_id, read_if_there, replace_file},
     reserve,
 };
 
@@ -72,13 +71,9 @@ impl DataDir {
         let mut parts = Vec::new();
         for name in [INCOMING, AGGREGATES] {
             let dir = self.path.join(name);
-            match std::fs::read_dir(&dir) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                entries => {
-                    if entries.map_err(OpenError::io(&dir))?.next().is_some() {
-                        parts.push(name);
-                    }
-                }
+            let entries = if_there(std::fs::read_dir(&dir)).map_err(OpenError::io(&dir))?;
+            if entries.is_some_and(|mut entries| entries.next().is_some()) {
+                parts.push(name);
             }
         }
         Ok(parts)
@@ -110,11 +105,8 @@ impl DataDir {
 /// lock file, such as a backup that was never opened.
 pub fn lock_unchanged(path: &Path) -> Result<Option<File>, OpenError> {
     let lock_path = path.join(LOCK_FILE);
-    let lock = match File::open(&lock_path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        lock => lock.map_err(OpenError::io(&lock_path))?,
-    };
-    take(path, lock).map(Some)
+    let lock = if_there(File::open(&lock_path)).map_err(OpenError::io(&lock_path))?;
+    lock.map(|lock| take(path, lock)).transpose()
 }
 
 /// Locks the data directory at `path`, which must exist, until the file is dropped.
@@ -157,13 +149,9 @@ fn sync_ancestors(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
 }
 
 fn check_version(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
-    let bytes = match read_file(disk, path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let text = format!("{FORMAT_VERSION}\n");
-            return replace_file(disk, path, text.as_bytes()).map_err(OpenError::io(path));
-        }
-        Err(source) => return Err(OpenError::Io { path: path.to_owned(), source }),
+    let Some(bytes) = read_if_there(disk, path)? else {
+        let text = format!("{FORMAT_VERSION}\n");
+        return replace_file(disk, path, text.as_bytes()).map_err(OpenError::io(path));
     };
     let text = String::from_utf8_lossy(&bytes);
     match text.trim().parse::<u32>() {

@@ -143,12 +143,17 @@ pub fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// `None` if the file does not exist.
+pub fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// The whole of a small file; `None` if it does not exist.
 pub(crate) fn read_if_there(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>, OpenError> {
-    match read_file(disk, path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        bytes => bytes.map(Some).map_err(OpenError::io(path)),
-    }
+    if_there(read_file(disk, path)).map_err(OpenError::io(path))
 }
 
 /// The id in a small text file; errors call it `what`. `None` if there is no file.

@@ -64,8 +64,7 @@ async fn create(indexer: &Arc<SqlIndexer>, count: usize, ordered_ids: bool) {
 
 fn metric(caller: usize, ordered_id: bool) -> NewMetric {
     let random = Uuid::new_v4();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time");
-    let now = Timestamp(now.as_nanos() as i64);
+    let now = Timestamp::from(std::time::SystemTime::now());
     let id = if ordered_id { MetricId::new(now, random.as_u128()) } else { MetricId(random) };
     let creator = format!("0123456789abcdef0123456789abcde{}:0123456789abcdef0123456789abcdef", caller % 8);
     NewMetric {

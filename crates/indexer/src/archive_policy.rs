@@ -3,7 +3,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, MetricId, Timespan};
+use gnudi_model::{
+    AggregationMethod, ArchivePolicy, ArchivePolicyItem, MetricId, Timespan, python::text_of_float,
+};
 use uuid::Uuid;
 
 use crate::{IndexerError, Result};
@@ -109,45 +111,9 @@ fn check_change(policy: &ArchivePolicy, definition: &[ArchivePolicyItem]) -> Res
     }
     match current.iter().zip(&new).find(|(current, new)| current != new) {
         Some((changed, _)) => {
-            let seconds = python_float(changed.as_secs_f64());
+            let seconds = text_of_float(changed.as_secs_f64());
             Err(unsupported(policy, format!("{seconds} granularity interval was changed")))
         }
         None => Ok(()),
-    }
-}
-
-/// A positive number as Python prints it: `300.0`, `5e-05`.
-fn python_float(number: f64) -> String {
-    if (1e-4..1e16).contains(&number) {
-        return format!("{number:?}");
-    }
-    let text = format!("{number:e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) => {
-            let exponent: i32 = exponent.parse().unwrap_or(0);
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.abs())
-        }
-        None => text,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_look_as_in_python() {
-        for (number, text) in [
-            (300.0, "300.0"),
-            (0.1, "0.1"),
-            (1e-4, "0.0001"),
-            (5e-5, "5e-05"),
-            (1.5e-9, "1.5e-09"),
-            (1e16, "1e+16"),
-            (123_456_789.5, "123456789.5"),
-        ] {
-            assert_eq!(python_float(number), text);
-        }
     }
 }

@@ -13,6 +13,8 @@ mod order;
 
 use uuid::Uuid;
 
+pub use gnudi_model::Comparison;
+
 pub(crate) use condition::{Condition, Scope, Test};
 pub use condition::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX, PATTERN_BYTES_MAX};
 pub(crate) use field::{Field, FieldKind};
@@ -54,16 +56,6 @@ impl Filter {
     pub fn equal(field: &str, value: FilterValue) -> Self {
         Filter::compare(field, Comparison::Equal, value)
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
 }
 
 /// A value in a request; it is converted to the field's type.

@@ -1,5 +1,7 @@
 //! Points in time as Keystone writes them: ISO 8601 in UTC.
 
+use gnudi_model::timestamp::days_from_civil;
+
 /// Seconds since the epoch of `2026-11-21T23:53:03.000000Z`, fraction dropped; `None` if invalid.
 pub fn seconds_since_epoch(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z').or_else(|| text.strip_suffix("+00:00")).unwrap_or(text);
@@ -14,7 +16,7 @@ pub fn seconds_since_epoch(text: &str) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    Some(days_since_epoch(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
+    Some(days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
 /// Three numbers with these numbers of digits.
@@ -30,16 +32,6 @@ fn numbers(text: &str, separator: char, digits: [usize; 3]) -> Option<[i64; 3]> 
 
 fn all_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// In the Gregorian calendar. Years begin in March, so that the leap day is a year's last.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let months_since_march = (month + 9) % 12;
-    let day_of_year = (153 * months_since_march + 2) / 5 + day - 1;
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // From 1 March of the year 0 to the epoch.
-    year * 365 + leap_days + day_of_year - 719_468
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 pub mod aggregation;
 pub mod archive_policy;
 pub mod archive_policy_rule;
+mod comparison;
 pub mod fault;
 pub mod metric;
 pub mod python;
@@ -20,6 +21,7 @@ pub mod timestamp;
 pub use aggregation::{Aggregation, AggregationMethod, Statistic};
 pub use archive_policy::{ArchivePolicy, ArchivePolicyItem};
 pub use archive_policy_rule::ArchivePolicyRule;
+pub use comparison::Comparison;
 pub use fault::Fault;
 pub use metric::{Measure, Metric, MetricId, MetricMap, MetricSet, MetricStatus};
 pub use resource::{AttributeValue, Resource};

@@ -1,5 +1,7 @@
 //! A point in time: whole nanoseconds since the Unix epoch, never before it.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde::{Deserialize, Serialize};
 
 use crate::Timespan;
@@ -78,6 +80,14 @@ impl Timestamp {
         let mut out = Vec::with_capacity(25);
         self.write_iso(&mut out);
         String::from_utf8(out).expect("digits are ASCII")
+    }
+}
+
+/// Of a clock. Times outside the range become its nearest end.
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Times and durations as parameters of Prometheus' API: seconds or RFC 3339, seconds or Go's units.
 
+use gnudi_model::timestamp::{days_from_civil, days_in_month};
+
 /// What Prometheus' own clients send for no limit.
 const MIN_TIME: &str = "-292273086-05-16T16:47:06Z";
 const MAX_TIME: &str = "292277025-08-18T07:12:54.999999999Z";
@@ -92,10 +94,8 @@ fn parse_rfc3339(text: &str) -> Option<i64> {
     }
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
     let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let days_of_month = *days.get(usize::try_from(month).ok()?.checked_sub(1)?)?;
-    if !(1..=days_of_month).contains(&day) || hour > 23 || minute > 59 || second > 59 {
+    let is_date = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
+    if !is_date || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
     let mut rest = text.get(19..)?;
@@ -121,19 +121,9 @@ fn parse_rfc3339(text: &str) -> Option<i64> {
         }
         sign * (hours * 60 + minutes)
     };
-    let days = days_since_epoch(year, month, day);
-    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset_minutes * 60;
+    let seconds =
+        days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset_minutes * 60;
     Some(seconds * 1000 + milliseconds)
-}
-
-/// Of a date of the Gregorian calendar; years begin in March here, so that a leap day is the last.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }
 
 #[cfg(test)]

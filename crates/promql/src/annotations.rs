@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::functions::date;
-use crate::numbers::general;
+use crate::numbers::{general, general_below};
 use crate::syntax::Position;
 
 /// Texts of one severity that are kept. Prometheus' API shows ten.
@@ -131,11 +131,5 @@ fn with_metric(text: String, metric: &str) -> String {
 /// A number as Go's `%.2g` prints it.
 fn two_digits(value: f64) -> String {
     let rounded: f64 = format!("{value:.1e}").parse().unwrap_or(value);
-    if rounded.abs() >= 100.0 {
-        let scientific = format!("{rounded:e}");
-        if let Some((mantissa, exponent)) = scientific.split_once('e') {
-            return format!("{mantissa}e+{exponent:0>2}");
-        }
-    }
-    general(rounded)
+    general_below(2, rounded)
 }

@@ -114,13 +114,18 @@ pub(crate) fn plain(value: f64) -> String {
 
 /// A number as Go's `%g` prints it.
 pub(crate) fn general(value: f64) -> String {
+    general_below(6, value)
+}
+
+/// The same with an exponent from this power of ten on.
+pub(crate) fn general_below(exponent_end: i32, value: f64) -> String {
     if !value.is_finite() || value == 0.0 {
         return plain(value);
     }
     let scientific = format!("{value:e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..6).contains(&exponent) {
+    if (-4..exponent_end).contains(&exponent) {
         return plain(value);
     }
     let sign = if exponent < 0 { '-' } else { '+' };

@@ -11,6 +11,7 @@ pub mod event;
 pub mod events;
 pub mod figures;
 mod hash;
+mod hex;
 pub mod host;
 pub mod located;
 pub mod messaging;

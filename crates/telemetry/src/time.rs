@@ -1,12 +1,11 @@
 //! The machine's clock, and times as Python prints naive datetimes.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use gnudi_model::Timestamp;
 
 pub fn now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+    SystemTime::now().into()
 }
 
 /// Python's `isoformat` of a naive UTC time: `2026-01-31T12:00:00.123456`; no fraction if it is zero.

@@ -11,6 +11,7 @@ import { useCell } from "../state/cell";
 import { lineColour, theme } from "../state/theme";
 import { show, zoom } from "../state/time";
 import { markChange } from "../chart/settings";
+import { ScrollTable } from "./scroll_table";
 
 export interface Series {
   key: string;
@@ -111,15 +112,10 @@ export function Table({ series, unit }: { series: Series[]; unit: string | null 
   const times = [...new Set(shown.flatMap(({ columns }) => columns.times))].sort((a, b) => b - a).slice(0, ROWS_MAX);
   const values = shown.map(({ columns }) => new Map(columns.times.map((time, at) => [time, columns.values[at]])));
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="The values as a table">
-      <table>
-        <thead><tr><th>Time</th>{shown.map(({ key, label }) => <th key={key} class="number">{label}</th>)}</tr></thead>
-        <tbody>
-          {times.map((time) => (
-            <tr key={time}><td>{formatTime(time)}</td>{values.map((column, at) => <td key={at} class="number">{format(column.get(time), unit, 6)}</td>)}</tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <ScrollTable label="The values as a table" head={<><th>Time</th>{shown.map(({ key, label }) => <th key={key} class="number">{label}</th>)}</>}>
+      {times.map((time) => (
+        <tr key={time}><td>{formatTime(time)}</td>{values.map((column, at) => <td key={at} class="number">{format(column.get(time), unit, 6)}</td>)}</tr>
+      ))}
+    </ScrollTable>
   );
 }

@@ -30,18 +30,12 @@ enum Operator {
 impl Operator {
     fn of(key: &str) -> Option<Operator> {
         Some(match key {
-            "=" | "==" | "eq" => Operator::Compare(Comparison::Equal),
-            "<" | "lt" => Operator::Compare(Comparison::Less),
-            ">" | "gt" => Operator::Compare(Comparison::Greater),
-            "<=" | "≤" | "le" => Operator::Compare(Comparison::LessOrEqual),
-            ">=" | "≥" | "ge" => Operator::Compare(Comparison::GreaterOrEqual),
-            "!=" | "≠" | "ne" => Operator::Compare(Comparison::NotEqual),
             "like" => Operator::Like,
             "in" => Operator::In,
             "and" | "∧" => Operator::And,
             "or" | "∨" => Operator::Or,
             NOT => Operator::Not,
-            _ => return None,
+            _ => return Comparison::named(key).map(Operator::Compare),
         })
     }
 }

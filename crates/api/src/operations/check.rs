@@ -33,7 +33,7 @@ fn metric(document: &Value) -> Checked<Metrics> {
     let items = match document {
         Value::Array(items) => items,
         other => {
-            let class = class_of(other);
+            let class = other.class_name();
             return Err(Invalid::new(format!("Expected a tuple/list, got a <class '{class}'>")));
         }
     };
@@ -68,19 +68,6 @@ fn metric_name(items: &[Value]) -> Option<MetricName> {
             Some(MetricName { name: name.clone(), aggregation: aggregation.clone() })
         }
         _ => None,
-    }
-}
-
-/// The name of the value's class in Python.
-fn class_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "NoneType",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::BigInt(_) => "int",
-        Value::Float(_) => "float",
-        Value::Str(_) => "str",
-        Value::Array(_) => "list",
-        Value::Object(_) => "dict",
     }
 }
 

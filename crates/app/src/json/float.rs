@@ -1,11 +1,12 @@
 //! Formats floats as Python's `repr` does. All numbers in Gnocchi's API are written this way.
 //!
 //! zmij finds the shortest digits that read back as the same double; its layout equals Python's between 1e-4
-//! and 1e16. Outside, Python writes exponents of at least two digits (`1e-05`, `1.5e+16`). `NaN` and
-//! `Infinity` are as in JSON.
+//! and 1e16. Outside, `gnudi_model::python` prints them (`1e-05`, `1.5e+16`). `NaN` and `Infinity` are as in JSON.
 //!
 //! Fast path: most series have few decimals, and as many in each value. A [`Printer`] tries the last value's
 //! number of decimals first: if a decimal of up to 15 digits reads back as the double, it is the shortest.
+
+use gnudi_model::python::text_of_float;
 
 /// Within this range of magnitudes, zmij and Python use the same fixed notation.
 const FIXED: std::ops::Range<f64> = 1e-4..1e16;
@@ -43,9 +44,8 @@ impl Printer {
     pub fn put(&mut self, value: f64, out: &mut [u8; ROOM_BYTES]) -> usize {
         let magnitude = value.abs();
         if !FIXED.contains(&magnitude) && value != 0.0 {
-            let mut text = Vec::with_capacity(TEXT_BYTES_MAX);
-            write_unusual(value, &mut text);
-            out[..text.len()].copy_from_slice(&text);
+            let text = unusual(value);
+            out[..text.len()].copy_from_slice(text.as_bytes());
             return text.len();
         }
         if self.decimals > 0 {
@@ -107,49 +107,16 @@ fn eight_digits(number: u32) -> u64 {
     tens | (pairs - 10 * tens) << 8
 }
 
+/// A value that is infinite, NaN, or has an exponent.
 #[cold]
-fn write_unusual(value: f64, out: &mut Vec<u8>) {
-    if !value.is_finite() {
-        let text: &[u8] = if value.is_nan() {
-            b"NaN"
-        } else if value > 0.0 {
-            b"Infinity"
-        } else {
-            b"-Infinity"
-        };
-        out.extend_from_slice(text);
-        return;
+fn unusual(value: f64) -> String {
+    if value.is_nan() {
+        "NaN".to_owned()
+    } else if value.is_infinite() {
+        if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned()
+    } else {
+        text_of_float(value)
     }
-    if value < 0.0 {
-        out.push(b'-');
-    }
-    let mut buffer = zmij::Buffer::new();
-    let text = buffer.format_finite(value.abs()).as_bytes();
-    // Normalizes either notation to `0.d1d2...dn * 10^point`.
-    let (mantissa, exponent) = match text.iter().position(|byte| *byte == b'e') {
-        Some(at) => (&text[..at], exponent(&text[at + 1..])),
-        None => (text, 0),
-    };
-    let whole = mantissa.iter().position(|byte| *byte == b'.').unwrap_or(mantissa.len());
-    let digits: Vec<u8> = mantissa.iter().copied().filter(|byte| *byte != b'.').collect();
-    let leading_zeros = digits.iter().take_while(|digit| **digit == b'0').count();
-    let last = digits.iter().rposition(|digit| *digit != b'0').expect("the value is not zero");
-    let digits = &digits[leading_zeros..=last];
-    let exponent = whole as i32 - leading_zeros as i32 - 1 + exponent;
-    out.push(digits[0]);
-    if digits.len() > 1 {
-        out.push(b'.');
-        out.extend_from_slice(&digits[1..]);
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    out.extend_from_slice(format!("e{sign}{:02}", exponent.abs()).as_bytes());
-}
-
-/// A decimal exponent with an optional sign.
-fn exponent(text: &[u8]) -> i32 {
-    let digits = text.iter().filter(|byte| byte.is_ascii_digit());
-    let magnitude = digits.fold(0, |number, digit| number * 10 + i32::from(digit - b'0'));
-    if text.first() == Some(&b'-') { -magnitude } else { magnitude }
 }
 
 #[cfg(test)]

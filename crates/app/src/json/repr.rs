@@ -1,10 +1,24 @@
 //! Formats values as Python's `repr` does, for error texts that quote them.
 
 pub use gnudi_model::python::repr_str;
+use gnudi_model::python::text_of_float;
 
-use super::{Value, float};
+use super::Value;
 
 impl Value {
+    /// The name of its class in Python.
+    pub fn class_name(&self) -> &'static str {
+        match self {
+            Value::Null => "NoneType",
+            Value::Bool(_) => "bool",
+            Value::Int(_) | Value::BigInt(_) => "int",
+            Value::Float(_) => "float",
+            Value::Str(_) => "str",
+            Value::Array(_) => "list",
+            Value::Object(_) => "dict",
+        }
+    }
+
     /// Python's `repr`.
     pub fn repr(&self) -> String {
         let mut out = String::new();
@@ -19,15 +33,7 @@ impl Value {
             Value::Bool(false) => out.push_str("False"),
             Value::Int(number) => out.push_str(&number.to_string()),
             Value::BigInt(digits) => out.push_str(digits),
-            Value::Float(number) if number.is_nan() => out.push_str("nan"),
-            Value::Float(number) if number.is_infinite() => {
-                out.push_str(if *number > 0.0 { "inf" } else { "-inf" });
-            }
-            Value::Float(number) => {
-                let mut text = Vec::new();
-                float::write(*number, &mut text);
-                out.push_str(&String::from_utf8_lossy(&text));
-            }
+            Value::Float(number) => out.push_str(&text_of_float(*number)),
             Value::Str(text) => out.push_str(&repr_str(text)),
             Value::Array(items) => {
                 out.push('[');

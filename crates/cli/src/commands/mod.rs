@@ -26,7 +26,7 @@ pub mod status;
 pub mod upgrade;
 pub mod verify;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use gnudi_engine::{Metricd, MetricdOptions};
@@ -130,8 +130,7 @@ fn ignore_hangup() -> std::io::Result<()> {
 
 /// The time now.
 pub(crate) fn now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+    SystemTime::now().into()
 }
 
 /// Interval of checking for lost tasks.

@@ -9,7 +9,7 @@ use std::{
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use crate::disk::with_suffix;
+use crate::disk::{if_there, with_suffix};
 
 const CHUNK_BYTES: usize = 1 << 20;
 /// Name suffix of an unfinished copy.
@@ -24,7 +24,7 @@ pub type OnBytes<'a> = &'a mut dyn FnMut(u64);
 /// Reads backwards from the end. The file is written front to back, so everything before a byte that was read
 /// exists when it is read: the copy has no hole, only an end.
 pub fn copy_growing(from: &Path, to: &Path, on_bytes: OnBytes<'_>) -> io::Result<Option<u64>> {
-    let Some(source) = open_if_there(from)? else { return Ok(None) };
+    let Some(source) = if_there(File::open(from))? else { return Ok(None) };
     let metadata = source.metadata()?;
     let length = metadata.len();
     let copy = File::create_new(to)?;
@@ -55,10 +55,7 @@ pub fn copy_growing(from: &Path, to: &Path, on_bytes: OnBytes<'_>) -> io::Result
 
 /// Copies a small file that is replaced atomically; `None` if it is gone.
 pub fn copy_small(from: &Path, to: &Path) -> io::Result<Option<u64>> {
-    let bytes = match fs::read(from) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        bytes => bytes?,
-    };
+    let Some(bytes) = if_there(fs::read(from))? else { return Ok(None) };
     fs::write(to, &bytes)?;
     File::open(to)?.sync_all()?;
     Ok(Some(bytes.len() as u64))
@@ -126,25 +123,10 @@ pub fn is_same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// A file's metadata; `None` if it does not exist.
-pub fn metadata_if_there(path: &Path) -> io::Result<Option<fs::Metadata>> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        metadata => metadata.map(Some),
-    }
-}
-
-fn open_if_there(path: &Path) -> io::Result<Option<File>> {
-    match File::open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        file => file.map(Some),
-    }
-}
-
 /// Whether the path still names the open file.
 fn names_file(path: &Path, file: &File) -> io::Result<bool> {
     let open = file.metadata()?;
-    Ok(metadata_if_there(path)?.is_some_and(|named| is_same_file(&named, &open)))
+    Ok(if_there(fs::metadata(path))?.is_some_and(|named| is_same_file(&named, &open)))
 }
 
 /// Fills `buffer` from `offset`, as far as the file goes.

@@ -27,13 +27,13 @@ mod restore;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
 };
 
 use self::{
-    copy::{checksum, copy_growing, copy_small, copy_whole, link, metadata_if_there},
+    copy::{checksum, copy_growing, copy_small, copy_whole, link},
     earlier::Earlier,
     manifest::{Entry, Manifest},
 };
@@ -45,13 +45,12 @@ use crate::{
     OpenError,
     aggregates::local::{log_dir, run_files, runs_dir},
     data_dir,
-    disk::{Disk as _, LocalDisk},
+    disk::{Disk as _, LocalDisk, if_there},
     segments,
 };
 
 /// Name suffix of an unfinished backup.
 const PARTIAL_SUFFIX: &str = ".partial";
-const LOCK_FILE: &str = "lock";
 /// How often the runs are listed again because of merges; each time only new ones are copied.
 const LISTINGS_MAX: usize = 100;
 
@@ -88,14 +87,7 @@ impl Backup {
     /// time is possible in a place ([`OpenError::InUse`]).
     pub fn begin(place: &Path, name: &str) -> Result<Self, OpenError> {
         make_dir(place).map_err(OpenError::io(place))?;
-        let lock_path = place.join(LOCK_FILE);
-        let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
-        let lock = lock.map_err(OpenError::io(&lock_path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { dir: place.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(OpenError::Io { path: lock_path, source }),
-        }
+        let lock = data_dir::lock(place)?;
         let backup = Self {
             place: place.to_owned(),
             name: name.to_owned(),
@@ -181,7 +173,7 @@ impl Backup {
         for number in &numbers {
             let name = segments::file_name(*number);
             let (from, to, file) = (from.join(&name), to.join(&name), dir.join(&name));
-            let Some(now) = metadata_if_there(&from).map_err(OpenError::io(&from))? else { continue };
+            let Some(now) = if_there(fs::metadata(&from)).map_err(OpenError::io(&from))? else { continue };
             let is_final = Some(number) != numbers.last();
             let kept = if is_final { self.earlier.link_whole(&file, &now, &to) } else { None };
             if let Some(entry) = kept {
@@ -239,7 +231,7 @@ impl Backup {
         file: &Path,
         progress: OnProgress<'_>,
     ) -> io::Result<bool> {
-        let Some(now) = metadata_if_there(from)? else { return Ok(false) };
+        let Some(now) = if_there(fs::metadata(from))? else { return Ok(false) };
         self.finals.insert(file.to_owned());
         match link(from, to) {
             Ok(true) => {
@@ -349,11 +341,7 @@ fn sync_dir(path: &Path) -> io::Result<()> {
 /// Names of the files in a directory; none if it does not exist.
 fn file_names(dir: &Path) -> io::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
-        entries => entries?,
-    };
-    for entry in entries {
+    for entry in if_there(fs::read_dir(dir))?.into_iter().flatten() {
         let entry = entry?;
         // Ignore a file that is gone by now.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) {

@@ -2,14 +2,13 @@
 
 use std::{
     fs,
-    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
 use super::{Figures, MANIFEST, OnProgress, copy::copy_whole, make_dir, manifest::Manifest, sync_dir};
 use crate::{
     OpenError,
-    disk::{parent_of, with_suffix},
+    disk::{if_there, parent_of, with_suffix},
 };
 
 /// Name suffix of a directory being restored.
@@ -55,11 +54,8 @@ pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Resu
 }
 
 fn check_empty(data_dir: &Path) -> Result<(), OpenError> {
-    let mut entries = match fs::read_dir(data_dir) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(OpenError::io(data_dir))?,
-    };
-    if entries.next().is_some() {
+    let entries = if_there(fs::read_dir(data_dir)).map_err(OpenError::io(data_dir))?;
+    if entries.is_some_and(|mut entries| entries.next().is_some()) {
         let reason = "not empty: a backup is restored into a directory of its own".to_owned();
         return Err(OpenError::Invalid { path: data_dir.to_owned(), reason });
     }
@@ -67,10 +63,7 @@ fn check_empty(data_dir: &Path) -> Result<(), OpenError> {
 }
 
 fn remove_if_there(dir: &Path) -> Result<(), OpenError> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(OpenError::io(dir)),
-    }
+    if_there(fs::remove_dir_all(dir)).map(drop).map_err(OpenError::io(dir))
 }
 
 /// Copies all files durably, and verifies their checksums.

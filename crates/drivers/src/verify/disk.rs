@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::Progress;
-use crate::disk::{Disk, DiskFile, LocalDisk};
+use crate::disk::{Disk, DiskFile, LocalDisk, if_there};
 
 /// The unit that reads as zeros when the disk cannot read it.
 const PIECE_BYTES: u64 = 4096;
@@ -28,10 +28,7 @@ impl ReadOnlyDisk {
 
 impl Disk for ReadOnlyDisk {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        match LocalDisk.list(dir) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            names => names,
-        }
+        if_there(LocalDisk.list(dir)).map(Option::unwrap_or_default)
     }
 
     fn is_dir(&self, dir: &Path) -> bool {

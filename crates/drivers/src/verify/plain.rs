@@ -1,6 +1,6 @@
 //! The small files of a data directory: its format version, and the id of its index.
 
-use std::{io::ErrorKind, path::Path};
+use std::path::Path;
 
 use uuid::Uuid;
 
@@ -8,7 +8,7 @@ use super::{Emit, Finding, keep_copy};
 use crate::{
     OpenError,
     data_dir::{FORMAT_VERSION, INDEX_ID, VERSION_FILE},
-    disk::{Disk as _, LocalDisk, read_id, read_if_there, replace_file},
+    disk::{Disk as _, LocalDisk, if_there, read_id, read_if_there, replace_file},
 };
 
 /// Which of the files need repair.
@@ -69,10 +69,7 @@ impl PlainFiles {
         }
         for (name, text) in texts {
             let path = dir.join(name);
-            match keep_copy(dir, &path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                kept => kept.map_err(OpenError::io(&path))?,
-            }
+            if_there(keep_copy(dir, &path)).map_err(OpenError::io(&path))?;
             replace_file(&LocalDisk, &path, text.as_bytes()).map_err(OpenError::io(&path))?;
         }
         LocalDisk.sync_dir(dir).map_err(OpenError::io(dir))

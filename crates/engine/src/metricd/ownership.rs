@@ -239,11 +239,14 @@ impl Owner {
         self.closing.retain(|_, unit| !unit.rests());
         let released: Vec<Sack> =
             given_up.into_iter().filter(|sack| !self.closing.contains_key(sack)).collect();
-        if !released.is_empty() {
-            self.membership.within(self.membership.coordinator.release(session, &released)).await?;
-            for sack in &released {
-                self.leased.remove(sack);
-            }
+        if released.is_empty() { Ok(()) } else { self.give_back(session, &released).await }
+    }
+
+    /// Ends the leases of closed units.
+    async fn give_back(&mut self, session: Session, sacks: &[Sack]) -> Result<(), CoordinationError> {
+        self.membership.within(self.membership.coordinator.release(session, sacks)).await?;
+        for sack in sacks {
+            self.leased.remove(sack);
         }
         Ok(())
     }
@@ -291,10 +294,6 @@ impl Owner {
         );
         self.membership.within(self.membership.coordinator.advance_tokens(held)).await?;
         let refused: Vec<Sack> = refused.into_iter().map(|(sack, _)| sack).collect();
-        self.membership.within(self.membership.coordinator.release(session, &refused)).await?;
-        for sack in &refused {
-            self.leased.remove(sack);
-        }
-        Ok(())
+        self.give_back(session, &refused).await
     }
 }

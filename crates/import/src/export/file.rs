@@ -54,15 +54,7 @@ impl Output {
     /// interrupted.
     pub fn open(path: &Path, store: Uuid) -> Result<(Self, Earlier), ExportError> {
         let failed = |error: io::Error| ExportError::file(path, error);
-        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path);
-        let mut file = file.map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(ExportError::invalid(path, "another process writes it"));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
+        let mut file = open_locked(path, "another process writes it")?;
         let (earlier, end) = read_earlier(&file, path, store)?;
         file.set_len(end).map_err(failed)?;
         file.seek(SeekFrom::Start(end)).map_err(failed)?;
@@ -85,6 +77,18 @@ impl Output {
     pub fn finish(mut self) -> Result<(), ExportError> {
         let finished = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
         finished.map_err(|error| ExportError::file(&self.path, error))
+    }
+}
+
+/// Opens or creates a file, locked until it is dropped; `in_use` is the reason if another process has locked it.
+pub(super) fn open_locked(path: &Path, in_use: &str) -> Result<File, ExportError> {
+    let failed = |error| ExportError::file(path, error);
+    let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path);
+    let file = file.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ExportError::invalid(path, in_use)),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }
 

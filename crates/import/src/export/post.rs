@@ -9,17 +9,22 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt::Write as _,
-    fs::{File, OpenOptions, TryLockError},
+    fs::File,
     io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
 use gnudi_client::{Client, ClientError, MetricFilter};
+use gnudi_drivers::disk::if_there;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{ExportError, file::Lines, line::Line};
+use super::{
+    ExportError,
+    file::{Lines, open_locked},
+    line::Line,
+};
 
 /// Counters of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,10 +90,9 @@ impl Posted {
     /// Reads `FILE.posted`.
     pub fn read(file: &Path) -> Result<Self, ExportError> {
         let path = state_path(file);
-        match File::open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(ExportError::file(&path, error)),
-            Ok(file) => Self::parse(&file, &path).map(|(posted, _)| posted),
+        match if_there(File::open(&path)).map_err(|error| ExportError::file(&path, error))? {
+            Some(file) => Self::parse(&file, &path).map(|(posted, _)| posted),
+            None => Ok(Self::default()),
         }
     }
 
@@ -204,15 +208,7 @@ impl StateFile {
     fn open(of: &Path) -> Result<Self, ExportError> {
         let path = state_path(of);
         let failed = |error| ExportError::file(&path, error);
-        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
-        let mut file = file.map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(ExportError::invalid(&path, "another process posts the file"));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
+        let mut file = open_locked(&path, "another process posts the file")?;
         let (posted, end) = Posted::parse(&file, &path)?;
         file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map_err(failed)?;
         Ok(Self { file, path, posted })

@@ -9,6 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use gnudi_drivers::disk::if_there;
 use gnudi_model::{MetricId, python};
 
 use super::{
@@ -33,14 +34,13 @@ impl FileStorage {
     /// If the folder is not a storage or cannot be read, or its settings are invalid.
     pub fn open(base: &Path) -> io::Result<Self> {
         fs::read_dir(base)?;
-        let subdir_characters = match fs::read(base.join("tmp").join(STORAGE_SETTINGS)) {
-            Ok(settings) => {
+        let subdir_characters = match if_there(fs::read(base.join("tmp").join(STORAGE_SETTINGS)))? {
+            Some(settings) => {
                 let settings: serde_json::Value = serde_json::from_slice(&settings)?;
                 let length = settings.get("subdir_len").and_then(serde_json::Value::as_u64);
                 length.and_then(|length| usize::try_from(length).ok()).unwrap_or(SUBDIR_CHARACTERS_DEFAULT)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => SUBDIR_CHARACTERS_DEFAULT,
-            Err(error) => return Err(error),
+            None => SUBDIR_CHARACTERS_DEFAULT,
         };
         Ok(FileStorage { base: base.to_owned(), subdir_characters })
     }
@@ -97,10 +97,8 @@ fn split_key(method: &str, name: &str) -> Option<SplitKey> {
 
 /// `None` if the file does not exist.
 fn read_if_there(path: &Path) -> io::Result<Option<Bytes>> {
-    match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        bytes => bytes.map(|bytes| Some(bytes.into())).map_err(|error| at(path, &error)),
-    }
+    let bytes = if_there(fs::read(path)).map_err(|error| at(path, &error))?;
+    Ok(bytes.map(Bytes::from))
 }
 
 /// Incoming measures: a directory per sack, with a directory for each metric that has some.
@@ -152,12 +150,9 @@ impl Incoming for FileIncoming {
 
 /// The sorted names in a directory; none if it does not exist.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| at(dir, &error))?,
-    };
+    let entries = if_there(fs::read_dir(dir)).map_err(|error| at(dir, &error))?;
     let mut names = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         names.extend(entry.map_err(|error| at(dir, &error))?.file_name().into_string());
     }
     names.sort_unstable();

@@ -2,8 +2,6 @@
 //!
 //! The logic is SQL's: a comparison with null is unknown, and so may be conditions that contain it.
 
-use std::cmp::Ordering;
-
 use gnudi_model::{Resource, ResourceType, Timestamp};
 
 use super::{Comparison, Field, FieldKind, Filter, FilterValue, Scalar, like::Pattern, operand::list_text};
@@ -109,31 +107,6 @@ impl Test {
                 Scalar::Text(text) => Some(pattern.matches(text)),
                 _ => unreachable!("only texts are compared with patterns"),
             },
-        }
-    }
-}
-
-impl Comparison {
-    /// The negated comparison.
-    pub(crate) fn inverse(self) -> Self {
-        match self {
-            Comparison::Equal => Comparison::NotEqual,
-            Comparison::NotEqual => Comparison::Equal,
-            Comparison::Less => Comparison::GreaterOrEqual,
-            Comparison::LessOrEqual => Comparison::Greater,
-            Comparison::Greater => Comparison::LessOrEqual,
-            Comparison::GreaterOrEqual => Comparison::Less,
-        }
-    }
-
-    fn holds(self, ordering: Ordering) -> bool {
-        match self {
-            Comparison::Equal => ordering.is_eq(),
-            Comparison::NotEqual => ordering.is_ne(),
-            Comparison::Less => ordering.is_lt(),
-            Comparison::LessOrEqual => ordering.is_le(),
-            Comparison::Greater => ordering.is_gt(),
-            Comparison::GreaterOrEqual => ordering.is_ge(),
         }
     }
 }

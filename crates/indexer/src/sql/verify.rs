@@ -33,6 +33,16 @@ pub struct FileCheck {
     pub metrics: Option<Vec<(MetricId, MetricStatus)>>,
 }
 
+impl FileCheck {
+    /// Notes that a query failed. Of the faults that make a file unreadable the first one is enough.
+    fn unreadable(&mut self, error: &gnudi_sql::Error) {
+        if self.is_file_whole {
+            self.is_file_whole = false;
+            self.faults.push(reason(error));
+        }
+    }
+}
+
 impl SqlIndexer {
     /// Checks the index `path`: its structure and references, and reads the metrics' ids. If it has a log, copies of
     /// both in the temporary directory are read.
@@ -148,22 +158,14 @@ async fn check(connection: &mut SqliteConnection, found: &mut FileCheck) {
                 |row| format!("a row of {} refers to one of {} that is gone", name(row, 0), name(row, 2));
             found.faults.extend(rows.iter().take(FAULTS_MAX).map(fault));
         }
-        Err(error) if found.is_file_whole => {
-            found.is_file_whole = false;
-            found.faults.push(reason(&error));
-        }
-        Err(_) => {}
+        Err(error) => found.unreadable(&error),
     }
     let id =
         sqlx::query_scalar::<_, Vec<u8>>("SELECT id FROM cluster").fetch_optional(&mut *connection).await;
     found.cluster_id = id.ok().flatten().and_then(|id| Uuid::from_slice(&id).ok());
     match metrics(connection).await {
         Ok(metrics) => found.metrics = Some(metrics),
-        Err(error) if found.is_file_whole => {
-            found.is_file_whole = false;
-            found.faults.push(reason(&error));
-        }
-        Err(_) => {}
+        Err(error) => found.unreadable(&error),
     }
 }
 

@@ -13,5 +13,5 @@ pub use date::{
     timestamp_of_seconds, timestamp_of_text,
 };
 pub use number::{float_of_text, int_of_float, int_of_text, text_of_float};
-pub use text::{expand_tabs, parse_uuid, repr_str};
+pub use text::{bool_of_text, expand_tabs, parse_uuid, repr_str};
 pub use url::{quote, quote_plus, unquote, unquote_plus, unquote_strict};

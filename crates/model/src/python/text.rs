@@ -1,4 +1,4 @@
-//! `repr()` of a text, and ids in the forms of `uuid.UUID`.
+//! `repr()` of a text, oslo's booleans, and ids in the forms of `uuid.UUID`.
 
 use uuid::Uuid;
 
@@ -25,6 +25,15 @@ pub fn repr_str(text: &str) -> String {
     }
     out.push(quote);
     out
+}
+
+/// oslo.utils' `bool_from_string(text, strict=True)`; `None` if it raises.
+pub fn bool_of_text(text: &str) -> Option<bool> {
+    match text.trim().to_lowercase().as_str() {
+        "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),
+        "0" | "f" | "false" | "off" | "n" | "no" => Some(false),
+        _ => None,
+    }
 }
 
 /// `uuid.UUID(text)`: a UUID with or without hyphens, braces and `urn:uuid:`.

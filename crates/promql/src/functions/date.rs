@@ -1,5 +1,7 @@
 //! The calendar: parts of times in UTC.
 
+use gnudi_model::timestamp::{civil_from_days, days_from_civil, days_in_month};
+
 const DAY_SECONDS: i64 = 86_400;
 /// The first second of Go's calendar. Earlier times wrap to its end.
 const FIRST_SECOND: i64 = -9_223_372_028_741_760_000;
@@ -24,21 +26,13 @@ impl Civil {
         Civil::new(if is_possible { seconds as i64 } else { i64::MIN })
     }
 
-    /// Of seconds since 1970. The algorithm is Howard Hinnant's `civil_from_days`.
+    /// Of seconds since 1970.
     pub(crate) fn new(seconds: i64) -> Civil {
         let wrapped = if seconds < FIRST_SECOND { 1_i128 << 64 } else { 0 };
         let seconds = i128::from(seconds) + wrapped;
         let days = seconds.div_euclid(i128::from(DAY_SECONDS)) as i64;
         let of_day = seconds.rem_euclid(i128::from(DAY_SECONDS)) as i64;
-        let shifted = days + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let from_march = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * from_march + 2) / 5 + 1;
-        let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        let (year, month, day) = civil_from_days(days);
         Civil { year, month, day, hour: of_day / 3600, minute: of_day / 60 % 60, second: of_day % 60, days }
     }
 
@@ -47,23 +41,13 @@ impl Civil {
         (self.days + 4).rem_euclid(7)
     }
 
-    fn is_leap(&self) -> bool {
-        self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0)
-    }
-
     pub(crate) fn days_in_month(&self) -> i64 {
-        match self.month {
-            2 => 28 + i64::from(self.is_leap()),
-            4 | 6 | 9 | 11 => 30,
-            _ => 31,
-        }
+        days_in_month(self.year, self.month)
     }
 
     /// From 1.
     pub(crate) fn day_of_year(&self) -> i64 {
-        const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
-        let leap_day = i64::from(self.month > 2 && self.is_leap());
-        BEFORE[self.month as usize - 1] + leap_day + self.day
+        self.days - days_from_civil(self.year, 1, 1) + 1
     }
 }
 

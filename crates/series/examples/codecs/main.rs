@@ -114,6 +114,12 @@ fn median(mut figures: Vec<f64>) -> f64 {
     if figures.len() % 2 == 1 { figures[middle] } else { f64::midpoint(figures[middle - 1], figures[middle]) }
 }
 
+/// The last row of a table: the median of each column, after some empty cells.
+fn print_medians(empty_cells: usize, columns: Vec<Vec<f64>>) {
+    let medians: Vec<String> = columns.into_iter().map(|column| format!("{:.2}", median(column))).collect();
+    println!("| median |{} {} |", " |".repeat(empty_cells), medians.join(" | "));
+}
+
 fn values(corpus: &BTreeMap<String, Vec<Series>>) {
     println!("| data set | series | values | times | {} |", CODECS.map(|codec| codec.0).join(" | "));
     println!("| --- |{}", " ---: |".repeat(3 + CODECS.len()));
@@ -132,8 +138,7 @@ fn values(corpus: &BTreeMap<String, Vec<Series>>) {
         }
         println!(" |");
     }
-    let medians = columns.into_iter().map(|column| format!("{:.2}", median(column)));
-    println!("| median | | | | {} |", medians.collect::<Vec<_>>().join(" | "));
+    print_medians(3, columns);
 }
 
 /// The size of the points' times beyond that of regular times.
@@ -206,8 +211,7 @@ fn buckets(corpus: &BTreeMap<String, Vec<Series>>) {
         }
         println!(" |");
     }
-    let medians = columns.into_iter().map(|column| format!("{:.2}", median(column)));
-    println!("| median | {} |", medians.collect::<Vec<_>>().join(" | "));
+    print_medians(0, columns);
 }
 
 /// The best of many rounds, in nanoseconds for each of `items`.
@@ -249,8 +253,7 @@ fn speed(corpus: &BTreeMap<String, Vec<Series>>) {
             column.push(figure);
         }
     }
-    let medians = columns.into_iter().map(|column| format!("{:.2}", median(column)));
-    println!("| median | {} |", medians.collect::<Vec<_>>().join(" | "));
+    print_medians(0, columns);
 }
 
 fn raw_speed(series: &[Series]) -> Vec<f64> {

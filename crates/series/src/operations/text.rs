@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use gnudi_model::python::{repr_str, text_of_float};
+
 use super::{MetricName, Metrics, Operation};
 use crate::resample::Resample;
 
@@ -25,7 +27,7 @@ impl fmt::Display for Operation {
                 }
                 f.write_char(']')
             }
-            Operation::Constant(number) => write_number(f, *number),
+            Operation::Constant(number) => f.write_str(&text_of_float(*number)),
             Operation::Unary { operand, .. } => write!(f, "{operand}]"),
             Operation::Binary { left, right, .. } => write!(f, "{left}, {right}]"),
             Operation::Clip { value, min, max: None } => write!(f, "{value}, {min}]"),
@@ -43,42 +45,7 @@ impl fmt::Display for Operation {
 }
 
 fn write_name(f: &mut fmt::Formatter<'_>, name: &MetricName) -> fmt::Result {
-    write_text(f, &name.name)?;
-    f.write_str(", ")?;
-    write_text(f, &name.aggregation)
-}
-
-/// Python's `repr()` of a text, except for non-ASCII characters that are not printable.
-fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    f.write_char(quote)?;
-    for character in text.chars() {
-        match character {
-            '\\' => f.write_str("\\\\")?,
-            '\n' => f.write_str("\\n")?,
-            '\r' => f.write_str("\\r")?,
-            '\t' => f.write_str("\\t")?,
-            _ if character == quote => write!(f, "\\{quote}")?,
-            '\0'..' ' | '\x7f'..='\u{a0}' | '\u{ad}' => write!(f, "\\x{:02x}", character as u32)?,
-            _ => f.write_char(character)?,
-        }
-    }
-    f.write_char(quote)
-}
-
-/// Python's `repr()` of a float.
-fn write_number(f: &mut fmt::Formatter<'_>, number: f64) -> fmt::Result {
-    let magnitude = number.abs();
-    if number.is_nan() {
-        return f.write_str("nan");
-    }
-    if number.is_infinite() || magnitude == 0.0 || (1e-4..1e16).contains(&magnitude) {
-        return write!(f, "{number:?}");
-    }
-    let text = format!("{number:e}");
-    let (digits, exponent) = text.split_once('e').expect("it has an exponent");
-    let exponent: i32 = exponent.parse().expect("a number");
-    write!(f, "{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
+    write!(f, "{}, {}", repr_str(&name.name), repr_str(&name.aggregation))
 }
 
 #[cfg(test)]

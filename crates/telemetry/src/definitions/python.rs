@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
-use gnudi_model::python::{float_of_text, int_of_float, int_of_text};
+use gnudi_model::{
+    Comparison,
+    python::{float_of_text, int_of_float, int_of_text},
+};
 use serde_json::{Number, Value};
 
 use super::path::Arithmetic;
@@ -110,6 +113,15 @@ pub fn is_equal(left: &Value, right: &Value) -> bool {
             (Some(left), Some(right)) => left.compare(right) == Some(Ordering::Equal),
             _ => false,
         },
+    }
+}
+
+/// Whether the comparison is true; `None` where Python raises.
+pub fn holds(left: &Value, comparison: Comparison, right: &Value) -> Option<bool> {
+    match comparison {
+        Comparison::Equal => Some(is_equal(left, right)),
+        Comparison::NotEqual => Some(!is_equal(left, right)),
+        _ => compare(left, right).map(|ordering| comparison.holds(ordering)),
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use sha2::Sha256;
 
 use super::python;
+use crate::hex::hex;
 
 /// The field of the signature itself is not signed.
 const SIGNATURE_FIELD: &str = "message_signature";
@@ -41,12 +42,7 @@ impl Signer {
         let Some(mac) = &self.mac else { return String::new() };
         let mut signature = Signature { mac: mac.clone(), prefix: String::new(), text: String::new() };
         feed(&mut signature);
-        signature.mac.finalize().into_bytes().iter().fold(String::with_capacity(64), |mut hex, byte| {
-            for digit in [byte >> 4, byte & 15] {
-                hex.push(char::from_digit(u32::from(digit), 16).expect("a digit"));
-            }
-            hex
-        })
+        hex(&signature.mac.finalize().into_bytes())
     }
 }
 

@@ -7,6 +7,7 @@ import { HttpError, explain, isAborted } from "../../http/errors";
 import * as language from "../../language/filter";
 import { mistakeOf } from "../../language/problem";
 import { Problem } from "../../parts/problem";
+import { ScrollTable } from "../../parts/scroll_table";
 import { formatCount, formatTime } from "../../series/format";
 import { change, linkTo, useAddress } from "../../state/address";
 import { Editor } from "../query/editor";
@@ -55,25 +56,18 @@ export function ResourceList({ type: name }: { type: string }) {
       <section class="box">
         <h1 aria-live="polite">{isLoading && resources.length === 0 ? name : `${formatCount(resources.length, "resource")}${marker ? " and more" : ""}`}</h1>
         {resources.length > 0 && (
-          <div class="scroll" tabIndex={0} role="region" aria-label="Resources">
-            <table>
-              <thead>
-                <tr><th>Name</th>{name === "generic" && <th>Type</th>}{shown.map((attribute) => <th key={attribute}>{attribute}</th>)}<th>Project</th><th>Since</th><th>Until</th></tr>
-              </thead>
-              <tbody>
-                {resources.map((resource) => (
-                  <tr key={resource.id}>
-                    <td><a href={linkTo(["resources", resource.type, resource.id])}>{nameOf(resource)}</a></td>
-                    {name === "generic" && <td>{resource.type}</td>}
-                    {shown.map((attribute) => <td key={attribute}>{String(resource[attribute] ?? "")}</td>)}
-                    <td>{resource.project_id ?? ""}</td>
-                    <td>{formatTime(Date.parse(resource.started_at) / 1000)}</td>
-                    <td>{resource.ended_at ? formatTime(Date.parse(resource.ended_at) / 1000) : ""}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <ScrollTable label="Resources" head={<><th>Name</th>{name === "generic" && <th>Type</th>}{shown.map((attribute) => <th key={attribute}>{attribute}</th>)}<th>Project</th><th>Since</th><th>Until</th></>}>
+            {resources.map((resource) => (
+              <tr key={resource.id}>
+                <td><a href={linkTo(["resources", resource.type, resource.id])}>{nameOf(resource)}</a></td>
+                {name === "generic" && <td>{resource.type}</td>}
+                {shown.map((attribute) => <td key={attribute}>{String(resource[attribute] ?? "")}</td>)}
+                <td>{resource.project_id ?? ""}</td>
+                <td>{formatTime(Date.parse(resource.started_at) / 1000)}</td>
+                <td>{resource.ended_at ? formatTime(Date.parse(resource.ended_at) / 1000) : ""}</td>
+              </tr>
+            ))}
+          </ScrollTable>
         )}
         {!isLoading && resources.length === 0 && error === null && <p class="empty">{filter ? "The filter finds none." : `There are no resources of type ${name}.`}</p>}
         {marker && <button type="button" disabled={isLoading} onClick={more}>More</button>}

@@ -6,6 +6,7 @@ import { get } from "../../http/client";
 import { type ArchivePolicy, secondsOf } from "../../api/types";
 import { explain, isAborted } from "../../http/errors";
 import { Problem } from "../../parts/problem";
+import { ScrollTable } from "../../parts/scroll_table";
 import { formatCount, formatTime } from "../../series/format";
 import { inWords } from "../../series/range";
 import { linkTo } from "../../state/address";
@@ -52,21 +53,16 @@ export function Contents({ workers, requests }: { workers: ComponentChildren; re
       <section class="box" aria-label="Silent metrics">
         <h2>Silent metrics {census && <small>{formatCount(census.silent.length, "metric")} without a point for an hour, or for ten of their finest granularity</small>}</h2>
         {census && census.silent.length > 0 && (
-          <div class="scroll" tabIndex={0} role="region" aria-label="Silent metrics">
-            <table>
-              <thead><tr><th>Metric</th><th>Resource</th><th>Policy</th><th>Last point</th></tr></thead>
-              <tbody>
-                {census.silent.slice(0, SILENT_SHOWN_MAX).map(({ metric, last }) => (
-                  <tr key={metric.id}>
-                    <td><a href={linkTo(["chart"], { m: metric.id })}>{metric.name ?? metric.id}</a></td>
-                    <td><Owner id={metric.resource_id ?? null} /></td>
-                    <td>{metric.archive_policy.name}</td>
-                    <td>{last === null ? "none in a day" : formatTime(last)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <ScrollTable label="Silent metrics" head={<><th>Metric</th><th>Resource</th><th>Policy</th><th>Last point</th></>}>
+            {census.silent.slice(0, SILENT_SHOWN_MAX).map(({ metric, last }) => (
+              <tr key={metric.id}>
+                <td><a href={linkTo(["chart"], { m: metric.id })}>{metric.name ?? metric.id}</a></td>
+                <td><Owner id={metric.resource_id ?? null} /></td>
+                <td>{metric.archive_policy.name}</td>
+                <td>{last === null ? "none in a day" : formatTime(last)}</td>
+              </tr>
+            ))}
+          </ScrollTable>
         )}
         {census?.isDone && census.silent.length === 0 && <p class="note">None.</p>}
       </section>

@@ -5,6 +5,7 @@ import { type Metric } from "../../api/types";
 import { get } from "../../http/client";
 import { explain, isAborted } from "../../http/errors";
 import { Owner } from "../../parts/owner";
+import { ScrollTable } from "../../parts/scroll_table";
 import { linkTo } from "../../state/address";
 
 const SHOWN_MAX = 20;
@@ -25,21 +26,16 @@ export function Late() {
       <h2>Late measures dropped <small>the {SHOWN_MAX} metrics that lost most of them</small></h2>
       {error && <p class="note">{error}</p>}
       {metrics && metrics.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Late measures dropped">
-          <table>
-            <thead><tr><th>Metric</th><th>Resource</th><th>Policy</th><th>Dropped</th></tr></thead>
-            <tbody>
-              {metrics.map(({ id, name, resource_id, archive_policy, late_dropped }) => (
-                <tr key={id}>
-                  <td><a href={linkTo(["chart"], { m: id })}>{name ?? id}</a></td>
-                  <td><Owner id={resource_id ?? null} /></td>
-                  <td>{archive_policy.name}</td>
-                  <td>{(late_dropped ?? 0).toLocaleString("en")}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <ScrollTable label="Late measures dropped" head={<><th>Metric</th><th>Resource</th><th>Policy</th><th>Dropped</th></>}>
+          {metrics.map(({ id, name, resource_id, archive_policy, late_dropped }) => (
+            <tr key={id}>
+              <td><a href={linkTo(["chart"], { m: id })}>{name ?? id}</a></td>
+              <td><Owner id={resource_id ?? null} /></td>
+              <td>{archive_policy.name}</td>
+              <td>{(late_dropped ?? 0).toLocaleString("en")}</td>
+            </tr>
+          ))}
+        </ScrollTable>
       )}
       {metrics?.length === 0 && <p class="note">None.</p>}
     </section>

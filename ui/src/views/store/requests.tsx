@@ -1,5 +1,6 @@
 // Requests to this process, by route and status.
 
+import { ScrollTable } from "../../parts/scroll_table";
 import type { Sample } from "./exposition";
 
 const ROWS_MAX = 12;
@@ -9,20 +10,15 @@ export function Requests({ samples }: { samples: Sample[] }) {
   return (
     <section class="box" aria-label="Requests">
       <h2>Requests since the start</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Requests by route">
-        <table>
-          <thead><tr><th>Route</th><th>Answer</th><th class="number">Requests</th></tr></thead>
-          <tbody>
-            {rows.slice(0, ROWS_MAX).map(({ labels, value }) => (
-              <tr key={JSON.stringify(labels)}>
-                <td><code>{labels["method"]} {labels["route"] || "unknown"}</code></td>
-                <td class={/^[45]/.test(labels["status"] ?? "") ? "problem" : ""}>{labels["status"]}</td>
-                <td class="number">{value.toLocaleString("en")}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <ScrollTable label="Requests by route" head={<><th>Route</th><th>Answer</th><th class="number">Requests</th></>}>
+        {rows.slice(0, ROWS_MAX).map(({ labels, value }) => (
+          <tr key={JSON.stringify(labels)}>
+            <td><code>{labels["method"]} {labels["route"] || "unknown"}</code></td>
+            <td class={/^[45]/.test(labels["status"] ?? "") ? "problem" : ""}>{labels["status"]}</td>
+            <td class="number">{value.toLocaleString("en")}</td>
+          </tr>
+        ))}
+      </ScrollTable>
     </section>
   );
 }

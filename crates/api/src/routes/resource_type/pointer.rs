@@ -62,26 +62,19 @@ fn walk<'v>(value: &'v mut Value, step: &str) -> Result<&'v mut Value, String> {
 }
 
 fn step_in<'p>(value: &Value, step: &'p str) -> Result<LastStep<'p>, String> {
-    let name = match value {
-        Value::Object(_) => return Ok(LastStep::Key(step)),
-        Value::Array(_) if step == "-" => return Ok(LastStep::End),
+    match value {
+        Value::Object(_) => Ok(LastStep::Key(step)),
+        Value::Array(_) if step == "-" => Ok(LastStep::End),
         Value::Array(_) => {
             let digits =
                 step.bytes().all(|byte| byte.is_ascii_digit()) && (step == "0" || !step.starts_with('0'));
             let index = digits.then(|| step.parse().ok()).flatten();
-            return index
-                .map(LastStep::Index)
-                .ok_or_else(|| format!("'{step}' is not a valid sequence index"));
+            index.map(LastStep::Index).ok_or_else(|| format!("'{step}' is not a valid sequence index"))
         }
-        Value::Str(_) => {
-            return Err(format!("Cannot apply token '{step}' to non-container type <class 'str'>"));
-        }
-        Value::Null => "NoneType",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::BigInt(_) => "int",
-        Value::Float(_) => "float",
-    };
-    Err(format!(
-        "Document '<class '{name}'>' does not support indexing, must be mapping/sequence or support __getitem__"
-    ))
+        Value::Str(_) => Err(format!("Cannot apply token '{step}' to non-container type <class 'str'>")),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) => Err(format!(
+            "Document '<class '{}'>' does not support indexing, must be mapping/sequence or support __getitem__",
+            value.class_name()
+        )),
+    }
 }

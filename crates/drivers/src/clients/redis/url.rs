@@ -4,7 +4,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use gnudi_model::python::unquote_strict;
+use gnudi_model::python::{bool_of_text, unquote_strict};
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -282,10 +282,9 @@ impl QueryOptions {
 
     fn flag(&mut self, name: &str) -> Result<Option<bool>, UrlError> {
         let Some(value) = self.text(name) else { return Ok(None) };
-        match value.to_ascii_lowercase().as_str() {
-            "1" | "t" | "true" | "on" | "y" | "yes" => Ok(Some(true)),
-            "0" | "f" | "false" | "off" | "n" | "no" => Ok(Some(false)),
-            _ => wrong(format!("{name} is true or false")),
+        match bool_of_text(&value) {
+            Some(flag) => Ok(Some(flag)),
+            None => wrong(format!("{name} is true or false")),
         }
     }
 

@@ -6,11 +6,11 @@
 //!
 //! Losing the file loses no measures: all records in the log are applied again, which is idempotent.
 
-use std::{io::ErrorKind, path::Path};
+use std::path::Path;
 
 use crate::{
     OpenError,
-    disk::{Disk, read_file, replace_file},
+    disk::{Disk, read_if_there, replace_file},
     incoming::Position,
     quarantine::Quarantine,
 };
@@ -39,11 +39,7 @@ pub fn read(
     quarantine: &Quarantine,
 ) -> Result<Option<Vec<Position>>, OpenError> {
     let path = dir.join(FILE_NAME);
-    let bytes = match read_file(disk, &path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(OpenError::Io { path, source }),
-    };
+    let Some(bytes) = read_if_there(disk, &path)? else { return Ok(None) };
     let Some(body) = check(&bytes) else {
         quarantine.report("list of trimmed positions", &path, 0, &bytes);
         return Ok(None);

@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use gnudi_model::{Sack, SackCount, SackId};
+use gnudi_model::{Sack, SackCount, SackId, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
@@ -108,7 +108,7 @@ impl Acknowledgements {
     fn statement(&self, trimmed: Position) -> (u64, Option<Bytes>) {
         let mut own = self.own.lock();
         own.sacks.retain(|_, progress| progress.acknowledged > trimmed);
-        let written_at_s = seconds(SystemTime::now());
+        let written_at_s = now_s();
         let mut payload = written_at_s.to_le_bytes().to_vec();
         for (sack, progress) in &own.sacks {
             payload.extend_from_slice(&sack.count.get().to_le_bytes());
@@ -133,8 +133,9 @@ fn decode(bytes: &[u8]) -> Option<Statement> {
     Some(Statement { written_at_s: u64::from_le_bytes(*written_at_s), sacks })
 }
 
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+/// Seconds since 1970.
+fn now_s() -> u64 {
+    Timestamp::from(SystemTime::now()).secs().cast_unsigned()
 }
 
 /// Writes this process's object until the process ends.
@@ -215,7 +216,7 @@ impl LogState {
         for name in others.into_iter().map(names::acknowledged) {
             let Some(bytes) = self.objects.get(&name).await.map_err(unavailable)? else { continue };
             let Some(statement) = decode(&bytes) else { continue };
-            if seconds(SystemTime::now()).saturating_sub(statement.written_at_s) > GONE_AFTER.as_secs() {
+            if now_s().saturating_sub(statement.written_at_s) > GONE_AFTER.as_secs() {
                 self.acknowledgements.add(statement.sacks);
                 gone.push(name);
             }

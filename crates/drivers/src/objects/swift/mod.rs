@@ -22,6 +22,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use gnudi_http::{Method, StatusCode, header::RANGE};
+use gnudi_model::Timestamp;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -248,17 +249,14 @@ fn folder_of(name: &str) -> &str {
 
 /// The unique part of a raw name, with its creation time.
 fn unique(now: SystemTime) -> String {
-    format!("{:x}-{}", seconds(now), Uuid::new_v4().simple())
-}
-
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    format!("{:x}-{}", Timestamp::from(now).secs(), Uuid::new_v4().simple())
 }
 
 /// Whether it is too old to be claimed.
 fn is_left_over(unique: &str, now: SystemTime) -> bool {
     let made = unique.split_once('-').and_then(|(made, _)| u64::from_str_radix(made, 16).ok());
-    made.is_some_and(|made| seconds(now).saturating_sub(made) > UNCLAIMED_AGE_MAX.as_secs())
+    let now = Timestamp::from(now).secs().cast_unsigned();
+    made.is_some_and(|made| now.saturating_sub(made) > UNCLAIMED_AGE_MAX.as_secs())
 }
 
 #[async_trait]

@@ -1,5 +1,6 @@
 //! The nodes of a compiled path.
 
+use gnudi_model::Comparison;
 use serde_json::Value;
 
 use super::text::{Split, Substitution};
@@ -69,16 +70,6 @@ pub enum Test {
     Match(Box<Pattern>),
     /// `~` with a number, which is not an expression.
     MatchNumber(Value),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
 }
 
 impl PathNode {

@@ -4,11 +4,12 @@
 //! tighter than a dot: `a.b|c.d` is `a.(b|c).d`. Brackets apply to everything back to the last arithmetic sign:
 //! `a|b[0]` is `(a|b)[0]`.
 
+use gnudi_model::Comparison;
 use serde_json::Value;
 
 use super::{
     lexer::PathToken,
-    node::{Arithmetic, Comparison, Condition, Operand, PathNode, Test},
+    node::{Arithmetic, Condition, Operand, PathNode, Test},
     text::{Split, Substitution},
 };
 use crate::definitions::{DefinitionError, pattern::Pattern};
@@ -338,21 +339,12 @@ fn conditions_of(item: Item) -> Vec<Condition> {
 }
 
 fn test(sign: &str, constant: Value) -> Result<Test> {
-    let comparison = match sign {
-        "~" => {
-            return match constant.as_str() {
-                Some(pattern) => Ok(Test::Match(Box::new(Pattern::parse(pattern)?))),
-                None => Ok(Test::MatchNumber(constant)),
-            };
-        }
-        "!=" => Comparison::NotEqual,
-        "<" => Comparison::Less,
-        "<=" => Comparison::LessOrEqual,
-        ">" => Comparison::Greater,
-        ">=" => Comparison::GreaterOrEqual,
-        _ => Comparison::Equal,
-    };
-    Ok(Test::Compare(comparison, constant))
+    match (Comparison::named(sign), constant.as_str()) {
+        (Some(comparison), _) => Ok(Test::Compare(comparison, constant)),
+        // `~`
+        (None, Some(pattern)) => Ok(Test::Match(Box::new(Pattern::parse(pattern)?))),
+        (None, None) => Ok(Test::MatchNumber(constant)),
+    }
 }
 
 fn fields(node: PathNode) -> PathNode {

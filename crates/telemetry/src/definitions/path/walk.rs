@@ -8,7 +8,7 @@ use std::{borrow::Cow, cmp::Ordering, rc::Rc};
 use serde_json::Value;
 
 use super::{
-    node::{Arithmetic, Comparison, Condition, Operand, PathNode, Test},
+    node::{Arithmetic, Condition, Operand, PathNode, Test},
     order,
 };
 use crate::definitions::{
@@ -484,16 +484,5 @@ fn passes(test: &Test, value: &Value) -> Result<bool> {
     } else {
         value
     };
-    match comparison {
-        Comparison::Equal => return Ok(python::is_equal(value, constant)),
-        Comparison::NotEqual => return Ok(!python::is_equal(value, constant)),
-        _ => {}
-    }
-    let Some(order) = python::compare(value, constant) else { return error("values that have no order") };
-    Ok(match comparison {
-        Comparison::Less => order.is_lt(),
-        Comparison::LessOrEqual => order.is_le(),
-        Comparison::Greater => order.is_gt(),
-        _ => order.is_ge(),
-    })
+    python::holds(value, comparison, constant).map_or_else(|| error("values that have no order"), Ok)
 }

@@ -1,12 +1,10 @@
 //! AWS Signature Version 4 for `GET` requests without a body.
 
-use std::fmt::Write as _;
-
 use gnudi_model::{Timestamp, python::quote};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 
-use crate::time::naive_iso;
+use crate::{hex::hex, time::naive_iso};
 
 const REGION: &str = "us-east-1";
 const SERVICE: &str = "s3";
@@ -68,13 +66,6 @@ fn authenticated(key: &[u8], text: &[u8]) -> Vec<u8> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("keys of any length are taken");
     mac.update(text);
     mac.finalize().into_bytes().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

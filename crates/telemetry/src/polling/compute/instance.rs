@@ -1,12 +1,10 @@
 //! Converts Nova's metadata in libvirt to an instance as Nova's API shows it, and to sample metadata.
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha224};
 
 use super::inspector::DomainDescription;
-use crate::{meters::ReservedMetadata, xml::Element};
+use crate::{hex::hex, meters::ReservedMetadata, xml::Element};
 
 /// Instance attributes copied into samples, if known.
 const PROPERTIES: [&str; 6] =
@@ -61,11 +59,7 @@ pub fn from_domain(domain: &DomainDescription, metadata_xml: &str, host: &str) -
 
 /// The host id that Nova shows to a project.
 fn host_id(project_id: &str, host: &str) -> String {
-    let digest = Sha224::new().chain_update(project_id).chain_update(host).finalize();
-    digest.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("memory takes all");
-        text
-    })
+    hex(&Sha224::new().chain_update(project_id).chain_update(host).finalize())
 }
 
 fn flavor(flavor: &Element) -> Result<Value, String> {

@@ -162,11 +162,7 @@ async fn create_all(
         };
         refused.map(|why| (place, format!("resource {}: {why}", resource.id)))
     };
-    stream::iter(places.into_iter().map(create))
-        .buffer_unordered(shared.limits.resource_requests_max)
-        .filter_map(std::future::ready)
-        .collect()
-        .await
+    refusals(shared, places, create).await
 }
 
 /// Patches attributes; returns the resources whose attributes were rejected, with the store's error.
@@ -175,7 +171,16 @@ async fn patch_all(shared: &PublisherState, batch: &Batch, places: Vec<u32>) -> 
         let refused = patch(shared, &batch.resources[place as usize]).await.err();
         refused.map(|why| (place, why))
     };
-    stream::iter(places.into_iter().map(send))
+    refusals(shared, places, send).await
+}
+
+/// Makes a request for each resource, several at a time; returns the store's errors.
+async fn refusals<F: Future<Output = Option<(u32, String)>>>(
+    shared: &PublisherState,
+    places: Vec<u32>,
+    request: impl Fn(u32) -> F,
+) -> Vec<(u32, String)> {
+    stream::iter(places.into_iter().map(request))
         .buffer_unordered(shared.limits.resource_requests_max)
         .filter_map(std::future::ready)
         .collect()

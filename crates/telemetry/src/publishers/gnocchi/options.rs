@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use gnudi_http::Trust;
 use gnudi_keystone::Session;
+use gnudi_model::python::bool_of_text;
 
 use super::{GnocchiError, Result};
 use crate::publishers::PublisherUrl;
@@ -95,7 +96,8 @@ impl GnocchiUrl {
     pub fn read(url: &PublisherUrl) -> Result<Self> {
         let option = |name: &str| url.query.last(name).map(str::to_owned);
         let timeout = url.query.last("timeout").map(seconds).transpose()?;
-        let is_filtering = url.query.last("enable_filter_project").is_none_or(is_true);
+        let is_filtering =
+            url.query.last("enable_filter_project").is_none_or(|text| bool_of_text(text) == Some(true));
         Ok(GnocchiUrl {
             archive_policy: option("archive_policy"),
             filter: is_filtering.then(|| FilterProject {
@@ -114,11 +116,6 @@ fn seconds(text: &str) -> Result<Duration> {
     let seconds =
         seconds.ok_or_else(|| GnocchiError::Url(format!("timeout: {text:?} is no number of seconds")))?;
     Ok(Duration::from_secs_f64(seconds))
-}
-
-/// oslo's non-strict boolean: anything else is false.
-fn is_true(text: &str) -> bool {
-    matches!(text.trim().to_lowercase().as_str(), "t" | "true" | "on" | "y" | "yes" | "1")
 }
 
 #[cfg(test)]

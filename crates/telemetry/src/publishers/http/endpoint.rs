@@ -7,6 +7,7 @@ use gnudi_http::{
     basic_authorization,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
 };
+use gnudi_model::python::bool_of_text;
 use tokio::sync::Semaphore;
 
 use super::super::{
@@ -61,7 +62,7 @@ impl HttpEndpoint {
         let is_secure = match url.scheme.as_str() {
             "https" => true,
             "http" => false,
-            _ => query.take("ssl").is_some_and(|text| truth(&text) == Some(true)),
+            _ => query.take("ssl").is_some_and(|text| bool_of_text(&text) == Some(true)),
         };
         let client = HttpClient::new(&HttpOptions {
             trust: if is_secure { trust } else { Trust::Anyone },
@@ -138,18 +139,9 @@ fn whole_number(query: &mut UrlQuery, name: &str) -> Result<Option<i64>, OpenErr
 
 /// A boolean, or a file of certificates.
 fn trust(verify: Option<String>) -> Trust {
-    match verify.as_deref().map(truth) {
+    match verify.as_deref().map(bool_of_text) {
         None | Some(Some(true)) => Trust::System,
         Some(Some(false)) => Trust::Anyone,
         Some(None) => Trust::File(verify.unwrap_or_default().into()),
-    }
-}
-
-/// oslo's booleans.
-pub fn truth(text: &str) -> Option<bool> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),
-        "0" | "f" | "false" | "off" | "n" | "no" => Some(false),
-        _ => None,
     }
 }

@@ -8,9 +8,9 @@ mod endpoint;
 use std::sync::Arc;
 
 use gnudi_http::Bytes;
+use gnudi_model::python::bool_of_text;
 
 pub use self::endpoint::HttpEndpoint;
-use self::endpoint::truth;
 use super::{Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::PublisherCounts};
 use crate::{
     definitions::python,
@@ -28,7 +28,7 @@ pub struct HttpPublisher {
 impl HttpPublisher {
     pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
         let mut query = url.query.clone();
-        let mut option = |name| query.take(name).as_deref().map(truth);
+        let mut option = |name| query.take(name).as_deref().map(bool_of_text);
         // As in oslo, words that are not booleans are false.
         let is_batched = option("batch").is_none_or(|value| value == Some(true));
         let is_raw_only = option("raw_only") == Some(Some(true));

@@ -8,7 +8,7 @@ use super::{
     Result, error, format,
     functions::items,
     numbers,
-    tree::{Comparison, Operator, Piece, Tree},
+    tree::{Operator, Piece, Relation, Tree},
 };
 use crate::definitions::python::{self, Numeric};
 
@@ -146,11 +146,11 @@ impl<'v> Scope<'v> {
         Ok(text.into())
     }
 
-    fn compare(&mut self, first: &'v Tree, others: &'v [(Comparison, Tree)]) -> Result<bool> {
+    fn compare(&mut self, first: &'v Tree, others: &'v [(Relation, Tree)]) -> Result<bool> {
         let mut left = self.value(first)?;
-        for (comparison, right) in others {
+        for (relation, right) in others {
             let right = self.value(right)?;
-            if !holds(&left, *comparison, &right)? {
+            if !holds(&left, *relation, &right)? {
                 return Ok(false);
             }
             left = right;
@@ -260,21 +260,15 @@ fn character(text: &str, index: &Value) -> Result<Value> {
     found.map(|letter| letter.to_string().into()).ok_or_else(|| error(format!("no character {at}")))
 }
 
-fn holds(left: &Value, comparison: Comparison, right: &Value) -> Result<bool> {
-    let order =
-        || python::compare(left, right).ok_or_else(|| error("values of different types have no order"));
-    Ok(match comparison {
-        Comparison::Equal => python::is_equal(left, right),
-        Comparison::NotEqual => !python::is_equal(left, right),
-        Comparison::Less => order()?.is_lt(),
-        Comparison::LessOrEqual => order()?.is_le(),
-        Comparison::Greater => order()?.is_gt(),
-        Comparison::GreaterOrEqual => order()?.is_ge(),
-        Comparison::In => contains(right, left)?,
-        Comparison::NotIn => !contains(right, left)?,
-        Comparison::Is => is_same(left, right)?,
-        Comparison::IsNot => !is_same(left, right)?,
-    })
+fn holds(left: &Value, relation: Relation, right: &Value) -> Result<bool> {
+    match relation {
+        Relation::Compare(comparison) => python::holds(left, comparison, right)
+            .ok_or_else(|| error("values of different types have no order")),
+        Relation::In => contains(right, left),
+        Relation::NotIn => contains(right, left).map(|contains| !contains),
+        Relation::Is => is_same(left, right),
+        Relation::IsNot => is_same(left, right).map(|is_same| !is_same),
+    }
 }
 
 fn contains(all: &Value, one: &Value) -> Result<bool> {

@@ -1,5 +1,6 @@
 //! Parses tokens into a tree, with the precedence of Python's operators.
 
+use gnudi_model::Comparison;
 use serde_json::Value;
 
 use super::{
@@ -7,7 +8,7 @@ use super::{
     functions::Function,
     lexer::{Token, tokens},
     methods::Method,
-    tree::{Comparison, Operator, Piece, Tree},
+    tree::{Operator, Piece, Relation, Tree},
 };
 
 /// Maximum nesting.
@@ -42,14 +43,7 @@ const PRODUCTS: [(&str, Operator); 4] = [
     ("//", Operator::FloorDivide),
     ("%", Operator::Modulo),
 ];
-const COMPARISONS: [(&str, Comparison); 6] = [
-    ("==", Comparison::Equal),
-    ("!=", Comparison::NotEqual),
-    ("<", Comparison::Less),
-    ("<=", Comparison::LessOrEqual),
-    (">", Comparison::Greater),
-    (">=", Comparison::GreaterOrEqual),
-];
+const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 const WORDS: [&str; 10] = ["and", "or", "not", "if", "else", "in", "is", "for", "lambda", "await"];
 
 impl Parser {
@@ -137,28 +131,28 @@ impl Parser {
     fn comparison(&mut self) -> Parsed {
         let first = self.sum()?;
         let mut others = Vec::new();
-        while let Some(comparison) = self.comparison_word() {
-            others.push((comparison, self.sum()?));
+        while let Some(relation) = self.relation() {
+            others.push((relation, self.sum()?));
         }
         Ok(if others.is_empty() { first } else { Tree::Compare(Box::new(first), others) })
     }
 
-    fn comparison_word(&mut self) -> Option<Comparison> {
-        if let Some((_, comparison)) = COMPARISONS.into_iter().find(|(symbol, _)| self.is_symbol(symbol)) {
+    fn relation(&mut self) -> Option<Relation> {
+        if let Some(symbol) = COMPARISONS.into_iter().find(|symbol| self.is_symbol(symbol)) {
             self.at += 1;
-            return Some(comparison);
+            return Comparison::named(symbol).map(Relation::Compare);
         }
         if self.is_word(0, "not") && self.is_word(1, "in") {
             self.at += 2;
-            return Some(Comparison::NotIn);
+            return Some(Relation::NotIn);
         }
         if self.word("in") {
-            return Some(Comparison::In);
+            return Some(Relation::In);
         }
         if !self.word("is") {
             return None;
         }
-        Some(if self.word("not") { Comparison::IsNot } else { Comparison::Is })
+        Some(if self.word("not") { Relation::IsNot } else { Relation::Is })
     }
 
     fn operator(&mut self, operators: &[(&str, Operator)]) -> Option<Operator> {

@@ -1,5 +1,6 @@
 //! The nodes of an expression.
 
+use gnudi_model::Comparison;
 use serde_json::Value;
 
 use super::{functions::Function, methods::Method};
@@ -21,7 +22,7 @@ pub enum Tree {
     /// `text % (one, other)`
     Percent(Box<Tree>, Vec<Tree>),
     /// `first < second <= third`
-    Compare(Box<Tree>, Vec<(Comparison, Tree)>),
+    Compare(Box<Tree>, Vec<(Relation, Tree)>),
     And(Box<Tree>, Box<Tree>),
     Or(Box<Tree>, Box<Tree>),
     /// `then if condition else otherwise`
@@ -63,13 +64,8 @@ pub enum Operator {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
+pub enum Relation {
+    Compare(Comparison),
     In,
     NotIn,
     Is,
