@@ -24,9 +24,6 @@ samples --gnocchi-instances 5
 R3: processing, with the backlog over time
 processing --only fold,stream --gnocchi-divisor 100
 processing --only fold,stream --gnocchi-divisor 20
-R3: who takes which work: sacks and hashing against the front of the queue
-scheduling --metrics 5000 --rounds 20 --workers 1,4,16,64
-scheduling
 R3: objects and omaps of Ceph
 rados write-object write-omap --seconds 1
 rados write-object write-omap --seconds 120

@@ -11,7 +11,6 @@ pub mod rados;
 pub mod report;
 pub mod sack_split;
 pub mod samples;
-pub mod scheduling;
 pub mod versus;
 
 use std::{ops::RangeInclusive, time::Duration};
@@ -60,7 +59,6 @@ enum Command {
     Report(report::ReportOptions),
     SackSplit(sack_split::SackSplitOptions),
     Samples(samples::SamplesOptions),
-    Scheduling(scheduling::SchedulingOptions),
     Versus(versus::VersusOptions),
 }
 
@@ -95,7 +93,6 @@ impl Command {
             Command::Engines(options) => engines::run(options, context),
             Command::Growth(options) => growth::run(options, context),
             Command::Notification(options) => notification::run(options, context),
-            Command::Scheduling(options) => Ok(scheduling::run(options, context)),
             Command::SackSplit(options) => sack_split::run(options, context),
             Command::Samples(options) => samples::run(options, context),
             Command::Processing(options) => processing::run(options, context),
