@@ -24,14 +24,8 @@ samples --gnocchi-instances 5
 R3: processing, with the backlog over time
 processing --only fold,stream --gnocchi-divisor 100
 processing --only fold,stream --gnocchi-divisor 20
-R3: objects and omaps of Ceph
-rados write-object write-omap --seconds 1
-rados write-object write-omap --seconds 120
-R5: a placement group splits
-pg-split --seconds 5 --between 3 --after 5
-pg-split --seconds 120,300
 R5: gnudi's own split: sacks are doubled under load
-sack-split --seconds 3 --after 2 --without-ceph
+sack-split --seconds 3 --after 2
 sack-split
 R4: a queue of samples, drained by notification agents
 notification --messages 5000 --instances 500 --seconds 5

@@ -4,10 +4,8 @@ pub mod authentication;
 pub mod engines;
 pub mod growth;
 pub mod notification;
-pub mod pg_split;
 pub mod processing;
 pub mod prometheus;
-pub mod rados;
 pub mod report;
 pub mod sack_split;
 pub mod samples;
@@ -53,9 +51,7 @@ enum Command {
     Metric(metric::MetricOptions),
     Notification(notification::NotificationOptions),
     Processing(processing::ProcessingOptions),
-    PgSplit(pg_split::PgSplitOptions),
     Prometheus(prometheus::PrometheusOptions),
-    Rados(rados::RadosOptions),
     Report(report::ReportOptions),
     SackSplit(sack_split::SackSplitOptions),
     Samples(samples::SamplesOptions),
@@ -96,9 +92,7 @@ impl Command {
             Command::SackSplit(options) => sack_split::run(options, context),
             Command::Samples(options) => samples::run(options, context),
             Command::Processing(options) => processing::run(options, context),
-            Command::PgSplit(options) => pg_split::run(options, context),
             Command::Prometheus(options) => prometheus::run(options, context),
-            Command::Rados(options) => rados::run(options, context),
             Command::Versus(options) => versus::run(options, context),
         }?;
         if context.stop.is_set() {
