@@ -36,12 +36,9 @@ engines
 prometheus: Prometheus' API: remote write and queries
 prometheus
 prometheus
-growth: growth to a million metrics, disk of a history, and what a cloud takes; at full scale also points, sacks and workers
-growth --scale full --only metrics,disk
+growth: growth to a million metrics, disk of a history, and what a cloud takes
 growth --scale full
-growth: what the validation of tokens costs, with a warm cache
-authentication --rounds 5 --turn-ms 300
-authentication --rounds 30
+growth --scale full
 ";
 
 /// An experiment of the report.

@@ -1,6 +1,5 @@
 //! The commands of `gnudi-benchmark`, one file each: options, the work, and its findings.
 
-pub mod authentication;
 pub mod engines;
 pub mod growth;
 pub mod notification;
@@ -44,7 +43,6 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    Authentication(authentication::AuthenticationOptions),
     Engines(engines::EnginesOptions),
     Growth(growth::GrowthOptions),
     Measures(measures::MeasuresOptions),
@@ -85,7 +83,6 @@ impl Command {
             Command::Metric(options) => return metric::run(options, context).map(Some),
             // It prints row by row, and writes files.
             Command::Report(options) => return report::run(options, context).map(|()| None),
-            Command::Authentication(options) => authentication::run(options, context),
             Command::Engines(options) => engines::run(options, context),
             Command::Growth(options) => growth::run(options, context),
             Command::Notification(options) => notification::run(options, context),
