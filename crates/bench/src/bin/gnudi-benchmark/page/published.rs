@@ -1,6 +1,8 @@
 //! The published tables that the report repeats, with their sources.
 
-/// A published table.
+use crate::findings::{Table, cells};
+
+/// A published comparison.
 pub struct Published {
     /// Its name on the page: `R1`.
     pub table: &'static str,
@@ -26,11 +28,19 @@ pub struct Figure {
     pub per_processor: bool,
 }
 
+/// A published table, as texts.
 pub struct Lines {
     pub title: &'static str,
     /// Separated by `|`, as are the cells of rows.
     pub headings: &'static str,
     pub rows: &'static [&'static str],
+}
+
+impl Lines {
+    pub fn table(&self) -> Table {
+        let rows = self.rows.iter().map(|row| cells(row));
+        Table::new(format!("published: {}", self.title), self.headings, rows)
+    }
 }
 
 const fn figure(operation: &'static str, details: &'static str, rate: f64, row: &'static str) -> Figure {

@@ -8,11 +8,11 @@ pub mod standings;
 
 use std::fmt::Write as _;
 
+use askama::filters;
 use axis::{EXACT_DIGITS, Scale, label};
 
 use crate::{
     findings::{Line, Plot},
-    page::html::escape,
     peers::Peer,
 };
 
@@ -74,6 +74,12 @@ pub fn svg(plot: &Plot) -> String {
         out += &draw_line(style, line, plot, &x, &y);
     }
     out + "</svg>\n"
+}
+
+/// Escapes text for SVG.
+fn escape(text: &str) -> String {
+    let Ok(escaped) = filters::escape(text, filters::Html);
+    escaped.0.to_string()
 }
 
 fn text(x: f64, y: f64, anchor: &str, class: &str, content: &str) -> String {
@@ -275,7 +281,7 @@ mod tests {
     use super::*;
     use crate::{
         findings::{Axis, Mark},
-        page::html::well_formed,
+        page::well_formed,
     };
 
     fn plot(lines: &[(&str, &[(f64, f64)])]) -> Plot {
@@ -305,7 +311,7 @@ mod tests {
                 let svg = svg(&plot);
                 well_formed(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-                assert!(svg.contains("<title>backlog &lt;of&gt; &quot;20,000&quot; &amp; more</title>"));
+                assert!(svg.contains("<title>backlog &#60;of&#62; &#34;20,000&#34; &#38; more</title>"));
                 assert!(svg.len() < 200_000, "{} bytes", svg.len());
             }
         }
