@@ -17,7 +17,6 @@ use crate::{
     peers::{Peer, Server},
     rows::{
         batch,
-        counts::Scale,
         process::{self, Push},
     },
     sheet::Sheet,
@@ -27,10 +26,7 @@ use crate::{
 /// Measure gnudi's throughput, memory and disk use as its store grows.
 #[derive(Clone, Debug, Args)]
 pub struct GrowthOptions {
-    /// small: about a minute, up to 50,000 metrics; full: some minutes, up to a million.
-    #[arg(long, value_enum, default_value_t = Scale::Small)]
-    scale: Scale,
-    /// What to vary.
+    /// What to measure; it takes some minutes.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Dimension::Metrics, Dimension::Disk])]
     only: Vec<Dimension>,
 }
@@ -67,12 +63,9 @@ struct Sample {
 pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
     let mut findings = Findings::new("Throughput, memory and disk of gnudi against what grows");
     findings.note("disk: with what the log of measures keeps reserved, but for the disk of histories");
-    let is_small = options.scale == Scale::Small;
     let mut samples = Vec::new();
     if options.only.contains(&Dimension::Metrics) {
-        let small = [1_000, 5_000, 20_000, 50_000];
-        let full = [1_000, 10_000, 100_000, 300_000, 1_000_000];
-        for &metrics in if is_small { &small[..] } else { &full } {
+        for metrics in [1_000, 10_000, 100_000, 300_000, 1_000_000] {
             eprintln!("growth: {metrics} metrics");
             let sample = sample(context, metrics);
             // Checks fail after an interruption.
@@ -84,7 +77,7 @@ pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
         tell(&samples, &mut findings);
     }
     if options.only.contains(&Dimension::Disk) && !context.stop.is_set() {
-        let history_bytes = tell_histories(if is_small { 10 } else { 40 }, context, &mut findings)?;
+        let history_bytes = tell_histories(context, &mut findings)?;
         plan(&samples, history_bytes, &mut findings);
     }
     Ok(findings)
@@ -183,22 +176,23 @@ const HISTORIES: [History; 3] = [
 ];
 
 /// A table; returns the disk of a metric with a full history in the planned policy.
-fn tell_histories(metrics: usize, context: &Context, findings: &mut Findings) -> Result<Option<f64>> {
+fn tell_histories(context: &Context, findings: &mut Findings) -> Result<Option<f64>> {
+    const METRICS: usize = 40;
     let mut planned = None;
     let mut table = Table::new(
-        format!("on disk: {metrics} metrics that hold all that their policy keeps, with all its methods"),
+        format!("on disk: {METRICS} metrics that hold all that their policy keeps, with all its methods"),
         "policy | bytes a metric | points kept a metric | bytes a point with all its methods",
         [],
     );
     for history in &HISTORIES {
         let (policy, points) = (history.policy, history.points_kept);
         eprintln!("growth: a full history in policy {policy}");
-        let stored = history_bytes(context, history, metrics);
+        let stored = history_bytes(context, history, METRICS);
         // Checks fail after an interruption.
         if context.stop.is_set() {
             break;
         }
-        let each = stored? / metrics as f64;
+        let each = stored? / METRICS as f64;
         let cells = [policy.to_owned(), bytes(each), points.to_string(), bytes(each / points as f64)];
         table.rows.push(cells.to_vec());
         findings.compare(format!("a full history in policy {policy}, a metric"), Value::bytes(each));

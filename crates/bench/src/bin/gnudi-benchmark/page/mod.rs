@@ -15,7 +15,6 @@ use rows::Block;
 use crate::{
     findings::{Figure, Findings, Plot, Table},
     measurement::Measurement,
-    named::Named as _,
     peers::Peer,
     results::{Experiment, Results},
     table as text,
