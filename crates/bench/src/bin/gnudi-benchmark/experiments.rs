@@ -15,8 +15,6 @@ R1: metric create, as gnocchiclient does it
 versus gnudi gnocchi --rounds 1 -- metric create -w 48 -n 500 -a low
 R1: the worker's worst case
 processing --only worst --batches 5000 --gnocchi-divisor 50
-R1: a month of raw samples, and what aggregates save
-samples --instances 10 --gnocchi-instances 1
 R3: processing, with the backlog over time
 processing --only fold,stream --gnocchi-divisor 100
 R5: gnudi's own split: sacks are doubled under load

@@ -7,7 +7,6 @@ pub mod processing;
 pub mod prometheus;
 pub mod report;
 pub mod sack_split;
-pub mod samples;
 pub mod versus;
 
 use std::{ops::RangeInclusive, time::Duration};
@@ -52,7 +51,6 @@ enum Command {
     Prometheus(prometheus::PrometheusOptions),
     Report(report::ReportOptions),
     SackSplit(sack_split::SackSplitOptions),
-    Samples(samples::SamplesOptions),
     Versus(versus::VersusOptions),
 }
 
@@ -87,7 +85,6 @@ impl Command {
             Command::Growth(options) => growth::run(options, context),
             Command::Notification(options) => notification::run(options, context),
             Command::SackSplit(options) => sack_split::run(options, context),
-            Command::Samples(options) => samples::run(options, context),
             Command::Processing(options) => processing::run(options, context),
             Command::Prometheus(options) => prometheus::run(options, context),
             Command::Versus(options) => versus::run(options, context),

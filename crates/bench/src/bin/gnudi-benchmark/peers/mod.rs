@@ -161,7 +161,7 @@ pub struct Programs {
     /// Virtual environment with Gnocchi, its PostgreSQL and Redis drivers, and uwsgi.
     #[arg(long, global = true, value_name = "DIR", default_value = "target/bench/gnocchi")]
     pub gnocchi_venv: PathBuf,
-    /// PostgreSQL's server programs, for Gnocchi, too [default: the newest in /usr/lib/postgresql].
+    /// PostgreSQL's server programs [default: the newest in /usr/lib/postgresql].
     #[arg(long, global = true, value_name = "DIR")]
     pub postgresql: Option<PathBuf>,
     /// VictoriaMetrics' program.
