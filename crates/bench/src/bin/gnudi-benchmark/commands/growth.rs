@@ -103,6 +103,9 @@ fn batch_of(metrics: usize) -> usize {
     metrics.div_ceil(CONNECTIONS * calls_a_connection)
 }
 
+/// A line of a plot: its name, and what it shows of a sample.
+type Shown = (&'static str, fn(&Sample) -> f64);
+
 /// A table, plots, and figures of the first and the last sample.
 fn tell(samples: &[Sample], findings: &mut Findings) {
     const METRICS: &str = "metrics of policy medium";
@@ -114,7 +117,6 @@ fn tell(samples: &[Sample], findings: &mut Findings) {
     sheet.value("memory", |sample| Value::bytes(sample.memory_bytes));
     sheet.value("disk", |sample| Value::bytes(sample.disk_bytes));
     findings.tables.push(sheet.table("by metrics, a measure each a call", samples, |_| None));
-    type Shown = (&'static str, fn(&Sample) -> f64);
     let rates: [Shown; 2] = [
         ("accepted", |sample| sample.work.accepted()),
         ("pushed and processed", |sample| sample.work.rate()),
